@@ -1,0 +1,170 @@
+//! Which drive of an array, how many, and sets of them.
+
+use std::fmt;
+
+/// The most drives one array may have (eight spans of 32).
+pub const MAX_DRIVES: usize = 256;
+
+/// A drive's position (slot) in its array, counted from zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct DriveIndex(pub u16);
+
+/// A number of drives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct DriveCount(pub u16);
+
+impl DriveIndex {
+    /// This index as one into a slice that has an element per drive.
+    pub fn as_usize(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl DriveCount {
+    /// This count as a length of a slice.
+    pub fn as_usize(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Every index below this count, ascending.
+    pub fn indexes(self) -> impl DoubleEndedIterator<Item = DriveIndex> + ExactSizeIterator {
+        (0..self.0).map(DriveIndex)
+    }
+}
+
+impl fmt::Display for DriveIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for DriveIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "drive {}", self.0)
+    }
+}
+
+impl fmt::Display for DriveCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for DriveCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} drives", self.0)
+    }
+}
+
+/// A set of an array's drives, by value and without allocation: 256 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct DriveSet([u64; MAX_DRIVES / 64]);
+
+impl DriveSet {
+    /// No drive.
+    pub const EMPTY: DriveSet = DriveSet([0; MAX_DRIVES / 64]);
+
+    /// The drives 0 to `count` - 1.
+    pub fn first(count: DriveCount) -> DriveSet {
+        count.indexes().collect()
+    }
+
+    /// This set and `drive`.
+    #[must_use]
+    pub fn with(mut self, drive: DriveIndex) -> DriveSet {
+        self.insert(drive);
+        self
+    }
+
+    /// This set less `drive`.
+    #[must_use]
+    pub fn without(mut self, drive: DriveIndex) -> DriveSet {
+        self.remove(drive);
+        self
+    }
+
+    /// Puts `drive` in. Panics if its index is not below [`MAX_DRIVES`].
+    pub fn insert(&mut self, drive: DriveIndex) {
+        self.0[drive.as_usize() / 64] |= 1 << (drive.0 % 64);
+    }
+
+    /// Takes `drive` out.
+    pub fn remove(&mut self, drive: DriveIndex) {
+        self.0[drive.as_usize() / 64] &= !(1 << (drive.0 % 64));
+    }
+
+    /// Whether `drive` is in.
+    pub fn contains(&self, drive: DriveIndex) -> bool {
+        self.0[drive.as_usize() / 64] >> (drive.0 % 64) & 1 == 1
+    }
+
+    /// How many are in.
+    pub fn count(&self) -> DriveCount {
+        DriveCount(self.0.iter().map(|word| word.count_ones() as u16).sum())
+    }
+
+    /// Whether none is in.
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; MAX_DRIVES / 64]
+    }
+
+    /// Those in this set and not in `other`.
+    #[must_use]
+    pub fn minus(&self, other: &DriveSet) -> DriveSet {
+        DriveSet(std::array::from_fn(|i| self.0[i] & !other.0[i]))
+    }
+
+    /// Those in either.
+    #[must_use]
+    pub fn union(&self, other: &DriveSet) -> DriveSet {
+        DriveSet(std::array::from_fn(|i| self.0[i] | other.0[i]))
+    }
+
+    /// Those in both.
+    #[must_use]
+    pub fn intersection(&self, other: &DriveSet) -> DriveSet {
+        DriveSet(std::array::from_fn(|i| self.0[i] & other.0[i]))
+    }
+
+    /// Those in the set, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = DriveIndex> + '_ {
+        self.0.iter().enumerate().flat_map(|(word_index, &word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                if rest == 0 {
+                    return None;
+                }
+                let bit = rest.trailing_zeros();
+                rest &= rest - 1;
+                Some(DriveIndex((word_index * 64) as u16 + bit as u16))
+            })
+        })
+    }
+}
+
+impl FromIterator<DriveIndex> for DriveSet {
+    fn from_iter<T: IntoIterator<Item = DriveIndex>>(drives: T) -> DriveSet {
+        drives.into_iter().fold(DriveSet::EMPTY, DriveSet::with)
+    }
+}
+
+impl fmt::Debug for DriveSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter().map(|drive| drive.0)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_holds_what_was_put_in() {
+        let set: DriveSet = [0, 63, 64, 255].map(DriveIndex).into_iter().collect();
+        assert_eq!(set.iter().map(|d| d.0).collect::<Vec<_>>(), [0, 63, 64, 255]);
+        assert_eq!(set.count(), DriveCount(4));
+        assert!(set.contains(DriveIndex(64)) && !set.contains(DriveIndex(65)));
+        assert_eq!(set.without(DriveIndex(63)).minus(&DriveSet::first(DriveCount(1))).count(), DriveCount(2));
+        assert!(DriveSet::EMPTY.is_empty() && !set.is_empty());
+    }
+}

@@ -1,0 +1,23 @@
+//! Quantities of the storage world as types of their own.
+//!
+//! An index, a count and a size are three types: a [`StripeIndex`] says *which* stripe, a
+//! [`ByteCount`] says *how much*, and adding one to the other does not compile. Addresses are bytes
+//! ([`ByteOffset`]) in whatever space the name of the variable says: a volume, a drive's data area, or
+//! a raw drive.
+//!
+//! ```
+//! use units::{ByteCount, ByteOffset, ByteRange};
+//! let write = ByteRange::new(ByteOffset(1 << 20), ByteCount(8 << 10));
+//! assert_eq!(write.end(), ByteOffset((1 << 20) + (8 << 10)));
+//! assert_eq!("64K".parse::<ByteCount>().unwrap().to_string(), "64 KiB");
+//! ```
+
+mod bytes;
+mod drives;
+mod sizes;
+mod text;
+
+pub use bytes::{ByteCount, ByteOffset, ByteRange};
+pub use drives::{DriveCount, DriveIndex, DriveSet, MAX_DRIVES};
+pub use sizes::{SectorSize, StripSize, StripeCount, StripeIndex};
+pub use text::{ParseSizeError, decimal_capacity};
