@@ -1,0 +1,535 @@
+//! Buffers: pooled, aligned memory that moves into an operation and comes back with it.
+//!
+//! A [`Buf`] is the only way to some bytes and may write them; [`Buf::freeze`] turns it into a [`Slice`],
+//! which may be cloned and cut but only read, so that one payload goes to two mirrors and into parity from
+//! where it lies. Both are views of a *block*: memory from a shard's [`BufferPool`], 4 KiB aligned, which goes
+//! home when its last view is dropped, on whichever thread that happens.
+//!
+//! A slice is one of three kinds: *solid* (bytes), *hollow* (a length and no bytes: models run on these, so
+//! that a simulated terabyte costs no memory) or *zero* (a length of zeroes that nobody stores).
+//!
+//! # Invariants
+//! - A byte of a block belongs to at most one `Buf`, or to any number of `Slice`s: `Buf` is not `Clone`,
+//!   [`Buf::split_off`] cuts without overlap, and `freeze` consumes.
+//! - The memory of a block outlives its views (each holds a count of the block).
+//! - A pool never gives out more than its limit; what does not fit waits at intake (`engine`), never half.
+
+use smallvec::SmallVec;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use units::ByteCount;
+
+/// Every block begins on such a boundary, and is a multiple of it: the strictest sector.
+pub const ALIGNMENT: usize = 4096;
+
+/// Blocks come in powers of two from 4 KiB up to this; larger ones are allocated to measure.
+const LARGEST_CLASS: usize = 1 << 20;
+const CLASSES: usize = (LARGEST_CLASS / ALIGNMENT).trailing_zeros() as usize + 1;
+
+/// A few slices in order, inline up to four: what one write gathers, what one read scattered into.
+pub type Slices = SmallVec<[Slice; 4]>;
+
+/// One allocation and how many views it has.
+struct Block {
+    memory: NonNull<u8>,
+    size: usize,
+    views: AtomicU32,
+    home: mpsc::Sender<Returned>,
+    shard: u32,
+}
+
+/// A block on its way home from another thread.
+struct Returned(NonNull<Block>);
+// SAFETY: a `Returned` is the only pointer left to its block (its view count reached zero), and whoever
+// receives it becomes its owner; a block has no thread-bound content.
+unsafe impl Send for Returned {}
+
+/// A counted pointer to a block. The count is atomic because views travel between shards.
+struct BlockRef(NonNull<Block>);
+// SAFETY: the block behind it is only read through it, but for the atomic count; the bytes are governed by
+// the module's invariant (one `Buf` or many `Slice`s).
+unsafe impl Send for BlockRef {}
+// SAFETY: as above; `&BlockRef` gives no way to write.
+unsafe impl Sync for BlockRef {}
+
+impl BlockRef {
+    fn block(&self) -> &Block {
+        // SAFETY: this view is counted, so the block is alive.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for BlockRef {
+    fn clone(&self) -> BlockRef {
+        self.block().views.fetch_add(1, Ordering::Relaxed);
+        BlockRef(self.0)
+    }
+}
+
+thread_local! {
+    /// The pool of this thread's shard, so that a view dropped at home goes straight back.
+    static LOCAL: RefCell<Vec<(u32, std::rc::Weak<PoolInner>)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for BlockRef {
+    fn drop(&mut self) {
+        let block = self.block();
+        if block.views.fetch_sub(1, Ordering::Release) != 1 {
+            return;
+        }
+        std::sync::atomic::fence(Ordering::Acquire);
+        let shard = block.shard;
+        let local = LOCAL
+            .try_with(|pools| {
+                pools.borrow().iter().find(|(id, _)| *id == shard).and_then(|(_, pool)| pool.upgrade())
+            })
+            .ok()
+            .flatten();
+        match local {
+            Some(pool) => pool.take_back(self.0),
+            None => {
+                if let Err(mpsc::SendError(returned)) = block.home.send(Returned(self.0)) {
+                    // The pool is gone: its memory ends here.
+                    free_block(returned.0);
+                }
+            }
+        }
+    }
+}
+
+fn layout_of(size: usize) -> Layout {
+    Layout::from_size_align(size, ALIGNMENT).expect("block sizes are far below isize::MAX")
+}
+
+fn free_block(block: NonNull<Block>) {
+    // SAFETY: the caller owns the block (no view is left), it was made by `Box::new` in `PoolInner::allocate`,
+    // and its memory came from `alloc_zeroed` with this very layout.
+    unsafe {
+        let block = Box::from_raw(block.as_ptr());
+        dealloc(block.memory.as_ptr(), layout_of(block.size));
+    }
+}
+
+struct PoolInner {
+    shard: u32,
+    limit: usize,
+    /// Bytes in blocks that somebody views.
+    used: Cell<usize>,
+    /// Bytes in free blocks.
+    kept: Cell<usize>,
+    free: RefCell<[Vec<NonNull<Block>>; CLASSES]>,
+    home: mpsc::Sender<Returned>,
+    returned: mpsc::Receiver<Returned>,
+}
+
+impl PoolInner {
+    fn class(size: usize) -> Option<usize> {
+        (size <= LARGEST_CLASS).then(|| (size / ALIGNMENT).trailing_zeros() as usize)
+    }
+
+    fn take_back(&self, block: NonNull<Block>) {
+        // SAFETY: no view is left, so this is the only pointer to the block.
+        let size = unsafe { block.as_ref() }.size;
+        self.used.set(self.used.get() - size);
+        match Self::class(size) {
+            Some(class) if self.kept.get() + size <= self.limit => {
+                self.kept.set(self.kept.get() + size);
+                self.free.borrow_mut()[class].push(block);
+            }
+            _ => free_block(block),
+        }
+    }
+
+    fn collect_returned(&self) {
+        while let Ok(Returned(block)) = self.returned.try_recv() {
+            self.take_back(block);
+        }
+    }
+
+    fn allocate(&self, size: usize) -> NonNull<Block> {
+        if let Some(class) = Self::class(size)
+            && let Some(block) = self.free.borrow_mut()[class].pop()
+        {
+            self.kept.set(self.kept.get() - size);
+            // SAFETY: a free block has no view; we are about to make the first one.
+            unsafe { block.as_ref() }.views.store(1, Ordering::Relaxed);
+            return block;
+        }
+        // SAFETY: the size is not zero (see `BufferPool::block_size`).
+        let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout_of(size)) }) else {
+            std::alloc::handle_alloc_error(layout_of(size))
+        };
+        NonNull::from(Box::leak(Box::new(Block {
+            memory,
+            size,
+            views: AtomicU32::new(1),
+            home: self.home.clone(),
+            shard: self.shard,
+        })))
+    }
+}
+
+impl Drop for PoolInner {
+    fn drop(&mut self) {
+        self.collect_returned();
+        for block in self.free.get_mut().iter_mut().flat_map(std::mem::take) {
+            free_block(block);
+        }
+        let shard = self.shard;
+        let _ = LOCAL.try_with(|pools| pools.borrow_mut().retain(|(id, _)| *id != shard));
+    }
+}
+
+/// One shard's memory for data: blocks in powers of two, kept for reuse, never more in use than the limit.
+#[derive(Clone)]
+pub struct BufferPool {
+    inner: Rc<PoolInner>,
+}
+
+impl BufferPool {
+    /// A pool for one shard, on the thread that calls. `limit`: the most memory its blocks may take.
+    pub fn new(limit: ByteCount) -> BufferPool {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let shard = NEXT.fetch_add(1, Ordering::Relaxed);
+        let (home, returned) = mpsc::channel();
+        let inner = Rc::new(PoolInner {
+            shard,
+            limit: limit.as_usize(),
+            used: Cell::new(0),
+            kept: Cell::new(0),
+            free: RefCell::new(std::array::from_fn(|_| Vec::new())),
+            home,
+            returned,
+        });
+        LOCAL.with(|pools| pools.borrow_mut().push((shard, Rc::downgrade(&inner))));
+        BufferPool { inner }
+    }
+
+    /// The memory that a buffer of `len` bytes takes: what a reservation must count.
+    pub fn block_size(len: ByteCount) -> ByteCount {
+        let size = len.as_usize().max(1).next_multiple_of(ALIGNMENT);
+        ByteCount(if size <= LARGEST_CLASS { size.next_power_of_two() } else { size } as u64)
+    }
+
+    /// A buffer of `len` bytes of arbitrary content, or `None` when that would pass the pool's limit.
+    pub fn take(&self, len: ByteCount) -> Option<Buf> {
+        let size = BufferPool::block_size(len).as_usize();
+        if self.inner.used.get() + size > self.inner.limit {
+            self.inner.collect_returned();
+            if self.inner.used.get() + size > self.inner.limit {
+                return None;
+            }
+        }
+        self.inner.used.set(self.inner.used.get() + size);
+        let block = BlockRef(self.inner.allocate(size));
+        Some(Buf { block: Some(block), start: 0, len: len.as_usize() })
+    }
+
+    /// Bytes in use now.
+    pub fn used(&self) -> ByteCount {
+        self.inner.collect_returned();
+        ByteCount(self.inner.used.get() as u64)
+    }
+
+    /// The most that may be in use.
+    pub fn limit(&self) -> ByteCount {
+        ByteCount(self.inner.limit as u64)
+    }
+}
+
+/// The only way to some bytes, which it may write; or a hollow length.
+pub struct Buf {
+    /// `None` is hollow.
+    block: Option<BlockRef>,
+    start: usize,
+    len: usize,
+}
+
+impl Buf {
+    /// A length without bytes, for models.
+    pub fn hollow(len: ByteCount) -> Buf {
+        Buf { block: None, start: 0, len: len.as_usize() }
+    }
+
+    /// A buffer outside any pool, for the odd place without one (labels, tests): its memory is its own.
+    pub fn unpooled(len: ByteCount) -> Buf {
+        let size = BufferPool::block_size(len).as_usize();
+        // SAFETY: the size is not zero.
+        let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout_of(size)) }) else {
+            std::alloc::handle_alloc_error(layout_of(size))
+        };
+        // A channel whose receiver is gone: the last view frees the block.
+        let (home, _) = mpsc::channel();
+        let block = Box::new(Block { memory, size, views: AtomicU32::new(1), home, shard: u32::MAX });
+        Buf { block: Some(BlockRef(NonNull::from(Box::leak(block)))), start: 0, len: len.as_usize() }
+    }
+
+    /// An unpooled buffer with a copy of `bytes`.
+    pub fn copy_of(bytes: &[u8]) -> Buf {
+        let mut buf = Buf::unpooled(ByteCount::of(bytes));
+        buf.bytes_mut().copy_from_slice(bytes);
+        buf
+    }
+
+    /// Its length.
+    pub fn len(&self) -> ByteCount {
+        ByteCount(self.len as u64)
+    }
+
+    /// Whether it holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether it is a length without bytes.
+    pub fn is_hollow(&self) -> bool {
+        self.block.is_none()
+    }
+
+    fn pointer(&self) -> *mut u8 {
+        match &self.block {
+            // SAFETY: start is within the block.
+            Some(block) => unsafe { block.block().memory.as_ptr().add(self.start) },
+            None => NonNull::dangling().as_ptr(),
+        }
+    }
+
+    /// The bytes. A hollow buffer has none.
+    pub fn bytes(&self) -> &[u8] {
+        let len = if self.is_hollow() { 0 } else { self.len };
+        // SAFETY: `start + len` is within the block, which lives as long as this view, and no other view
+        // of these bytes exists (module invariant); blocks are initialised when allocated.
+        unsafe { std::slice::from_raw_parts(self.pointer(), len) }
+    }
+
+    /// The bytes, to write. A hollow buffer has none.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let len = if self.is_hollow() { 0 } else { self.len };
+        // SAFETY: as in `bytes`, and `&mut self` is the only way to them.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer(), len) }
+    }
+
+    /// Cuts in two: this keeps the first `at` bytes, the rest is returned. Panics if `at` is past the end.
+    pub fn split_off(&mut self, at: ByteCount) -> Buf {
+        let at = at.as_usize();
+        assert!(at <= self.len, "cut at {at} in a buffer of {}", self.len);
+        let rest = Buf { block: self.block.clone(), start: self.start + at, len: self.len - at };
+        self.len = at;
+        rest
+    }
+
+    /// Gives up writing: the same bytes as a slice that may be cloned and cut.
+    pub fn freeze(self) -> Slice {
+        match self.block {
+            Some(block) => Slice { kind: Kind::Solid(block), start: self.start, len: self.len },
+            None => Slice { kind: Kind::Hollow, start: 0, len: self.len },
+        }
+    }
+}
+
+impl fmt::Debug for Buf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buf({} bytes{})", self.len, if self.is_hollow() { ", hollow" } else { "" })
+    }
+}
+
+#[derive(Clone)]
+enum Kind {
+    Solid(BlockRef),
+    Hollow,
+    Zero,
+}
+
+/// Bytes that nobody writes any more: cheap to clone and to cut.
+#[derive(Clone)]
+pub struct Slice {
+    kind: Kind,
+    start: usize,
+    len: usize,
+}
+
+impl Slice {
+    /// `len` zeroes that nobody stores.
+    pub fn zero(len: ByteCount) -> Slice {
+        Slice { kind: Kind::Zero, start: 0, len: len.as_usize() }
+    }
+
+    /// A length without bytes, for models.
+    pub fn hollow(len: ByteCount) -> Slice {
+        Slice { kind: Kind::Hollow, start: 0, len: len.as_usize() }
+    }
+
+    /// Its length.
+    pub fn len(&self) -> ByteCount {
+        ByteCount(self.len as u64)
+    }
+
+    /// Whether it holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether it is zeroes that nobody stores.
+    pub fn is_zero(&self) -> bool {
+        matches!(self.kind, Kind::Zero)
+    }
+
+    /// Whether it is a length without bytes.
+    pub fn is_hollow(&self) -> bool {
+        matches!(self.kind, Kind::Hollow)
+    }
+
+    /// The bytes of a solid slice; `None` of a hollow or zero one.
+    pub fn solid(&self) -> Option<&[u8]> {
+        match &self.kind {
+            // SAFETY: `start + len` is within the block, which lives as long as this view; frozen bytes are
+            // written by nobody (module invariant).
+            Kind::Solid(block) => unsafe {
+                Some(std::slice::from_raw_parts(block.block().memory.as_ptr().add(self.start), self.len))
+            },
+            Kind::Hollow | Kind::Zero => None,
+        }
+    }
+
+    /// The `len` bytes from `at` on. Panics if they are not in this slice.
+    #[must_use]
+    pub fn cut(&self, at: ByteCount, len: ByteCount) -> Slice {
+        let (at, len) = (at.as_usize(), len.as_usize());
+        assert!(at + len <= self.len, "cut {at}+{len} in a slice of {}", self.len);
+        Slice { kind: self.kind.clone(), start: self.start + at, len }
+    }
+
+    /// Copies the bytes to `target`, which must be as long; zeroes for a zero slice, nothing for a hollow one.
+    pub fn copy_to(&self, target: &mut [u8]) {
+        match self.solid() {
+            Some(bytes) => target.copy_from_slice(bytes),
+            None if self.is_zero() => target.fill(0),
+            None => {}
+        }
+    }
+
+    /// Turns back into a writable buffer if this is the only view of its block and it is solid.
+    ///
+    /// # Errors
+    /// Gives the slice back if another view exists.
+    pub fn try_unfreeze(self) -> Result<Buf, Slice> {
+        match &self.kind {
+            Kind::Solid(block) if block.block().views.load(Ordering::Acquire) == 1 => {
+                Ok(Buf { block: Some(block.clone()), start: self.start, len: self.len })
+            }
+            _ => Err(self),
+        }
+    }
+}
+
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Solid(_) => "solid",
+            Kind::Hollow => "hollow",
+            Kind::Zero => "zero",
+        };
+        write!(f, "Slice({} bytes, {kind})", self.len)
+    }
+}
+
+impl From<Buf> for Slice {
+    fn from(buf: Buf) -> Slice {
+        buf.freeze()
+    }
+}
+
+/// The length of several slices together.
+pub fn total_len(slices: &[Slice]) -> ByteCount {
+    ByteCount(slices.iter().map(|slice| slice.len as u64).sum())
+}
+
+/// A block of zeroes that any write may gather from, for drives that must be given bytes: 1 MiB, shared.
+pub fn zero_bytes() -> &'static [u8] {
+    static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
+    &ZEROES
+}
+
+/// Frees nothing and owns nothing, but is `Send`: asserted here because shards exchange both.
+const _: () = {
+    const fn assert_send<T: Send>() {}
+    assert_send::<Buf>();
+    assert_send::<Slice>();
+    assert_send::<Arc<()>>();
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_gives_no_more_than_its_limit_and_takes_back_what_is_dropped() {
+        let pool = BufferPool::new(ByteCount(16384));
+        let first = pool.take(ByteCount(8192)).unwrap();
+        let second = pool.take(ByteCount(5000)).unwrap();
+        assert!(pool.take(ByteCount(1)).is_none());
+        drop(first);
+        assert_eq!(pool.used(), ByteCount(8192));
+        let again = pool.take(ByteCount(100)).unwrap();
+        assert_eq!(pool.used(), ByteCount(8192 + 4096));
+        drop((second, again));
+        assert_eq!(pool.used(), ByteCount::ZERO);
+    }
+
+    #[test]
+    fn views_of_one_block_are_disjoint_and_keep_it_alive() {
+        let pool = BufferPool::new(ByteCount(1 << 20));
+        let mut whole = pool.take(ByteCount(8192)).unwrap();
+        whole.bytes_mut().fill(1);
+        let mut tail = whole.split_off(ByteCount(4096));
+        tail.bytes_mut().fill(2);
+        let frozen = whole.freeze();
+        let part = frozen.cut(ByteCount(4000), ByteCount(96));
+        drop(frozen);
+        assert_eq!(part.solid().unwrap(), [1; 96]);
+        assert_eq!(tail.bytes(), [2; 4096]);
+        assert_eq!(pool.used(), ByteCount(8192));
+        drop((part, tail));
+        assert_eq!(pool.used(), ByteCount::ZERO);
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods)]
+    fn a_view_dropped_on_another_thread_sends_its_block_home() {
+        let pool = BufferPool::new(ByteCount(4096));
+        let slice = pool.take(ByteCount(4096)).unwrap().freeze();
+        std::thread::spawn(move || drop(slice)).join().unwrap();
+        assert_eq!(pool.used(), ByteCount::ZERO);
+        assert!(pool.take(ByteCount(4096)).is_some());
+    }
+
+    #[test]
+    fn blocks_outlive_their_pool() {
+        let pool = BufferPool::new(ByteCount(4096));
+        let mut buf = pool.take(ByteCount(10)).unwrap();
+        drop(pool);
+        buf.bytes_mut().fill(7);
+        assert_eq!(buf.freeze().solid().unwrap(), [7; 10]);
+    }
+
+    #[test]
+    fn only_the_last_view_can_write_again() {
+        let slice = Buf::copy_of(b"abc").freeze();
+        let other = slice.clone();
+        let slice = slice.try_unfreeze().unwrap_err();
+        drop(other);
+        assert_eq!(slice.try_unfreeze().unwrap().bytes(), b"abc");
+    }
+
+    #[test]
+    fn blocks_start_on_the_strictest_sector() {
+        for len in [1, 4096, 5000, 3 << 20] {
+            assert_eq!(Buf::unpooled(ByteCount(len)).bytes().as_ptr() as usize % ALIGNMENT, 0);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What a drive is to the code above the seam.
+
+use crate::buffers::Slices;
+use crate::error::Result;
+use crate::ops::Completion;
+use crate::world::Env;
+use crate::{Buf, Slice};
+use smallvec::SmallVec;
+use std::fmt;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
+
+/// When a write counts as done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Durability {
+    /// When the drive has it, possibly in a cache that a power cut empties: a later flush covers it.
+    #[default]
+    Cached,
+    /// When a power cut can no longer take it back (force unit access).
+    Durable,
+}
+
+/// One request to a drive. Addresses are bytes on the raw drive; ranges are whole sectors.
+#[derive(Debug)]
+pub enum IoRequest {
+    /// Fill `buffers`, in order, from `offset` on.
+    Read {
+        /// Where the first byte lies.
+        offset: ByteOffset,
+        /// What to fill; they come back in the outcome.
+        buffers: SmallVec<[Buf; 4]>,
+    },
+    /// Write `slices`, in order, from `offset` on.
+    Write {
+        /// Where the first byte goes.
+        offset: ByteOffset,
+        /// What to write.
+        slices: Slices,
+        /// When it counts as done.
+        durability: Durability,
+    },
+    /// Make a range read as zeroes.
+    WriteZeroes {
+        /// Which.
+        range: ByteRange,
+        /// Whether the drive may give the space back.
+        may_unmap: bool,
+        /// When it counts as done.
+        durability: Durability,
+    },
+    /// The content of a range is of no more interest; it may read as anything afterwards.
+    Trim {
+        /// Which.
+        range: ByteRange,
+    },
+    /// Make every write that was completed before this started safe from a power cut.
+    Flush,
+    /// Which parts of a range are allocated, as far as the drive knows.
+    Status {
+        /// Which.
+        range: ByteRange,
+    },
+}
+
+/// Whether blocks are allocated, and whether they read as zeroes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BlockStatus {
+    /// They hold data.
+    Data,
+    /// They take no space and read as zeroes.
+    Hole,
+    /// They take space and read as zeroes.
+    Zero,
+}
+
+/// A run of blocks of one status.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StatusExtent {
+    /// How long it is.
+    pub len: ByteCount,
+    /// What it is.
+    pub status: BlockStatus,
+}
+
+/// What kind of drive it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DriveKind {
+    /// A block device of this machine.
+    BlockDevice,
+    /// A file.
+    File,
+    /// Memory of this process.
+    Memory,
+    /// Completes at once, reads zeroes, keeps nothing.
+    Null,
+    /// An NBD export somewhere else.
+    Remote,
+    /// A model in virtual time.
+    Model,
+    /// A volume of this controller, seen as a drive.
+    Volume,
+}
+
+impl fmt::Display for DriveKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DriveKind::BlockDevice => "block device",
+            DriveKind::File => "file",
+            DriveKind::Memory => "memory",
+            DriveKind::Null => "null",
+            DriveKind::Remote => "remote",
+            DriveKind::Model => "model",
+            DriveKind::Volume => "volume",
+        })
+    }
+}
+
+/// Tells one drive from another, whatever path led to it: a device and inode number, a serial number.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DriveIdentity(pub String);
+
+/// What a drive says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DriveInfo {
+    /// How it was named: a path, `mem:1G`, an address.
+    pub name: String,
+    /// The same drive under another name has the same identity.
+    pub identity: DriveIdentity,
+    /// What kind.
+    pub kind: DriveKind,
+    /// Its capacity, whole sectors.
+    pub size: ByteCount,
+    /// The smallest unit it reads and writes.
+    pub logical_sector: SectorSize,
+    /// The unit it writes without reading first.
+    pub physical_sector: SectorSize,
+    /// Whether it has a spindle.
+    pub rotational: bool,
+    /// Whether it refuses writes.
+    pub read_only: bool,
+}
+
+/// A drive, attached to one shard.
+pub trait Drive {
+    /// What it says of itself.
+    fn info(&self) -> &DriveInfo;
+
+    /// Takes a request; returns it through `completion` when done, at once or later.
+    fn start(&self, request: IoRequest, completion: Completion);
+}
+
+/// A drive that was opened, not yet attached to a shard. Every shard attaches it once; all
+/// attachments are the same drive. The lock against a second controller is held as long as this lives.
+pub trait DriveSource: Send + Sync {
+    /// What the drive says of itself.
+    fn info(&self) -> &DriveInfo;
+
+    /// This shard's way to the drive.
+    ///
+    /// # Errors
+    /// When the shard's world cannot take one more drive.
+    fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>>;
+}
+
+impl IoRequest {
+    /// A short name for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            IoRequest::Read { .. } => "read",
+            IoRequest::Write { .. } => "write",
+            IoRequest::WriteZeroes { .. } => "write-zeroes",
+            IoRequest::Trim { .. } => "trim",
+            IoRequest::Flush => "flush",
+            IoRequest::Status { .. } => "status",
+        }
+    }
+
+    /// Which bytes of the drive it concerns; nothing for a flush.
+    pub fn range(&self) -> ByteRange {
+        match self {
+            IoRequest::Read { offset, buffers } => {
+                ByteRange::new(*offset, ByteCount(buffers.iter().map(|buf| buf.len().0).sum()))
+            }
+            IoRequest::Write { offset, slices, .. } => {
+                ByteRange::new(*offset, ByteCount(slices.iter().map(|slice: &Slice| slice.len().0).sum()))
+            }
+            IoRequest::WriteZeroes { range, .. }
+            | IoRequest::Trim { range }
+            | IoRequest::Status { range } => *range,
+            IoRequest::Flush => ByteRange::default(),
+        }
+    }
+}

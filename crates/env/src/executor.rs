@@ -1,0 +1,389 @@
+//! The executor of one shard: tasks, a ready queue, timers and the table of operations in flight.
+//!
+//! A world drives it: *run what is ready, submit, wait for a completion or the next timer, repeat*. It never
+//! blocks, reads no clock of its own and owns no thread, so the same one serves the real and the simulated
+//! world.
+//!
+//! # Invariants
+//! - A task is in the ready queue at most once, and is polled by nobody but [`Executor::run_ready`].
+//! - Timers fire in the order of their deadline, then of their creation.
+//! - The order of polling is a function of the order of wakes alone (or, for exploration, of a seed).
+
+use crate::ops::OpTable;
+use crate::time::Instant;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A task of one executor. Stale identities (of a task that ended) are harmless: waking one does nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
+pub struct TaskId {
+    index: u32,
+    generation: u32,
+}
+
+impl TaskId {
+    pub(crate) fn pack(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    pub(crate) fn unpack(packed: u64) -> TaskId {
+        TaskId { index: packed as u32, generation: (packed >> 32) as u32 }
+    }
+}
+
+/// How a world's sleeping thread is woken from another thread.
+pub trait Unpark: Send + Sync {
+    /// Makes the world look at its remote wakes soon. Called from any thread.
+    fn unpark(&self);
+}
+
+/// Wakes tasks of an executor from any thread.
+#[derive(Clone)]
+pub struct RemoteWaker {
+    shared: Arc<Remote>,
+}
+
+struct Remote {
+    woken: Mutex<Vec<TaskId>>,
+    unpark: Arc<dyn Unpark>,
+}
+
+impl RemoteWaker {
+    /// Puts `task` among the ready of its executor.
+    pub fn wake(&self, task: TaskId) {
+        self.shared.woken.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        self.shared.unpark.unpark();
+    }
+}
+
+struct TaskWaker {
+    task: TaskId,
+    remote: RemoteWaker,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.remote.wake(self.task);
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.remote.wake(self.task);
+    }
+}
+
+type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
+
+struct TaskSlot {
+    generation: u32,
+    name: &'static str,
+    queued: bool,
+    /// `None` while it is being polled, and in a free slot.
+    future: Option<BoxedTask>,
+    waker: Option<Waker>,
+}
+
+/// In which order ready tasks run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Schedule {
+    /// First woken, first run.
+    Fifo,
+    /// Any ready task may be next, by a seed: to explore interleavings.
+    Shuffled {
+        /// The seed; the same one gives the same order.
+        seed: u64,
+    },
+}
+
+/// See the [module](self).
+pub struct Executor {
+    tasks: RefCell<Vec<TaskSlot>>,
+    free: RefCell<Vec<u32>>,
+    ready: RefCell<VecDeque<TaskId>>,
+    current: Cell<Option<TaskId>>,
+    timers: RefCell<BTreeMap<(Instant, u64), TaskId>>,
+    timer_sequence: Cell<u64>,
+    shuffle: Cell<Option<u64>>,
+    polls: Cell<u64>,
+    tick: Cell<Instant>,
+    remote: RemoteWaker,
+    pub(crate) ops: OpTable,
+}
+
+impl Executor {
+    /// An executor without tasks. `unpark` wakes the thread that will run it.
+    pub fn new(schedule: Schedule, unpark: Arc<dyn Unpark>) -> Rc<Executor> {
+        Rc::new(Executor {
+            tasks: RefCell::default(),
+            free: RefCell::default(),
+            ready: RefCell::default(),
+            current: Cell::new(None),
+            timers: RefCell::default(),
+            timer_sequence: Cell::new(0),
+            shuffle: Cell::new(match schedule {
+                Schedule::Fifo => None,
+                Schedule::Shuffled { seed } => Some(seed),
+            }),
+            polls: Cell::new(0),
+            tick: Cell::new(Instant::default()),
+            remote: RemoteWaker { shared: Arc::new(Remote { woken: Mutex::default(), unpark }) },
+            ops: OpTable::default(),
+        })
+    }
+
+    /// Starts a task; it runs when the world next runs what is ready. Its name is for the reader of a stall.
+    pub fn spawn<T: 'static>(
+        self: &Rc<Self>,
+        name: &'static str,
+        future: impl Future<Output = T> + 'static,
+    ) -> JoinHandle<T> {
+        let cell = Rc::new(JoinCell { output: RefCell::new(None), waiter: Cell::new(None) });
+        let (done, executor) = (cell.clone(), Rc::downgrade(self));
+        let body = Box::pin(async move {
+            let output = future.await;
+            *done.output.borrow_mut() = Some(output);
+            if let (Some(waiter), Some(executor)) = (done.waiter.take(), executor.upgrade()) {
+                executor.wake(waiter);
+            }
+        });
+        let mut tasks = self.tasks.borrow_mut();
+        let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            tasks.push(TaskSlot { generation: 0, name, queued: false, future: None, waker: None });
+            tasks.len() as u32 - 1
+        });
+        let slot = &mut tasks[index as usize];
+        let task = TaskId { index, generation: slot.generation };
+        slot.name = name;
+        slot.future = Some(body);
+        slot.waker = Some(Waker::from(Arc::new(TaskWaker { task, remote: self.remote.clone() })));
+        drop(tasks);
+        self.wake(task);
+        JoinHandle { cell, executor: self.clone() }
+    }
+
+    /// Puts a task among the ready, once.
+    pub fn wake(&self, task: TaskId) {
+        if let Some(slot) = self.tasks.borrow_mut().get_mut(task.index as usize)
+            && slot.generation == task.generation
+            && !slot.queued
+        {
+            slot.queued = true;
+            self.ready.borrow_mut().push_back(task);
+        }
+    }
+
+    /// The task that is being polled. Panics outside one: only tasks wait.
+    pub fn current(&self) -> TaskId {
+        self.current.get().expect("only a task of this executor can wait on it")
+    }
+
+    /// Wakes from other threads.
+    pub fn remote(&self) -> RemoteWaker {
+        self.remote.clone()
+    }
+
+    /// Polls ready tasks until none is ready or `budget` polls are spent. Returns whether any ran.
+    pub fn run_ready(&self, budget: usize) -> bool {
+        self.take_remote_wakes();
+        let mut ran = false;
+        for _ in 0..budget {
+            let Some(task) = self.next_ready() else { break };
+            ran |= self.poll(task);
+        }
+        ran
+    }
+
+    /// Whether a task is ready now.
+    pub fn has_ready(&self) -> bool {
+        self.take_remote_wakes();
+        !self.ready.borrow().is_empty()
+    }
+
+    fn take_remote_wakes(&self) {
+        let woken =
+            std::mem::take(&mut *self.remote.shared.woken.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in woken {
+            self.wake(task);
+        }
+    }
+
+    fn next_ready(&self) -> Option<TaskId> {
+        let mut ready = self.ready.borrow_mut();
+        if let Some(state) = self.shuffle.get() {
+            if ready.is_empty() {
+                return None;
+            }
+            let (state, value) = crate::sync::split_mix(state);
+            self.shuffle.set(Some(state));
+            let pick = (value % ready.len() as u64) as usize;
+            ready.swap(0, pick);
+        }
+        ready.pop_front()
+    }
+
+    fn poll(&self, task: TaskId) -> bool {
+        let (mut future, waker) = {
+            let mut tasks = self.tasks.borrow_mut();
+            let slot = &mut tasks[task.index as usize];
+            if slot.generation != task.generation {
+                return false;
+            }
+            slot.queued = false;
+            let (Some(future), Some(waker)) = (slot.future.take(), slot.waker.take()) else { return false };
+            (future, waker)
+        };
+        let outer = self.current.replace(Some(task));
+        self.polls.set(self.polls.get() + 1);
+        let outcome = future.as_mut().poll(&mut Context::from_waker(&waker));
+        self.current.set(outer);
+        let mut tasks = self.tasks.borrow_mut();
+        let slot = &mut tasks[task.index as usize];
+        match outcome {
+            Poll::Pending => {
+                slot.future = Some(future);
+                slot.waker = Some(waker);
+            }
+            Poll::Ready(()) => {
+                slot.generation = slot.generation.wrapping_add(1);
+                slot.queued = false;
+                drop(tasks);
+                self.free.borrow_mut().push(task.index);
+                // Dropped last, with nothing borrowed: its destructors may wake or spawn.
+                drop(future);
+            }
+        }
+        true
+    }
+
+    pub(crate) fn set_timer(&self, deadline: Instant, task: TaskId) -> (Instant, u64) {
+        let sequence = self.timer_sequence.get();
+        self.timer_sequence.set(sequence + 1);
+        self.timers.borrow_mut().insert((deadline, sequence), task);
+        (deadline, sequence)
+    }
+
+    pub(crate) fn cancel_timer(&self, timer: (Instant, u64)) {
+        self.timers.borrow_mut().remove(&timer);
+    }
+
+    pub(crate) fn timer_is_pending(&self, timer: (Instant, u64)) -> bool {
+        self.timers.borrow().contains_key(&timer)
+    }
+
+    /// When the next timer is due.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.timers.borrow().first_key_value().map(|((deadline, _), _)| *deadline)
+    }
+
+    /// When the world last looked at its clock: near enough for time limits, and free.
+    pub fn tick(&self) -> Instant {
+        self.tick.get()
+    }
+
+    /// Wakes whoever waits for a time up to `now`. A world calls it every time round, with its clock.
+    pub fn fire_timers(&self, now: Instant) {
+        self.tick.set(now);
+        loop {
+            let mut timers = self.timers.borrow_mut();
+            match timers.first_entry() {
+                Some(entry) if entry.key().0 <= now => {
+                    let task = entry.remove();
+                    drop(timers);
+                    self.wake(task);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Fails, for their waiters, the operations whose time limit has passed. They stay in flight: what
+    /// they hold comes back when the drive returns them.
+    pub fn expire_operations(&self, now: Instant) {
+        for task in self.ops.expire(now) {
+            self.wake(task);
+        }
+    }
+
+    /// Operations started and not yet returned by their drive.
+    pub fn operations_in_flight(&self) -> usize {
+        self.ops.in_flight()
+    }
+
+    /// The names of the tasks that have not ended, for the report of a stall.
+    pub fn unfinished_tasks(&self) -> Vec<&'static str> {
+        self.tasks.borrow().iter().filter(|slot| slot.future.is_some()).map(|slot| slot.name).collect()
+    }
+
+    /// How many polls there have been: the length of a run, and an input of its hash.
+    pub fn polls(&self) -> u64 {
+        self.polls.get()
+    }
+
+    /// Drops every task where it stands: the death of a process, in the simulated world. Operations in flight
+    /// are abandoned first, for nobody will wait for them.
+    pub fn kill_all(&self) {
+        self.ops.abandon_all();
+        loop {
+            let futures: Vec<BoxedTask> = {
+                let mut tasks = self.tasks.borrow_mut();
+                let mut free = self.free.borrow_mut();
+                tasks
+                    .iter_mut()
+                    .enumerate()
+                    .filter_map(|(index, slot)| {
+                        let future = slot.future.take()?;
+                        slot.generation = slot.generation.wrapping_add(1);
+                        slot.queued = false;
+                        free.push(index as u32);
+                        Some(future)
+                    })
+                    .collect()
+            };
+            if futures.is_empty() {
+                break;
+            }
+            drop(futures);
+        }
+        self.ready.borrow_mut().clear();
+        self.timers.borrow_mut().clear();
+    }
+}
+
+struct JoinCell<T> {
+    output: RefCell<Option<T>>,
+    waiter: Cell<Option<TaskId>>,
+}
+
+/// Waits for a task's result. Dropping it lets the task run on.
+pub struct JoinHandle<T> {
+    cell: Rc<JoinCell<T>>,
+    executor: Rc<Executor>,
+}
+
+impl<T> JoinHandle<T> {
+    /// Whether the task has ended (and its result was not yet taken).
+    pub fn is_finished(&self) -> bool {
+        self.cell.output.borrow().is_some()
+    }
+
+    /// The result, if the task has ended.
+    pub fn try_take(&self) -> Option<T> {
+        self.cell.output.borrow_mut().take()
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = T;
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
+        match self.cell.output.borrow_mut().take() {
+            Some(output) => Poll::Ready(output),
+            None => {
+                self.cell.waiter.set(Some(self.executor.current()));
+                Poll::Pending
+            }
+        }
+    }
+}

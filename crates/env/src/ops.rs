@@ -1,0 +1,280 @@
+//! Operations in flight: a slot each, from the start until the drive returns it.
+//!
+//! # Fault model and invariants
+//! - A drive returns every operation exactly once, at any time, in any order, possibly long after its
+//!   waiter was told that it timed out. A [`Completion`] that is dropped unreturned completes with
+//!   [`IoErrorKind::Gone`]: a drive that forgets an operation cannot hang its waiter.
+//! - Whatever the operation holds (buffers) stays with it until it is returned, even when nobody waits any
+//!   more: late data lands in memory that nobody else has.
+//! - An [`Io`] dropped before it finished panics, unless its executor is being killed or the thread is
+//!   already panicking: forgetting an I/O is a defect, [`Io::abandon`] is a decision.
+
+use crate::error::{IoError, IoErrorKind};
+use crate::executor::{Executor, TaskId};
+use crate::time::Instant;
+use crate::{Buf, drive::StatusExtent};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
+
+/// What an operation came to.
+#[derive(Debug)]
+pub struct IoOutcome {
+    /// How many bytes were moved, or why none.
+    pub result: Result<u64, IoError>,
+    /// The buffers of a read, as they were given, in order.
+    pub buffers: SmallVec<[Buf; 4]>,
+    /// The answer to a request for block status.
+    pub extents: Vec<StatusExtent>,
+}
+
+impl IoOutcome {
+    /// A success that moved `bytes`.
+    pub fn done(bytes: u64) -> IoOutcome {
+        IoOutcome { result: Ok(bytes), buffers: SmallVec::new(), extents: Vec::new() }
+    }
+
+    /// A failure.
+    pub fn failed(error: IoError) -> IoOutcome {
+        IoOutcome { result: Err(error), buffers: SmallVec::new(), extents: Vec::new() }
+    }
+
+    /// The same with the buffers of a read.
+    #[must_use]
+    pub fn with_buffers(mut self, buffers: SmallVec<[Buf; 4]>) -> IoOutcome {
+        self.buffers = buffers;
+        self
+    }
+}
+
+enum State {
+    Free,
+    /// The drive has it. `waiter` is whoever polled for it last.
+    InFlight {
+        waiter: Option<TaskId>,
+        deadline: Instant,
+    },
+    /// Returned, not yet taken.
+    Done(IoOutcome),
+    /// The drive still has it; its waiter was told that it timed out, or does not care.
+    Expired {
+        told: bool,
+    },
+}
+
+struct Slot {
+    generation: u32,
+    state: State,
+}
+
+/// The operations of one executor.
+#[derive(Default)]
+pub(crate) struct OpTable {
+    slots: RefCell<Vec<Slot>>,
+    free: RefCell<Vec<u32>>,
+    in_flight: Cell<usize>,
+    killed: Cell<bool>,
+}
+
+impl OpTable {
+    fn start(&self, deadline: Instant) -> (u32, u32) {
+        self.killed.set(false);
+        let mut slots = self.slots.borrow_mut();
+        let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            slots.push(Slot { generation: 0, state: State::Free });
+            slots.len() as u32 - 1
+        });
+        let slot = &mut slots[index as usize];
+        slot.state = State::InFlight { waiter: None, deadline };
+        self.in_flight.set(self.in_flight.get() + 1);
+        (index, slot.generation)
+    }
+
+    fn release(&self, slot: &mut Slot, index: u32) {
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.state = State::Free;
+        self.free.borrow_mut().push(index);
+    }
+
+    /// Takes the drive's answer; returns whom to wake, and the answer if nobody wants it.
+    fn complete(&self, index: u32, outcome: IoOutcome) -> (Option<TaskId>, Option<IoOutcome>) {
+        self.in_flight.set(self.in_flight.get() - 1);
+        let mut slots = self.slots.borrow_mut();
+        let slot = &mut slots[index as usize];
+        match &mut slot.state {
+            State::InFlight { waiter, .. } => {
+                let waiter = waiter.take();
+                slot.state = State::Done(outcome);
+                (waiter, None)
+            }
+            State::Expired { told: true } => {
+                self.release(slot, index);
+                (None, Some(outcome))
+            }
+            State::Expired { told } => {
+                // The waiter has not looked yet; it will find the timeout, as it was told.
+                *told = true;
+                slot.state = State::Done(IoOutcome::failed(IoError::new(IoErrorKind::TimedOut)));
+                (None, Some(outcome))
+            }
+            State::Free | State::Done(_) => unreachable!("a completion is consumed by completing"),
+        }
+    }
+
+    fn poll(&self, index: u32, waiter: TaskId) -> Poll<IoOutcome> {
+        let mut slots = self.slots.borrow_mut();
+        let slot = &mut slots[index as usize];
+        match &mut slot.state {
+            State::InFlight { waiter: place, .. } => {
+                *place = Some(waiter);
+                Poll::Pending
+            }
+            State::Expired { told } => {
+                *told = true;
+                Poll::Ready(IoOutcome::failed(IoError::new(IoErrorKind::TimedOut)))
+            }
+            state @ State::Done(_) => {
+                let State::Done(outcome) = std::mem::replace(state, State::Free) else { unreachable!() };
+                self.release(slot, index);
+                Poll::Ready(outcome)
+            }
+            State::Free => {
+                unreachable!("an operation is polled by its only handle, which knows when it is done")
+            }
+        }
+    }
+
+    fn abandon(&self, index: u32) {
+        let mut slots = self.slots.borrow_mut();
+        let slot = &mut slots[index as usize];
+        let unclaimed = match &mut slot.state {
+            State::InFlight { .. } | State::Expired { .. } => {
+                slot.state = State::Expired { told: true };
+                None
+            }
+            state @ State::Done(_) => {
+                let unclaimed = std::mem::replace(state, State::Free);
+                self.release(slot, index);
+                Some(unclaimed)
+            }
+            State::Free => None,
+        };
+        drop(slots);
+        drop(unclaimed);
+    }
+
+    pub(crate) fn expire(&self, now: Instant) -> Vec<TaskId> {
+        let mut woken = Vec::new();
+        for slot in self.slots.borrow_mut().iter_mut() {
+            if let State::InFlight { waiter, deadline } = &mut slot.state
+                && *deadline <= now
+            {
+                woken.extend(waiter.take());
+                slot.state = State::Expired { told: false };
+            }
+        }
+        woken
+    }
+
+    pub(crate) fn abandon_all(&self) {
+        self.killed.set(true);
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.get()
+    }
+}
+
+/// The drive's side of an operation: returns it, exactly once.
+pub struct Completion {
+    executor: Weak<Executor>,
+    index: u32,
+    /// Counts the operations its drive still has, late ones too.
+    outstanding: Option<Rc<Cell<u32>>>,
+    returned: bool,
+}
+
+impl Completion {
+    /// Returns the operation to whoever waits for it.
+    pub fn complete(mut self, outcome: IoOutcome) {
+        self.finish(outcome);
+    }
+
+    fn finish(&mut self, outcome: IoOutcome) {
+        self.returned = true;
+        if let Some(outstanding) = &self.outstanding {
+            outstanding.set(outstanding.get() - 1);
+        }
+        let Some(executor) = self.executor.upgrade() else { return };
+        let (waiter, unclaimed) = executor.ops.complete(self.index, outcome);
+        drop(unclaimed);
+        if let Some(waiter) = waiter {
+            executor.wake(waiter);
+        }
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        if !self.returned {
+            self.finish(IoOutcome::failed(IoError::new(IoErrorKind::Gone)));
+        }
+    }
+}
+
+/// The waiter's side of an operation in flight. Awaiting it gives the [`IoOutcome`].
+#[must_use = "an operation in flight must be awaited or abandoned"]
+pub struct Io {
+    executor: Rc<Executor>,
+    index: u32,
+    finished: bool,
+}
+
+impl Io {
+    /// A new operation: its waiter's and its drive's side. `deadline`: when the waiter is told that it timed
+    /// out. `outstanding` is counted up now and down when the drive returns it.
+    pub(crate) fn start(
+        executor: &Rc<Executor>,
+        deadline: Instant,
+        outstanding: Option<Rc<Cell<u32>>>,
+    ) -> (Io, Completion) {
+        let (index, _) = executor.ops.start(deadline);
+        if let Some(outstanding) = &outstanding {
+            outstanding.set(outstanding.get() + 1);
+        }
+        let completion =
+            Completion { executor: Rc::downgrade(executor), index, outstanding, returned: false };
+        (Io { executor: executor.clone(), index, finished: false }, completion)
+    }
+
+    /// Stops waiting, on purpose: the operation goes on, and what it holds goes home when it returns.
+    pub fn abandon(mut self) {
+        self.finished = true;
+        self.executor.ops.abandon(self.index);
+    }
+}
+
+impl Future for Io {
+    type Output = IoOutcome;
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<IoOutcome> {
+        assert!(!self.finished, "polled after it finished");
+        let outcome = self.executor.ops.poll(self.index, self.executor.current());
+        self.finished = outcome.is_ready();
+        outcome
+    }
+}
+
+impl Drop for Io {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        self.executor.ops.abandon(self.index);
+        if !self.executor.ops.killed.get() && !std::thread::panicking() {
+            panic!("an operation in flight was dropped; await it or abandon it");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The world as the code above the seam sees it.
+
+use crate::buffers::BufferPool;
+use crate::drive::DriveSource;
+use crate::error::Result;
+use crate::executor::{Executor, JoinHandle};
+use crate::ops::{Completion, Io};
+use crate::state::StateStore;
+use crate::stream::{Address, Listener, StreamSource};
+use crate::time::Instant;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use units::ByteCount;
+
+/// A boxed future that stays on its thread.
+pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// Work that a processor has to do, so that a model can charge time for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Taking in one host request.
+    HostRequest,
+    /// Handing one request to a drive.
+    DriveRequest,
+    /// Parity over this many bytes of sources.
+    Xor(ByteCount),
+    /// Copying this many bytes.
+    Copy(ByteCount),
+}
+
+/// What a world provides to one shard. Implemented twice: real and simulated.
+pub trait World {
+    /// The time now.
+    fn now(&self) -> Instant;
+
+    /// The date now, in seconds since 1970, for events and labels that people read.
+    fn unix_time(&self) -> u64;
+
+    /// Random numbers: unpredictable in the real world, a function of the seed in the simulated one.
+    fn random(&self) -> u64;
+
+    /// The time that `work` takes beyond what really passes: zero in the real world.
+    fn charge(&self, work: Work) -> Duration;
+
+    /// Opens a drive of this world by its path or name, for one controller alone.
+    fn open_drive<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>>;
+
+    /// Makes a new file drive of that size, with all its space reserved. It must not exist yet.
+    fn create_drive<'a>(&'a self, name: &'a str, size: ByteCount) -> LocalFuture<'a, Result<()>>;
+
+    /// Listens.
+    fn listen<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Rc<dyn Listener>>>;
+
+    /// Connects.
+    fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Box<dyn StreamSource>>>;
+
+    /// The durable state of this controller.
+    fn state(&self) -> &dyn StateStore;
+
+    /// Takes note of an event, for the hash and the trace of a run; the real world keeps none.
+    fn trace(&self, event: &'static str, a: u64, b: u64);
+}
+
+struct Inner {
+    executor: Rc<Executor>,
+    world: Rc<dyn World>,
+    pool: BufferPool,
+}
+
+/// One shard's handle to its world and its executor. Cheap to clone; stays on its thread.
+#[derive(Clone)]
+pub struct Env {
+    inner: Rc<Inner>,
+}
+
+impl Env {
+    /// Joins an executor, a world and a buffer pool: what the two worlds call.
+    pub fn new(executor: Rc<Executor>, world: Rc<dyn World>, pool: BufferPool) -> Env {
+        Env { inner: Rc::new(Inner { executor, world, pool }) }
+    }
+
+    /// The executor of this shard.
+    pub fn executor(&self) -> &Rc<Executor> {
+        &self.inner.executor
+    }
+
+    /// What this world can do beyond the shortcuts below.
+    pub fn world(&self) -> &dyn World {
+        &*self.inner.world
+    }
+
+    /// This shard's memory for data.
+    pub fn pool(&self) -> &BufferPool {
+        &self.inner.pool
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Instant {
+        self.inner.world.now()
+    }
+
+    /// The date now, in seconds since 1970.
+    pub fn unix_time(&self) -> u64 {
+        self.inner.world.unix_time()
+    }
+
+    /// A random number.
+    pub fn random(&self) -> u64 {
+        self.inner.world.random()
+    }
+
+    /// Starts a task.
+    pub fn spawn<T: 'static>(
+        &self,
+        name: &'static str,
+        future: impl Future<Output = T> + 'static,
+    ) -> JoinHandle<T> {
+        self.inner.executor.spawn(name, future)
+    }
+
+    /// Waits for `duration`.
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.sleep_until(self.now() + duration)
+    }
+
+    /// Waits until `deadline`.
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep { env: self.clone(), deadline, timer: None }
+    }
+
+    /// Charges for processor work where a model asks for it; costs nothing in the real world.
+    pub async fn compute(&self, work: Work) {
+        let time = self.inner.world.charge(work);
+        if !time.is_zero() {
+            self.sleep(time).await;
+        }
+    }
+
+    /// Takes note of an event.
+    pub fn trace(&self, event: &'static str, a: u64, b: u64) {
+        self.inner.world.trace(event, a, b);
+    }
+
+    /// A new operation, for what implements drives and streams: the waiter's side and the returner's.
+    /// `time_limit` `None`: it may take for ever (a receive).
+    pub fn start_operation(&self, time_limit: Option<Duration>) -> (Io, Completion) {
+        let deadline =
+            time_limit.map_or(Instant { ns: u64::MAX }, |limit| self.inner.executor.tick() + limit);
+        Io::start(&self.inner.executor, deadline, None)
+    }
+
+    /// Gives every other ready task a turn.
+    pub fn yield_now(&self) -> Yield {
+        Yield { env: self.clone(), yielded: false }
+    }
+}
+
+/// See [`Env::sleep`].
+pub struct Sleep {
+    env: Env,
+    deadline: Instant,
+    timer: Option<(Instant, u64)>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let executor = self.env.executor().clone();
+        match self.timer {
+            None => {
+                if self.deadline <= self.env.now() {
+                    return Poll::Ready(());
+                }
+                self.timer = Some(executor.set_timer(self.deadline, executor.current()));
+                Poll::Pending
+            }
+            Some(timer) if executor.timer_is_pending(timer) => Poll::Pending,
+            Some(_) => {
+                self.timer = None;
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            self.env.executor().cancel_timer(timer);
+        }
+    }
+}
+
+/// See [`Env::yield_now`].
+pub struct Yield {
+    env: Env,
+    yielded: bool,
+}
+
+impl Future for Yield {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        let executor = self.env.executor();
+        executor.wake(executor.current());
+        Poll::Pending
+    }
+}
