@@ -323,6 +323,23 @@ impl Buf {
         rest
     }
 
+    /// Undoes [`Buf::split_off`]: both parts as one buffer again.
+    ///
+    /// # Errors
+    /// Gives both back if `rest` is not what follows this in the same block.
+    pub fn join(mut self, rest: Buf) -> Result<Buf, (Buf, Buf)> {
+        let adjacent = match (&self.block, &rest.block) {
+            (Some(a), Some(b)) => a.0 == b.0 && self.start + self.len == rest.start,
+            (None, None) => true,
+            _ => false,
+        };
+        if !adjacent {
+            return Err((self, rest));
+        }
+        self.len += rest.len;
+        Ok(self)
+    }
+
     /// Gives up writing: the same bytes as a slice that may be cloned and cut.
     pub fn freeze(self) -> Slice {
         match self.block {
@@ -496,6 +513,17 @@ mod tests {
         assert_eq!(pool.used(), ByteCount(8192));
         drop((part, tail));
         assert_eq!(pool.used(), ByteCount::ZERO);
+    }
+
+    #[test]
+    fn what_was_split_can_be_joined_and_nothing_else() {
+        let mut whole = Buf::copy_of(b"abcdef");
+        let mut rest = whole.split_off(ByteCount(2));
+        let tail = rest.split_off(ByteCount(2));
+        let (whole, tail) = whole.join(tail).unwrap_err();
+        let whole = whole.join(rest).unwrap().join(tail).unwrap();
+        assert_eq!(whole.bytes(), b"abcdef");
+        assert!(whole.join(Buf::copy_of(b"x")).is_err());
     }
 
     #[test]

@@ -1,14 +1,23 @@
-//! Stripe locks: many readers or one writer of a stripe, first come, first served.
+//! Stripe locks: many readers or one writer of the same columns of a stripe, first come, first served.
 //!
-//! A fixed table of locks, indexed by the stripe's number: taking one allocates nothing. Stripes whose
-//! numbers differ by a multiple of the table's size share a lock; they merely wait for one another, and since
-//! a piece of a request holds one lock and takes no second, that cannot deadlock.
+//! A lock covers *columns* (a run of byte positions within the strips) of one stripe, so that two writes to
+//! different columns of a stripe, whose parity lies in different places too, go on at the same time.
+//!
+//! A fixed table of buckets, indexed by the stripe's number. Stripes whose numbers differ by a multiple of the
+//! table's size share a bucket: they may wait for one another for nothing, and since a piece of a request
+//! holds one lock and takes no second, that cannot deadlock.
+//!
+//! # Invariants
+//! - Two holders of a bucket overlap only if both are shared.
+//! - A waiter is admitted when it overlaps no holder and no *earlier* waiter that it would exclude or be
+//!   excluded by: nobody is overtaken for ever.
 
 use crate::executor::TaskId;
 use crate::world::Env;
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::ops::Range;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -21,16 +30,35 @@ pub enum Mode {
     Exclusive,
 }
 
+/// Every column of a stripe.
+pub const ALL_COLUMNS: Range<u32> = 0..u32::MAX;
+
+/// A holder or a waiter.
+struct Claim {
+    ticket: u64,
+    mode: Mode,
+    columns: Range<u32>,
+    /// Whom to wake; `None` once it holds.
+    waiter: Option<TaskId>,
+}
+
+impl Claim {
+    fn excludes(&self, mode: Mode, columns: &Range<u32>) -> bool {
+        (self.mode == Mode::Exclusive || mode == Mode::Exclusive)
+            && self.columns.start < columns.end
+            && columns.start < self.columns.end
+    }
+}
+
+/// Holders and waiters in the order in which they came.
 #[derive(Default)]
-struct Lock {
-    /// -1: held alone; otherwise the number of readers.
-    holders: Cell<i32>,
-    queue: RefCell<VecDeque<(u64, Mode, TaskId)>>,
+struct Bucket {
+    claims: RefCell<SmallVec<[Claim; 2]>>,
 }
 
 struct Inner {
     env: Env,
-    locks: Vec<Lock>,
+    buckets: Vec<Bucket>,
     mask: u64,
     tickets: Cell<u64>,
 }
@@ -42,114 +70,103 @@ pub struct StripeLocks {
 }
 
 impl StripeLocks {
-    /// A table of at least `count` locks (rounded up to a power of two).
+    /// A table of at least `count` buckets (rounded up to a power of two).
     pub fn new(env: &Env, count: usize) -> StripeLocks {
         let count = count.max(1).next_power_of_two();
         StripeLocks {
             inner: Rc::new(Inner {
                 env: env.clone(),
-                locks: std::iter::repeat_with(Lock::default).take(count).collect(),
+                buckets: std::iter::repeat_with(Bucket::default).take(count).collect(),
                 mask: count as u64 - 1,
                 tickets: Cell::new(0),
             }),
         }
     }
 
-    /// Takes the lock of `key` at once, if it is free and nobody waits for it.
+    /// Takes the whole stripe `key` at once, if nobody holds or waits for any of it.
     pub fn try_lock(&self, key: u64, mode: Mode) -> Option<Guard> {
-        let index = (key & self.inner.mask) as usize;
-        let lock = &self.inner.locks[index];
-        (lock.queue.borrow().is_empty() && lock.admits(mode)).then(|| {
-            lock.admit(mode);
-            Guard { inner: self.inner.clone(), index, mode }
-        })
+        self.try_lock_columns(key, mode, ALL_COLUMNS)
     }
 
-    /// Waits for the lock of `key`.
+    /// Takes `columns` of the stripe `key` at once, if nobody who excludes it holds or waits.
+    pub fn try_lock_columns(&self, key: u64, mode: Mode, columns: Range<u32>) -> Option<Guard> {
+        let index = (key & self.inner.mask) as usize;
+        let mut claims = self.inner.buckets[index].claims.borrow_mut();
+        if claims.iter().any(|claim| claim.excludes(mode, &columns)) {
+            return None;
+        }
+        let ticket = self.inner.next_ticket();
+        claims.push(Claim { ticket, mode, columns, waiter: None });
+        Some(Guard { inner: self.inner.clone(), index, ticket })
+    }
+
+    /// Waits for the whole stripe `key`.
     pub async fn lock(&self, key: u64, mode: Mode) -> Guard {
-        if let Some(guard) = self.try_lock(key, mode) {
+        self.lock_columns(key, mode, ALL_COLUMNS).await
+    }
+
+    /// Waits for `columns` of the stripe `key`.
+    pub async fn lock_columns(&self, key: u64, mode: Mode, columns: Range<u32>) -> Guard {
+        if let Some(guard) = self.try_lock_columns(key, mode, columns.clone()) {
             return guard;
         }
         let inner = &self.inner;
         let index = (key & inner.mask) as usize;
-        let lock = &inner.locks[index];
-        let ticket = inner.tickets.get();
-        inner.tickets.set(ticket + 1);
-        lock.queue.borrow_mut().push_back((ticket, mode, inner.env.executor().current()));
-        let mut place = Place { inner, index, ticket, left: false };
+        let ticket = inner.next_ticket();
+        let waiter = Some(inner.env.executor().current());
+        inner.buckets[index].claims.borrow_mut().push(Claim { ticket, mode, columns, waiter });
+        // From here on the guard removes the claim, whether it was admitted or its task dropped while waiting.
+        let guard = Guard { inner: inner.clone(), index, ticket };
         poll_fn(|_| {
-            let mut queue = lock.queue.borrow_mut();
-            if queue.front().is_some_and(|(first, ..)| *first == ticket) && lock.admits(mode) {
-                queue.pop_front();
-                lock.admit(mode);
-                return Poll::Ready(());
+            let claims = inner.buckets[index].claims.borrow();
+            match claims.iter().find(|claim| claim.ticket == ticket) {
+                Some(claim) if claim.waiter.is_some() => Poll::Pending,
+                _ => Poll::Ready(()),
             }
-            Poll::Pending
         })
         .await;
-        place.left = true;
-        let guard = Guard { inner: inner.clone(), index, mode };
-        lock.wake_first(&inner.env);
         guard
     }
 }
 
-impl Lock {
-    fn admits(&self, mode: Mode) -> bool {
-        match mode {
-            Mode::Shared => self.holders.get() >= 0,
-            Mode::Exclusive => self.holders.get() == 0,
-        }
-    }
-
-    fn admit(&self, mode: Mode) {
-        self.holders.set(match mode {
-            Mode::Shared => self.holders.get() + 1,
-            Mode::Exclusive => -1,
-        });
-    }
-
-    fn wake_first(&self, env: &Env) {
-        if let Some((_, mode, task)) = self.queue.borrow().front()
-            && self.admits(*mode)
-        {
-            env.executor().wake(*task);
-        }
+impl Inner {
+    fn next_ticket(&self) -> u64 {
+        let ticket = self.tickets.get();
+        self.tickets.set(ticket + 1);
+        ticket
     }
 }
 
-/// A place in a queue, given up if its task is dropped while it waits.
-struct Place<'a> {
-    inner: &'a Inner,
-    index: usize,
-    ticket: u64,
-    left: bool,
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        if !self.left {
-            let lock = &self.inner.locks[self.index];
-            lock.queue.borrow_mut().retain(|(ticket, ..)| *ticket != self.ticket);
-            lock.wake_first(&self.inner.env);
+impl Bucket {
+    /// Removes a claim and admits whoever it kept out.
+    fn leave(&self, ticket: u64, env: &Env) {
+        let mut claims = self.claims.borrow_mut();
+        claims.retain(|claim| claim.ticket != ticket);
+        for index in 0..claims.len() {
+            if claims[index].waiter.is_none() {
+                continue;
+            }
+            let (mode, columns) = (claims[index].mode, claims[index].columns.clone());
+            if claims[..index].iter().any(|earlier| earlier.excludes(mode, &columns)) {
+                continue;
+            }
+            // A holder that came later by `try_lock_columns` cannot be in the way: it would have been refused.
+            if let Some(task) = claims[index].waiter.take() {
+                env.executor().wake(task);
+            }
         }
     }
 }
 
-/// A stripe held; dropping lets go.
+/// Columns of a stripe held; dropping lets go.
 pub struct Guard {
     inner: Rc<Inner>,
     index: usize,
-    mode: Mode,
+    ticket: u64,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let lock = &self.inner.locks[self.index];
-        lock.holders.set(match self.mode {
-            Mode::Shared => lock.holders.get() - 1,
-            Mode::Exclusive => 0,
-        });
-        lock.wake_first(&self.inner.env);
+        self.inner.buckets[self.index].leave(self.ticket, &self.inner.env);
     }
 }
