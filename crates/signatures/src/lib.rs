@@ -1,0 +1,1 @@
+//! Recognises what a drive holds.
