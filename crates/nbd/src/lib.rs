@@ -1,0 +1,20 @@
+//! The NBD protocol without sockets: bytes in, values out.
+
+pub mod constants;
+mod error;
+mod negotiation;
+mod reply;
+mod request;
+mod request_stream;
+mod types;
+mod wire;
+
+pub use error::{Error, ErrorKind, Result};
+pub use negotiation::{
+    ClientHandshake, ClientOptions, Connected, ExportEntry, ExportInfo, Exports, MAX_OPTIONS, Negotiated,
+    ServerEvent, ServerHandshake, Step,
+};
+pub use reply::{Chunks, ErrorReply, MAX_EXTENTS, MAX_MESSAGE_BYTES, Replies, ReplyHeader, ReplyTo};
+pub use request::{EncodedRequest, Judged, Rejected, Request, RequestHeader, judge};
+pub use request_stream::{RequestEvent, RequestStream};
+pub use types::{BlockSizes, Command, CommandFlags, Errno, ExportFlags, Extent, ReplyStyle};

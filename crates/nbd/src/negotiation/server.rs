@@ -1,0 +1,368 @@
+//! The server's side of the handshake.
+//!
+//! ```text
+//!  greeting sent ──▶ client flags ──▶ option header ──▶ payload ──▶ replies ─┐
+//!                                        ▲      └─ unknown, too long ─▶ skip ─┤
+//!                                        └───────────────────────────────────┤
+//!                                  EXPORT_NAME, GO ─▶ Enter · ABORT ─▶ Abort ◀┘
+//! ```
+//!
+//! Fault model: the client is hostile, and its bytes come in any fragments. Invariants:
+//! - at most one option's payload (64 KiB) is held; what is longer is skipped up to 16 MiB and answered
+//!   with `ERR_TOO_BIG`; what is longer still closes the connection;
+//! - one call answers at most one option, so pipelined options can't pile up output;
+//! - a connection has at most [`MAX_OPTIONS`] options;
+//! - the outcome does not depend on the fragmentation.
+
+use crate::constants as c;
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::ReplyStyle;
+use crate::wire::{Collector, Reader};
+
+use super::export::{ExportInfo, Exports};
+use super::options::{InfoQuery, MetaQuery, option_name, put_info, put_reply, string, wire_length};
+use super::{MAX_OPTION_BYTES, Step};
+
+/// Options that one connection may send; a client that lists a few hundred exports one by one stays below.
+pub const MAX_OPTIONS: u32 = 1024;
+/// Longest payload that is skipped; behind a longer one the connection is closed.
+const MAX_SKIP_BYTES: u32 = 16 << 20;
+/// The identity of `base:allocation` on every connection; clients treat it as opaque.
+pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
+
+/// The outcome of a handshake on the server's side.
+#[derive(Debug)]
+pub enum ServerEvent {
+    /// The client chose an export. Send the output; whatever input follows belongs to the transmission
+    /// phase ([`RequestStream`](crate::RequestStream)).
+    Enter(Box<Negotiated>),
+    /// The client ended the session: send the output, then close.
+    Abort,
+}
+
+/// What client and server agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Negotiated {
+    /// The export, as [`Exports::find`] described it.
+    pub export: ExportInfo,
+    /// How requests and replies are framed.
+    pub style: ReplyStyle,
+    /// The client selected `base:allocation` for this export: block status may be asked for.
+    pub base_allocation: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    ClientFlags,
+    Header,
+    Payload { option: u32, length: u32 },
+    Skip { option: u32, left: u32, error: u32 },
+    Finished,
+}
+
+/// The server's side of the handshake, as a pure state machine.
+#[derive(Debug)]
+pub struct ServerHandshake {
+    state: State,
+    piece: Collector,
+    no_zeroes: bool,
+    style: ReplyStyle,
+    /// The export name for which `base:allocation` was selected last.
+    selected_for: Option<String>,
+    options: u32,
+    shutting_down: bool,
+}
+
+impl ServerHandshake {
+    /// Begins a connection: appends the greeting to `output`.
+    pub fn start(output: &mut Vec<u8>) -> ServerHandshake {
+        output.extend_from_slice(&c::INIT_MAGIC.to_be_bytes());
+        output.extend_from_slice(&c::OPTION_MAGIC.to_be_bytes());
+        output.extend_from_slice(&(c::FLAG_FIXED_NEWSTYLE | c::FLAG_NO_ZEROES).to_be_bytes());
+        ServerHandshake {
+            state: State::ClientFlags,
+            piece: Collector::default(),
+            no_zeroes: false,
+            style: ReplyStyle::Simple,
+            selected_for: None,
+            options: 0,
+            shutting_down: false,
+        }
+    }
+
+    /// From now on, options other than `ABORT` are answered with `ERR_SHUTDOWN`.
+    pub fn shut_down(&mut self) {
+        self.shutting_down = true;
+    }
+
+    /// Takes bytes from the client and appends the answer to `output`.
+    ///
+    /// Stops after each option: send the output and call again with the rest of the input. After an event
+    /// or an error the handshake is over; output that came with an error is still to be sent, then the
+    /// connection is to be closed.
+    pub fn receive(
+        &mut self,
+        input: &[u8],
+        exports: &dyn Exports,
+        output: &mut Vec<u8>,
+    ) -> Result<Step<ServerEvent>> {
+        let mut rest = input;
+        let outcome = self.advance(&mut rest, exports, output);
+        if !matches!(outcome, Ok(None)) {
+            self.state = State::Finished;
+        }
+        outcome.map(|event| Step { consumed: input.len() - rest.len(), event })
+    }
+
+    fn advance(
+        &mut self,
+        rest: &mut &[u8],
+        exports: &dyn Exports,
+        output: &mut Vec<u8>,
+    ) -> Result<Option<ServerEvent>> {
+        loop {
+            match self.state {
+                State::ClientFlags => {
+                    if !self.piece.fill(4, rest) {
+                        return Ok(None);
+                    }
+                    self.client_flags()?;
+                }
+                State::Header => {
+                    if !self.piece.fill(c::OPTION_HEADER_BYTES, rest) {
+                        return Ok(None);
+                    }
+                    self.header()?;
+                }
+                State::Payload { option, length } => {
+                    if !self.piece.fill(length as usize, rest) {
+                        return Ok(None);
+                    }
+                    self.state = State::Header;
+                    let piece = std::mem::take(&mut self.piece);
+                    return self.option(option, piece.bytes(), exports, output);
+                }
+                State::Skip { option, left, error } => {
+                    let count = rest.len().min(left as usize);
+                    *rest = &rest[count..];
+                    // `count` is at most `left`, so the cast loses nothing.
+                    let left = left - count as u32;
+                    self.state = State::Skip { option, left, error };
+                    if left > 0 {
+                        return Ok(None);
+                    }
+                    self.state = State::Header;
+                    refuse(output, option, error, "the option is too long");
+                    return Ok(None);
+                }
+                State::Finished => {
+                    return Err(Error::new(ErrorKind::Usage, "this handshake is already over"));
+                }
+            }
+        }
+    }
+
+    fn client_flags(&mut self) -> Result<()> {
+        let flags = Reader::new(self.piece.bytes()).u32().unwrap_or(0);
+        self.piece.clear();
+        let unknown = flags & !(c::FLAG_C_FIXED_NEWSTYLE | c::FLAG_C_NO_ZEROES);
+        if unknown != 0 {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                format!("the client set handshake flags that don't exist: {unknown:#x}"),
+            ));
+        }
+        self.no_zeroes = flags & c::FLAG_C_NO_ZEROES != 0;
+        self.state = State::Header;
+        Ok(())
+    }
+
+    fn header(&mut self) -> Result<()> {
+        let mut reader = Reader::new(self.piece.bytes());
+        let (magic, option, length) =
+            (reader.u64().unwrap_or(0), reader.u32().unwrap_or(0), reader.u32().unwrap_or(0));
+        self.piece.clear();
+        if magic != c::OPTION_MAGIC {
+            return Err(Error::new(
+                ErrorKind::FramingLost,
+                format!("an option has to begin with IHAVEOPT, this one begins with {magic:#018x}"),
+            ));
+        }
+        self.options += 1;
+        if self.options > MAX_OPTIONS {
+            return Err(Error::new(
+                ErrorKind::TooBig,
+                format!("the client sent more than {MAX_OPTIONS} options"),
+            ));
+        }
+        self.state = if length <= MAX_OPTION_BYTES {
+            State::Payload { option, length }
+        } else if length <= MAX_SKIP_BYTES && option != c::OPT_EXPORT_NAME {
+            let known = option_name(option) != "unknown option";
+            let error = if known { c::REP_ERR_TOO_BIG } else { c::REP_ERR_UNSUP };
+            State::Skip { option, left: length, error }
+        } else {
+            return Err(Error::new(
+                ErrorKind::TooBig,
+                format!("the client announced a {} of {length} bytes", option_name(option)),
+            ));
+        };
+        Ok(())
+    }
+
+    /// Answers one complete option.
+    fn option(
+        &mut self,
+        option: u32,
+        payload: &[u8],
+        exports: &dyn Exports,
+        output: &mut Vec<u8>,
+    ) -> Result<Option<ServerEvent>> {
+        if option == c::OPT_ABORT {
+            put_reply(output, option, c::REP_ACK, &[]);
+            return Ok(Some(ServerEvent::Abort));
+        }
+        if option == c::OPT_EXPORT_NAME {
+            return self.export_name(payload, exports, output).map(Some);
+        }
+        if self.shutting_down {
+            refuse(output, option, c::REP_ERR_SHUTDOWN, "the server is shutting down");
+            return Ok(None);
+        }
+        match option {
+            c::OPT_LIST => list(payload, exports, output),
+            c::OPT_INFO | c::OPT_GO => return Ok(self.info(option, payload, exports, output)),
+            c::OPT_STRUCTURED_REPLY | c::OPT_EXTENDED_HEADERS => self.choose_style(option, payload, output),
+            c::OPT_LIST_META_CONTEXT | c::OPT_SET_META_CONTEXT => {
+                self.meta_context(option, payload, exports, output);
+            }
+            c::OPT_STARTTLS => {
+                refuse(output, option, c::REP_ERR_UNSUP, "this server has no TLS");
+            }
+            _ => refuse(output, option, c::REP_ERR_UNSUP, "unknown option"),
+        }
+        Ok(None)
+    }
+
+    /// `EXPORT_NAME` can't report an error: whatever is wrong closes the connection.
+    fn export_name(
+        &mut self,
+        payload: &[u8],
+        exports: &dyn Exports,
+        output: &mut Vec<u8>,
+    ) -> Result<ServerEvent> {
+        if self.shutting_down {
+            return Err(Error::new(ErrorKind::ShuttingDown, "an export was asked for during shutdown"));
+        }
+        if self.style == ReplyStyle::Extended {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                "the client sent EXPORT_NAME, which extended headers forbid",
+            ));
+        }
+        let name = string(payload).ok_or_else(|| {
+            Error::new(ErrorKind::Protocol, "the client sent an export name that is no string")
+        })?;
+        let export = exports.find(name).ok_or_else(|| {
+            Error::new(ErrorKind::UnknownExport, format!("the client asked for the unknown export {name:?}"))
+        })?;
+        output.extend_from_slice(&export.size_bytes.to_be_bytes());
+        output.extend_from_slice(&export.flags.to_wire(self.style).to_be_bytes());
+        if !self.no_zeroes {
+            output.extend_from_slice(&[0; c::EXPORT_NAME_ZEROES]);
+        }
+        Ok(self.enter(name, export))
+    }
+
+    fn info(
+        &mut self,
+        option: u32,
+        payload: &[u8],
+        exports: &dyn Exports,
+        output: &mut Vec<u8>,
+    ) -> Option<ServerEvent> {
+        let Some(query) = InfoQuery::parse(payload) else {
+            refuse(output, option, c::REP_ERR_INVALID, "malformed option");
+            return None;
+        };
+        let Some(export) = exports.find(query.name) else {
+            refuse(output, option, c::REP_ERR_UNKNOWN, "no such export");
+            return None;
+        };
+        put_info(output, option, &query, &export, self.style);
+        put_reply(output, option, c::REP_ACK, &[]);
+        (option == c::OPT_GO).then(|| self.enter(query.name, export))
+    }
+
+    fn enter(&mut self, name: &str, export: ExportInfo) -> ServerEvent {
+        let base_allocation = export.base_allocation && self.selected_for.as_deref() == Some(name);
+        ServerEvent::Enter(Box::new(Negotiated { export, style: self.style, base_allocation }))
+    }
+
+    fn choose_style(&mut self, option: u32, payload: &[u8], output: &mut Vec<u8>) {
+        let extended = self.style == ReplyStyle::Extended;
+        if !payload.is_empty() {
+            refuse(output, option, c::REP_ERR_INVALID, "this option has no payload");
+        } else if option == c::OPT_STRUCTURED_REPLY && extended {
+            refuse(output, option, c::REP_ERR_EXT_HEADER_REQD, "extended headers are already in use");
+        } else if option == c::OPT_EXTENDED_HEADERS && extended {
+            refuse(output, option, c::REP_ERR_INVALID, "extended headers are already in use");
+        } else {
+            self.style =
+                if option == c::OPT_EXTENDED_HEADERS { ReplyStyle::Extended } else { ReplyStyle::Structured };
+            put_reply(output, option, c::REP_ACK, &[]);
+        }
+    }
+
+    fn meta_context(&mut self, option: u32, payload: &[u8], exports: &dyn Exports, output: &mut Vec<u8>) {
+        let set = option == c::OPT_SET_META_CONTEXT;
+        if set {
+            // The last selection counts, even if it fails.
+            self.selected_for = None;
+        }
+        if self.style == ReplyStyle::Simple {
+            return refuse(output, option, c::REP_ERR_INVALID, "structured replies have to be chosen first");
+        }
+        let Some(query) = MetaQuery::parse(payload) else {
+            return refuse(output, option, c::REP_ERR_INVALID, "malformed option");
+        };
+        let Some(export) = exports.find(query.name) else {
+            return refuse(output, option, c::REP_ERR_UNKNOWN, "no such export");
+        };
+        let asked = if set { query.allocation } else { query.allocation || query.wildcard || query.empty };
+        if asked && export.base_allocation {
+            // The identity in an answer to LIST is reserved and should be zero.
+            let id = if set { BASE_ALLOCATION_ID } else { 0 };
+            put_reply(
+                output,
+                option,
+                c::REP_META_CONTEXT,
+                &[&id.to_be_bytes(), c::BASE_ALLOCATION.as_bytes()],
+            );
+            if set {
+                self.selected_for = Some(query.name.to_owned());
+            }
+        }
+        put_reply(output, option, c::REP_ACK, &[]);
+    }
+}
+
+fn list(payload: &[u8], exports: &dyn Exports, output: &mut Vec<u8>) {
+    if !payload.is_empty() {
+        return refuse(output, c::OPT_LIST, c::REP_ERR_INVALID, "this option has no payload");
+    }
+    for entry in exports.list() {
+        let name = entry.name.as_bytes();
+        put_reply(
+            output,
+            c::OPT_LIST,
+            c::REP_SERVER,
+            &[&wire_length(name.len()), name, entry.description.as_bytes()],
+        );
+    }
+    put_reply(output, c::OPT_LIST, c::REP_ACK, &[]);
+}
+
+fn refuse(output: &mut Vec<u8>, option: u32, error: u32, message: &str) {
+    put_reply(output, option, error, &[message.as_bytes()]);
+}
