@@ -1,5 +1,6 @@
 //! The NBD protocol without sockets: bytes in, values out.
 
+mod client;
 pub mod constants;
 mod error;
 mod negotiation;
@@ -7,8 +8,10 @@ mod reply;
 mod request;
 mod request_stream;
 mod types;
+mod uri;
 mod wire;
 
+pub use client::{ClientStream, Cookie, Failure, PayloadRun, ReplyEvent};
 pub use error::{Error, ErrorKind, Result};
 pub use negotiation::{
     ClientHandshake, ClientOptions, Connected, ExportEntry, ExportInfo, Exports, MAX_OPTIONS, Negotiated,
@@ -18,3 +21,4 @@ pub use reply::{Chunks, ErrorReply, MAX_EXTENTS, MAX_MESSAGE_BYTES, Replies, Rep
 pub use request::{EncodedRequest, Judged, Rejected, Request, RequestHeader, judge};
 pub use request_stream::{RequestEvent, RequestStream};
 pub use types::{BlockSizes, Command, CommandFlags, Errno, ExportFlags, Extent, ReplyStyle};
+pub use uri::{NbdUri, Transport};

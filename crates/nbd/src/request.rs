@@ -177,7 +177,7 @@ pub fn judge(header: &RequestHeader, negotiated: &Negotiated) -> Result<Judged> 
 }
 
 /// A chunk's 32-bit length has to count a read's data and the offset in front of them.
-const LONGEST_TRANSFER_BYTES: u32 = u32::MAX - 8;
+pub(crate) const LONGEST_TRANSFER_BYTES: u32 = u32::MAX - 8;
 
 type Verdict<T> = std::result::Result<T, (Errno, &'static str)>;
 

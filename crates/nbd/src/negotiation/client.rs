@@ -14,7 +14,8 @@
 
 use crate::constants as c;
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{BlockSizes, ExportFlags, ReplyStyle};
+use crate::request::LONGEST_TRANSFER_BYTES;
+use crate::types::{BlockSizes, Command, ExportFlags, ReplyStyle};
 use crate::wire::{Collector, Reader};
 
 use super::options::{option_name, put_option, string, wire_length};
@@ -60,6 +61,26 @@ pub struct Connected {
     pub name: Option<String>,
     /// The export's description; empty if the server gave none.
     pub description: String,
+}
+
+impl Connected {
+    /// The longest request of this kind to send, in bytes; longer ranges have to be split. A multiple of the
+    /// minimum block size.
+    ///
+    /// Without extended headers, zeroes and cache requests are kept to the maximum block size too: servers
+    /// of the time before extended headers may refuse longer ones.
+    pub fn longest_bytes(&self, command: Command) -> u64 {
+        let sizes = self.block_sizes;
+        let extended = self.style == ReplyStyle::Extended;
+        let limit = match command {
+            Command::Read | Command::Write => sizes.maximum_bytes.min(LONGEST_TRANSFER_BYTES).into(),
+            Command::Flush | Command::Disconnect => 0,
+            _ if extended => u64::MAX,
+            Command::Cache | Command::WriteZeroes => sizes.maximum_bytes.into(),
+            Command::Trim | Command::BlockStatus => u32::MAX.into(),
+        };
+        limit - limit % u64::from(sizes.minimum_bytes.max(1))
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
