@@ -307,6 +307,12 @@ impl Executor {
         }
     }
 
+    /// When the next operation in flight reaches its time limit, if that is not after `bound`: how far a
+    /// world may jump or sleep. Cheap unless there is one.
+    pub fn next_expiry(&self, bound: Instant) -> Option<Instant> {
+        self.ops.next_expiry(bound)
+    }
+
     /// Operations started and not yet returned by their drive.
     pub fn operations_in_flight(&self) -> usize {
         self.ops.in_flight()
@@ -317,13 +323,21 @@ impl Executor {
         self.tasks.borrow().iter().filter(|slot| slot.future.is_some()).map(|slot| slot.name).collect()
     }
 
+    /// The names of the tasks that are ready now, for the report of one that wakes for ever.
+    pub fn ready_tasks(&self) -> Vec<&'static str> {
+        let tasks = self.tasks.borrow();
+        let ready = self.ready.borrow();
+        let live = ready.iter().filter(|task| tasks[task.index as usize].generation == task.generation);
+        live.map(|task| tasks[task.index as usize].name).collect()
+    }
+
     /// How many polls there have been: the length of a run, and an input of its hash.
     pub fn polls(&self) -> u64 {
         self.polls.get()
     }
 
     /// Drops every task where it stands: the death of a process, in the simulated world. Operations in flight
-    /// are abandoned first, for nobody will wait for them.
+    /// are abandoned first, for nobody will wait for them. The executor is dead afterwards.
     pub fn kill_all(&self) {
         self.ops.abandon_all();
         loop {

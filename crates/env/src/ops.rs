@@ -77,11 +77,15 @@ pub(crate) struct OpTable {
     free: RefCell<Vec<u32>>,
     in_flight: Cell<usize>,
     killed: Cell<bool>,
+    /// No operation in flight has an earlier deadline. A lower bound: it is not raised when one returns.
+    earliest: Cell<Instant>,
 }
 
 impl OpTable {
     fn start(&self, deadline: Instant) -> (u32, u32) {
-        self.killed.set(false);
+        if deadline < self.earliest.get() || self.in_flight.get() == 0 {
+            self.earliest.set(deadline);
+        }
         let mut slots = self.slots.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
             slots.push(Slot { generation: 0, state: State::Free });
@@ -166,8 +170,27 @@ impl OpTable {
         drop(unclaimed);
     }
 
+    /// The earliest time limit of an operation in flight, if it is not after `bound`. Looks at every
+    /// operation only when the lower bound says that there may be one.
+    pub(crate) fn next_expiry(&self, bound: Instant) -> Option<Instant> {
+        if self.in_flight.get() == 0 || self.earliest.get() > bound {
+            return None;
+        }
+        let slots = self.slots.borrow();
+        let deadlines = slots.iter().filter_map(|slot| match slot.state {
+            State::InFlight { deadline, .. } => Some(deadline),
+            _ => None,
+        });
+        let earliest = deadlines.min().unwrap_or(Instant { ns: u64::MAX });
+        self.earliest.set(earliest);
+        (earliest <= bound && earliest.ns != u64::MAX).then_some(earliest)
+    }
+
     pub(crate) fn expire(&self, now: Instant) -> Vec<TaskId> {
         let mut woken = Vec::new();
+        if self.next_expiry(now).is_none() {
+            return woken;
+        }
         for slot in self.slots.borrow_mut().iter_mut() {
             if let State::InFlight { waiter, deadline } = &mut slot.state
                 && *deadline <= now

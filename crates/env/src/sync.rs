@@ -21,7 +21,7 @@ pub fn split_mix(state: u64) -> (u64, u64) {
 #[derive(Default)]
 pub struct Signal {
     epoch: Cell<u64>,
-    waiters: RefCell<Vec<TaskId>>,
+    waiters: RefCell<VecDeque<TaskId>>,
 }
 
 impl Signal {
@@ -33,18 +33,26 @@ impl Signal {
         }
     }
 
+    /// Says that something changed for one of the waiters, whichever has waited longest.
+    pub fn notify_one(&self, env: &Env) {
+        self.epoch.set(self.epoch.get() + 1);
+        let first = self.waiters.borrow_mut().pop_front();
+        if let Some(task) = first {
+            env.executor().wake(task);
+        }
+    }
+
     /// Waits until `condition` holds, looking again after every notice.
     pub async fn wait_until(&self, env: &Env, mut condition: impl FnMut() -> bool) {
         while !condition() {
             let seen = self.epoch.get();
+            let mut waiting = false;
             poll_fn(|_| {
                 if self.epoch.get() != seen {
                     return Poll::Ready(());
                 }
-                let task = env.executor().current();
-                let mut waiters = self.waiters.borrow_mut();
-                if !waiters.contains(&task) {
-                    waiters.push(task);
+                if !std::mem::replace(&mut waiting, true) {
+                    self.waiters.borrow_mut().push_back(env.executor().current());
                 }
                 Poll::Pending
             })
