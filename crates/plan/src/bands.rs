@@ -13,6 +13,7 @@
 //!   it starts before the column it ends in    it ends before the column it starts in
 //! ```
 
+use crate::survey::{Strips, strips};
 use units::{ByteCount, ByteRange, StripSize};
 
 /// The most bands of a request.
@@ -44,6 +45,7 @@ pub(crate) struct Bands {
     /// The last strip concerned in any band.
     pub(crate) last: u16,
     range_start: u64,
+    range_len: u64,
     strip_shift: u32,
 }
 
@@ -54,8 +56,14 @@ impl Bands {
         let final_byte = range.end().0 - 1;
         let (first, last) = ((range.start.0 >> shift) as u16, (final_byte >> shift) as u16);
         let (start, end) = (range.start.0 & (length - 1), (final_byte & (length - 1)) + 1);
-        let mut bands =
-            Bands { first, last, range_start: range.start.0, strip_shift: shift, ..Bands::default() };
+        let mut bands = Bands {
+            first,
+            last,
+            range_start: range.start.0,
+            range_len: range.len.0,
+            strip_shift: shift,
+            ..Bands::default()
+        };
         if first == last {
             bands.push(start, end, first, last + 1);
             return bands;
@@ -89,6 +97,17 @@ impl Bands {
             mask |= u8::from(band.first <= strip && strip < band.end) << b;
         }
         mask
+    }
+
+    /// The strips concerned in band `b`.
+    pub(crate) fn concerned(&self, b: usize) -> Strips {
+        let band = self.all()[b];
+        if band.first < band.end { strips(band.first, band.end) } else { 0 }
+    }
+
+    /// How many bytes the request has.
+    pub(crate) fn range_len(&self) -> u64 {
+        self.range_len
     }
 
     /// The columns in a set of bands.

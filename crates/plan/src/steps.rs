@@ -115,6 +115,8 @@ pub struct Read {
     pub drive: DriveIndex,
     /// The first byte, in the drive's data area.
     pub offset: ByteOffset,
+    /// The first byte's place in its strip.
+    pub within: ByteCount,
     /// How many bytes.
     pub len: ByteCount,
     /// What the drive holds there.
@@ -138,6 +140,8 @@ pub struct Write {
     pub drive: DriveIndex,
     /// The first byte, in the drive's data area.
     pub offset: ByteOffset,
+    /// The first byte's place in its strip.
+    pub within: ByteCount,
     /// How many bytes.
     pub len: ByteCount,
     /// What the drive holds there.
@@ -161,8 +165,8 @@ pub struct Compute {
     pub kind: ComputeKind,
     /// How many bytes of each source.
     pub len: ByteCount,
-    /// The first byte concerned, as an address in the drives' data areas (for pictures and messages).
-    pub offset: ByteOffset,
+    /// The first byte's place in every strip concerned.
+    pub within: ByteCount,
     pub(crate) sources: Run,
 }
 

@@ -1,0 +1,100 @@
+//! What the health of the drives means for the strips of one stripe.
+
+use crate::{Bands, ErrorKind, Health, Unplannable};
+use layout::{Cell, CopyIndex, DataIndex, Geometry, ParityIndex, StripeMap};
+use units::{ByteRange, StripeIndex};
+
+/// A set of data strips of one stripe: bit `i` is strip `i`. No level has more than 64 in a stripe.
+pub(crate) type Strips = u64;
+
+/// The strips `first` up to but not including `end`.
+pub(crate) fn strips(first: u16, end: u16) -> Strips {
+    let below = |n: u16| if n >= 64 { u64::MAX } else { (1 << n) - 1 };
+    below(end) & !below(first)
+}
+
+/// The strips in a set, ascending.
+pub(crate) fn each(set: Strips) -> impl Iterator<Item = u16> {
+    (0..64).filter(move |i| set >> i & 1 == 1)
+}
+
+/// What can be done with the one-copy data strips and the parity of a stripe.
+pub(crate) struct Survey {
+    /// Data strips that cannot be read.
+    pub(crate) unreadable: Strips,
+    /// Data strips that cannot be written.
+    pub(crate) unwritable: Strips,
+    /// Where P is.
+    pub(crate) parity: Cell,
+    /// Whether P can be read.
+    pub(crate) parity_readable: bool,
+    /// Whether P can be read and agrees with the data.
+    pub(crate) parity_usable: bool,
+    /// Whether P can be written.
+    pub(crate) parity_writable: bool,
+}
+
+impl Survey {
+    /// Looks at every cell of a stripe; `None` where the level has no parity.
+    pub(crate) fn of(geometry: &Geometry, map: &StripeMap, health: &Health) -> Option<Survey> {
+        let parity = map.parity_cell(ParityIndex(0))?;
+        let (mut unreadable, mut unwritable) = (0, 0);
+        for i in 0..geometry.data_strips() {
+            let drive = map.data_cell(DataIndex(i), CopyIndex(0)).drive;
+            unreadable |= u64::from(!health.readable.contains(drive)) << i;
+            unwritable |= u64::from(!health.writable.contains(drive)) << i;
+        }
+        let parity_readable = health.readable.contains(parity.drive);
+        Some(Survey {
+            unreadable,
+            unwritable,
+            parity,
+            parity_readable,
+            parity_usable: parity_readable && health.parity_trusted,
+            parity_writable: health.writable.contains(parity.drive),
+        })
+    }
+}
+
+/// The pieces of a stripe's data about which there is no plan, ascending, those that touch joined.
+#[derive(Default)]
+pub(crate) struct Pieces(Vec<ByteRange>);
+
+impl Pieces {
+    /// Adds the columns of band `b` of some strips.
+    pub(crate) fn add(&mut self, bands: &Bands, b: usize, set: Strips) {
+        self.0.extend(each(set).map(|i| bands.piece(i, &bands.all()[b])));
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The error that is about them.
+    pub(crate) fn into_error(mut self, kind: ErrorKind, stripe: StripeIndex) -> Unplannable {
+        self.0.sort_unstable();
+        let mut ranges: Vec<ByteRange> = Vec::new();
+        for piece in self.0 {
+            match ranges.last_mut() {
+                Some(previous) if previous.end() == piece.start => previous.len += piece.len,
+                _ => ranges.push(piece),
+            }
+        }
+        let bytes: Vec<String> = ranges.iter().map(|range| format!("{range:?}")).collect();
+        let bytes = bytes.join(", ");
+        let context = match kind {
+            ErrorKind::DataLost => format!(
+                "stripe {stripe}: bytes {bytes} of its data are on a drive that cannot be read, and nothing that can be read replaces them; read and write around them"
+            ),
+            ErrorKind::NothingWritable => format!(
+                "stripe {stripe}: bytes {bytes} of its data are on a drive that cannot be written, and no redundancy can hold them; replace the drive"
+            ),
+            ErrorKind::NothingToCompare => format!(
+                "stripe {stripe} cannot be checked while a part of it cannot be read; check it again when its drives are back"
+            ),
+            ErrorKind::OutOfRange => format!("stripe {stripe}: bytes {bytes} are not within its data"),
+        };
+        Unplannable { kind, context, ranges }
+    }
+}
