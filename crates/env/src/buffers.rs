@@ -340,6 +340,12 @@ impl Buf {
         Ok(self)
     }
 
+    /// This and `rest` as one buffer, or this alone where they do not belong together.
+    #[must_use]
+    pub fn join_or_keep(self, rest: Buf) -> Buf {
+        self.join(rest).unwrap_or_else(|(this, _)| this)
+    }
+
     /// Gives up writing: the same bytes as a slice that may be cloned and cut.
     pub fn freeze(self) -> Slice {
         match self.block {

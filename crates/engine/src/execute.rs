@@ -1,0 +1,564 @@
+//! Execution of a plan: its reads all at once, its computes, the commit, its writes all at once.
+//!
+//! # Fault model and invariants
+//! - Before the commit nothing has changed on any drive: a fault means giving everything back and planning
+//!   again with what is now known. After it *this* plan's writes are finished, skipping what has died:
+//!   planning again would read new data as old.
+//! - No operation is left in flight: each that was started is awaited, also when another one failed.
+//! - Buffers are cut, never copied; parity is computed from where data lies.
+
+use crate::messages::ReportKind;
+use crate::volume::Volume;
+use env::{Buf, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Slice, Slices, Work};
+use plan::{ComputeKind, Plan, Read, ReadSlot, Source, Target};
+use smallvec::SmallVec;
+use std::rc::Rc;
+use units::{ByteCount, ByteRange, DriveIndex, DriveSet};
+
+/// The host's side of a plan.
+pub(crate) enum Host {
+    /// Nothing: a resync, a check.
+    None,
+    /// The payload of a write.
+    Payload(Slice, Durability),
+    /// The buffer of a read, whole.
+    Buffer(Buf),
+}
+
+/// What executing a plan came to.
+pub(crate) enum Executed {
+    /// Done; the writes to these drives failed, and the drives with them.
+    Done { host: Host, skipped: DriveSet },
+    /// Faults came before the commit; they are in the health now, or in the set of unreadable drives.
+    Again { host: Host },
+    /// It cannot be done.
+    Failed { host: Host, error: IoError },
+}
+
+/// Errors after which a drive is taken out of use, whatever it was asked.
+pub(crate) fn is_gone(error: &IoError) -> bool {
+    matches!(error.kind, IoErrorKind::Gone | IoErrorKind::TimedOut)
+}
+
+/// A run of bytes that a read brought for the plan's own use.
+struct Brought {
+    slot: ReadSlot,
+    at: u64,
+    bytes: Slice,
+}
+
+/// Part of the host's buffer, cut out for one target.
+struct HostPart {
+    at: u64,
+    len: u64,
+    buf: Option<Buf>,
+}
+
+/// The memory of one execution.
+#[derive(Default)]
+struct Memory {
+    payload: Option<Slice>,
+    parts: SmallVec<[HostPart; 4]>,
+    brought: SmallVec<[Brought; 8]>,
+    scratch: SmallVec<[ScratchBuf; 2]>,
+    hollow: bool,
+}
+
+enum ScratchBuf {
+    Filling(Buf),
+    Done(Slice),
+}
+
+/// One buffer of a read: one of the host's parts, or consecutive parts of the read's own.
+struct Segment {
+    target: Target,
+    len: u64,
+}
+
+/// Memory the plan takes from the pool when it is executed.
+pub(crate) fn scratch_need(plan: &Plan) -> ByteCount {
+    let own = |read: &Read| segments(plan, read).into_iter().filter(|segment| is_own(segment.target));
+    let reads: u64 = plan
+        .reads()
+        .iter()
+        .flat_map(own)
+        .map(|segment| env::BufferPool::block_size(ByteCount(segment.len)).0)
+        .sum();
+    let scratch: u64 = plan.scratch().iter().map(|len| env::BufferPool::block_size(*len).0).sum();
+    ByteCount(reads + scratch)
+}
+
+fn is_own(target: Target) -> bool {
+    matches!(target, Target::Read { .. })
+}
+
+fn segments(plan: &Plan, read: &Read) -> SmallVec<[Segment; 4]> {
+    let mut segments: SmallVec<[Segment; 4]> = SmallVec::new();
+    for part in plan.read_parts(read) {
+        match segments.last_mut() {
+            Some(last) if is_own(last.target) && is_own(part.into) => last.len += part.len.0,
+            _ => segments.push(Segment { target: part.into, len: part.len.0 }),
+        }
+    }
+    segments
+}
+
+impl Volume {
+    /// Executes `plan`, which was made for the volume's present health. `unreadable` collects the drives that
+    /// have a medium error in this stripe.
+    pub(crate) async fn execute(
+        self: &Rc<Self>,
+        plan: &Plan,
+        host: Host,
+        unreadable: &mut DriveSet,
+    ) -> Executed {
+        let mut memory = Memory::default();
+        let host = match memory.admit(plan, host) {
+            Ok(kind) => kind,
+            Err(host) => return Executed::Failed { host, error: IoError::new(IoErrorKind::Invalid) },
+        };
+        match self.read_all(plan, &mut memory, unreadable).await {
+            Ok(()) => {}
+            Err(fault) => {
+                let host = self.give_back(memory, host);
+                return match fault {
+                    Fault::PlanAgain => Executed::Again { host },
+                    Fault::Hopeless(error) => Executed::Failed { host, error },
+                };
+            }
+        }
+        if let Err(error) = self.compute_all(plan, &mut memory).await {
+            return Executed::Failed { host: self.give_back(memory, host), error };
+        }
+        // The commit: from here on this plan is finished.
+        let written = self.write_all(plan, &memory, host.durability()).await;
+        let host = self.give_back(memory, host);
+        match written {
+            Ok(skipped) => Executed::Done { host, skipped },
+            Err(error) => Executed::Failed { host, error },
+        }
+    }
+
+    async fn read_all(
+        self: &Rc<Self>,
+        plan: &Plan,
+        memory: &mut Memory,
+        unreadable: &mut DriveSet,
+    ) -> Result<(), Fault> {
+        let mut started: SmallVec<[(DriveIndex, Io); 8]> = SmallVec::new();
+        let mut fault = None;
+        for (slot, read) in plan.reads().iter().enumerate() {
+            match self.start_read(plan, read, memory) {
+                Ok(io) => started.push((read.drive, io)),
+                Err(error) => {
+                    fault = Some(self.read_fault(plan, slot, error, unreadable));
+                    break;
+                }
+            }
+        }
+        for (slot, (drive, io)) in started.into_iter().enumerate() {
+            let outcome = io.await;
+            self.shard.env().trace("read done", u64::from(drive.0), outcome.result.is_ok() as u64);
+            if let Err(error) = memory.take_read(plan, slot, outcome) {
+                let new = self.read_fault(plan, slot, error, unreadable);
+                fault = Some(match (fault, new) {
+                    (Some(Fault::Hopeless(first)), _) => Fault::Hopeless(first),
+                    (_, new) => new,
+                });
+            }
+        }
+        fault.map_or(Ok(()), Err)
+    }
+
+    fn start_read(&self, plan: &Plan, read: &Read, memory: &mut Memory) -> Result<Io, IoError> {
+        let member = self.member(read.drive)?;
+        let mut buffers: SmallVec<[Buf; 4]> = SmallVec::new();
+        for segment in segments(plan, read) {
+            let buf = match segment.target {
+                Target::Host { at } => memory.part(at.0).and_then(|part| part.buf.take()),
+                Target::Read { .. } => self.take_scratch(ByteCount(segment.len), memory.hollow),
+                Target::Scratch { .. } => None,
+            };
+            buffers.push(buf.ok_or(IoError::new(IoErrorKind::Invalid))?);
+        }
+        Ok(member.read(self.raw(read.offset), buffers))
+    }
+
+    /// A read failed before the commit: what is known now, and whether planning again can help.
+    fn read_fault(
+        self: &Rc<Self>,
+        plan: &Plan,
+        slot: usize,
+        error: IoError,
+        unreadable: &mut DriveSet,
+    ) -> Fault {
+        let read = &plan.reads()[slot];
+        if error.kind == IoErrorKind::Invalid {
+            tracing::error!(drive = read.drive.0, "a drive refused a read as invalid: {error}");
+            return Fault::Hopeless(error);
+        }
+        if is_gone(&error) {
+            self.fail_drive(read.drive, error, "read");
+        } else {
+            let range = ByteRange::new(read.offset, read.len);
+            let recovered = self.is_redundant();
+            let kind = ReportKind::MediumError { drive: read.drive, range, recovered };
+            self.shard.report_later(self, kind);
+        }
+        unreadable.insert(read.drive);
+        Fault::PlanAgain
+    }
+
+    async fn compute_all(self: &Rc<Self>, plan: &Plan, memory: &mut Memory) -> Result<(), IoError> {
+        for len in plan.scratch() {
+            let buf = self.take_scratch(*len, memory.hollow);
+            memory.scratch.push(ScratchBuf::Filling(buf.ok_or(IoError::new(IoErrorKind::OutOfSpace))?));
+        }
+        for compute in plan.computes() {
+            let sources = plan.sources(compute);
+            match compute.kind {
+                ComputeKind::Xor { into, .. } => memory.xor(into, sources, compute.len.as_usize())?,
+                ComputeKind::Compare => {
+                    if !memory.all_equal(sources, compute.len.as_usize())? {
+                        return Err(IoError::new(IoErrorKind::Medium));
+                    }
+                }
+            }
+            self.shard.env().compute(Work::Xor(compute.len * sources.len() as u64)).await;
+        }
+        for scratch in &mut memory.scratch {
+            if let ScratchBuf::Filling(buf) = scratch {
+                let filled = std::mem::replace(buf, Buf::hollow(ByteCount::ZERO));
+                *scratch = ScratchBuf::Done(filled.freeze());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes everything that the plan writes. Which drives failed and were skipped.
+    ///
+    /// # Errors
+    /// When what should have been written is nowhere, not even in redundancy.
+    async fn write_all(
+        self: &Rc<Self>,
+        plan: &Plan,
+        memory: &Memory,
+        durability: Durability,
+    ) -> Result<DriveSet, IoError> {
+        let mut started: SmallVec<[Option<Io>; 8]> = SmallVec::new();
+        for write in plan.writes() {
+            started.push(self.start_write(plan, write, memory, durability));
+        }
+        let mut skipped = DriveSet::EMPTY;
+        let mut hopeless = None;
+        for (index, io) in started.into_iter().enumerate() {
+            let write = &plan.writes()[index];
+            let mut result = match io {
+                Some(io) => io.await.result,
+                None => Err(IoError::new(IoErrorKind::Gone)),
+            };
+            if result.is_err_and(|error| error.kind == IoErrorKind::NotSupported) {
+                // It cannot write zeroes by itself: send them.
+                result = match self.member(write.drive) {
+                    Ok(member) => {
+                        let zeroes = SmallVec::from_iter([Slice::zero(write.len)]);
+                        member.write(self.raw(write.offset), zeroes, durability).await.result
+                    }
+                    Err(error) => Err(error),
+                };
+            }
+            self.shard.env().trace("write done", u64::from(write.drive.0), result.is_ok() as u64);
+            if let Err(error) = result {
+                match self.write_fault(write.drive, error) {
+                    Ok(()) => skipped.insert(write.drive),
+                    Err(error) => hopeless = Some(error),
+                }
+            }
+        }
+        match hopeless {
+            None => Ok(skipped),
+            Some(error) => {
+                if self.is_redundant() {
+                    // Some of the stripe is new and some old: until a resync, its redundancy proves nothing.
+                    self.distrust(plan.stripe());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn start_write(
+        &self,
+        plan: &Plan,
+        write: &plan::Write,
+        memory: &Memory,
+        durability: Durability,
+    ) -> Option<Io> {
+        let member = self.member(write.drive).ok()?;
+        let mut slices: Slices = SmallVec::new();
+        for part in plan.write_parts(write) {
+            slices.push(memory.slice(part.from, part.len)?);
+        }
+        let offset = self.raw(write.offset);
+        Some(if slices.iter().all(Slice::is_zero) {
+            let range = ByteRange::new(offset, write.len);
+            member.start(IoRequest::WriteZeroes { range, may_unmap: false, durability })
+        } else {
+            member.write(offset, slices, durability)
+        })
+    }
+
+    /// A write failed after the commit. `Ok`: the drive is out of use, and redundancy holds what it lacks.
+    fn write_fault(self: &Rc<Self>, drive: DriveIndex, error: IoError) -> Result<(), IoError> {
+        if error.kind == IoErrorKind::OutOfSpace {
+            return Err(error); // The file system is full; the drive is fine (rule (i) of the promises).
+        }
+        let already_out = !self.health.usable().1.contains(drive);
+        let survivable = already_out || self.may_lose(drive);
+        if survivable || is_gone(&error) {
+            self.fail_drive(drive, error, "write");
+        }
+        if survivable { Ok(()) } else { Err(error) }
+    }
+
+    /// Whether the volume still has all its data without `drive` and those that are out already.
+    pub(crate) fn may_lose(&self, drive: DriveIndex) -> bool {
+        let geometry = self.geometry();
+        let (_, writable) = self.health.usable();
+        let out = geometry.drives().0 - writable.without(drive).count().0;
+        out <= (geometry.row().survives)(geometry.drives()).at_least.0
+    }
+
+    /// Takes a drive out of use here and tells the controller, once.
+    pub(crate) fn fail_drive(self: &Rc<Self>, drive: DriveIndex, error: IoError, operation: &'static str) {
+        if self.health.fail(drive) {
+            self.shard.env().trace("drive failed", u64::from(drive.0), error.kind as u64);
+            self.look_at_health();
+            self.shard.report_later(self, ReportKind::DriveFailed { drive, error, operation });
+        }
+    }
+
+    /// Puts the host's buffer together again; a part that a timed-out drive kept is replaced.
+    fn give_back(&self, memory: Memory, host: HostKind) -> Host {
+        match host {
+            HostKind::None => Host::None,
+            HostKind::Payload(durability) => match memory.payload {
+                Some(payload) => Host::Payload(payload, durability),
+                None => Host::None,
+            },
+            HostKind::Buffer(len) => {
+                let parts = memory.parts.into_iter().filter_map(|part| part.buf);
+                match parts.reduce(Buf::join_or_keep).filter(|buf| buf.len() == len) {
+                    Some(buf) => Host::Buffer(buf),
+                    None => self.take_scratch(len, memory.hollow).map_or(Host::None, Host::Buffer),
+                }
+            }
+        }
+    }
+}
+
+enum Fault {
+    PlanAgain,
+    Hopeless(IoError),
+}
+
+/// Which kind of host side, while its memory is cut up.
+enum HostKind {
+    None,
+    Payload(Durability),
+    Buffer(ByteCount),
+}
+
+impl HostKind {
+    fn durability(&self) -> Durability {
+        match self {
+            HostKind::Payload(durability) => *durability,
+            HostKind::None | HostKind::Buffer(_) => Durability::Cached,
+        }
+    }
+}
+
+impl Memory {
+    /// Takes the host's memory in: cuts the buffer of a read at the plan's targets.
+    fn admit(&mut self, plan: &Plan, host: Host) -> Result<HostKind, Host> {
+        match host {
+            Host::None => Ok(HostKind::None),
+            Host::Payload(slice, durability) => {
+                self.hollow = slice.is_hollow();
+                self.payload = Some(slice);
+                Ok(HostKind::Payload(durability))
+            }
+            Host::Buffer(buf) => {
+                self.hollow = buf.is_hollow();
+                let len = buf.len();
+                self.cut(plan, buf)?;
+                Ok(HostKind::Buffer(len))
+            }
+        }
+    }
+
+    fn cut(&mut self, plan: &Plan, mut buf: Buf) -> Result<(), Host> {
+        let mut add = |target, len: ByteCount| {
+            if let Target::Host { at } = target {
+                self.parts.push(HostPart { at: at.0, len: len.0, buf: None });
+            }
+        };
+        for read in plan.reads() {
+            for segment in segments(plan, read) {
+                add(segment.target, ByteCount(segment.len));
+            }
+        }
+        for compute in plan.computes() {
+            if let ComputeKind::Xor { into, .. } = compute.kind {
+                add(into, compute.len);
+            }
+        }
+        self.parts.sort_unstable_by_key(|part| part.at);
+        let covered: u64 = self.parts.iter().map(|part| part.len).sum();
+        let gapless = self.parts.windows(2).all(|pair| pair[0].at + pair[0].len == pair[1].at);
+        if covered != buf.len().0 || !gapless {
+            return Err(Host::Buffer(buf)); // The plan delivers every byte exactly once, or it is no plan.
+        }
+        for part in &mut self.parts {
+            let rest = buf.split_off(ByteCount(part.len));
+            part.buf = Some(std::mem::replace(&mut buf, rest));
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, at: u64) -> Option<&mut HostPart> {
+        self.parts.iter_mut().find(|part| part.at == at)
+    }
+
+    /// Puts what a read brought in its places.
+    fn take_read(&mut self, plan: &Plan, slot: usize, outcome: IoOutcome) -> Result<(), IoError> {
+        let read = &plan.reads()[slot];
+        for (segment, buf) in segments(plan, read).into_iter().zip(outcome.buffers) {
+            match segment.target {
+                Target::Host { at } => {
+                    if let Some(part) = self.part(at.0) {
+                        part.buf = Some(buf);
+                    }
+                }
+                Target::Read { slot, at } if outcome.result.is_ok() => {
+                    self.brought.push(Brought { slot, at: at.0, bytes: buf.freeze() });
+                }
+                Target::Read { .. } | Target::Scratch { .. } => {}
+            }
+        }
+        outcome.result.map(|_| ())
+    }
+
+    /// The bytes of a source; `None` inside for zeroes.
+    fn bytes(&self, source: Source, len: usize) -> Result<Option<&[u8]>, IoError> {
+        let missing = IoError::new(IoErrorKind::Invalid);
+        match source {
+            Source::Zero => Ok(None),
+            Source::Host { at } => {
+                if let Some(payload) = &self.payload {
+                    return Ok(payload.solid().map(|bytes| &bytes[at.0 as usize..][..len]));
+                }
+                let part = self.parts.iter().find(|part| {
+                    part.at <= at.0 && at.0 + len as u64 <= part.at + part.len && part.buf.is_some()
+                });
+                let part = part.ok_or(missing)?;
+                let skip = (at.0 - part.at) as usize;
+                Ok(part.buf.as_ref().map(|buf| &buf.bytes()[skip..skip + len]))
+            }
+            Source::Read { slot, at } => {
+                let brought = self.find_brought(slot, at.0, len as u64).ok_or(missing)?;
+                let skip = (at.0 - brought.at) as usize;
+                Ok(brought.bytes.solid().map(|bytes| &bytes[skip..skip + len]))
+            }
+            Source::Scratch { slot, at } => match self.scratch.get(usize::from(slot.0)) {
+                Some(ScratchBuf::Filling(buf)) => Ok(Some(&buf.bytes()[at.0 as usize..][..len])),
+                Some(ScratchBuf::Done(slice)) => {
+                    Ok(slice.solid().map(|bytes| &bytes[at.0 as usize..][..len]))
+                }
+                None => Err(missing),
+            },
+        }
+    }
+
+    fn find_brought(&self, slot: ReadSlot, at: u64, len: u64) -> Option<&Brought> {
+        self.brought.iter().find(|brought| {
+            brought.slot == slot && brought.at <= at && at + len <= brought.at + brought.bytes.len().0
+        })
+    }
+
+    /// The XOR of all sources into its target.
+    fn xor(&mut self, into: Target, sources: &[Source], len: usize) -> Result<(), IoError> {
+        if self.hollow {
+            return Ok(());
+        }
+        let missing = IoError::new(IoErrorKind::Invalid);
+        let (mut target, skip) = self.take_target(into).ok_or(missing)?;
+        {
+            let mut slices: SmallVec<[&[u8]; 32]> = SmallVec::new();
+            for source in sources {
+                slices.extend(self.bytes(*source, len)?);
+            }
+            let skip = skip as usize;
+            parity::xor_many(&mut target.bytes_mut()[skip..skip + len], &slices);
+        }
+        self.put_target(into, target);
+        Ok(())
+    }
+
+    fn take_target(&mut self, into: Target) -> Option<(Buf, u64)> {
+        match into {
+            Target::Host { at } => self.part(at.0)?.buf.take().map(|buf| (buf, 0)),
+            Target::Scratch { slot, at } => match self.scratch.get_mut(usize::from(slot.0))? {
+                ScratchBuf::Filling(buf) => {
+                    Some((std::mem::replace(buf, Buf::hollow(ByteCount::ZERO)), at.0))
+                }
+                ScratchBuf::Done(_) => None,
+            },
+            Target::Read { .. } => None,
+        }
+    }
+
+    fn put_target(&mut self, into: Target, buf: Buf) {
+        match into {
+            Target::Host { at } => {
+                if let Some(part) = self.part(at.0) {
+                    part.buf = Some(buf);
+                }
+            }
+            Target::Scratch { slot, .. } => {
+                self.scratch[usize::from(slot.0)] = ScratchBuf::Filling(buf);
+            }
+            Target::Read { .. } => {}
+        }
+    }
+
+    fn all_equal(&self, sources: &[Source], len: usize) -> Result<bool, IoError> {
+        if self.hollow {
+            return Ok(true);
+        }
+        let mut first: Option<&[u8]> = None;
+        for source in sources {
+            let bytes = self.bytes(*source, len)?.unwrap_or(&env::buffers::zero_bytes()[..len]);
+            if *first.get_or_insert(bytes) != bytes {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A source as something to write.
+    fn slice(&self, source: Source, len: ByteCount) -> Option<Slice> {
+        match source {
+            Source::Zero => Some(Slice::zero(len)),
+            Source::Host { at } => Some(self.payload.as_ref()?.cut(ByteCount(at.0), len)),
+            Source::Read { slot, at } => {
+                let brought = self.find_brought(slot, at.0, len.0)?;
+                Some(brought.bytes.cut(ByteCount(at.0 - brought.at), len))
+            }
+            Source::Scratch { slot, at } => match self.scratch.get(usize::from(slot.0))? {
+                ScratchBuf::Done(slice) => Some(slice.cut(ByteCount(at.0), len)),
+                ScratchBuf::Filling(_) => None,
+            },
+        }
+    }
+}

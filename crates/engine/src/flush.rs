@@ -1,0 +1,95 @@
+//! Flush: every write acknowledged before it arrived becomes safe from a power cut.
+//!
+//! Rule (c) of the promises: the flush covers writes of every connection and every shard, because it flushes
+//! the *drives*, each once, whoever wrote to them. Requests that arrive while a flush runs share the next
+//! one: the running one may have passed their writes already.
+
+use crate::execute::is_gone;
+use crate::volume::Volume;
+use env::sync::Signal;
+use env::{Io, IoError, IoErrorKind};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::rc::Rc;
+use units::{DriveIndex, DriveSet};
+
+/// The flushes of a volume on one shard.
+#[derive(Default)]
+pub(crate) struct Flush {
+    running: Cell<bool>,
+    started: Cell<u64>,
+    finished: Cell<u64>,
+    /// The latest flush that failed. Whoever waits for that one or an earlier one is told: a failure may be
+    /// reported twice, never not at all.
+    last_failure: Cell<Option<(u64, IoError)>>,
+    changed: Signal,
+}
+
+impl Volume {
+    /// Flushes every drive in use. Done when all writes that were acknowledged before the call are durable.
+    ///
+    /// # Errors
+    /// When some drive that holds such writes cannot make them durable.
+    pub async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
+        let _user = self.enter()?;
+        self.count(|counters| counters.flushes += 1);
+        let env = self.shard.env();
+        let flush = &self.flushing;
+        // The one that starts after this moment covers us.
+        let mine = flush.started.get() + 1;
+        loop {
+            flush.changed.wait_until(env, || flush.finished.get() >= mine || !flush.running.get()).await;
+            if flush.finished.get() >= mine {
+                break;
+            }
+            self.run_flush().await;
+        }
+        match flush.last_failure.get() {
+            Some((number, error)) if number >= mine => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    async fn run_flush(self: &Rc<Self>) {
+        let flush = &self.flushing;
+        flush.running.set(true);
+        let number = flush.started.get() + 1;
+        flush.started.set(number);
+        if let Err(error) = self.flush_drives().await {
+            flush.last_failure.set(Some((number, error)));
+        }
+        flush.finished.set(number);
+        flush.running.set(false);
+        flush.changed.notify(self.shard.env());
+    }
+
+    async fn flush_drives(self: &Rc<Self>) -> Result<(), IoError> {
+        let (_, writable) = self.health.usable();
+        let mut flushes: SmallVec<[(DriveIndex, Io); 8]> = SmallVec::new();
+        for drive in writable.iter() {
+            if let Ok(member) = self.member(drive) {
+                flushes.push((drive, member.flush()));
+            }
+        }
+        let mut failed = DriveSet::EMPTY;
+        let mut error = None;
+        for (drive, flush) in flushes {
+            if let Err(flush_error) = flush.await.result {
+                if flush_error.kind == IoErrorKind::NotSupported {
+                    continue; // Without a volatile cache there is nothing to flush.
+                }
+                // What the drive had cached may be lost: it no longer holds what it should.
+                let survivable = self.may_lose(drive);
+                if survivable || is_gone(&flush_error) {
+                    self.fail_drive(drive, flush_error, "flush");
+                    failed.insert(drive);
+                }
+                if !survivable {
+                    error = Some(flush_error);
+                }
+            }
+        }
+        self.health.recorded(self.shard.env(), &failed).await?;
+        error.map_or(Ok(()), Err)
+    }
+}

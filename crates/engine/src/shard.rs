@@ -1,0 +1,406 @@
+//! One shard of the engine: a thread, a ring, an executor, and the sole owner of its lanes.
+
+use crate::intake::Parent;
+use crate::messages::{
+    Attachment, LaneIndex, PIECES_AWAY, Piece, PieceOutcome, REPORTS_OPEN, Report, ReportKind, ShardIndex,
+    ShardMessage, Ticket,
+};
+use crate::volume::{Volume, VolumeId};
+use env::locks::StripeLocks;
+use env::sync::{Answerer, Credits, Signal, Taken, answer};
+use env::{Env, IoError, IoErrorKind, mailbox};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+use units::ByteCount;
+
+/// Tasks that run pieces of requests which are split or come from another shard: how many pieces of those
+/// are under way at a time.
+const RUNNERS: usize = 256;
+
+/// Buckets of the stripe lock table: several times the pieces that can be under way.
+const LOCK_BUCKETS: usize = 8192;
+
+/// How long a lane must be quiet before its dirty mark is cleared, and how often that is looked at.
+const QUIET_AFTER: Duration = Duration::from_secs(5);
+
+/// A piece that waits for a runner, and what to do with its outcome.
+pub(crate) struct Job {
+    pub(crate) piece: Piece,
+    pub(crate) then: Then,
+}
+
+/// Where the outcome of a piece goes.
+pub(crate) enum Then {
+    /// To a request of this shard.
+    Local(Rc<Parent>, u32),
+    /// To a request of another shard.
+    Remote(ShardIndex, Ticket),
+}
+
+struct Inner {
+    env: Env,
+    index: ShardIndex,
+    count: u16,
+    peers: RefCell<Vec<mailbox::Sender<ShardMessage>>>,
+    reports: mailbox::Sender<Report>,
+    volumes: RefCell<BTreeMap<VolumeId, Rc<Volume>>>,
+    locks: StripeLocks,
+    /// Memory for what the engine itself needs: old data, old parity, new parity.
+    scratch: Credits,
+    /// Memory for requests that are not whole sectors: taken before scratch, never after.
+    edges: Credits,
+    /// Memory for payloads of host requests: ports take from it before they take a buffer.
+    payload: Credits,
+    pieces_away: Credits,
+    reports_open: Credits,
+    away: RefCell<BTreeMap<u32, Rc<Parent>>>,
+    next_request: Cell<u32>,
+    open_reports: RefCell<BTreeMap<u64, Answerer<Result<(), IoError>>>>,
+    next_report: Cell<u64>,
+    jobs: RefCell<VecDeque<Job>>,
+    job_waiting: Signal,
+    changed: Signal,
+    stopping: Cell<bool>,
+}
+
+/// A handle to a shard, on its thread. Cheap to clone.
+#[derive(Clone)]
+pub struct Shard {
+    inner: Rc<Inner>,
+}
+
+/// How the controller reaches a shard before it runs.
+pub struct ShardSeed {
+    receiver: mailbox::Receiver<ShardMessage>,
+    sender: mailbox::Sender<ShardMessage>,
+    env: Env,
+}
+
+impl ShardSeed {
+    /// A shard's mailbox, large enough for everything `shards` shards may send it at a time.
+    pub fn new(env: &Env, shards: u16) -> ShardSeed {
+        let capacity = usize::from(shards) * 2 * PIECES_AWAY + REPORTS_OPEN + 64;
+        let (sender, receiver) = mailbox::mailbox(env, capacity);
+        ShardSeed { receiver, sender, env: env.clone() }
+    }
+
+    /// How to send it messages. The first must be [`ShardMessage::Peers`].
+    pub fn sender(&self) -> mailbox::Sender<ShardMessage> {
+        self.sender.clone()
+    }
+
+    /// Begins to run it. Half the memory of the shard's pool is for payloads of hosts, an eighth for requests
+    /// that are not whole sectors, the rest for what plans need. They are taken in this order and no other, so
+    /// that nobody waits for memory held by somebody who waits for his.
+    pub fn start(self, index: ShardIndex, count: u16, reports: mailbox::Sender<Report>) -> Shard {
+        let env = self.env;
+        let memory = env.pool().limit().0;
+        let shard = Shard {
+            inner: Rc::new(Inner {
+                index,
+                count,
+                peers: RefCell::default(),
+                reports,
+                volumes: RefCell::default(),
+                locks: StripeLocks::new(&env, LOCK_BUCKETS),
+                scratch: Credits::new(&env, memory / 8 * 3),
+                edges: Credits::new(&env, memory / 8),
+                payload: Credits::new(&env, memory / 2),
+                pieces_away: Credits::new(&env, PIECES_AWAY as u64),
+                reports_open: Credits::new(&env, REPORTS_OPEN as u64),
+                away: RefCell::default(),
+                next_request: Cell::new(0),
+                open_reports: RefCell::default(),
+                next_report: Cell::new(0),
+                jobs: RefCell::default(),
+                job_waiting: Signal::default(),
+                changed: Signal::default(),
+                stopping: Cell::new(false),
+                env: env.clone(),
+            }),
+        };
+        env.spawn("shard messages", shard.clone().receive_messages(self.receiver));
+        for _ in 0..RUNNERS {
+            env.spawn("piece runner", shard.clone().run_pieces());
+        }
+        env.spawn("dirty lane cleaner", shard.clone().clean_lanes());
+        shard
+    }
+}
+
+impl Shard {
+    /// The shard's world.
+    pub fn env(&self) -> &Env {
+        &self.inner.env
+    }
+
+    /// Which it is.
+    pub fn index(&self) -> ShardIndex {
+        self.inner.index
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u16 {
+        self.inner.count
+    }
+
+    /// A volume by its number, if it is served.
+    pub fn volume(&self, id: VolumeId) -> Option<Rc<Volume>> {
+        self.inner.volumes.borrow().get(&id).cloned()
+    }
+
+    /// A volume by its name, if it is served.
+    pub fn volume_named(&self, name: &str) -> Option<Rc<Volume>> {
+        self.inner.volumes.borrow().values().find(|volume| volume.spec().name == name).cloned()
+    }
+
+    /// Every volume that is served, by number.
+    pub fn volumes(&self) -> Vec<Rc<Volume>> {
+        self.inner.volumes.borrow().values().cloned().collect()
+    }
+
+    /// Waits for memory for a host's payload of `len` bytes. Take it before the buffer, and hold it until the
+    /// buffer is dropped.
+    pub async fn reserve_payload(&self, len: ByteCount) -> Taken {
+        self.inner.payload.take(env::BufferPool::block_size(len).0).await
+    }
+
+    pub(crate) async fn reserve_scratch(&self, bytes: ByteCount) -> Taken {
+        self.inner.scratch.take(bytes.0).await
+    }
+
+    pub(crate) async fn reserve_edges(&self, len: ByteCount) -> Taken {
+        self.inner.edges.take(env::BufferPool::block_size(len).0 + 4096).await
+    }
+
+    pub(crate) fn scratch_total(&self) -> ByteCount {
+        ByteCount(self.inner.scratch.total())
+    }
+
+    pub(crate) fn locks(&self) -> &StripeLocks {
+        &self.inner.locks
+    }
+
+    /// Told when a volume has lost its last user.
+    pub(crate) fn changed(&self) -> &Signal {
+        &self.inner.changed
+    }
+
+    /// Gives a piece to the next free runner.
+    pub(crate) fn enqueue(&self, job: Job) {
+        self.inner.jobs.borrow_mut().push_back(job);
+        self.inner.job_waiting.notify_one(&self.inner.env);
+    }
+
+    /// Sends a piece to the shard that owns its stripe; its outcome comes back to `parent`.
+    pub(crate) async fn send_away(&self, to: ShardIndex, piece: Piece, parent: &Rc<Parent>, number: u32) {
+        let inner = &self.inner;
+        let credit = inner.pieces_away.take(1).await;
+        parent.hold_credit(number, credit);
+        let request = match parent.request.get() {
+            Some(request) => request,
+            None => {
+                let mut request = inner.next_request.get();
+                while inner.away.borrow().contains_key(&request) {
+                    request = request.wrapping_add(1);
+                }
+                inner.next_request.set(request.wrapping_add(1));
+                parent.request.set(Some(request));
+                inner.away.borrow_mut().insert(request, parent.clone());
+                request
+            }
+        };
+        let ticket = Ticket { request, piece: number };
+        let message = ShardMessage::Piece { from: inner.index, ticket, piece };
+        self.send_to(to, message);
+    }
+
+    pub(crate) fn forget_away(&self, request: u32) {
+        self.inner.away.borrow_mut().remove(&request);
+    }
+
+    /// Mailboxes are dimensioned for every credit there is; one that is full is a defect.
+    fn send_to(&self, to: ShardIndex, message: ShardMessage) {
+        let peers = self.inner.peers.borrow();
+        let sent = peers.get(usize::from(to.0)).map(|peer| peer.send(message));
+        if !matches!(sent, Some(Ok(()))) && !self.inner.stopping.get() {
+            tracing::error!(from = self.inner.index.0, to = to.0, "a shard's mailbox is full or gone");
+        }
+    }
+
+    /// Tells the controller, and waits until it has dealt with it.
+    ///
+    /// # Errors
+    /// What the controller met, or `Gone` if there is none any more.
+    async fn report(&self, volume: VolumeId, kind: ReportKind) -> Result<(), IoError> {
+        let inner = &self.inner;
+        let _credit = inner.reports_open.take(1).await;
+        let number = inner.next_report.get();
+        inner.next_report.set(number + 1);
+        let (answerer, reply) = answer(&inner.env);
+        inner.open_reports.borrow_mut().insert(number, answerer);
+        let report = Report { from: inner.index, number, volume, kind };
+        if inner.reports.send(report).is_err() {
+            inner.open_reports.borrow_mut().remove(&number);
+            return Err(IoError::new(IoErrorKind::Gone));
+        }
+        reply.await.unwrap_or(Err(IoError::new(IoErrorKind::Gone)))
+    }
+
+    pub(crate) async fn mark_dirty(&self, volume: VolumeId, lane: LaneIndex) -> Result<(), IoError> {
+        self.report(volume, ReportKind::MarkDirty(vec![lane])).await
+    }
+
+    /// Reports without waiting in the caller's task.
+    pub(crate) fn report_later(&self, volume: &Rc<Volume>, kind: ReportKind) {
+        let (shard, volume) = (self.clone(), volume.clone());
+        self.inner.env.spawn("report", async move {
+            let failed = match &kind {
+                ReportKind::DriveFailed { drive, .. } => Some(*drive),
+                _ => None,
+            };
+            let result = shard.report(volume.spec().id, kind).await;
+            if let (Err(_), Some(drive)) = (result, failed) {
+                volume.health.give_up_recording(shard.env(), drive);
+            }
+        });
+    }
+
+    async fn run_pieces(self) {
+        let inner = &self.inner;
+        loop {
+            inner
+                .job_waiting
+                .wait_until(&inner.env, || !inner.jobs.borrow().is_empty() || inner.stopping.get())
+                .await;
+            let Some(Job { piece, then }) = inner.jobs.borrow_mut().pop_front() else { return };
+            let outcome = match self.volume(piece.volume) {
+                Some(volume) => volume.run_piece(piece).await,
+                None => PieceOutcome {
+                    result: Err(IoError::new(IoErrorKind::Gone)),
+                    buffer: piece.kind.into_buffer(),
+                },
+            };
+            match then {
+                Then::Local(parent, number) => parent.finish(&inner.env, number, outcome),
+                Then::Remote(shard, ticket) => {
+                    self.send_to(shard, ShardMessage::PieceDone { ticket, outcome });
+                }
+            }
+        }
+    }
+
+    async fn receive_messages(self, mut receiver: mailbox::Receiver<ShardMessage>) {
+        while let Some(message) = receiver.receive().await {
+            self.take(message);
+            if self.inner.stopping.get() {
+                break;
+            }
+        }
+        self.stop();
+    }
+
+    fn take(&self, message: ShardMessage) {
+        let inner = &self.inner;
+        match message {
+            ShardMessage::Peers(peers) => *inner.peers.borrow_mut() = peers,
+            ShardMessage::Piece { from, ticket, piece } => {
+                self.enqueue(Job { piece, then: Then::Remote(from, ticket) });
+            }
+            ShardMessage::PieceDone { ticket, outcome } => {
+                let parent = inner.away.borrow().get(&ticket.request).cloned();
+                if let Some(parent) = parent {
+                    parent.finish(&inner.env, ticket.piece, outcome);
+                }
+            }
+            ShardMessage::Attach(attachment, done) => answer_control(&done, self.attach(&attachment)),
+            ShardMessage::Detach(id, done) => {
+                inner.env.spawn("detach", self.clone().detach(id, done));
+            }
+            ShardMessage::SetHealth(id, view, done) => {
+                if let Some(volume) = self.volume(id) {
+                    volume.set_health(view);
+                }
+                answer_control(&done, Ok(()));
+            }
+            ShardMessage::Synced(id, lanes) => {
+                if let Some(volume) = self.volume(id) {
+                    volume.set_synced(&lanes);
+                }
+            }
+            ShardMessage::TrustAll(id, done) => {
+                if let Some(volume) = self.volume(id) {
+                    volume.set_synced(&volume.dirty.unsynced());
+                }
+                answer_control(&done, Ok(()));
+            }
+            ShardMessage::ReportDone { report, result } => {
+                let answerer = inner.open_reports.borrow_mut().remove(&report);
+                if let Some(answerer) = answerer {
+                    answerer.give(result);
+                }
+            }
+        }
+    }
+
+    fn attach(&self, attachment: &Attachment) -> Result<(), String> {
+        let volume = Volume::attach(self, attachment).map_err(|error| error.to_string())?;
+        let need = volume.worst_scratch();
+        if need > self.scratch_total() {
+            return Err(format!(
+                "volume '{}' needs {need} of memory for one stripe, but a shard has {} for that; start with a larger --memory",
+                volume.spec().name,
+                self.scratch_total()
+            ));
+        }
+        self.inner.volumes.borrow_mut().insert(volume.spec().id, volume.clone());
+        if !volume.dirty.all_synced() {
+            self.inner.env.spawn("resync", crate::window::resync(volume));
+        }
+        Ok(())
+    }
+
+    async fn detach(self, id: VolumeId, done: crate::messages::Done) {
+        let inner = &self.inner;
+        if let Some(volume) = self.volume(id) {
+            volume.closing.set(true);
+            inner.changed.wait_until(&inner.env, || volume.users.get() == 0).await;
+            inner.volumes.borrow_mut().remove(&id);
+        }
+        answer_control(&done, Ok(()));
+    }
+
+    async fn clean_lanes(self) {
+        let inner = &self.inner;
+        while !inner.stopping.get() {
+            inner.env.sleep(QUIET_AFTER).await;
+            let now = inner.env.now();
+            let before = env::Instant { ns: now.ns.saturating_sub(QUIET_AFTER.as_nanos() as u64) };
+            for volume in self.volumes() {
+                let quiet = volume.dirty.take_quiet(before);
+                if !quiet.is_empty() {
+                    self.report_later(&volume, ReportKind::Quiet(quiet));
+                }
+            }
+        }
+    }
+
+    /// Ends the shard's tasks; every volume has been detached before.
+    pub fn stop(&self) {
+        let inner = &self.inner;
+        inner.stopping.set(true);
+        inner.job_waiting.notify(&inner.env);
+        inner.changed.notify(&inner.env);
+        inner.volumes.borrow_mut().clear();
+        inner.peers.borrow_mut().clear();
+    }
+}
+
+/// The controller counts the answers of all shards; one that cannot be sent means it stopped waiting.
+fn answer_control(done: &crate::messages::Done, result: Result<(), String>) {
+    if done.send(result).is_err() {
+        tracing::warn!("nobody waits for the answer to a control message");
+    }
+}

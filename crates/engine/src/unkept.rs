@@ -1,0 +1,42 @@
+//! A stand-in for the controller, for arrays that live as long as their process: benchmarks and tests of the
+//! engine. Nothing is made durable; every report is answered at once.
+
+use crate::messages::{HealthView, Report, ReportKind, ShardMessage};
+use env::mailbox;
+use std::collections::BTreeMap;
+
+/// Answers reports until every shard is gone. A failed drive is taken out of use on all shards first.
+pub async fn keep(
+    env: env::Env,
+    mut reports: mailbox::Receiver<Report>,
+    shards: Vec<mailbox::Sender<ShardMessage>>,
+    mut health: BTreeMap<crate::VolumeId, HealthView>,
+) {
+    while let Some(report) = reports.receive().await {
+        if let ReportKind::DriveFailed { drive, .. } = report.kind
+            && let Some(view) = health.get_mut(&report.volume)
+        {
+            view.readable.remove(drive);
+            view.writable.remove(drive);
+            let (done, mut answers) = mailbox::mailbox(&env, shards.len());
+            for shard in &shards {
+                if shard.send(ShardMessage::SetHealth(report.volume, *view, done.clone())).is_err() {
+                    tracing::warn!("a shard did not take the new health");
+                }
+            }
+            drop(done);
+            while answers.receive().await.is_some() {}
+        }
+        if let ReportKind::Synced(lanes) = &report.kind {
+            for shard in &shards {
+                if shard.send(ShardMessage::Synced(report.volume, lanes.clone())).is_err() {
+                    tracing::warn!("a shard did not take the news of a resync");
+                }
+            }
+        }
+        let answer = ShardMessage::ReportDone { report: report.number, result: Ok(()) };
+        if shards[usize::from(report.from.0)].send(answer).is_err() {
+            tracing::warn!("a shard did not take the answer to its report");
+        }
+    }
+}

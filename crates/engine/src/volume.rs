@@ -1,0 +1,262 @@
+//! A volume as one shard sees it.
+
+use crate::dirty::DirtyLanes;
+use crate::flush::Flush;
+use crate::health::Health;
+use crate::messages::{Attachment, HealthView, LaneIndex, Lanes};
+use crate::shard::Shard;
+use env::locks::Mode;
+use env::{DriveInfo, IoError, IoErrorKind, Member};
+use layout::Geometry;
+use plan::Plan;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize, StripeIndex};
+
+/// Names a volume among those that a controller serves; never used again for another one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct VolumeId(pub u32);
+
+/// What a volume is: the same on every shard, and never changed while it is served.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeSpec {
+    /// Its number.
+    pub id: VolumeId,
+    /// Its name, for people.
+    pub name: String,
+    /// How it lies over its drives.
+    pub geometry: Geometry,
+    /// Its sector: the largest logical sector among its drives.
+    pub sector: SectorSize,
+    /// Where its data begins on every drive.
+    pub data_start: ByteOffset,
+    /// Bytes that hosts may use; no more than the geometry's capacity.
+    pub capacity: ByteCount,
+}
+
+/// What a shard has counted of a volume since it was attached.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// Host requests for reading.
+    pub reads: u64,
+    /// Bytes read by hosts.
+    pub read_bytes: u64,
+    /// Host requests for writing, zeroes included.
+    pub writes: u64,
+    /// Bytes written by hosts.
+    pub written_bytes: u64,
+    /// Flushes asked for by hosts.
+    pub flushes: u64,
+    /// Requests that took the fast path.
+    pub fast_path: u64,
+    /// Times that a fault before the commit made a piece be planned again.
+    pub replans: u64,
+    /// Host requests that failed.
+    pub errors: u64,
+    /// Stripes that the resync has passed.
+    pub resynced_stripes: u64,
+}
+
+/// A volume on one shard: its drives as this shard reaches them, and what this shard knows of its state.
+pub struct Volume {
+    pub(crate) shard: Shard,
+    pub(crate) spec: Arc<VolumeSpec>,
+    pub(crate) lanes: Lanes,
+    pub(crate) members: Vec<Option<Member>>,
+    pub(crate) health: Health,
+    pub(crate) dirty: DirtyLanes,
+    pub(crate) flushing: Flush,
+    pub(crate) counters: Cell<Counters>,
+    /// Whether every drive can be read and all redundancy agrees, so that no request needs to look further.
+    pub(crate) all_well: Cell<bool>,
+    pub(crate) closing: Cell<bool>,
+    /// Requests and tasks that use the volume; it is detached when none is left.
+    pub(crate) users: Cell<usize>,
+    #[expect(
+        clippy::vec_box,
+        reason = "a plan is hundreds of bytes, and moves in and out of here with every I/O"
+    )]
+    plans: RefCell<Vec<Box<Plan>>>,
+}
+
+impl Volume {
+    pub(crate) fn attach(shard: &Shard, attachment: &Attachment) -> env::Result<Rc<Volume>> {
+        let env = shard.env();
+        let mut members = Vec::new();
+        for source in &attachment.sources {
+            members.push(match source {
+                Some(source) => Some(Member::new(env, source.attach(env)?)),
+                None => None,
+            });
+        }
+        let spec = attachment.spec.clone();
+        let lanes = Lanes::of(&spec.geometry);
+        let volume = Rc::new(Volume {
+            shard: shard.clone(),
+            lanes,
+            members,
+            health: Health::new(attachment.health),
+            dirty: DirtyLanes::new(&lanes, attachment),
+            flushing: Flush::default(),
+            counters: Cell::default(),
+            all_well: Cell::new(false),
+            closing: Cell::new(false),
+            users: Cell::new(0),
+            plans: RefCell::default(),
+            spec,
+        });
+        volume.look_at_health();
+        Ok(volume)
+    }
+
+    /// What it is.
+    pub fn spec(&self) -> &VolumeSpec {
+        &self.spec
+    }
+
+    /// The shard it was looked up on.
+    pub fn shard(&self) -> &Shard {
+        &self.shard
+    }
+
+    /// What this shard has counted.
+    pub fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+
+    /// Which drives are in use on this shard now.
+    pub fn health_view(&self) -> HealthView {
+        self.health.view()
+    }
+
+    /// Whether writes need something kept besides the data.
+    pub(crate) fn is_redundant(&self) -> bool {
+        let geometry = &self.spec.geometry;
+        geometry.parity_strips() > 0 || geometry.copies() > 1
+    }
+
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.spec.geometry
+    }
+
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    pub(crate) fn lane_of(&self, stripe: StripeIndex) -> LaneIndex {
+        self.lanes.lane_of(stripe)
+    }
+
+    /// Whether this shard owns the stripe.
+    pub(crate) fn is_mine(&self, stripe: StripeIndex) -> bool {
+        self.shard.count() == 1
+            || self.lanes.owner(self.lane_of(stripe), self.shard.count()) == self.shard.index()
+    }
+
+    pub(crate) fn member(&self, drive: DriveIndex) -> Result<&Member, IoError> {
+        self.members.get(drive.as_usize()).and_then(Option::as_ref).ok_or(IoError::new(IoErrorKind::Gone))
+    }
+
+    /// What a drive of the volume says of itself.
+    pub fn drive_info(&self, drive: DriveIndex) -> Option<&DriveInfo> {
+        self.members.get(drive.as_usize())?.as_ref().map(Member::info)
+    }
+
+    /// Where a byte of a drive's data area lies on the raw drive.
+    pub(crate) fn raw(&self, offset: ByteOffset) -> ByteOffset {
+        self.spec.data_start + ByteCount(offset.0)
+    }
+
+    /// What the drives can do for one stripe now. `unreadable`: drives that had a medium error in it.
+    pub(crate) fn stripe_health(&self, stripe: StripeIndex, unreadable: &DriveSet) -> plan::Health {
+        let (readable, writable) = self.health.usable();
+        let mut readable = readable.minus(unreadable);
+        let synced = self.dirty.is_synced(self.lane_of(stripe));
+        if !synced && self.geometry().copies() > 1 {
+            // Mirrors may differ: one designated mirror speaks for all.
+            let designated = readable.iter().next();
+            readable = designated.into_iter().collect();
+        }
+        plan::Health { readable, writable, parity_trusted: synced }
+    }
+
+    /// A plan to fill in; give it back with [`Volume::put_plan`] and planning allocates nothing.
+    pub(crate) fn take_plan(&self) -> Box<Plan> {
+        self.plans.borrow_mut().pop().unwrap_or_else(|| Box::new(Plan::new(self.geometry())))
+    }
+
+    pub(crate) fn put_plan(&self, plan: Box<Plan>) {
+        self.plans.borrow_mut().push(plan);
+    }
+
+    /// The stripe's key in the shard's lock table.
+    pub(crate) fn lock_key(&self, stripe: StripeIndex) -> u64 {
+        stripe.0.wrapping_add(u64::from(self.spec.id.0).wrapping_mul(0x9E37_79B9))
+    }
+
+    /// The columns of its stripe that a range of the stripe's data touches: what its lock covers.
+    pub(crate) fn columns(&self, within: ByteRange) -> std::ops::Range<u32> {
+        let strip = self.geometry().strip().bytes().0;
+        let (first, last) = (within.start.0 / strip, (within.end().0 - 1) / strip);
+        if first == last {
+            let base = first * strip;
+            (within.start.0 - base) as u32..(within.end().0 - base) as u32
+        } else {
+            0..strip as u32
+        }
+    }
+
+    pub(crate) async fn lock(&self, stripe: StripeIndex, mode: Mode, within: ByteRange) -> env::locks::Guard {
+        let columns = self.columns(within);
+        self.shard.locks().lock_columns(self.lock_key(stripe), mode, columns).await
+    }
+
+    pub(crate) fn set_health(&self, view: HealthView) {
+        self.health.set(self.shard.env(), view);
+        self.look_at_health();
+    }
+
+    pub(crate) fn set_synced(&self, lanes: &[LaneIndex]) {
+        for lane in lanes {
+            self.dirty.set_synced(*lane);
+        }
+        self.look_at_health();
+    }
+
+    /// Works out anew whether requests may take the fast path.
+    pub(crate) fn look_at_health(&self) {
+        let (readable, writable) = self.health.usable();
+        let all = DriveSet::first(self.geometry().drives());
+        self.all_well.set(readable == all && writable == all && self.dirty.all_synced());
+    }
+
+    /// Counts a request or task in; while any is in, the volume is not detached.
+    ///
+    /// # Errors
+    /// When the volume is being detached.
+    pub(crate) fn enter(self: &Rc<Self>) -> Result<User, IoError> {
+        if self.closing.get() {
+            return Err(IoError::new(IoErrorKind::Gone));
+        }
+        self.users.set(self.users.get() + 1);
+        Ok(User { volume: self.clone() })
+    }
+}
+
+/// Counts itself out when dropped.
+pub(crate) struct User {
+    volume: Rc<Volume>,
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let users = self.volume.users.get() - 1;
+        self.volume.users.set(users);
+        if users == 0 && self.volume.closing.get() {
+            self.volume.shard.changed().notify(self.volume.shard.env());
+        }
+    }
+}
