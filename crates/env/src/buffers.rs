@@ -472,10 +472,14 @@ pub fn total_len(slices: &[Slice]) -> ByteCount {
     ByteCount(slices.iter().map(|slice| slice.len as u64).sum())
 }
 
-/// A block of zeroes that any write may gather from, for drives that must be given bytes: 1 MiB, shared.
+/// A block of zeroes that any write may gather from, for drives that must be given bytes: 1 MiB, shared,
+/// aligned like every block.
 pub fn zero_bytes() -> &'static [u8] {
-    static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
-    &ZEROES
+    #[repr(align(4096))]
+    struct Zeroes([u8; 1 << 20]);
+    const _: () = assert!(align_of::<Zeroes>() == ALIGNMENT);
+    static ZEROES: Zeroes = Zeroes([0; 1 << 20]);
+    &ZEROES.0
 }
 
 /// Frees nothing and owns nothing, but is `Send`: asserted here because shards exchange both.
