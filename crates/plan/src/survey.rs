@@ -15,7 +15,12 @@ pub(crate) fn strips(first: u16, end: u16) -> Strips {
 
 /// The strips in a set, ascending.
 pub(crate) fn each(set: Strips) -> impl Iterator<Item = u16> {
-    (0..64).filter(move |i| set >> i & 1 == 1)
+    let mut rest = set;
+    std::iter::from_fn(move || {
+        let next = rest.trailing_zeros();
+        rest &= rest.wrapping_sub(1);
+        (next < Strips::BITS).then_some(next as u16)
+    })
 }
 
 /// What can be done with the one-copy data strips and the parity of a stripe.
@@ -39,7 +44,10 @@ impl Survey {
     pub(crate) fn of(geometry: &Geometry, map: &StripeMap, health: &Health) -> Option<Survey> {
         let parity = map.parity_cell(ParityIndex(0))?;
         let (mut unreadable, mut unwritable) = (0, 0);
-        for i in 0..geometry.data_strips() {
+        let drives = geometry.drives();
+        let optimal = health.readable.contains_first(drives) && health.writable.contains_first(drives);
+        let in_doubt = if optimal { 0 } else { geometry.data_strips() };
+        for i in 0..in_doubt {
             let drive = map.data_cell(DataIndex(i), CopyIndex(0)).drive;
             unreadable |= u64::from(!health.readable.contains(drive)) << i;
             unwritable |= u64::from(!health.writable.contains(drive)) << i;

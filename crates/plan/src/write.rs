@@ -16,8 +16,8 @@
 //! The bands are chosen together, because what touches on a drive is one I/O: of the at most eight
 //! combinations the one with the fewest drive I/Os is taken, then the fewest bytes, then RMW first.
 
-use crate::bands::Mask;
-use crate::survey::{Pieces, Strips, Survey, strips};
+use crate::bands::{MAX_BANDS, Mask};
+use crate::survey::{Pieces, Strips, Survey, each, strips};
 use crate::{
     Alternative, Bands, ComputeKind, ErrorKind, Method, Plan, Price, ScratchSlot, Source, Target,
     Unplannable, Verdict,
@@ -134,46 +134,39 @@ impl Ways {
 
     /// The cheapest combination. Also says so in the plan: its method, and why.
     fn choose(&self, plan: &mut Plan, survey: &Survey) -> Choice {
-        let written = Written::of(plan, survey);
         let either = self.rmw & self.rcw;
         let always = Choice { rmw: self.rmw & !self.rcw, rcw: self.rcw & !self.rmw };
-        let mut best = always;
-        let mut best_price = None;
-        // Descending through the subsets of `either`: RMW in all of them comes first and wins ties.
+        if either | always.rmw == 0 && self.full == self.active {
+            plan.method = if always.rcw == 0 { Method::DataOnly } else { Method::FullStripe };
+            return always;
+        }
+        let written = Written::of(plan, survey);
+        // Descending through the subsets of `either`: RMW in all of them comes first and wins ties, RMW in
+        // none of them comes last.
         let mut subset = either;
-        loop {
-            let choice = Choice { rmw: always.rmw | subset, rcw: always.rcw | (either & !subset) };
-            let price = written.price(plan, choice);
-            if best_price.is_none_or(|best| price < best) {
-                (best, best_price) = (choice, Some(price));
-            }
-            if subset == 0 {
-                break;
-            }
+        let most_rmw = written.price(Choice { rmw: self.rmw, rcw: always.rcw });
+        let (mut best, mut chosen) = (Choice { rmw: self.rmw, rcw: always.rcw }, most_rmw);
+        let mut most_rcw = most_rmw;
+        while subset != 0 {
             subset = (subset - 1) & either;
+            let choice = Choice { rmw: always.rmw | subset, rcw: always.rcw | (either & !subset) };
+            most_rcw = written.price(choice);
+            if most_rcw < chosen {
+                (best, chosen) = (choice, most_rcw);
+            }
         }
         plan.method = self.method(best);
-        let kept = best.rmw | best.rcw;
-        if let Some(chosen) = best_price
-            && kept != 0
-            && plan.method != Method::FullStripe
-        {
-            plan.verdict = Verdict::Chosen {
-                chosen,
-                rmw: self.rmw_throughout(plan, survey, &written),
-                rcw: if self.rcw == self.active {
-                    Alternative::Price(written.price(plan, Choice { rmw: 0, rcw: self.active }))
-                } else {
-                    Alternative::DataUnreadable
-                },
-            };
+        if best.rmw | best.rcw != 0 {
+            let rmw = self.rmw_throughout(most_rmw, survey);
+            let rcw = self.rcw_throughout(most_rcw);
+            plan.verdict = Verdict::Chosen { chosen, rmw, rcw };
         }
         best
     }
 
-    fn rmw_throughout(&self, plan: &Plan, survey: &Survey, written: &Written) -> Alternative {
+    fn rmw_throughout(&self, price: Price, survey: &Survey) -> Alternative {
         if self.rmw | self.full == self.active {
-            Alternative::Price(written.price(plan, Choice { rmw: self.rmw, rcw: self.full }))
+            Alternative::Price(price)
         } else if !survey.parity_readable {
             Alternative::ParityUnreadable
         } else if !survey.parity_usable {
@@ -181,6 +174,10 @@ impl Ways {
         } else {
             Alternative::DataUnreadable
         }
+    }
+
+    fn rcw_throughout(&self, price: Price) -> Alternative {
+        if self.rcw == self.active { Alternative::Price(price) } else { Alternative::DataUnreadable }
     }
 
     fn method(&self, choice: Choice) -> Method {
@@ -203,6 +200,8 @@ impl Ways {
 struct Written {
     classes: [(u32, Mask); 4],
     data: Price,
+    /// The columns in each set of bands.
+    columns: [u64; 1 << MAX_BANDS],
 }
 
 impl Written {
@@ -211,41 +210,37 @@ impl Written {
         let concerned = u32::from(bands.last - bands.first) + 1;
         let others = u32::from(plan.geometry.data_strips()) - concerned;
         let every = (1 << bands.all().len()) - 1;
-        let single = bands.first == bands.last;
         let classes = [
             (1, bands.of_strip(bands.first)),
-            (u32::from(!single), bands.of_strip(bands.last)),
+            (u32::from(concerned > 1), bands.of_strip(bands.last)),
             (concerned.saturating_sub(2), every),
             (others, 0),
         ];
-        let mut data = Price { drive_ios: 0, bytes: 0 };
-        let skipped = survey.unwritable & strips(bands.first, bands.last + 1);
-        if skipped == 0 {
-            data.drive_ios = concerned;
-            data.bytes = bands.range_len();
-        } else {
-            for i in (bands.first..=bands.last).filter(|i| skipped >> i & 1 == 0) {
-                data.drive_ios += 1;
-                data.bytes += bands.columns(bands.of_strip(i));
+        let mut data = Price { drive_ios: concerned, bytes: bands.range_len() };
+        for i in each(survey.unwritable & strips(bands.first, bands.last + 1)) {
+            data.drive_ios -= 1;
+            data.bytes -= bands.columns(bands.of_strip(i));
+        }
+        let mut columns = [0; 1 << MAX_BANDS];
+        for (b, band) in bands.all().iter().enumerate() {
+            for below in 0..1 << b {
+                columns[below | 1 << b] = columns[below] + band.len;
             }
         }
-        Written { classes, data }
+        Written { classes, data, columns }
     }
 
-    fn price(&self, plan: &Plan, choice: Choice) -> Price {
-        let Choice { rmw, rcw } = choice;
+    fn price(&self, choice: Choice) -> Price {
         let mut price = self.data;
         let mut add = |count: u32, mask: Mask| {
-            if count != 0 && mask != 0 {
-                price.drive_ios += count * Bands::ios(mask);
-                price.bytes += u64::from(count) * plan.bands.columns(mask);
-            }
+            price.drive_ios += count * Bands::ios(mask);
+            price.bytes += u64::from(count) * self.columns[usize::from(mask)];
         };
         for (count, written) in self.classes {
             add(count, reads_of(written, choice));
         }
-        add(1, rmw);
-        add(1, rmw | rcw);
+        add(1, choice.rmw);
+        add(1, choice.rmw | choice.rcw);
         price
     }
 }

@@ -134,3 +134,11 @@ fn the_verdict_names_the_price_of_the_way_not_taken() {
     let plan = write(&geometry, 0, 6 << 16);
     assert_eq!((plan.method(), plan.cost().reads, plan.cost().writes), (Method::Rcw, 1, 7));
 }
+
+#[test]
+fn where_rmw_and_rcw_cost_the_same_rmw_is_taken() {
+    let geometry = Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let plan = write(&geometry, 0, 8192);
+    assert!(matches!(plan.verdict(), Verdict::Chosen { rmw, rcw, .. } if rmw == rcw), "{:?}", plan.verdict());
+    assert_eq!(plan.method(), Method::Rmw);
+}

@@ -312,6 +312,25 @@ fn a_check_reads_everything_or_says_that_it_cannot() {
     });
 }
 
+/// D1 is gone and P has a medium error. If D0 were written alone, and P read well at the next try, old P and
+/// new D0 would give bytes for D1 that never were: so the write is refused, and names what is lost.
+#[test]
+fn a_write_that_would_leave_stale_parity_behind_a_medium_error_is_refused() {
+    for geometry in geometries(4).into_iter().filter(|geometry| geometry.parity_strips() == 1) {
+        let mut plan = Plan::new(&geometry);
+        let machine = Machine::new(geometry, StripeIndex(0));
+        let drive = |drive: usize| DriveIndex(drive as u16);
+        let health = Health::optimal(&geometry)
+            .without(drive(machine.data_at(1, 0).0))
+            .unreadable(drive(machine.parity_at().unwrap().0));
+        let range = ByteRange::new(ByteOffset(UNIT), units::ByteCount(UNIT));
+        let error =
+            plan_into(&mut plan, &geometry, StripeIndex(0), Request::Write { range }, &health).unwrap_err();
+        let lost = ByteRange::new(ByteOffset(STRIP as u64 * UNIT + UNIT), units::ByteCount(UNIT));
+        assert_eq!((error.kind, error.ranges), (ErrorKind::DataLost, vec![lost]));
+    }
+}
+
 #[test]
 fn a_range_outside_the_stripe_is_refused() {
     for geometry in geometries(4) {

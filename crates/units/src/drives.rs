@@ -98,6 +98,15 @@ impl DriveSet {
         self.0[drive.as_usize() / 64] >> (drive.0 % 64) & 1 == 1
     }
 
+    /// Whether the drives 0 to `count` - 1 are all in.
+    pub fn contains_first(&self, count: DriveCount) -> bool {
+        self.0.iter().zip((0_u32..).step_by(64)).all(|(word, first)| {
+            let wanted = u32::from(count.0).saturating_sub(first);
+            let missing = !word;
+            wanted == 0 || missing == 0 || missing.trailing_zeros() >= wanted
+        })
+    }
+
     /// How many are in.
     pub fn count(&self) -> DriveCount {
         DriveCount(self.0.iter().map(|word| word.count_ones() as u16).sum())
@@ -166,5 +175,17 @@ mod tests {
         assert!(set.contains(DriveIndex(64)) && !set.contains(DriveIndex(65)));
         assert_eq!(set.without(DriveIndex(63)).minus(&DriveSet::first(DriveCount(1))).count(), DriveCount(2));
         assert!(DriveSet::EMPTY.is_empty() && !set.is_empty());
+    }
+
+    #[test]
+    fn a_set_of_the_first_drives_contains_them_until_one_is_taken_out() {
+        for count in 0..=MAX_DRIVES as u16 {
+            let set = DriveSet::first(DriveCount(count));
+            assert!(set.contains_first(DriveCount(count)), "{count}");
+            assert!(!set.contains_first(DriveCount(count + 1)) || count as usize == MAX_DRIVES, "{count}");
+            for drive in DriveCount(count).indexes() {
+                assert!(!set.without(drive).contains_first(DriveCount(count)), "{count} without {drive}");
+            }
+        }
     }
 }
