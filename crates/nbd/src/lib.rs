@@ -3,6 +3,8 @@
 mod client;
 pub mod constants;
 mod error;
+pub mod fuzz;
+pub mod memory;
 mod negotiation;
 mod reply;
 mod request;
