@@ -1,0 +1,256 @@
+//! What a simulation is, below its processes: time, what is due, drives, streams, state.
+//!
+//! Outlives every process. One thread owns it; what must be `Send` (a drive source, a stream source) names it
+//! by its [`SimId`] and finds it again on that thread.
+
+use crate::drive::DriveCell;
+use crate::network::Network;
+use crate::options::SimOptions;
+use crate::rng::Rng;
+use crate::state::StateFiles;
+use crate::trace::{Trace, TraceEvent};
+use env::{DriveSource, Instant};
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// What is to happen at a point in time.
+pub(crate) enum Action {
+    /// A drive finishes an operation, if it still has it.
+    Drive { drive: Rc<DriveCell>, slot: u32, generation: u32 },
+    /// Anything else.
+    Call(Box<dyn FnOnce()>),
+}
+
+struct Due {
+    at: Instant,
+    sequence: u64,
+    action: Action,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Due) -> bool {
+        (self.at, self.sequence) == (other.at, other.sequence)
+    }
+}
+impl Eq for Due {}
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Due) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Due {
+    fn cmp(&self, other: &Due) -> std::cmp::Ordering {
+        (self.at, self.sequence).cmp(&(other.at, other.sequence))
+    }
+}
+
+/// What is found under a drive's name.
+#[derive(Clone)]
+pub(crate) enum Named {
+    /// One of ours.
+    Drive(Rc<DriveCell>),
+    /// One that somebody else models.
+    Provided(Arc<dyn DriveSource>),
+}
+
+pub(crate) struct Core {
+    id: SimId,
+    pub options: SimOptions,
+    now: Cell<Instant>,
+    due: RefCell<BinaryHeap<Reverse<Due>>>,
+    sequence: Cell<u64>,
+    trace: RefCell<Trace>,
+    pub drives: RefCell<BTreeMap<String, Named>>,
+    pub network: RefCell<Network>,
+    pub state: RefCell<StateFiles>,
+    /// The processes that live.
+    pub living: RefCell<BTreeSet<u64>>,
+    /// Space taken by drives that the code above created.
+    pub file_space_used: Cell<u64>,
+}
+
+/// Tells one simulation from another; may travel, to find its simulation again on its thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub struct SimId(u64);
+
+thread_local! {
+    static SIMS: RefCell<BTreeMap<SimId, Weak<Core>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+impl SimId {
+    pub(crate) fn core(self) -> Option<Rc<Core>> {
+        SIMS.try_with(|sims| sims.borrow().get(&self)?.upgrade()).ok().flatten()
+    }
+
+    /// The simulation, if it lives and this is its thread.
+    pub fn handle(self) -> Option<SimHandle> {
+        self.core().map(|core| SimHandle { core })
+    }
+}
+
+impl Core {
+    pub fn new(options: SimOptions) -> Rc<Core> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = SimId(NEXT.fetch_add(1, Ordering::Relaxed));
+        let core = Rc::new(Core {
+            id,
+            network: RefCell::new(Network::default()),
+            state: RefCell::new(StateFiles::new(options.seed)),
+            options,
+            now: Cell::default(),
+            due: RefCell::default(),
+            sequence: Cell::new(0),
+            trace: RefCell::new(Trace::new()),
+            drives: RefCell::default(),
+            living: RefCell::default(),
+            file_space_used: Cell::new(0),
+        });
+        SIMS.with(|sims| sims.borrow_mut().insert(id, Rc::downgrade(&core)));
+        core
+    }
+
+    pub fn id(&self) -> SimId {
+        self.id
+    }
+
+    pub fn now(&self) -> Instant {
+        self.now.get()
+    }
+
+    pub fn set_now(&self, now: Instant) {
+        debug_assert!(now >= self.now.get(), "time runs forward");
+        self.now.set(now);
+    }
+
+    pub fn rng(&self, purpose: &str, instance: &str) -> Rng {
+        Rng::new(self.options.seed, purpose, instance)
+    }
+
+    pub fn schedule(&self, delay: Duration, action: Action) {
+        let sequence = self.sequence.get();
+        self.sequence.set(sequence + 1);
+        self.due.borrow_mut().push(Reverse(Due { at: self.now.get() + delay, sequence, action }));
+    }
+
+    pub fn next_due(&self) -> Option<Instant> {
+        self.due.borrow().peek().map(|Reverse(due)| due.at)
+    }
+
+    /// Takes what is due by now, first things first.
+    pub fn take_due(&self) -> Option<Action> {
+        let mut due = self.due.borrow_mut();
+        if due.peek().is_none_or(|Reverse(first)| first.at > self.now.get()) {
+            return None;
+        }
+        due.pop().map(|Reverse(first)| first.action)
+    }
+
+    pub fn trace(&self, event: TraceEvent<'_>) {
+        self.trace.borrow_mut().record(self.now.get(), event);
+    }
+
+    pub fn tracer(&self) -> std::cell::RefMut<'_, Trace> {
+        self.trace.borrow_mut()
+    }
+
+    pub fn is_alive(&self, process: u64) -> bool {
+        self.living.borrow().contains(&process)
+    }
+
+    /// Waits for `duration` in a task of any executor.
+    pub fn wait(&self, duration: Duration) -> Wait {
+        let wait = Wait { shared: Rc::default() };
+        let shared = Rc::clone(&wait.shared);
+        self.schedule(
+            duration,
+            Action::Call(Box::new(move || {
+                shared.0.set(true);
+                if let Some(waker) = shared.1.take() {
+                    waker.wake();
+                }
+            })),
+        );
+        wait
+    }
+
+    /// Every simulated drive, in the order of their first names.
+    pub fn all_drives(&self) -> Vec<Rc<DriveCell>> {
+        let drives = self.drives.borrow();
+        drives
+            .iter()
+            .filter_map(|(name, named)| match named {
+                Named::Drive(drive) if *drive.name == *name => Some(drive.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let _ = SIMS.try_with(|sims| sims.borrow_mut().remove(&self.id));
+    }
+}
+
+/// See [`Core::wait`].
+pub(crate) struct Wait {
+    shared: Rc<(Cell<bool>, Cell<Option<Waker>>)>,
+}
+
+impl Future for Wait {
+    type Output = ();
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.shared.0.get() {
+            return Poll::Ready(());
+        }
+        self.shared.1.set(Some(context.waker().clone()));
+        Poll::Pending
+    }
+}
+
+/// A simulation as models of drives and links see it: time, what is to happen later, random streams, the trace.
+#[derive(Clone)]
+pub struct SimHandle {
+    pub(crate) core: Rc<Core>,
+}
+
+impl SimHandle {
+    /// What finds this simulation again.
+    pub fn id(&self) -> SimId {
+        self.core.id()
+    }
+
+    /// The virtual time.
+    pub fn now(&self) -> Instant {
+        self.core.now()
+    }
+
+    /// Calls `action` after `delay`. Of actions due at one instant, the first scheduled comes first. It counts
+    /// as one event, belongs to no process and survives all of them.
+    pub fn after(&self, delay: Duration, action: impl FnOnce() + 'static) {
+        self.core.schedule(delay, Action::Call(Box::new(action)));
+    }
+
+    /// A stream of random numbers of its own.
+    pub fn rng(&self, purpose: &str, instance: &str) -> Rng {
+        self.core.rng(purpose, instance)
+    }
+
+    /// Takes note of something for the hash and the trace.
+    pub fn trace(&self, event: TraceEvent<'_>) {
+        self.core.trace(event);
+    }
+
+    /// Makes a drive that somebody else models known under `name`, in place of what had that name.
+    pub fn provide_drive(&self, name: &str, source: Arc<dyn DriveSource>) {
+        self.core.drives.borrow_mut().insert(name.to_owned(), Named::Provided(source));
+    }
+}

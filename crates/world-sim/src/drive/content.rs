@@ -1,0 +1,316 @@
+//! What a drive holds: durable content, a volatile cache before it, and faults laid over both.
+//!
+//! # Fault model and invariants
+//! - A completed write goes to `current`, which reads see, and unless it was durable also to the `log` of
+//!   unflushed writes. A flush applies, in order, the log as it stood when the flush *started*.
+//! - `durable` holds everything flushed and everything written durably. A durable write is kept in the log
+//!   too while older writes wait there, so that flushing those cannot undo it.
+//! - The cache is bounded: what does not fit is written back, oldest first.
+//! - A power cut leaves each sector with its durable value or with *any one* of its unflushed versions: those
+//!   in the log after the last durable one, and those of writes still in flight. Sectors are never torn.
+//! - Faults (unreadable sectors, rot) lie over the content and never change it: what is true and what the
+//!   drive says are never confused. Rewriting a sector lifts its fault, as durably as the write is.
+
+use super::chunks::{Chunks, Fill};
+use crate::options::DriveOptions;
+use crate::rng::Rng;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, VecDeque};
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// A write as the cache keeps it.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub range: ByteRange,
+    pub fill: Fill,
+    /// A power cut can no longer take it back.
+    pub durable: bool,
+}
+
+/// What is wrong with a sector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// Reading it is a medium error.
+    Unreadable,
+    /// Each byte reads as itself exclusive-or this, without an error.
+    Rot(u8),
+}
+
+/// Faults by sector number.
+type Faults = BTreeMap<u64, Fault>;
+
+/// How much of the volatile cache a power cut takes.
+#[derive(Clone, Copy, Debug)]
+enum Loss {
+    /// All of it.
+    Everything,
+    /// Nothing of what was completed; writes in flight do not land.
+    InFlight,
+    /// Nothing: even writes in flight land.
+    Nothing,
+    /// Each version after the first lost one is lost; this many of 256 survive the draw.
+    Sectors(u64),
+    /// Whole writes, this many of 256 survive.
+    Writes(u64),
+}
+
+/// The memory of a drive, and the faults over it. A clone is an image that shares what neither side changes.
+#[derive(Clone)]
+pub(crate) struct Content {
+    sector: u64,
+    current: Chunks,
+    /// `None`: every completed write is durable, and `current` is all there is.
+    durable: Option<Chunks>,
+    log: VecDeque<Written>,
+    /// How many writes have left the log since the beginning: marks are counted from there.
+    log_start: u64,
+    /// Bytes of the writes in the log, and how many the cache holds before it writes back by itself.
+    log_bytes: u64,
+    cache_bytes: u64,
+    current_faults: Faults,
+    durable_faults: Faults,
+}
+
+impl Content {
+    pub fn new(options: &DriveOptions, key: u64) -> Content {
+        let chunks = Chunks::new(options.unwritten, key);
+        Content {
+            sector: options.logical_sector.bytes().0,
+            durable: (!options.cache.is_zero()).then(|| chunks.clone()),
+            current: chunks,
+            log: VecDeque::new(),
+            log_start: 0,
+            log_bytes: 0,
+            cache_bytes: options.cache.0,
+            current_faults: Faults::new(),
+            durable_faults: Faults::new(),
+        }
+    }
+
+    fn sectors(&self, range: ByteRange) -> std::ops::Range<u64> {
+        range.start.0 / self.sector..range.end().0.div_ceil(self.sector)
+    }
+
+    fn sector_range(&self, sector: u64) -> ByteRange {
+        ByteRange::new(ByteOffset(sector * self.sector), ByteCount(self.sector))
+    }
+
+    fn lift(faults: &mut Faults, sectors: std::ops::Range<u64>) {
+        if !faults.is_empty() {
+            let lifted: Vec<u64> = faults.range(sectors).map(|(sector, _)| *sector).collect();
+            for sector in lifted {
+                faults.remove(&sector);
+            }
+        }
+    }
+
+    /// Takes a completed write.
+    pub fn write(&mut self, write: Written) {
+        let sectors = self.sectors(write.range);
+        self.current.write(write.range, &write.fill, 0);
+        Self::lift(&mut self.current_faults, sectors.clone());
+        let Some(durable) = &mut self.durable else { return };
+        if write.durable {
+            durable.write(write.range, &write.fill, 0);
+            Self::lift(&mut self.durable_faults, sectors);
+        }
+        if !write.durable || !self.log.is_empty() {
+            self.log_bytes += write.range.len.0;
+            self.log.push_back(write);
+            while self.log_bytes > self.cache_bytes {
+                self.flush(self.log_start + 1);
+            }
+        }
+    }
+
+    /// A mark of everything completed by now, for a flush that starts.
+    pub fn mark(&self) -> u64 {
+        self.log_start + self.log.len() as u64
+    }
+
+    /// Makes everything before `mark` durable.
+    pub fn flush(&mut self, mark: u64) {
+        let Some(durable) = &mut self.durable else { return };
+        while self.log_start < mark
+            && let Some(write) = self.log.pop_front()
+        {
+            self.log_start += 1;
+            self.log_bytes -= write.range.len.0;
+            let sectors = write.range.start.0 / self.sector..write.range.end().0.div_ceil(self.sector);
+            durable.write(write.range, &write.fill, 0);
+            Self::lift(&mut self.durable_faults, sectors);
+        }
+        // What was written durably since must not be undone by what was flushed just now.
+        for write in self.log.iter().filter(|write| write.durable) {
+            durable.write(write.range, &write.fill, 0);
+        }
+        while let Some(write) = self.log.pop_front_if(|write| write.durable) {
+            self.log_start += 1;
+            self.log_bytes -= write.range.len.0;
+        }
+    }
+
+    /// Whether reading `range` meets a medium error.
+    pub fn is_unreadable(&self, range: ByteRange) -> bool {
+        !self.current_faults.is_empty()
+            && self.current_faults.range(self.sectors(range)).any(|(_, fault)| *fault == Fault::Unreadable)
+    }
+
+    /// Reads what the drive says is there, rot and all. Unreadable sectors are the caller's business.
+    pub fn read(&self, start: ByteOffset, target: &mut [u8]) {
+        self.current.read(start.0, target);
+        let range = ByteRange::new(start, ByteCount::of(target));
+        if self.current_faults.is_empty() {
+            return;
+        }
+        for (sector, fault) in self.current_faults.range(self.sectors(range)) {
+            if let Fault::Rot(mask) = fault {
+                let part = self.sector_range(*sector).intersection(range);
+                let at = (part.start - start).as_usize();
+                target[at..at + part.len.as_usize()].iter_mut().for_each(|byte| *byte ^= mask);
+            }
+        }
+    }
+
+    /// The truth that a power cut cannot change.
+    pub fn read_durable(&self, start: ByteOffset, target: &mut [u8]) {
+        self.durable.as_ref().unwrap_or(&self.current).read(start.0, target);
+    }
+
+    /// The truth as of the last completed write.
+    pub fn read_true(&self, start: ByteOffset, target: &mut [u8]) {
+        self.current.read(start.0, target);
+    }
+
+    /// Whether `range` holds something that a power cut may take back.
+    pub fn is_unflushed(&self, range: ByteRange) -> bool {
+        self.log.iter().any(|write| !write.durable && write.range.overlaps(range))
+    }
+
+    /// How many completed writes wait for a flush.
+    pub fn unflushed_writes(&self) -> usize {
+        self.log.iter().filter(|write| !write.durable).count()
+    }
+
+    pub fn status(&self, range: ByteRange) -> Vec<env::StatusExtent> {
+        self.current.status(range)
+    }
+
+    /// Lays a fault over a range, until it is rewritten.
+    pub fn lay(&mut self, range: ByteRange, fault: Fault) {
+        for sector in self.sectors(range) {
+            self.current_faults.insert(sector, fault);
+            self.durable_faults.insert(sector, fault);
+        }
+    }
+
+    /// Lifts every fault of a range.
+    pub fn heal(&mut self, range: ByteRange) {
+        let sectors = self.sectors(range);
+        Self::lift(&mut self.current_faults, sectors.clone());
+        Self::lift(&mut self.durable_faults, sectors);
+    }
+
+    /// Lands any sectors of writes whose drive or process died under way, in any order.
+    pub fn land_some(&mut self, mut in_flight: Vec<Written>, rng: &mut Rng) {
+        rng.shuffle(&mut in_flight);
+        for write in in_flight {
+            match rng.below(4) {
+                0 => {}
+                1 => self.write(write),
+                _ => {
+                    for sector in self.sectors(write.range) {
+                        if rng.chance(1, 2) {
+                            let part = self.part(&write, sector);
+                            self.write(part);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// One sector of a write.
+    fn part(&self, write: &Written, sector: u64) -> Written {
+        let range = self.sector_range(sector);
+        let at = (range.start - write.range.start).as_usize();
+        let fill = match &write.fill {
+            Fill::Bytes(bytes) => Fill::Bytes(bytes[at..at + range.len.as_usize()].into()),
+            other => other.clone(),
+        };
+        Written { range, fill, durable: write.durable }
+    }
+
+    /// Cuts the power: the module's comment says what is left.
+    pub fn power_cut(&mut self, mut in_flight: Vec<Written>, rng: &mut Rng) {
+        let loss = match rng.below(8) {
+            0 => Loss::Everything,
+            1 => Loss::InFlight,
+            2 => Loss::Nothing,
+            3 | 4 => Loss::Writes(rng.between(16, 240)),
+            _ => Loss::Sectors(rng.between(16, 240)),
+        };
+        rng.shuffle(&mut in_flight);
+        let completed = self.log.len();
+        let writes: Vec<Written> = self.log.drain(..).chain(in_flight).collect();
+        self.log_start += completed as u64;
+        self.log_bytes = 0;
+        let survives: Vec<bool> = writes
+            .iter()
+            .enumerate()
+            .map(|(index, _)| match loss {
+                Loss::Everything => false,
+                Loss::InFlight => index < completed,
+                Loss::Nothing | Loss::Sectors(_) => true,
+                Loss::Writes(of_256) => rng.chance(of_256, 256),
+            })
+            .collect();
+        for (sector, versions) in self.versions(&writes, completed) {
+            let mut last = None;
+            for index in versions {
+                if let Loss::Sectors(of_256) = loss
+                    && !rng.chance(of_256, 256)
+                {
+                    break;
+                }
+                if survives[index as usize] {
+                    last = Some(index as usize);
+                }
+            }
+            if let Some(index) = last {
+                self.settle(&writes[index], sector);
+            }
+        }
+        if let Some(durable) = &self.durable {
+            self.current = durable.clone();
+            self.current_faults = self.durable_faults.clone();
+        }
+    }
+
+    /// The versions that each sector may be left with besides its durable value: indexes into `writes`.
+    fn versions(&self, writes: &[Written], completed: usize) -> BTreeMap<u64, SmallVec<[u32; 4]>> {
+        let mut versions: BTreeMap<u64, SmallVec<[u32; 4]>> = BTreeMap::new();
+        for (index, write) in writes.iter().enumerate() {
+            for sector in self.sectors(write.range) {
+                let list = versions.entry(sector).or_default();
+                if write.durable && index < completed {
+                    // It is in the durable content already, and what is older is gone.
+                    list.clear();
+                } else {
+                    list.push(index as u32);
+                }
+            }
+        }
+        versions
+    }
+
+    fn settle(&mut self, write: &Written, sector: u64) {
+        let range = self.sector_range(sector);
+        let skip = (range.start - write.range.start).as_usize();
+        self.durable.as_mut().unwrap_or(&mut self.current).write(range, &write.fill, skip);
+        self.durable_faults.remove(&sector);
+        if self.durable.is_none() {
+            self.current_faults.remove(&sector);
+        }
+    }
+}

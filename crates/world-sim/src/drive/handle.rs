@@ -1,0 +1,281 @@
+//! A simulated drive from the outside: what a test does to it, and what it really holds.
+
+use super::content::{Content, Fault};
+use super::{DriveCell, Ordered, Presence};
+use crate::core::{Action, Core};
+use crate::trace::TraceEvent;
+use env::{IoErrorKind, IoRequest};
+use std::rc::Rc;
+use std::sync::Weak;
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// What a drive has done so far. Operations count when they return.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DriveStats {
+    /// Operations it was given.
+    pub started: u64,
+    /// Reads returned.
+    pub reads: u64,
+    /// Writes, zeroes included, returned.
+    pub writes: u64,
+    /// Flushes returned.
+    pub flushes: u64,
+    /// Trims returned.
+    pub trims: u64,
+    /// Operations that failed, of whatever kind.
+    pub failed: u64,
+    /// Bytes asked for by reads.
+    pub read_bytes: u64,
+    /// Bytes given by writes.
+    pub written_bytes: u64,
+}
+
+impl DriveStats {
+    pub(super) fn count(&mut self, request: &IoRequest) {
+        match request {
+            IoRequest::Read { .. } => {
+                self.reads += 1;
+                self.read_bytes += request.range().len.0;
+            }
+            IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } => {
+                self.writes += 1;
+                self.written_bytes += request.range().len.0;
+            }
+            IoRequest::Flush => self.flushes += 1,
+            IoRequest::Trim { .. } => self.trims += 1,
+            IoRequest::Status { .. } => {}
+        }
+    }
+}
+
+/// What a drive held at some time: content, cache and faults. Cheap: it shares what did not change since.
+/// It may go to another simulation, on another thread.
+#[derive(Clone)]
+pub struct DriveImage {
+    content: Content,
+    size: ByteCount,
+}
+
+impl DriveImage {
+    /// The drive's capacity.
+    pub fn size(&self) -> ByteCount {
+        self.size
+    }
+
+    /// The truth at `start` as of the last completed write. Panics past the end.
+    pub fn read(&self, start: ByteOffset, len: ByteCount) -> Vec<u8> {
+        let mut bytes = vec![0; len.as_usize()];
+        self.content.read_true(start, &mut bytes);
+        bytes
+    }
+}
+
+/// A simulated drive, for tests: does things to it that nobody above the seam can, and looks inside.
+#[derive(Clone)]
+pub struct SimDrive {
+    pub(crate) core: Rc<Core>,
+    pub(crate) cell: Rc<DriveCell>,
+}
+
+impl SimDrive {
+    /// Its first name.
+    pub fn name(&self) -> &str {
+        &self.cell.name
+    }
+
+    /// Its capacity.
+    pub fn size(&self) -> ByteCount {
+        self.cell.options.size
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> DriveStats {
+        self.cell.state.borrow().stats
+    }
+
+    /// How many operations it has not returned.
+    pub fn in_flight(&self) -> usize {
+        let state = self.cell.state.borrow();
+        state.slots.len() - state.free.len()
+    }
+
+    fn note(&self, name: &str) {
+        self.core.trace(TraceEvent::Drive { drive: &self.cell.name, name });
+    }
+
+    // What it holds.
+
+    /// The truth of `len` bytes that a power cut cannot change. Faults do not show.
+    pub fn read_durable(&self, start: ByteOffset, len: ByteCount) -> Vec<u8> {
+        let mut bytes = vec![0; len.as_usize()];
+        self.cell.state.borrow().content.read_durable(start, &mut bytes);
+        bytes
+    }
+
+    /// The truth of `len` bytes as of the last completed write. Faults do not show.
+    pub fn read_true(&self, start: ByteOffset, len: ByteCount) -> Vec<u8> {
+        let mut bytes = vec![0; len.as_usize()];
+        self.cell.state.borrow().content.read_true(start, &mut bytes);
+        bytes
+    }
+
+    /// What a read would return now, without latency: `None` is a medium error; rot shows.
+    pub fn peek(&self, start: ByteOffset, len: ByteCount) -> Option<Vec<u8>> {
+        let state = self.cell.state.borrow();
+        if state.content.is_unreadable(ByteRange::new(start, len)) {
+            return None;
+        }
+        let mut bytes = vec![0; len.as_usize()];
+        state.content.read(start, &mut bytes);
+        Some(bytes)
+    }
+
+    /// Puts `bytes` on the drive at once and durably, as if they had always been there.
+    pub fn poke(&self, start: ByteOffset, bytes: &[u8]) {
+        let range = ByteRange::new(start, ByteCount::of(bytes));
+        assert!(range.end().0 <= self.size().0, "{range:?} is past the end of {}", self.name());
+        let sector = self.cell.options.logical_sector.bytes();
+        assert!(range.is_aligned(sector), "{range:?} is not whole sectors of {sector}");
+        let fill = super::Fill::Bytes(bytes.into());
+        self.cell.state.borrow_mut().content.write(super::Written { range, fill, durable: true });
+    }
+
+    /// Whether `range` holds something that a power cut may take back.
+    pub fn is_unflushed(&self, range: ByteRange) -> bool {
+        self.cell.state.borrow().content.is_unflushed(range)
+    }
+
+    /// How many completed writes wait for a flush.
+    pub fn unflushed_writes(&self) -> usize {
+        self.cell.state.borrow().content.unflushed_writes()
+    }
+
+    /// What it holds now, to be kept or put into another simulation.
+    pub fn snapshot(&self) -> DriveImage {
+        DriveImage { content: self.cell.state.borrow().content.clone(), size: self.size() }
+    }
+
+    /// Makes it hold what `image` holds, which must be of a drive of the same nature.
+    pub fn restore(&self, image: &DriveImage) {
+        assert_eq!(image.size, self.size(), "an image fits a drive of its own size");
+        self.cell.state.borrow_mut().content = image.content.clone();
+    }
+
+    // What is done to it.
+
+    /// Cuts its power alone: operations in flight return as gone, the cache is lost as a power cut loses it.
+    /// It is back at once; whoever has it open keeps it.
+    pub fn power_cut(&self) {
+        self.note("power cut");
+        self.cell.power_cut();
+    }
+
+    /// It dies for good: everything returns as gone, what was in flight may have landed.
+    pub fn fail_now(&self) {
+        self.note("fails");
+        self.depart(Presence::Failed);
+    }
+
+    /// It is pulled out with its content, cache included. Attachments from before stay dead.
+    pub fn vanish(&self) {
+        self.note("vanishes");
+        self.depart(Presence::Away);
+    }
+
+    fn depart(&self, presence: Presence) {
+        self.cell.interrupt(None);
+        let mut state = self.cell.state.borrow_mut();
+        state.presence = presence;
+        state.epoch += 1;
+        state.lease = Weak::new();
+    }
+
+    /// It comes back (even from death: somebody repaired it), to be opened again.
+    pub fn come_back(&self) {
+        self.note("comes back");
+        self.cell.state.borrow_mut().presence = Presence::Present;
+    }
+
+    /// Whether it answers.
+    pub fn is_present(&self) -> bool {
+        self.cell.state.borrow().presence == Presence::Present
+    }
+
+    /// Keeps operations that are due until [`SimDrive::release`]: their waiters see time limits pass.
+    pub fn hold(&self) {
+        self.note("holds");
+        self.cell.state.borrow_mut().holding = true;
+    }
+
+    /// Lets go of what was held, each after a new latency.
+    pub fn release(&self) {
+        self.note("lets go");
+        let mut state = self.cell.state.borrow_mut();
+        let state = &mut *state;
+        state.holding = false;
+        for (slot, generation) in state.kept.drain(..) {
+            let delay = self.cell.options.latency.draw(&mut state.latency);
+            self.core.schedule(delay, Action::Drive { drive: self.cell.clone(), slot, generation });
+        }
+    }
+
+    /// The next `count` operations take `longer` more.
+    pub fn stall_next(&self, count: u64, longer: Duration) {
+        self.note("stalls");
+        self.cell.state.borrow_mut().stalls = (count, longer);
+    }
+
+    /// The next `count` operations that return fail with `kind`; with `operation` ("read", "write", "flush",
+    /// ...), only those.
+    pub fn fail_next(&self, count: u64, operation: Option<&'static str>, kind: IoErrorKind) {
+        self.note("will fail operations");
+        if count > 0 {
+            self.cell.state.borrow_mut().ordered.push(Ordered { operation, kind, count });
+        }
+    }
+
+    /// The sectors of `range` cannot be read until they are rewritten.
+    pub fn make_unreadable(&self, range: ByteRange) {
+        self.note("medium error");
+        self.cell.state.borrow_mut().content.lay(range, Fault::Unreadable);
+    }
+
+    /// The sectors of `range` read as something else, without an error, until they are rewritten.
+    pub fn rot(&self, range: ByteRange) {
+        self.note("rots");
+        let mut state = self.cell.state.borrow_mut();
+        let mask = state.fault.between(1, 255) as u8;
+        state.content.lay(range, Fault::Rot(mask));
+    }
+
+    /// Lifts medium errors and rot of `range`: the truth was there all the time.
+    pub fn heal(&self, range: ByteRange) {
+        self.note("heals");
+        self.cell.state.borrow_mut().content.heal(range);
+    }
+
+    /// Writes that touch `range` fail with a medium error, until [`SimDrive::clear_write_errors`].
+    pub fn refuse_writes(&self, range: ByteRange) {
+        self.note("write error");
+        self.cell.state.borrow_mut().write_errors.push(range);
+    }
+
+    /// Writes succeed everywhere again.
+    pub fn clear_write_errors(&self) {
+        self.note("no write errors");
+        self.cell.state.borrow_mut().write_errors.clear();
+    }
+
+    /// A drive that lies: flushes succeed and do nothing. To prove that tests notice.
+    pub fn ignore_flush(&self, ignore: bool) {
+        self.note("ignores flushes or not");
+        self.cell.state.borrow_mut().ignore_flush = ignore;
+    }
+
+    /// A drive that lies: durable writes (FUA) are merely cached. To prove that tests notice.
+    pub fn ignore_durable(&self, ignore: bool) {
+        self.note("ignores FUA or not");
+        self.cell.state.borrow_mut().ignore_durable = ignore;
+    }
+}

@@ -1,0 +1,513 @@
+//! Simulated drives.
+//!
+//! An operation takes effect when it *completes*: writes in flight are on the drive not at all, and overlapping
+//! ones apply in the order of their completion, which latencies drawn from the seed make arbitrary. What is in
+//! flight when the power, the process or the drive dies may have landed, sector by sector; see
+//! [`content`] for what a power cut leaves.
+
+mod chunks;
+mod content;
+mod handle;
+
+pub use handle::{DriveImage, DriveStats, SimDrive};
+
+use crate::core::{Action, Core, Named, SimId};
+use crate::options::{DriveOptions, Trimmed};
+use crate::rng::Rng;
+use crate::trace::TraceEvent;
+use chunks::Fill;
+use content::{Content, Written};
+use env::{
+    Buf, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Durability, Env, Error,
+    ErrorKind, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
+};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// What reads of failed operations find in their buffers: nobody must look at it.
+const POISON: u8 = 0xDB;
+
+/// The lock against a second controller: held as long as a source or an attachment holds this.
+struct Lease;
+
+/// Whether a drive answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Presence {
+    Present,
+    /// Pulled out; may come back.
+    Away,
+    /// Dead for good.
+    Failed,
+}
+
+/// An operation in flight.
+struct Operation {
+    request: IoRequest,
+    completion: Completion,
+    process: u64,
+    /// Whether its attachment is from before the drive last departed: it meets nobody.
+    stale: bool,
+    /// For a flush: what it covers.
+    mark: u64,
+}
+
+struct Slot {
+    generation: u32,
+    operation: Option<Operation>,
+}
+
+/// A failure that was ordered: the next `count` operations that match fail.
+struct Ordered {
+    operation: Option<&'static str>,
+    kind: IoErrorKind,
+    count: u64,
+}
+
+struct State {
+    content: Content,
+    presence: Presence,
+    /// Counts departures: attachments from before one stay dead.
+    epoch: u64,
+    lease: Weak<Lease>,
+    /// Which process has the lease, if any.
+    lease_of: u64,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// While set, operations that are due are kept in `kept` and not returned.
+    holding: bool,
+    kept: Vec<(u32, u32)>,
+    /// The next so many operations take so much longer.
+    stalls: (u64, Duration),
+    ordered: Vec<Ordered>,
+    write_errors: Vec<ByteRange>,
+    ignore_flush: bool,
+    ignore_durable: bool,
+    latency: Rng,
+    fault: Rng,
+    trim: Rng,
+    stats: DriveStats,
+}
+
+/// A simulated drive, whoever has it open.
+pub(crate) struct DriveCell {
+    pub name: String,
+    options: DriveOptions,
+    state: RefCell<State>,
+}
+
+fn is_write(request: &IoRequest) -> bool {
+    matches!(request, IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } | IoRequest::Trim { .. })
+}
+
+impl DriveCell {
+    pub fn new(core: &Core, name: &str, mut options: DriveOptions) -> Rc<DriveCell> {
+        options.size = options.size.align_down(options.logical_sector.bytes());
+        let key = core.rng("noise", name).next_u64();
+        let state = State {
+            content: Content::new(&options, key),
+            presence: Presence::Present,
+            epoch: 0,
+            lease: Weak::new(),
+            lease_of: 0,
+            slots: Vec::new(),
+            free: Vec::new(),
+            holding: false,
+            kept: Vec::new(),
+            stalls: (0, Duration::ZERO),
+            ordered: Vec::new(),
+            write_errors: Vec::new(),
+            ignore_flush: false,
+            ignore_durable: false,
+            latency: core.rng("latency", name),
+            fault: core.rng("fault", name),
+            trim: core.rng("trim", name),
+            stats: DriveStats::default(),
+        };
+        Rc::new(DriveCell { name: name.to_owned(), options, state: RefCell::new(state) })
+    }
+
+    fn info(&self, name: &str) -> DriveInfo {
+        DriveInfo {
+            name: name.to_owned(),
+            identity: DriveIdentity(format!("sim:{}", self.name)),
+            kind: DriveKind::File,
+            size: self.options.size,
+            logical_sector: self.options.logical_sector,
+            physical_sector: self.options.physical_sector,
+            rotational: self.options.rotational,
+            read_only: self.options.read_only,
+        }
+    }
+
+    /// Opens it for `process` under `name`.
+    pub fn open(self: &Rc<Self>, core: &Core, name: &str, process: u64) -> env::Result<Arc<dyn DriveSource>> {
+        let mut state = self.state.borrow_mut();
+        if state.presence != Presence::Present {
+            return Err(not_found(name));
+        }
+        if state.lease.upgrade().is_some() {
+            return Err(Error::new(
+                ErrorKind::InUse,
+                format!("drive '{name}' is in use by another controller; stop that one first"),
+            ));
+        }
+        let lease = Arc::new(Lease);
+        state.lease = Arc::downgrade(&lease);
+        state.lease_of = process;
+        let info = self.info(name);
+        Ok(Arc::new(Source {
+            sim: core.id(),
+            drive: self.name.clone(),
+            info,
+            process,
+            epoch: state.epoch,
+            lease,
+        }))
+    }
+
+    fn start(
+        self: &Rc<Self>,
+        core: &Core,
+        process: u64,
+        epoch: u64,
+        request: IoRequest,
+        completion: Completion,
+    ) {
+        if !core.is_alive(process) {
+            return;
+        }
+        core.trace(TraceEvent::Started {
+            drive: &self.name,
+            operation: request.name(),
+            range: request.range(),
+        });
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        state.stats.started += 1;
+        let mut delay = self.options.latency.draw(&mut state.latency);
+        if state.stalls.0 > 0 {
+            state.stalls.0 -= 1;
+            delay += state.stalls.1;
+        }
+        // A drive that has gone says so, but an operation sent to it is an operation: it returns later, too.
+        let stale = epoch != state.epoch;
+        let index = state.free.pop().unwrap_or_else(|| {
+            state.slots.push(Slot { generation: 0, operation: None });
+            state.slots.len() as u32 - 1
+        });
+        let slot = &mut state.slots[index as usize];
+        slot.operation = Some(Operation { request, completion, process, stale, mark: state.content.mark() });
+        let generation = slot.generation;
+        core.schedule(delay, Action::Drive { drive: self.clone(), slot: index, generation });
+    }
+
+    /// An operation's time has come.
+    pub fn due(self: &Rc<Self>, core: &Core, index: u32, generation: u32) {
+        let (completion, outcome) = {
+            let mut state = self.state.borrow_mut();
+            if state.slots[index as usize].generation != generation {
+                return;
+            }
+            if state.holding {
+                state.kept.push((index, generation));
+                return;
+            }
+            let Some(operation) = state.take(index) else { return };
+            let Operation { mut request, completion, stale, mark, .. } = operation;
+            let name = request.name();
+            let range = request.range();
+            let result = state.perform(&self.options, stale, &mut request, mark);
+            let traced = result.as_ref().map(|done| done.0).map_err(|error| error.kind);
+            core.trace(TraceEvent::Returned { drive: &self.name, operation: name, range, result: traced });
+            (completion, outcome_of(request, result))
+        };
+        completion.complete(outcome);
+    }
+
+    /// Ends what is in flight of `process` (of everybody, if `None`): some of it lands. The operations return
+    /// to whoever still waits, as gone.
+    fn interrupt(&self, process: Option<u64>) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let mut dying = Vec::new();
+        for index in 0..state.slots.len() {
+            let of = state.slots[index].operation.as_ref().map(|operation| operation.process);
+            if of.is_some_and(|of| process.is_none_or(|process| of == process)) {
+                dying.extend(state.take(index as u32));
+            }
+        }
+        let landing = state.unfinished_writes(&self.options, &dying);
+        state.content.land_some(landing, &mut state.fault);
+        return_gone(dying);
+    }
+
+    /// The process died: what it had in flight may or may not land; the cache keeps what it has.
+    pub fn process_died(&self, process: u64) {
+        self.interrupt(Some(process));
+        self.break_lease(process);
+    }
+
+    /// Ends the lock that `process` has, whoever still holds a piece of it.
+    pub fn break_lease(&self, process: u64) {
+        let mut state = self.state.borrow_mut();
+        if state.lease_of == process {
+            state.lease = Weak::new();
+        }
+    }
+
+    /// The power went: see [`content`].
+    pub fn power_cut(&self) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let dying: Vec<Operation> =
+            (0..state.slots.len()).filter_map(|index| state.take(index as u32)).collect();
+        let landing = state.unfinished_writes(&self.options, &dying);
+        state.content.power_cut(landing, &mut state.fault);
+        return_gone(dying);
+    }
+}
+
+/// Returns operations as gone. Completing wakes tasks but calls nobody, so a drive may be borrowed meanwhile.
+fn return_gone(operations: Vec<Operation>) {
+    for operation in operations {
+        let gone = Err(IoError::new(IoErrorKind::Gone));
+        operation.completion.complete(outcome_of(operation.request, gone));
+    }
+}
+
+pub(crate) fn not_found(name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("drive '{name}' does not exist"))
+}
+
+type Performed = Result<(u64, Vec<env::StatusExtent>), IoError>;
+
+fn outcome_of(request: IoRequest, result: Performed) -> IoOutcome {
+    let buffers = match request {
+        IoRequest::Read { mut buffers, .. } => {
+            if result.is_err() {
+                buffers.iter_mut().for_each(|buf| buf.bytes_mut().fill(POISON));
+            }
+            buffers
+        }
+        _ => SmallVec::new(),
+    };
+    match result {
+        Ok((bytes, extents)) => IoOutcome { result: Ok(bytes), buffers, extents },
+        Err(error) => IoOutcome { result: Err(error), buffers, extents: Vec::new() },
+    }
+}
+
+impl State {
+    fn take(&mut self, index: u32) -> Option<Operation> {
+        let slot = &mut self.slots[index as usize];
+        let operation = slot.operation.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(index);
+        Some(operation)
+    }
+
+    /// What a request is refused or fails for before it does anything.
+    fn refusal(&mut self, options: &DriveOptions, stale: bool, request: &IoRequest) -> Option<IoErrorKind> {
+        if self.presence != Presence::Present || stale {
+            return Some(IoErrorKind::Gone);
+        }
+        let range = request.range();
+        let in_bounds = range.start.checked_add(range.len).is_some_and(|end| end.0 <= options.size.0);
+        if !in_bounds || !range.is_aligned(options.logical_sector.bytes()) {
+            return Some(IoErrorKind::Invalid);
+        }
+        if options.read_only && is_write(request) {
+            return Some(IoErrorKind::ReadOnly);
+        }
+        let name = request.name();
+        if let Some(at) = self.ordered.iter().position(|order| order.operation.is_none_or(|op| op == name)) {
+            let order = &mut self.ordered[at];
+            let kind = order.kind;
+            order.count -= 1;
+            if order.count == 0 {
+                self.ordered.remove(at);
+            }
+            return Some(kind);
+        }
+        let broken = match request {
+            IoRequest::Read { .. } => self.content.is_unreadable(range),
+            IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } => {
+                self.write_errors.iter().any(|bad| bad.overlaps(range))
+            }
+            _ => false,
+        };
+        broken.then_some(IoErrorKind::Medium)
+    }
+
+    fn perform(
+        &mut self,
+        options: &DriveOptions,
+        stale: bool,
+        request: &mut IoRequest,
+        mark: u64,
+    ) -> Performed {
+        self.stats.count(request);
+        if let Some(kind) = self.refusal(options, stale, request) {
+            self.stats.failed += 1;
+            return Err(IoError::new(kind));
+        }
+        let moved = request.range().len.0;
+        let mut extents = Vec::new();
+        match request {
+            IoRequest::Read { offset, buffers } => self.read(*offset, buffers),
+            IoRequest::Flush if self.ignore_flush => {}
+            IoRequest::Flush => self.content.flush(mark),
+            IoRequest::Status { range } => extents = self.content.status(*range),
+            write => {
+                for written in self.writes(options, write) {
+                    self.content.write(written);
+                }
+            }
+        }
+        Ok((moved, extents))
+    }
+
+    fn read(&self, offset: ByteOffset, buffers: &mut [Buf]) {
+        let mut at = offset;
+        for buf in buffers {
+            self.content.read(at, buf.bytes_mut());
+            at += buf.len();
+        }
+    }
+
+    /// A request as the writes it makes of the content.
+    fn writes(&mut self, options: &DriveOptions, request: &IoRequest) -> SmallVec<[Written; 1]> {
+        let range = request.range();
+        let is_durable = |durability: &Durability| *durability == Durability::Durable && !self.ignore_durable;
+        let mut written = SmallVec::new();
+        if range.is_empty() {
+            return written;
+        }
+        match request {
+            IoRequest::Write { slices, durability, .. } => {
+                let durable = is_durable(durability);
+                gather(range.start, slices, durable, &mut written);
+            }
+            IoRequest::WriteZeroes { may_unmap, durability, .. } => {
+                let fill = if *may_unmap { Fill::Hole } else { Fill::Zeroes };
+                written.push(Written { range, fill, durable: is_durable(durability) });
+            }
+            IoRequest::Trim { .. } => {
+                let fill = match options.trimmed {
+                    Trimmed::Zeroes => Some(Fill::Hole),
+                    Trimmed::Unchanged => None,
+                    Trimmed::Anything => match self.trim.below(3) {
+                        0 => Some(Fill::Hole),
+                        1 => Some(Fill::Noise(self.trim.next_u64())),
+                        _ => None,
+                    },
+                };
+                written.extend(fill.map(|fill| Written { range, fill, durable: false }));
+            }
+            IoRequest::Read { .. } | IoRequest::Flush | IoRequest::Status { .. } => {}
+        }
+        written
+    }
+
+    /// The writes of operations that will not finish.
+    fn unfinished_writes(&mut self, options: &DriveOptions, operations: &[Operation]) -> Vec<Written> {
+        let present = self.presence == Presence::Present;
+        let mut unfinished = Vec::new();
+        for operation in operations.iter().filter(|operation| present && is_write(&operation.request)) {
+            let range = operation.request.range();
+            let in_bounds = range.start.checked_add(range.len).is_some_and(|end| end.0 <= options.size.0);
+            if !operation.stale
+                && in_bounds
+                && range.is_aligned(options.logical_sector.bytes())
+                && !options.read_only
+            {
+                unfinished.extend(self.writes(options, &operation.request));
+            }
+        }
+        unfinished
+    }
+}
+
+/// Slices as the writes they are: one for a run of bytes, one for zeroes, one for what has no bytes.
+fn gather(start: ByteOffset, slices: &[Slice], durable: bool, written: &mut SmallVec<[Written; 1]>) {
+    let mut at = start;
+    if slices.iter().any(Slice::is_hollow) {
+        for slice in slices {
+            let fill = match slice.solid() {
+                Some(bytes) => Fill::Bytes(bytes.into()),
+                None if slice.is_zero() => Fill::Zeroes,
+                None => Fill::Hollow,
+            };
+            written.push(Written { range: ByteRange::new(at, slice.len()), fill, durable });
+            at += slice.len();
+        }
+        return;
+    }
+    let len: u64 = slices.iter().map(|slice| slice.len().0).sum();
+    let fill = match slices {
+        [only] if only.is_zero() => Fill::Zeroes,
+        [only] => Fill::Bytes(only.solid().unwrap_or_default().into()),
+        _ => {
+            let mut bytes = vec![0; len as usize];
+            let mut rest = bytes.as_mut_slice();
+            for slice in slices {
+                let (target, after) = rest.split_at_mut(slice.len().as_usize());
+                slice.copy_to(target);
+                rest = after;
+            }
+            Fill::Bytes(bytes.into())
+        }
+    };
+    written.push(Written { range: ByteRange::new(start, ByteCount(len)), fill, durable });
+}
+
+/// A drive that a process opened.
+struct Source {
+    sim: SimId,
+    drive: String,
+    info: DriveInfo,
+    process: u64,
+    epoch: u64,
+    lease: Arc<Lease>,
+}
+
+impl DriveSource for Source {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+
+    fn attach(&self, _: &Env) -> env::Result<Rc<dyn Drive>> {
+        let lost =
+            || Error::new(ErrorKind::System, "a simulated drive is attached on its simulation's thread");
+        let core = self.sim.core().ok_or_else(lost)?;
+        let Some(Named::Drive(cell)) = core.drives.borrow().get(&self.drive).cloned() else {
+            return Err(not_found(&self.info.name));
+        };
+        let (info, lease) = (self.info.clone(), self.lease.clone());
+        Ok(Rc::new(Attached { core, cell, info, process: self.process, epoch: self.epoch, _lease: lease }))
+    }
+}
+
+/// A drive attached to a shard.
+struct Attached {
+    core: Rc<Core>,
+    cell: Rc<DriveCell>,
+    info: DriveInfo,
+    process: u64,
+    epoch: u64,
+    _lease: Arc<Lease>,
+}
+
+impl Drive for Attached {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+
+    fn start(&self, request: IoRequest, completion: Completion) {
+        self.cell.start(&self.core, self.process, self.epoch, request, completion);
+    }
+}

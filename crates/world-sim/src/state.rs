@@ -1,0 +1,151 @@
+//! Small durable state, in memory.
+//!
+//! A store takes time. Until it is done, the death of the process or a power cut leaves the old or the new
+//! content; of an append, any beginning of the piece. What is done stays.
+
+use crate::core::{Action, Core};
+use crate::rng::Rng;
+use env::{Error, ErrorKind, LocalFuture, StateStore};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+enum Change {
+    Store(Vec<u8>),
+    Append(Vec<u8>),
+}
+
+struct Pending {
+    process: u64,
+    name: String,
+    change: Change,
+}
+
+/// The files, and what is being stored.
+pub(crate) struct StateFiles {
+    files: BTreeMap<String, Vec<u8>>,
+    pending: BTreeMap<u64, Pending>,
+    next: u64,
+    rng: Rng,
+    /// The next so many stores fail.
+    pub failures: u64,
+}
+
+impl StateFiles {
+    pub fn new(seed: u64) -> StateFiles {
+        StateFiles {
+            files: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            next: 0,
+            rng: Rng::new(seed, "state", ""),
+            failures: 0,
+        }
+    }
+
+    pub fn files(&self) -> &BTreeMap<String, Vec<u8>> {
+        &self.files
+    }
+
+    pub fn put(&mut self, name: &str, content: Option<Vec<u8>>) {
+        match content {
+            Some(content) => self.files.insert(name.to_owned(), content),
+            None => self.files.remove(name),
+        };
+    }
+
+    fn apply(&mut self, pending: Pending) {
+        match pending.change {
+            Change::Store(content) => {
+                self.files.insert(pending.name, content);
+            }
+            Change::Append(piece) => self.files.entry(pending.name).or_default().extend(piece),
+        }
+    }
+
+    /// The process died while it stored.
+    pub fn process_died(&mut self, process: u64) {
+        for (key, mut pending) in std::mem::take(&mut self.pending) {
+            if pending.process != process {
+                self.pending.insert(key, pending);
+                continue;
+            }
+            let lands = match &mut pending.change {
+                Change::Store(_) => self.rng.chance(1, 2),
+                Change::Append(piece) => {
+                    piece.truncate(self.rng.between(0, piece.len() as u64) as usize);
+                    !piece.is_empty()
+                }
+            };
+            if lands {
+                self.apply(pending);
+            }
+        }
+    }
+}
+
+/// The state as a process sees it.
+pub(crate) struct SimState {
+    pub core: Rc<Core>,
+    pub process: u64,
+}
+
+fn check(name: &str) -> env::Result<()> {
+    let plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
+    if plain {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::BadName, format!("'{name}' is not a plain file name")))
+}
+
+impl SimState {
+    async fn change(&self, name: &str, change: Change) -> env::Result<()> {
+        check(name)?;
+        let (key, delay, fails) = {
+            let mut state = self.core.state.borrow_mut();
+            let state = &mut *state;
+            let key = state.next;
+            state.next += 1;
+            let fails = state.failures > 0;
+            state.failures = state.failures.saturating_sub(1);
+            if !fails {
+                state.pending.insert(key, Pending { process: self.process, name: name.to_owned(), change });
+            }
+            (key, self.core.options.state_latency.draw(&mut state.rng), fails)
+        };
+        // It happens whether or not anybody waits for it, unless the process dies first.
+        let sim = self.core.id();
+        let land = move || {
+            if let Some(core) = sim.core() {
+                let mut state = core.state.borrow_mut();
+                if let Some(pending) = state.pending.remove(&key) {
+                    state.apply(pending);
+                }
+            }
+        };
+        self.core.schedule(delay, Action::Call(Box::new(land)));
+        self.core.wait(delay).await;
+        if fails {
+            return Err(Error::new(
+                ErrorKind::OutOfSpace,
+                format!("no space left to store '{name}'; free some and try again"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl StateStore for SimState {
+    fn load<'a>(&'a self, name: &'a str) -> LocalFuture<'a, env::Result<Option<Vec<u8>>>> {
+        Box::pin(async move {
+            check(name)?;
+            Ok(self.core.state.borrow().files.get(name).cloned())
+        })
+    }
+
+    fn store<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, env::Result<()>> {
+        Box::pin(self.change(name, Change::Store(content)))
+    }
+
+    fn append<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, env::Result<()>> {
+        Box::pin(self.change(name, Change::Append(content)))
+    }
+}

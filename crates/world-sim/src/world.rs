@@ -1,0 +1,108 @@
+//! The simulated world as one shard of one process sees it.
+
+use crate::core::{Core, Named};
+use crate::drive::{DriveCell, not_found};
+use crate::network;
+use crate::rng::Rng;
+use crate::state::SimState;
+use crate::trace::TraceEvent;
+use env::{
+    Address, DriveSource, Error, ErrorKind, Instant, Listener, LocalFuture, StateStore, StreamSource, Work,
+    World,
+};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use units::ByteCount;
+
+pub(crate) struct SimWorld {
+    core: Rc<Core>,
+    process: u64,
+    random: RefCell<Rng>,
+    state: SimState,
+}
+
+impl SimWorld {
+    pub fn new(core: &Rc<Core>, process: u64, shard: usize) -> SimWorld {
+        SimWorld {
+            core: core.clone(),
+            process,
+            random: RefCell::new(core.rng("random", &format!("{process}.{shard}"))),
+            state: SimState { core: core.clone(), process },
+        }
+    }
+
+    fn open(&self, name: &str) -> env::Result<Arc<dyn DriveSource>> {
+        let named = self.core.drives.borrow().get(name).cloned();
+        match named {
+            Some(Named::Drive(drive)) => drive.open(&self.core, name, self.process),
+            Some(Named::Provided(source)) => Ok(source),
+            None => Err(not_found(name)),
+        }
+    }
+
+    fn create(&self, name: &str, size: ByteCount) -> env::Result<()> {
+        let core = &self.core;
+        if core.drives.borrow().contains_key(name) {
+            return Err(Error::new(
+                ErrorKind::InUse,
+                format!("'{name}' exists already; choose another name or remove it first"),
+            ));
+        }
+        let used = core.file_space_used.get();
+        if core.options.file_space.is_some_and(|space| used.saturating_add(size.0) > space.0) {
+            return Err(Error::new(
+                ErrorKind::OutOfSpace,
+                format!("no space left for '{name}' of {size}; free some or choose a smaller size"),
+            ));
+        }
+        core.file_space_used.set(used + size.0);
+        let options = crate::DriveOptions { size, ..core.options.file_drives.clone() };
+        let drive = DriveCell::new(core, name, options);
+        core.drives.borrow_mut().insert(name.to_owned(), Named::Drive(drive));
+        Ok(())
+    }
+}
+
+impl World for SimWorld {
+    fn now(&self) -> Instant {
+        self.core.now()
+    }
+
+    fn unix_time(&self) -> u64 {
+        self.core.options.unix_epoch + self.core.now().ns / 1_000_000_000
+    }
+
+    fn random(&self) -> u64 {
+        self.random.borrow_mut().next_u64()
+    }
+
+    fn charge(&self, work: Work) -> Duration {
+        self.core.options.costs.of(work)
+    }
+
+    fn open_drive<'a>(&'a self, name: &'a str) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {
+        Box::pin(async move { self.open(name) })
+    }
+
+    fn create_drive<'a>(&'a self, name: &'a str, size: ByteCount) -> LocalFuture<'a, env::Result<()>> {
+        Box::pin(async move { self.create(name, size) })
+    }
+
+    fn listen<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, env::Result<Rc<dyn Listener>>> {
+        Box::pin(async move { network::listen(&self.core, address, self.process) })
+    }
+
+    fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, env::Result<Box<dyn StreamSource>>> {
+        Box::pin(network::connect(&self.core, address, self.process))
+    }
+
+    fn state(&self) -> &dyn StateStore {
+        &self.state
+    }
+
+    fn trace(&self, event: &'static str, a: u64, b: u64) {
+        self.core.trace(TraceEvent::Note { name: event, a, b });
+    }
+}
