@@ -18,7 +18,7 @@ fn found(kind: Kind, what: impl Into<String>, offset: u64) -> Option<Finding> {
 fn ext(ends: &Ends<'_>) -> Option<Finding> {
     const SUPER: u64 = 1024;
     let plausible = ends.u16(SUPER + 56)? == 0xEF53
-        && ends.u32(SUPER)? != 0 // inodes
+        && (ends.u32(SUPER)? != 0 || ends.u32(SUPER + 96)? & 0x8 != 0) // inodes; a journal has none
         && ends.u32(SUPER + 24)? <= 6 // block size 1 KiB << n
         && ends.u32(SUPER + 76)? <= 1; // revision
     if !plausible {
