@@ -48,7 +48,8 @@ pub struct Rejected {
     pub errno: Errno,
     /// Why, for people.
     pub message: &'static str,
-    /// Bytes of payload that follow the request and have to be skipped.
+    /// Bytes of payload that follow the header and have to be skipped before the reply is sent; a
+    /// [`RequestStream`](crate::RequestStream) has done so.
     pub skip_bytes: u32,
 }
 

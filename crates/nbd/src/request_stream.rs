@@ -2,7 +2,8 @@
 //!
 //! Fault model: the client is hostile, and its bytes come in any fragments. Invariants:
 //! - no more than one header is held here; payload stays where the caller received it;
-//! - the payload of a rejected write is skipped, so that the next header is found;
+//! - the payload of a rejected write is skipped, so that the next header is found, and the rejection is
+//!   reported only then: a client that is still sending doesn't expect the reply yet (libnbd hangs up);
 //! - the outcome does not depend on the fragmentation;
 //! - after an error or a disconnect nothing is parsed any more.
 
@@ -23,7 +24,7 @@ pub enum RequestEvent {
         /// How many bytes are still to come.
         left_bytes: u32,
     },
-    /// A request to be answered with an error. Its payload, if any, is skipped by itself.
+    /// A request to be answered with an error. Its payload, if any, has been skipped.
     Rejected(Rejected),
     /// The client is leaving: finish what is in flight, then close.
     Disconnect,
@@ -36,13 +37,22 @@ pub struct RequestStream {
     header: Collector,
     payload_left: u32,
     skip_left: u32,
+    /// What to report once its payload is skipped.
+    rejected: Option<Rejected>,
     over: bool,
 }
 
 impl RequestStream {
     /// A stream at the beginning of the transmission phase.
     pub fn new(negotiated: Negotiated) -> RequestStream {
-        RequestStream { negotiated, header: Collector::default(), payload_left: 0, skip_left: 0, over: false }
+        RequestStream {
+            negotiated,
+            header: Collector::default(),
+            payload_left: 0,
+            skip_left: 0,
+            rejected: None,
+            over: false,
+        }
     }
 
     /// What the requests are judged by.
@@ -103,25 +113,35 @@ impl RequestStream {
         if self.payload_left > 0 {
             return Ok((!rest.is_empty()).then_some(RequestEvent::Payload { left_bytes: self.payload_left }));
         }
-        let skipped = rest.len().min(self.skip_left as usize);
-        *rest = &rest[skipped..];
-        self.skip_left -= skipped as u32;
+        if let Some(rejected) = self.rejected {
+            return Ok(self.skip(rejected, rest));
+        }
         let style = self.negotiated.style;
-        if self.skip_left > 0 || !self.header.fill(style.request_bytes(), rest) {
+        if !self.header.fill(style.request_bytes(), rest) {
             return Ok(None);
         }
         let header = RequestHeader::decode(style, self.header.bytes());
         self.header.clear();
-        Ok(Some(match judge(&header?, &self.negotiated)? {
+        Ok(match judge(&header?, &self.negotiated)? {
             Judged::Request(request) => {
                 self.payload_left = request.payload_bytes();
-                RequestEvent::Request(request)
+                Some(RequestEvent::Request(request))
             }
             Judged::Rejected(rejected) => {
                 self.skip_left = rejected.skip_bytes;
-                RequestEvent::Rejected(rejected)
+                self.skip(rejected, rest)
             }
-            Judged::Disconnect => RequestEvent::Disconnect,
-        }))
+            Judged::Disconnect => Some(RequestEvent::Disconnect),
+        })
+    }
+
+    /// Skips payload of a rejected request; the rejection, once there is no more.
+    fn skip(&mut self, rejected: Rejected, rest: &mut &[u8]) -> Option<RequestEvent> {
+        let count = rest.len().min(self.skip_left as usize);
+        *rest = &rest[count..];
+        // `count` is at most `skip_left`, so the cast loses nothing.
+        self.skip_left -= count as u32;
+        self.rejected = (self.skip_left > 0).then_some(rejected);
+        (self.skip_left == 0).then_some(RequestEvent::Rejected(rejected))
     }
 }

@@ -339,6 +339,21 @@ fn a_client_works_with_less() {
     ])
     .unwrap();
     assert_eq!(connected.style, ReplyStyle::Simple);
+    // A context in front of an error is none, nor is one that was not asked for.
+    let context = "0003e889045565a9 0000000a 00000004";
+    for answer in [
+        format!("{context} 00000013 00000007 'base:allocation' 0003e889045565a9 0000000a 80000009 00000000"),
+        format!("{context} 00000009 00000007 'x-y:z' 0003e889045565a9 0000000a 00000001 00000000"),
+    ] {
+        let connected = client_against(&[
+            (GREETING, WANT_EXTENDED),
+            ("0003e889045565a9 0000000b 00000001 00000000", WANT_CONTEXT),
+            (&answer, WANT_GO),
+            (&format!("{GO_INFO} {GO_ACK}"), ""),
+        ])
+        .unwrap();
+        assert_eq!(connected.base_allocation, None);
+    }
 }
 
 #[test]

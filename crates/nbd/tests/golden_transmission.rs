@@ -412,6 +412,20 @@ fn a_client_hangs_up_on_replies_that_break_the_rules() {
 }
 
 #[test]
+fn a_client_keeps_the_first_65536_extents_of_a_reply() {
+    let mut structured = client(ReplyStyle::Structured);
+    begin(&mut structured, Command::BlockStatus, 0, 1 << 20);
+    let header = hex("668e33ef 0001 0005 0000000000000000 00080014 00000007");
+    let input = [header, hex("00000001 00000000").repeat(65538)].concat();
+    let step = structured.receive(&input).unwrap();
+    assert_eq!(step.consumed, input.len());
+    match step.event {
+        Some(ReplyEvent::Extents { extents, .. }) => assert_eq!(extents, vec![Extent::data(1); 65536]),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_client_never_sends_what_the_server_would_reject() {
     for style in STYLES {
         let mut client = client(style);

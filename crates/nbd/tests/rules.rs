@@ -201,28 +201,55 @@ fn a_disconnect_is_one_whatever_else_it_says() {
     }
 }
 
+/// A write that was too long used to be rejected as soon as its header was there. libnbd, which was still
+/// sending the payload, took the reply for one to a request it had never made, and hung up.
 #[test]
-fn the_payload_of_a_rejected_write_is_skipped() {
+fn a_rejected_write_is_answered_when_its_payload_has_been_skipped() {
     let mut stream = RequestStream::new(negotiated(ReplyStyle::Simple));
     let write = hex("25609513 0000 0001 0000000000000001 0000000000100000 00010000");
     let read = hex("25609513 0000 0000 0000000000000002 0000000000000000 00000200");
     let input = [write, vec![0x25; 65536], read].concat();
     let mut events = Vec::new();
-    for part in input.chunks(1000) {
+    for (index, part) in input.chunks(1000).enumerate() {
         let mut rest = part;
         loop {
             let step = stream.receive(rest).unwrap();
             rest = &rest[step.consumed..];
             let Some(event) = step.event else { break };
-            events.push(event);
+            events.push((index, event));
         }
         assert!(rest.is_empty());
     }
     match events[..] {
-        [RequestEvent::Rejected(rejected), RequestEvent::Request(request)] => {
+        [(65, RequestEvent::Rejected(rejected)), (65, RequestEvent::Request(request))] => {
             assert_eq!((rejected.errno, rejected.reply_to.cookie), (Errno::NoSpc, 1));
             assert_eq!((request.command, request.cookie), (Command::Read, 2));
         }
         ref other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn flags_travel_only_in_permitted_combinations() {
+    for bit in (0..16).map(|shift| 1u16 << shift) {
+        let known = c::FLAG_READ_ONLY | 0x0dfc;
+        let flags = ExportFlags::from_wire(c::FLAG_HAS_FLAGS | c::FLAG_SEND_WRITE_ZEROES | bit);
+        let expected = c::FLAG_HAS_FLAGS | c::FLAG_SEND_WRITE_ZEROES | (bit & known);
+        assert_eq!(flags.to_wire(ReplyStyle::Structured), expected, "{bit:#x}");
+        assert_eq!(flags.to_wire(ReplyStyle::Simple), expected & !c::FLAG_SEND_DF);
+    }
+    let fast = ExportFlags { fast_zero: true, ..ExportFlags::default() };
+    assert_eq!(fast.to_wire(ReplyStyle::Structured), c::FLAG_HAS_FLAGS, "fast zero needs write zeroes");
+}
+
+#[test]
+fn block_sizes_keep_the_rules_of_the_protocol() {
+    let valid = |minimum_bytes, preferred_bytes, maximum_bytes| {
+        BlockSizes { minimum_bytes, preferred_bytes, maximum_bytes }.is_valid()
+    };
+    assert!(BlockSizes::DEFAULT.is_valid());
+    assert!(valid(1, 512, 1) && valid(512, 512, 1536) && valid(65536, 65536, u32::MAX));
+    assert!(!valid(0, 4096, 4096) && !valid(3, 4096, 3 << 10) && !valid(1 << 17, 1 << 17, 1 << 17));
+    assert!(!valid(1, 256, 4096) && !valid(4096, 512, 4096) && !valid(1, 4097, 4096));
+    assert!(!valid(512, 4096, 1000) && !valid(512, 4096, 0));
 }
