@@ -229,7 +229,9 @@ impl Volume {
                 IoError::new(IoErrorKind::Medium)
             }
             plan::ErrorKind::NothingWritable => IoError::new(IoErrorKind::Gone),
-            plan::ErrorKind::OutOfRange => IoError::new(IoErrorKind::Invalid),
+            plan::ErrorKind::OutOfRange | plan::ErrorKind::UnknownRequest => {
+                IoError::new(IoErrorKind::Invalid)
+            }
         }
     }
 

@@ -1,0 +1,43 @@
+# make run    installs what it needs, builds, and takes the tour
+# make test   installs the test tools and runs every test
+# The other targets are longer or for measuring; docs/testing.md says what each is for.
+
+CARGO ?= cargo
+# Programs that nobody here wrote judge our interfaces: they are installed from the system's packages.
+JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium
+PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
+
+.PHONY: run test test-long bench lint build tools-build tools-test tools-bench help
+
+help:
+	@sed -n 's/^# make/make/p' Makefile
+
+run: tools-build
+	$(CARGO) build --release -p softroc
+	./target/release/softroc quickstart
+
+test: tools-test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) test --workspace --no-fail-fast
+
+test-long: tools-test
+	$(CARGO) build --release -p torture
+	./target/release/torture --seeds 0..5000
+
+bench: tools-bench
+	$(CARGO) build --release -p softroc
+	scripts/bench
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+tools-build:
+	@scripts/need cargo cc
+
+tools-test: tools-build
+	@scripts/need --packages $(JUDGES)
+
+tools-bench: tools-build
+	@scripts/need --packages $(PEERS)

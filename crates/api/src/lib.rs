@@ -1,0 +1,1 @@
+//! The control socket: commands as JSON over HTTP.

@@ -1,0 +1,356 @@
+//! Volumes of every level in virtual time: random requests at the same time, drives failing under them,
+//! several shards; each read is compared with what a plain array of bytes would hold.
+
+use engine::{
+    Attachment, HealthView, ShardIndex, ShardMessage, ShardSeed, Volume, VolumeDrive, VolumeId, VolumeSpec,
+};
+use env::{Buf, Durability, Env, IoErrorKind, Slice};
+use layout::{Geometry, Level};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
+use world_sim::{DriveOptions, Order, Rng, Sim, SimOptions};
+
+const MEMBER: ByteCount = ByteCount(256 << 10);
+
+struct Setup {
+    level: Level,
+    drives: u16,
+    shards: u16,
+    /// Lanes that are unsynced at the start.
+    unsynced: bool,
+}
+
+impl Setup {
+    fn new(level: Level, drives: u16) -> Setup {
+        Setup { level, drives, shards: 1, unsynced: false }
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry::new(self.level, DriveCount(self.drives), StripSize::MIN, MEMBER).expect("a small array")
+    }
+}
+
+fn sim(seed: u64, setup: &Setup) -> Sim {
+    let mut options = SimOptions::seeded(seed);
+    options.order = Order::Shuffled;
+    options.shards = usize::from(setup.shards);
+    let mut sim = Sim::new(options);
+    for drive in 0..setup.drives {
+        sim.add_drive(&format!("d{drive}"), DriveOptions::sized(MEMBER));
+    }
+    sim
+}
+
+/// Starts every shard with the volume attached, kept by nobody; gives the volume on each shard.
+async fn start(envs: Vec<Env>, setup: Setup) -> Vec<Rc<Volume>> {
+    let count = envs.len() as u16;
+    let env = envs[0].clone();
+    let (reports, receiver) = env::mailbox::mailbox(&env, usize::from(count) * engine::REPORTS_OPEN);
+    let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
+    let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
+    let mut shards = Vec::new();
+    for (index, seed) in seeds.into_iter().enumerate() {
+        shards.push(seed.start(ShardIndex(index as u16), count, reports.clone()));
+    }
+    for sender in &senders {
+        assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok());
+    }
+    let geometry = setup.geometry();
+    let mut sources = Vec::new();
+    for drive in 0..setup.drives {
+        sources.push(Some(env.world().open_drive(&format!("d{drive}")).await.expect("the drive opens")));
+    }
+    let all = DriveSet::first(geometry.drives());
+    let health = HealthView { readable: all, writable: all };
+    let lanes = engine::Lanes::of(&geometry);
+    let unsynced =
+        if setup.unsynced { (0..lanes.count).map(engine::LaneIndex).collect() } else { Vec::new() };
+    let attachment = Attachment {
+        spec: Arc::new(VolumeSpec {
+            id: VolumeId(1),
+            name: "v".into(),
+            geometry,
+            sector: SectorSize::B512,
+            data_start: ByteOffset::ZERO,
+            capacity: geometry.capacity(),
+        }),
+        sources,
+        health,
+        dirty: unsynced.clone(),
+        unsynced,
+    };
+    let (done, mut answers) = env::mailbox::mailbox(&env, usize::from(count));
+    for sender in &senders {
+        assert!(sender.send(ShardMessage::Attach(Box::new(attachment.clone()), done.clone())).is_ok());
+    }
+    drop(done);
+    while let Some(answer) = answers.receive().await {
+        answer.expect("the shard attaches the volume");
+    }
+    env.spawn(
+        "keeper",
+        engine::unkept::keep(env.clone(), receiver, senders, BTreeMap::from([(VolumeId(1), health)])),
+    );
+    shards.iter().map(|shard| shard.volume(VolumeId(1)).expect("attached")).collect()
+}
+
+fn envs(sim: &Sim, setup: &Setup) -> Vec<Env> {
+    (0..usize::from(setup.shards)).map(|shard| sim.shard(shard)).collect()
+}
+
+async fn read(volume: &Rc<Volume>, start: u64, len: u64) -> Result<Vec<u8>, env::IoError> {
+    let range = ByteRange::new(ByteOffset(start), ByteCount(len));
+    let (result, buf) = volume.read(range, Buf::unpooled(ByteCount(len))).await;
+    result.map(|()| buf.expect("the buffer comes back").bytes().to_vec())
+}
+
+async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Result<(), env::IoError> {
+    let range = ByteRange::new(ByteOffset(start), ByteCount::of(bytes));
+    volume.write(range, Buf::copy_of(bytes).freeze(), Durability::Cached).await
+}
+
+/// Many writers and readers at the same time, each in bytes of its own (which lie in the same sectors,
+/// strips and stripes as everybody else's), against a model.
+async fn exercise(volumes: Vec<Rc<Volume>>, seed: u64, rounds: u64, fail: impl Fn(u64) + 'static) {
+    const WORKERS: u64 = 12;
+    let capacity = volumes[0].spec().capacity.0;
+    let env = volumes[0].shard().env().clone();
+    let model = Rc::new(RefCell::new(vec![0u8; capacity as usize]));
+    let fail = Rc::new(fail);
+    let done = Rc::new(Cell::new(0u64));
+    let (finished, mut finishes) = env::mailbox::mailbox(&env, WORKERS as usize);
+    for worker in 0..WORKERS {
+        let volume = volumes[worker as usize % volumes.len()].clone();
+        let (model, fail, done) = (model.clone(), fail.clone(), done.clone());
+        let mut rng = Rng::new(seed, "worker", &worker.to_string());
+        // Worker w owns every WORKERS-th grain; grains are no multiple of a sector.
+        let grain = 700;
+        let finished = finished.clone();
+        // Each worker is a task of its volume's shard.
+        volumes[worker as usize % volumes.len()].shard().env().spawn("worker", async move {
+            for _ in 0..rounds {
+                let grains = capacity / (grain * WORKERS);
+                let start = (rng.below(grains) * WORKERS + worker) * grain;
+                let skip = rng.below(grain / 2);
+                let len = 1 + rng.below(grain - skip);
+                let at = start + skip;
+                if rng.below(3) == 0 {
+                    let got = read(&volume, at, len).await.expect("readable");
+                    let model = model.borrow();
+                    assert!(got == model[at as usize..(at + len) as usize], "read at {at}+{len} differs");
+                } else {
+                    let bytes: Vec<u8> = (0..len).map(|i| (rng.next_u64() >> (i % 8)) as u8).collect();
+                    write(&volume, at, &bytes).await.expect("writable");
+                    model.borrow_mut()[at as usize..(at + len) as usize].copy_from_slice(&bytes);
+                }
+                done.set(done.get() + 1);
+                fail(done.get());
+            }
+            assert!(finished.send(()).is_ok());
+        });
+    }
+    for _ in 0..WORKERS {
+        finishes.receive().await.expect("every worker finishes");
+    }
+    let mut rng = Rng::new(seed, "large requests", "");
+    // Large requests, over many stripes, lanes and shards.
+    let whole = read(&volumes[0], 0, capacity).await.expect("readable");
+    assert!(whole == *model.borrow(), "the whole volume differs from the model");
+    let start = rng.below(5000);
+    let bytes: Vec<u8> = (0..capacity - start - 777).map(|_| rng.next_u64() as u8).collect();
+    write(&volumes[0], start, &bytes).await.expect("writable");
+    volumes[0].flush().await.expect("flushed");
+    let got = read(&volumes[0], start, bytes.len() as u64).await.expect("readable");
+    assert!(got == bytes, "a large write reads back otherwise");
+}
+
+fn run(seed: u64, setup: Setup, rounds: u64, fail_at: Option<u64>) -> (u64, Vec<Rc<Volume>>) {
+    let mut sim = sim(seed, &setup);
+    let victim = sim.drive(&format!("d{}", seed % u64::from(setup.drives))).expect("a drive");
+    let envs = envs(&sim, &setup);
+    let volumes = sim
+        .run(async move {
+            let volumes = start(envs, setup).await;
+            let fail = move |done| {
+                if Some(done) == fail_at {
+                    victim.fail_now();
+                }
+            };
+            exercise(volumes.clone(), seed, rounds, fail).await;
+            volumes
+        })
+        .expect("no stall");
+    (sim.hash(), volumes)
+}
+
+#[test]
+fn concurrent_requests_of_any_bytes_read_what_was_written() {
+    for (level, drives) in
+        [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid5, 3), (Level::Raid5, 5)]
+    {
+        for seed in 0..4 {
+            run(seed, Setup::new(level, drives), 60, None);
+        }
+    }
+}
+
+#[test]
+fn a_drive_fails_under_load_and_nobody_notices() {
+    for (level, drives) in [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid5, 3), (Level::Raid5, 4)] {
+        for seed in 0..8 {
+            let (_, volumes) = run(seed, Setup::new(level, drives), 60, Some(100 + seed * 37));
+            let health = volumes[0].health_view();
+            assert_eq!(health.writable.count(), DriveCount(drives - 1), "the drive is out");
+        }
+    }
+}
+
+#[test]
+fn shards_serve_one_volume_together() {
+    for (level, drives) in [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid5, 4)] {
+        for seed in 0..4 {
+            let fail_at = (level != Level::Raid0).then_some(150);
+            run(seed, Setup { shards: 3, ..Setup::new(level, drives) }, 40, fail_at);
+        }
+    }
+}
+
+#[test]
+fn an_unsynced_volume_is_served_while_it_is_resynced() {
+    for (level, drives) in [(Level::Raid1, 2), (Level::Raid5, 4)] {
+        for seed in 0..4 {
+            run(seed, Setup { unsynced: true, ..Setup::new(level, drives) }, 60, None);
+        }
+    }
+}
+
+#[test]
+fn a_run_is_a_function_of_its_seed() {
+    let once = |seed| run(seed, Setup { shards: 2, ..Setup::new(Level::Raid5, 4) }, 20, Some(50)).0;
+    assert_eq!(once(7), once(7));
+    assert_ne!(once(7), once(8));
+}
+
+#[test]
+fn a_medium_error_is_served_from_redundancy_and_costs_no_drive() {
+    for (level, drives) in [(Level::Raid1, 2), (Level::Raid5, 4)] {
+        let setup = Setup::new(level, drives);
+        let mut sim = sim(3, &setup);
+        let drive = sim.drive("d0").expect("a drive");
+        let envs = envs(&sim, &setup);
+        sim.run(async move {
+            let volume = start(envs, setup).await.remove(0);
+            let bytes: Vec<u8> = (0..volume.spec().capacity.0).map(|i| (i / 97) as u8).collect();
+            write(&volume, 0, &bytes).await.expect("writable");
+            drive.make_unreadable(ByteRange::new(ByteOffset(8192), ByteCount(1024)));
+            let got = read(&volume, 0, bytes.len() as u64).await.expect("readable");
+            assert!(got == bytes);
+            assert_eq!(volume.health_view().readable.count(), DriveCount(drives));
+        })
+        .expect("no stall");
+    }
+}
+
+#[test]
+fn what_is_lost_is_an_error_and_what_is_not_is_not() {
+    let setup = Setup::new(Level::Raid5, 4);
+    let mut sim = sim(3, &setup);
+    let drives: Vec<_> = (0..2).map(|i| sim.drive(&format!("d{i}")).expect("a drive")).collect();
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let volume = start(envs, setup).await.remove(0);
+        let geometry = volume.spec().geometry;
+        let bytes: Vec<u8> = (0..volume.spec().capacity.0).map(|i| (i / 91) as u8).collect();
+        write(&volume, 0, &bytes).await.expect("writable");
+        for drive in &drives {
+            drive.fail_now();
+        }
+        for strip in 0..bytes.len() as u64 / 4096 {
+            let (stripe, within) = geometry.stripe_of(ByteOffset(strip * 4096));
+            let (index, _) = geometry.strip_of(within);
+            let drive = geometry.data_cell(stripe, index, layout::CopyIndex(0)).drive;
+            let got = read(&volume, strip * 4096, 4096).await;
+            if drive < DriveIndex(2) {
+                assert_eq!(got.expect_err("two drives of RAID 5 are lost").kind, IoErrorKind::Medium);
+            } else {
+                assert!(got.expect("this drive is there") == bytes[strip as usize * 4096..][..4096]);
+            }
+        }
+    })
+    .expect("no stall");
+}
+
+#[test]
+fn past_the_end_is_refused() {
+    let setup = Setup::new(Level::Raid5, 3);
+    let mut sim = sim(1, &setup);
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let volume = start(envs, setup).await.remove(0);
+        let capacity = volume.spec().capacity.0;
+        for (start, len) in [(capacity, 1), (capacity - 1, 2), (u64::MAX, 1), (0, capacity + 1)] {
+            let range = ByteRange::new(ByteOffset(start), ByteCount(len));
+            let result = volume.write(range, Slice::zero(ByteCount(len)), Durability::Cached).await;
+            assert_eq!(result.expect_err("past the end").kind, IoErrorKind::Invalid);
+        }
+        assert!(read(&volume, capacity - 1, 1).await.is_ok());
+        assert!(read(&volume, capacity, 0).await.is_ok());
+    })
+    .expect("no stall");
+}
+
+#[test]
+fn zeroes_and_trims_go_through_plans() {
+    for (level, drives) in [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid5, 4)] {
+        let setup = Setup::new(level, drives);
+        let mut sim = sim(5, &setup);
+        let victim = sim.drive("d1").expect("a drive");
+        let envs = envs(&sim, &setup);
+        sim.run(async move {
+            let volume = start(envs, setup).await.remove(0);
+            let capacity = volume.spec().capacity.0;
+            write(&volume, 0, &vec![0xAB; capacity as usize]).await.expect("writable");
+            let zeroed = ByteRange::new(ByteOffset(3000), ByteCount(30_000));
+            volume.write_zeroes(zeroed, Durability::Durable).await.expect("zeroed");
+            volume.trim(ByteRange::new(ByteOffset(100_000), ByteCount(60_000))).await.expect("trimmed");
+            if level != Level::Raid0 {
+                victim.fail_now();
+            }
+            let got = read(&volume, 0, 100_000).await.expect("readable");
+            for (i, byte) in got.iter().enumerate() {
+                let expected = if (3000..33_000).contains(&i) { 0 } else { 0xAB };
+                assert_eq!(*byte, expected, "{level:?} byte {i}");
+            }
+            assert!(read(&volume, 100_000, 60_000).await.is_ok());
+            let after = read(&volume, 160_000, 1000).await.expect("readable");
+            assert!(after.iter().all(|byte| *byte == 0xAB), "{level:?}: trim took more than it was given");
+        })
+        .expect("no stall");
+    }
+}
+
+#[test]
+fn a_volume_can_be_a_drive() {
+    let setup = Setup::new(Level::Raid5, 4);
+    let mut sim = sim(2, &setup);
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let volume = start(envs, setup).await.remove(0);
+        let drive = VolumeDrive::new(volume.shard(), volume.clone());
+        let member = env::Member::new(volume.shard().env(), Rc::new(drive));
+        let slices = [Buf::copy_of(&[1; 5000]).freeze(), Slice::zero(ByteCount(3000))].into_iter().collect();
+        assert_eq!(member.write(ByteOffset(512), slices, Durability::Durable).await.result, Ok(8000));
+        let buffers = [Buf::unpooled(ByteCount(6000)), Buf::unpooled(ByteCount(2000))].into_iter().collect();
+        let outcome = member.read(ByteOffset(512), buffers).await;
+        assert_eq!(outcome.result, Ok(8000));
+        let mut expected = vec![1u8; 5000];
+        expected.resize(8000, 0);
+        let got: Vec<u8> = outcome.buffers.iter().flat_map(|buf| buf.bytes().to_vec()).collect();
+        assert!(got == expected);
+        assert!(member.flush().await.result.is_ok());
+    })
+    .expect("no stall");
+}

@@ -1,0 +1,401 @@
+//! The command line: every command and flag, defined once. Help, and whatever else describes them, comes from here.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use env::Address;
+use layout::{Level, ParityRotation};
+use std::path::PathBuf;
+use units::{ByteCount, StripSize};
+
+/// SoftROC: the RAID-on-Chip controller in software.
+#[derive(Parser, Debug)]
+#[command(name = "softroc", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Start with 'softroc quickstart'. Sizes take binary suffixes: 64K = 65536 bytes.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// The control socket of the running controller [default: STATE/control.sock].
+    #[arg(long, global = true, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+
+    /// The folder where a controller keeps its sockets, its events, and the paths of its drives.
+    #[arg(long, global = true, value_name = "DIR", default_value = "./softroc-data")]
+    pub state: PathBuf,
+}
+
+/// How a command answers.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Output {
+    /// Answer in JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The nouns.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Take the tour: file drives, a RAID volume, NBD, StorageBench, a report.
+    Quickstart(Quickstart),
+    /// Run the controller in the foreground.
+    Serve(Serve),
+    /// Drives: add, list, show, take out of use.
+    #[command(subcommand)]
+    Drive(DriveCommand),
+    /// Volumes: create, list, show, delete.
+    #[command(subcommand)]
+    Volume(VolumeCommand),
+    /// What happened: every change of state, with its cause and effect.
+    Events(Events),
+    /// Show what a request does: which drives are read and written, what is computed, and why.
+    Explain(Explain),
+    /// StorageBench: measure a disk subsystem with the standard load profiles.
+    Bench(Box<Bench>),
+    /// Version, what this machine offers, what runs.
+    Info(Output),
+}
+
+/// See [`Command::Quickstart`].
+#[derive(Args, Debug)]
+pub struct Quickstart {
+    /// Where the drives and the report go.
+    #[arg(long, value_name = "DIR", default_value = "./softroc-data")]
+    pub dir: PathBuf,
+
+    /// Keep the drive files afterwards; the report is kept in any case.
+    #[arg(long)]
+    pub keep: bool,
+
+    /// How long to measure at each depth.
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_duration)]
+    pub runtime: std::time::Duration,
+}
+
+/// See [`Command::Serve`].
+#[derive(Args, Debug)]
+pub struct Serve {
+    /// Where hosts reach the volumes by NBD: HOST:PORT or unix:PATH; may be given several times
+    /// [default: unix:STATE/nbd.sock].
+    #[arg(long, value_name = "ADDR")]
+    pub nbd: Vec<Address>,
+
+    /// Drives to look at besides those that were added before: their arrays are assembled.
+    #[arg(long, value_name = "DRIVE", num_args = 1..)]
+    pub drives: Vec<String>,
+
+    /// Threads that serve I/O [default: half the cores, at least one].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub shards: Option<u16>,
+
+    /// Memory for data, all shards together.
+    #[arg(long, value_name = "SIZE", default_value = "512M")]
+    pub memory: ByteCount,
+
+    /// Allow NBD addresses that other machines can reach. There is no encryption: trust the network.
+    #[arg(long)]
+    pub allow_remote: bool,
+}
+
+/// See [`Command::Drive`].
+#[derive(Subcommand, Debug)]
+pub enum DriveCommand {
+    /// Tell the controller of a drive: a block device, a file, mem:SIZE, or an nbd:// address.
+    Add {
+        /// The drives.
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
+        /// Make new file drives of this size, with their space reserved.
+        #[arg(long, value_name = "SIZE")]
+        create: Option<ByteCount>,
+        /// How to answer.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// List every drive the controller knows.
+    List(Output),
+    /// Show one drive.
+    Show {
+        /// Its path, or VOLUME:SLOT.
+        drive: String,
+        /// How to answer.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Take a drive out of its volume, as if it had failed.
+    Fail {
+        /// Its path, or VOLUME:SLOT.
+        drive: String,
+        /// How to answer.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Take a drive out of its volume for a while.
+    Offline {
+        /// Its path, or VOLUME:SLOT.
+        drive: String,
+        /// How to answer.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Use a drive again that missed nothing.
+    Online {
+        /// Its path, or VOLUME:SLOT.
+        drive: String,
+        /// How to answer.
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// What a volume consists of.
+#[derive(Args, Debug)]
+pub struct VolumeCreate {
+    /// Its name: letters, digits, '-', '_' and '.'.
+    pub name: String,
+
+    /// The RAID level.
+    #[arg(long, value_name = "LEVEL")]
+    pub level: Level,
+
+    /// Its drives in order: paths, mem:SIZE, nbd:// addresses.
+    #[arg(long, required = true, num_args = 1.., value_name = "DRIVE")]
+    pub drives: Vec<String>,
+
+    /// The strip: the run of blocks on one drive, 4K to 1M [default: 256K on rotating drives, 64K on others].
+    #[arg(long, value_name = "SIZE", visible_alias = "stripe-size")]
+    pub strip: Option<StripSize>,
+
+    /// How parity rotates over the drives (RAID 5).
+    #[arg(long, value_name = "ROTATION")]
+    pub rotation: Option<ParityRotation>,
+
+    /// Its capacity [default: all there is].
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<ByteCount>,
+
+    /// Overwrite what the drives hold now: file systems, partitions, other arrays.
+    #[arg(long)]
+    pub destroy_data: bool,
+
+    /// How to answer.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// See [`Command::Volume`].
+#[derive(Subcommand, Debug)]
+pub enum VolumeCommand {
+    /// Lay a volume over drives.
+    Create(VolumeCreate),
+    /// List every volume.
+    List(Output),
+    /// Show one volume: its state, its drives, and why they are as they are.
+    Show {
+        /// Its name.
+        name: String,
+        /// How to answer.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Start a volume that is both degraded and was not shut down cleanly, accepting its parity as it is.
+    Start {
+        /// Its name.
+        name: String,
+        /// Say that blocks of the missing drive may read wrongly where a write was interrupted.
+        #[arg(long)]
+        accept_stale_parity: bool,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        /// How to answer.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Delete a volume: its data is lost.
+    Delete {
+        /// Its name.
+        name: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        /// How to answer.
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// See [`Command::Events`].
+#[derive(Args, Debug)]
+pub struct Events {
+    /// How many of the latest.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub last: usize,
+
+    /// How to answer.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// See [`Command::Explain`].
+#[derive(Args, Debug)]
+pub struct Explain {
+    /// Of this volume of the running controller, as it is now.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["level", "drives", "strip", "rotation"])]
+    pub volume: Option<String>,
+
+    /// The RAID level.
+    #[arg(long, value_name = "LEVEL", required_unless_present = "volume")]
+    pub level: Option<Level>,
+
+    /// How many drives.
+    #[arg(long, value_name = "N", required_unless_present = "volume")]
+    pub drives: Option<u16>,
+
+    /// The strip.
+    #[arg(long, value_name = "SIZE", default_value = "64K", visible_alias = "stripe-size")]
+    pub strip: StripSize,
+
+    /// How parity rotates over the drives (RAID 5).
+    #[arg(long, value_name = "ROTATION")]
+    pub rotation: Option<ParityRotation>,
+
+    /// Drives that have failed, such as 2 or 2,5.
+    #[arg(long, value_name = "SLOTS", value_delimiter = ',')]
+    pub failed: Vec<u16>,
+
+    /// What is done.
+    pub operation: Operation,
+
+    /// Where: SIZE@OFFSET, such as 8K@1M.
+    #[arg(value_name = "SIZE@OFFSET")]
+    pub range: String,
+
+    /// How to answer.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// What a host can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Operation {
+    /// Read.
+    Read,
+    /// Write.
+    Write,
+    /// Write zeroes.
+    WriteZeroes,
+}
+
+/// See [`Command::Bench`].
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Bench {
+    /// What to do; `run` may be left out.
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
+
+    /// What to measure.
+    #[command(flatten)]
+    pub run: BenchRun,
+}
+
+/// The verbs of StorageBench.
+#[derive(Subcommand, Debug)]
+pub enum BenchCommand {
+    /// Measure.
+    Run(BenchRun),
+    /// List the load profiles.
+    Profiles(Output),
+}
+
+/// A measurement.
+#[derive(Args, Debug)]
+pub struct BenchRun {
+    /// A file, a block device, nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH, volume:NAME, or
+    /// array:LEVEL,drives=8xmem:256M,strip=64K: an array made for this run inside this process.
+    #[arg(required = true, value_name = "TARGET")]
+    pub targets: Vec<String>,
+
+    /// A load profile: a name ('softroc bench profiles' lists them) or inline such as random,67%read,8K; may be
+    /// given several times [default: the five standard profiles, or those that only read].
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: Vec<String>,
+
+    /// Outstanding I/Os: 1..512 is the powers of two, 1,3,8,16 a list.
+    #[arg(long, value_name = "LADDER", default_value = "1..512")]
+    pub outstanding: String,
+
+    /// How long to measure at each depth.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    pub runtime: std::time::Duration,
+
+    /// How long to run before measuring.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    pub ramp: std::time::Duration,
+
+    /// Workers: each has its own connection, and its own stream of a sequential load.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub workers: u32,
+
+    /// Write the result rows as JSON; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write the result rows as CSV; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+
+    /// Write the report, one HTML page with plots.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write to a target that holds data.
+    #[arg(long)]
+    pub destroy_data: bool,
+}
+
+/// Reads a time such as `30s`, `500ms` or `2m`.
+pub fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
+    let wrong = || format!("'{text}' is not a time; expected a number with ms, s, m or h, such as 30s");
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let seconds = match unit.trim() {
+        "ms" => number / 1000.0,
+        "s" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(wrong()),
+    };
+    let time = std::time::Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
+    if time.is_zero() { Err(format!("'{text}' is no time at all; give at least 1ms")) } else { Ok(time) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_are_read_with_their_unit() {
+        assert_eq!(parse_duration("1.5s").unwrap().as_millis(), 1500);
+        assert_eq!(parse_duration("500ms").unwrap().as_millis(), 500);
+        assert_eq!(parse_duration("2m").unwrap().as_secs(), 120);
+        for wrong in ["", "5", "s", "-1s", "0s", "1 year", "1e3s"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bench_may_leave_out_run() {
+        let with = Cli::try_parse_from(["softroc", "bench", "run", "/tmp/x", "--profile", "database"]).unwrap();
+        let without = Cli::try_parse_from(["softroc", "bench", "/tmp/x", "--profile", "database"]).unwrap();
+        assert!(matches!(with.command, Command::Bench(b) if matches!(b.command, Some(BenchCommand::Run(_)))));
+        assert!(matches!(without.command, Command::Bench(b) if b.command.is_none() && b.run.targets == ["/tmp/x"]));
+    }
+}
