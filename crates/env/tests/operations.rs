@@ -1,0 +1,285 @@
+//! Operations: returned once, perhaps late, never forgotten.
+
+use env::{
+    Buf, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, Env, IoErrorKind, IoOutcome, IoRequest,
+    Member,
+};
+use smallvec::smallvec;
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, SectorSize};
+use world_sim::{Sim, SimOptions};
+
+/// A drive that keeps what it is given until the test returns it.
+struct Keeper {
+    info: DriveInfo,
+    kept: Rc<RefCell<Vec<(IoRequest, Completion)>>>,
+}
+
+impl Drive for Keeper {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+    fn start(&self, request: IoRequest, completion: Completion) {
+        self.kept.borrow_mut().push((request, completion));
+    }
+}
+
+type Kept = Rc<RefCell<Vec<(IoRequest, Completion)>>>;
+
+fn keeper(env: &Env, limit: Duration) -> (Member, Kept) {
+    let kept = Kept::default();
+    let info = DriveInfo {
+        name: "keeper".into(),
+        identity: DriveIdentity("keeper".into()),
+        kind: DriveKind::Memory,
+        size: ByteCount::MIB,
+        logical_sector: SectorSize::B512,
+        physical_sector: SectorSize::B512,
+        rotational: false,
+        read_only: false,
+    };
+    (Member::with_time_limit(env, Rc::new(Keeper { info, kept: kept.clone() }), limit), kept)
+}
+
+fn return_one(kept: &Kept) {
+    let (request, completion) = kept.borrow_mut().pop().expect("an operation in flight");
+    let bytes = request.range().len.0;
+    match request {
+        IoRequest::Read { buffers, .. } => completion.complete(IoOutcome::done(bytes).with_buffers(buffers)),
+        _ => completion.complete(IoOutcome::done(bytes)),
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[test]
+fn operations_run_together_and_are_joined_in_any_order() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept) = keeper(&env, LIMIT);
+        let ops: Vec<_> =
+            (1..4).map(|n| drive.read(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(512 * n))])).collect();
+        assert_eq!(
+            (kept.borrow().len(), drive.outstanding(), env.executor().operations_in_flight()),
+            (3, 3, 3)
+        );
+        // The last started returns first.
+        (0..3).for_each(|_| return_one(&kept));
+        assert_eq!((drive.outstanding(), env.executor().operations_in_flight()), (0, 0));
+        for (index, op) in ops.into_iter().enumerate() {
+            let outcome = op.await;
+            assert_eq!(outcome.result.unwrap(), 512 * (index as u64 + 1));
+            assert_eq!(outcome.buffers[0].len().0, 512 * (index as u64 + 1));
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_waiter_is_woken_when_its_operation_returns() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    let (drive, kept) = keeper(&env, LIMIT);
+    let waiter = env.spawn("waiter", async move { drive.flush().await.result });
+    sim.step();
+    assert!(!waiter.is_finished());
+    return_one(&kept);
+    assert_eq!(sim.finish(&waiter).unwrap().unwrap(), 0);
+    assert_eq!(sim.now().ns, 0);
+}
+
+#[test]
+#[should_panic(expected = "an operation in flight was dropped")]
+fn dropping_an_operation_in_flight_panics() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    let (drive, _kept) = keeper(&env, LIMIT);
+    sim.run(async move { drop(drive.flush()) }).unwrap();
+}
+
+#[test]
+#[should_panic(expected = "an operation in flight was dropped")]
+fn dropping_an_operation_that_was_not_looked_at_panics_even_if_it_has_returned() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    let (drive, kept) = keeper(&env, LIMIT);
+    sim.run(async move {
+        let op = drive.flush();
+        return_one(&kept);
+        drop(op);
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_abandoned_operation_goes_on_and_its_buffer_goes_home_when_it_returns() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept) = keeper(&env, LIMIT);
+        let buf = env.pool().take(ByteCount(4096)).unwrap();
+        drive.read(ByteOffset(0), smallvec![buf]).abandon();
+        assert_eq!((drive.outstanding(), env.pool().used()), (1, ByteCount(4096)));
+        return_one(&kept);
+        assert_eq!((drive.outstanding(), env.pool().used()), (0, ByteCount::ZERO));
+        // And one that had returned already.
+        let buf = env.pool().take(ByteCount(4096)).unwrap();
+        let op = drive.read(ByteOffset(0), smallvec![buf]);
+        return_one(&kept);
+        op.abandon();
+        assert_eq!(env.pool().used(), ByteCount::ZERO);
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_late_return_after_a_time_out_is_counted_and_its_buffer_is_nobody_elses() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept) = keeper(&env, LIMIT);
+        let op = drive.read(ByteOffset(0), smallvec![env.pool().take(ByteCount(4096)).unwrap()]);
+        let outcome = op.await;
+        assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::TimedOut);
+        assert!(outcome.buffers.is_empty(), "the drive still has it");
+        assert_eq!((drive.outstanding(), env.pool().used()), (1, ByteCount(4096)));
+        // Others may start and return meanwhile; the late one must not be taken for them.
+        let next = drive.read(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(512))]);
+        return_one(&kept);
+        assert_eq!(next.await.result.unwrap(), 512);
+        return_one(&kept);
+        assert_eq!((drive.outstanding(), env.pool().used()), (0, ByteCount::ZERO));
+        assert_eq!(env.now().ns, LIMIT.as_nanos() as u64);
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_time_out_that_nobody_has_looked_at_stays_one_when_the_drive_returns() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept) = keeper(&env, LIMIT);
+        let op = drive.flush();
+        env.sleep(LIMIT).await;
+        return_one(&kept);
+        assert_eq!(op.await.result.unwrap_err().kind, IoErrorKind::TimedOut);
+        assert_eq!((drive.outstanding(), env.executor().operations_in_flight()), (0, 0));
+    })
+    .unwrap();
+}
+
+#[test]
+fn each_operation_has_its_own_time_limit() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (slow, _slow_kept) = keeper(&env, Duration::from_secs(20));
+        let (fast, fast_kept) = keeper(&env, Duration::from_secs(5));
+        let (first, second, third) = (slow.flush(), fast.flush(), fast.flush());
+        return_one(&fast_kept);
+        assert_eq!(second.await.result.unwrap_err().kind, IoErrorKind::TimedOut);
+        assert_eq!(env.now().ns, 5_000_000_000);
+        assert_eq!(third.await.result.unwrap(), 0);
+        assert_eq!(first.await.result.unwrap_err().kind, IoErrorKind::TimedOut);
+        assert_eq!(env.now().ns, 20_000_000_000);
+    })
+    .unwrap();
+}
+
+#[test]
+fn the_next_time_limit_is_that_of_an_operation_still_in_flight() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let far = env::Instant { ns: u64::MAX };
+        let next = || env.executor().next_expiry(far).map(|at| at.ns);
+        assert_eq!(next(), None);
+        let (slow, slow_kept) = keeper(&env, Duration::from_nanos(20));
+        let (fast, fast_kept) = keeper(&env, Duration::from_nanos(5));
+        let (first, second) = (slow.flush(), fast.flush());
+        assert_eq!(next(), Some(5));
+        assert_eq!(env.executor().next_expiry(env::Instant { ns: 4 }), None);
+        return_one(&fast_kept);
+        assert_eq!(next(), Some(20));
+        return_one(&slow_kept);
+        assert_eq!(next(), None);
+        let (endless, completion) = env.start_operation(None);
+        assert_eq!(next(), None, "a receive may take for ever");
+        completion.complete(IoOutcome::done(0));
+        for op in [first, second, endless] {
+            assert!(op.await.result.is_ok());
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_operation_that_its_drive_forgets_returns_as_gone() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept) = keeper(&env, LIMIT);
+        let op = drive.flush();
+        kept.borrow_mut().clear();
+        assert_eq!(op.await.result.unwrap_err().kind, IoErrorKind::Gone);
+        assert_eq!(drive.outstanding(), 0);
+    })
+    .unwrap();
+}
+
+#[test]
+fn operations_of_a_killed_executor_end_without_a_panic_and_return_to_nobody() {
+    struct FlushOnDrop(Member);
+    impl Drop for FlushOnDrop {
+        fn drop(&mut self) {
+            self.0.flush().abandon();
+        }
+    }
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    let (drive, kept) = keeper(&env, LIMIT);
+    for _ in 0..3 {
+        let drive = drive.clone();
+        env.spawn("writer", async move {
+            // A destructor that starts an operation must not bring the executor back to life.
+            let _guard = FlushOnDrop(drive.clone());
+            drive.flush().await;
+        });
+    }
+    for _ in 0..3 {
+        sim.step();
+    }
+    sim.kill();
+    assert_eq!(kept.borrow().len(), 6);
+    while !kept.borrow().is_empty() {
+        return_one(&kept);
+    }
+    assert_eq!((drive.outstanding(), env.executor().operations_in_flight()), (0, 0));
+}
+
+#[test]
+fn a_waiter_may_hand_its_operation_to_another_task() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    let (drive, kept) = keeper(&env, LIMIT);
+    let mut op = Box::pin(drive.flush());
+    let first = env.spawn("first", async move {
+        poll_fn(|context| {
+            assert!(op.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        op
+    });
+    let op = sim.finish(&first).unwrap();
+    let second = env.spawn("second", async move { op.await.result });
+    sim.step();
+    return_one(&kept);
+    assert_eq!(sim.finish(&second).unwrap().unwrap(), 0);
+}
