@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use units::ByteCount;
+use units::{ByteCount, SectorSize};
 
 pub(crate) struct SimWorld {
     core: Rc<Core>,
@@ -44,17 +44,26 @@ impl SimWorld {
 
     fn create(&self, name: &str, size: ByteCount) -> env::Result<()> {
         let core = &self.core;
+        if size.is_zero() || !size.is_aligned(SectorSize::B512.bytes()) {
+            return Err(Error::new(
+                ErrorKind::BadName,
+                format!(
+                    "a drive file of {} bytes cannot be made; give a whole number of 512-byte sectors, such as 1G",
+                    size.0
+                ),
+            ));
+        }
         if core.drives.borrow().contains_key(name) {
             return Err(Error::new(
                 ErrorKind::InUse,
-                format!("'{name}' exists already; choose another name or remove it first"),
+                format!("drive file {name} exists already; choose another name"),
             ));
         }
         let used = core.file_space_used.get();
         if core.options.file_space.is_some_and(|space| used.saturating_add(size.0) > space.0) {
             return Err(Error::new(
                 ErrorKind::OutOfSpace,
-                format!("no space left for '{name}' of {size}; free some or choose a smaller size"),
+                format!("no room for drive file {name}: {} wanted", units::decimal_capacity(size)),
             ));
         }
         core.file_space_used.set(used + size.0);

@@ -152,7 +152,7 @@ impl DriveCell {
         if state.lease.upgrade().is_some() {
             return Err(Error::new(
                 ErrorKind::InUse,
-                format!("drive '{name}' is in use by another controller; stop that one first"),
+                format!("drive {name} is held by another controller (process {})", state.lease_of),
             ));
         }
         let lease = Arc::new(Lease);
@@ -280,7 +280,7 @@ fn return_gone(operations: Vec<Operation>) {
 }
 
 pub(crate) fn not_found(name: &str) -> Error {
-    Error::new(ErrorKind::NotFound, format!("drive '{name}' does not exist"))
+    Error::new(ErrorKind::NotFound, format!("drive file {name} does not exist"))
 }
 
 type Performed = Result<(u64, Vec<env::StatusExtent>), IoError>;
