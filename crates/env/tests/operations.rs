@@ -275,9 +275,9 @@ fn a_waiter_may_hand_its_operation_to_another_task() {
             Poll::Ready(())
         })
         .await;
-        op
+        Some(op)
     });
-    let op = sim.finish(&first).unwrap();
+    let op = sim.finish(&first).unwrap().unwrap();
     let second = env.spawn("second", async move { op.await.result });
     sim.step();
     return_one(&kept);
