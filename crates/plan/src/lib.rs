@@ -1,16 +1,99 @@
-//! Request × layout × health → plan, per stripe.
+//! The pure function from a request, a layout and the drives' health to the steps that serve it.
+//!
+//! [`plan_into`] plans one [`Request`] on one stripe of a [`Geometry`] in a [`Health`]. The [`Plan`] is a
+//! value: reads, then computations, then **one commit**, then writes. Nothing is done here; an executor
+//! carries it out:
+//!
+//! 1. All **reads**, at once. Each [`Read`] is one I/O on one drive; its [`Plan::read_parts`] say which of
+//!    its bytes go straight to the host's buffer and which into a buffer of its own.
+//! 2. The **computes**, in order: [`ComputeKind::Xor`] of [`Plan::sources`], or [`ComputeKind::Compare`].
+//! 3. The **commit**. Before it a fault joins the health and the request is *planned again*. After it *this
+//!    plan's writes are finished, skipping what has died*: planning again then would read new data as old
+//!    and leave parity stale.
+//! 4. All **writes**, at once. Each [`Write`] is one I/O on one drive, gathered from its
+//!    [`Plan::write_parts`].
+//!
+//! Where bytes come from is symbolic ([`Source`]: the host's payload, a read, a computation, zeroes), so that
+//! an executor maps it on its buffers without copying. Degraded mode, medium errors and rebuilding are not
+//! cases of their own but other healths.
+//!
+//! ```
+//! use layout::{Geometry, Level};
+//! use plan::{Health, Method, Plan, Request, Source, plan_into};
+//! use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
+//!
+//! let geometry = Geometry::new(Level::Raid5, DriveCount(8), StripSize::KIB_64, ByteCount::GIB)?;
+//! let mut plan = Plan::new(&geometry); // keeps its memory: planning into it allocates nothing
+//! let range = ByteRange::new(ByteOffset(128 << 10), ByteCount(8 << 10)); // within the stripe's data
+//! plan_into(&mut plan, &geometry, StripeIndex(2), Request::Write { range }, &Health::optimal(&geometry))?;
+//!
+//! assert_eq!(plan.method(), Method::Rmw);
+//! assert_eq!((plan.cost().reads, plan.cost().writes), (2, 2)); // old data and parity, new data and parity
+//! let write = &plan.writes()[0];
+//! assert_eq!((write.drive, write.offset), (DriveIndex(0), ByteOffset(128 << 10)));
+//! assert_eq!(plan.write_parts(write)[0].from, Source::Host { at: ByteOffset(0) });
+//! println!("{}", plan::picture(&plan));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! which prints
+//!
+//! ```text
+//! RAID 5, 8 drives, 64 KiB strip, left-symmetric: write 8 KiB at 1 MiB, optimal
+//!
+//!          drive    0     1     2     3     4     5     6     7
+//!                +-----+-----+-----+-----+-----+-----+-----+-----+
+//!       stripe 2 | D2  | D3  | D4  | D5  | D6  |  P  | D0  | D1  |
+//!                +-----+-----+-----+-----+-----+-----+-----+-----+
+//!       0..8 KiB | r w |     |     |     |     | r w |     |     |
+//!      8..64 KiB |     |     |     |     |     |     |     |     |
+//!                +-----+-----+-----+-----+-----+-----+-----+-----+
+//!                 r read   w written
+//!
+//!     1  read     drive 0  8 KiB at 128 KiB   old D2
+//!     2  read     drive 5  8 KiB at 128 KiB   old P
+//!     3  xor      columns  0..8 KiB           new P = old P ^ old D2 ^ new D2
+//!     4  commit
+//!     5  write    drive 0  8 KiB at 128 KiB   new D2
+//!     6  write    drive 5  8 KiB at 128 KiB   new P
+//!
+//!   cost: 4 drive I/Os: 2 reads (16 KiB), 2 writes (16 KiB); xor over 24 KiB
+//!   why:  RMW: 4 drive I/Os; RCW would need 8
+//! ```
+//!
+//! [`explain`] does that for a request on a volume, stripe by stripe.
+//!
+//! | where | what |
+//! | --- | --- |
+//! | `request.rs` | [`Request`], [`Health`], [`Unplannable`] |
+//! | `steps.rs` | [`Plan`] and its steps; the invariants |
+//! | `method.rs` | [`Method`], and why it was chosen: [`Verdict`] |
+//! | `bands.rs` | how a request cuts the columns of a stripe |
+//! | `survey.rs` | what the health means for the strips |
+//! | `read.rs`, `write.rs`, `redundancy.rs` | the creators of plans, with their pictures |
+//! | `emit.rs` | steps into the plan; what touches becomes one I/O |
+//! | `picture.rs`, `explain.rs`, `text.rs` | plans for people |
+//!
+//! Cost: a small write on eight drives is planned in about 140 ns, a small read in about 60 ns, without
+//! allocation, on one core of a 2023 server.
+
 mod bands;
 mod emit;
+mod explain;
 mod method;
+mod picture;
 mod read;
 mod redundancy;
 mod request;
 mod steps;
 mod survey;
+mod text;
 mod write;
 
 pub(crate) use bands::Bands;
+pub use explain::{Explanation, RequestKind, StripeExplanation, explain, explain_in};
 pub use method::{Alternative, Method, Price, Verdict};
+pub use picture::{StepLine, picture};
 pub use request::{ErrorKind, Health, Request, Unplannable};
 pub use steps::{
     Compute, ComputeKind, Cost, Plan, Read, ReadPart, ReadSlot, ScratchSlot, Source, Step, Target, Write,

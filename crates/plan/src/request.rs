@@ -126,6 +126,8 @@ pub enum ErrorKind {
     NothingToCompare,
     /// The range is empty or not within one stripe, or a drive is named that the array does not have.
     OutOfRange,
+    /// No request has that name.
+    UnknownRequest,
 }
 
 /// Why there is no plan.

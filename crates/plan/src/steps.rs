@@ -7,6 +7,7 @@
 //! - A plan for reading delivers every byte of the host's range exactly once.
 //! - At most 2 × drives + 4 steps (see [`Plan::step_bound`]).
 
+use crate::bands::Mask;
 use crate::{Bands, Health, Method, Request, Verdict};
 use layout::{Geometry, Role};
 use serde::Serialize;
@@ -223,14 +224,31 @@ pub struct Cost {
     pub bytes_read: u64,
     /// Bytes written to drives.
     pub bytes_written: u64,
-    /// Bytes that XOR and comparison take in.
+    /// Bytes that XOR takes in.
     pub xor_bytes: u64,
+    /// Bytes that comparing takes in.
+    pub compare_bytes: u64,
 }
 
 impl Cost {
     /// Reads and writes.
     pub fn drive_ios(&self) -> u32 {
         self.reads + self.writes
+    }
+}
+
+impl std::ops::Add for Cost {
+    type Output = Cost;
+
+    fn add(self, other: Cost) -> Cost {
+        Cost {
+            reads: self.reads + other.reads,
+            writes: self.writes + other.writes,
+            bytes_read: self.bytes_read + other.bytes_read,
+            bytes_written: self.bytes_written + other.bytes_written,
+            xor_bytes: self.xor_bytes + other.xor_bytes,
+            compare_bytes: self.compare_bytes + other.compare_bytes,
+        }
     }
 }
 
@@ -245,6 +263,10 @@ pub struct Plan {
     pub(crate) method: Method,
     pub(crate) verdict: Verdict,
     pub(crate) bands: Bands,
+    /// Bands whose parity is kept by RMW.
+    pub(crate) rmw_bands: Mask,
+    /// Bands whose parity is kept by RCW, full stripes among them.
+    pub(crate) rcw_bands: Mask,
     pub(crate) reads: Vec<Read>,
     pub(crate) read_parts: Vec<ReadPart>,
     pub(crate) computes: Vec<Compute>,
@@ -268,6 +290,8 @@ impl Plan {
             method: Method::Nothing,
             verdict: Verdict::Only,
             bands: Bands::default(),
+            rmw_bands: 0,
+            rcw_bands: 0,
             reads: Vec::with_capacity(2 * drives),
             read_parts: Vec::with_capacity(3 * drives),
             computes: Vec::with_capacity(3),
@@ -281,6 +305,12 @@ impl Plan {
 
     /// The most steps a plan on this geometry may have: two per drive (its old bytes read, its new bytes
     /// written) and four (a computation for each of at most three bands of columns, and the commit).
+    ///
+    /// A drive can have two pieces to read where a request over two strips ends before the column it starts
+    /// in, so that its two bands do not touch. But then only two strips, and parity in two pieces, are
+    /// written and two computations made: RCW in both bands takes 2 × (drives − 3) + 2 reads, 4 writes,
+    /// 2 computations and the commit, one step less than the bound. Where all three bands are active, RMW of
+    /// all of k = drives − 1 data strips takes k + 1 reads, as many writes, and four: the bound itself.
     pub fn step_bound(geometry: &Geometry) -> usize {
         2 * geometry.drives().as_usize() + 4
     }
@@ -364,7 +394,7 @@ impl Plan {
 
     /// What it costs one drive; computing is not charged to any.
     pub fn cost_of(&self, drive: DriveIndex) -> Cost {
-        Cost { xor_bytes: 0, ..self.cost_where(|other| other == drive) }
+        Cost { xor_bytes: 0, compare_bytes: 0, ..self.cost_where(|other| other == drive) }
     }
 
     fn cost_where(&self, counts: impl Fn(DriveIndex) -> bool) -> Cost {
@@ -377,8 +407,13 @@ impl Plan {
             cost.writes += 1;
             cost.bytes_written += write.len.0;
         }
-        cost.xor_bytes =
-            self.computes.iter().map(|compute| compute.len.0 * compute.sources.range().len() as u64).sum();
+        for compute in &self.computes {
+            let bytes = compute.len.0 * compute.sources.range().len() as u64;
+            match compute.kind {
+                ComputeKind::Xor { .. } => cost.xor_bytes += bytes,
+                ComputeKind::Compare => cost.compare_bytes += bytes,
+            }
+        }
         cost
     }
 
@@ -397,6 +432,8 @@ impl Plan {
         self.method = Method::Nothing;
         self.verdict = Verdict::Only;
         self.bands = Bands::default();
+        self.rmw_bands = 0;
+        self.rcw_bands = 0;
         self.reads.clear();
         self.read_parts.clear();
         self.computes.clear();

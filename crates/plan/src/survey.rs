@@ -1,5 +1,6 @@
 //! What the health of the drives means for the strips of one stripe.
 
+use crate::text::{list, span};
 use crate::{Bands, ErrorKind, Health, Unplannable};
 use layout::{Cell, CopyIndex, DataIndex, Geometry, ParityIndex, StripeMap};
 use units::{ByteRange, StripeIndex};
@@ -89,19 +90,22 @@ impl Pieces {
                 _ => ranges.push(piece),
             }
         }
-        let bytes: Vec<String> = ranges.iter().map(|range| format!("{range:?}")).collect();
-        let bytes = bytes.join(", ");
+        let bytes: Vec<String> =
+            ranges.iter().map(|range| span(range.start.0, range.start.0 + range.len.0)).collect();
+        let bytes = list(&bytes);
         let context = match kind {
             ErrorKind::DataLost => format!(
-                "stripe {stripe}: bytes {bytes} of its data are on a drive that cannot be read, and nothing that can be read replaces them; read and write around them"
+                "stripe {stripe}: {bytes} of its data are on a drive that cannot be read, and nothing that can be read replaces them; read and write around them"
             ),
             ErrorKind::NothingWritable => format!(
-                "stripe {stripe}: bytes {bytes} of its data are on a drive that cannot be written, and no redundancy can hold them; replace the drive"
+                "stripe {stripe}: {bytes} of its data are on a drive that cannot be written, and no redundancy can hold them; replace the drive"
             ),
             ErrorKind::NothingToCompare => format!(
                 "stripe {stripe} cannot be checked while a part of it cannot be read; check it again when its drives are back"
             ),
-            ErrorKind::OutOfRange => format!("stripe {stripe}: bytes {bytes} are not within its data"),
+            ErrorKind::OutOfRange | ErrorKind::UnknownRequest => {
+                format!("stripe {stripe}: {bytes} are not within its data")
+            }
         };
         Unplannable { kind, context, ranges }
     }

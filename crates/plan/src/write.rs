@@ -38,6 +38,7 @@ pub(crate) fn plan_write(
         Some(survey) => {
             let ways = Ways::of(plan, &survey)?;
             let choice = ways.choose(plan, &survey);
+            (plan.rmw_bands, plan.rcw_bands) = (choice.rmw, choice.rcw);
             emit_parity_write(plan, map, &survey, choice, zeroes);
             Ok(())
         }

@@ -1,0 +1,220 @@
+//! `explain`: what would be done for a request on a volume, stripe by stripe.
+
+use crate::picture::{StepLine, body, cost_text, reason, state, step_lines, stripe_heading};
+use crate::text::{address, exact};
+use crate::{Cost, ErrorKind, Health, Method, Plan, Request, Unplannable, plan_into};
+use layout::{CopyIndex, Geometry};
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
+
+/// The most stripes that are explained at once.
+const MAX_STRIPES: u64 = 256;
+
+/// What is asked of a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequestKind {
+    /// Read data.
+    Read,
+    /// Write data.
+    Write,
+    /// Write zeroes.
+    WriteZeroes,
+    /// Make redundancy agree with data, in every stripe the range touches.
+    Resync,
+    /// Compare redundancy with data, in every stripe the range touches.
+    Verify,
+}
+
+impl RequestKind {
+    /// All of them.
+    pub const ALL: [RequestKind; 5] = [
+        RequestKind::Read,
+        RequestKind::Write,
+        RequestKind::WriteZeroes,
+        RequestKind::Resync,
+        RequestKind::Verify,
+    ];
+
+    /// Its name in commands.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RequestKind::Read => "read",
+            RequestKind::Write => "write",
+            RequestKind::WriteZeroes => "write-zeroes",
+            RequestKind::Resync => "resync",
+            RequestKind::Verify => "verify",
+        }
+    }
+
+    /// The request on one stripe; a read of a mirror prefers the first.
+    pub fn on_stripe(self, range: ByteRange) -> Request {
+        match self {
+            RequestKind::Read => Request::Read { range, prefer: CopyIndex(0) },
+            RequestKind::Write => Request::Write { range },
+            RequestKind::WriteZeroes => Request::WriteZeroes { range },
+            RequestKind::Resync => Request::Resync,
+            RequestKind::Verify => Request::Verify,
+        }
+    }
+}
+
+impl FromStr for RequestKind {
+    type Err = Unplannable;
+
+    fn from_str(text: &str) -> Result<RequestKind, Unplannable> {
+        RequestKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
+            let names = RequestKind::ALL.map(RequestKind::name).join(", ");
+            refused(ErrorKind::UnknownRequest, format!("'{text}' is not a request; expected one of {names}"))
+        })
+    }
+}
+
+/// What would be done for a request. `Display` shows it with its pictures.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Explanation {
+    /// The layout, the request and the state of the drives, in one line.
+    pub title: String,
+    /// What happens on each stripe, ascending.
+    pub stripes: Vec<StripeExplanation>,
+    /// What it costs in all.
+    pub cost: Cost,
+}
+
+/// What would be done on one stripe.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct StripeExplanation {
+    /// Which stripe.
+    pub stripe: u64,
+    /// Which bytes of the volume are concerned: the first.
+    pub start_bytes: u64,
+    /// How many.
+    pub size_bytes: u64,
+    /// How it is done.
+    pub method: Method,
+    /// Why it is done that way.
+    pub reason: String,
+    /// The steps in order.
+    pub steps: Vec<StepLine>,
+    /// What it costs.
+    pub cost: Cost,
+    /// A heading for when there are several stripes.
+    #[serde(skip)]
+    pub heading: String,
+    /// The grid, the steps, the cost and the reason as text.
+    #[serde(skip)]
+    pub picture: String,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.title)?;
+        let several = self.stripes.len() > 1;
+        for stripe in &self.stripes {
+            if several {
+                writeln!(f, "\n{}", stripe.heading)?;
+            }
+            write!(f, "\n{}", stripe.picture)?;
+        }
+        if several {
+            writeln!(f, "\nin all: {}", cost_text(&self.cost))?;
+        }
+        Ok(())
+    }
+}
+
+/// Explains a request on a range of the volume when the drives in `failed` have failed.
+///
+/// # Errors
+/// When the range is empty, past the volume's end or over more than 256 stripes, when the array does not
+/// have a drive in `failed`, and when the drives that are left cannot serve the request.
+pub fn explain(
+    geometry: &Geometry,
+    kind: RequestKind,
+    range: ByteRange,
+    failed: &DriveSet,
+) -> Result<Explanation, Unplannable> {
+    let last = geometry.drives().0 - 1;
+    if let Some(drive) = failed.iter().find(|drive| drive.0 > last) {
+        let sentence = format!("there is no drive {drive}; the drives of this array are 0 to {last}");
+        return Err(refused(ErrorKind::OutOfRange, sentence));
+    }
+    let health = failed.iter().fold(Health::optimal(geometry), Health::without);
+    explain_in(geometry, kind, range, &health)
+}
+
+/// Explains a request on a range of the volume in any health.
+///
+/// # Errors
+/// As [`explain`].
+pub fn explain_in(
+    geometry: &Geometry,
+    kind: RequestKind,
+    range: ByteRange,
+    health: &Health,
+) -> Result<Explanation, Unplannable> {
+    check_range(geometry, kind, range)?;
+    let (first, _) = geometry.stripe_of(range.start);
+    let (last, _) = geometry.stripe_of(range.end() - ByteCount(1));
+    let mut plan = Plan::new(geometry);
+    let mut explanation = Explanation { title: String::new(), stripes: Vec::new(), cost: Cost::default() };
+    for stripe in (first.0..=last.0).map(StripeIndex) {
+        let piece = range.intersection(geometry.stripe_range(stripe));
+        let start = ByteOffset((piece.start - geometry.stripe_start(stripe)).0);
+        let request = kind.on_stripe(ByteRange::new(start, piece.len));
+        plan_into(&mut plan, geometry, stripe, request, health)?;
+        let cost = plan.cost();
+        explanation.cost = explanation.cost + cost;
+        explanation.stripes.push(StripeExplanation {
+            stripe: stripe.0,
+            start_bytes: piece.start.0,
+            size_bytes: piece.len.0,
+            method: plan.method(),
+            reason: reason(&plan),
+            steps: step_lines(&plan),
+            cost,
+            heading: stripe_heading(geometry, &plan),
+            picture: body(&plan),
+        });
+    }
+    let asked = match (plan.request().range(), first == last) {
+        (Some(_), _) => format!("{} at {}", exact(range.len.0), address(range.start.0)),
+        (None, true) => format!("stripe {first}"),
+        (None, false) => format!("stripes {first} to {last}"),
+    };
+    explanation.title = format!("{geometry}: {} {asked}, {}", plan.request().name(), state(&plan));
+    Ok(explanation)
+}
+
+fn check_range(geometry: &Geometry, kind: RequestKind, range: ByteRange) -> Result<(), Unplannable> {
+    let name = kind.name();
+    if range.is_empty() {
+        let sentence = format!("a {name} of 0 bytes does nothing; give a size, such as {name} 8K@1M");
+        return Err(refused(ErrorKind::OutOfRange, sentence));
+    }
+    let capacity = geometry.capacity();
+    if range.start.0.checked_add(range.len.0).is_none_or(|end| end > capacity.0) {
+        let (len, start) = (exact(range.len.0), address(range.start.0));
+        let sentence = format!(
+            "a {name} of {len} at {start} goes past the end of the volume, which has {}",
+            exact(capacity.0)
+        );
+        return Err(refused(ErrorKind::OutOfRange, sentence));
+    }
+    let (first, last) = (geometry.stripe_of(range.start).0, geometry.stripe_of(range.end() - ByteCount(1)).0);
+    if last.0 - first.0 >= MAX_STRIPES {
+        let sentence = format!(
+            "a {name} of {} touches {} stripes; at most {MAX_STRIPES} are explained at once: give a smaller size",
+            exact(range.len.0),
+            last.0 - first.0 + 1
+        );
+        return Err(refused(ErrorKind::OutOfRange, sentence));
+    }
+    Ok(())
+}
+
+fn refused(kind: ErrorKind, context: String) -> Unplannable {
+    Unplannable { kind, context, ranges: Vec::new() }
+}
