@@ -1,0 +1,212 @@
+//! File and block device drives, and how they take requests.
+//!
+//! Direct I/O where the file system allows it. A file drive stays preallocated, because out of space must
+//! never be a drive failure: zeroing and trimming a file both turn the range into *unwritten* extents
+//! (`FALLOC_FL_ZERO_RANGE`), which read as zeroes and keep their place. A block device really unmaps.
+
+use crate::errno::drive_error;
+use crate::op::Op;
+use crate::ring::Ring;
+use crate::shard::ring_of;
+use crate::transfer::{Transfer, Work, is_solid};
+use env::{
+    BlockStatus, Buf, Completion, Drive, DriveInfo, DriveKind, DriveSource, Env, IoError, IoErrorKind,
+    IoOutcome, IoRequest, Result, StatusExtent,
+};
+use io_uring::{squeue, types};
+use rustix::fs::SeekFrom;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use units::{ByteCount, ByteRange};
+
+const KEEP: i32 = libc::FALLOC_FL_KEEP_SIZE;
+const ZERO_RANGE: i32 = libc::FALLOC_FL_ZERO_RANGE | KEEP;
+const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | KEEP;
+/// A plain discard, where the kernel still has it (before 6.9 or so).
+const DISCARD: i32 = PUNCH_HOLE | 0x04; // FALLOC_FL_NO_HIDE_STALE in linux/falloc.h
+
+/// The most runs that one status request walks through; the rest of its range is called data.
+const STATUS_RUNS: usize = 4096;
+
+/// An open file or block device, locked against other controllers. Shared by its attachments.
+pub(crate) struct OpenDrive {
+    pub(crate) fd: OwnedFd,
+    pub(crate) info: DriveInfo,
+    /// What direct I/O asks of the address and length of memory; `None` where the file system refuses
+    /// direct I/O and pages are cached.
+    pub(crate) memory_alignment: Option<u32>,
+}
+
+/// What [`env::World::open_drive`] gives.
+pub(crate) struct FileDrive {
+    pub(crate) open: Arc<OpenDrive>,
+}
+
+impl DriveSource for FileDrive {
+    fn info(&self) -> &DriveInfo {
+        &self.open.info
+    }
+
+    fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
+        let ring = ring_of(env)?;
+        let registered = ring.register_file(self.open.fd.as_raw_fd());
+        let attachment = Attachment { open: self.open.clone(), ring, registered };
+        Ok(Rc::new(AttachedDrive { attachment: Rc::new(attachment) }))
+    }
+}
+
+/// A drive's place in one shard's ring. Lives as long as an operation on it is in flight.
+pub(crate) struct Attachment {
+    open: Arc<OpenDrive>,
+    ring: Rc<Ring>,
+    registered: Option<u32>,
+}
+
+impl Attachment {
+    /// What an entry names the file by, with the flag that goes with it.
+    pub(crate) fn target(&self) -> (types::Fd, squeue::Flags) {
+        match self.registered {
+            Some(index) => (types::Fd(index as i32), squeue::Flags::FIXED_FILE),
+            None => (types::Fd(self.open.fd.as_raw_fd()), squeue::Flags::empty()),
+        }
+    }
+
+    /// See [`OpenDrive::memory_alignment`].
+    pub(crate) fn memory_alignment(&self) -> Option<u32> {
+        self.open.memory_alignment
+    }
+
+    /// The logical sector in bytes.
+    pub(crate) fn sector(&self) -> u64 {
+        self.open.info.logical_sector.bytes().0
+    }
+
+    /// Memory that direct I/O can reach.
+    pub(crate) fn aligned_memory(&self, len: ByteCount) -> Buf {
+        self.ring.pool().take(len).unwrap_or_else(|| Buf::unpooled(len))
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        if let Some(index) = self.registered {
+            self.ring.unregister_file(index);
+        }
+    }
+}
+
+struct AttachedDrive {
+    attachment: Rc<Attachment>,
+}
+
+impl Drive for AttachedDrive {
+    fn info(&self) -> &DriveInfo {
+        &self.attachment.open.info
+    }
+
+    fn start(&self, request: IoRequest, completion: Completion) {
+        let info = self.info();
+        let file = info.kind == DriveKind::File;
+        let mut range = request.range();
+        let work = match request {
+            IoRequest::Read { buffers, .. } => Work::Read(buffers),
+            IoRequest::Write { slices, durability, .. } => Work::Write(slices, durability),
+            IoRequest::WriteZeroes { may_unmap, durability, .. } => {
+                let ways: &[i32] = if may_unmap && !file { &[PUNCH_HOLE, ZERO_RANGE] } else { &[ZERO_RANGE] };
+                Work::Zero { ways, durability }
+            }
+            IoRequest::Trim { .. } => {
+                Work::Trim { ways: if file { &[ZERO_RANGE] } else { &[DISCARD, PUNCH_HOLE] } }
+            }
+            IoRequest::Flush => {
+                range = ByteRange::default();
+                Work::Sync
+            }
+            IoRequest::Status { range } => return completion.complete(self.status(range)),
+        };
+        if let Some(kind) = self.objection(&work, range) {
+            return complete_unmoved(completion, work, Err(IoError::new(kind)));
+        }
+        if range.is_empty() && !matches!(work, Work::Sync) {
+            return complete_unmoved(completion, work, Ok(0));
+        }
+        let drive = self.attachment.clone();
+        let transfer = Transfer::new(completion, drive, work, range.start.0, range.len.0);
+        self.attachment.ring.start(Op::Drive(transfer));
+    }
+}
+
+fn complete_unmoved(completion: Completion, work: Work, result: std::result::Result<u64, IoError>) {
+    let buffers = match work {
+        Work::Read(buffers) => buffers,
+        _ => smallvec::SmallVec::new(),
+    };
+    completion.complete(IoOutcome { result, buffers, extents: Vec::new() });
+}
+
+impl AttachedDrive {
+    /// Why a request cannot be: found before the kernel is asked, so that it is told apart from a fault.
+    fn objection(&self, work: &Work, range: ByteRange) -> Option<IoErrorKind> {
+        let info = self.info();
+        let writes = matches!(work, Work::Write(..) | Work::Zero { .. } | Work::Trim { .. });
+        if writes && info.read_only {
+            return Some(IoErrorKind::ReadOnly);
+        }
+        let inside = self.is_inside(range);
+        let whole = range.is_aligned(info.logical_sector.bytes());
+        (!inside || !whole || !is_solid(work)).then_some(IoErrorKind::Invalid)
+    }
+
+    fn is_inside(&self, range: ByteRange) -> bool {
+        let end = range.start.checked_add(range.len);
+        end.is_some_and(|end| end.0 <= self.info().size.0)
+    }
+
+    /// What of a range reads as zeroes without having been written. Asks the file system, which answers out
+    /// of memory or by reading its extents: quick enough to do at once.
+    fn status(&self, range: ByteRange) -> IoOutcome {
+        if !self.is_inside(range) {
+            return IoOutcome::failed(IoError::new(IoErrorKind::Invalid));
+        }
+        let mut outcome = IoOutcome::done(range.len.0);
+        let runs = if self.info().kind == DriveKind::File { STATUS_RUNS } else { 0 };
+        match self.walk(range, runs) {
+            Ok(extents) => outcome.extents = extents,
+            Err(error) => return IoOutcome::failed(drive_error(error.raw_os_error())),
+        }
+        outcome
+    }
+
+    /// A hole of a file drive counts as zeroes that take space: whether they do, the file system does not say.
+    fn walk(&self, range: ByteRange, most: usize) -> rustix::io::Result<Vec<StatusExtent>> {
+        let (mut at, end) = (range.start.0, range.end().0);
+        let mut extents: Vec<StatusExtent> = Vec::new();
+        let mut add = |at: &mut u64, to: u64, status| {
+            if to > *at {
+                extents.push(StatusExtent { len: ByteCount(to - *at), status });
+                *at = to;
+            }
+        };
+        let mut runs = 0;
+        while at < end && runs < most {
+            let data = match rustix::fs::seek(&self.attachment.open.fd, SeekFrom::Data(at)) {
+                Ok(data) => data.clamp(at, end),
+                // No data from here to the end of the file.
+                Err(rustix::io::Errno::NXIO) => end,
+                // A file system that cannot tell.
+                Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => break,
+                Err(error) => return Err(error),
+            };
+            add(&mut at, data, BlockStatus::Zero);
+            if at < end {
+                let hole = rustix::fs::seek(&self.attachment.open.fd, SeekFrom::Hole(at))?;
+                let hole = hole.clamp(at, end);
+                add(&mut at, hole, BlockStatus::Data);
+            }
+            runs += 2;
+        }
+        add(&mut at, end, BlockStatus::Data);
+        Ok(extents)
+    }
+}

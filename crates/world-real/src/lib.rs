@@ -1,0 +1,48 @@
+//! The real world: io_uring, the monotonic clock, threads, sockets and files.
+//!
+//! A binary makes one [`Shard`] on its own thread and, if it wants more, others with [`spawn_shard`]; each
+//! runs a future that sees the world through its [`env::Env`]:
+//!
+//! ```
+//! use world_real::{Settings, Shard};
+//! let shard = Shard::new(&Settings::with_memory(units::ByteCount::MIB))?;
+//! let env = shard.env().clone();
+//! let answer = shard.run(async move {
+//!     env.sleep(std::time::Duration::from_millis(1)).await;
+//!     42
+//! });
+//! assert_eq!(answer, 42);
+//! # Ok::<(), env::Error>(())
+//! ```
+//!
+//! | where to look | for |
+//! | --- | --- |
+//! | `shard` | the loop: run, submit, wait, reap, fire timers |
+//! | `ring`, `op`, `wait` | the ring and what is in it |
+//! | `open`, `file_drive`, `transfer` | drives: opened and locked, their requests, one request's way |
+//! | `listener`, `connect`, `stream` | sockets |
+//! | `state` | the directory of durable state |
+//! | `parking`, `worker` | waking a shard; threads for what blocks |
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is the world that everybody else reaches through env"
+)]
+
+mod connect;
+mod errno;
+mod file_drive;
+mod listener;
+mod op;
+mod open;
+mod parking;
+mod ring;
+mod shard;
+mod state;
+mod stream;
+mod transfer;
+mod wait;
+mod worker;
+mod world;
+
+pub use shard::{Settings, Shard, ShardHandle, spawn_shard};

@@ -1,0 +1,189 @@
+//! Listening sockets.
+//!
+//! A Unix socket's file outlives a server that was killed. Whoever comes next finds out by connecting: if
+//! nobody answers, the file is a leftover and is replaced; if somebody does, the address is in use.
+
+use crate::connect::{set_no_delay, unix_address};
+use crate::errno::system_error;
+use crate::ring::Ring;
+use crate::stream::SocketSource;
+use crate::wait::WaitFor;
+use crate::world::resolve;
+use env::{Address, Error, ErrorKind, Listener, LocalFuture, Result, StreamSource};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
+/// How long to wait before accepting again when the machine is out of files or memory.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
+
+struct SocketListener {
+    socket: Rc<OwnedFd>,
+    ring: Rc<Ring>,
+    address: Address,
+    /// The socket's file, by device and inode: only our own is removed.
+    file: Option<(u64, u64)>,
+    closed: Cell<bool>,
+}
+
+pub(crate) async fn listen(ring: &Rc<Ring>, address: Address) -> Result<Rc<dyn Listener>> {
+    let (socket, address, file) = match address {
+        Address::Unix(path) => {
+            let socket = listen_unix(&path)?;
+            let stat = rustix::fs::lstat(&path)
+                .map_err(|error| system_error(error, format!("cannot look at the socket {path}")))?;
+            (socket, Address::Unix(path), Some((stat.st_dev, stat.st_ino)))
+        }
+        Address::Tcp { host, port } => {
+            let (socket, port) = listen_tcp(&host, port).await?;
+            (socket, Address::Tcp { host, port }, None)
+        }
+    };
+    let socket = Rc::new(socket);
+    Ok(Rc::new(SocketListener { socket, ring: ring.clone(), address, file, closed: Cell::new(false) }))
+}
+
+fn new_socket(family: AddressFamily) -> Result<OwnedFd> {
+    rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .map_err(|error| system_error(error, "cannot make a socket"))
+}
+
+fn listen_unix(path: &str) -> Result<OwnedFd> {
+    let address = unix_address(path)?;
+    let socket = new_socket(AddressFamily::UNIX)?;
+    let mut bound = rustix::net::bind(&socket, &address);
+    if bound == Err(Errno::ADDRINUSE) {
+        remove_leftover(path)?;
+        bound = rustix::net::bind(&socket, &address);
+    }
+    bound.and_then(|()| rustix::net::listen(&socket, BACKLOG)).map_err(|error| match error {
+        Errno::ADDRINUSE => in_use(path),
+        error => system_error(error, format!("cannot serve at the socket {path}")),
+    })?;
+    Ok(socket)
+}
+
+fn in_use(path: &str) -> Error {
+    Error::new(ErrorKind::InUse, format!("socket {path} is in use by another server"))
+}
+
+fn remove_leftover(path: &str) -> Result<()> {
+    let stat = rustix::fs::lstat(path)
+        .map_err(|error| system_error(error, format!("cannot look at the socket {path}")))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        let sentence = format!("{path} exists and is not a socket; choose another name, or remove it");
+        return Err(Error::new(ErrorKind::WrongKind, sentence));
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .map_err(|error| system_error(error, "cannot make a socket"))?;
+    match rustix::net::connect(&probe, &unix_address(path)?) {
+        Err(Errno::CONNREFUSED) => std::fs::remove_file(path)
+            .map_err(|error| system_error(error, format!("cannot remove the leftover socket {path}"))),
+        Err(Errno::NOENT) => Ok(()),
+        // It answers, or is too busy to.
+        Ok(()) | Err(Errno::AGAIN) => Err(in_use(path)),
+        Err(error) => Err(system_error(error, format!("cannot tell whether the socket {path} is in use"))),
+    }
+}
+
+async fn listen_tcp(host: &str, port: u16) -> Result<(OwnedFd, u16)> {
+    let name = Address::Tcp { host: host.to_owned(), port };
+    let mut last = Error::new(ErrorKind::NotFound, format!("the host '{host}' has no address"));
+    for address in resolve(host.to_owned(), port).await? {
+        match listen_at(&address) {
+            Ok(listening) => return Ok(listening),
+            Err(Errno::ADDRINUSE) => {
+                last = Error::new(ErrorKind::InUse, format!("address {name} is in use by another server"));
+            }
+            Err(error) => last = system_error(error, format!("cannot serve at {name}")),
+        }
+    }
+    Err(last)
+}
+
+fn listen_at(address: &SocketAddr) -> rustix::io::Result<(OwnedFd, u16)> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::bind(&socket, address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    let port = SocketAddr::try_from(rustix::net::getsockname(&socket)?).map_or(0, |bound| bound.port());
+    Ok((socket, port))
+}
+
+impl Listener for SocketListener {
+    fn accept(&self) -> LocalFuture<'_, Result<Box<dyn StreamSource>>> {
+        Box::pin(self.accept_one())
+    }
+
+    fn address(&self) -> Address {
+        self.address.clone()
+    }
+
+    fn close(&self) {
+        self.closed.set(true);
+        // Wakes whoever accepts; it fails only if it was done before.
+        let _ = rustix::net::shutdown(&*self.socket, Shutdown::Both);
+    }
+}
+
+impl SocketListener {
+    async fn accept_one(&self) -> Result<Box<dyn StreamSource>> {
+        loop {
+            if self.closed.get() {
+                return Err(Error::new(ErrorKind::System, format!("{} is served no more", self.address)));
+            }
+            let result = self.ring.wait_for(WaitFor::Connection(self.socket.clone())).await;
+            if result >= 0 {
+                // SAFETY: the kernel gave us this file with the result, and nobody else has it.
+                return self.accepted(unsafe { OwnedFd::from_raw_fd(result) });
+            }
+            match -result {
+                // Connections that ended before they were accepted, and interruptions.
+                libc::ECONNABORTED | libc::EINTR | libc::EAGAIN | libc::EPROTO | libc::EPERM => {}
+                libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM => {
+                    self.ring.wait_for(WaitFor::Pause(EXHAUSTED_PAUSE)).await;
+                }
+                _ if self.closed.get() => {}
+                errno => {
+                    let error = std::io::Error::from_raw_os_error(errno);
+                    return Err(system_error(error, format!("cannot accept at {}", self.address)));
+                }
+            }
+        }
+    }
+
+    fn accepted(&self, socket: OwnedFd) -> Result<Box<dyn StreamSource>> {
+        let peer = match &self.address {
+            Address::Unix(path) => format!("unix:{path}"),
+            Address::Tcp { .. } => {
+                set_no_delay(&socket)?;
+                let peer = rustix::net::getpeername(&socket).ok().flatten();
+                let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                peer.map_or_else(|| "a peer that has gone".to_owned(), |peer| peer.to_string())
+            }
+        };
+        Ok(Box::new(SocketSource { socket, peer }))
+    }
+}
+
+impl Drop for SocketListener {
+    fn drop(&mut self) {
+        self.close();
+        if let (Address::Unix(path), Some(ours)) = (&self.address, self.file)
+            && let Ok(stat) = rustix::fs::lstat(path)
+            && (stat.st_dev, stat.st_ino) == ours
+        {
+            // A leftover would be harmless: the next server replaces it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What an entry in the ring can be, and how each kind goes on when the kernel answers.
+
+use crate::errno::{is_transient, stream_error};
+use crate::parking::Parking;
+use crate::transfer::Transfer;
+use crate::wait::Waiter;
+use env::buffers::{total_len, zero_bytes};
+use env::{Buf, Completion, Executor, IoError, IoErrorKind, IoOutcome, Slice, Slices};
+use io_uring::{opcode, squeue, types};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The most pieces of one vectored call (IOV_MAX); longer ones go on like short transfers.
+const PIECES: usize = 1024;
+
+/// Memory of a slot that the kernel reads or writes while an entry is with it: never moves, is reused.
+pub(crate) struct Memory {
+    pub(crate) pieces: Vec<libc::iovec>,
+    header: libc::msghdr,
+    pub(crate) time: types::Timespec,
+    word: u64,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        // SAFETY: a message header of zeroes is a valid empty one.
+        let header = unsafe { std::mem::zeroed() };
+        Memory { pieces: Vec::new(), header, time: types::Timespec::new(), word: 0 }
+    }
+}
+
+/// How an operation goes on after an answer.
+pub(crate) enum Step {
+    /// Another entry is needed.
+    Again,
+    /// It is over.
+    Done(Result<u64, IoError>),
+}
+
+/// An operation in its slot.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it lives in slots that are reused: a box would be an allocation per I/O"
+)]
+pub(crate) enum Op {
+    Free,
+    /// The read of the eventfd that other threads wake this one by.
+    Wakeup {
+        parking: Arc<Parking>,
+    },
+    Drive(Transfer),
+    Receive {
+        completion: Completion,
+        socket: Rc<OwnedFd>,
+        buf: Buf,
+    },
+    Send {
+        completion: Completion,
+        socket: Rc<OwnedFd>,
+        slices: Slices,
+        sent: u64,
+    },
+    /// Anything whose bare result a task waits for.
+    Wait(Rc<Waiter>),
+}
+
+impl Op {
+    /// The entry for what is left to do.
+    pub(crate) fn entry(&mut self, memory: &mut Memory) -> squeue::Entry {
+        match self {
+            Op::Free => unreachable!("a free slot has nothing to submit"),
+            Op::Wakeup { parking } => {
+                opcode::Read::new(types::Fd(parking.fd()), (&raw mut memory.word).cast(), 8).build()
+            }
+            Op::Drive(transfer) => transfer.entry(memory),
+            Op::Receive { socket, buf, .. } => {
+                let bytes = buf.bytes_mut();
+                let len = bytes.len().min(1 << 30) as u32;
+                opcode::Recv::new(types::Fd(socket.as_raw_fd()), bytes.as_mut_ptr(), len).build()
+            }
+            Op::Send { socket, slices, sent, .. } => {
+                send_entry(types::Fd(socket.as_raw_fd()), slices, *sent, memory)
+            }
+            Op::Wait(waiter) => waiter.entry(memory),
+        }
+    }
+
+    /// Takes the kernel's answer: a count, or a negative error number.
+    pub(crate) fn returned(&mut self, result: i32) -> Step {
+        match self {
+            Op::Free => unreachable!("the kernel answers every entry once"),
+            Op::Wakeup { .. } => match result {
+                8 => Step::Again,
+                _ if is_transient(-result) => Step::Again,
+                // Only closing the ring ends it.
+                _ => Step::Done(Ok(0)),
+            },
+            Op::Drive(transfer) => transfer.returned(result),
+            Op::Receive { .. } if is_transient(-result) => Step::Again,
+            Op::Receive { .. } if result < 0 => Step::Done(Err(stream_error(-result))),
+            Op::Receive { .. } => Step::Done(Ok(result as u64)),
+            Op::Send { .. } if is_transient(-result) => Step::Again,
+            Op::Send { .. } if result < 0 => Step::Done(Err(stream_error(-result))),
+            Op::Send { slices, sent, .. } => {
+                *sent += result as u64;
+                let total = total_len(slices).0;
+                match (*sent >= total, result) {
+                    (true, _) => Step::Done(Ok(total)),
+                    (false, 0) => Step::Done(Err(IoError::new(IoErrorKind::Gone))),
+                    (false, _) => Step::Again,
+                }
+            }
+            Op::Wait(waiter) => {
+                waiter.set(result);
+                Step::Done(Ok(0))
+            }
+        }
+    }
+
+    /// Tells whoever waits.
+    pub(crate) fn finish(self, result: Result<u64, IoError>, executor: &Executor) {
+        match self {
+            Op::Free | Op::Wakeup { .. } => {}
+            Op::Drive(transfer) => transfer.finish(result),
+            Op::Receive { completion, buf, .. } => {
+                let outcome = IoOutcome { result, buffers: smallvec::smallvec![buf], extents: Vec::new() };
+                completion.complete(outcome);
+            }
+            Op::Send { completion, .. } => {
+                completion.complete(IoOutcome {
+                    result,
+                    buffers: smallvec::smallvec![],
+                    extents: Vec::new(),
+                });
+            }
+            Op::Wait(waiter) => waiter.finish(executor),
+        }
+    }
+
+    /// Whether it may wait for ever unless it is cancelled: everything but drives.
+    pub(crate) fn waits_for_the_outside(&self) -> bool {
+        !matches!(self, Op::Free | Op::Drive(_))
+    }
+}
+
+/// The pieces of `slices` from `done` bytes on, zero slices out of the shared zeroes. At most [`PIECES`].
+pub(crate) fn gather(slices: &[Slice], done: u64, pieces: &mut Vec<libc::iovec>) {
+    pieces.clear();
+    let mut skip = done as usize;
+    for slice in slices {
+        let len = slice.len().as_usize();
+        if skip >= len {
+            skip -= len;
+            continue;
+        }
+        let (mut at, from) = (skip, slice.solid());
+        skip = 0;
+        while at < len && pieces.len() < PIECES {
+            let bytes = match from {
+                Some(bytes) => &bytes[at..],
+                None => &zero_bytes()[..zero_bytes().len().min(len - at)],
+            };
+            pieces.push(libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() });
+            at += bytes.len();
+        }
+        if pieces.len() == PIECES {
+            return;
+        }
+    }
+}
+
+/// The pieces of `buffers` from `done` bytes on. At most [`PIECES`].
+pub(crate) fn scatter(buffers: &mut [Buf], done: u64, pieces: &mut Vec<libc::iovec>) {
+    pieces.clear();
+    let mut skip = done as usize;
+    for buf in buffers {
+        let bytes = buf.bytes_mut();
+        if skip >= bytes.len() {
+            skip -= bytes.len();
+            continue;
+        }
+        let rest = &mut bytes[skip..];
+        skip = 0;
+        pieces.push(libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() });
+        if pieces.len() == PIECES {
+            return;
+        }
+    }
+}
+
+fn send_entry(fd: types::Fd, slices: &Slices, sent: u64, memory: &mut Memory) -> squeue::Entry {
+    // MSG_WAITALL: the kernel goes on by itself after a short send.
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+    if let [slice] = slices.as_slice()
+        && let Some(bytes) = slice.solid()
+    {
+        let rest = &bytes[sent as usize..];
+        let len = rest.len().min(1 << 30) as u32;
+        return opcode::Send::new(fd, rest.as_ptr(), len).flags(flags).build();
+    }
+    gather(slices, sent, &mut memory.pieces);
+    memory.header.msg_iov = memory.pieces.as_mut_ptr();
+    memory.header.msg_iovlen = memory.pieces.len() as _;
+    opcode::SendMsg::new(fd, &raw const memory.header).flags(flags as u32).build()
+}

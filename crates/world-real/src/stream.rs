@@ -1,0 +1,73 @@
+//! Connected streams, TCP and Unix alike.
+//!
+//! They are not registered with the ring: a receive may wait there for ever, and older kernels keep every
+//! file that was unregistered later open until it returns, drives with their locks included.
+
+use crate::op::Op;
+use crate::ring::Ring;
+use crate::shard::ring_of;
+use env::buffers::total_len;
+use env::{Buf, Env, Io, IoError, IoErrorKind, IoOutcome, Result, Slices, Stream, StreamSource};
+use rustix::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// A connected socket on its way to a shard.
+pub(crate) struct SocketSource {
+    pub(crate) socket: OwnedFd,
+    pub(crate) peer: String,
+}
+
+impl StreamSource for SocketSource {
+    fn attach(self: Box<Self>, env: &Env) -> Result<Rc<dyn Stream>> {
+        let ring = ring_of(env)?;
+        Ok(Rc::new(SocketStream { socket: Rc::new(self.socket), ring, env: env.clone() }))
+    }
+
+    fn peer(&self) -> String {
+        self.peer.clone()
+    }
+}
+
+struct SocketStream {
+    socket: Rc<OwnedFd>,
+    ring: Rc<Ring>,
+    env: Env,
+}
+
+impl Stream for SocketStream {
+    fn receive(&self, buf: Buf) -> Io {
+        let (io, completion) = self.env.start_operation(None);
+        if buf.is_hollow() || buf.is_empty() {
+            let outcome = IoOutcome::failed(IoError::new(IoErrorKind::Invalid));
+            completion.complete(outcome.with_buffers(smallvec::smallvec![buf]));
+        } else {
+            self.ring.start(Op::Receive { completion, socket: self.socket.clone(), buf });
+        }
+        io
+    }
+
+    fn send(&self, slices: Slices) -> Io {
+        let (io, completion) = self.env.start_operation(None);
+        if slices.iter().any(|slice| slice.is_hollow()) {
+            completion.complete(IoOutcome::failed(IoError::new(IoErrorKind::Invalid)));
+        } else if total_len(&slices).is_zero() {
+            completion.complete(IoOutcome::done(0));
+        } else {
+            self.ring.start(Op::Send { completion, socket: self.socket.clone(), slices, sent: 0 });
+        }
+        io
+    }
+
+    fn shutdown(&self) {
+        // It fails only if the other side has ended the connection already.
+        let _ = rustix::net::shutdown(&*self.socket, Shutdown::Both);
+    }
+}
+
+impl Drop for SocketStream {
+    fn drop(&mut self) {
+        // What is still in the ring holds the socket open: it ends now.
+        self.shutdown();
+    }
+}

@@ -1,0 +1,110 @@
+//! The real world's answers to [`env::World`].
+
+use crate::errno::system_error;
+use crate::file_drive::FileDrive;
+use crate::open;
+use crate::ring::Ring;
+use crate::worker::Worker;
+use crate::{connect, listener};
+use env::{
+    Address, DriveSource, Instant, Listener, LocalFuture, Result, StateStore, StreamSource, Work, World,
+};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use units::ByteCount;
+
+/// The monotonic clock, in nanoseconds since this process first looked at it: the same on every shard.
+pub(crate) fn now() -> Instant {
+    static BEGINNING: OnceLock<std::time::Instant> = OnceLock::new();
+    let beginning = BEGINNING.get_or_init(std::time::Instant::now);
+    Instant { ns: u64::try_from(beginning.elapsed().as_nanos()).unwrap_or(u64::MAX) }
+}
+
+pub(crate) struct RealWorld {
+    ring: Rc<Ring>,
+    state: Box<dyn StateStore>,
+    random: Cell<u64>,
+}
+
+impl RealWorld {
+    pub(crate) fn new(ring: Rc<Ring>, state: Box<dyn StateStore>) -> RealWorld {
+        RealWorld { ring, state, random: Cell::new(unpredictable_seed()) }
+    }
+}
+
+/// From the kernel's generator; from address space randomisation and the clock should that ever fail.
+fn unpredictable_seed() -> u64 {
+    let mut seed = [0u8; 8];
+    // SAFETY: eight bytes may be written to the array.
+    let got = unsafe { libc::getrandom(seed.as_mut_ptr().cast(), seed.len(), 0) };
+    if got == 8 {
+        return u64::from_ne_bytes(seed);
+    }
+    use std::hash::{BuildHasher, Hasher};
+    let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
+    hasher.write_u128(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos());
+    hasher.finish()
+}
+
+impl World for RealWorld {
+    fn now(&self) -> Instant {
+        now()
+    }
+
+    fn unix_time(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    }
+
+    fn random(&self) -> u64 {
+        let (state, value) = env::sync::split_mix(self.random.get());
+        self.random.set(state);
+        value
+    }
+
+    fn charge(&self, _: Work) -> Duration {
+        Duration::ZERO
+    }
+
+    fn open_drive<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>> {
+        let path = name.to_owned();
+        Box::pin(async move {
+            let open = Worker::run_alone(move || open::open_drive(&path)).await??;
+            Ok(Arc::new(FileDrive { open: Arc::new(open) }) as Arc<dyn DriveSource>)
+        })
+    }
+
+    fn create_drive<'a>(&'a self, name: &'a str, size: ByteCount) -> LocalFuture<'a, Result<()>> {
+        let path = name.to_owned();
+        Box::pin(async move { Worker::run_alone(move || open::create_drive(&path, size)).await? })
+    }
+
+    fn listen<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Rc<dyn Listener>>> {
+        Box::pin(listener::listen(&self.ring, address.clone()))
+    }
+
+    fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Box<dyn StreamSource>>> {
+        Box::pin(connect::connect(&self.ring, address.clone()))
+    }
+
+    fn state(&self) -> &dyn StateStore {
+        &*self.state
+    }
+
+    fn trace(&self, _: &'static str, _: u64, _: u64) {}
+}
+
+/// The addresses of a host, in the order to try them.
+pub(crate) async fn resolve(host: String, port: u16) -> Result<Vec<std::net::SocketAddr>> {
+    use std::net::ToSocketAddrs;
+    let sentence = format!("cannot find the host '{host}'");
+    Worker::run_alone(move || (host.as_str(), port).to_socket_addrs().map(Iterator::collect)).await?.map_err(
+        |error| match system_error(error, sentence) {
+            error if error.kind == env::ErrorKind::System => {
+                env::Error { kind: env::ErrorKind::NotFound, ..error }
+            }
+            error => error,
+        },
+    )
+}

@@ -1,0 +1,60 @@
+//! What the tests of this world share.
+#![allow(dead_code, reason = "not every test file uses all of it")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests look at the world from outside"
+)]
+
+use env::{Env, IoOutcome, IoRequest, Member};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use units::ByteCount;
+use world_real::{Settings, Shard};
+
+/// A directory of one test's own, removed with it.
+pub struct TestDir(PathBuf);
+
+impl TestDir {
+    pub fn new() -> TestDir {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("world-real-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        TestDir(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for TestDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a test's body on a shard of its own.
+pub fn on_a_shard<T: 'static, F: Future<Output = T> + 'static>(body: impl FnOnce(Env) -> F) -> T {
+    let shard = Shard::new(&Settings::with_memory(ByteCount(64 << 20))).unwrap();
+    let future = body(shard.env().clone());
+    shard.run(future)
+}
+
+/// Makes a file drive of that size and attaches it.
+pub async fn file_drive(env: &Env, path: &str, size: u64) -> Member {
+    env.world().create_drive(path, ByteCount(size)).await.unwrap();
+    let source = env.world().open_drive(path).await.unwrap();
+    Member::new(env, source.attach(env).unwrap())
+}
+
+/// One request, to its end.
+pub async fn one(drive: &Member, request: IoRequest) -> IoOutcome {
+    drive.start(request).await
+}

@@ -1,0 +1,207 @@
+//! Sockets: echo over both kinds, ends of connections, leftovers of dead servers.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests look at the world from outside"
+)]
+
+mod common;
+
+use common::{TestDir, on_a_shard};
+use env::{Address, Buf, Env, ErrorKind, IoErrorKind, Slice, Stream};
+use smallvec::smallvec;
+use std::rc::Rc;
+use units::ByteCount;
+
+/// Receives exactly that many bytes.
+async fn receive_all(stream: &Rc<dyn Stream>, len: usize) -> Vec<u8> {
+    let mut got = Vec::new();
+    while got.len() < len {
+        let outcome = stream.receive(Buf::unpooled(ByteCount((len - got.len()) as u64))).await;
+        let count = outcome.result.unwrap() as usize;
+        assert_ne!(count, 0, "the stream ended after {} of {len} bytes", got.len());
+        got.extend(&outcome.buffers[0].bytes()[..count]);
+    }
+    got
+}
+
+/// A server that sends back what it gets, for one connection.
+async fn echo_at(env: &Env, address: &str) -> Address {
+    let listener = env.world().listen(&address.parse().unwrap()).await.unwrap();
+    let (address, env) = (listener.address(), env.clone());
+    env.clone().spawn("echo", async move {
+        let stream = listener.accept().await.unwrap().attach(&env).unwrap();
+        loop {
+            let outcome = stream.receive(Buf::unpooled(ByteCount(64 << 10))).await;
+            let (Ok(count @ 1..), mut buffers) = (outcome.result, outcome.buffers) else { return };
+            let slice = buffers.remove(0).freeze().cut(ByteCount::ZERO, ByteCount(count));
+            stream.send(smallvec![slice]).await.result.unwrap();
+        }
+    });
+    address
+}
+
+fn echoes(address: &str) {
+    let address = address.to_owned();
+    on_a_shard(move |env| async move {
+        let address = echo_at(&env, &address).await;
+        let source = env.world().connect(&address).await.unwrap();
+        assert_eq!(source.peer(), address.to_string());
+        let stream = source.attach(&env).unwrap();
+        // Pieces of several kinds, and more than the sockets' buffers hold.
+        let long: Vec<u8> = (0..3 << 20).map(|i: u32| (i % 251) as u8).collect();
+        let slices = smallvec![
+            Buf::copy_of(b"head").freeze(),
+            Slice::zero(ByteCount(1500 << 10)),
+            Buf::copy_of(&long).freeze(),
+            Buf::copy_of(b"tail").freeze(),
+        ];
+        let mut expected = b"head".to_vec();
+        expected.extend(vec![0; 1500 << 10]);
+        expected.extend(&long);
+        expected.extend(b"tail");
+        let sent = stream.send(slices);
+        let got = receive_all(&stream, expected.len()).await;
+        assert_eq!(sent.await.result, Ok(expected.len() as u64));
+        assert!(got == expected);
+    });
+}
+
+#[test]
+fn what_is_sent_over_tcp_comes_back() {
+    echoes("127.0.0.1:0");
+}
+
+#[test]
+fn what_is_sent_over_a_unix_socket_comes_back() {
+    let dir = TestDir::new();
+    echoes(&format!("unix:{}", dir.file("socket")));
+}
+
+#[test]
+fn a_receive_in_progress_ends_when_either_side_shuts_down() {
+    let dir = TestDir::new();
+    let address = format!("unix:{}", dir.file("socket"));
+    on_a_shard(move |env| async move {
+        let address: Address = address.parse().unwrap();
+        let listener = env.world().listen(&address).await.unwrap();
+        for ours in [true, false] {
+            let stream = env.world().connect(&address).await.unwrap().attach(&env).unwrap();
+            let other = listener.accept().await.unwrap().attach(&env).unwrap();
+            let receiving = stream.receive(Buf::unpooled(ByteCount(100)));
+            env.yield_now().await;
+            if ours {
+                stream.shutdown()
+            } else {
+                drop(other)
+            }
+            assert_eq!(receiving.await.result, Ok(0));
+        }
+    });
+}
+
+#[test]
+fn sending_to_a_side_that_has_gone_is_an_error_and_no_signal() {
+    let dir = TestDir::new();
+    let address = format!("unix:{}", dir.file("socket"));
+    on_a_shard(move |env| async move {
+        let address: Address = address.parse().unwrap();
+        let listener = env.world().listen(&address).await.unwrap();
+        let stream = env.world().connect(&address).await.unwrap().attach(&env).unwrap();
+        drop(listener.accept().await.unwrap());
+        let outcome = stream.send(smallvec![Buf::copy_of(b"hello").freeze()]).await;
+        assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::Gone);
+        let hollow = stream.send(smallvec![Slice::hollow(ByteCount(10))]).await;
+        assert_eq!(hollow.result.unwrap_err().kind, IoErrorKind::Invalid);
+    });
+}
+
+#[test]
+fn closing_a_listener_ends_the_accept_in_progress() {
+    let dir = TestDir::new();
+    for address in [format!("unix:{}", dir.file("socket")), "127.0.0.1:0".to_owned()] {
+        on_a_shard(move |env| async move {
+            let listener = env.world().listen(&address.parse().unwrap()).await.unwrap();
+            let accepting = listener.clone();
+            let accepted = env.spawn("accept", async move { accepting.accept().await.err() });
+            env.yield_now().await;
+            env.sleep(std::time::Duration::from_millis(5)).await;
+            listener.close();
+            assert!(accepted.await.unwrap().to_string().contains("no more"));
+        });
+    }
+}
+
+#[test]
+fn an_accept_that_is_dropped_takes_no_connection_with_it() {
+    let dir = TestDir::new();
+    let address = format!("unix:{}", dir.file("socket"));
+    on_a_shard(move |env| async move {
+        let address: Address = address.parse().unwrap();
+        let listener = env.world().listen(&address).await.unwrap();
+        {
+            let mut accepting = listener.accept();
+            std::future::poll_fn(|context| {
+                assert!(accepting.as_mut().poll(context).is_pending());
+                std::task::Poll::Ready(())
+            })
+            .await;
+        }
+        env.sleep(std::time::Duration::from_millis(1)).await;
+        let stream = env.world().connect(&address).await.unwrap().attach(&env).unwrap();
+        let other = listener.accept().await.unwrap().attach(&env).unwrap();
+        other.send(smallvec![Buf::copy_of(b"x").freeze()]).await.result.unwrap();
+        assert_eq!(receive_all(&stream, 1).await, b"x");
+    });
+}
+
+#[test]
+fn an_address_in_use_is_refused_and_the_leftover_of_a_dead_server_is_replaced() {
+    let dir = TestDir::new();
+    let path = dir.file("socket");
+    // A socket whose server has gone without removing it.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    assert!(std::path::Path::new(&path).exists());
+    let outside = path.clone();
+    on_a_shard(move |env| async move {
+        let address = Address::Unix(path.clone());
+        let listener = env.world().listen(&address).await.unwrap();
+        let error = env.world().listen(&address).await.err().unwrap();
+        assert_eq!(error.kind, ErrorKind::InUse);
+        assert_eq!(error.to_string(), format!("socket {path} is in use by another server"));
+        drop(listener);
+        assert!(!std::path::Path::new(&path).exists());
+        let tcp = env.world().listen(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let error = env.world().listen(&tcp.address()).await.err().unwrap();
+        assert_eq!(error.kind, ErrorKind::InUse);
+    });
+    std::fs::write(&outside, "precious").unwrap();
+    let path = outside.clone();
+    on_a_shard(move |env| async move {
+        let error = env.world().listen(&Address::Unix(path)).await.err().unwrap();
+        assert_eq!(error.kind, ErrorKind::WrongKind);
+    });
+    assert_eq!(std::fs::read(&outside).unwrap(), b"precious");
+}
+
+#[test]
+fn who_is_not_there_cannot_be_connected_to() {
+    let dir = TestDir::new();
+    let (missing, dead) = (dir.file("missing"), dir.file("dead"));
+    drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
+    on_a_shard(move |env| async move {
+        let error = env.world().connect(&Address::Unix(missing)).await.err().unwrap();
+        assert_eq!(error.kind, ErrorKind::NotFound);
+        let error = env.world().connect(&Address::Unix(dead)).await.err().unwrap();
+        assert_eq!(error.kind, ErrorKind::Unreachable);
+        let error = env.world().connect(&Address::Unix("x".repeat(200))).await.err().unwrap();
+        assert_eq!(error.kind, ErrorKind::BadName);
+        // A port that was just free.
+        let listener = env.world().listen(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.address();
+        drop(listener);
+        env.yield_now().await;
+        let error = env.world().connect(&address).await.err().unwrap();
+        assert_eq!(error.kind, ErrorKind::Unreachable);
+    });
+}
