@@ -1,0 +1,138 @@
+//! What can be asked of the controller. Every interface speaks these; in JSON they are objects with the verb
+//! under `command`, such as `{"command": "volume-show", "volume": "data"}`.
+//!
+//! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
+
+use serde::{Deserialize, Serialize};
+
+/// A command.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Command {
+    /// Tells the controller of a drive. Answered by [`Reply::Drive`](crate::Reply::Drive).
+    DriveAdd {
+        /// How it is named: a path, `mem:1G`, an address.
+        drive: String,
+        /// Make a new file of that size for it, with its space reserved.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size_bytes: Option<u64>,
+    },
+    /// Every drive. Answered by [`Reply::Drives`](crate::Reply::Drives).
+    DriveList {},
+    /// One drive. Answered by [`Reply::Drive`](crate::Reply::Drive).
+    DriveShow {
+        /// Which.
+        drive: String,
+    },
+    /// Takes a drive out of its volume, as if it had failed. Answered by [`Reply::Drive`](crate::Reply::Drive).
+    DriveFail {
+        /// Which.
+        drive: String,
+    },
+    /// Takes a drive out of its volume for a while. Answered by [`Reply::Drive`](crate::Reply::Drive).
+    DriveOffline {
+        /// Which.
+        drive: String,
+    },
+    /// Uses a drive again that missed no write. Answered by [`Reply::Drive`](crate::Reply::Drive).
+    DriveOnline {
+        /// Which.
+        drive: String,
+    },
+    /// Lays a volume over drives. Answered by [`Reply::Volume`](crate::Reply::Volume), with notes.
+    VolumeCreate(CreateVolume),
+    /// Every volume. Answered by [`Reply::Volumes`](crate::Reply::Volumes).
+    VolumeList {},
+    /// One volume. Answered by [`Reply::Volume`](crate::Reply::Volume).
+    VolumeShow {
+        /// Which.
+        volume: String,
+    },
+    /// Changes a volume's settings. Answered by [`Reply::Volume`](crate::Reply::Volume).
+    VolumeSet {
+        /// Which.
+        volume: String,
+        /// A new name. Hosts that use the volume under its old name are disconnected from it.
+        name: String,
+    },
+    /// Deletes a volume: its data is lost. Answered by [`Reply::Done`](crate::Reply::Done).
+    VolumeDelete {
+        /// Which.
+        volume: String,
+    },
+    /// Starts a volume that is offline. Answered by [`Reply::Volume`](crate::Reply::Volume).
+    VolumeStart {
+        /// Which.
+        volume: String,
+        /// Start it even though a drive is missing and writes were interrupted: blocks of the missing drive
+        /// may read wrongly where that was.
+        #[serde(default)]
+        accept_stale_parity: bool,
+    },
+    /// What happened, newest last. Answered by [`Reply::Events`](crate::Reply::Events).
+    EventsList {
+        /// No more than so many of the newest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last: Option<usize>,
+    },
+    /// What a request would do. Answered by [`Reply::Explained`](crate::Reply::Explained).
+    Explain(Explain),
+    /// What the controller is. Answered by [`Reply::Info`](crate::Reply::Info).
+    Info {},
+    /// Stops serving, in order. Answered by [`Reply::Done`](crate::Reply::Done) when everything is on the drives.
+    Shutdown {},
+}
+
+/// See [`Command::VolumeCreate`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateVolume {
+    /// Its name: letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// The RAID level, such as `raid5`.
+    pub level: String,
+    /// Its drives in the order of their slots. Drives that the controller does not know yet are added.
+    pub drives: Vec<String>,
+    /// The strip; 256 KiB if a drive rotates, 64 KiB otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strip_bytes: Option<u64>,
+    /// How parity rotates, such as `left-symmetric`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<String>,
+    /// Its capacity; all there is otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// What the drives hold may be lost.
+    #[serde(default)]
+    pub destroy_data: bool,
+}
+
+/// See [`Command::Explain`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Explain {
+    /// Of this volume, in its present health. Otherwise of the parameters below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
+    /// The RAID level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
+    /// How many drives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drives: Option<u16>,
+    /// The strip; 64 KiB otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strip_bytes: Option<u64>,
+    /// How parity rotates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<String>,
+    /// Slots of drives that are to be taken for failed, besides those of the volume that are.
+    #[serde(default)]
+    pub failed: Vec<u16>,
+    /// `read`, `write`, `write-zeroes`, `resync` or `verify`.
+    pub operation: String,
+    /// Where.
+    pub offset_bytes: u64,
+    /// How much.
+    pub size_bytes: u64,
+}

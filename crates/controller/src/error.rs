@@ -1,0 +1,74 @@
+//! Why a command was refused, or failed.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What kind of refusal or failure. Stable: interfaces decide by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorKind {
+    /// There is no such drive or volume.
+    NotFound,
+    /// The name is taken already.
+    NameTaken,
+    /// A value cannot be: an unknown level, a strip that is not a power of two, a bad name.
+    Invalid,
+    /// The drive belongs to an array, or another controller has it.
+    InUse,
+    /// The drive holds something that would be lost.
+    HoldsData,
+    /// The drive cannot be opened, read or written: absent, read-only, no permission.
+    Unavailable,
+    /// The state of the drive or the volume does not allow it: stale, offline, degraded and dirty.
+    WrongState,
+    /// No space is left, on a drive's file system or in memory.
+    OutOfSpace,
+    /// A drive failed while the command ran.
+    Failed,
+    /// Too many commands wait already; try again.
+    Busy,
+    /// The controller shuts down, or is gone.
+    Stopping,
+}
+
+/// One clear sentence that names the value, what was expected, and what to do; and its stable kind.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Error {
+    /// Stable: interfaces decide by it.
+    pub kind: ErrorKind,
+    /// The sentence.
+    pub message: String,
+}
+
+/// A result with this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Of that kind, with that sentence.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error { kind, message: message.into() }
+    }
+
+    /// How a program ends that was to run the command: 2 where the command was wrong and nothing was changed,
+    /// 1 where it was right and something failed.
+    pub fn exit_code(&self) -> u8 {
+        match self.kind {
+            ErrorKind::Failed | ErrorKind::OutOfSpace | ErrorKind::Busy | ErrorKind::Stopping => 1,
+            ErrorKind::NotFound
+            | ErrorKind::NameTaken
+            | ErrorKind::Invalid
+            | ErrorKind::InUse
+            | ErrorKind::HoldsData
+            | ErrorKind::Unavailable
+            | ErrorKind::WrongState => 2,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

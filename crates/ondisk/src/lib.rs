@@ -1,0 +1,1 @@
+//! Bytes on drives: labels and write-intent maps; decode, encode, reconcile.
