@@ -71,11 +71,12 @@
 //! | `bands.rs` | how a request cuts the columns of a stripe |
 //! | `survey.rs` | what the health means for the strips |
 //! | `read.rs`, `write.rs`, `redundancy.rs` | the creators of plans, with their pictures |
+//! | `small.rs` | the short way for a small write when everything works |
 //! | `emit.rs` | steps into the plan; what touches becomes one I/O |
 //! | `picture.rs`, `explain.rs`, `text.rs` | plans for people |
 //!
-//! Cost: a small write on eight drives is planned in about 140 ns, a small read in about 60 ns, without
-//! allocation, on one core of a 2023 server.
+//! Cost, on one core of a 2023 server, without allocation: a small read is planned in about 50 ns, a small
+//! write in 80 ns, a full stripe of eight drives or a write over two strips in 140 to 180 ns.
 
 mod bands;
 mod emit;
@@ -85,6 +86,7 @@ mod picture;
 mod read;
 mod redundancy;
 mod request;
+mod small;
 mod steps;
 mod survey;
 mod text;

@@ -104,6 +104,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// The run of just one.
+    pub(crate) fn one(at: u16) -> Run {
+        Run { start: at.into(), end: u32::from(at) + 1 }
+    }
+
     pub(crate) fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -299,7 +304,7 @@ impl Plan {
             writes: Vec::with_capacity(2 * drives),
             write_parts: Vec::with_capacity(3 * drives),
             scratch: Vec::with_capacity(1),
-            brought_by: Vec::with_capacity(3 * drives),
+            brought_by: Vec::with_capacity(3 * (drives + 1)),
         }
     }
 
@@ -431,7 +436,6 @@ impl Plan {
         self.health = *health;
         self.method = Method::Nothing;
         self.verdict = Verdict::Only;
-        self.bands = Bands::default();
         self.rmw_bands = 0;
         self.rcw_bands = 0;
         self.reads.clear();
@@ -444,6 +448,59 @@ impl Plan {
         let cells = 3 * (usize::from(geometry.data_strips()) + 1);
         if self.brought_by.len() < cells {
             self.brought_by.resize(cells, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan_into;
+    use layout::{CopyIndex, Level};
+    use units::{ByteRange, DriveCount, StripSize};
+
+    fn capacities(plan: &Plan) -> [usize; 8] {
+        [
+            plan.reads.capacity(),
+            plan.read_parts.capacity(),
+            plan.computes.capacity(),
+            plan.sources.capacity(),
+            plan.writes.capacity(),
+            plan.write_parts.capacity(),
+            plan.scratch.capacity(),
+            plan.brought_by.capacity(),
+        ]
+    }
+
+    #[test]
+    fn planning_never_needs_more_memory_than_a_new_plan_has() {
+        for (level, drives) in
+            Level::ALL.into_iter().flat_map(|l| [2, 3, 4, 7, 32].map(|n| (l, DriveCount(n))))
+        {
+            let Ok(geometry) = Geometry::new(level, drives, StripSize::MIN, ByteCount::MIB) else { continue };
+            let mut plan = Plan::new(&geometry);
+            let before = capacities(&plan);
+            let optimal = Health::optimal(&geometry);
+            let failed = optimal.without(DriveIndex(1));
+            let points: Vec<u64> = (0..=geometry.stripe_bytes().0).step_by(1024).collect();
+            for (i, start) in points.iter().enumerate() {
+                for end in &points[i + 1..] {
+                    let range = ByteRange::from_to(ByteOffset(*start), ByteOffset(*end));
+                    for health in [optimal, failed, optimal.untrusted()] {
+                        for request in
+                            [Request::Read { range, prefer: CopyIndex(0) }, Request::Write { range }]
+                        {
+                            // A level without redundancy refuses some; that is planning too.
+                            let _ = plan_into(&mut plan, &geometry, StripeIndex(1), request, &health);
+                            assert!(plan.steps().count() <= Plan::step_bound(&geometry), "{plan:#?}");
+                        }
+                    }
+                }
+            }
+            for request in [Request::Resync, Request::Verify] {
+                plan_into(&mut plan, &geometry, StripeIndex(1), request, &optimal).unwrap();
+            }
+            assert_eq!(capacities(&plan), before, "{geometry}");
         }
     }
 }

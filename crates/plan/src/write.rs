@@ -17,6 +17,7 @@
 //! combinations the one with the fewest drive I/Os is taken, then the fewest bytes, then RMW first.
 
 use crate::bands::{MAX_BANDS, Mask};
+use crate::small::{is_small, plan_small_write};
 use crate::survey::{Pieces, Strips, Survey, each, strips};
 use crate::{
     Alternative, Bands, ComputeKind, ErrorKind, Method, Plan, Price, ScratchSlot, Source, Target,
@@ -35,14 +36,26 @@ pub(crate) fn plan_write(
     plan.bands = Bands::of(range, plan.geometry.strip());
     match Survey::of(&plan.geometry, map, &plan.health) {
         None => write_copies(plan, map, zeroes),
-        Some(survey) => {
-            let ways = Ways::of(plan, &survey)?;
-            let choice = ways.choose(plan, &survey);
-            (plan.rmw_bands, plan.rcw_bands) = (choice.rmw, choice.rcw);
-            emit_parity_write(plan, map, &survey, choice, zeroes);
+        Some(survey) if is_small(plan, &survey) => {
+            plan_small_write(plan, map, &survey, zeroes);
             Ok(())
         }
+        Some(survey) => plan_write_with_parity(plan, map, &survey, zeroes),
     }
+}
+
+/// Chooses the way of each band and plans it; the plan is fresh but for its bands.
+pub(crate) fn plan_write_with_parity(
+    plan: &mut Plan,
+    map: &StripeMap,
+    survey: &Survey,
+    zeroes: bool,
+) -> Result<(), Unplannable> {
+    let ways = Ways::of(plan, survey)?;
+    let choice = ways.choose(plan, survey);
+    (plan.rmw_bands, plan.rcw_bands) = (choice.rmw, choice.rcw);
+    emit_parity_write(plan, map, survey, choice, zeroes);
+    Ok(())
 }
 
 /// Writes every copy that can be written; at least one of each strip must be.
@@ -235,7 +248,7 @@ impl Written {
         let mut price = self.data;
         let mut add = |count: u32, mask: Mask| {
             price.drive_ios += count * Bands::ios(mask);
-            price.bytes += u64::from(count) * self.columns[usize::from(mask)];
+            price.bytes += u64::from(count) * self.columns[usize::from(mask) % self.columns.len()];
         };
         for (count, written) in self.classes {
             add(count, reads_of(written, choice));
