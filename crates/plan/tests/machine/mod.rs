@@ -4,7 +4,7 @@
 //! What a drive cannot give is scribbled over, so that a plan that uses it computes nonsense.
 #![allow(dead_code)]
 
-use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, ParityRotation, Role};
+use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, ParityRotation};
 use plan::{ComputeKind, Health, Plan, ReadSlot, Request, Source, Step, Target};
 use std::collections::BTreeSet;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
@@ -293,9 +293,4 @@ fn check_delivery(plan: &Plan, len: ByteCount) {
         }
     }
     assert_eq!(delivered.len(), units(len.0), "every unit is delivered");
-}
-
-/// The role's short text, for messages.
-pub fn role_name(role: Role) -> String {
-    role.to_string()
 }
