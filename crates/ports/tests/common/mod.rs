@@ -35,6 +35,7 @@ pub struct Machine {
     pub shards: Vec<Shard>,
     pub server: RefCell<Option<NbdServer>>,
     pub clients: ProcessId,
+    senders: Vec<mailbox::Sender<ShardMessage>>,
 }
 
 pub fn address() -> Address {
@@ -107,7 +108,7 @@ impl Machine {
             .run(async move { NbdServer::start(&env, &[address()], ports, server).await })
             .unwrap()
             .unwrap();
-        Machine { sim, shards: started, server: RefCell::new(Some(server)), clients }
+        Machine { sim, shards: started, server: RefCell::new(Some(server)), clients, senders }
     }
 
     pub fn client_env(&self) -> Env {
@@ -119,6 +120,17 @@ impl Machine {
         let env = self.client_env();
         let task = env.spawn("client", client(env.clone()));
         self.sim.finish(&task).unwrap()
+    }
+
+    /// Stops serving the first volume on every shard.
+    pub fn detach(&mut self) -> env::JoinHandle<()> {
+        let env = self.sim.env();
+        let (done, mut answers) = mailbox::mailbox(&env, self.senders.len());
+        for sender in &self.senders {
+            assert!(sender.send(ShardMessage::Detach(VolumeId(1), done.clone())).is_ok());
+        }
+        drop(done);
+        env.spawn("detach", async move { while answers.receive().await.is_some() {} })
     }
 
     /// Lets what is under way end, then checks that sessions have left nothing behind.

@@ -1,0 +1,418 @@
+//! Connections end in every way: clients vanish, lie, dawdle; servers stop. Whatever happens, what was under way
+//! runs to its end, nothing is left behind, and the others are served.
+
+mod common;
+
+use common::{Answer, Ask, Client, Lost, Machine, RAID5, client_options, dial, hear, options, slices};
+use env::Env;
+use nbd::{Command, CommandFlags, ErrorKind, ReplyStyle};
+use ports::nbd::{NbdServer, NbdServerOptions, SessionOptions};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+use world_sim::{Rng, SimOptions};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn connect(env: &Env) -> Client {
+    Client::connect(env, client_options("five", ReplyStyle::Structured)).await.unwrap()
+}
+
+/// Requests that keep the engine and the reply queue busy.
+fn many(count: u64) -> Vec<Ask> {
+    (0..count)
+        .map(|index| match index % 4 {
+            0 => Ask::write(index * 10_000, vec![index as u8; 9_999]),
+            1 => Ask::new(Command::Flush, 0, 0),
+            2 => Ask::new(Command::WriteZeroes, index * 10_000, 9_000),
+            _ => Ask::read(index * 10_000, 30_000),
+        })
+        .collect()
+}
+
+#[test]
+fn a_client_that_vanishes_at_any_byte_leaves_nothing_behind() {
+    for seed in 0..60 {
+        let mut machine = Machine::start(SimOptions { shards: 2, ..options(seed) }, &[RAID5]);
+        machine.run(async move |env| {
+            let mut rng = Rng::new(seed, "vanish", "");
+            let mut client = connect(&env).await;
+            let (_, bytes) = client.begin(&many(20));
+            let cut = rng.between(0, bytes.len() as u64) as usize;
+            let sending = client.stream.send(slices(&bytes[..cut]));
+            env.sleep(Duration::from_micros(rng.below(3000))).await;
+            client.stream.shutdown();
+            assert!(sending.await.result.is_ok() || cut > 0);
+        });
+        machine.assert_nothing_left();
+        machine.run(async |env| {
+            let mut client = connect(&env).await;
+            assert_eq!(client.ask(Ask::read(0, 512)).await.result, Ok(()));
+        });
+    }
+}
+
+#[test]
+fn a_client_process_that_is_killed_leaves_nothing_behind() {
+    for seed in 0..20 {
+        let mut machine = Machine::start(options(seed), &[RAID5]);
+        let env = machine.client_env();
+        env.spawn("client", {
+            let env = env.clone();
+            async move {
+                let mut client = connect(&env).await;
+                loop {
+                    client.ask_all(&many(20)).await.unwrap();
+                }
+            }
+        });
+        let moment = machine.sim.now() + Duration::from_micros(Rng::new(seed, "kill", "").below(20_000));
+        machine.sim.run_until(moment).unwrap();
+        machine.sim.kill_process(machine.clients);
+        machine.clients = machine.sim.add_process();
+        machine.assert_nothing_left();
+    }
+}
+
+#[test]
+fn garbage_closes_only_its_own_connection() {
+    for seed in 0..40 {
+        let mut machine = Machine::start(options(seed), &[RAID5]);
+        machine.run(async move |env| {
+            let mut rng = Rng::new(seed, "garbage", "");
+            let mut good = connect(&env).await;
+            let stream = if rng.chance(1, 2) { dial(&env).await } else { connect(&env).await.stream };
+            let mut garbage: Vec<u8> = (0..rng.between(1, 4000)).map(|_| rng.next_u64() as u8).collect();
+            if rng.chance(1, 2) {
+                // In order as far as the first words go.
+                garbage.splice(0..0, *b"\0\0\0\x03IHAVEOPT\xff\xff\xff\xff\xff\xff\xff\xff");
+            }
+            let sent = stream.send(slices(&garbage));
+            let listen = async { while !hear(&*stream).await.is_empty() {} };
+            // A few bytes may be taken for the beginning of something: then the client leaves.
+            if garbage.len() > 64 {
+                listen.await;
+            }
+            stream.shutdown();
+            sent.await;
+            assert_eq!(good.ask(Ask::read(0, 512)).await.result, Ok(()));
+            good.leave().await;
+        });
+        machine.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_write_that_announces_more_than_memory_holds_is_not_waited_for() {
+    let mut machine = Machine::start(options(1), &[RAID5]);
+    machine.run(async |env| {
+        let client = connect(&env).await;
+        let header = nbd::RequestHeader {
+            flags: 0,
+            command: nbd::constants::CMD_WRITE,
+            cookie: 1,
+            offset_bytes: 0,
+            length_bytes: u32::MAX.into(),
+        };
+        let header = header.encode(ReplyStyle::Structured).unwrap();
+        client.stream.send(slices(header.as_ref())).await.result.unwrap();
+        env.sleep(SECOND).await;
+        let mut other = connect(&env).await;
+        assert_eq!(other.ask(Ask::write(0, vec![1; 1 << 20])).await.result, Ok(()));
+        client.stream.shutdown();
+        other.leave().await;
+    });
+    machine.assert_nothing_left();
+}
+
+#[test]
+fn a_handshake_that_is_not_finished_in_time_is_ended() {
+    let mut machine = Machine::start(options(2), &[RAID5]);
+    machine.run(async |env| {
+        let stream = dial(&env).await;
+        let start = env.now();
+        let dribble = env.spawn("dribble", {
+            let (env, stream) = (env.clone(), stream.clone());
+            async move {
+                // One byte of an option's payload at a time: never idle for long.
+                let bytes = b"\0\0\0\x03IHAVEOPT\0\0\0\x06\0\0\x10\0";
+                stream.send(slices(bytes)).await.result?;
+                loop {
+                    env.sleep(SECOND).await;
+                    stream.send(slices(b"x")).await.result?;
+                }
+                #[allow(unreachable_code, reason = "names the error")]
+                Ok::<(), env::IoError>(())
+            }
+        });
+        while !hear(&*stream).await.is_empty() {}
+        let waited = env.now().since(start);
+        assert!((29..32).contains(&waited.as_secs()), "{waited:?}");
+        assert!(dribble.await.is_err());
+    });
+    machine.assert_nothing_left();
+}
+
+#[test]
+fn an_idle_client_stays_for_ever() {
+    let mut machine = Machine::start(options(3), &[RAID5]);
+    machine.run(async |env| {
+        let mut client = connect(&env).await;
+        env.sleep(SECOND * 3600 * 24).await;
+        assert_eq!(client.ask(Ask::read(0, 512)).await.result, Ok(()));
+        client.leave().await;
+    });
+    machine.assert_nothing_left();
+}
+
+/// Takes as much of the server's memory as one connection may, and stops in the middle of a payload.
+async fn hoard(env: &Env) -> Client {
+    let mut client = connect(env).await;
+    let (_, bytes) = client.begin(&[Ask::write(0, vec![5; 1 << 20])]);
+    let sent = client.stream.send(slices(&bytes[..bytes.len() - 1])).await;
+    assert!(sent.result.is_ok());
+    client
+}
+
+#[test]
+fn a_client_that_stands_still_on_memory_is_cut_off_only_when_others_need_it() {
+    let mut machine = Machine::start(options(4), &[RAID5]);
+    machine.run(async |env| {
+        // Half of 4 MiB is for payloads: two of these take it all.
+        let first = hoard(&env).await;
+        let second = hoard(&env).await;
+        env.sleep(SECOND * 600).await;
+        let mut third = connect(&env).await;
+        let start = env.now();
+        assert_eq!(third.ask(Ask::read(0, 512)).await.result, Ok(()));
+        assert!(env.now().since(start) < SECOND * 35);
+        // They are gone, both having stood still for as long.
+        assert!(hear(&*first.stream).await.is_empty());
+        assert!(hear(&*second.stream).await.is_empty());
+        third.leave().await;
+    });
+    machine.assert_nothing_left();
+}
+
+#[test]
+fn a_client_that_takes_no_replies_does_not_stop_the_others() {
+    let mut machine = Machine::start(options(5), &[RAID5]);
+    machine.run(async |env| {
+        let mut deaf = connect(&env).await;
+        let asks: Vec<_> = (0..60).map(|index| Ask::read(index * 1000, 200_000)).collect();
+        let (cookies, bytes) = deaf.begin(&asks);
+        deaf.stream.send(slices(&bytes)).await.result.unwrap();
+        env.sleep(SECOND).await;
+        let mut other = connect(&env).await;
+        for _ in 0..20 {
+            assert_eq!(other.ask(Ask::write(1 << 20, vec![1; 100_000])).await.result, Ok(()));
+        }
+        other.leave().await;
+        // Nobody waited for its memory, so it still gets everything.
+        let answers = deaf.answers(&asks, &cookies).await.unwrap();
+        assert!(answers.iter().all(|answer| answer.result.is_ok() && answer.data == [0; 200_000]));
+        deaf.leave().await;
+    });
+    machine.assert_nothing_left();
+}
+
+#[test]
+fn more_requests_than_may_be_under_way_wait_their_turn() {
+    let session = SessionOptions { requests_under_way: 2, ..SessionOptions::default() };
+    let mut machine = Machine::start_with(options(6), &[RAID5], session, NbdServerOptions::default());
+    machine.run(async |env| {
+        let mut client = connect(&env).await;
+        let answers = client.ask_all(&many(60)).await.unwrap();
+        assert!(answers.iter().all(|answer| answer.result.is_ok()));
+        client.leave().await;
+    });
+    machine.assert_nothing_left();
+}
+
+#[test]
+fn connections_beyond_the_limit_are_told_so_and_places_become_free() {
+    let server = NbdServerOptions { max_connections: 2, ..NbdServerOptions::default() };
+    let mut machine = Machine::start_with(options(7), &[RAID5], SessionOptions::default(), server);
+    machine.run(async |env| {
+        let (first, second) = (connect(&env).await, connect(&env).await);
+        let third = Client::connect(&env, client_options("five", ReplyStyle::Structured)).await;
+        let Err(Lost::Protocol(error)) = third else { panic!("a third connection was let in") };
+        assert_eq!(error.kind, ErrorKind::ShuttingDown);
+        first.leave().await;
+        env.sleep(SECOND).await;
+        connect(&env).await.leave().await;
+        second.leave().await;
+        // Who says nothing is turned away too, in a while.
+        let (_first, _second) = (connect(&env).await, connect(&env).await);
+        let silent = dial(&env).await;
+        while !hear(&*silent).await.is_empty() {}
+    });
+    machine.assert_nothing_left();
+}
+
+#[test]
+fn remote_addresses_need_permission() {
+    let mut machine = Machine::start(options(8), &[RAID5]);
+    let env = machine.sim.env();
+    machine
+        .sim
+        .run(async move {
+            let address: env::Address = "0.0.0.0:10809".parse().unwrap();
+            let options = NbdServerOptions::default();
+            let refused = NbdServer::start(&env, std::slice::from_ref(&address), Vec::new(), options).await;
+            let error = refused.err().unwrap();
+            assert_eq!(error.kind, ports::ErrorKind::Remote);
+            assert!(error.context.contains("'0.0.0.0:10809'") && error.context.contains("--allow-remote"));
+            let options = NbdServerOptions { allow_remote: true, ..options };
+            let allowed = NbdServer::start(&env, std::slice::from_ref(&address), Vec::new(), options).await;
+            let twice = NbdServer::start(&env, &[address], Vec::new(), options).await;
+            assert_eq!(twice.err().unwrap().kind, ports::ErrorKind::Listen);
+            allowed.unwrap().shut_down(SECOND).await;
+        })
+        .unwrap();
+}
+
+/// Sends requests and shuts the server down while they are under way; what came of them, in the end.
+fn shut_down_under(machine: &mut Machine, pause: Duration, limit: Duration) -> (Vec<bool>, bool) {
+    let env = machine.client_env();
+    let sent = Rc::new(Cell::new(false));
+    let client = env.spawn("client", {
+        let (env, sent) = (env.clone(), sent.clone());
+        async move {
+            let mut client = connect(&env).await;
+            let asks: Vec<_> = (0..40).map(|index| Ask::write(index * 5000, vec![9; 5000])).collect();
+            let (cookies, bytes) = client.begin(&asks);
+            let sending = client.stream.send(slices(&bytes));
+            sent.set(true);
+            let mut answered = vec![false; asks.len()];
+            // One by one, so that those before the end of the stream count.
+            loop {
+                let input = hear(&*client.stream).await;
+                let mut rest = &input[..];
+                while let Some(event) = {
+                    let step = client.protocol.receive(rest).unwrap();
+                    rest = &rest[step.consumed..];
+                    step.event
+                } {
+                    let nbd::ReplyEvent::Done { cookie, result } = event else { panic!("{event:?}") };
+                    assert_eq!(result, Ok(()));
+                    answered[cookies.iter().position(|known| *known == cookie).unwrap()] = true;
+                }
+                if input.is_empty() {
+                    sending.await;
+                    return answered;
+                }
+            }
+        }
+    });
+    while !sent.get() {
+        machine.sim.step();
+    }
+    let moment = machine.sim.now() + pause;
+    machine.sim.run_until(moment).unwrap();
+    let server = machine.server.borrow_mut().take().unwrap();
+    let env = machine.sim.env();
+    let start = env.now();
+    machine.sim.run(async move { server.shut_down(limit).await }).unwrap();
+    let late = env.now().since(start) > limit + Duration::from_millis(20);
+    let answered = machine.sim.finish(&client).unwrap();
+    (answered, late)
+}
+
+#[test]
+fn a_shutdown_answers_what_it_took_in_and_every_answered_write_is_there() {
+    let mut some = false;
+    for seed in 0..30 {
+        let mut machine = Machine::start(SimOptions { shards: 2, ..options(seed) }, &[RAID5]);
+        let pause = Duration::from_micros(Rng::new(seed, "pause", "").below(4000));
+        let (answered, late) = shut_down_under(&mut machine, pause, SECOND * 5);
+        assert!(!late, "seed {seed}");
+        machine.assert_nothing_left();
+        some |= answered.contains(&true) && answered.contains(&false);
+        let volume = machine.shards[0].volume_named("five").unwrap();
+        let content = machine
+            .sim
+            .run(async move {
+                let range = units::ByteRange::new(units::ByteOffset(0), units::ByteCount(200_000));
+                let (result, buf) = volume.read(range, env::Buf::unpooled(range.len)).await;
+                result.unwrap();
+                buf.unwrap().bytes().to_vec()
+            })
+            .unwrap();
+        for (index, _) in answered.iter().enumerate().filter(|(_, answered)| **answered) {
+            assert_eq!(content[index * 5000..(index + 1) * 5000], [9; 5000], "seed {seed}, write {index}");
+        }
+    }
+    assert!(some, "no shutdown came in the middle: the test has lost its subject");
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_a_client_that_takes_no_replies() {
+    let mut machine = Machine::start(options(9), &[RAID5]);
+    machine.run(async |env| {
+        let mut deaf = connect(&env).await;
+        let asks: Vec<_> = (0..60).map(|index| Ask::read(index * 1000, 200_000)).collect();
+        let (_, bytes) = deaf.begin(&asks);
+        deaf.stream.send(slices(&bytes)).await.result.unwrap();
+        env.sleep(SECOND).await;
+        // The stream is kept open, and not listened to.
+        std::mem::forget(deaf);
+    });
+    let server = machine.server.borrow_mut().take().unwrap();
+    let env = machine.sim.env();
+    let start = env.now();
+    machine.sim.run(async move { server.shut_down(SECOND * 5).await }).unwrap();
+    let took = env.now().since(start);
+    assert!(took >= SECOND * 5 && took < SECOND * 6, "{took:?}");
+    machine.assert_nothing_left();
+}
+
+#[test]
+fn connections_of_a_volume_that_is_no_longer_served_are_closed() {
+    let mut machine = Machine::start(options(10), &[RAID5]);
+    let env = machine.client_env();
+    let client = env.spawn("client", {
+        let env = env.clone();
+        async move {
+            let mut client = connect(&env).await;
+            let mut answers: Vec<Answer> = Vec::new();
+            loop {
+                match client.ask_all(&[Ask::read(0, 512)]).await {
+                    Ok(more) => answers.extend(more),
+                    Err(_) => return answers,
+                }
+                env.sleep(Duration::from_millis(100)).await;
+            }
+        }
+    });
+    let soon = machine.sim.now() + SECOND;
+    machine.sim.run_until(soon).unwrap();
+    let detach = machine.detach();
+    machine.sim.finish(&detach).unwrap();
+    let answers = machine.sim.finish(&client).unwrap();
+    assert!(answers[0].result.is_ok());
+    let last = answers.last().unwrap().result.clone();
+    assert!(last.is_ok() || last.unwrap_err().errno == nbd::Errno::Shutdown);
+    machine.assert_nothing_left();
+}
+
+#[test]
+fn a_flush_on_one_connection_covers_the_writes_of_all() {
+    for seed in 0..10 {
+        let mut machine = Machine::start(SimOptions { shards: 2, ..options(seed) }, &[RAID5]);
+        machine.run(async |env| {
+            let (mut writer, mut flusher) = (connect(&env).await, connect(&env).await);
+            for index in 0..8 {
+                let answer = writer.ask(Ask::write(index * 50_000, vec![3; 40_000])).await;
+                assert_eq!(answer.result, Ok(()));
+            }
+            assert_eq!(flusher.ask(Ask::new(Command::Flush, 0, 0)).await.result, Ok(()));
+            let fua = Ask::write(900_000, vec![4; 1000]).with(CommandFlags::FUA);
+            assert_eq!(writer.ask(fua).await.result, Ok(()));
+        });
+        for drive in 0..4 {
+            let drive = machine.sim.drive(&format!("five{drive}")).unwrap();
+            assert_eq!(drive.unflushed_writes(), 0, "seed {seed}");
+        }
+    }
+}
