@@ -1,1 +1,72 @@
-//! Drives that need no world of their own: memory, null, scripted faults, remote NBD exports.
+//! Drives that need no world of their own: the same code in the real and in a simulated world.
+//!
+//! [`open`] understands what people write:
+//!
+//! | text | drive |
+//! | --- | --- |
+//! | `mem:1G` | [`MemoryDrive`]: memory of this process |
+//! | `null:1G` | [`NullDrive`]: completes at once, reads zeroes, keeps nothing |
+//! | `nbd://HOST[:PORT]/EXPORT`, `nbd+unix:///EXPORT?socket=PATH` | [`NbdDrive`]: an export somewhere else |
+//! | anything else | a file or block device (or whatever the world knows by that name) |
+//!
+//! [`FaultyDrive`] puts a script of faults before any of them.
+
+mod faulty;
+mod memory;
+mod nbd_drive;
+mod null;
+mod request;
+
+pub use faulty::{Fault, FaultRule, FaultScript, FaultyDrive, OpKind};
+pub use memory::MemoryDrive;
+pub use nbd_drive::NbdDrive;
+pub use null::NullDrive;
+
+use env::{DriveIdentity, DriveSource, Env, Error, ErrorKind, Result};
+use std::sync::Arc;
+use units::{ByteCount, SectorSize};
+
+/// Opens the drive that `spec` names, for one controller alone where the drive can be locked.
+///
+/// # Errors
+/// When the text is no drive, or the drive cannot be opened; the sentence names it.
+pub async fn open(env: &Env, spec: &str) -> Result<Arc<dyn DriveSource>> {
+    if let Some(size) = spec.strip_prefix("mem:") {
+        let size = parse_size(spec, size)?;
+        if size > memory::LARGEST {
+            let most = memory::LARGEST;
+            let sentence = format!("drive '{spec}' is too large; memory drives go up to {most}");
+            return Err(Error::new(ErrorKind::BadName, sentence));
+        }
+        let drive = MemoryDrive::new(spec, new_identity(env, "mem"), size, SectorSize::B512);
+        return Ok(Arc::new(drive));
+    }
+    if let Some(size) = spec.strip_prefix("null:") {
+        let size = parse_size(spec, size)?;
+        return Ok(Arc::new(NullDrive::new(spec, new_identity(env, "null"), size)));
+    }
+    if nbd::NbdUri::looks_like(spec) {
+        return Ok(Arc::new(NbdDrive::open(env, spec).await?));
+    }
+    if spec.is_empty() {
+        let sentence = "a drive needs a name: a path, mem:SIZE, null:SIZE or an nbd:// address";
+        return Err(Error::new(ErrorKind::BadName, sentence));
+    }
+    env.world().open_drive(spec).await
+}
+
+/// Every memory and null drive is one of its own, whatever it is called.
+fn new_identity(env: &Env, kind: &str) -> DriveIdentity {
+    DriveIdentity(format!("{kind}:{:016x}", env.random()))
+}
+
+fn parse_size(spec: &str, size: &str) -> Result<ByteCount> {
+    let wrong = |why: String| Error::new(ErrorKind::BadName, format!("drive '{spec}': {why}"));
+    let size: ByteCount = size.parse().map_err(|error: units::ParseSizeError| wrong(error.to_string()))?;
+    let sector = SectorSize::B512.bytes();
+    if size.is_zero() || !size.is_aligned(sector) || size.0 > i64::MAX as u64 {
+        let why = format!("a size of {} bytes is not a whole number of 512-byte sectors, such as 1G", size.0);
+        return Err(wrong(why));
+    }
+    Ok(size)
+}

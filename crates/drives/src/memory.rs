@@ -1,0 +1,176 @@
+//! `mem:SIZE`: a drive in the memory of this process, allocated where it is written.
+//!
+//! The content is cut into chunks, each behind a lock of its own, so that the shards' attachments rarely
+//! meet. A request that spans chunks is not one step to a reader on another shard, as on any drive. Everything
+//! completes at once. Hollow buffers are taken and nothing is copied.
+
+use crate::request::{give_back, objection};
+use env::{
+    BlockStatus, Buf, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env, IoError,
+    IoOutcome, IoRequest, Result, Slices, StatusExtent,
+};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use units::{ByteCount, ByteRange, SectorSize};
+
+const CHUNK: usize = 1 << 20;
+
+/// The largest memory drive: its table of chunks takes 24 bytes per MiB.
+pub(crate) const LARGEST: ByteCount = ByteCount(16 << 40);
+
+type Chunk = Option<Box<[u8]>>;
+
+struct Content {
+    info: DriveInfo,
+    chunks: Box<[Mutex<Chunk>]>,
+}
+
+/// A memory drive. What was written lasts as long as it and its attachments.
+pub struct MemoryDrive {
+    content: Arc<Content>,
+}
+
+impl MemoryDrive {
+    /// A drive of zeroes. `size`: whole sectors, at most 16 TiB. `identity` must be its own.
+    pub fn new(name: &str, identity: DriveIdentity, size: ByteCount, sector: SectorSize) -> MemoryDrive {
+        let info = DriveInfo {
+            name: name.to_owned(),
+            identity,
+            kind: DriveKind::Memory,
+            size: size.min(LARGEST).align_down(sector.bytes()),
+            logical_sector: sector,
+            physical_sector: sector,
+            rotational: false,
+            read_only: false,
+        };
+        let count = info.size.as_usize().div_ceil(CHUNK);
+        let chunks = (0..count).map(|_| Mutex::new(None)).collect();
+        MemoryDrive { content: Arc::new(Content { info, chunks }) }
+    }
+}
+
+impl DriveSource for MemoryDrive {
+    fn info(&self) -> &DriveInfo {
+        &self.content.info
+    }
+
+    fn attach(&self, _: &Env) -> Result<Rc<dyn Drive>> {
+        Ok(Rc::new(Attached { content: self.content.clone() }))
+    }
+}
+
+struct Attached {
+    content: Arc<Content>,
+}
+
+impl Drive for Attached {
+    fn info(&self) -> &DriveInfo {
+        &self.content.info
+    }
+
+    fn start(&self, request: IoRequest, completion: Completion) {
+        let content = &self.content;
+        if let Some(kind) = objection(&content.info, &request) {
+            return give_back(request, completion, Err(IoError::new(kind)));
+        }
+        let outcome = match request {
+            IoRequest::Read { offset, mut buffers } => {
+                let count = content.read(offset.0, &mut buffers);
+                IoOutcome::done(count).with_buffers(buffers)
+            }
+            IoRequest::Write { offset, slices, .. } => IoOutcome::done(content.write(offset.0, &slices)),
+            IoRequest::WriteZeroes { range, .. } | IoRequest::Trim { range } => {
+                content.zero(range);
+                IoOutcome::done(range.len.0)
+            }
+            IoRequest::Flush => IoOutcome::done(0),
+            IoRequest::Status { range } => {
+                let mut outcome = IoOutcome::done(range.len.0);
+                outcome.extents = content.status(range);
+                outcome
+            }
+        };
+        completion.complete(outcome);
+    }
+}
+
+/// The parts of a range, chunk by chunk: which chunk, where in it, how long.
+fn parts(start: u64, len: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    let (mut at, mut left) = (start as usize, len);
+    std::iter::from_fn(move || {
+        let (index, inside) = (at / CHUNK, at % CHUNK);
+        let count = left.min(CHUNK - inside);
+        at += count;
+        left -= count;
+        (count > 0).then_some((index, inside, count))
+    })
+}
+
+impl Content {
+    fn chunk(&self, index: usize) -> MutexGuard<'_, Chunk> {
+        self.chunks[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self, mut at: u64, buffers: &mut [Buf]) -> u64 {
+        let start = at;
+        for buf in buffers {
+            let len = buf.len().as_usize();
+            if !buf.is_hollow() {
+                let mut rest = buf.bytes_mut();
+                for (index, inside, count) in parts(at, len) {
+                    let (part, tail) = rest.split_at_mut(count);
+                    match &*self.chunk(index) {
+                        Some(bytes) => part.copy_from_slice(&bytes[inside..inside + count]),
+                        None => part.fill(0),
+                    }
+                    rest = tail;
+                }
+            }
+            at += len as u64;
+        }
+        at - start
+    }
+
+    fn write(&self, mut at: u64, slices: &Slices) -> u64 {
+        let start = at;
+        for slice in slices {
+            let len = slice.len();
+            if let Some(mut bytes) = slice.solid() {
+                for (index, inside, count) in parts(at, bytes.len()) {
+                    let mut chunk = self.chunk(index);
+                    let target = chunk.get_or_insert_with(|| vec![0; CHUNK].into_boxed_slice());
+                    let (part, tail) = bytes.split_at(count);
+                    target[inside..inside + count].copy_from_slice(part);
+                    bytes = tail;
+                }
+            } else if slice.is_zero() {
+                self.zero(ByteRange::new(units::ByteOffset(at), len));
+            }
+            at += len.0;
+        }
+        at - start
+    }
+
+    fn zero(&self, range: ByteRange) {
+        for (index, inside, count) in parts(range.start.0, range.len.as_usize()) {
+            let mut chunk = self.chunk(index);
+            if count == CHUNK {
+                *chunk = None;
+            } else if let Some(bytes) = &mut *chunk {
+                bytes[inside..inside + count].fill(0);
+            }
+        }
+    }
+
+    fn status(&self, range: ByteRange) -> Vec<StatusExtent> {
+        let mut extents: Vec<StatusExtent> = Vec::new();
+        for (index, _, count) in parts(range.start.0, range.len.as_usize()) {
+            let status = if self.chunk(index).is_some() { BlockStatus::Data } else { BlockStatus::Hole };
+            match extents.last_mut() {
+                Some(last) if last.status == status => last.len += ByteCount(count as u64),
+                _ => extents.push(StatusExtent { len: ByteCount(count as u64), status }),
+            }
+        }
+        extents
+    }
+}

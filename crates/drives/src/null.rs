@@ -1,0 +1,72 @@
+//! `null:SIZE`: completes at once, reads zeroes, keeps nothing: for measuring everything else.
+//!
+//! A read fills its buffers with zeroes, because a buffer handed on unfilled would show a host what the
+//! memory held before: some 30 ns for 4 KiB that stay in cache. Hollow buffers cost nothing.
+
+use crate::request::{give_back, objection};
+use env::{
+    BlockStatus, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env, IoError,
+    IoOutcome, IoRequest, Result, StatusExtent,
+};
+use std::rc::Rc;
+use units::{ByteCount, SectorSize};
+
+/// A null drive.
+pub struct NullDrive {
+    info: DriveInfo,
+}
+
+impl NullDrive {
+    /// A drive of `size`, whole sectors of 512 bytes.
+    pub fn new(name: &str, identity: DriveIdentity, size: ByteCount) -> NullDrive {
+        let sector = SectorSize::B512;
+        let info = DriveInfo {
+            name: name.to_owned(),
+            identity,
+            kind: DriveKind::Null,
+            size: size.align_down(sector.bytes()),
+            logical_sector: sector,
+            physical_sector: sector,
+            rotational: false,
+            read_only: false,
+        };
+        NullDrive { info }
+    }
+}
+
+impl DriveSource for NullDrive {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+
+    fn attach(&self, _: &Env) -> Result<Rc<dyn Drive>> {
+        Ok(Rc::new(Attached { info: self.info.clone() }))
+    }
+}
+
+struct Attached {
+    info: DriveInfo,
+}
+
+impl Drive for Attached {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+
+    fn start(&self, mut request: IoRequest, completion: Completion) {
+        if let Some(kind) = objection(&self.info, &request) {
+            return give_back(request, completion, Err(IoError::new(kind)));
+        }
+        let len = request.range().len;
+        match &mut request {
+            IoRequest::Read { buffers, .. } => buffers.iter_mut().for_each(|buf| buf.bytes_mut().fill(0)),
+            IoRequest::Status { .. } => {
+                let mut outcome = IoOutcome::done(len.0);
+                outcome.extents = vec![StatusExtent { len, status: BlockStatus::Hole }];
+                return completion.complete(outcome);
+            }
+            _ => {}
+        }
+        give_back(request, completion, Ok(len.0));
+    }
+}
