@@ -405,3 +405,24 @@ fn ordered_failures_hit_what_they_name_as_often_as_they_say() {
     })
     .unwrap();
 }
+
+#[test]
+fn what_was_written_durably_over_cached_writes_is_the_oldest_value_a_cut_can_leave() {
+    let mut seen = [0; 4];
+    for seed in 0..SEEDS {
+        let (mut sim, drive) = sim_with_drive(seed, small());
+        drive.make_unreadable(range(0, 512));
+        let env = sim.env();
+        sim.run(async move {
+            let drive = open(&env, "a").await;
+            write(&drive, 0, &[1; 512], Durability::Cached).await.unwrap();
+            write(&drive, 0, &[2; 512], Durability::Durable).await.unwrap();
+            write(&drive, 0, &[3; 512], Durability::Cached).await.unwrap();
+        })
+        .unwrap();
+        sim.power_cut();
+        // Readable: the durable write lifted the medium error durably.
+        seen[sector_values(&drive, 1)[0] as usize] += 1;
+    }
+    assert!(seen[..2] == [0, 0] && seen[2] > 20 && seen[3] > 20, "{seen:?}");
+}
