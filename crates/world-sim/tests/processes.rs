@@ -194,3 +194,20 @@ fn created_drives_stay_over_a_restart_and_space_runs_out() {
     })
     .unwrap();
 }
+
+#[test]
+fn a_stream_that_outlives_its_killed_process_is_closed_all_the_same() {
+    let mut sim = Sim::new(SimOptions::seeded(1));
+    let client_process = sim.add_process();
+    let (server, client) = (sim.env(), sim.env_of(client_process, 0));
+    let serving = server.clone().spawn("server", async move {
+        let listener = server.world().listen(&address()).await.unwrap();
+        let stream = listener.accept().await.unwrap().attach(&server).unwrap();
+        receive_all(&stream, 10).await.0
+    });
+    let connecting = client.clone().spawn("client", async move { connect(&client).await });
+    let leaked = sim.finish(&connecting).unwrap();
+    sim.kill_process(client_process);
+    assert!(sim.finish(&serving).unwrap().is_empty());
+    drop(leaked);
+}
