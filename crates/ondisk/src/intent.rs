@@ -1,0 +1,381 @@
+//! The write-intent map: which lanes may be in the middle of a write.
+//!
+//! # Fault model and invariants
+//! - A block is 4 KiB with a checksum. A write of it may be torn or lost when the power or the process goes;
+//!   then its checksum does not agree, or the block is the one from before.
+//! - Every block has two copies. A block with sequence *s* lies in copy *s* mod 2; the next write of it, *s*+1,
+//!   goes to the other. So a write that is torn leaves the block from before it: what was acknowledged is
+//!   never in the place that is being written.
+//! - The same block is written to every member of the array, and a mark counts as durable when it is on all of
+//!   them. So each member alone knows every acknowledged mark; what members say beyond that is united: a mark
+//!   too many costs a resync, a mark too few costs data.
+//! - A block that no member can tell is taken for dirty, all of it.
+
+use crate::bytes::{crc_without, u32_at, u64_at};
+use crate::tail::BLOCK;
+use crate::uuid::Uuid;
+use std::collections::BTreeSet;
+use units::ByteCount;
+
+/// How every block begins.
+pub const MAGIC: [u8; 8] = *b"SRoCwmap";
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// Bytes before the bits.
+const HEADER: usize = 64;
+
+const LEN: usize = BLOCK.0 as usize;
+
+/// Lanes whose bits one block holds.
+pub const LANES_PER_BLOCK: u32 = ((LEN - HEADER) * 8) as u32;
+
+/// The most lanes that a map has room for.
+pub const MAX_LANES: u32 = 1 << 20;
+
+/// The most blocks of a map.
+pub const MAX_BLOCKS: u32 = MAX_LANES.div_ceil(LANES_PER_BLOCK);
+
+const AT_VERSION: usize = 8;
+const AT_BLOCK: usize = 12;
+const AT_ARRAY: usize = 16;
+const AT_SEQUENCE: usize = 32;
+const AT_CRC: usize = 40;
+
+/// A block to be written to every member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlockWrite {
+    /// To which copy, 0 or 1.
+    pub copy: usize,
+    /// Which block.
+    pub block: u32,
+    /// Its bytes, 4096 of them.
+    pub bytes: Vec<u8>,
+}
+
+/// One member's copies of the map, as they were read: the blocks one after another. A block that could not be
+/// read is `None`.
+pub type Copies = [Vec<Option<Vec<u8>>>; 2];
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Block {
+    sequence: u64,
+    bits: Vec<u8>,
+}
+
+/// The map of one array.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IntentMap {
+    array: Uuid,
+    lanes: u32,
+    blocks: Vec<Block>,
+    changed: BTreeSet<u32>,
+    set: u32,
+}
+
+/// How many blocks hold the bits of that many lanes.
+pub fn blocks_for(lanes: u32) -> u32 {
+    lanes.min(MAX_LANES).div_ceil(LANES_PER_BLOCK).max(1)
+}
+
+impl IntentMap {
+    /// A map of `lanes` lanes (at most [`MAX_LANES`]), none marked or all.
+    pub fn new(array: Uuid, lanes: u32, all: bool) -> IntentMap {
+        let lanes = lanes.min(MAX_LANES);
+        let blank = Block { sequence: 0, bits: vec![0; LEN - HEADER] };
+        let blocks = vec![blank; blocks_for(lanes) as usize];
+        let mut map = IntentMap { array, lanes, blocks, changed: BTreeSet::new(), set: 0 };
+        if all {
+            (0..lanes).for_each(|lane| {
+                map.mark(lane);
+            });
+        }
+        map
+    }
+
+    /// What the members together know, and how many blocks none of them could tell.
+    pub fn unite(array: Uuid, lanes: u32, members: &[Copies]) -> (IntentMap, u32) {
+        let mut map = IntentMap::new(array, lanes, false);
+        let mut unknown = 0;
+        for index in 0..map.blocks.len() as u32 {
+            let known: Vec<Block> =
+                members.iter().filter_map(|copies| newest(copies, array, index)).collect();
+            if known.is_empty() {
+                unknown += 1;
+                map.mark_block(index);
+            }
+            for block in known {
+                map.unite_block(index, &block);
+            }
+        }
+        map.changed.clear();
+        (map, unknown)
+    }
+
+    fn unite_block(&mut self, index: u32, block: &Block) {
+        let first = index * LANES_PER_BLOCK;
+        let lanes = LANES_PER_BLOCK.min(self.lanes - first);
+        for lane in 0..lanes {
+            if block.bits[lane as usize / 8] >> (lane % 8) & 1 == 1 {
+                self.mark(first + lane);
+            }
+        }
+        let sequence = &mut self.blocks[index as usize].sequence;
+        *sequence = block.sequence.max(*sequence);
+    }
+
+    fn mark_block(&mut self, index: u32) {
+        let first = index * LANES_PER_BLOCK;
+        let end = (first + LANES_PER_BLOCK).min(self.lanes);
+        (first..end).for_each(|lane| {
+            self.mark(lane);
+        });
+    }
+
+    /// How many lanes there are.
+    pub fn lanes(&self) -> u32 {
+        self.lanes
+    }
+
+    /// How many are marked.
+    pub fn marked(&self) -> u32 {
+        self.set
+    }
+
+    /// The marked lanes, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.lanes).filter(|&lane| self.is_marked(lane))
+    }
+
+    /// Whether a lane is marked. Lanes past the end are not.
+    pub fn is_marked(&self, lane: u32) -> bool {
+        let (block, at) = ((lane / LANES_PER_BLOCK) as usize, lane % LANES_PER_BLOCK);
+        lane < self.lanes && self.blocks[block].bits[at as usize / 8] >> (at % 8) & 1 == 1
+    }
+
+    /// Marks a lane; whether that is news. Lanes past the end are left alone.
+    pub fn mark(&mut self, lane: u32) -> bool {
+        self.change(lane, true)
+    }
+
+    /// Takes a lane's mark away; whether that is news.
+    pub fn unmark(&mut self, lane: u32) -> bool {
+        self.change(lane, false)
+    }
+
+    fn change(&mut self, lane: u32, mark: bool) -> bool {
+        if lane >= self.lanes || self.is_marked(lane) == mark {
+            return false;
+        }
+        let (block, at) = (lane / LANES_PER_BLOCK, lane % LANES_PER_BLOCK);
+        self.blocks[block as usize].bits[at as usize / 8] ^= 1 << (at % 8);
+        self.set = if mark { self.set + 1 } else { self.set - 1 };
+        self.changed.insert(block);
+        true
+    }
+
+    /// The blocks that changed since they were last taken, each with its next sequence.
+    pub fn take_changed(&mut self) -> Vec<BlockWrite> {
+        let changed = std::mem::take(&mut self.changed);
+        changed.into_iter().map(|index| self.write_of(index)).collect()
+    }
+
+    /// Every block, with its next sequence. Taken and written twice, both copies of all blocks are sound.
+    pub fn take_all(&mut self) -> Vec<BlockWrite> {
+        self.changed.clear();
+        (0..self.blocks.len() as u32).map(|index| self.write_of(index)).collect()
+    }
+
+    fn write_of(&mut self, index: u32) -> BlockWrite {
+        let block = &mut self.blocks[index as usize];
+        block.sequence += 1;
+        let bytes = encode(self.array, index, block);
+        BlockWrite { copy: (block.sequence & 1) as usize, block: index, bytes }
+    }
+}
+
+/// How many bytes one copy of a map of that many lanes takes.
+pub fn copy_len(lanes: u32) -> ByteCount {
+    BLOCK * u64::from(blocks_for(lanes))
+}
+
+fn encode(array: Uuid, index: u32, block: &Block) -> Vec<u8> {
+    let mut bytes = vec![0; LEN];
+    bytes[..AT_VERSION].copy_from_slice(&MAGIC);
+    bytes[AT_VERSION..][..4].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[AT_BLOCK..][..4].copy_from_slice(&index.to_le_bytes());
+    bytes[AT_ARRAY..][..16].copy_from_slice(&array.0);
+    bytes[AT_SEQUENCE..][..8].copy_from_slice(&block.sequence.to_le_bytes());
+    bytes[HEADER..].copy_from_slice(&block.bits);
+    let crc = crc_without(&bytes, AT_CRC);
+    bytes[AT_CRC..][..4].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8], array: Uuid, index: u32) -> Option<Block> {
+    let ours = bytes.len() == LEN
+        && bytes.starts_with(&MAGIC)
+        && u32_at(bytes, AT_CRC) == crc_without(bytes, AT_CRC)
+        && u32_at(bytes, AT_VERSION) == VERSION
+        && u32_at(bytes, AT_BLOCK) == index
+        && bytes[AT_ARRAY..][..16] == array.0;
+    // A sequence at its end could not be followed by another: nobody wrote that.
+    let sequence = u64_at(bytes, AT_SEQUENCE);
+    (ours && sequence < u64::MAX / 2).then(|| Block { sequence, bits: bytes[HEADER..].to_vec() })
+}
+
+/// A member's newest block; `None` if it cannot tell: neither copy is sound, or one that might be the newest
+/// could not be read at all (a torn one can: its checksum does not agree, and it was never acknowledged).
+fn newest(copies: &Copies, array: Uuid, index: u32) -> Option<Block> {
+    let mut newest: Option<Block> = None;
+    for blocks in copies {
+        let bytes = blocks.get(index as usize)?.as_ref()?;
+        if let Some(block) = decode(bytes, array, index)
+            && newest.as_ref().is_none_or(|other| other.sequence < block.sequence)
+        {
+            newest = Some(block);
+        }
+    }
+    newest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ARRAY: Uuid = Uuid([7; 16]);
+
+    /// A drive's two copies of the map, as bytes.
+    #[derive(Clone)]
+    struct Disk(Copies);
+
+    impl Disk {
+        fn new(lanes: u32) -> Disk {
+            let blank = vec![Some(vec![0; LEN]); blocks_for(lanes) as usize];
+            Disk([blank.clone(), blank])
+        }
+
+        /// Writes `keep` bytes of a block: a torn write if they are not all.
+        fn write(&mut self, write: &BlockWrite, keep: usize) {
+            let place = self.0[write.copy][write.block as usize].as_mut().unwrap();
+            place[..keep].copy_from_slice(&write.bytes[..keep]);
+        }
+    }
+
+    fn marks(map: &IntentMap) -> Vec<u32> {
+        map.iter().collect()
+    }
+
+    #[test]
+    fn a_map_holds_every_lane_a_volume_may_have() {
+        assert_eq!(MAX_BLOCKS, 33);
+        let mut map = IntentMap::new(ARRAY, MAX_LANES, false);
+        assert!(map.mark(MAX_LANES - 1) && map.mark(0) && map.mark(LANES_PER_BLOCK));
+        assert!(!map.mark(MAX_LANES));
+        assert_eq!(map.take_changed().iter().map(|write| write.block).collect::<Vec<_>>(), [0, 1, 32]);
+        assert_eq!(map.take_changed(), []);
+        assert_eq!(marks(&map), [0, LANES_PER_BLOCK, MAX_LANES - 1]);
+    }
+
+    #[test]
+    fn a_block_is_these_bytes() {
+        let mut map = IntentMap::new(ARRAY, 100, false);
+        map.mark(9);
+        let write = map.take_changed().remove(0);
+        let mut bytes = vec![0_u8; 4096];
+        bytes[..16].copy_from_slice(b"SRoCwmap\x01\0\0\0\0\0\0\0");
+        bytes[16..32].fill(7);
+        bytes[32] = 1;
+        bytes[65] = 2;
+        let crc = crc32c::crc32c(&bytes);
+        bytes[40..44].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(write, BlockWrite { copy: 1, block: 0, bytes });
+    }
+
+    #[test]
+    fn a_block_that_no_member_can_tell_is_all_dirty() {
+        let (map, unknown) = IntentMap::unite(ARRAY, 10, &[]);
+        assert_eq!((map.marked(), unknown), (10, 1));
+        let (map, unknown) = IntentMap::unite(ARRAY, 10, &[Disk::new(10).0]);
+        assert_eq!((map.marked(), unknown), (10, 1));
+    }
+
+    #[test]
+    fn a_copy_that_cannot_be_read_might_have_been_the_newest() {
+        let mut disk = Disk::new(10);
+        let mut map = IntentMap::new(ARRAY, 10, false);
+        for _ in 0..2 {
+            map.take_all().iter().for_each(|write| disk.write(write, LEN));
+        }
+        let sound = disk.clone();
+        disk.0[0][0] = None;
+        assert_eq!(IntentMap::unite(ARRAY, 10, &[disk.0.clone()]).0.marked(), 10);
+        assert_eq!(IntentMap::unite(ARRAY, 10, &[disk.0, sound.0]).0.marked(), 0);
+    }
+
+    #[test]
+    fn the_map_of_another_array_says_nothing() {
+        let mut disk = Disk::new(10);
+        IntentMap::new(Uuid([8; 16]), 10, false).take_all().iter().for_each(|write| disk.write(write, LEN));
+        assert_eq!(IntentMap::unite(ARRAY, 10, &[disk.0]).1, 1);
+    }
+
+    proptest! {
+        /// Marks and unmarks are written to two members; the last write is torn anywhere, on each for itself.
+        /// Every mark acknowledged before it is found again on either member alone.
+        #[test]
+        fn a_torn_write_never_loses_an_acknowledged_mark(
+            steps in prop::collection::vec((0_u32..70_000, any::<bool>()), 1..40),
+            torn in (0..=LEN, 0..=LEN),
+        ) {
+            let lanes = 70_000;
+            let mut map = IntentMap::new(ARRAY, lanes, false);
+            let mut disks = [Disk::new(lanes), Disk::new(lanes)];
+            for _ in 0..2 {
+                for write in map.take_all() {
+                    disks.iter_mut().for_each(|disk| disk.write(&write, LEN));
+                }
+            }
+            let mut acknowledged = Vec::new();
+            let mut before = marks(&map);
+            for (index, (lane, mark)) in steps.iter().enumerate() {
+                before = marks(&map);
+                if *mark { map.mark(*lane); } else { map.unmark(*lane); }
+                let last = index + 1 == steps.len();
+                for write in map.take_changed() {
+                    let keep = if last { [torn.0, torn.1] } else { [LEN; 2] };
+                    disks.iter_mut().zip(keep).for_each(|(disk, keep)| disk.write(&write, keep));
+                }
+                if !last { acknowledged = marks(&map); }
+            }
+            let after = marks(&map);
+            for disk in &disks {
+                let (found, unknown) = IntentMap::unite(ARRAY, lanes, std::slice::from_ref(&disk.0));
+                let found = marks(&found);
+                prop_assert_eq!(unknown, 0);
+                prop_assert!(found == before || found == after);
+                prop_assert!(acknowledged.is_empty() || acknowledged == before);
+            }
+            let (both, _) = IntentMap::unite(ARRAY, lanes, &[disks[0].0.clone(), disks[1].0.clone()]);
+            prop_assert!(before.iter().all(|&lane| both.is_marked(lane) || !after.contains(&lane)));
+        }
+
+        #[test]
+        fn any_bytes_are_taken_for_a_map_without_panic(
+            first in prop::collection::vec(any::<u8>(), 0..5000),
+            at in 0_usize..LEN,
+            value in any::<u8>(),
+        ) {
+            let mut map = IntentMap::new(ARRAY, 100, false);
+            map.mark(3);
+            let mut damaged = map.take_changed().remove(0).bytes;
+            let changed = damaged[at] != value;
+            damaged[at] = value;
+            let copies = [vec![Some(first)], vec![Some(damaged)]];
+            let (_, unknown) = IntentMap::unite(ARRAY, 100, &[copies]);
+            prop_assert_eq!(unknown, u32::from(changed));
+        }
+    }
+}
