@@ -107,7 +107,11 @@ impl Point {
         self.meter.fail(failure.at_ns, failure.operation);
         if (!passing || self.errors_in_a_row.get() >= MOST_ERRORS_IN_A_ROW) && self.end.get().is_none() {
             self.end.set(Some(failure));
-            self.meter.stop(failure.at_ns);
+            self.meter.stop(match failure.cause {
+                // The silence before the time limit was up is not part of what was measured.
+                Cause::Io(error) if error.kind == IoErrorKind::TimedOut => self.meter.last_completion_ns(),
+                _ => failure.at_ns,
+            });
         }
     }
 }
@@ -135,12 +139,12 @@ impl Buffers {
     }
 
     /// The buffer to read into. It comes back with its read; for one that a target kept there is a spare.
-    fn to_read_into(&mut self) -> Buf {
+    fn next_read(&mut self) -> Buf {
         self.read.take().unwrap_or_else(|| self.spare())
     }
 
     /// The bytes to write.
-    fn to_write(&mut self, stamp: u64) -> Slice {
+    fn next_write(&mut self, stamp: u64) -> Slice {
         let payload = self.payload.take().unwrap_or_else(|| Payload::new(self.spare(), stamp));
         self.payload.insert(payload).next(stamp)
     }
@@ -161,9 +165,9 @@ pub(crate) async fn keep_one_outstanding(
         let polls = env.executor().polls();
         let (operation, offset) = walk.next(&point.pattern);
         let io = match operation {
-            Operation::Read => member.read(offset, smallvec![buffers.to_read_into()]),
+            Operation::Read => member.read(offset, smallvec![buffers.next_read()]),
             Operation::Write => {
-                member.write(offset, smallvec![buffers.to_write(walk.stamp())], Durability::Cached)
+                member.write(offset, smallvec![buffers.next_write(walk.stamp())], Durability::Cached)
             }
         };
         let mut outcome = io.await;

@@ -6,7 +6,8 @@
 //!   is as likely to be seen as a short one; counting only I/Os that lie whole inside would favour the short.
 //! - Every completion in the window is in exactly one histogram (read or write) and, once its batch is over,
 //!   in exactly one batch.
-//! - The window's end only ever moves forward in time to *now* (a cancelled or failed run), never back.
+//! - The window's end only ever moves back, to where a run was cancelled or failed, and never before the last
+//!   completion it counted.
 
 use crate::pattern::Operation;
 use crate::stats::Batch;
@@ -83,6 +84,7 @@ pub(crate) struct Meter {
     counts: RefCell<Counts>,
     /// Completions since the last look, for the progress: those of the ramp too.
     recent: Cell<Batch>,
+    last_completion_ns: Cell<u64>,
 }
 
 impl Meter {
@@ -101,6 +103,7 @@ impl Meter {
                 batches: Vec::with_capacity(BATCHES as usize + 1),
             }),
             recent: Cell::default(),
+            last_completion_ns: Cell::new(0),
         }
     }
 
@@ -118,6 +121,11 @@ impl Meter {
         self.window_end_ns.set(self.window_end_ns.get().min(now_ns));
     }
 
+    /// When a request last completed, before the window or in it.
+    pub(crate) fn last_completion_ns(&self) -> u64 {
+        self.last_completion_ns.get()
+    }
+
     /// Takes note of a completion.
     #[inline]
     pub(crate) fn complete(&self, now_ns: u64, latency_ns: u64, operation: Operation) {
@@ -125,6 +133,7 @@ impl Meter {
         recent.ios += 1;
         recent.latency_ns += latency_ns;
         self.recent.set(recent);
+        self.last_completion_ns.set(now_ns);
         if now_ns < self.window_start_ns || now_ns >= self.window_end_ns.get() {
             return;
         }

@@ -109,6 +109,16 @@ pub struct Row {
 
 const NS_PER_US: f64 = 1000.0;
 
+/// Figures are kept to the nanosecond, the thousandth of an I/O and the byte: what is behind that is noise of
+/// the arithmetic, and makes files long.
+pub(crate) fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+fn mib_per_s(iops: f64, block: ByteCount) -> f64 {
+    (iops * block.0 as f64 / ByteCount::MIB.0 as f64 * 1e6).round() / 1e6
+}
+
 impl Latency {
     fn of(direction: &Direction) -> Option<Latency> {
         if direction.ios == 0 {
@@ -120,7 +130,7 @@ impl Latency {
             value.min(direction.latency_max_ns) as f64 / NS_PER_US
         };
         Some(Latency {
-            mean: direction.latency_sum_ns as f64 / direction.ios as f64 / NS_PER_US,
+            mean: rounded(direction.latency_sum_ns as f64 / direction.ios as f64 / NS_PER_US),
             p50: quantile(0.5),
             p90: quantile(0.9),
             p99: quantile(0.99),
@@ -135,8 +145,8 @@ impl Split {
         let iops = direction.ios as f64 / seconds;
         Split {
             ios: direction.ios,
-            iops,
-            throughput_mib_s: iops * block.0 as f64 / ByteCount::MIB.0 as f64,
+            iops: rounded(iops),
+            throughput_mib_s: mib_per_s(iops, block),
             latency_us: Latency::of(direction),
             errors: direction.errors,
         }
@@ -163,7 +173,10 @@ impl Row {
         let all = Split::of(&reading.read.sum(&reading.write), seconds, block);
         let interval = rate_interval(&reading.batches, reading.batch_ns)
             .zip(latency_interval(&reading.batches))
-            .map(|(iops, latency)| Interval95 { iops, latency_us_mean: latency.map(|ns| ns / NS_PER_US) });
+            .map(|(iops, latency)| Interval95 {
+                iops: iops.map(rounded),
+                latency_us_mean: latency.map(|ns| rounded(ns / NS_PER_US)),
+            });
         Some(Row {
             target: about.target.to_owned(),
             profile: about.profile.name().to_owned(),
@@ -178,7 +191,7 @@ impl Row {
             iops: all.iops,
             throughput_mib_s: all.throughput_mib_s,
             latency_us: all.latency_us,
-            cpu_percent: about.cpu_percent,
+            cpu_percent: about.cpu_percent.map(rounded),
             errors: all.errors,
             read: Split::of(&reading.read, seconds, block),
             write: Split::of(&reading.write, seconds, block),

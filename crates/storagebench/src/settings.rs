@@ -6,7 +6,7 @@ use crate::profile::Profile;
 use crate::target::Target;
 use env::{BufferPool, DriveInfo, Env};
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, ByteRange};
+use units::{ByteOffset, ByteRange};
 
 /// What to measure and how long. Start from the default and change what differs:
 ///

@@ -55,10 +55,6 @@ impl Target {
         }
     }
 
-    pub(crate) fn time_limit(&self) -> Duration {
-        self.time_limit
-    }
-
     /// One worker's way to it.
     pub(crate) fn attach(&self, env: &Env) -> Result<Member> {
         let drive = match &self.way {

@@ -1,0 +1,305 @@
+//! Figures over outstanding I/Os: throughput and latency.
+
+use super::scale::{Linear, Log, Rungs};
+use super::svg::{Anchor, Svg};
+use crate::row::{Latency, Row};
+use crate::table::{duration, number};
+
+const WIDTH: f64 = 360.0;
+const HEIGHT: f64 = 248.0;
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = 314.0;
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 200.0;
+
+/// The rows of one target under one profile.
+pub(super) struct Curve<'a> {
+    pub(super) rows: Vec<&'a Row>,
+    /// Which colour and mark.
+    pub(super) series: usize,
+    /// How the target is named, where there are several.
+    pub(super) name: Option<&'a str>,
+}
+
+/// The frame that both figures share.
+struct Frame {
+    svg: Svg,
+    rungs: Rungs,
+}
+
+impl Frame {
+    fn new(id: &str, title: &str, description: &str, curves: &[Curve<'_>]) -> Frame {
+        let all: Vec<u32> =
+            curves.iter().flat_map(|curve| curve.rows.iter().map(|row| row.outstanding)).collect();
+        let rungs = Rungs::holding(&all);
+        let mut svg = Svg::new(id, WIDTH, HEIGHT, title, description);
+        for rung in rungs.labelled(&all, 0.095) {
+            let x = LEFT + (RIGHT - LEFT) * rungs.share(rung);
+            svg.line("axis", (x, BOTTOM), (x, BOTTOM + 4.0));
+            svg.text("tick", (x, BOTTOM + 18.0), Anchor::Middle, &rung.to_string());
+        }
+        svg.text("unit", ((LEFT + RIGHT) / 2.0, BOTTOM + 38.0), Anchor::Middle, "outstanding I/Os");
+        Frame { svg, rungs }
+    }
+
+    fn x(&self, rung: u32) -> f64 {
+        LEFT + (RIGHT - LEFT) * self.rungs.share(rung)
+    }
+
+    fn y(share: f64) -> f64 {
+        BOTTOM - (BOTTOM - TOP) * share
+    }
+
+    fn grid(&mut self, share: f64, label: &str) {
+        let y = Frame::y(share);
+        let class = if share == 0.0 { "axis" } else { "grid" };
+        self.svg.line(class, (LEFT, y), (RIGHT, y));
+        self.svg.text("tick", (LEFT - 7.0, y + 4.0), Anchor::End, label);
+    }
+
+    fn empty(mut self) -> String {
+        self.svg.text(
+            "note",
+            ((LEFT + RIGHT) / 2.0, (TOP + BOTTOM) / 2.0),
+            Anchor::Middle,
+            "nothing completed",
+        );
+        self.svg.finish()
+    }
+}
+
+/// Throughput: requests per second to the left, MiB per second to the right, which for a fixed block size are
+/// the same line. Whiskers are 95 % intervals.
+pub(super) fn throughput(id: &str, profile: &str, curves: &[Curve<'_>]) -> String {
+    let description = describe(curves, |row| Some(format!("{} IO/s", number(row.iops))));
+    let title = format!("{profile}: throughput over outstanding I/Os");
+    let mut frame = Frame::new(id, &title, &description, curves);
+    let rows = || curves.iter().flat_map(|curve| curve.rows.iter().copied());
+    let highest =
+        rows().fold(0.0_f64, |high, row| high.max(row.ci95.map_or(0.0, |ci| ci.iops[1])).max(row.iops));
+    if highest == 0.0 {
+        return frame.empty();
+    }
+    // Room above the peak for what is written there.
+    let axis = Linear::holding(highest * 1.1);
+    for tick in &axis.ticks {
+        frame.grid(axis.share(*tick), &short(*tick));
+    }
+    frame.svg.text("unit", (LEFT - 7.0, TOP - 16.0), Anchor::End, "IO/s");
+    if let Some(mib_per_io) = rows().find(|row| row.iops > 0.0).map(|row| row.throughput_mib_s / row.iops) {
+        for tick in Linear::holding(axis.top * mib_per_io).ticks {
+            let share = tick / (axis.top * mib_per_io);
+            if share <= 1.001 {
+                frame.svg.line("axis", (RIGHT, Frame::y(share)), (RIGHT + 4.0, Frame::y(share)));
+                frame.svg.text("tick", (RIGHT + 7.0, Frame::y(share) + 4.0), Anchor::Start, &short(tick));
+            }
+        }
+        frame.svg.text("unit", (RIGHT + 7.0, TOP - 16.0), Anchor::Start, "MiB/s");
+    }
+    for curve in curves {
+        let series = curve.series;
+        let place = |frame: &Frame, row: &Row| (frame.x(row.outstanding), Frame::y(axis.share(row.iops)));
+        let points: Vec<_> = curve.rows.iter().map(|row| place(&frame, row)).collect();
+        frame.svg.polyline(&format!("line s{series}"), &points);
+        for (row, at) in curve.rows.iter().zip(&points) {
+            if let Some(interval) = row.ci95 {
+                whisker(&mut frame.svg, series, at.0, interval.iops.map(|iops| Frame::y(axis.share(iops))));
+            }
+            let tip = format!(
+                "{}{} outstanding: {} IO/s, {} MiB/s{}",
+                prefix(curve),
+                row.outstanding,
+                number(row.iops),
+                number(row.throughput_mib_s),
+                interval_tip(row)
+            );
+            frame.svg.mark(&format!("mark s{series}"), series, *at, &tip);
+        }
+    }
+    peak(&mut frame, curves, &axis);
+    frame.svg.finish()
+}
+
+/// Writes the highest value over its point.
+fn peak(frame: &mut Frame, curves: &[Curve<'_>], axis: &Linear) {
+    let rows = curves.iter().flat_map(|curve| curve.rows.iter().copied());
+    let Some(best) = rows.reduce(|best, row| if row.iops > best.iops { row } else { best }) else { return };
+    let (x, y) = (frame.x(best.outstanding), Frame::y(axis.share(best.iops)));
+    // Kept within the frame, whatever the point's place.
+    let (x, anchor) = match x {
+        x if x < LEFT + 45.0 => (x.max(LEFT + 2.0), Anchor::Start),
+        x if x > RIGHT - 45.0 => (x.min(RIGHT - 2.0), Anchor::End),
+        x => (x, Anchor::Middle),
+    };
+    frame.svg.text("peak", (x, y - 9.0), anchor, &format!("{} IO/s", number(best.iops)));
+}
+
+/// Latency: the mean and the 99th percentile, on a logarithmic axis.
+pub(super) fn latency(id: &str, profile: &str, curves: &[Curve<'_>]) -> String {
+    let description = describe(curves, |row| {
+        let latency = row.latency_us.as_ref()?;
+        Some(format!("mean {}, 99th percentile {}", duration(latency.mean), duration(latency.p99)))
+    });
+    let title = format!("{profile}: latency over outstanding I/Os");
+    let mut frame = Frame::new(id, &title, &description, curves);
+    let latencies = || curves.iter().flat_map(|curve| curve.rows.iter().filter_map(|row| row.latency_us));
+    let low = latencies().map(|latency| latency.mean.min(latency.p99)).fold(f64::INFINITY, f64::min);
+    let high = latencies().map(|latency| latency.p99.max(latency.mean)).fold(0.0, f64::max);
+    if high == 0.0 {
+        return frame.empty();
+    }
+    let axis = Log::holding(low, high);
+    for tick in &axis.ticks {
+        frame.grid(axis.share(*tick), &duration_tick(*tick));
+    }
+    let mut ends: Vec<(f64, &str)> = Vec::new();
+    for curve in curves {
+        let series = curve.series;
+        let line = |frame: &Frame, pick: fn(&Latency) -> f64| -> Vec<(f64, f64)> {
+            let point = |row: &&Row| {
+                let latency = row.latency_us.as_ref()?;
+                Some((frame.x(row.outstanding), Frame::y(axis.share(pick(latency)))))
+            };
+            curve.rows.iter().filter_map(point).collect()
+        };
+        let (mean, p99) = (line(&frame, |latency| latency.mean), line(&frame, |latency| latency.p99));
+        let band: Vec<(f64, f64)> = p99.iter().chain(mean.iter().rev()).copied().collect();
+        frame.svg.polygon(&format!("band s{series}"), &band);
+        frame.svg.polyline(&format!("line dashed s{series}"), &p99);
+        frame.svg.polyline(&format!("line s{series}"), &mean);
+        let rows = curve.rows.iter().filter_map(|row| Some((row, row.latency_us?)));
+        for ((row, latency), at) in rows.zip(&mean) {
+            if let Some(interval) = row.ci95 {
+                let ends = interval.latency_us_mean.map(|us| Frame::y(axis.share(us)));
+                whisker(&mut frame.svg, series, at.0, ends);
+            }
+            let tip = format!(
+                "{}{} outstanding: mean {}, median {}, 99 % {}, 99.9 % {}, longest {}",
+                prefix(curve),
+                row.outstanding,
+                duration(latency.mean),
+                duration(latency.p50),
+                duration(latency.p99),
+                duration(latency.p999),
+                duration(latency.max)
+            );
+            frame.svg.mark(&format!("mark s{series}"), series, *at, &tip);
+        }
+        ends.extend(p99.last().map(|at| (at.1, "99 %")));
+        ends.extend(mean.last().map(|at| (at.1, "mean")));
+    }
+    if curves.len() == 1 {
+        name_ends(&mut frame.svg, ends);
+    }
+    frame.svg.finish()
+}
+
+/// Names the lines at their right ends, pushed apart where they meet.
+fn name_ends(svg: &mut Svg, mut ends: Vec<(f64, &str)>) {
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut above = f64::NEG_INFINITY;
+    for (y, name) in ends {
+        let y = y.max(above + 15.0);
+        svg.text("name", (RIGHT + 9.0, y + 4.0), Anchor::Start, name);
+        above = y;
+    }
+}
+
+fn whisker(svg: &mut Svg, series: usize, x: f64, ends: [f64; 2]) {
+    // Shorter than the mark it would hide behind it.
+    if (ends[0] - ends[1]).abs() < 6.0 {
+        return;
+    }
+    let class = format!("whisker s{series}");
+    svg.line(&class, (x, ends[0]), (x, ends[1]));
+    for y in ends {
+        svg.line(&class, (x - 3.0, y), (x + 3.0, y));
+    }
+}
+
+fn prefix(curve: &Curve<'_>) -> String {
+    curve.name.map_or_else(String::new, |name| format!("{name}, "))
+}
+
+fn interval_tip(row: &Row) -> String {
+    row.ci95.map_or_else(String::new, |interval| {
+        format!(" (95 %: {} to {} IO/s)", number(interval.iops[0]), number(interval.iops[1]))
+    })
+}
+
+/// The values in words.
+fn describe(curves: &[Curve<'_>], value: impl Fn(&Row) -> Option<String>) -> String {
+    let curve = |curve: &Curve<'_>| {
+        let values =
+            curve.rows.iter().filter_map(|row| Some(format!("{}: {}", row.outstanding, value(row)?)));
+        format!("{}{}", prefix(curve), values.collect::<Vec<_>>().join("; "))
+    };
+    curves.iter().map(curve).collect::<Vec<_>>().join(". ")
+}
+
+/// A tick's value in few letters: `500`, `20k`, `1.5M`.
+pub(super) fn short(value: f64) -> String {
+    let (value, unit) = match value {
+        value if value >= 999_999.5 => (value / 1e6, "M"),
+        value if value >= 9_999.5 => (value / 1e3, "k"),
+        value => (value, ""),
+    };
+    let digits = format!("{value:.2}");
+    let digits = digits.trim_end_matches('0').trim_end_matches('.');
+    format!("{digits}{unit}")
+}
+
+fn duration_tick(us: f64) -> String {
+    match us {
+        us if us < 999.5 => format!("{} µs", short(us)),
+        us if us < 999_500.0 => format!("{} ms", short(us / 1e3)),
+        us => format!("{} s", short(us / 1e6)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn ticks_are_short() {
+        for (value, text) in
+            [(0.0, "0"), (2.5, "2.5"), (500.0, "500"), (7500.0, "7500"), (20_000.0, "20k"), (1.5e6, "1.5M")]
+        {
+            assert_eq!(short(value), text);
+        }
+        assert_eq!(
+            [duration_tick(200.0), duration_tick(5000.0), duration_tick(2e6)],
+            ["200 µs", "5 ms", "2 s"]
+        );
+    }
+
+    #[test]
+    fn a_figure_has_a_mark_for_every_row_and_says_its_values_in_words() {
+        let results = sample::results();
+        let rows = results.rows.iter().filter(|row| row.profile == "database").collect();
+        let curves = [Curve { rows, series: 0, name: None }];
+        let figure = throughput("f", "database", &curves);
+        assert_eq!(figure.matches("class=\"mark s0\"").count(), 3);
+        assert!(figure.contains("<desc id=\"f-d\">1: 5000 IO/s; 8: 20\u{202F}000 IO/s; 16:"), "{figure}");
+        assert!(figure.contains(">20\u{202F}000 IO/s</text>"), "the peak is written");
+        let figure = latency("f", "database", &curves);
+        assert_eq!(figure.matches("class=\"mark s0\"").count(), 3);
+        assert!(figure.contains(">99 %</text>") && figure.contains(">mean</text>"));
+    }
+
+    #[test]
+    fn rows_in_which_nothing_completed_leave_gaps_and_nothing_at_all_says_so() {
+        let mut row = sample::row("database", 4, 0.0, 1.0);
+        (row.latency_us, row.ci95) = (None, None);
+        let curve = |rows| [Curve { rows, series: 0, name: None }];
+        assert!(throughput("f", "p", &curve(vec![&row])).contains("nothing completed"));
+        assert!(latency("f", "p", &curve(vec![&row])).contains("nothing completed"));
+        assert!(latency("f", "p", &curve(Vec::new())).contains("nothing completed"));
+        let other = sample::row("database", 8, 10.0, 1.0);
+        let figure = latency("f", "p", &curve(vec![&row, &other]));
+        assert_eq!(figure.matches("class=\"mark s0\"").count(), 1);
+        assert!(!figure.contains("NaN") && !figure.contains("inf"));
+    }
+}

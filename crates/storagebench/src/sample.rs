@@ -1,0 +1,68 @@
+//! Made-up rows for the tests of this crate.
+
+use crate::profile::Profile;
+use crate::results::{Environment, Method, Results};
+use crate::row::{Interval95, Latency, Row, Split, rounded};
+use crate::settings::Settings;
+
+pub(crate) fn row(profile: &str, outstanding: u32, iops: f64, mean: f64) -> Row {
+    let profile: Profile = profile.parse().unwrap();
+    let latency = Latency {
+        mean,
+        p50: mean * 0.9,
+        p90: mean * 1.5,
+        p99: mean * 3.0,
+        p999: mean * 6.0,
+        max: mean * 9.5,
+    };
+    let share = f64::from(profile.read_percent()) / 100.0;
+    let mib = profile.block().0 as f64 / (1 << 20) as f64;
+    let split = |share: f64| Split {
+        ios: (iops * share * 30.0) as u64,
+        iops: rounded(iops * share),
+        throughput_mib_s: rounded(iops * share * mib),
+        latency_us: (share > 0.0).then_some(latency),
+        errors: 0,
+    };
+    let all = split(1.0);
+    Row {
+        target: "mem:1G".to_owned(),
+        profile: profile.name().to_owned(),
+        access: profile.access(),
+        read_percent: profile.read_percent(),
+        block_bytes: Some(profile.block().0),
+        blocks: None,
+        outstanding,
+        workers: 1,
+        duration_s: 30.0,
+        ios: all.ios,
+        iops,
+        throughput_mib_s: all.throughput_mib_s,
+        latency_us: all.latency_us,
+        cpu_percent: Some(42.5),
+        errors: 0,
+        read: split(share),
+        write: split(1.0 - share),
+        ci95: Some(Interval95 {
+            iops: [iops * 0.98, iops * 1.02].map(rounded),
+            latency_us_mean: [mean * 0.98, mean * 1.02].map(rounded),
+        }),
+        resources: None,
+        first_error: None,
+    }
+}
+
+pub(crate) fn results() -> Results {
+    let environment = Environment(vec![
+        ("processor".to_owned(), "2 cores".to_owned()),
+        ("kernel".to_owned(), "6.1.0".to_owned()),
+    ]);
+    let mut results = Results::new(Method::of(&Settings::default()), environment);
+    for (outstanding, iops, mean) in [(1, 5000.0, 200.0), (8, 20_000.5, 400.25), (16, 19_000.0, 842.0)] {
+        results.add_row(row("database", outstanding, iops, mean));
+    }
+    for (outstanding, iops, mean) in [(1, 700.0, 1428.0), (8, 900.0, 8888.0), (16, 850.0, 18_823.0)] {
+        results.add_row(row("streaming", outstanding, iops, mean));
+    }
+    results
+}

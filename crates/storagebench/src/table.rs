@@ -1,0 +1,238 @@
+//! Results for a terminal: cells that the caller lays out, and sentences.
+
+use crate::results::Results;
+use crate::row::Row;
+use units::ByteCount;
+
+/// A table as text: what the caller draws lines around.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table {
+    /// The names of the columns.
+    pub headers: Vec<String>,
+    /// The cells, as many a row as there are headers.
+    pub rows: Vec<Vec<String>>,
+    /// Which columns hold numbers, to be aligned to the right.
+    pub numeric: Vec<bool>,
+}
+
+/// The columns, and whether each is a number.
+const COLUMNS: [(&str, bool); 10] = [
+    ("target", false),
+    ("profile", false),
+    ("outstanding", true),
+    ("IO/s", true),
+    ("± 95 %", true),
+    ("MiB/s", true),
+    ("mean", true),
+    ("p99", true),
+    ("CPU", true),
+    ("errors", true),
+];
+
+impl Table {
+    /// All rows. The target's column is left out when there is only one, and that of errors when there are
+    /// none.
+    pub fn of(results: &Results) -> Table {
+        let rows: Vec<&Row> = results.rows.iter().collect();
+        Table::of_rows(&rows, results)
+    }
+
+    /// The best row of each profile of each target.
+    pub fn of_best(results: &Results) -> Table {
+        let mut rows = Vec::new();
+        for profile in results.profiles() {
+            rows.extend(results.targets().into_iter().filter_map(|target| results.best_of(target, profile)));
+        }
+        Table::of_rows(&rows, results)
+    }
+
+    fn of_rows(rows: &[&Row], results: &Results) -> Table {
+        let wanted = |column: &str| match column {
+            "target" => results.targets().len() > 1,
+            "errors" => results.rows.iter().any(|row| row.errors > 0),
+            "CPU" => results.rows.iter().any(|row| row.cpu_percent.is_some()),
+            "± 95 %" => results.rows.iter().any(|row| row.ci95.is_some()),
+            _ => true,
+        };
+        let columns: Vec<(usize, &str, bool)> = COLUMNS
+            .iter()
+            .enumerate()
+            .filter(|(_, (name, _))| wanted(name))
+            .map(|(at, (name, numeric))| (at, *name, *numeric))
+            .collect();
+        let cells = |row: &&Row| {
+            let all = cells(row);
+            columns.iter().map(|(at, ..)| all[*at].clone()).collect()
+        };
+        Table {
+            headers: columns.iter().map(|(_, name, _)| (*name).to_owned()).collect(),
+            rows: rows.iter().map(cells).collect(),
+            numeric: columns.iter().map(|(_, _, numeric)| *numeric).collect(),
+        }
+    }
+}
+
+fn cells(row: &Row) -> [String; COLUMNS.len()] {
+    let latency = |pick: fn(&crate::Latency) -> f64| {
+        row.latency_us.as_ref().map_or_else(|| "–".to_owned(), |latency| duration(pick(latency)))
+    };
+    let spread = row.ci95.filter(|_| row.iops > 0.0).map_or_else(String::new, |interval| {
+        percent((interval.iops[1] - interval.iops[0]) / 2.0 / row.iops * 100.0)
+    });
+    [
+        row.target.clone(),
+        row.profile.clone(),
+        row.outstanding.to_string(),
+        number(row.iops),
+        spread,
+        number(row.throughput_mib_s),
+        latency(|latency| latency.mean),
+        latency(|latency| latency.p99),
+        row.cpu_percent.map_or_else(String::new, |share| format!("{share:.0} %")),
+        row.errors.to_string(),
+    ]
+}
+
+/// What the results come to, in a sentence for each profile of each target; then the notes.
+pub fn summary(results: &Results) -> Vec<String> {
+    let several = results.targets().len() > 1;
+    let mut sentences = Vec::new();
+    for profile in results.profiles() {
+        for target in results.targets() {
+            let Some(row) = results.best_of(target, profile) else { continue };
+            let subject = if several { format!("{target}, {profile}") } else { profile.to_owned() };
+            sentences.push(match &row.latency_us {
+                Some(latency) => format!(
+                    "{subject}: up to {} IO/s ({} MiB/s) with {} outstanding, at {} on average and {} for 99 of 100.",
+                    number(row.iops),
+                    number(row.throughput_mib_s),
+                    row.outstanding,
+                    duration(latency.mean),
+                    duration(latency.p99),
+                ),
+                None => format!("{subject}: nothing completed."),
+            });
+        }
+    }
+    sentences.extend(results.notes.iter().map(|note| format!("{}.", note.trim_end_matches('.'))));
+    sentences
+}
+
+/// What a profile of these rows is, for captions: `random, 67% read, 8 KiB`.
+pub(crate) fn profile_line(row: &Row) -> String {
+    let share = match row.read_percent {
+        100 => "read".to_owned(),
+        0 => "write".to_owned(),
+        percent => format!("{percent} % read"),
+    };
+    let block = match (row.block_bytes, &row.blocks) {
+        (Some(bytes), _) => ByteCount(bytes).to_string(),
+        (None, Some(blocks)) => format!("{} block sizes", blocks.len()),
+        (None, None) => "mixed blocks".to_owned(),
+    };
+    format!("{}, {share}, {block}", row.access)
+}
+
+/// A figure with three or four significant digits and thousands set apart by a thin space: `12 345`, `87.4`.
+pub(crate) fn number(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 999.5 || v == 0.0 => 0,
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.decimals$}");
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
+    let mut grouped = String::from(sign);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && digits.len() > 4 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push('\u{202F}');
+        }
+        grouped.push(digit);
+    }
+    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
+}
+
+/// A time given in microseconds, in the unit that suits it: `87.4 µs`, `1.25 ms`.
+pub(crate) fn duration(us: f64) -> String {
+    match us {
+        us if us < 999.5 => format!("{} µs", number(us)),
+        us if us < 999_500.0 => format!("{} ms", number(us / 1e3)),
+        us => format!("{} s", number(us / 1e6)),
+    }
+}
+
+fn percent(value: f64) -> String {
+    match value {
+        value if value < 0.005 => "0 %".to_owned(),
+        value if value < 9.95 => format!("{value:.2} %"),
+        value => format!("{value:.0} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn figures_are_written_for_people() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.1234, "0.12"),
+            (9.994, "9.99"),
+            (9.996, "10.0"),
+            (87.44, "87.4"),
+            (99.96, "100"),
+            (4321.4, "4321"),
+            (12_345.6, "12\u{202F}346"),
+            (1_234_567.0, "1\u{202F}234\u{202F}567"),
+        ] {
+            assert_eq!(number(value), text, "{value}");
+        }
+        for (us, text) in [(0.25, "0.25 µs"), (87.44, "87.4 µs"), (999.6, "1.00 ms"), (2.5e6, "2.50 s")] {
+            assert_eq!(duration(us), text);
+        }
+    }
+
+    #[test]
+    fn every_row_has_a_cell_for_every_column_that_says_something() {
+        let mut results = sample::results();
+        let table = Table::of(&results);
+        assert_eq!(
+            table.headers,
+            ["profile", "outstanding", "IO/s", "± 95 %", "MiB/s", "mean", "p99", "CPU"]
+        );
+        assert_eq!(
+            table.rows[1],
+            ["database", "8", "20\u{202F}000", "2.00 %", "156", "400 µs", "1.20 ms", "42 %"]
+        );
+        assert!(table.rows.iter().all(|row| row.len() == table.headers.len()));
+        assert_eq!(table.numeric.len(), table.headers.len());
+        assert_eq!(Table::of_best(&results).rows.len(), 2);
+        let mut other = sample::row("database", 8, 10.0, 100.0);
+        (other.target, other.errors, other.latency_us, other.ci95) = ("b".to_owned(), 3, None, None);
+        results.add_row(other);
+        let table = Table::of(&results);
+        assert_eq!(table.headers.first().unwrap(), "target");
+        assert_eq!(
+            table.rows.last().unwrap()[1..],
+            ["database", "8", "10.0", "", "0.08", "–", "–", "42 %", "3"]
+        );
+        assert_eq!(Table::of_best(&results).rows.len(), 3);
+    }
+
+    #[test]
+    fn the_summary_says_what_each_profile_reached_and_what_went_wrong() {
+        let mut results = sample::results();
+        results.notes.push("the measurement of 'mem:1G' was stopped".to_owned());
+        let sentences = summary(&results);
+        assert_eq!(
+            sentences[0],
+            "database: up to 20\u{202F}000 IO/s (156 MiB/s) with 8 outstanding, at 400 µs on average and 1.20 ms for 99 of 100."
+        );
+        assert_eq!(sentences.last().unwrap(), "the measurement of 'mem:1G' was stopped.");
+        assert_eq!(sentences.len(), 3);
+    }
+}
