@@ -1,1 +1,23 @@
-//! The control socket: commands as JSON over HTTP.
+//! The control socket: the controller's [`Command`](controller::Command)s as JSON over HTTP.
+//!
+//! `POST /v1/command` takes any command and answers its reply, or an error with a kind and a sentence:
+//!
+//! ```text
+//! $ curl --unix-socket softroc-data/control.sock http://localhost/v1/command \
+//!        -H 'content-type: application/json' -d '{"command": "volume-show", "volume": "data"}'
+//! ```
+//!
+//! What only looks has addresses of its own: `GET /v1/info`, `/v1/volumes`, `/v1/volumes/NAME`, `/v1/drives`,
+//! `/v1/events?last=20`.
+//!
+//! HTTP has its own thread, on tokio: nothing here is on the path of an I/O.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "HTTP has its own thread, outside the engine's world"
+)]
+
+pub mod client;
+mod server;
+
+pub use server::Server;

@@ -1,0 +1,168 @@
+//! The server's side: a thread that takes commands in and hands them to the controller.
+
+use axum::Json;
+use axum::Router;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use controller::{Command, ControllerHandle, Error, ErrorKind, Reply};
+use env::{Error as EnvError, ErrorKind as EnvErrorKind};
+use serde::Deserialize;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path as FilePath, PathBuf};
+use std::thread::JoinHandle;
+use tokio::net::UnixListener;
+use tokio::sync::oneshot;
+
+/// A control socket that is being served. Dropping it stops the server and removes the socket.
+pub struct Server {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    socket: PathBuf,
+}
+
+impl Server {
+    /// Serves `controller` on a Unix socket that only this user may use.
+    ///
+    /// # Errors
+    /// When the socket is in use by a running server, or cannot be made.
+    pub fn start(socket: &FilePath, controller: ControllerHandle) -> env::Result<Server> {
+        let listener = bind(socket)?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("http".into()).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(serve(listener, controller, stopped)),
+                Err(error) => tracing::error!("the control socket is not served: {error}"),
+            }
+        });
+        let thread = thread.map_err(|error| {
+            EnvError::new(EnvErrorKind::System, "cannot start the thread of the control socket")
+                .caused_by(error)
+        })?;
+        Ok(Server { stop: Some(stop), thread: Some(thread), socket: socket.to_owned() })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of the control socket panicked");
+        }
+        if let Err(error) = std::fs::remove_file(&self.socket) {
+            tracing::warn!("cannot remove {}: {error}", self.socket.display());
+        }
+    }
+}
+
+/// Binds the socket; a file that a dead server left behind is removed first.
+fn bind(socket: &FilePath) -> env::Result<std::os::unix::net::UnixListener> {
+    let failed = |error: std::io::Error| {
+        let sentence = format!("cannot make the control socket {}", socket.display());
+        EnvError::new(EnvErrorKind::System, sentence).caused_by(error)
+    };
+    if std::os::unix::net::UnixStream::connect(socket).is_ok() {
+        let sentence = format!(
+            "the control socket {} is in use by a running controller; stop it, or give another --socket",
+            socket.display()
+        );
+        return Err(EnvError::new(EnvErrorKind::InUse, sentence));
+    }
+    match std::fs::remove_file(socket) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let listener = std::os::unix::net::UnixListener::bind(socket).map_err(failed)?;
+    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}
+
+async fn serve(
+    listener: std::os::unix::net::UnixListener,
+    controller: ControllerHandle,
+    stopped: oneshot::Receiver<()>,
+) {
+    let listener = match UnixListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!("the control socket is not served: {error}"),
+    };
+    let router = Router::new()
+        .route("/v1/command", post(command))
+        .route("/v1/info", get(|state| ask(state, Command::Info {})))
+        .route("/v1/drives", get(|state| ask(state, Command::DriveList {})))
+        .route("/v1/volumes", get(|state| ask(state, Command::VolumeList {})))
+        .route("/v1/volumes/{volume}", get(volume))
+        .route("/v1/events", get(events))
+        .fallback(|| async { refuse(ErrorKind::NotFound, "there is nothing at this address; see GET /v1/info") })
+        .with_state(controller);
+    let until = async move {
+        // Either the server is stopped, or its owner is gone: both mean the same.
+        let _ = stopped.await;
+    };
+    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(until).await {
+        tracing::error!("the control socket ended: {error}");
+    }
+}
+
+async fn command(
+    state: State<ControllerHandle>,
+    command: Result<Json<Command>, JsonRejection>,
+) -> Response {
+    match command {
+        Ok(Json(command)) => ask(state, command).await,
+        Err(rejection) => refuse(ErrorKind::Invalid, &format!("that is not a command: {}", rejection.body_text())),
+    }
+}
+
+async fn volume(state: State<ControllerHandle>, Path(volume): Path<String>) -> Response {
+    ask(state, Command::VolumeShow { volume }).await
+}
+
+/// What may be asked of the events.
+#[derive(Deserialize)]
+struct EventsQuery {
+    last: Option<usize>,
+}
+
+async fn events(state: State<ControllerHandle>, Query(query): Query<EventsQuery>) -> Response {
+    ask(state, Command::EventsList { last: query.last }).await
+}
+
+/// Hands a command to the controller and waits for its reply.
+async fn ask(State(controller): State<ControllerHandle>, command: Command) -> Response {
+    let (sender, receiver) = oneshot::channel::<controller::Result<Reply>>();
+    controller.ask(command, move |result| {
+        if sender.send(result).is_err() {
+            tracing::debug!("the client went away before its answer");
+        }
+    });
+    match receiver.await {
+        Ok(Ok(reply)) => Json(reply).into_response(),
+        Ok(Err(error)) => (status(error.kind), Json(error)).into_response(),
+        Err(_) => refuse(ErrorKind::Stopping, "the controller is gone; start it again"),
+    }
+}
+
+fn refuse(kind: ErrorKind, sentence: &str) -> Response {
+    (status(kind), Json(Error::new(kind, sentence))).into_response()
+}
+
+fn status(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+        ErrorKind::NameTaken | ErrorKind::InUse | ErrorKind::HoldsData | ErrorKind::WrongState => {
+            StatusCode::CONFLICT
+        }
+        ErrorKind::Unavailable => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorKind::OutOfSpace => StatusCode::INSUFFICIENT_STORAGE,
+        ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorKind::Busy | ErrorKind::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
