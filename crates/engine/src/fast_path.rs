@@ -1,12 +1,13 @@
 //! FastPath: the shorter way through the same rooms, for requests that need nothing but mapping.
 //!
 //! A read inside one strip of a healthy volume, and a write inside one strip where no redundancy has to
-//! follow, is mapped and issued: no cache lookup, no plan, no lock, no allocation. Anything else, and anything
+//! follow, is mapped and issued: no cache lookup, no plan, no waiting, no allocation. Anything else, and anything
 //! that fails here, goes the long way, which knows what to do about it.
 //!
 //! Budget: 50 ns beyond the drive's own time.
 
 use crate::volume::Volume;
+use env::locks::Mode;
 use env::{Buf, Durability, IoError, Member, Slice};
 use layout::CopyIndex;
 use smallvec::smallvec;
@@ -77,6 +78,14 @@ impl Volume {
             return None;
         }
         let (member, offset) = self.map_one(range)?;
+        // The lock is there for writes that complete a sector; it lives on the stripe's owner.
+        let (stripe, within) = self.geometry().stripe_of(range.start);
+        if !self.is_mine(stripe) {
+            return None;
+        }
+        let columns = self.columns(ByteRange::new(ByteOffset(within.0), range.len));
+        let key = self.lock_key(stripe);
+        let _guard = self.shard.locks().try_lock_columns(key, Mode::Shared, columns)?;
         let io = member.write(offset, smallvec![data.clone()], durability);
         match io.await.result {
             Ok(_) => {

@@ -91,6 +91,8 @@ impl Volume {
         let aligned = within.align_out(self.spec.sector.bytes());
         let unaligned = aligned != within;
         if !self.is_redundant() && !unaligned {
+            // Beside others of its kind, but not beside one that reads a sector to complete it.
+            let _guard = self.lock(stripe, Mode::Shared, within).await;
             return self.write_planned(stripe, within, data, durability).await;
         }
         // Before the lock: whoever waits for this memory must not hold what its holders wait for.
