@@ -36,6 +36,10 @@ impl TaskId {
     }
 }
 
+/// Finished operations that a task may take in one turn. A drive in memory completes at once, and a task in a
+/// loop on one would otherwise never let go of its thread.
+const ALLOWANCE: u32 = 64;
+
 /// How a world's sleeping thread is woken from another thread.
 pub trait Unpark: Send + Sync {
     /// Makes the world look at its remote wakes soon. Called from any thread.
@@ -108,6 +112,8 @@ pub struct Executor {
     timer_sequence: Cell<u64>,
     shuffle: Cell<Option<u64>>,
     polls: Cell<u64>,
+    /// How many finished operations the task that is being polled may still take before it has to yield.
+    allowance: Cell<u32>,
     tick: Cell<Instant>,
     remote: RemoteWaker,
     pub(crate) ops: OpTable,
@@ -128,6 +134,7 @@ impl Executor {
                 Schedule::Shuffled { seed } => Some(seed),
             }),
             polls: Cell::new(0),
+            allowance: Cell::new(0),
             tick: Cell::new(Instant::default()),
             remote: RemoteWaker { shared: Arc::new(Remote { woken: Mutex::default(), unpark }) },
             ops: OpTable::default(),
@@ -178,6 +185,21 @@ impl Executor {
     /// The task that is being polled. Panics outside one: only tasks wait.
     pub fn current(&self) -> TaskId {
         self.current.get().expect("only a task of this executor can wait on it")
+    }
+
+    /// Counts a finished operation that the current task is about to take. False: the task has had its share
+    /// of this turn and is ready again; it must return pending.
+    pub(crate) fn may_go_on(&self) -> bool {
+        match self.allowance.get() {
+            0 => {
+                self.wake(self.current());
+                false
+            }
+            left => {
+                self.allowance.set(left - 1);
+                true
+            }
+        }
     }
 
     /// Wakes from other threads.
@@ -236,6 +258,7 @@ impl Executor {
             (future, waker)
         };
         let outer = self.current.replace(Some(task));
+        self.allowance.set(ALLOWANCE);
         self.polls.set(self.polls.get() + 1);
         let outcome = future.as_mut().poll(&mut Context::from_waker(&waker));
         self.current.set(outer);

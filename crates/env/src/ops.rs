@@ -151,6 +151,10 @@ impl OpTable {
         }
     }
 
+    fn is_done(&self, index: u32) -> bool {
+        matches!(self.slots.borrow()[index as usize].state, State::Done(_))
+    }
+
     fn abandon(&self, index: u32) {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[index as usize];
@@ -284,6 +288,9 @@ impl Future for Io {
     type Output = IoOutcome;
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<IoOutcome> {
         assert!(!self.finished, "polled after it finished");
+        if self.executor.ops.is_done(self.index) && !self.executor.may_go_on() {
+            return Poll::Pending;
+        }
         let outcome = self.executor.ops.poll(self.index, self.executor.current());
         self.finished = outcome.is_ready();
         outcome

@@ -283,3 +283,29 @@ fn a_waiter_may_hand_its_operation_to_another_task() {
     return_one(&kept);
     assert_eq!(sim.finish(&second).unwrap().unwrap(), 0);
 }
+
+#[test]
+fn a_task_whose_operations_finish_at_once_still_lets_others_run() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept) = keeper(&env, LIMIT);
+        let stop = Rc::new(RefCell::new(false));
+        let (worker, stopped) = (drive.clone(), stop.clone());
+        let busy = env.spawn("busy", async move {
+            let mut done = 0;
+            while !*stopped.borrow() {
+                assert!(done < 10_000, "nobody else got a turn");
+                let flush = worker.flush();
+                return_one(&kept);
+                flush.await.result.unwrap();
+                done += 1;
+            }
+            done
+        });
+        env.yield_now().await;
+        *stop.borrow_mut() = true;
+        assert!(busy.await > 0);
+    })
+    .unwrap();
+}
