@@ -1,4 +1,88 @@
-//! StorageBench.
+//! StorageBench: measures a disk subsystem the way storage white papers do.
+//!
+//! A *load profile* says what requests look like (random or sequential, the share of reads, the block size); a
+//! *ladder* says how many of them are outstanding at once. For every profile and every rung, StorageBench keeps
+//! exactly that many requests in flight, waits for a ramp, counts for a run, and gives a [`Row`]: rate,
+//! throughput, latency percentiles, the processor's share, and how sure the figures are.
+//!
+//! It runs on an [`env::Env`] and sees a target through [`env::Drive`], so the same code measures a file, a
+//! block device, an NBD export, an array in this process, and a model of a server in virtual time.
+//!
+//! # A measurement from end to end
+//! ```
+//! # #[allow(dead_code)] mod world { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/world/mod.rs")); }
+//! # use world::{Service, TestDrive, TestWorld};
+//! use std::time::Duration;
+//! use storagebench::{
+//!     Bench, Environment, Ending, Method, ReportOptions, Results, Settings, Target, html_report, summary,
+//! };
+//!
+//! let settings = Settings {
+//!     profiles: vec!["database".parse()?, "sequential,read,1M".parse()?],
+//!     outstanding: "1..16".parse()?,
+//!     runtime: Duration::from_secs(2),
+//!     ramp: Duration::from_secs(1),
+//!     ..Settings::default()
+//! };
+//! let mut results = Results::new(Method::of(&settings), Environment::default());
+//!
+//! # let world = TestWorld::new(1);
+//! # let drive = std::rc::Rc::new(TestDrive::new(&world.env, 1 << 30, 4, Service::Fixed(1_000_000)));
+//! // A drive that serves four requests at a time, each in 1 ms; here it stands in for `/dev/nvme0n1`.
+//! let target = Target::attached("/dev/nvme0n1", drive);
+//! let bench = Bench::new(settings);
+//! # let env = world.env.clone();
+//! # let measured = world.run(async move {
+//! let measured = bench.run(&env, &target).await?;
+//! # storagebench::Result::Ok(measured) })?;
+//! assert_eq!(measured.ending, Ending::Complete);
+//! results.add(measured);
+//!
+//! let best = &results.best["database"];
+//! assert_eq!((best.iops.round(), best.latency_us.unwrap().mean.round()), (4000.0, 1000.0));
+//! for sentence in summary(&results) {
+//!     println!("{sentence}"); // database: up to 4000 IO/s (31.2 MiB/s) with 4 outstanding, at …
+//! }
+//! let (json, csv) = (results.to_json(), results.to_csv());
+//! let page = html_report(&results, &ReportOptions { indicative: true, ..Default::default() });
+//! # assert!(json.len() > 1000 && csv.lines().count() == 11 && page.contains("Indicative"));
+//! # storagebench::Result::Ok(())
+//! ```
+//!
+//! # What the figures mean
+//! - **Outstanding I/Os** are the total over all workers, as the target sees them: 8 outstanding by 3 workers
+//!   are 3 + 3 + 2.
+//! - **Offsets** are multiples of the block size from the start of the measured area, so that a 64 KiB block is
+//!   never torn over two 64 KiB strips of an array that starts there. Random ones are uniform over the area.
+//!   Each worker reads or writes a sequential stream of its own; all its outstanding I/Os share the place in
+//!   it, it wraps around at the area's end, and goes on from one rung to the next. The streams of several
+//!   workers start evenly spaced.
+//! - **Counted** is every I/O that completes within the run, with its latency from its start to its
+//!   completion, also when it was started during the ramp. What completes later is not counted.
+//! - **Latencies** are kept in histograms to a thousandth; mean and maximum are exact.
+//! - **`ci95`** comes from the spread between 30 equal parts of the run (see [`student_t_95`]): repeat the
+//!   measurement and 95 of 100 such intervals hold the true value, if the target is in a steady state.
+//! - **Errors** are requests that failed or moved fewer bytes than asked. They have no latency. A medium error
+//!   is counted and the run goes on; a target that is gone, does not answer within its time limit, cannot do
+//!   what is asked, or returns nothing but errors ends it: [`Measured::ending`] says what happened and when,
+//!   and what was counted until then is kept.
+//! - **Writes** carry bytes that do not compress and no two alike.
+//!
+//! # What it does not overwrite
+//! A profile that writes is refused on a target that holds a file system, a partition table, an array's label
+//! or a file of somebody's data, unless [`Settings::destroy_data`] is set: see [`guard`].
+//!
+//! # Where to look
+//! | for | look at |
+//! | --- | --- |
+//! | load profiles and their inline form | `profile.rs` |
+//! | the closed loop, its cost and its rules | `generator.rs`, `pattern.rs`, `payload.rs` |
+//! | ramp, run, progress, cancelling | `bench.rs`, `observe.rs` |
+//! | what is counted, and the intervals | `meter.rs`, `stats.rs` |
+//! | field names of rows, JSON, CSV | `row.rs`, `results.rs` |
+//! | what the terminal shows | `table.rs` |
+//! | the HTML page and its figures | `report/` |
+
 mod bench;
 mod error;
 mod generator;

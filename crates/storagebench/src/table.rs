@@ -101,21 +101,26 @@ pub fn summary(results: &Results) -> Vec<String> {
         for target in results.targets() {
             let Some(row) = results.best_of(target, profile) else { continue };
             let subject = if several { format!("{target}, {profile}") } else { profile.to_owned() };
-            sentences.push(match &row.latency_us {
-                Some(latency) => format!(
-                    "{subject}: up to {} IO/s ({} MiB/s) with {} outstanding, at {} on average and {} for 99 of 100.",
-                    number(row.iops),
-                    number(row.throughput_mib_s),
-                    row.outstanding,
-                    duration(latency.mean),
-                    duration(latency.p99),
-                ),
-                None => format!("{subject}: nothing completed."),
-            });
+            sentences.push(format!("{subject}: {}.", reached(row)));
         }
     }
     sentences.extend(results.notes.iter().map(|note| format!("{}.", note.trim_end_matches('.'))));
     sentences
+}
+
+/// What a row reached, in words.
+pub(crate) fn reached(row: &Row) -> String {
+    match &row.latency_us {
+        Some(latency) => format!(
+            "up to {} IO/s ({} MiB/s) with {} outstanding, at {} on average and {} for 99 of 100",
+            number(row.iops),
+            number(row.throughput_mib_s),
+            row.outstanding,
+            duration(latency.mean),
+            duration(latency.p99),
+        ),
+        None => "nothing completed".to_owned(),
+    }
 }
 
 /// What a profile of these rows is, for captions: `random, 67% read, 8 KiB`.

@@ -1,5 +1,7 @@
 //! What StorageBench measures of targets whose right answer is known, in virtual time.
 
+// Every test uses its part of it.
+#[allow(dead_code)]
 mod world;
 
 use env::{Drive, IoErrorKind};
@@ -36,7 +38,12 @@ fn measure(world: &TestWorld, drive: &Rc<TestDrive>, bench: Bench) -> Measured {
 fn point(servers: usize, service: Service, profile: &str, outstanding: u32) -> (Row, Rc<TestDrive>) {
     let world = TestWorld::new(1);
     let drive = Rc::new(TestDrive::new(&world.env, GIB, servers, service));
-    let measured = measure(&world, &drive, Bench::new(settings(profile, &outstanding.to_string())));
+    let settings = Settings {
+        runtime: Duration::from_secs(3),
+        ramp: Duration::from_millis(300),
+        ..settings(profile, &outstanding.to_string())
+    };
+    let measured = measure(&world, &drive, Bench::new(settings));
     assert_eq!(measured.ending, Ending::Complete);
     (measured.rows[0].clone(), drive)
 }
@@ -62,7 +69,7 @@ fn rates_and_latencies_of_fixed_service_times_are_exact() {
             assert_within(value, latency_us, 0.1, what);
         }
         assert_within(latency.max, latency_us, 0.0001, "max");
-        assert_eq!((row.duration_s, row.errors, row.write.ios), (10.0, 0, 0));
+        assert_eq!((row.duration_s, row.errors, row.write.ios), (3.0, 0, 0));
         assert_eq!((row.ios, row.read.ios), (row.read.ios, row.ios));
     }
 }
@@ -172,7 +179,11 @@ fn intervals_contain_the_truth_about_as_often_as_they_say() {
         let world = TestWorld::new(seed);
         let drive = TestDrive::new(&world.env, GIB, 4, Service::Exponential(1000 * US));
         let drive = Rc::new(drive.with_seed(env::sync::split_mix(seed).1));
-        let settings = Settings { runtime: Duration::from_secs(3), ..settings("random,read,4K", "8") };
+        let settings = Settings {
+            runtime: Duration::from_secs(1),
+            ramp: Duration::from_millis(100),
+            ..settings("random,read,4K", "8")
+        };
         let row = measure(&world, &drive, Bench::new(settings)).rows.remove(0);
         let interval = row.ci95.unwrap();
         rates += u64::from((interval.iops[0]..=interval.iops[1]).contains(&4000.0));
@@ -281,9 +292,12 @@ fn a_target_that_returns_nothing_but_errors_is_given_up() {
     assert_eq!((measured.rows.len(), drive.requests.get()), (0, 1000));
 }
 
+/// Point, outstanding, phase, rate, fraction.
+type Told = (usize, u32, Phase, f64, f64);
+
 /// Remembers what it was told, and cancels after so many looks.
 struct Watcher {
-    told: RefCell<Vec<(usize, u32, Phase, f64, f64)>>,
+    told: RefCell<Vec<Told>>,
     rows: RefCell<Vec<Row>>,
     cancel: Arc<AtomicBool>,
     after: usize,

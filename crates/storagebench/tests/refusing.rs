@@ -1,5 +1,7 @@
 //! What StorageBench refuses before it starts, and that it leaves alone what it must not overwrite.
 
+// Every test uses its part of it.
+#[allow(dead_code)]
 mod world;
 
 use env::{Drive, DriveKind, IoErrorKind};

@@ -8,7 +8,7 @@ mod svg;
 
 use crate::results::Results;
 use crate::row::Row;
-use crate::table::{Table, number, profile_line, summary};
+use crate::table::{Table, number, profile_line, reached};
 use bars::{Bar, Group, bars};
 use lines::Curve;
 use svg::escape;
@@ -22,7 +22,7 @@ const COLOURS: usize = 5;
 /// What a report says beside its results.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReportOptions {
-    /// The heading; `None`: the targets' names.
+    /// The heading; `None`: the target's name.
     pub title: Option<String>,
     /// Whether to say that the runs were too short to be quoted.
     pub indicative: bool,
@@ -36,7 +36,7 @@ pub fn html_report(results: &Results, options: &ReportOptions) -> String {
     let title = options.title.clone().unwrap_or_else(|| match targets[..] {
         [] => "No results".to_owned(),
         [one] => one.to_owned(),
-        _ => targets.join(", "),
+        _ => format!("{} targets compared", targets.len()),
     });
     let mut page = String::new();
     page += &head(&title);
@@ -152,20 +152,38 @@ fn overview(results: &Results) -> String {
             bars(id, caption, unit, &groups)
         )
     };
-    let sentences: String = summary(results)
-        .iter()
-        .take(results.profiles().len() * results.targets().len())
-        .map(|sentence| match sentence.split_once(':') {
-            Some((subject, rest)) => format!("<li><strong>{}</strong>{}</li>", escape(subject), escape(rest)),
-            None => format!("<li>{}</li>", escape(sentence)),
-        })
-        .collect();
+    let sentences: String =
+        results.profiles().iter().map(|profile| best_in_words(results, profile)).collect();
     format!(
         "<section><h2>The best of each profile</h2>{}<div class=\"plots\">{}{}</div><ul class=\"summary\">{sentences}</ul></section>\n",
         legend(results),
         figure("best-iops", "Requests per second (IO/s)", "IO/s", |row| row.iops, true),
         figure("best-mib", "Data per second (MiB/s)", "MiB/s", |row| row.throughput_mib_s, false),
     )
+}
+
+/// Numbers stay on one line with their units.
+fn unbroken(text: &str) -> String {
+    [" IO/s", " MiB/s", " µs", " ms", " s "]
+        .iter()
+        .fold(text.to_owned(), |text, unit| text.replace(unit, &unit.replacen(' ', "\u{A0}", 1)))
+}
+
+/// What each target reached under a profile.
+fn best_in_words(results: &Results, profile: &str) -> String {
+    let targets = results.targets();
+    let words: String = targets
+        .iter()
+        .filter_map(|target| results.best_of(target, profile))
+        .map(|row| {
+            let swatch = match targets.len() {
+                1 => String::new(),
+                _ => format!("<span class=\"swatch s{}\"></span>", series(results, &row.target)),
+            };
+            format!("<span>{swatch}{}</span>", escape(&unbroken(&reached(row))))
+        })
+        .collect();
+    format!("<li><strong>{}</strong><span>{words}</span></li>", escape(profile))
 }
 
 fn profile_section(results: &Results, profile: &str, at: usize) -> String {
@@ -317,7 +335,7 @@ mod tests {
         assert!(page.contains("<span class=\"swatch s1\"></span>&lt;evil&gt;") && !page.contains("<evil>"));
         assert_eq!(count(&page, "<svg "), 6);
         assert!(page.contains("mark s1"));
-        assert!(page.contains("<h1>mem:1G, &lt;evil&gt;</h1>"));
+        assert!(page.contains("<h1>2 targets compared</h1>"));
     }
 
     #[test]

@@ -2,8 +2,6 @@
 // time is known, so that what StorageBench must measure can be computed. (Plain comments: the guide in
 // lib.rs includes this file.)
 
-#![allow(dead_code)]
-
 use env::sync::split_mix;
 use env::{
     Address, Buf, BufferPool, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
