@@ -1,0 +1,4 @@
+//! Deterministic torture.
+
+pub mod oracle;
+pub mod stamp;

@@ -1,0 +1,3 @@
+//! The torture binary.
+
+fn main() {}
