@@ -51,7 +51,7 @@ pub(crate) fn open_drive(path: &str) -> Result<OpenDrive> {
         logical_sector,
         physical_sector,
         rotational: is_rotational(device),
-        read_only,
+        read_only: read_only || (kind == DriveKind::BlockDevice && is_read_only(device)),
     };
     Ok(OpenDrive { fd, info, memory_alignment })
 }
@@ -197,6 +197,12 @@ fn block_size(path: &str, fd: &OwnedFd, request: libc::c_ulong) -> Result<u64> {
         return Err(system_error(error, format!("cannot ask block device {path} for its sectors")));
     }
     Ok(u64::from(size))
+}
+
+/// Whether the kernel refuses writes to the block device with that number; opening it for writing succeeds.
+fn is_read_only(device: u64) -> bool {
+    let path = format!("/sys/dev/block/{}:{}/ro", major(device), minor(device));
+    std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
 }
 
 /// Whether the disk with that device number, or that the partition is on, has a spindle.

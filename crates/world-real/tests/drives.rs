@@ -308,3 +308,85 @@ fn a_drive_dropped_while_it_works_still_returns() {
         env.world().open_drive(&path).await.map(drop).unwrap();
     });
 }
+
+#[test]
+fn more_pieces_than_one_call_takes_are_moved_by_several() {
+    let dir = TestDir::new();
+    let path = dir.file("drive");
+    on_a_shard(move |env| async move {
+        const PIECES: u64 = 3000;
+        let drive = file_drive(&env, &path, 2 * MIB).await;
+        let bytes = pattern(PIECES as usize * 512, 6);
+        let whole = Buf::copy_of(&bytes).freeze();
+        let slices = (0..PIECES).map(|i| whole.cut(ByteCount(i * 512), ByteCount(512))).collect();
+        let outcome = drive.write(ByteOffset(0), slices, Durability::Cached).await;
+        assert_eq!(outcome.result, Ok(PIECES * 512));
+        let buffers = (0..PIECES).map(|_| Buf::unpooled(ByteCount(512))).collect();
+        let outcome = drive.read(ByteOffset(0), buffers).await;
+        assert_eq!(outcome.result, Ok(PIECES * 512));
+        let got: Vec<u8> = outcome.buffers.iter().flat_map(|buf| buf.bytes().to_vec()).collect();
+        assert!(got == bytes);
+    });
+}
+
+#[test]
+fn a_full_file_system_is_told_with_its_free_space() {
+    let dir = TestDir::new();
+    let mount = dir.file("small");
+    std::fs::create_dir(&mount).unwrap();
+    let options = ["-t", "tmpfs", "-o", "size=1M", "none", &mount];
+    let mounted = std::process::Command::new("mount").args(options).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("skipped: no file system can be mounted here");
+        return;
+    }
+    let path = format!("{mount}/drive");
+    on_a_shard(move |env| async move {
+        let error = env.world().create_drive(&path, ByteCount(4 * MIB)).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::OutOfSpace);
+        let sentence = format!("no room for drive file {path}: 4.19 MB wanted, 1.05 MB free");
+        assert_eq!(error.to_string(), sentence);
+        assert!(!std::path::Path::new(&path).exists());
+        // What fits is a drive, on this file system too.
+        let drive = file_drive(&env, &path, MIB / 2).await;
+        write(&drive, 4096, &pattern(4096, 7)).await;
+        assert_eq!(read(&drive, 4096, 4096).await, pattern(4096, 7));
+        let zeroes = IoRequest::WriteZeroes {
+            range: range(4096, 512),
+            may_unmap: true,
+            durability: Durability::Durable,
+        };
+        drive.start(zeroes).await.result.unwrap();
+        assert_eq!(
+            read(&drive, 4096, 4096).await[..1024],
+            [&[0; 512], &pattern(4096, 7)[512..1024]].concat()
+        );
+    });
+    let unmounted = std::process::Command::new("umount").arg(&mount).status().unwrap();
+    assert!(unmounted.success());
+}
+
+#[test]
+fn a_file_that_must_not_be_written_is_a_read_only_drive() {
+    let dir = TestDir::new();
+    let path = dir.file("drive");
+    std::fs::write(&path, pattern(8192, 8)).unwrap();
+    // Root may write to anything but this.
+    let immutable = std::process::Command::new("chattr").args(["+i", &path]).status();
+    if !immutable.is_ok_and(|status| status.success()) {
+        println!("skipped: files cannot be made immutable here");
+        return;
+    }
+    let on_disk = path.clone();
+    on_a_shard(move |env| async move {
+        let source = env.world().open_drive(&path).await.unwrap();
+        assert!(source.info().read_only);
+        let drive = Member::new(&env, source.attach(&env).unwrap());
+        assert!(read(&drive, 0, 8192).await == pattern(8192, 8));
+        let slices = smallvec![Buf::copy_of(&[1; 512]).freeze()];
+        let outcome = drive.write(ByteOffset(0), slices, Durability::Cached).await;
+        assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::ReadOnly);
+        assert_eq!(env.world().open_drive(&path).await.err().unwrap().kind, ErrorKind::InUse);
+    });
+    std::process::Command::new("chattr").args(["-i", &on_disk]).status().unwrap();
+}

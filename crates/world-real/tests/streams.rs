@@ -79,6 +79,22 @@ fn what_is_sent_over_a_unix_socket_comes_back() {
 }
 
 #[test]
+fn more_pieces_than_one_call_takes_are_sent_by_several() {
+    let dir = TestDir::new();
+    let address = format!("unix:{}", dir.file("socket"));
+    on_a_shard(move |env| async move {
+        let address = echo_at(&env, &address).await;
+        let stream = env.world().connect(&address).await.unwrap().attach(&env).unwrap();
+        let bytes: Vec<u8> = (0..30_000u32).map(|i| (i % 251) as u8).collect();
+        let whole = Buf::copy_of(&bytes).freeze();
+        let slices = (0..3000).map(|i| whole.cut(ByteCount(i * 10), ByteCount(10))).collect();
+        let sent = stream.send(slices);
+        assert!(receive_all(&stream, bytes.len()).await == bytes);
+        assert_eq!(sent.await.result, Ok(30_000));
+    });
+}
+
+#[test]
 fn a_receive_in_progress_ends_when_either_side_shuts_down() {
     let dir = TestDir::new();
     let address = format!("unix:{}", dir.file("socket"));
