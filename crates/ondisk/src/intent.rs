@@ -181,6 +181,11 @@ impl IntentMap {
         changed.into_iter().map(|index| self.write_of(index)).collect()
     }
 
+    /// These blocks did not become durable everywhere: they count as changed again.
+    pub fn not_written(&mut self, writes: &[BlockWrite]) {
+        self.changed.extend(writes.iter().map(|write| write.block));
+    }
+
     /// Every block, with its next sequence. Taken and written twice, both copies of all blocks are sound.
     pub fn take_all(&mut self) -> Vec<BlockWrite> {
         self.changed.clear();
@@ -276,6 +281,11 @@ mod tests {
         assert!(!map.mark(MAX_LANES));
         assert_eq!(map.take_changed().iter().map(|write| write.block).collect::<Vec<_>>(), [0, 1, 32]);
         assert_eq!(map.take_changed(), []);
+        map.mark(1);
+        let writes = map.take_changed();
+        map.not_written(&writes);
+        assert_eq!(map.take_changed()[0].copy, 1 - writes[0].copy);
+        map.unmark(1);
         assert_eq!(marks(&map), [0, LANES_PER_BLOCK, MAX_LANES - 1]);
     }
 

@@ -1,0 +1,276 @@
+//! The controller's state and its tasks, all on shard 0.
+//!
+//! | task | does |
+//! | --- | --- |
+//! | commands | takes commands; answers questions at once, hands changes on |
+//! | changes | carries out one change after the other |
+//! | reports | takes what shards report, sorts it to the arrays |
+//! | keeper, cleaner | one each per started array: see [`keeper`](crate::keeper) |
+//! | events | stores events |
+//!
+//! State lives in cells; nothing is borrowed over an await. What concerns one array's labels and map is done
+//! under its [`metadata`](crate::array::Array) turn, one after the other.
+
+use crate::array::Array;
+use crate::events::Events;
+use crate::handle::{Answer, ControllerHandle, Request};
+use crate::inventory::Drive;
+use crate::{Command, Error, ErrorKind, Reply, Result};
+use engine::{REPORTS_OPEN, Report, ReportKind, ShardIndex, ShardMessage, VolumeId};
+use env::sync::Signal;
+use env::{Env, IoError, IoErrorKind, mailbox};
+use ondisk::Uuid;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// Commands that may wait in the mailbox at a time, and changes that may wait for their turn.
+const COMMANDS_WAITING: usize = 256;
+
+/// How a controller is started.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Drives to look at besides those that are remembered.
+    pub drives: Vec<String>,
+}
+
+/// The controller: see [`Controller::start`].
+pub struct Controller;
+
+impl Controller {
+    /// The mailbox for the reports of `shards` shards, on the controller's shard.
+    pub fn reports(env: &Env, shards: u16) -> (mailbox::Sender<Report>, mailbox::Receiver<Report>) {
+        mailbox::mailbox(env, usize::from(shards.max(1)) * REPORTS_OPEN)
+    }
+
+    /// Starts the controller on the shard of `env`: opens the drives it remembers and those it is given, starts
+    /// the volumes that are on them, and begins to take commands. `shards`: how to reach all shards, in order;
+    /// they must be running. `reports`: what they report.
+    pub async fn start(
+        env: &Env,
+        options: Options,
+        shards: Vec<mailbox::Sender<ShardMessage>>,
+        reports: mailbox::Receiver<Report>,
+    ) -> ControllerHandle {
+        let (commands, receiver) = mailbox::mailbox(env, COMMANDS_WAITING);
+        let core = Rc::new(Core {
+            env: env.clone(),
+            shards,
+            events: Events::new(env),
+            drives: RefCell::default(),
+            arrays: RefCell::default(),
+            next_volume: Cell::new(0),
+            changes: RefCell::default(),
+            change_waiting: Signal::default(),
+            stopping: Cell::new(false),
+            started_unix_s: env.unix_time(),
+        });
+        core.events.load().await;
+        let writer = core.clone();
+        env.spawn("events", async move { writer.events.write().await });
+        env.spawn("reports", core.clone().take_reports(reports));
+        core.open_known_drives(&options.drives).await;
+        core.start_all().await;
+        env.spawn("commands", core.clone().take_commands(receiver));
+        env.spawn("changes", core.make_changes());
+        ControllerHandle { commands }
+    }
+}
+
+/// A change that waits for its turn.
+struct Change {
+    command: Command,
+    answer: Answer,
+}
+
+pub(crate) struct Core {
+    pub(crate) env: Env,
+    pub(crate) shards: Vec<mailbox::Sender<ShardMessage>>,
+    pub(crate) events: Events,
+    pub(crate) drives: RefCell<Vec<Rc<Drive>>>,
+    pub(crate) arrays: RefCell<BTreeMap<Uuid, Rc<Array>>>,
+    next_volume: Cell<u32>,
+    changes: RefCell<VecDeque<Change>>,
+    change_waiting: Signal,
+    stopping: Cell<bool>,
+    pub(crate) started_unix_s: u64,
+}
+
+impl Core {
+    /// A number for a volume that is started; each is used once.
+    pub(crate) fn new_volume_id(&self) -> VolumeId {
+        let id = self.next_volume.get();
+        self.next_volume.set(id + 1);
+        VolumeId(id)
+    }
+
+    pub(crate) fn new_uuid(&self) -> Uuid {
+        Uuid::from_random(self.env.random(), self.env.random())
+    }
+
+    /// Every array, by the name of its volume.
+    pub(crate) fn arrays(&self) -> Vec<Rc<Array>> {
+        let mut arrays: Vec<Rc<Array>> = self.arrays.borrow().values().cloned().collect();
+        arrays.sort_by_key(|array| (array.name(), array.uuid));
+        arrays
+    }
+
+    async fn take_commands(self: Rc<Self>, mut receiver: mailbox::Receiver<Request>) {
+        while let Some(Request { command, answer }) = receiver.receive().await {
+            if self.stopping.get() {
+                answer(Err(stopping()));
+                continue;
+            }
+            match self.answer_question(&command) {
+                Some(reply) => answer(reply),
+                None if self.changes.borrow().len() >= COMMANDS_WAITING => {
+                    let sentence = "too many changes wait for their turn; try again later";
+                    answer(Err(Error::new(ErrorKind::Busy, sentence)));
+                }
+                None => {
+                    self.changes.borrow_mut().push_back(Change { command, answer });
+                    self.change_waiting.notify(&self.env);
+                }
+            }
+        }
+    }
+
+    /// Answers a command that changes nothing; `None` for one that does.
+    fn answer_question(&self, command: &Command) -> Option<Result<Reply>> {
+        Some(match command {
+            Command::DriveList {} => Ok(Reply::Drives { drives: self.drive_infos() }),
+            Command::DriveShow { drive } => self
+                .find_drive(drive)
+                .map(|drive| Reply::Drive { drive: self.drive_info(&drive), notes: Vec::new() }),
+            Command::VolumeList {} => {
+                Ok(Reply::Volumes { volumes: self.arrays().iter().map(|a| self.volume_info(a)).collect() })
+            }
+            Command::VolumeShow { volume } => {
+                self.find_array(volume).map(|array| self.volume_reply(&array, vec![]))
+            }
+            Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
+            Command::Explain(explain) => self.explain(explain),
+            Command::Info {} => Ok(Reply::Info { info: self.info() }),
+            Command::DriveAdd { .. }
+            | Command::DriveFail { .. }
+            | Command::DriveOffline { .. }
+            | Command::DriveOnline { .. }
+            | Command::VolumeCreate(_)
+            | Command::VolumeSet { .. }
+            | Command::VolumeDelete { .. }
+            | Command::VolumeStart { .. }
+            | Command::Shutdown {} => return None,
+        })
+    }
+
+    async fn make_changes(self: Rc<Self>) {
+        while !self.stopping.get() {
+            let waiting = || !self.changes.borrow().is_empty();
+            self.change_waiting.wait_until(&self.env, waiting).await;
+            let next = self.changes.borrow_mut().pop_front();
+            if let Some(Change { command, answer }) = next {
+                answer(self.change(command).await);
+            }
+        }
+        for Change { answer, .. } in self.changes.take() {
+            answer(Err(stopping()));
+        }
+    }
+
+    async fn change(self: &Rc<Self>, command: Command) -> Result<Reply> {
+        match command {
+            Command::DriveAdd { drive, size_bytes } => {
+                let (drive, notes) = self.add_drive(&drive, size_bytes).await?;
+                Ok(Reply::Drive { drive: self.drive_info(&drive), notes })
+            }
+            Command::DriveFail { drive } => self.take_out(&drive, ondisk::Cause::Operator).await,
+            Command::DriveOffline { drive } => self.take_out(&drive, ondisk::Cause::Offline).await,
+            Command::DriveOnline { drive } => self.take_in(&drive).await,
+            Command::VolumeCreate(create) => self.create_volume(create).await,
+            Command::VolumeSet { volume, name } => self.rename_volume(&volume, &name).await,
+            Command::VolumeDelete { volume } => self.delete_volume(&volume).await,
+            Command::VolumeStart { volume, accept_stale_parity } => {
+                self.start_volume(&volume, accept_stale_parity).await
+            }
+            Command::Shutdown {} => {
+                let notes = self.shut_down().await;
+                self.stopping.set(true);
+                Ok(Reply::Done { notes })
+            }
+            question => self.answer_question(&question).unwrap_or_else(|| Err(stopping())),
+        }
+    }
+
+    async fn take_reports(self: Rc<Self>, mut reports: mailbox::Receiver<Report>) {
+        while let Some(report) = reports.receive().await {
+            let arrays = self.arrays.borrow();
+            let array = arrays.values().find(|array| array.volume_id() == Some(report.volume)).cloned();
+            drop(arrays);
+            match array {
+                Some(array) => self.take_report(&array, report),
+                None => self.answer_report(report.from, report.number, Err(IoError::new(IoErrorKind::Gone))),
+            }
+        }
+    }
+
+    fn take_report(&self, array: &Rc<Array>, report: Report) {
+        let Report { from, number, kind, .. } = report;
+        match kind {
+            ReportKind::DriveFailed { drive, error, operation } => {
+                array.work.add_failure(from, number, drive, format!("{operation}: {error}"));
+            }
+            ReportKind::MarkDirty(lanes) => array.work.add_marks(from, number, lanes),
+            ReportKind::Quiet(lanes) => {
+                array.work.add_quiet(lanes);
+                self.answer_report(from, number, Ok(()));
+            }
+            ReportKind::Synced(lanes) => {
+                self.lanes_synced(array, &lanes);
+                self.answer_report(from, number, Ok(()));
+            }
+            ReportKind::MediumError { drive, range, recovered } => {
+                self.medium_error(array, drive, range, recovered);
+                self.answer_report(from, number, Ok(()));
+            }
+        }
+        array.work.changed.notify(&self.env);
+    }
+
+    pub(crate) fn answer_report(
+        &self,
+        to: ShardIndex,
+        report: u64,
+        result: std::result::Result<(), IoError>,
+    ) {
+        let message = ShardMessage::ReportDone { report, result };
+        if self.shards[usize::from(to.0)].send(message).is_err() {
+            tracing::warn!(shard = to.0, "a shard does not take the answer to its report");
+        }
+    }
+
+    /// Sends every shard a message and waits until all have dealt with it.
+    ///
+    /// # Errors
+    /// The first sentence of a shard that could not.
+    pub(crate) async fn tell_shards(
+        &self,
+        message: impl Fn(engine::Done) -> ShardMessage,
+    ) -> std::result::Result<(), String> {
+        let (done, mut answers) = mailbox::mailbox(&self.env, self.shards.len());
+        let mut result = Ok(());
+        for shard in &self.shards {
+            if shard.send(message(done.clone())).is_err() {
+                result = Err("a shard is gone; restart the controller".to_owned());
+            }
+        }
+        drop(done);
+        while let Some(answer) = answers.receive().await {
+            result = result.and(answer);
+        }
+        result
+    }
+}
+
+fn stopping() -> Error {
+    Error::new(ErrorKind::Stopping, "the controller is shutting down; start it again for further commands")
+}

@@ -1,0 +1,84 @@
+//! `explain`: the plan of a request, by parameters or on a live volume in its present health.
+
+use crate::core::Core;
+use crate::{Error, ErrorKind, Explain, Reply, Result};
+use layout::{Geometry, Level, ParityRotation};
+use plan::{Health, RequestKind};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize};
+
+fn invalid(sentence: impl ToString) -> Error {
+    Error::new(ErrorKind::Invalid, sentence.to_string())
+}
+
+impl Core {
+    pub(crate) fn explain(&self, request: &Explain) -> Result<Reply> {
+        let kind: RequestKind = request.operation.parse().map_err(invalid)?;
+        let range = ByteRange::new(ByteOffset(request.offset_bytes), ByteCount(request.size_bytes));
+        if range.start.checked_add(range.len).is_none() {
+            return Err(invalid(format!(
+                "{} bytes at {} are past the end of any volume",
+                range.len.0, range.start.0
+            )));
+        }
+        let (geometry, health) = match &request.volume {
+            Some(volume) => self.live(volume, range)?,
+            None => {
+                let geometry = parameters(request)?;
+                (geometry, Health::optimal(&geometry))
+            }
+        };
+        let mut health = health;
+        for &slot in &request.failed {
+            if slot >= geometry.drives().0 {
+                return Err(invalid(format!(
+                    "there is no drive {slot}; the drives of this array are 0 to {}",
+                    geometry.drives().0 - 1
+                )));
+            }
+            health = health.without(DriveIndex(slot));
+        }
+        let explanation = plan::explain_in(&geometry, kind, range, &health).map_err(invalid)?;
+        let value = serde_json::to_value(&explanation).map_err(invalid)?;
+        Ok(Reply::Explained { text: explanation.to_string(), explanation: value })
+    }
+
+    /// A volume's layout, and what its drives can do in a range now.
+    fn live(&self, volume: &str, range: ByteRange) -> Result<(Geometry, Health)> {
+        let array = self.find_array(volume)?;
+        let geometry = array.geometry;
+        let in_use: DriveSet = array.in_use().into_iter().map(|slot| DriveIndex(slot as u16)).collect();
+        let mut health = Health { readable: in_use, writable: in_use, parity_trusted: true };
+        let lanes = engine::Lanes::of(&geometry);
+        let unsynced = array.unsynced.borrow();
+        let lane = |at: ByteOffset| lanes.lane_of(geometry.stripe_of(at).0).0;
+        let last = ByteOffset(range.end().0.saturating_sub(1)).max(range.start);
+        if unsynced.range(lane(range.start)..=lane(last)).next().is_some() {
+            health.parity_trusted = false;
+            if geometry.copies() > 1 {
+                health.readable = in_use.iter().next().into_iter().collect();
+            }
+        }
+        Ok((geometry, health))
+    }
+}
+
+fn parameters(request: &Explain) -> Result<Geometry> {
+    /// What is said of drives whose size nobody gave: large enough for any address that can be named.
+    const MEMBER: ByteCount = ByteCount(1 << 50);
+    let level =
+        request.level.as_deref().ok_or_else(|| invalid("explain needs a level, or a volume; give one"))?;
+    let level: Level = level.parse().map_err(invalid)?;
+    let drives = request.drives.ok_or_else(|| invalid("explain needs the number of drives; give it"))?;
+    let strip = match request.strip_bytes {
+        Some(bytes) => StripSize::new(ByteCount(bytes)).map_err(invalid)?,
+        None => StripSize::KIB_64,
+    };
+    let geometry = Geometry::new(level, DriveCount(drives), strip, MEMBER).map_err(invalid)?;
+    match &request.rotation {
+        Some(text) => {
+            let rotation: ParityRotation = text.parse().map_err(invalid)?;
+            geometry.with_rotation(rotation).map_err(invalid)
+        }
+        None => Ok(geometry),
+    }
+}

@@ -1,0 +1,290 @@
+//! The drives that the controller knows: opened, looked at, remembered.
+//!
+//! What the state store remembers of drives (`drives.toml`) is a list of hints where to look; the truth is in
+//! the drives' labels.
+
+use crate::core::Core;
+use crate::disk::{Access, LabelSeen, Seat};
+use crate::{Error, ErrorKind, Result};
+use env::DriveKind;
+use ondisk::Uuid;
+use serde::{Deserialize, Serialize};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Where the names of drives are remembered.
+const FILE: &str = "drives.toml";
+
+#[derive(Serialize, Deserialize, Default)]
+struct Hints {
+    drives: Vec<String>,
+}
+
+/// A drive that the controller knows.
+pub(crate) struct Drive {
+    /// How it is called here: how it was named, with a number behind it where that name is not its own.
+    pub(crate) name: String,
+    /// How it is opened.
+    spec: String,
+    access: RefCell<Option<Access>>,
+    /// Why it cannot be used: a kind and a sentence.
+    problem: RefCell<Option<Error>>,
+    label: RefCell<LabelSeen>,
+    pub(crate) seat: Cell<Seat>,
+    /// Whether it is known to hold nothing but zeroes where data goes.
+    pub(crate) zeroed: Cell<bool>,
+    pub(crate) medium_errors: Cell<u64>,
+}
+
+impl Drive {
+    pub(crate) fn new(name: String, spec: &str) -> Drive {
+        Drive {
+            name,
+            spec: spec.to_owned(),
+            access: RefCell::default(),
+            problem: RefCell::default(),
+            label: RefCell::new(LabelSeen::Blank),
+            seat: Cell::new(Seat::FIRST),
+            zeroed: Cell::new(false),
+            medium_errors: Cell::new(0),
+        }
+    }
+
+    /// The way to it, if it is open.
+    pub(crate) fn access(&self) -> Option<Access> {
+        self.access.borrow().clone()
+    }
+
+    /// Why it cannot be used.
+    pub(crate) fn problem(&self) -> Option<Error> {
+        self.problem.borrow().clone()
+    }
+
+    pub(crate) fn set_problem(&self, problem: Option<Error>) {
+        *self.problem.borrow_mut() = problem;
+    }
+
+    /// What was found where labels lie, when it was last looked at.
+    pub(crate) fn label(&self) -> LabelSeen {
+        self.label.borrow().clone()
+    }
+
+    pub(crate) fn set_label(&self, label: LabelSeen) {
+        *self.label.borrow_mut() = label;
+    }
+
+    /// The array that its label names.
+    pub(crate) fn array(&self) -> Option<Uuid> {
+        match &*self.label.borrow() {
+            LabelSeen::Sound(carried) => Some(carried.label.array),
+            LabelSeen::Blank | LabelSeen::Bad(_) => None,
+        }
+    }
+
+    /// Lets go of it, and of the lock against another controller.
+    pub(crate) fn close(&self) {
+        self.access.borrow_mut().take();
+    }
+
+    /// Whether it lives no longer than this process.
+    pub(crate) fn is_volatile(&self) -> bool {
+        is_volatile(&self.spec)
+    }
+
+    /// Opens it, unless it is open, and looks at its label.
+    pub(crate) async fn look(&self, env: &env::Env) {
+        let access = match self.access() {
+            Some(access) => access,
+            None => match Access::open(env, &self.spec).await {
+                Ok(access) => {
+                    *self.access.borrow_mut() = Some(access.clone());
+                    let kind = access.info().kind;
+                    self.zeroed.set(matches!(kind, DriveKind::Memory | DriveKind::Null));
+                    access
+                }
+                Err(error) => return self.set_problem(Some(unavailable(&self.name, &error))),
+            },
+        };
+        match access.read_label().await {
+            Ok(label) => {
+                self.set_problem(match &label {
+                    LabelSeen::Bad(why) => {
+                        Some(Error::new(ErrorKind::WrongState, format!("drive {}: {why}", self.name)))
+                    }
+                    LabelSeen::Blank | LabelSeen::Sound(_) => None,
+                });
+                if let LabelSeen::Sound(carried) = &label {
+                    self.seat.set(Seat::after(carried));
+                }
+                self.set_label(label);
+            }
+            Err(error) => {
+                self.close();
+                let sentence = format!(
+                    "drive {} cannot be read where its label would be ({error}); replace it or its cable",
+                    self.name
+                );
+                self.set_problem(Some(Error::new(ErrorKind::Unavailable, sentence)));
+            }
+        }
+    }
+}
+
+/// Whether a drive of that name lives no longer than this process.
+pub(crate) fn is_volatile(spec: &str) -> bool {
+    spec.starts_with("mem:") || spec.starts_with("null:")
+}
+
+/// Why a drive cannot be opened, for whoever named it.
+fn unavailable(name: &str, error: &env::Error) -> Error {
+    let kind = match error.kind {
+        env::ErrorKind::InUse => ErrorKind::InUse,
+        env::ErrorKind::BadName | env::ErrorKind::WrongKind => ErrorKind::Invalid,
+        env::ErrorKind::OutOfSpace => ErrorKind::OutOfSpace,
+        _ => ErrorKind::Unavailable,
+    };
+    let said = error.to_string();
+    let said = if said.contains(name) { said } else { format!("drive {name}: {said}") };
+    Error::new(kind, said)
+}
+
+impl Core {
+    /// The drives that were remembered and those given, opened and looked at.
+    pub(crate) async fn open_known_drives(&self, given: &[String]) {
+        let hints = self.load_hints().await;
+        for spec in hints.iter().chain(given) {
+            if self.drive_called(spec).is_some() && !is_volatile(spec) {
+                continue;
+            }
+            let drive = self.new_drive(spec);
+            drive.look(&self.env).await;
+            self.drives.borrow_mut().push(drive);
+        }
+        self.remember_drives().await;
+    }
+
+    async fn load_hints(&self) -> Vec<String> {
+        let loaded = self.env.world().state().load(FILE).await;
+        let read = |bytes: Vec<u8>| {
+            let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+            toml::from_str::<Hints>(&text).map_err(|error| error.message().to_owned())
+        };
+        match loaded
+            .map_err(|error| error.to_string())
+            .and_then(|bytes| bytes.map_or(Ok(Hints::default()), read))
+        {
+            Ok(hints) => hints.drives,
+            Err(why) => {
+                self.events.warn(
+                    "controller",
+                    &why,
+                    "drives that were added before are not looked at",
+                    format!("the list of drives, {FILE}, cannot be read: {why}; add the drives again"),
+                );
+                Vec::new()
+            }
+        }
+    }
+
+    /// Remembers the names of all drives that outlive this process.
+    pub(crate) async fn remember_drives(&self) {
+        let lasting = |drive: &&Rc<Drive>| !drive.is_volatile();
+        let drives = self.drives.borrow().iter().filter(lasting).map(|drive| drive.spec.clone()).collect();
+        let stored = match toml::to_string(&Hints { drives }) {
+            Ok(text) => {
+                let store = self.env.world().state().store(FILE, text.into_bytes());
+                store.await.map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(why) = stored {
+            self.events.warn(
+                "controller",
+                &why,
+                "after a restart its drives have to be named again",
+                format!("the list of drives cannot be stored: {why}"),
+            );
+        }
+    }
+
+    /// A drive that is not in the inventory yet, with a name of its own.
+    pub(crate) fn new_drive(&self, spec: &str) -> Rc<Drive> {
+        let mut name = spec.to_owned();
+        let mut number = 1;
+        while self.drive_called(&name).is_some() {
+            number += 1;
+            name = format!("{spec}#{number}");
+        }
+        Rc::new(Drive::new(name, spec))
+    }
+
+    pub(crate) fn drive_called(&self, name: &str) -> Option<Rc<Drive>> {
+        self.drives.borrow().iter().find(|drive| drive.name == name).cloned()
+    }
+
+    /// Another drive of the inventory that is the same drive under another name.
+    pub(crate) fn same_drive(&self, drive: &Drive) -> Option<Rc<Drive>> {
+        let identity = drive.access()?.info().identity.clone();
+        let drives = self.drives.borrow();
+        let same = |other: &&Rc<Drive>| {
+            other.name != drive.name
+                && other.access().is_some_and(|access| access.info().identity == identity)
+        };
+        drives.iter().find(same).cloned()
+    }
+
+    /// `drive add`: tells the controller of a drive; with a size, makes a file for it first. Notes, a sentence each.
+    pub(crate) async fn add_drive(
+        self: &Rc<Self>,
+        spec: &str,
+        size: Option<u64>,
+    ) -> Result<(Rc<Drive>, Vec<String>)> {
+        if let Some(size) = size {
+            self.create_file(spec, size).await?;
+        }
+        let known = self.drive_called(spec).filter(|drive| !drive.is_volatile());
+        let drive = known.clone().unwrap_or_else(|| self.new_drive(spec));
+        if let Some((array, _)) = self.place_of(&drive)
+            && array.is_running()
+        {
+            return Ok((
+                drive.clone(),
+                vec![format!("drive {} is in use already, by '{}'", drive.name, array.name())],
+            ));
+        }
+        drive.look(&self.env).await;
+        if drive.access().is_none() {
+            let gone = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
+            return Err(drive.problem().unwrap_or_else(gone));
+        }
+        if let Some(other) = self.same_drive(&drive) {
+            drive.close();
+            let sentence = format!("drive {spec} is known already, as {}; use that name", other.name);
+            return Err(Error::new(ErrorKind::InUse, sentence));
+        }
+        drive.zeroed.set(drive.zeroed.get() || size.is_some());
+        if known.is_none() {
+            self.drives.borrow_mut().push(drive.clone());
+            self.remember_drives().await;
+        }
+        let notes = self.assemble_with(&drive).await;
+        Ok((drive, notes))
+    }
+
+    async fn create_file(&self, spec: &str, size: u64) -> Result<()> {
+        if is_volatile(spec) || spec.contains("://") {
+            let sentence = format!("a size goes with a new file, and '{spec}' is none; leave the size out");
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+        let size = units::ByteCount(size);
+        if ondisk::Tail::of(size).is_none() || !size.is_aligned(ondisk::BLOCK) {
+            let sentence = format!(
+                "a drive of {size} ({} bytes) cannot be; choose a multiple of 4K above 32M, which the label takes",
+                size.0
+            );
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+        let created = self.env.world().create_drive(spec, size).await;
+        created.map_err(|error| unavailable(spec, &error))
+    }
+}

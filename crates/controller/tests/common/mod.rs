@@ -1,0 +1,227 @@
+//! A controller in the simulated world: some shards, some drives, commands, hosts' reads and writes.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use controller::{
+    Command, Controller, ControllerHandle, CreateVolume, DriveInfo, Error, ErrorKind, Event, Options, Reply,
+    VolumeInfo,
+};
+use engine::{Shard, ShardIndex, ShardMessage, ShardSeed};
+use env::{Buf, Durability, IoError};
+use units::{ByteCount, ByteOffset, ByteRange};
+use world_sim::{DriveOptions, Latency, Order, Sim, SimOptions, Stall};
+
+pub const MIB: u64 = 1 << 20;
+
+/// The usual drive here: 32 MiB for the label, 1 MiB and a bit for data.
+pub const DRIVE: u64 = 33 * MIB + (128 << 10);
+
+pub struct Bench {
+    pub sim: Sim,
+    pub shards: Vec<Shard>,
+    count: usize,
+    handle: Option<ControllerHandle>,
+}
+
+pub fn options(seed: u64, shards: usize) -> SimOptions {
+    SimOptions { shards, memory: ByteCount(16 * MIB), ..SimOptions::seeded(seed) }
+}
+
+pub fn drive_options() -> DriveOptions {
+    DriveOptions { latency: Latency::range_us(20, 200), ..DriveOptions::sized(ByteCount(DRIVE)) }
+}
+
+impl Bench {
+    /// A machine with drives `a`, `b`, `c`, ...; no controller yet.
+    pub fn new(seed: u64, shards: usize, drives: usize) -> Bench {
+        let mut bench =
+            Bench { sim: Sim::new(options(seed, shards)), shards: Vec::new(), count: shards, handle: None };
+        for name in names(drives) {
+            bench.sim.add_drive(&name, drive_options());
+        }
+        bench
+    }
+
+    /// The same in strict order, so that events can be counted.
+    pub fn in_order(seed: u64, shards: usize, drives: usize) -> Bench {
+        let mut bench = Bench::new(seed, shards, 0);
+        bench.sim = Sim::new(SimOptions { order: Order::Fifo, ..options(seed, shards) });
+        for name in names(drives) {
+            bench.sim.add_drive(&name, drive_options());
+        }
+        bench
+    }
+
+    /// Starts a controller that is given these drives.
+    pub fn boot(&mut self, drives: &[&str]) {
+        self.try_boot(drives).unwrap();
+    }
+
+    pub fn try_boot(&mut self, drives: &[&str]) -> Result<(), Stall> {
+        self.handle = None;
+        self.shards.clear();
+        let env = self.sim.env();
+        let count = self.count;
+        let (reports, receiver) = Controller::reports(&env, count as u16);
+        let seeds: Vec<ShardSeed> =
+            (0..count).map(|shard| ShardSeed::new(&self.sim.shard(shard), count as u16)).collect();
+        let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
+        for (index, seed) in seeds.into_iter().enumerate() {
+            self.shards.push(seed.start(ShardIndex(index as u16), count as u16, reports.clone()));
+        }
+        for sender in &senders {
+            sender.send(ShardMessage::Peers(senders.clone())).ok().unwrap();
+        }
+        let options = Options { drives: drives.iter().map(ToString::to_string).collect() };
+        let handle =
+            self.sim.run(async move { Controller::start(&env, options, senders, receiver).await })?;
+        self.handle = Some(handle);
+        Ok(())
+    }
+
+    /// Kills the process and starts it anew over the same drives.
+    pub fn restart(&mut self, drives: &[&str]) {
+        self.forget();
+        self.sim.restart_process();
+        self.boot(drives);
+    }
+
+    /// Cuts the power, and starts anew.
+    pub fn power_cycle(&mut self, drives: &[&str]) {
+        self.forget();
+        self.sim.power_cut();
+        self.sim.restart_process();
+        self.boot(drives);
+    }
+
+    pub fn forget(&mut self) {
+        self.shards.clear();
+        self.handle = None;
+    }
+
+    pub fn try_ask(&mut self, command: Command) -> Result<Result<Reply, Error>, Stall> {
+        let handle = self.handle.clone().unwrap();
+        let env = self.sim.env();
+        self.sim.run(async move { handle.command(&env, command).await })
+    }
+
+    pub fn ask(&mut self, command: Command) -> Result<Reply, Error> {
+        self.try_ask(command).unwrap()
+    }
+
+    /// The sentence with which a command is refused, whose kind must be as expected.
+    pub fn refused(&mut self, kind: ErrorKind, command: Command) -> String {
+        let what = format!("{command:?}");
+        let error = self.ask(command).expect_err(&what);
+        assert_eq!(error.kind, kind, "{error}");
+        error.message
+    }
+
+    pub fn create(&mut self, name: &str, level: &str, drives: &[&str]) -> (VolumeInfo, Vec<String>) {
+        volume(self.ask(create(name, level, drives)))
+    }
+
+    pub fn show(&mut self, name: &str) -> VolumeInfo {
+        volume(self.ask(Command::VolumeShow { volume: name.into() })).0
+    }
+
+    pub fn drive(&mut self, name: &str) -> DriveInfo {
+        drive(self.ask(Command::DriveShow { drive: name.into() }))
+    }
+
+    pub fn events(&mut self) -> Vec<Event> {
+        match self.ask(Command::EventsList { last: None }) {
+            Ok(Reply::Events { events }) => events,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Whether some event's text contains `text`.
+    pub fn has_event(&mut self, text: &str) -> bool {
+        self.events().iter().any(|event| event.text.contains(text))
+    }
+
+    pub fn shut_down(&mut self) -> Vec<String> {
+        match self.ask(Command::Shutdown {}) {
+            Ok(Reply::Done { notes }) => notes,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn try_write(
+        &mut self,
+        name: &str,
+        at: u64,
+        byte: u8,
+        len: u64,
+    ) -> Result<Result<(), IoError>, Stall> {
+        let volume = self.shards[0].volume_named(name).expect("the volume is served");
+        let data = Buf::copy_of(&vec![byte; len as usize]).freeze();
+        let range = ByteRange::new(ByteOffset(at), ByteCount(len));
+        self.sim.run(async move { volume.write(range, data, Durability::Cached).await })
+    }
+
+    pub fn write(&mut self, name: &str, at: u64, byte: u8, len: u64) {
+        self.try_write(name, at, byte, len).unwrap().unwrap();
+    }
+
+    /// Reads through a shard: the bytes, or the error.
+    pub fn try_read(&mut self, name: &str, at: u64, len: u64) -> Result<Vec<u8>, IoError> {
+        let volume = self.shards[self.shards.len() - 1].volume_named(name).expect("the volume is served");
+        let range = ByteRange::new(ByteOffset(at), ByteCount(len));
+        let buf = Buf::unpooled(range.len);
+        let (result, buf) = self.sim.run(async move { volume.read(range, buf).await }).unwrap();
+        result.map(|()| buf.unwrap().bytes().to_vec())
+    }
+
+    /// Looks whether `len` bytes at `at` are all `byte`.
+    pub fn expect(&mut self, name: &str, at: u64, byte: u8, len: u64) {
+        let bytes = self.try_read(name, at, len).unwrap();
+        let wrong = bytes.iter().position(|&other| other != byte);
+        assert_eq!(wrong, None, "{name}+{at}: {:?} instead of {byte}", wrong.map(|at| bytes[at]));
+    }
+
+    /// Lets virtual time pass.
+    pub fn wait(&mut self, seconds: u64) {
+        let until = self.sim.now() + std::time::Duration::from_secs(seconds);
+        self.sim.run_until(until).unwrap();
+    }
+
+    /// Lets time pass until the volume has nothing left to resync and no lane marked.
+    pub fn settle(&mut self, name: &str) {
+        for _ in 0..100 {
+            let info = self.show(name);
+            if info.resync.is_none() && info.dirty_lanes == 0 {
+                return;
+            }
+            self.wait(3);
+        }
+        panic!("{name} does not settle: {:?}", self.show(name));
+    }
+}
+
+pub fn names(count: usize) -> Vec<String> {
+    (b'a'..).take(count).map(|letter| (letter as char).to_string()).collect()
+}
+
+pub fn create(name: &str, level: &str, drives: &[&str]) -> Command {
+    Command::VolumeCreate(CreateVolume {
+        name: name.into(),
+        level: level.into(),
+        drives: drives.iter().map(ToString::to_string).collect(),
+        ..CreateVolume::default()
+    })
+}
+
+pub fn volume(reply: Result<Reply, Error>) -> (VolumeInfo, Vec<String>) {
+    match reply {
+        Ok(Reply::Volume { volume, notes }) => (*volume, notes),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn drive(reply: Result<Reply, Error>) -> DriveInfo {
+    match reply {
+        Ok(Reply::Drive { drive, .. }) => drive,
+        other => panic!("{other:?}"),
+    }
+}

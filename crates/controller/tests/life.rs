@@ -1,0 +1,419 @@
+//! The life of volumes: created, served, degraded, stopped, started again.
+
+mod common;
+
+use common::{Bench, DRIVE, MIB, create, drive_options, volume};
+use controller::{Command, DriveState, ErrorKind, Reply, Severity, VolumeState};
+use env::IoErrorKind;
+use units::{ByteCount, ByteOffset, ByteRange};
+use world_sim::Unwritten;
+
+#[test]
+fn a_volume_is_created_served_and_found_again_after_a_restart() {
+    for (shards, level, drives) in [(1, "raid0", 2), (2, "raid1", 2), (1, "raid5", 3), (2, "raid5", 4)] {
+        let mut bench = Bench::new(7, shards, drives);
+        let names = common::names(drives);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        bench.boot(&[]);
+        let (info, _) = bench.create("data", level, &names);
+        assert_eq!((info.state, info.level.as_str()), (VolumeState::Optimal, level));
+        assert_eq!(info.drives.len(), drives);
+        for at in 0..16 {
+            bench.write("data", at * 65536, at as u8 + 1, 65536);
+        }
+        assert_eq!(bench.shut_down(), Vec::<String>::new());
+        bench.restart(&[]);
+        let again = bench.show("data");
+        assert_eq!((again.state, &again.uuid), (VolumeState::Optimal, &info.uuid));
+        assert!(bench.has_event("it was stopped in order"), "{:?}", bench.events());
+        for at in 0..16 {
+            bench.expect("data", at * 65536, at as u8 + 1, 65536);
+        }
+    }
+}
+
+#[test]
+fn created_on_drives_of_unknown_content_it_resyncs_and_is_usable_meanwhile() {
+    let mut bench = Bench::new(3, 1, 0);
+    for name in ["a", "b", "c"] {
+        let noise = world_sim::DriveOptions { unwritten: Unwritten::Noise, ..drive_options() };
+        bench.sim.add_drive(name, noise);
+    }
+    bench.boot(&[]);
+    let (info, notes) = bench.create("data", "raid5", &["a", "b", "c"]);
+    assert!(info.resync.is_some() && info.dirty_lanes > 0, "{info:?}");
+    assert!(notes.iter().any(|note| note.contains("resync")), "{notes:?}");
+    bench.write("data", 4096, 9, 8192);
+    bench.settle("data");
+    assert!(bench.has_event("the resync of 'data' is complete"));
+    // Parity agrees: any drive may go, and what was never written reads the same as before.
+    let before = bench.try_read("data", 0, 2 * MIB).unwrap();
+    bench.ask(Command::DriveFail { drive: "b".into() }).unwrap();
+    assert_eq!(bench.try_read("data", 0, 2 * MIB).unwrap(), before);
+    bench.expect("data", 4096, 9, 8192);
+}
+
+#[test]
+fn file_drives_that_were_just_made_need_no_resync() {
+    let mut bench = Bench::new(3, 1, 0);
+    bench.boot(&[]);
+    for name in ["/x/a", "/x/b", "/x/c"] {
+        bench.ask(Command::DriveAdd { drive: name.into(), size_bytes: Some(DRIVE) }).unwrap();
+    }
+    let (info, notes) = bench.create("data", "raid5", &["/x/a", "/x/b", "/x/c"]);
+    assert_eq!((info.resync, info.dirty_lanes), (None, 0));
+    assert!(notes.is_empty(), "{notes:?}");
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal, "its drives are remembered");
+}
+
+#[test]
+fn memory_drives_of_one_name_are_drives_of_their_own() {
+    let mut bench = Bench::new(3, 1, 0);
+    bench.boot(&[]);
+    bench.ask(Command::DriveAdd { drive: "mem:40M".into(), size_bytes: None }).unwrap();
+    let (info, notes) = bench.create("data", "raid5", &["mem:40M", "mem:40M", "mem:40M"]);
+    let names: Vec<&str> = info.drives.iter().map(|drive| drive.name.as_str()).collect();
+    assert_eq!(names, ["mem:40M", "mem:40M#2", "mem:40M#3"]);
+    assert!(notes[0].contains("end with the controller"), "{notes:?}");
+    assert_eq!(info.resync, None);
+    bench.write("data", 0, 5, 65536);
+    bench.ask(Command::DriveFail { drive: "data:0".into() }).unwrap();
+    bench.expect("data", 0, 5, 65536);
+    bench.ask(Command::VolumeDelete { volume: "data".into() }).unwrap();
+    bench.create("more", "raid0", &["null:40M", "mem:40M"]);
+}
+
+#[test]
+fn drives_in_another_order_and_under_other_paths_come_up_as_the_same_volume() {
+    let mut bench = Bench::new(5, 1, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    for at in 0..8 {
+        bench.write("data", at * 65536, at as u8 + 1, 65536);
+    }
+    bench.shut_down();
+    for (drive, alias) in [("a", "z1"), ("b", "y2"), ("c", "x3")] {
+        let drive = bench.sim.drive(drive).unwrap();
+        bench.sim.alias_drive(&drive, alias);
+    }
+    bench.sim.put_stored("drives.toml", None);
+    bench.restart(&["x3", "z1", "y2"]);
+    let info = bench.show("data");
+    assert_eq!(info.state, VolumeState::Optimal);
+    let names: Vec<&str> = info.drives.iter().map(|drive| drive.name.as_str()).collect();
+    assert_eq!(names, ["z1", "y2", "x3"]);
+    for at in 0..8 {
+        bench.expect("data", at * 65536, at as u8 + 1, 65536);
+    }
+}
+
+#[test]
+fn a_failed_drive_is_recorded_and_recognised_as_stale_after_a_restart() {
+    let mut bench = Bench::new(11, 2, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.write("data", 0, 1, 4 * 65536);
+    bench.sim.drive("b").unwrap().fail_next(1, Some("write"), IoErrorKind::Medium);
+    bench.write("data", 0, 2, 4 * 65536);
+    let info = bench.show("data");
+    assert_eq!((info.state, info.may_lose), (VolumeState::Degraded, 0));
+    assert_eq!(info.drives[1].state, DriveState::Failed);
+    assert!(info.reasons[0].contains("drive b failed"), "{:?}", info.reasons);
+    bench.expect("data", 0, 2, 4 * 65536);
+    bench.settle("data");
+    bench.restart(&[]);
+    let info = bench.show("data");
+    assert_eq!((info.state, info.drives[1].state), (VolumeState::Degraded, DriveState::Failed));
+    assert!(info.drives[1].reason.as_ref().unwrap().contains("stale"), "{:?}", info.drives[1]);
+    bench.expect("data", 0, 2, 4 * 65536);
+    let why = bench.refused(ErrorKind::WrongState, Command::DriveOnline { drive: "b".into() });
+    assert!(why.contains("stale") && why.contains("rebuilt"), "{why}");
+}
+
+#[test]
+fn a_drive_that_was_absent_while_writes_went_on_is_not_used() {
+    for level in ["raid1", "raid5"] {
+        let mut bench = Bench::new(13, 1, 3);
+        bench.boot(&[]);
+        bench.create("data", level, &["a", "b", "c"]);
+        bench.settle("data");
+        bench.write("data", 0, 1, 65536);
+        bench.shut_down();
+        bench.sim.drive("a").unwrap().vanish();
+        bench.restart(&[]);
+        let info = bench.show("data");
+        assert_eq!(
+            (info.state, info.drives[0].state),
+            (VolumeState::Degraded, DriveState::Missing),
+            "{level}"
+        );
+        bench.write("data", 0, 2, 65536);
+        bench.settle("data");
+        bench.sim.drive("a").unwrap().come_back();
+        let added = common::drive(bench.ask(Command::DriveAdd { drive: "a".into(), size_bytes: None }));
+        assert_eq!(added.state, DriveState::Stale);
+        bench.shut_down();
+        bench.restart(&[]);
+        let info = bench.show("data");
+        assert_eq!((info.state, info.drives[0].state), (VolumeState::Degraded, DriveState::Stale), "{level}");
+        bench.expect("data", 0, 2, 65536);
+    }
+}
+
+#[test]
+fn a_drive_that_was_absent_while_nothing_was_written_is_used_again() {
+    let mut bench = Bench::new(13, 1, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.shut_down();
+    bench.sim.drive("a").unwrap().vanish();
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+    bench.sim.drive("a").unwrap().come_back();
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    assert!(bench.has_event("nothing was written without it"));
+}
+
+#[test]
+fn mirrors_used_without_one_another_are_not_started() {
+    let mut bench = Bench::new(13, 1, 2);
+    bench.boot(&[]);
+    bench.create("data", "raid1", &["a", "b"]);
+    bench.settle("data");
+    bench.shut_down();
+    for (gone, there, byte) in [("a", "b", 1), ("b", "a", 2)] {
+        bench.sim.drive(gone).unwrap().vanish();
+        bench.restart(&[there]);
+        bench.write("data", 0, byte, 4096);
+        bench.settle("data");
+        bench.shut_down();
+        bench.sim.drive(gone).unwrap().come_back();
+    }
+    bench.restart(&["a", "b"]);
+    let info = bench.show("data");
+    assert_eq!(info.state, VolumeState::Offline);
+    assert!(info.reasons.iter().any(|reason| reason.contains("without one another")), "{:?}", info.reasons);
+}
+
+#[test]
+fn an_operator_takes_a_drive_out_and_back_in_while_nothing_is_written() {
+    let mut bench = Bench::new(17, 2, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.ask(Command::DriveOffline { drive: "data:1".into() }).unwrap();
+    assert_eq!(bench.drive("b").state, DriveState::Offline);
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+    let why = bench.refused(ErrorKind::WrongState, Command::DriveOffline { drive: "c".into() });
+    assert!(why.contains("cannot do without"), "{why}");
+    bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    bench.write("data", 0, 3, MIB);
+    bench.ask(Command::DriveFail { drive: "a".into() }).unwrap();
+    bench.expect("data", 0, 3, MIB);
+    let why = bench.refused(ErrorKind::WrongState, Command::DriveOnline { drive: "a".into() });
+    assert!(why.contains("stale"), "{why}");
+}
+
+#[test]
+fn a_drive_out_while_something_was_written_stays_out() {
+    let mut bench = Bench::new(17, 1, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.ask(Command::DriveOffline { drive: "b".into() }).unwrap();
+    bench.write("data", 0, 3, 4096);
+    bench.settle("data");
+    let why = bench.refused(ErrorKind::WrongState, Command::DriveOnline { drive: "b".into() });
+    assert!(why.contains("stale"), "{why}");
+}
+
+#[test]
+fn raid_0_goes_offline_with_a_drive_and_is_whole_again_when_it_is_back() {
+    let mut bench = Bench::new(19, 2, 2);
+    bench.boot(&[]);
+    bench.create("data", "raid0", &["a", "b"]);
+    bench.write("data", 0, 7, 4 * 65536);
+    bench.sim.drive("b").unwrap().vanish();
+    assert!(bench.try_write("data", 0, 8, 4 * 65536).unwrap().is_err());
+    let info = bench.show("data");
+    assert_eq!((info.state, info.drives[1].state), (VolumeState::Offline, DriveState::Failed));
+    assert!(info.reasons[0].contains("volume start data"), "{:?}", info.reasons);
+    bench.refused(
+        ErrorKind::WrongState,
+        Command::VolumeStart { volume: "data".into(), accept_stale_parity: true },
+    );
+    bench.sim.drive("b").unwrap().come_back();
+    let started = bench.ask(Command::VolumeStart { volume: "data".into(), accept_stale_parity: false });
+    assert_eq!(volume(started).0.state, VolumeState::Optimal);
+    bench.write("data", 0, 9, 4 * 65536);
+    bench.expect("data", 0, 9, 4 * 65536);
+}
+
+#[test]
+fn raid_5_that_loses_a_second_drive_acknowledges_nothing_and_is_whole_when_it_is_back() {
+    let mut bench = Bench::new(19, 1, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.write("data", 0, 7, 4 * 65536);
+    bench.settle("data");
+    bench.sim.drive("a").unwrap().vanish();
+    bench.write("data", 0, 8, 4 * 65536);
+    bench.settle("data");
+    bench.sim.drive("b").unwrap().vanish();
+    for at in 0..4 {
+        assert!(bench.try_write("data", at * 65536, 9, 65536).unwrap().is_err());
+    }
+    assert_eq!(bench.show("data").state, VolumeState::Offline);
+    bench.sim.drive("b").unwrap().come_back();
+    bench.restart(&[]);
+    // Degraded, and writes were interrupted: the operator decides.
+    let info = bench.show("data");
+    assert_eq!(info.state, VolumeState::Offline);
+    assert!(info.reasons.iter().any(|reason| reason.contains("--accept-stale-parity")), "{:?}", info.reasons);
+    bench.refused(
+        ErrorKind::WrongState,
+        Command::VolumeStart { volume: "data".into(), accept_stale_parity: false },
+    );
+    let started = bench.ask(Command::VolumeStart { volume: "data".into(), accept_stale_parity: true });
+    assert_eq!(volume(started).0.state, VolumeState::Degraded);
+    assert!(bench.has_event("taken as it is"));
+    bench.try_read("data", 0, 4 * 65536).unwrap();
+    bench.settle("data");
+}
+
+#[test]
+fn the_second_controller_is_locked_out() {
+    let mut bench = Bench::new(23, 1, 2);
+    bench.boot(&[]);
+    bench.create("data", "raid1", &["a", "b"]);
+    // Another process on the same machine holds the drives of a third.
+    let next_door = bench.sim.add_process();
+    bench.sim.add_drive("c", drive_options());
+    let other = bench.sim.env_of(next_door, 0);
+    let held = other.clone();
+    let opening = other.spawn("open", async move { held.world().open_drive("c").await });
+    let source = bench.sim.finish(&opening).unwrap().unwrap();
+    let why = bench.refused(ErrorKind::InUse, create("more", "raid0", &["c"]));
+    assert!(why.contains("another controller"), "{why}");
+    drop(source);
+    bench.create("more", "raid0", &["c"]);
+    let held = other.clone();
+    let opening = other.spawn("open", async move { held.world().open_drive("a").await.map(drop) });
+    assert_eq!(bench.sim.finish(&opening).unwrap().unwrap_err().kind, env::ErrorKind::InUse);
+}
+
+#[test]
+fn medium_errors_are_counted_and_reported_without_flooding() {
+    let mut bench = Bench::new(29, 1, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.write("data", 0, 4, 2 * MIB);
+    bench.settle("data");
+    bench.sim.drive("a").unwrap().make_unreadable(ByteRange::new(ByteOffset::ZERO, ByteCount(MIB)));
+    for at in 0..32 {
+        bench.expect("data", at * 65536, 4, 65536);
+    }
+    let count = bench.drive("a").medium_errors;
+    assert!(count >= 10, "{count}");
+    let events = bench.events();
+    let told = events.iter().filter(|event| event.cause == "medium error").count();
+    assert!((1..=3).contains(&told), "{told} events for {count} errors");
+}
+
+#[test]
+fn events_are_kept_over_restarts_even_with_a_torn_line() {
+    let mut bench = Bench::new(31, 1, 2);
+    bench.boot(&[]);
+    bench.create("data", "raid1", &["a", "b"]);
+    bench.ask(Command::DriveFail { drive: "a".into() }).unwrap();
+    bench.wait(1);
+    let mut stored = bench.sim.stored("events.jsonl").unwrap();
+    stored.extend_from_slice(b"{\"time_un");
+    bench.sim.put_stored("events.jsonl", Some(stored));
+    bench.restart(&[]);
+    bench.wait(1);
+    assert!(bench.has_event("'data' was created"));
+    let events = bench.events();
+    let failed = events.iter().find(|event| event.text.contains("declared failed")).unwrap();
+    assert_eq!((failed.severity, failed.subject.as_str()), (Severity::Warning, "data"));
+    assert!(failed.effect.contains("degraded"));
+    let times: Vec<u64> = events.iter().map(|event| event.time_unix_s).collect();
+    assert!(times.is_sorted());
+    let text = String::from_utf8(bench.sim.stored("events.jsonl").unwrap()).unwrap();
+    let whole = text.lines().filter(|line| serde_json::from_str::<controller::Event>(line).is_ok()).count();
+    assert_eq!(whole + 1, text.lines().count());
+    match bench.ask(Command::EventsList { last: Some(1) }) {
+        Ok(Reply::Events { events }) => assert_eq!(events.len(), 1),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_volume_is_renamed_and_deleted() {
+    let mut bench = Bench::new(37, 2, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.write("data", 0, 4, 65536);
+    let renamed = bench.ask(Command::VolumeSet { volume: "data".into(), name: "new".into() });
+    assert_eq!(volume(renamed).0.state, VolumeState::Optimal);
+    bench.expect("new", 0, 4, 65536);
+    bench.restart(&[]);
+    bench.expect("new", 0, 4, 65536);
+    bench.ask(Command::VolumeDelete { volume: "new".into() }).unwrap();
+    assert!(bench.shards.iter().all(|shard| shard.volumes().is_empty()));
+    assert_eq!(bench.drive("a").state, DriveState::Unused);
+    bench.restart(&[]);
+    assert_eq!(bench.drive("a").state, DriveState::Unused);
+    bench.refused(ErrorKind::NotFound, Command::VolumeShow { volume: "new".into() });
+    bench.create("again", "raid5", &["a", "b", "c"]);
+}
+
+#[test]
+fn shutting_down_clears_the_marks_and_says_clean() {
+    let mut bench = Bench::new(41, 2, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.write("data", 0, 4, 65536);
+    assert_eq!(bench.show("data").dirty_lanes, 1);
+    bench.shut_down();
+    bench.restart(&[]);
+    let info = bench.show("data");
+    assert_eq!((info.dirty_lanes, info.resync), (0, None));
+}
+
+#[test]
+fn explain_speaks_of_a_live_volume_in_its_present_health() {
+    let mut bench = Bench::new(43, 1, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    let ask = |volume: Option<&str>| {
+        Command::Explain(controller::Explain {
+            volume: volume.map(Into::into),
+            level: volume.is_none().then(|| "raid5".into()),
+            drives: volume.is_none().then_some(3),
+            operation: "read".into(),
+            size_bytes: 8192,
+            ..controller::Explain::default()
+        })
+    };
+    let text = |reply| match reply {
+        Ok(Reply::Explained { text, explanation }) => {
+            assert!(explanation["stripes"].is_array());
+            text
+        }
+        other => panic!("{other:?}"),
+    };
+    let optimal = text(bench.ask(ask(None)));
+    assert_eq!(text(bench.ask(ask(Some("data")))), optimal);
+    bench.ask(Command::DriveFail { drive: "a".into() }).unwrap();
+    assert_ne!(text(bench.ask(ask(Some("data")))), optimal);
+}
