@@ -25,9 +25,10 @@ use units::{ByteCount, ByteOffset};
 /// A target that returned so many errors with no success between them is not measured any further.
 const MOST_ERRORS_IN_A_ROW: u32 = 1000;
 
-/// A target that completes requests within the call would keep its task for ever: after so many, others get
-/// a turn.
-const INLINE_TURNS: u32 = 64;
+/// A target that completes requests within the call would keep its task for ever: after so many, others get a
+/// turn. It is fewer than what the executor lets a task take in one turn, so that the task makes way between two
+/// requests, where the wait is not part of a latency.
+const INLINE_TURNS: u32 = 32;
 
 /// Why a request counts as failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
