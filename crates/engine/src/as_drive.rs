@@ -3,10 +3,9 @@
 use crate::shard::Shard;
 use crate::volume::{Volume, VolumeSpec};
 use env::{
-    Buf, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, Env, IoError, IoErrorKind, IoOutcome,
+    Bufs, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, Env, IoError, IoErrorKind, IoOutcome,
     IoRequest, Slice,
 };
-use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -109,9 +108,9 @@ async fn serve(volume: &Rc<Volume>, request: IoRequest) -> IoOutcome {
     }
 }
 
-async fn read(volume: &Rc<Volume>, offset: ByteOffset, buffers: SmallVec<[Buf; 4]>) -> IoOutcome {
+async fn read(volume: &Rc<Volume>, offset: ByteOffset, buffers: Bufs) -> IoOutcome {
     let mut at = offset;
-    let mut back: SmallVec<[Buf; 4]> = SmallVec::new();
+    let mut back = Bufs::new();
     let mut result = Ok(());
     for buf in buffers {
         let range = ByteRange::new(at, buf.len());

@@ -9,7 +9,7 @@
 
 use crate::messages::ReportKind;
 use crate::volume::Volume;
-use env::{Buf, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Slice, Slices, Work};
+use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Slice, Slices, Work};
 use plan::{ComputeKind, Plan, Read, ReadSlot, Source, Target};
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -172,7 +172,7 @@ impl Volume {
 
     fn start_read(&self, plan: &Plan, read: &Read, memory: &mut Memory) -> Result<Io, IoError> {
         let member = self.member(read.drive)?;
-        let mut buffers: SmallVec<[Buf; 4]> = SmallVec::new();
+        let mut buffers = Bufs::new();
         for segment in segments(plan, read) {
             let buf = match segment.target {
                 Target::Host { at } => memory.part(at.0).and_then(|part| part.buf.take()),

@@ -31,8 +31,12 @@ pub const ALIGNMENT: usize = 4096;
 const LARGEST_CLASS: usize = 1 << 20;
 const CLASSES: usize = (LARGEST_CLASS / ALIGNMENT).trailing_zeros() as usize + 1;
 
-/// A few slices in order, inline up to four: what one write gathers, what one read scattered into.
-pub type Slices = SmallVec<[Slice; 4]>;
+/// A few slices in order, what one write gathers: inline up to two, because requests are moved more often than
+/// they gather from many places.
+pub type Slices = SmallVec<[Slice; 2]>;
+
+/// A few buffers in order: what one read scatters into.
+pub type Bufs = SmallVec<[Buf; 2]>;
 
 /// One allocation and how many views it has.
 struct Block {

@@ -1,11 +1,10 @@
 //! What a drive is to the code above the seam.
 
-use crate::buffers::Slices;
+use crate::Slice;
+use crate::buffers::{Bufs, Slices};
 use crate::error::Result;
 use crate::ops::Completion;
 use crate::world::Env;
-use crate::{Buf, Slice};
-use smallvec::SmallVec;
 use std::fmt;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
@@ -28,7 +27,7 @@ pub enum IoRequest {
         /// Where the first byte lies.
         offset: ByteOffset,
         /// What to fill; they come back in the outcome.
-        buffers: SmallVec<[Buf; 4]>,
+        buffers: Bufs,
     },
     /// Write `slices`, in order, from `offset` on.
     Write {

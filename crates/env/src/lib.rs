@@ -33,7 +33,7 @@ pub mod sync;
 mod time;
 mod world;
 
-pub use buffers::{Buf, BufferPool, Slice, Slices};
+pub use buffers::{Buf, BufferPool, Bufs, Slice, Slices};
 pub use drive::{
     BlockStatus, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Durability, IoRequest, StatusExtent,
 };

@@ -1,11 +1,9 @@
 //! A drive with the bookkeeping that every user of one needs: time limits and what is still out.
 
-use crate::Buf;
-use crate::buffers::Slices;
+use crate::buffers::{Bufs, Slices};
 use crate::drive::{Drive, DriveInfo, Durability, IoRequest};
 use crate::ops::Io;
 use crate::world::Env;
-use smallvec::SmallVec;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -58,7 +56,7 @@ impl Member {
     }
 
     /// Starts filling `buffers` from `offset` on.
-    pub fn read(&self, offset: ByteOffset, buffers: SmallVec<[Buf; 4]>) -> Io {
+    pub fn read(&self, offset: ByteOffset, buffers: Bufs) -> Io {
         self.start(IoRequest::Read { offset, buffers })
     }
 

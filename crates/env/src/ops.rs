@@ -12,8 +12,8 @@
 use crate::error::{IoError, IoErrorKind};
 use crate::executor::{Executor, TaskId};
 use crate::time::Instant;
-use crate::{Buf, drive::StatusExtent};
-use smallvec::SmallVec;
+use crate::{buffers::Bufs, drive::StatusExtent};
+
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ pub struct IoOutcome {
     /// How many bytes were moved, or why none.
     pub result: Result<u64, IoError>,
     /// The buffers of a read, as they were given, in order.
-    pub buffers: SmallVec<[Buf; 4]>,
+    pub buffers: Bufs,
     /// The answer to a request for block status.
     pub extents: Vec<StatusExtent>,
 }
@@ -34,17 +34,17 @@ pub struct IoOutcome {
 impl IoOutcome {
     /// A success that moved `bytes`.
     pub fn done(bytes: u64) -> IoOutcome {
-        IoOutcome { result: Ok(bytes), buffers: SmallVec::new(), extents: Vec::new() }
+        IoOutcome { result: Ok(bytes), buffers: Bufs::new(), extents: Vec::new() }
     }
 
     /// A failure.
     pub fn failed(error: IoError) -> IoOutcome {
-        IoOutcome { result: Err(error), buffers: SmallVec::new(), extents: Vec::new() }
+        IoOutcome { result: Err(error), buffers: Bufs::new(), extents: Vec::new() }
     }
 
     /// The same with the buffers of a read.
     #[must_use]
-    pub fn with_buffers(mut self, buffers: SmallVec<[Buf; 4]>) -> IoOutcome {
+    pub fn with_buffers(mut self, buffers: Bufs) -> IoOutcome {
         self.buffers = buffers;
         self
     }

@@ -7,7 +7,7 @@
 use crate::errno::{drive_error, is_transient};
 use crate::file_drive::Attachment;
 use crate::op::{Memory, Step, gather, scatter};
-use env::{Buf, Completion, Durability, IoError, IoErrorKind, IoOutcome, Slice, Slices};
+use env::{Buf, Bufs, Completion, Durability, IoError, IoErrorKind, IoOutcome, Slice, Slices};
 use io_uring::{opcode, squeue, types};
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ const LARGEST_CALL: u64 = 1 << 30;
 /// What is to be done.
 pub(crate) enum Work {
     /// Fill these.
-    Read(SmallVec<[Buf; 4]>),
+    Read(Bufs),
     /// Write these.
     Write(Slices, Durability),
     /// Make the range read as zeroes, by the first of these ways that works, else by writing zeroes.
