@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Polls between two looks at the clock and the ring: enough to batch what they start, few enough that no
-/// completion waits long.
-const POLL_BUDGET: usize = 256;
+/// Polls between two looks at the clock and the ring: enough to batch what they start, few enough that drives
+/// begin early and no completion waits long.
+const POLL_BUDGET: usize = 32;
 
 /// How long a shard with operations in flight may sleep before it looks at their time limits.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
