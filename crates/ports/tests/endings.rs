@@ -165,13 +165,16 @@ fn an_idle_client_stays_for_ever() {
     machine.assert_nothing_left();
 }
 
-/// Takes as much of the server's memory as one connection may, and stops in the middle of a payload.
-async fn hoard(env: &Env) -> Client {
-    let mut client = connect(env).await;
-    let (_, bytes) = client.begin(&[Ask::write(0, vec![5; 1 << 20])]);
+/// Takes as much of the server's memory as one connection may, and stops in front of a payload's last byte.
+async fn hoard(client: &mut Client) -> Vec<nbd::Cookie> {
+    let (cookies, bytes) = client.begin(&[hoarding()]);
     let sent = client.stream.send(slices(&bytes[..bytes.len() - 1])).await;
     assert!(sent.result.is_ok());
-    client
+    cookies
+}
+
+fn hoarding() -> Ask {
+    Ask::write(0, vec![5; 1 << 20])
 }
 
 #[test]
@@ -179,17 +182,51 @@ fn a_client_that_stands_still_on_memory_is_cut_off_only_when_others_need_it() {
     let mut machine = Machine::start(options(4), &[RAID5]);
     machine.run(async |env| {
         // Half of 4 MiB is for payloads: two of these take it all.
-        let first = hoard(&env).await;
-        let second = hoard(&env).await;
+        let (mut first, mut second) = (connect(&env).await, connect(&env).await);
+        let cookies = hoard(&mut first).await;
+        hoard(&mut second).await;
         env.sleep(SECOND * 600).await;
+        // As long as nobody else came, they might take their time.
+        first.stream.send(slices(&[5])).await.result.unwrap();
+        assert_eq!(first.answers(&[hoarding()], &cookies).await.unwrap()[0].result, Ok(()));
+        hoard(&mut first).await;
         let mut third = connect(&env).await;
         let start = env.now();
         assert_eq!(third.ask(Ask::read(0, 512)).await.result, Ok(()));
-        assert!(env.now().since(start) < SECOND * 35);
-        // They are gone, both having stood still for as long.
-        assert!(hear(&*first.stream).await.is_empty());
+        assert!(env.now().since(start) < SECOND * 3, "the second has stood still long enough");
         assert!(hear(&*second.stream).await.is_empty());
-        third.leave().await;
+        hoard(&mut third).await;
+        let mut fourth = connect(&env).await;
+        let start = env.now();
+        assert_eq!(fourth.ask(Ask::read(0, 512)).await.result, Ok(()));
+        let waited = env.now().since(start);
+        assert!(waited > SECOND * 20 && waited < SECOND * 35, "{waited:?}");
+    });
+    machine.assert_nothing_left();
+}
+
+/// Asks for more than the stream and one connection's share of memory hold, and hears nothing of it.
+async fn be_deaf(env: &Env) -> (Client, Vec<Ask>, Vec<nbd::Cookie>) {
+    let mut client = connect(env).await;
+    let asks: Vec<_> = (0..60).map(|index| Ask::read(index * 1000, 200_000)).collect();
+    let (cookies, bytes) = client.begin(&asks);
+    client.stream.send(slices(&bytes)).await.result.unwrap();
+    env.sleep(SECOND).await;
+    (client, asks, cookies)
+}
+
+#[test]
+fn a_client_that_takes_no_replies_is_cut_off_when_others_need_its_memory() {
+    let mut machine = Machine::start(options(11), &[RAID5]);
+    machine.run(async |env| {
+        let (mut first, asks, cookies) = be_deaf(&env).await;
+        let _second = be_deaf(&env).await;
+        let mut third = connect(&env).await;
+        let start = env.now();
+        assert_eq!(third.ask(Ask::write(0, vec![1; 1 << 20])).await.result, Ok(()));
+        let waited = env.now().since(start);
+        assert!(waited > SECOND * 20 && waited < SECOND * 35, "{waited:?}");
+        assert!(matches!(first.answers(&asks, &cookies).await, Err(Lost::Closed)));
     });
     machine.assert_nothing_left();
 }
@@ -198,11 +235,7 @@ fn a_client_that_stands_still_on_memory_is_cut_off_only_when_others_need_it() {
 fn a_client_that_takes_no_replies_does_not_stop_the_others() {
     let mut machine = Machine::start(options(5), &[RAID5]);
     machine.run(async |env| {
-        let mut deaf = connect(&env).await;
-        let asks: Vec<_> = (0..60).map(|index| Ask::read(index * 1000, 200_000)).collect();
-        let (cookies, bytes) = deaf.begin(&asks);
-        deaf.stream.send(slices(&bytes)).await.result.unwrap();
-        env.sleep(SECOND).await;
+        let (mut deaf, asks, cookies) = be_deaf(&env).await;
         let mut other = connect(&env).await;
         for _ in 0..20 {
             assert_eq!(other.ask(Ask::write(1 << 20, vec![1; 100_000])).await.result, Ok(()));
@@ -224,9 +257,30 @@ fn more_requests_than_may_be_under_way_wait_their_turn() {
         let mut client = connect(&env).await;
         let answers = client.ask_all(&many(60)).await.unwrap();
         assert!(answers.iter().all(|answer| answer.result.is_ok()));
-        client.leave().await;
+        // Stays connected, so that its tasks can be counted.
+        std::mem::forget(client);
     });
-    machine.assert_nothing_left();
+    let tasks = machine.shards[0].env().executor().unfinished_tasks();
+    assert_eq!(tasks.iter().filter(|task| **task == "nbd worker").count(), 2);
+}
+
+#[test]
+fn requests_in_front_of_a_farewell_are_answered() {
+    for seed in 0..20 {
+        let mut machine = Machine::start(options(seed), &[RAID5]);
+        machine.run(async |env| {
+            let mut client = connect(&env).await;
+            let asks = many(40);
+            let (cookies, mut bytes) = client.begin(&asks);
+            bytes.extend_from_slice(client.protocol.disconnect().unwrap().as_ref());
+            let sending = client.stream.send(slices(&bytes));
+            let answers = client.answers(&asks, &cookies).await.unwrap();
+            assert!(answers.iter().all(|answer| answer.result.is_ok()));
+            assert!(sending.await.result.is_ok());
+            assert!(hear(&*client.stream).await.is_empty());
+        });
+        machine.assert_nothing_left();
+    }
 }
 
 #[test]
@@ -350,13 +404,8 @@ fn a_shutdown_answers_what_it_took_in_and_every_answered_write_is_there() {
 fn a_shutdown_does_not_wait_for_a_client_that_takes_no_replies() {
     let mut machine = Machine::start(options(9), &[RAID5]);
     machine.run(async |env| {
-        let mut deaf = connect(&env).await;
-        let asks: Vec<_> = (0..60).map(|index| Ask::read(index * 1000, 200_000)).collect();
-        let (_, bytes) = deaf.begin(&asks);
-        deaf.stream.send(slices(&bytes)).await.result.unwrap();
-        env.sleep(SECOND).await;
         // The stream is kept open, and not listened to.
-        std::mem::forget(deaf);
+        std::mem::forget(be_deaf(&env).await);
     });
     let server = machine.server.borrow_mut().take().unwrap();
     let env = machine.sim.env();
@@ -365,6 +414,35 @@ fn a_shutdown_does_not_wait_for_a_client_that_takes_no_replies() {
     let took = env.now().since(start);
     assert!(took >= SECOND * 5 && took < SECOND * 6, "{took:?}");
     machine.assert_nothing_left();
+}
+
+#[test]
+fn neither_idle_connections_nor_handshakes_nor_eager_clients_delay_a_shutdown() {
+    for seed in 0..10 {
+        let mut machine = Machine::start(options(seed), &[RAID5]);
+        machine.run(async |env| {
+            // Kept open, and silent from now on.
+            std::mem::forget((connect(&env).await, dial(&env).await));
+            env.sleep(SECOND).await;
+        });
+        let env = machine.client_env();
+        let eager = env.spawn("eager", {
+            let env = env.clone();
+            async move {
+                let mut client = connect(&env).await;
+                while client.ask_all(&many(30)).await.is_ok() {}
+            }
+        });
+        let soon = machine.sim.now() + Duration::from_millis(50);
+        machine.sim.run_until(soon).unwrap();
+        let server = machine.server.borrow_mut().take().unwrap();
+        let env = machine.sim.env();
+        let start = env.now();
+        machine.sim.run(async move { server.shut_down(SECOND * 5).await }).unwrap();
+        assert!(env.now().since(start) < Duration::from_millis(100), "seed {seed}");
+        machine.sim.finish(&eager).unwrap();
+        machine.assert_nothing_left();
+    }
 }
 
 #[test]
@@ -397,7 +475,7 @@ fn connections_of_a_volume_that_is_no_longer_served_are_closed() {
 }
 
 #[test]
-fn a_flush_on_one_connection_covers_the_writes_of_all() {
+fn a_flush_covers_the_writes_of_all_connections_and_forced_requests_need_none() {
     for seed in 0..10 {
         let mut machine = Machine::start(SimOptions { shards: 2, ..options(seed) }, &[RAID5]);
         machine.run(async |env| {
@@ -409,6 +487,8 @@ fn a_flush_on_one_connection_covers_the_writes_of_all() {
             assert_eq!(flusher.ask(Ask::new(Command::Flush, 0, 0)).await.result, Ok(()));
             let fua = Ask::write(900_000, vec![4; 1000]).with(CommandFlags::FUA);
             assert_eq!(writer.ask(fua).await.result, Ok(()));
+            let trim = Ask::new(Command::Trim, 0, 400_000).with(CommandFlags::FUA);
+            assert_eq!(writer.ask(trim).await.result, Ok(()));
         });
         for drive in 0..4 {
             let drive = machine.sim.drive(&format!("five{drive}")).unwrap();

@@ -71,9 +71,6 @@ impl Life {
     /// Ends the connection as soon as its requests under way are answered; a handshake at once.
     pub fn stop(&self) {
         self.stopping.set(true);
-        if self.volume.get().is_none() {
-            self.cut();
-        }
         self.wake_reader();
     }
 
