@@ -27,8 +27,20 @@ use std::sync::Arc;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet};
 
 impl Core {
-    /// Takes in what the labels of all drives say that are not in use, and which arrays they make.
-    pub(crate) fn scan(&self) {
+    /// Looks at all drives that are not in use, and which arrays they make.
+    pub(crate) async fn rescan(&self) {
+        let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();
+        for drive in drives {
+            if drive.access().is_some() && self.place_of(&drive).is_none_or(|(array, _)| !array.is_running())
+            {
+                drive.look(&self.env).await;
+            }
+        }
+        self.scan();
+    }
+
+    /// What the labels say of all drives that are not in use, as they were last looked at.
+    fn scan(&self) {
         let running: Vec<Rc<Array>> = self.arrays().into_iter().filter(|array| array.is_running()).collect();
         let mut drives: Vec<Rc<Drive>> = Vec::new();
         let mut seen = Vec::new();
@@ -109,7 +121,7 @@ impl Core {
         if drive.array().is_none() {
             return notes;
         }
-        self.scan();
+        self.rescan().await;
         let Some((array, _)) = self.place_of(drive) else { return notes };
         let name = array.name();
         if array.is_running() {

@@ -258,18 +258,12 @@ impl Core {
     /// Opens drives anew that were lost or never opened, and looks at all labels again.
     async fn look_again(&self, array: &Array) {
         let lost: Vec<usize> = array.lost.borrow().keys().copied().collect();
+        lost.into_iter().filter_map(|slot| array.drive(slot)).for_each(|drive| drive.close());
         let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();
-        for drive in drives {
-            let place = self.place_of(&drive);
-            if place.as_ref().is_some_and(|(other, _)| other.uuid != array.uuid && other.is_running()) {
-                continue;
-            }
-            if place.is_some_and(|(other, slot)| other.uuid == array.uuid && lost.contains(&slot)) {
-                drive.close();
-            }
+        for drive in drives.into_iter().filter(|drive| drive.access().is_none()) {
             drive.look(&self.env).await;
         }
-        self.scan();
+        self.rescan().await;
     }
 
     /// The operator accepts the redundancy of a degraded volume as it is, for the resync cannot be completed.

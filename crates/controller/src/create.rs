@@ -232,9 +232,8 @@ impl Core {
             self.unmake(&array, drives).await;
             return Err(error);
         }
-        // From here on an operator may find another array's drives taken: it is gone.
-        self.arrays.borrow_mut().insert(array.uuid, array.clone());
         self.forget_taken(&array, drives);
+        self.arrays.borrow_mut().insert(array.uuid, array.clone());
         if all_marked {
             *array.unsynced.borrow_mut() = (0..lanes).collect();
         }
@@ -243,6 +242,7 @@ impl Core {
             self.unmake(&array, drives).await;
             return Err(error);
         }
+        self.rescan().await;
         let mut notes = shape.notes;
         if all_marked {
             notes.push("its drives are not known to be blank: a resync makes parity and mirrors agree in the background, and it can be used meanwhile".to_owned());
@@ -379,7 +379,6 @@ impl Core {
                 self.events.warn(&name, "an operator said --destroy-data", "it is gone", text);
             }
         }
-        self.scan();
     }
 
     pub(crate) async fn delete_volume(self: &Rc<Self>, volume: &str) -> Result<Reply> {

@@ -21,6 +21,7 @@ fn a_volume_is_created_served_and_found_again_after_a_restart() {
         for at in 0..16 {
             bench.write("data", at * 65536, at as u8 + 1, 65536);
         }
+        bench.settle("data");
         assert_eq!(bench.shut_down(), Vec::<String>::new());
         bench.restart(&[]);
         let again = bench.show("data");
@@ -295,14 +296,15 @@ fn the_second_controller_is_locked_out() {
     // Another process on the same machine holds the drives of a third.
     let next_door = bench.sim.add_process();
     bench.sim.add_drive("c", drive_options());
+    bench.sim.add_drive("d", drive_options());
     let other = bench.sim.env_of(next_door, 0);
     let held = other.clone();
     let opening = other.spawn("open", async move { held.world().open_drive("c").await });
     let source = bench.sim.finish(&opening).unwrap().unwrap();
-    let why = bench.refused(ErrorKind::InUse, create("more", "raid0", &["c"]));
+    let why = bench.refused(ErrorKind::InUse, create("more", "raid0", &["c", "d"]));
     assert!(why.contains("another controller"), "{why}");
     drop(source);
-    bench.create("more", "raid0", &["c"]);
+    bench.create("more", "raid0", &["c", "d"]);
     let held = other.clone();
     let opening = other.spawn("open", async move { held.world().open_drive("a").await.map(drop) });
     assert_eq!(bench.sim.finish(&opening).unwrap().unwrap_err().kind, env::ErrorKind::InUse);

@@ -169,7 +169,9 @@ impl Bench {
         let volume = self.shards[self.shards.len() - 1].volume_named(name).expect("the volume is served");
         let range = ByteRange::new(ByteOffset(at), ByteCount(len));
         let buf = Buf::unpooled(range.len);
-        let (result, buf) = self.sim.run(async move { volume.read(range, buf).await }).unwrap();
+        let reading =
+            volume.shard().env().clone().spawn("read", async move { volume.read(range, buf).await });
+        let (result, buf) = self.sim.finish(&reading).unwrap();
         result.map(|()| buf.unwrap().bytes().to_vec())
     }
 
