@@ -66,7 +66,6 @@ struct Entry {
     generation: Generation,
     kind: Kind,
     value: Value,
-    issued: Tick,
     finished: Option<(Tick, End)>,
     superseded: Option<Tick>,
     /// Not even a power cut brings it back.
@@ -167,7 +166,6 @@ impl Oracle {
             generation: Generation(0),
             kind: Kind::Beginning,
             value: beginning.clone(),
-            issued: 0,
             finished: Some((0, End::Acknowledged)),
             superseded: None,
             gone: false,
@@ -205,7 +203,6 @@ impl Oracle {
                 generation,
                 kind,
                 value,
-                issued,
                 finished: None,
                 superseded: None,
                 gone: false,
@@ -441,11 +438,14 @@ impl Oracle {
         Ok(())
     }
 
-    /// How many sectors may hold one of several things.
-    pub fn undecided(&self) -> usize {
-        let several =
-            |entries: &&Vec<Entry>| entries.iter().filter(|entry| entry.superseded.is_none()).count() > 1;
-        self.touched.values().filter(several).count()
+    /// Sectors of which it is not certain what they hold.
+    pub fn undecided(&self) -> Vec<Sector> {
+        let several = |entries: &[Entry]| {
+            let mut current = entries.iter().filter(|entry| entry.superseded.is_none());
+            current.nth(1).is_some()
+        };
+        let undecided = self.touched.iter().filter(|(_, entries)| several(entries));
+        undecided.map(|(sector, _)| Sector(*sector)).collect()
     }
 }
 

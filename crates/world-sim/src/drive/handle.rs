@@ -235,6 +235,12 @@ impl SimDrive {
         }
     }
 
+    /// Failures that were ordered and have not happened yet will not happen.
+    pub fn cancel_failures(&self) {
+        self.note("will fail nothing");
+        self.cell.state.borrow_mut().ordered.clear();
+    }
+
     /// The sectors of `range` cannot be read until they are rewritten.
     pub fn make_unreadable(&self, range: ByteRange) {
         self.note("medium error");

@@ -1,0 +1,92 @@
+//! Many seeds, on several threads, each run twice: a run that is not a function of its seed proves nothing.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::run::{Report, run};
+use crate::scene::Tally;
+use crate::setup::Options;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A seed that failed.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// Which.
+    pub seed: u64,
+    /// How.
+    pub error: Error,
+}
+
+/// What a campaign came to.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Seeds that were run, each twice.
+    pub seeds: u64,
+    /// The sum over one run of each.
+    pub tally: Tally,
+    /// Seeds that failed, ascending. After the first one no further seeds are begun.
+    pub failed: Vec<Failed>,
+}
+
+/// Runs a seed twice.
+///
+/// # Errors
+/// The first broken promise; that the runs differ; that the code panicked.
+pub fn run_twice(seed: u64, options: &Options) -> Result<Report> {
+    let first = run_guarded(seed, options)?;
+    let second = run_guarded(seed, options)?;
+    if first != second {
+        let text = format!("two runs of one seed differ: {first:?} and {second:?}");
+        return Err(Error::new(ErrorKind::Divergence, text));
+    }
+    Ok(first)
+}
+
+fn run_guarded(seed: u64, options: &Options) -> Result<Report> {
+    let result = catch_unwind(AssertUnwindSafe(|| run(seed, options, false)));
+    result.unwrap_or_else(|payload| {
+        let said = payload.downcast_ref::<String>().map(String::as_str);
+        let said = said.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(Error::new(ErrorKind::Panic, format!("the code panicked: {said}")))
+    })
+}
+
+/// Runs seeds on `threads` threads until all are done or one has failed; `progress` is told of every seed that is
+/// done: how many are, and the sum so far.
+pub fn run_all(
+    seeds: Range<u64>,
+    options: &Options,
+    threads: usize,
+    progress: impl Fn(u64, &Tally) + Sync,
+) -> Summary {
+    let next = AtomicU64::new(seeds.start);
+    let stop = AtomicBool::new(false);
+    let summary = Mutex::new(Summary::default());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let result = run_twice(seed, options);
+                    let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
+                    summary.seeds += 1;
+                    match result {
+                        Ok(report) => summary.tally.add(&report.tally),
+                        Err(error) => {
+                            stop.store(true, Ordering::Relaxed);
+                            summary.failed.push(Failed { seed, error });
+                        }
+                    }
+                    progress(summary.seeds, &summary.tally);
+                }
+            });
+        }
+    });
+    let mut summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
+    summary.failed.sort_by_key(|failed| failed.seed);
+    summary
+}

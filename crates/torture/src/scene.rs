@@ -1,0 +1,180 @@
+//! What the harness knows of a run, besides the simulation: the oracle, the faults, the story.
+//!
+//! It belongs to nobody that can be killed; every task of every life sees the same one.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::faults::Faults;
+use crate::oracle::{Oracle, Value, Violation};
+use crate::setup::Setup;
+use env::IoError;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use units::{ByteRange, DriveSet};
+use world_sim::{SimHandle, Trimmed, Unwritten};
+
+/// What a run came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Requests to the volume.
+    pub ops: u64,
+    /// Of those, how many failed, as they might.
+    pub errors: u64,
+    /// Processes killed.
+    pub kills: u64,
+    /// Power cuts.
+    pub power_cuts: u64,
+    /// Faults of drives.
+    pub faults: u64,
+    /// Starts of the controller that found a volume to recover.
+    pub recoveries: u64,
+    /// Starts that were refused until the operator accepted what is lost.
+    pub refusals: u64,
+    /// Times that the whole volume was read with drives removed.
+    pub removals: u64,
+    /// Steps of the simulation.
+    pub events: u64,
+}
+
+impl Tally {
+    /// Adds up.
+    pub fn add(&mut self, other: &Tally) {
+        self.ops += other.ops;
+        self.errors += other.errors;
+        self.kills += other.kills;
+        self.power_cuts += other.power_cuts;
+        self.faults += other.faults;
+        self.recoveries += other.recoveries;
+        self.refusals += other.refusals;
+        self.removals += other.removals;
+        self.events += other.events;
+    }
+}
+
+/// Lines that are remembered, to be told with a failure.
+const REMEMBERED: usize = 60;
+
+/// See the [module](self).
+pub struct Scene {
+    /// What was drawn.
+    pub setup: Setup,
+    /// What every sector may hold.
+    pub oracle: RefCell<Oracle>,
+    /// What is wrong with drives.
+    pub faults: RefCell<Faults>,
+    /// Whether the volume was created: somebody was told so.
+    pub created: Cell<bool>,
+    /// Whether all redundancy agrees with the data, as the controller said in this life.
+    pub synced: Cell<bool>,
+    /// Drives that the controller went without at the latest start.
+    pub out: Cell<DriveSet>,
+    /// Which life it is.
+    pub life: Cell<u64>,
+    /// The sum of it.
+    pub tally: Cell<Tally>,
+    time: SimHandle,
+    story: RefCell<VecDeque<String>>,
+    aloud: bool,
+}
+
+impl Scene {
+    /// Of a run that has just begun. `aloud`: the story is printed.
+    pub fn new(setup: Setup, time: SimHandle, aloud: bool) -> Scene {
+        let noise = setup.drives.iter().any(|drive| drive.unwritten == Unwritten::Noise);
+        let beginning = if noise { Value::Anything } else { Value::Zeroes };
+        let is_redundant = setup.level.is_redundant();
+        let trims_leave_anything = !is_redundant && setup.drives[0].trimmed == Trimmed::Anything;
+        let oracle = Oracle::new(setup.sector(), setup.geometry.capacity(), beginning, trims_leave_anything);
+        Scene {
+            faults: RefCell::new(Faults::new(setup.drives.len())),
+            setup,
+            oracle: RefCell::new(oracle),
+            created: Cell::new(false),
+            synced: Cell::new(false),
+            out: Cell::new(DriveSet::EMPTY),
+            life: Cell::new(0),
+            tally: Cell::default(),
+            time,
+            story: RefCell::default(),
+            aloud,
+        }
+    }
+
+    /// Tells what happens.
+    pub fn tell(&self, line: impl FnOnce() -> String) {
+        let line = format!("{:>14.6} ms  {}", self.time.now().ns as f64 / 1e6, line());
+        if self.aloud {
+            println!("{line}");
+        }
+        let mut story = self.story.borrow_mut();
+        if story.len() == REMEMBERED {
+            story.pop_front();
+        }
+        story.push_back(line);
+    }
+
+    /// The latest lines of the story.
+    pub fn story(&self) -> Vec<String> {
+        self.story.borrow().iter().cloned().collect()
+    }
+
+    /// Counts.
+    pub fn count(&self, change: impl FnOnce(&mut Tally)) {
+        let mut tally = self.tally.get();
+        change(&mut tally);
+        self.tally.set(tally);
+    }
+
+    /// Whether a request may fail now: more is lost than the level survives. Where parity may not agree with
+    /// data after a crash, any fault is more.
+    pub fn may_fail(&self) -> bool {
+        let bad = self.faults.borrow().bad().union(&self.out.get());
+        let unknown_parity = self.setup.has_parity() && !self.synced.get();
+        bad.count().0 > self.setup.survives() || (unknown_parity && !bad.is_empty())
+    }
+
+    /// Judges a request that failed.
+    ///
+    /// # Errors
+    /// When it must not have failed.
+    pub fn judge_error(&self, what: &str, range: ByteRange, error: IoError) -> Result<()> {
+        self.tell(|| format!("{what} of {range:?} failed: {error}"));
+        if !self.may_fail() {
+            let faults = self.faults.borrow().describe();
+            return Err(Error::new(
+                ErrorKind::NeedlessError,
+                format!(
+                    "{what} of {range:?} failed ({error}) although the level survives what is wrong: {faults}"
+                ),
+            ));
+        }
+        self.count(|tally| tally.errors += 1);
+        if self.setup.has_parity() {
+            // A write that failed in the middle of a stripe leaves its lane to be resynced.
+            self.synced.set(false);
+        }
+        Ok(())
+    }
+
+    /// A violation as an error.
+    pub fn wrong_data(&self, what: &str, violation: &Violation) -> Error {
+        let place = self.place_of(violation.sector.0);
+        Error::new(ErrorKind::WrongData, format!("{what}: {violation}\n    ({place})"))
+    }
+
+    /// Where a sector lies, for people.
+    pub fn place_of(&self, sector: u64) -> String {
+        let geometry = &self.setup.geometry;
+        let offset = units::ByteOffset(sector * self.setup.sector().bytes().0);
+        let (stripe, within) = geometry.stripe_of(offset);
+        let (index, at) = geometry.strip_of(within);
+        let cell = geometry.data_cell(stripe, index, layout::CopyIndex(0));
+        format!(
+            "stripe {}, byte {} of data strip {}, on drive {} at byte {}",
+            stripe.0,
+            at.0,
+            index.0,
+            cell.drive.0,
+            cell.offset.0 + at.0
+        )
+    }
+}

@@ -1,0 +1,199 @@
+//! What a seed draws before anything happens: the array, its drives, how much is done.
+
+use layout::{Geometry, Level};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};
+use world_sim::{DriveOptions, Latency, Rng, Trimmed, Unwritten};
+
+/// A drive that does not keep its word, to prove that the oracle notices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Lie {
+    /// Drives keep their word.
+    #[default]
+    None,
+    /// The first drive acknowledges flushes and does nothing.
+    IgnoresFlush,
+    /// The first drive takes durable writes for cached ones.
+    IgnoresDurable,
+}
+
+/// What whoever starts a run may ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// About how many requests a run sends to the volume.
+    pub ops: u64,
+    /// The level, if it is not to be drawn.
+    pub level: Option<Level>,
+    /// A drive that lies.
+    pub lie: Lie,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { ops: 400, level: None, lie: Lie::None }
+    }
+}
+
+/// Everything that is fixed before the first event.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The seed.
+    pub seed: u64,
+    /// The level.
+    pub level: Level,
+    /// The strip.
+    pub strip: StripSize,
+    /// Shards of the controller.
+    pub shards: u16,
+    /// The nature of each drive.
+    pub drives: Vec<DriveOptions>,
+    /// Whether the controller makes the drives itself, so that it knows that they hold zeroes.
+    pub drives_are_made: bool,
+    /// Each shard's memory.
+    pub memory: ByteCount,
+    /// Tasks that send requests at the same time.
+    pub workers: u64,
+    /// Requests of all lives together.
+    pub ops: u64,
+    /// Lives before the last, quiet one.
+    pub lives: u64,
+    /// Where requests go.
+    pub zones: Vec<ByteRange>,
+    /// How the volume lies over the drives.
+    pub geometry: Geometry,
+    /// A drive that lies.
+    pub lie: Lie,
+}
+
+/// What the controller keeps for itself at the end of each drive.
+const TAIL: ByteCount = ByteCount(32 << 20);
+
+/// Volumes of this size have lanes for several shards.
+const FAR: u64 = 160 << 20;
+
+impl Setup {
+    /// What `seed` draws.
+    pub fn draw(seed: u64, options: &Options) -> Setup {
+        let mut rng = Rng::new(seed, "torture setup", "");
+        let level = options.level.unwrap_or(match rng.below(8) {
+            0 => Level::Raid0,
+            1..=3 => Level::Raid1,
+            _ => Level::Raid5,
+        });
+        let count = match level {
+            Level::Raid0 => rng.between(2, 4),
+            Level::Raid1 => rng.between(2, 3),
+            Level::Raid5 => rng.between(3, 6),
+        };
+        // Most volumes are small enough to be read whole after every crash; some have lanes for every shard.
+        let is_far = rng.chance(1, 10);
+        let strip_kib = if is_far { 64 } else { 4 << rng.below(5) };
+        let strip = StripSize::new(ByteCount(strip_kib << 10)).unwrap_or(StripSize::MIN);
+        let count = DriveCount(count as u16);
+        let data_drives = data_drives(level, count);
+        let data = if is_far { FAR } else { rng.between(192 << 10, 768 << 10) };
+        let rows = (data / data_drives).div_ceil(strip.bytes().0).max(3);
+        let member = ByteCount(rows * strip.bytes().0);
+        let sector = if rng.chance(1, 4) { SectorSize::B4096 } else { SectorSize::B512 };
+        let cached = rng.chance(3, 4);
+        let unwritten = if rng.chance(1, 2) { Unwritten::Noise } else { Unwritten::Zeroes };
+        let trimmed = [Trimmed::Zeroes, Trimmed::Unchanged, Trimmed::Anything][rng.below(3) as usize];
+        let latency = [Latency::range_us(50, 500), Latency::range_us(1, 20), Latency::range_us(10, 5000)]
+            [rng.below(3) as usize];
+        let slow_one_in = if rng.chance(1, 2) { 20 } else { 0 };
+        let drives_are_made = is_far || rng.chance(1, 3);
+        let unwritten = if drives_are_made { Unwritten::Zeroes } else { unwritten };
+        let drives: Vec<DriveOptions> = count
+            .indexes()
+            .map(|index| {
+                // The smallest one counts; all have room for the same.
+                let slack = if drives_are_made || index.0 == 0 { 0 } else { rng.below(16) * 4096 };
+                DriveOptions {
+                    size: ByteCount(TAIL.0 + member.0 + slack),
+                    logical_sector: sector,
+                    cache: if cached { ByteCount(256 << rng.below(16)) } else { ByteCount::ZERO },
+                    unwritten,
+                    trimmed,
+                    latency: Latency { slow_one_in, ..latency },
+                    ..DriveOptions::default()
+                }
+            })
+            .collect();
+        let drives = if drives_are_made { vec![drives[0].clone(); drives.len()] } else { drives };
+        let geometry = Geometry::new(level, count, strip, member);
+        let geometry = geometry.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
+        Setup {
+            seed,
+            level,
+            strip,
+            shards: rng.between(1, 3) as u16,
+            drives,
+            drives_are_made,
+            memory: ByteCount([4 << 20, 16 << 20, 64 << 20][rng.below(3) as usize]),
+            workers: rng.between(2, 12),
+            ops: options.ops,
+            lives: rng.between(2, 5),
+            zones: zones(&mut rng, &geometry, is_far),
+            geometry,
+            lie: options.lie,
+        }
+    }
+
+    /// The names of the drives.
+    pub fn names(&self) -> Vec<String> {
+        (0..self.drives.len()).map(|index| format!("d{index}")).collect()
+    }
+
+    /// The volume's sector.
+    pub fn sector(&self) -> SectorSize {
+        self.drives[0].logical_sector
+    }
+
+    /// How many drives the level survives for certain.
+    pub fn survives(&self) -> u16 {
+        (self.geometry.row().survives)(self.geometry.drives()).at_least.0
+    }
+
+    /// Whether what is lost is computed from parity.
+    pub fn has_parity(&self) -> bool {
+        self.geometry.parity_strips() > 0
+    }
+
+    /// One line for people.
+    pub fn describe(&self) -> String {
+        format!(
+            "{} over {} drives of {}-byte sectors, strip {}, {}, {} shards, {} workers, cache {}",
+            self.level.name(),
+            self.drives.len(),
+            self.sector().bytes().0,
+            self.strip,
+            self.geometry.capacity(),
+            self.shards,
+            self.workers,
+            self.drives[0].cache,
+        )
+    }
+}
+
+fn data_drives(level: Level, count: DriveCount) -> u64 {
+    match level {
+        Level::Raid0 => u64::from(count.0),
+        Level::Raid1 => 1,
+        Level::Raid5 => u64::from(count.0) - 1,
+    }
+}
+
+/// Where requests go: everywhere in a small volume; in a large one at its ends, where a lane ends, and somewhere.
+fn zones(rng: &mut Rng, geometry: &Geometry, is_far: bool) -> Vec<ByteRange> {
+    const ZONE: u64 = 192 << 10;
+    let capacity = geometry.capacity();
+    if !is_far {
+        return vec![ByteRange::new(ByteOffset::ZERO, capacity)];
+    }
+    let second_lane = engine::Lanes::of(geometry).stripes_of(engine::LaneIndex(1)).start;
+    let lane_end = second_lane * geometry.stripe_bytes().0;
+    let last = capacity.0 - ZONE;
+    let mut starts = vec![0, lane_end - ZONE / 2, rng.below(last / ZONE) * ZONE, last];
+    starts.sort_unstable();
+    starts.dedup_by(|later, earlier| *later - *earlier < ZONE);
+    starts.into_iter().map(|start| ByteRange::new(ByteOffset(start), ByteCount(ZONE))).collect()
+}
