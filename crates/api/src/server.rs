@@ -12,6 +12,7 @@ use env::{Error as EnvError, ErrorKind as EnvErrorKind};
 use serde::Deserialize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
@@ -24,17 +25,23 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `controller` on a Unix socket that only this user may use.
+    /// Serves `controller` on a Unix socket that only this user may use. `stopped_controller` is called, on the
+    /// server's thread, when somebody has shut the controller down through it.
     ///
     /// # Errors
     /// When the socket is in use by a running server, or cannot be made.
-    pub fn start(socket: &FilePath, controller: ControllerHandle) -> env::Result<Server> {
+    pub fn start(
+        socket: &FilePath,
+        controller: ControllerHandle,
+        stopped_controller: impl Fn() + Send + Sync + 'static,
+    ) -> env::Result<Server> {
         let listener = bind(socket)?;
+        let desk = Desk { controller, stopped_controller: Arc::new(stopped_controller) };
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("http".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
-                Ok(runtime) => runtime.block_on(serve(listener, controller, stopped)),
+                Ok(runtime) => runtime.block_on(serve(listener, desk, stopped)),
                 Err(error) => tracing::error!("the control socket is not served: {error}"),
             }
         });
@@ -83,11 +90,14 @@ fn bind(socket: &FilePath) -> env::Result<std::os::unix::net::UnixListener> {
     Ok(listener)
 }
 
-async fn serve(
-    listener: std::os::unix::net::UnixListener,
+/// What every request is answered with.
+#[derive(Clone)]
+struct Desk {
     controller: ControllerHandle,
-    stopped: oneshot::Receiver<()>,
-) {
+    stopped_controller: Arc<dyn Fn() + Send + Sync>,
+}
+
+async fn serve(listener: std::os::unix::net::UnixListener, desk: Desk, stopped: oneshot::Receiver<()>) {
     let listener = match UnixListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("the control socket is not served: {error}"),
@@ -99,8 +109,10 @@ async fn serve(
         .route("/v1/volumes", get(|state| ask(state, Command::VolumeList {})))
         .route("/v1/volumes/{volume}", get(volume))
         .route("/v1/events", get(events))
-        .fallback(|| async { refuse(ErrorKind::NotFound, "there is nothing at this address; see GET /v1/info") })
-        .with_state(controller);
+        .fallback(|| async {
+            refuse(ErrorKind::NotFound, "there is nothing at this address; see GET /v1/info")
+        })
+        .with_state(desk);
     let until = async move {
         // Either the server is stopped, or its owner is gone: both mean the same.
         let _ = stopped.await;
@@ -110,17 +122,16 @@ async fn serve(
     }
 }
 
-async fn command(
-    state: State<ControllerHandle>,
-    command: Result<Json<Command>, JsonRejection>,
-) -> Response {
+async fn command(state: State<Desk>, command: Result<Json<Command>, JsonRejection>) -> Response {
     match command {
         Ok(Json(command)) => ask(state, command).await,
-        Err(rejection) => refuse(ErrorKind::Invalid, &format!("that is not a command: {}", rejection.body_text())),
+        Err(rejection) => {
+            refuse(ErrorKind::Invalid, &format!("that is not a command: {}", rejection.body_text()))
+        }
     }
 }
 
-async fn volume(state: State<ControllerHandle>, Path(volume): Path<String>) -> Response {
+async fn volume(state: State<Desk>, Path(volume): Path<String>) -> Response {
     ask(state, Command::VolumeShow { volume }).await
 }
 
@@ -130,20 +141,26 @@ struct EventsQuery {
     last: Option<usize>,
 }
 
-async fn events(state: State<ControllerHandle>, Query(query): Query<EventsQuery>) -> Response {
+async fn events(state: State<Desk>, Query(query): Query<EventsQuery>) -> Response {
     ask(state, Command::EventsList { last: query.last }).await
 }
 
 /// Hands a command to the controller and waits for its reply.
-async fn ask(State(controller): State<ControllerHandle>, command: Command) -> Response {
+async fn ask(State(desk): State<Desk>, command: Command) -> Response {
+    let stops = command == Command::Shutdown {};
     let (sender, receiver) = oneshot::channel::<controller::Result<Reply>>();
-    controller.ask(command, move |result| {
+    desk.controller.ask(command, move |result| {
         if sender.send(result).is_err() {
             tracing::debug!("the client went away before its answer");
         }
     });
     match receiver.await {
-        Ok(Ok(reply)) => Json(reply).into_response(),
+        Ok(Ok(reply)) => {
+            if stops {
+                (desk.stopped_controller)();
+            }
+            Json(reply).into_response()
+        }
         Ok(Err(error)) => (status(error.kind), Json(error)).into_response(),
         Err(_) => refuse(ErrorKind::Stopping, "the controller is gone; start it again"),
     }

@@ -257,12 +257,13 @@ impl Volume {
                 Some(io) => io.await.result,
                 None => Err(IoError::new(IoErrorKind::Gone)),
             };
-            if result.is_err_and(|error| error.kind == IoErrorKind::NotSupported) {
+            let zeroes = plan.write_parts(write).iter().all(|part| memory.is_zero(part.from));
+            if zeroes && result.is_err_and(|error| error.kind == IoErrorKind::NotSupported) {
                 // It cannot write zeroes by itself: send them.
                 result = match self.member(write.drive) {
                     Ok(member) => {
-                        let zeroes = SmallVec::from_iter([Slice::zero(write.len)]);
-                        member.write(self.raw(write.offset), zeroes, durability).await.result
+                        let slices = SmallVec::from_iter([Slice::zero(write.len)]);
+                        member.write(self.raw(write.offset), slices, durability).await.result
                     }
                     Err(error) => Err(error),
                 };
@@ -424,6 +425,14 @@ impl Memory {
             part.buf = Some(std::mem::replace(&mut buf, rest));
         }
         Ok(())
+    }
+
+    fn is_zero(&self, source: Source) -> bool {
+        match source {
+            Source::Zero => true,
+            Source::Host { .. } => self.payload.as_ref().is_some_and(Slice::is_zero),
+            Source::Read { .. } | Source::Scratch { .. } => false,
+        }
     }
 
     fn part(&mut self, at: u64) -> Option<&mut HostPart> {

@@ -197,6 +197,16 @@ pub enum VolumeCommand {
         #[command(flatten)]
         output: Output,
     },
+    /// Give a volume another name; hosts that use it under its old name are disconnected.
+    Rename {
+        /// Its name.
+        name: String,
+        /// Its new name.
+        to: String,
+        /// How to answer.
+        #[command(flatten)]
+        output: Output,
+    },
     /// Start a volume that is both degraded and was not shut down cleanly, accepting its parity as it is.
     Start {
         /// Its name.
@@ -393,9 +403,12 @@ mod tests {
 
     #[test]
     fn bench_may_leave_out_run() {
-        let with = Cli::try_parse_from(["softroc", "bench", "run", "/tmp/x", "--profile", "database"]).unwrap();
+        let with =
+            Cli::try_parse_from(["softroc", "bench", "run", "/tmp/x", "--profile", "database"]).unwrap();
         let without = Cli::try_parse_from(["softroc", "bench", "/tmp/x", "--profile", "database"]).unwrap();
         assert!(matches!(with.command, Command::Bench(b) if matches!(b.command, Some(BenchCommand::Run(_)))));
-        assert!(matches!(without.command, Command::Bench(b) if b.command.is_none() && b.run.targets == ["/tmp/x"]));
+        assert!(
+            matches!(without.command, Command::Bench(b) if b.command.is_none() && b.run.targets == ["/tmp/x"])
+        );
     }
 }

@@ -1,11 +1,46 @@
 //! The one command-line binary and daemon.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a binary joins a world to the engine")]
 
+mod array_target;
+mod bench;
 mod cli;
+mod control;
+mod explain;
+mod failure;
+mod info;
+mod machine;
+mod node;
+mod output;
+mod progress;
+mod quickstart;
+mod render;
+mod serve;
+mod signals;
 
 use clap::Parser;
+use cli::{Cli, Command};
+use control::Control;
+use failure::Outcome;
+use std::process::ExitCode;
 
-fn main() {
-    let cli = cli::Cli::parse();
-    println!("{cli:?}");
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(cli: &Cli) -> Outcome {
+    let control = Control::of(cli);
+    match &cli.command {
+        Command::Quickstart(tour) => quickstart::run(tour),
+        Command::Serve(serve) => serve::run(cli, serve, &control),
+        Command::Drive(command) => control.drive(command),
+        Command::Volume(command) => control.volume(command),
+        Command::Events(events) => control.events(events),
+        Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),
+        Command::Explain(explain) => explain::run(explain),
+        Command::Bench(bench) => bench::run(bench, &control),
+        Command::Info(output) => info::run(&control, output.json),
+    }
 }

@@ -98,7 +98,8 @@ fn sources() -> Vec<PathBuf> {
         .output()
         .expect("git lists the sources");
     let text = String::from_utf8(output.stdout).expect("names are UTF-8");
-    let files: Vec<PathBuf> = text.lines().map(|line| root().join(line)).filter(|path| path.exists()).collect();
+    let files: Vec<PathBuf> =
+        text.lines().map(|line| root().join(line)).filter(|path| path.exists()).collect();
     assert!(files.len() > 50, "only {} sources found: run from a git checkout", files.len());
     files
 }
@@ -123,8 +124,15 @@ fn files_are_short_enough_to_know() {
 
 #[test]
 fn rooms_below_the_worlds_do_not_name_the_world() {
-    let forbidden =
-        ["std::fs", "std::time::Instant", "std::time::SystemTime", "std::thread", "tokio::", "rand::", "HashMap"];
+    let forbidden = [
+        "std::fs",
+        "std::time::Instant",
+        "std::time::SystemTime",
+        "std::thread",
+        "tokio::",
+        "rand::",
+        "HashMap",
+    ];
     let mut wrong = Vec::new();
     for path in sources() {
         let room = crate_of(&path);
@@ -148,7 +156,8 @@ fn rooms_below_the_worlds_do_not_name_the_world() {
 
 #[test]
 fn nothing_is_left_for_later() {
-    let marks = [concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("TO", "DO"), concat!("FIX", "ME")];
+    let marks =
+        [concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("TO", "DO"), concat!("FIX", "ME")];
     let mut wrong = Vec::new();
     for path in sources() {
         let text = std::fs::read_to_string(&path).expect("a source");

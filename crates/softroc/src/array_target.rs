@@ -1,0 +1,184 @@
+//! `array:LEVEL,drives=8xmem:256M,strip=64K`: an array made for one benchmark, inside this process.
+
+use crate::failure::{Failure, Outcome};
+use engine::{
+    Attachment, HealthView, Lanes, ShardIndex, ShardMessage, ShardSeed, VolumeDrive, VolumeId, VolumeSpec,
+};
+use env::Env;
+use layout::{Geometry, Level, ParityRotation};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
+
+/// What the text of an `array:` target says.
+#[derive(Debug, PartialEq)]
+pub struct ArrayTarget {
+    level: Level,
+    drives: Vec<String>,
+    strip: StripSize,
+    rotation: Option<ParityRotation>,
+    failed: DriveSet,
+}
+
+const FORM: &str =
+    "expected array:LEVEL,drives=8xmem:256M[,strip=64K][,rotation=R][,failed=2][,preset=fast-path]";
+
+impl ArrayTarget {
+    /// Reads what stands behind `array:`.
+    pub fn parse(text: &str) -> Outcome<ArrayTarget> {
+        let mut fields = text.split(',');
+        let level = fields.next().unwrap_or_default().parse::<Level>()?;
+        let mut target = ArrayTarget {
+            level,
+            drives: Vec::new(),
+            strip: StripSize::KIB_64,
+            rotation: None,
+            failed: DriveSet::EMPTY,
+        };
+        for field in fields {
+            let (key, value) = field
+                .split_once('=')
+                .ok_or_else(|| Failure::refused(format!("'{field}' in array:{text} has no value; {FORM}")))?;
+            match key {
+                "drives" => target.drives.extend(parse_drives(value)?),
+                "strip" => target.strip = value.parse().map_err(Failure::refused)?,
+                "rotation" => target.rotation = Some(value.parse()?),
+                "failed" => target.failed = parse_failed(value)?,
+                // The only way there is so far: write-through, direct, no read-ahead.
+                "preset" if value == "fast-path" => {}
+                "preset" => {
+                    return Err(Failure::refused(format!(
+                        "the preset '{value}' is not known; there is fast-path"
+                    )));
+                }
+                _ => return Err(Failure::refused(format!("'{key}' in array:{text} is not known; {FORM}"))),
+            }
+        }
+        if target.drives.is_empty() {
+            return Err(Failure::refused(format!("array:{text} names no drives; {FORM}")));
+        }
+        if let Some(drive) = target.failed.iter().find(|drive| drive.as_usize() >= target.drives.len()) {
+            return Err(Failure::refused(format!(
+                "there is no drive {drive} to fail in array:{text}; its drives are 0 to {}",
+                target.drives.len() - 1
+            )));
+        }
+        Ok(target)
+    }
+
+    /// Makes the array on this thread's shard: the engine alone, nothing kept.
+    pub async fn make(&self, env: &Env) -> Outcome<Rc<VolumeDrive>> {
+        let mut sources = Vec::new();
+        for spec in &self.drives {
+            sources.push(drives::open(env, spec).await?);
+        }
+        let smallest = sources.iter().map(|source| source.info().size).min().unwrap_or(ByteCount::ZERO);
+        let sector =
+            sources.iter().map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
+        let count = DriveCount(u16::try_from(sources.len()).map_err(Failure::refused)?);
+        let mut geometry = Geometry::new(self.level, count, self.strip, smallest)?;
+        if let Some(rotation) = self.rotation {
+            geometry = geometry.with_rotation(rotation)?;
+        }
+        let all = DriveSet::first(count).minus(&self.failed);
+        let health = HealthView { readable: all, writable: all };
+        let id = VolumeId(0);
+        let lanes = Lanes::of(&geometry);
+        let attachment = Attachment {
+            spec: Arc::new(VolumeSpec {
+                id,
+                name: "array".into(),
+                geometry,
+                sector,
+                data_start: ByteOffset::ZERO,
+                capacity: geometry.capacity(),
+            }),
+            sources: sources.into_iter().map(Some).collect(),
+            health,
+            unsynced: Vec::new(),
+            // Marking costs nothing here: nothing is durable.
+            dirty: (0..lanes.count).map(engine::LaneIndex).collect(),
+        };
+        attach(env, attachment).await
+    }
+}
+
+async fn attach(env: &Env, attachment: Attachment) -> Outcome<Rc<VolumeDrive>> {
+    let (id, health) = (attachment.spec.id, attachment.health);
+    let gone = || Failure::failed("the engine's shard did not start");
+    let seed = ShardSeed::new(env, 1);
+    let sender = seed.sender();
+    let (reports, receiver) = env::mailbox::mailbox(env, engine::REPORTS_OPEN);
+    let shard = seed.start(ShardIndex(0), 1, reports);
+    sender.send(ShardMessage::Peers(vec![sender.clone()])).map_err(|_| gone())?;
+    let (done, mut answers) = env::mailbox::mailbox(env, 1);
+    sender.send(ShardMessage::Attach(Box::new(attachment), done)).map_err(|_| gone())?;
+    answers.receive().await.ok_or_else(gone)?.map_err(Failure::refused)?;
+    let keeper = engine::unkept::keep(env.clone(), receiver, vec![sender], BTreeMap::from([(id, health)]));
+    env.spawn("keeper", keeper);
+    let volume = shard.volume(id).ok_or_else(gone)?;
+    Ok(Rc::new(VolumeDrive::new(&shard, volume)))
+}
+
+/// Reads `8xmem:256M`, or several joined by `+`.
+fn parse_drives(text: &str) -> Outcome<Vec<String>> {
+    let mut drives = Vec::new();
+    for part in text.split('+') {
+        let (count, spec) = match part.split_once('x') {
+            Some((count, spec)) if !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()) => {
+                (count.parse::<usize>().map_err(Failure::refused)?, spec)
+            }
+            _ => (1, part),
+        };
+        if count == 0 || count > units::MAX_DRIVES || spec.is_empty() {
+            return Err(Failure::refused(format!("'{part}' names no drives; expected such as 8xmem:256M")));
+        }
+        drives.extend(std::iter::repeat_n(spec.to_owned(), count));
+    }
+    Ok(drives)
+}
+
+fn parse_failed(text: &str) -> Outcome<DriveSet> {
+    text.split('+')
+        .map(|slot| {
+            slot.parse::<u16>().ok().filter(|slot| usize::from(*slot) < units::MAX_DRIVES).map(DriveIndex)
+        })
+        .collect::<Option<DriveSet>>()
+        .ok_or_else(|| {
+            Failure::refused(format!("'{text}' names no slots; expected such as failed=2 or failed=2+5"))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_read_from_their_text() {
+        let target =
+            ArrayTarget::parse("raid5,drives=3xmem:64M,strip=16K,failed=1,preset=fast-path").unwrap();
+        assert_eq!(target.drives, ["mem:64M"; 3]);
+        assert_eq!(target.strip.bytes(), ByteCount(16384));
+        assert_eq!(target.failed.iter().next(), Some(DriveIndex(1)));
+        let target = ArrayTarget::parse("raid0,drives=/dev/x1+2xnull:1G").unwrap();
+        assert_eq!(target.drives, ["/dev/x1", "null:1G", "null:1G"]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_array_is_named() {
+        for (text, named) in [
+            ("raid7,drives=3xmem:1M", "raid7"),
+            ("raid5", "drives"),
+            ("raid5,drives=0xmem:1M", "0xmem"),
+            ("raid5,drives=3xmem:1M,strip=48K", "48 KiB"),
+            ("raid5,drives=3xmem:1M,cache=on", "cache"),
+            ("raid5,drives=3xmem:1M,preset=turbo", "turbo"),
+            ("raid5,drives=3xmem:1M,failed=3", "drive 3"),
+            ("raid5,drives=3xmem:1M,failed=a", "'a'"),
+        ] {
+            let failure = ArrayTarget::parse(text).expect_err(text);
+            assert!(failure.to_string().contains(named), "{text}: {failure}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `softroc bench`: StorageBench on the command line.
+
+use crate::array_target::ArrayTarget;
+use crate::cli::{Bench, BenchCommand, BenchRun};
+use crate::failure::{Failure, Outcome};
+use crate::progress::Bars;
+use crate::{machine, output};
+use env::Env;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use storagebench::{Environment, Method, Profile, Results, STANDARD_PROFILES, Settings, Table, Target};
+use units::ByteCount;
+
+/// Runs the command.
+pub fn run(bench: &Bench, control: &crate::control::Control) -> Outcome {
+    match &bench.command {
+        Some(BenchCommand::Profiles(output)) => profiles(output.json),
+        Some(BenchCommand::Run(run)) => measure(run, control),
+        None => measure(&bench.run, control),
+    }
+}
+
+fn profiles(json: bool) -> Outcome {
+    let rows: Vec<Vec<String>> = STANDARD_PROFILES
+        .iter()
+        .map(|profile| vec![profile.name.into(), profile.profile().description(), profile.prose.into()])
+        .collect();
+    if json {
+        let list: Vec<serde_json::Value> = rows
+            .iter()
+            .map(|row| serde_json::json!({"name": row[0], "load": row[1], "description": row[2]}))
+            .collect();
+        return output::json(&serde_json::json!({ "profiles": list }));
+    }
+    output::print(&output::table(&["profile", "load", "what it stands for"], &rows, &[]))
+}
+
+fn measure(run: &BenchRun, control: &crate::control::Control) -> Outcome {
+    let settings = settings(run)?;
+    let targets = run
+        .targets
+        .iter()
+        .map(|target| resolve(target, control))
+        .collect::<Outcome<Vec<(String, String)>>>()?;
+    let results = measure_targets(&settings, &targets, cancel_on_interrupt()?)?;
+    deliver(run, &results, false)
+}
+
+/// Writes the results where they were asked for, and the table to the terminal.
+fn deliver(run: &BenchRun, results: &Results, indicative: bool) -> Outcome {
+    let to_stdout = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(std::path::Path::new("-"));
+    if let Some(path) = &run.json {
+        output::write_file(path, &results.to_json())?;
+    }
+    if let Some(path) = &run.csv {
+        output::write_file(path, &results.to_csv())?;
+    }
+    if let Some(path) = &run.html {
+        output::write_file(path, &report(results, indicative))?;
+    }
+    if !to_stdout(&run.json) && !to_stdout(&run.csv) && !to_stdout(&run.html) {
+        output::print(&text(results))?;
+        if let Some(path) = &run.html {
+            output::print(&format!("\nReport: {}", path.display()))?;
+        }
+    }
+    match results.rows.is_empty() {
+        true => Err(Failure::failed(results.notes.join(" "))),
+        false => Ok(()),
+    }
+}
+
+/// The report's page.
+pub fn report(results: &Results, indicative: bool) -> String {
+    let options = storagebench::ReportOptions {
+        indicative,
+        date: Some(crate::render::date(machine::unix_time())),
+        ..storagebench::ReportOptions::default()
+    };
+    storagebench::html_report(results, &options)
+}
+
+/// The table of all rows, and what there is to say about them.
+pub fn text(results: &Results) -> String {
+    let table = Table::of(results);
+    let headers: Vec<&str> = table.headers.iter().map(String::as_str).collect();
+    let mut text = output::table(&headers, &table.rows, &table.numeric);
+    let sentences = storagebench::summary(results);
+    if !sentences.is_empty() {
+        text.push_str("\n\n");
+        text.push_str(&sentences.join("\n"));
+    }
+    for note in &results.notes {
+        text.push_str("\nNote: ");
+        text.push_str(note);
+    }
+    text
+}
+
+fn settings(run: &BenchRun) -> Outcome<Settings> {
+    let profiles = match run.profile.is_empty() {
+        true => Profile::standard(),
+        false => run.profile.iter().map(|text| text.parse()).collect::<Result<_, _>>()?,
+    };
+    Ok(Settings {
+        profiles,
+        outstanding: run.outstanding.parse()?,
+        runtime: run.runtime,
+        ramp: run.ramp,
+        workers: run.workers,
+        destroy_data: run.destroy_data,
+        ..Settings::default()
+    })
+}
+
+/// What a target is called in the results, and how it is opened.
+fn resolve(target: &str, control: &crate::control::Control) -> Outcome<(String, String)> {
+    match target.strip_prefix("volume:") {
+        None => Ok((target.to_owned(), target.to_owned())),
+        Some(name) => Ok((target.to_owned(), control.volume_address(name)?)),
+    }
+}
+
+/// Measures every target, on a shard of this thread.
+pub fn measure_targets(
+    settings: &Settings,
+    targets: &[(String, String)],
+    cancel: Arc<AtomicBool>,
+) -> Outcome<Results> {
+    // Every outstanding I/O has a buffer each way; an array needs as much again to work with.
+    let largest = settings.profiles.iter().map(Profile::block).max().unwrap_or(ByteCount::MIB);
+    let outstanding = u64::from(settings.outstanding.highest());
+    let memory = env::BufferPool::block_size(largest) * (4 * outstanding) + ByteCount::GIB;
+    let shard = world_real::Shard::new(&world_real::Settings::with_memory(memory))?;
+    let env = shard.env().clone();
+    let (settings, targets) = (settings.clone(), targets.to_vec());
+    shard.run(async move { measure_on(&env, settings, &targets, cancel).await })
+}
+
+async fn measure_on(
+    env: &Env,
+    settings: Settings,
+    targets: &[(String, String)],
+    cancel: Arc<AtomicBool>,
+) -> Outcome<Results> {
+    let mut results = Results::new(Method::of(&settings), Environment(machine::describe()));
+    let bench = storagebench::Bench::new(settings.clone())
+        .observed_by(Rc::new(Bars::new(&settings, targets.len())))
+        .with_cpu_clock(Rc::new(machine::process_cpu_ns))
+        .cancelled_by(cancel)
+        .guarding(&[controller::drive_mark()]);
+    for (name, address) in targets {
+        let target = open(env, name, address).await?;
+        results.add(bench.run(env, &target).await?);
+    }
+    Ok(results)
+}
+
+async fn open(env: &Env, name: &str, address: &str) -> Outcome<Target> {
+    Ok(match address.strip_prefix("array:") {
+        Some(array) => Target::attached(name, ArrayTarget::parse(array)?.make(env).await?),
+        None => Target::new(name, drives::open(env, address).await?),
+    })
+}
+
+/// Ctrl-C ends a measurement with what was measured so far; a second one ends the process.
+pub fn cancel_on_interrupt() -> Outcome<Arc<AtomicBool>> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    crate::signals::set_on_interrupt(&cancel)?;
+    Ok(cancel)
+}

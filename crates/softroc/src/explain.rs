@@ -1,0 +1,62 @@
+//! `softroc explain`: what a request does, as a picture.
+
+use crate::cli::{Explain, Operation};
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use layout::Geometry;
+use plan::RequestKind;
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet};
+
+/// Explains by the parameters on the command line.
+pub fn run(explain: &Explain) -> Outcome {
+    let (Some(level), Some(drives)) = (explain.level, explain.drives) else {
+        return Err(Failure::refused("give --level and --drives, or --volume"));
+    };
+    let range = parse_range(&explain.range)?;
+    let failed = failed_drives(&explain.failed, drives)?;
+    // As large as the request asks for: what lies beyond does not change the plan.
+    let data_per_drive = (range.end().0 / explain.strip.bytes().0 + 2) * explain.strip.bytes().0;
+    let mut geometry = Geometry::new(level, DriveCount(drives), explain.strip, ByteCount(data_per_drive))?;
+    if let Some(rotation) = explain.rotation {
+        geometry = geometry.with_rotation(rotation)?;
+    }
+    let explanation =
+        plan::explain(&geometry, explain.operation.into(), range, &failed).map_err(Failure::refused)?;
+    match explain.output.json {
+        true => output::json(&explanation),
+        false => output::print(&explanation.to_string()),
+    }
+}
+
+/// Reads SIZE@OFFSET.
+pub fn parse_range(text: &str) -> Outcome<ByteRange> {
+    let wrong = || Failure::refused(format!("'{text}' is not a range; expected SIZE@OFFSET, such as 8K@1M"));
+    let (size, offset) = text.split_once('@').ok_or_else(wrong)?;
+    let len: ByteCount = size.parse().map_err(Failure::refused)?;
+    let start: ByteOffset = offset.parse().map_err(Failure::refused)?;
+    match start.checked_add(len) {
+        Some(end) if end.0 <= 1 << 60 && !len.is_zero() => Ok(ByteRange::new(start, len)),
+        _ => Err(wrong()),
+    }
+}
+
+/// The set of the drives named, which must be of the array.
+fn failed_drives(failed: &[u16], drives: u16) -> Outcome<DriveSet> {
+    match failed.iter().find(|drive| **drive >= drives) {
+        Some(drive) => Err(Failure::refused(format!(
+            "there is no drive {drive}; the drives of this array are 0 to {}",
+            drives.saturating_sub(1)
+        ))),
+        None => Ok(failed.iter().copied().map(DriveIndex).collect()),
+    }
+}
+
+impl From<Operation> for RequestKind {
+    fn from(operation: Operation) -> RequestKind {
+        match operation {
+            Operation::Read => RequestKind::Read,
+            Operation::Write => RequestKind::Write,
+            Operation::WriteZeroes => RequestKind::WriteZeroes,
+        }
+    }
+}

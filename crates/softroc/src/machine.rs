@@ -1,0 +1,57 @@
+//! What this machine is and has: for `softroc info` and for the environment of measurements.
+
+use std::fs::read_to_string;
+
+/// Names and values, in the order in which they are shown.
+pub fn describe() -> Vec<(String, String)> {
+    let mut facts = vec![("softroc".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
+    let mut add = |name: &str, value: Option<String>| {
+        facts.extend(value.map(|value| (name.to_owned(), value.trim().to_owned())));
+    };
+    add(
+        "kernel",
+        read_to_string("/proc/sys/kernel/osrelease").ok().map(|release| format!("Linux {release}")),
+    );
+    add("processor", processor());
+    add("cores", std::thread::available_parallelism().ok().map(|cores| cores.to_string()));
+    add("memory", memory());
+    add("io_uring", io_uring());
+    add("direct I/O", Some("O_DIRECT on files and block devices".into()));
+    facts
+}
+
+fn processor() -> Option<String> {
+    let cpuinfo = read_to_string("/proc/cpuinfo").ok()?;
+    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn memory() -> Option<String> {
+    let meminfo = read_to_string("/proc/meminfo").ok()?;
+    let line = meminfo.lines().find(|line| line.starts_with("MemTotal"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(units::ByteCount(kib * 1024).to_string())
+}
+
+fn io_uring() -> Option<String> {
+    let state = match read_to_string("/proc/sys/kernel/io_uring_disabled") {
+        Ok(text) => match text.trim() {
+            "0" => "available to everybody",
+            "1" => "available to privileged processes",
+            _ => "disabled (/proc/sys/kernel/io_uring_disabled is 2): SoftROC cannot run",
+        },
+        Err(_) => "available",
+    };
+    Some(state.into())
+}
+
+/// User and system time of this process so far, in nanoseconds.
+pub fn process_cpu_ns() -> Option<u64> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Some(u64::try_from(time.tv_sec).ok()? * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?)
+}
+
+/// The date, in seconds since 1970.
+pub fn unix_time() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,109 @@
+//! The shards of a controller: shard 0 on the calling thread, each other on a thread of its own.
+
+use crate::failure::{Failure, Outcome};
+use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
+use env::{Env, mailbox};
+use ports::nbd::{PortMessage, SessionOptions, port_mailbox, serve_shard};
+use std::sync::mpsc;
+use units::ByteCount;
+use world_real::{Settings, ShardHandle, spawn_shard};
+
+/// How a shard is reached from the others.
+struct Contact {
+    index: u16,
+    engine: mailbox::Sender<ShardMessage>,
+    port: mailbox::Sender<PortMessage>,
+    stop: mailbox::Sender<()>,
+}
+
+/// All shards, seen from shard 0.
+pub struct Node {
+    /// Messages to each shard's engine.
+    pub engines: Vec<mailbox::Sender<ShardMessage>>,
+    /// Messages to each shard's NBD port.
+    pub ports: Vec<mailbox::Sender<PortMessage>>,
+    /// What the shards report, for the controller.
+    pub reports: mailbox::Receiver<Report>,
+    stops: Vec<mailbox::Sender<()>>,
+    threads: Vec<ShardHandle<()>>,
+}
+
+impl Node {
+    /// Starts `count` shards; the first is on the thread of `env`. `memory` is for each.
+    pub fn start(env: &Env, count: u16, memory: ByteCount) -> Outcome<Node> {
+        let (reports, receiver) = mailbox::mailbox(env, usize::from(count) * engine::REPORTS_OPEN);
+        let (introduce, contacts) = mpsc::channel();
+        let mut threads = Vec::new();
+        for index in 1..count {
+            let (introduce, reports) = (introduce.clone(), reports.clone());
+            let thread = spawn_shard(&format!("shard {index}"), Settings::with_memory(memory), move |env| {
+                let stopped = start_shard(&env, index, count, reports, &introduce);
+                async move {
+                    let (shard, mut stopped) = stopped;
+                    stopped.receive().await;
+                    shard.stop();
+                }
+            })?;
+            threads.push(thread);
+        }
+        let (first, _) = start_shard(env, 0, count, reports, &introduce);
+        drop((first, introduce));
+        let mut contacts: Vec<Contact> = contacts.iter().take(usize::from(count)).collect();
+        if contacts.len() < usize::from(count) {
+            for thread in threads {
+                thread.join()?;
+            }
+            return Err(Failure::failed("a shard did not start"));
+        }
+        contacts.sort_by_key(|contact| contact.index);
+        let engines: Vec<_> = contacts.iter().map(|contact| contact.engine.clone()).collect();
+        for contact in &contacts {
+            if contact.engine.send(ShardMessage::Peers(engines.clone())).is_err() {
+                return Err(Failure::failed(format!("shard {} ended at once", contact.index)));
+            }
+        }
+        let ports = contacts.iter().map(|contact| contact.port.clone()).collect();
+        let stops = contacts.into_iter().map(|contact| contact.stop).collect();
+        Ok(Node { engines, ports, reports: receiver, stops, threads })
+    }
+}
+
+/// Ends every other shard and waits for its thread.
+pub fn stop(stops: Vec<mailbox::Sender<()>>, threads: Vec<ShardHandle<()>>) -> Outcome {
+    for stop in stops {
+        if stop.send(()).is_err() {
+            tracing::debug!("a shard has ended already");
+        }
+    }
+    for thread in threads {
+        thread.join()?;
+    }
+    Ok(())
+}
+
+impl Node {
+    /// Takes apart what ends the shards, to be given to [`stop`] when everything else has ended.
+    pub fn take_threads(&mut self) -> (Vec<mailbox::Sender<()>>, Vec<ShardHandle<()>>) {
+        (std::mem::take(&mut self.stops), std::mem::take(&mut self.threads))
+    }
+}
+
+/// Starts the engine and the port of one shard, on its thread, and introduces them.
+fn start_shard(
+    env: &Env,
+    index: u16,
+    count: u16,
+    reports: mailbox::Sender<Report>,
+    introduce: &mpsc::Sender<Contact>,
+) -> (Shard, mailbox::Receiver<()>) {
+    let seed = ShardSeed::new(env, count);
+    let engine = seed.sender();
+    let (port, port_messages) = port_mailbox(env);
+    let (stop, stopped) = mailbox::mailbox(env, 1);
+    let shard = seed.start(ShardIndex(index), count, reports);
+    env.spawn("nbd port", serve_shard(shard.clone(), port_messages, SessionOptions::default()));
+    if introduce.send(Contact { index, engine, port, stop }).is_err() {
+        tracing::error!("nobody waits for shard {index}");
+    }
+    (shard, stopped)
+}

@@ -1,0 +1,189 @@
+//! `softroc quickstart`: the tour. Eight file drives, a RAID 5 volume on them, served over NBD and measured through
+//! that export with the five standard load profiles; then everything is stopped again.
+
+use crate::cli::Quickstart;
+use crate::control::Control;
+use crate::failure::{Failure, Outcome};
+use crate::{bench, output, progress, render};
+use controller::{Command, CreateVolume, Reply};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use storagebench::{Profile, Settings, Table};
+use units::ByteCount;
+
+const DRIVES: usize = 8;
+const DRIVE_SIZE: ByteCount = ByteCount(256 << 20);
+const DEPTHS: &str = "1,2,4,8,16,32";
+const RAMP: Duration = Duration::from_millis(300);
+const VOLUME: &str = "tour";
+
+/// Runs the tour.
+pub fn run(tour: &Quickstart) -> Outcome {
+    std::fs::create_dir_all(&tour.dir).map_err(|error| {
+        Failure::refused(format!("cannot make the folder {}: {error}", tour.dir.display()))
+    })?;
+    let dir = std::path::absolute(&tour.dir).map_err(Failure::failed)?;
+    let drives: Vec<PathBuf> = (0..DRIVES).map(|i| dir.join(format!("drive{i}.img"))).collect();
+    let left_over: Vec<&PathBuf> = drives.iter().filter(|drive| drive.exists()).collect();
+    if let Some(drive) = left_over.first() {
+        return Err(Failure::refused(format!(
+            "{} exists already, perhaps from a tour with --keep; remove it, or give another --dir",
+            drive.display()
+        )));
+    }
+    let outcome = take_tour(tour, &dir, &drives);
+    if !tour.keep {
+        for drive in &drives {
+            remove(drive);
+        }
+    }
+    outcome
+}
+
+fn take_tour(tour: &Quickstart, dir: &Path, drives: &[PathBuf]) -> Outcome {
+    say(&format!("Starting the controller in {}", dir.display()));
+    let control = Control::new(dir, None);
+    let mut server = Server::start(dir, &control)?;
+
+    say(&format!("Creating {DRIVES} file drives of {DRIVE_SIZE}, and a RAID 5 volume on them"));
+    let names: Vec<String> = drives.iter().map(|drive| drive.to_string_lossy().into_owned()).collect();
+    let bar = progress::bar(DRIVES as u64);
+    for name in &names {
+        control.ask(&Command::DriveAdd { drive: name.clone(), size_bytes: Some(DRIVE_SIZE.0) })?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let create =
+        CreateVolume { name: VOLUME.into(), level: "raid5".into(), drives: names, ..CreateVolume::default() };
+    let reply = control.ask(&Command::VolumeCreate(create))?;
+    output::print(&indent(&render::reply(&reply)))?;
+
+    let address = control.volume_address(VOLUME)?;
+    say("What an 8 KiB write to it will do (softroc explain --volume tour write 8K@1M)");
+    let explained = control.ask(&Command::Explain(controller::Explain {
+        volume: Some(VOLUME.into()),
+        operation: "write".into(),
+        offset_bytes: 1 << 20,
+        size_bytes: 8192,
+        ..controller::Explain::default()
+    }))?;
+    output::print(&indent(&render::reply(&explained)))?;
+
+    let results = measure(tour, &address)?;
+    let report = dir.join("report.html");
+    output::write_file(&report, &bench::report(&results, true))?;
+    let json = dir.join("report.json");
+    output::write_file(&json, &results.to_json())?;
+
+    say("The best of each profile (a few seconds each: indicative)");
+    let table = Table::of_best(&results);
+    let headers: Vec<&str> = table.headers.iter().map(String::as_str).collect();
+    output::print(&indent(&output::table(&headers, &table.rows, &table.numeric)))?;
+
+    say("Stopping");
+    let deleted = control.ask(&Command::VolumeShow { volume: VOLUME.into() });
+    server.stop()?;
+    if let Ok(Reply::Volume { volume, .. }) = deleted {
+        output::print(&indent(&format!("The volume was {} to the end.", volume.state)))?;
+    }
+    let kept = if tour.keep {
+        format!("The drives are kept: 'softroc serve --state {}' brings the volume up again.", dir.display())
+    } else {
+        "The drive files are removed (--keep keeps them).".into()
+    };
+    output::print(&format!("\nReport: {}\n        {}\n{kept}", report.display(), json.display()))
+}
+
+fn measure(tour: &Quickstart, address: &str) -> Outcome<storagebench::Results> {
+    let settings = Settings {
+        profiles: Profile::standard(),
+        outstanding: DEPTHS.parse()?,
+        runtime: tour.runtime,
+        ramp: RAMP,
+        ..Settings::default()
+    };
+    say(&format!(
+        "Measuring through {address}: {} profiles, {} depths each, about {}",
+        settings.profiles.len(),
+        settings.outstanding.rungs().len(),
+        progress::seconds(settings.duration())
+    ));
+    let cancel = bench::cancel_on_interrupt()?;
+    let target = (format!("volume:{VOLUME}"), address.to_owned());
+    bench::measure_targets(&settings, &[target], cancel)
+}
+
+fn say(line: &str) {
+    eprintln!("\n{line} …");
+}
+
+fn indent(text: &str) -> String {
+    text.lines()
+        .map(|line| if line.is_empty() { String::new() } else { format!("  {line}") })
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn remove(path: &Path) {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            eprintln!("softroc: cannot remove {}: {error}", path.display());
+        }
+        _ => {}
+    }
+}
+
+/// The controller in a process of its own, as a user would run it; ended when dropped.
+struct Server {
+    child: Child,
+}
+
+impl Server {
+    fn start(dir: &Path, control: &Control) -> Outcome<Server> {
+        let program = std::env::current_exe().map_err(Failure::failed)?;
+        let log_path = dir.join("serve.log");
+        let log = std::fs::File::create(&log_path)
+            .map_err(|error| Failure::refused(format!("cannot write {}: {error}", log_path.display())))?;
+        let child = std::process::Command::new(program)
+            .arg("serve")
+            .arg("--state")
+            .arg(dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(|error| Failure::failed(format!("cannot start 'softroc serve': {error}")))?;
+        let mut server = Server { child };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while control.ask(&Command::Info {}).is_err() {
+            let ended = server.child.try_wait().map_err(Failure::failed)?.is_some();
+            if ended || Instant::now() > deadline {
+                let log = std::fs::read_to_string(&log_path).unwrap_or_default();
+                return Err(Failure::failed(format!("the controller did not start: {}", log.trim())));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+
+    fn stop(&mut self) -> Outcome {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).map_err(Failure::failed)?;
+        let status = self.child.wait().map_err(Failure::failed)?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(Failure::failed(format!("the controller ended with {status}; see serve.log"))),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) && self.stop().is_err() {
+            // It did not end in order; it must not outlive the tour.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The controller's answers as text.
+
+use crate::output::table;
+use controller::{ControllerInfo, DriveInfo, Event, Reply, Severity, VolumeInfo};
+use units::{ByteCount, decimal_capacity};
+
+/// Any answer.
+pub fn reply(reply: &Reply) -> String {
+    match reply {
+        Reply::Done { notes } => with_notes("Done.".into(), notes),
+        Reply::Drive { drive, notes } => with_notes(one_drive(drive), notes),
+        Reply::Drives { drives } if drives.is_empty() => {
+            "No drives. Add one with 'softroc drive add', or make new file drives with --create SIZE.".into()
+        }
+        Reply::Drives { drives } => drive_table(drives, true),
+        Reply::Volume { volume, notes } => with_notes(one_volume(volume), notes),
+        Reply::Volumes { volumes } if volumes.is_empty() => {
+            "No volumes. Create one with 'softroc volume create'.".into()
+        }
+        Reply::Volumes { volumes } => volume_table(volumes),
+        Reply::Events { events } if events.is_empty() => "Nothing has happened yet.".into(),
+        Reply::Events { events } => event_lines(events),
+        Reply::Explained { text, .. } => text.clone(),
+        Reply::Info { info } => controller_facts(info),
+    }
+}
+
+fn with_notes(mut text: String, notes: &[String]) -> String {
+    for note in notes {
+        text.push_str("\nNote: ");
+        text.push_str(note);
+    }
+    text
+}
+
+/// Names and values, one a line, the values in one column.
+pub fn facts(facts: &[(&str, String)]) -> String {
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let lines: Vec<String> = facts.iter().map(|(name, value)| format!("{name:width$}  {value}")).collect();
+    lines.join("\n")
+}
+
+fn one_drive(drive: &DriveInfo) -> String {
+    let mut list = vec![("drive", drive.name.clone()), ("state", drive.state.to_string())];
+    let mut add = |name, value: Option<String>| list.extend(value.map(|value| (name, value)));
+    add("reason", drive.reason.clone());
+    add("volume", drive.volume.clone());
+    add("slot", drive.slot.map(|slot| slot.to_string()));
+    add("capacity", drive.size_bytes.map(|size| decimal_capacity(ByteCount(size))));
+    add("kind", drive.kind.clone());
+    add("rotates", drive.rotational.then(|| "yes".into()));
+    add("sector", drive.logical_sector_bytes.map(|bytes| ByteCount(bytes).to_string()));
+    add("medium errors", (drive.medium_errors > 0).then(|| drive.medium_errors.to_string()));
+    add("uuid", drive.uuid.clone());
+    add("identity", drive.identity.clone());
+    facts(&list)
+}
+
+fn drive_table(drives: &[DriveInfo], with_volume: bool) -> String {
+    let dash = || "-".to_owned();
+    let rows: Vec<Vec<String>> = drives
+        .iter()
+        .map(|drive| {
+            let mut row = vec![drive.slot.map_or_else(dash, |slot| slot.to_string())];
+            if with_volume {
+                row.insert(0, drive.volume.clone().unwrap_or_else(dash));
+            }
+            row.push(drive.state.to_string());
+            row.push(drive.size_bytes.map_or_else(dash, |size| decimal_capacity(ByteCount(size))));
+            row.push(drive.kind.clone().unwrap_or_else(dash));
+            row.push(drive.name.clone());
+            row.push(drive.reason.clone().unwrap_or_default());
+            row
+        })
+        .collect();
+    let mut headers = vec!["slot", "state", "capacity", "kind", "drive", ""];
+    let mut numeric = vec![true, false, true, false, false, false];
+    if with_volume {
+        headers.insert(0, "volume");
+        numeric.insert(0, false);
+    }
+    table(&headers, &rows, &numeric)
+}
+
+fn volume_table(volumes: &[VolumeInfo]) -> String {
+    let rows: Vec<Vec<String>> = volumes
+        .iter()
+        .map(|volume| {
+            let resync = volume.resync.map_or(String::new(), |resync| format!("resync {} %", resync.percent));
+            vec![
+                volume.name.clone(),
+                volume.state.to_string(),
+                volume.level.clone(),
+                volume.drives.len().to_string(),
+                ByteCount(volume.strip_bytes).to_string(),
+                ByteCount(volume.capacity_bytes).to_string(),
+                resync,
+            ]
+        })
+        .collect();
+    table(
+        &["volume", "state", "level", "drives", "strip", "capacity", ""],
+        &rows,
+        &[false, false, false, true, true, true],
+    )
+}
+
+fn one_volume(volume: &VolumeInfo) -> String {
+    let mut list = vec![
+        ("volume", volume.name.clone()),
+        ("state", format!("{} since {}", volume.state, date(volume.since_unix_s))),
+        ("level", volume.level.clone()),
+        ("strip", ByteCount(volume.strip_bytes).to_string()),
+    ];
+    list.extend(volume.rotation.clone().map(|rotation| ("rotation", rotation)));
+    list.push(("capacity", ByteCount(volume.capacity_bytes).to_string()));
+    list.push(("sector", ByteCount(volume.sector_bytes).to_string()));
+    list.push(("may lose", format!("{} more drives", volume.may_lose)));
+    if let Some(resync) = &volume.resync {
+        let progress = format!("{} % ({} of {} lanes left)", resync.percent, resync.lanes_left, resync.lanes);
+        list.push(("resync", progress));
+    }
+    for policy in &volume.policies {
+        let mut text = policy.current.clone();
+        if policy.configured != policy.current {
+            text.push_str(&format!(" (configured: {})", policy.configured));
+        }
+        list.push((policy.name.as_str(), format!("{text}: {}", policy.reason)));
+    }
+    list.push(("created", date(volume.created_unix_s)));
+    list.push(("uuid", volume.uuid.clone()));
+    let mut text = facts(&list);
+    for reason in &volume.reasons {
+        text.push_str("\n! ");
+        text.push_str(reason);
+    }
+    text.push_str("\n\n");
+    text.push_str(&drive_table(&volume.drives, false));
+    text
+}
+
+fn controller_facts(info: &ControllerInfo) -> String {
+    facts(&[
+        ("controller", format!("softroc {}, running since {}", info.version, date(info.started_unix_s))),
+        ("shards", info.shards.to_string()),
+        (
+            "volumes",
+            format!(
+                "{} optimal, {} degraded, {} offline",
+                info.volumes_optimal, info.volumes_degraded, info.volumes_offline
+            ),
+        ),
+        ("drives", info.drives.to_string()),
+        ("levels", info.levels.join(" ")),
+    ])
+}
+
+fn event_lines(events: &[Event]) -> String {
+    let lines: Vec<String> = events
+        .iter()
+        .map(|event| {
+            let mark = match event.severity {
+                Severity::Info => ' ',
+                Severity::Warning => '!',
+                Severity::Critical => '‼',
+            };
+            format!("{} {mark} {}", date(event.time_unix_s), event.text)
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// A date in UTC: `2026-11-20 12:34:56Z`. (Days to civil dates: Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms".)
+pub fn date(unix_s: u64) -> String {
+    let (days, rest) = (unix_s / 86_400, unix_s % 86_400);
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
+    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (unix_s, text) in [
+            (0, "1970-01-01 00:00:00Z"),
+            (951_782_400, "2000-02-29 00:00:00Z"),
+            (1_795_176_896, "2026-11-20 12:14:56Z"),
+            (4_107_542_399, "2100-02-28 23:59:59Z"),
+        ] {
+            assert_eq!(date(unix_s), text);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `softroc serve`: the controller in the foreground.
+//!
+//! Shard 0 runs on the main thread, with the controller and the listeners; the other shards and the control
+//! socket's HTTP have threads of their own. SIGINT or SIGTERM ends it in order: no more connections, requests under
+//! way finish, volumes are stopped and marked clean, everything is on the drives. A second signal ends it at once,
+//! which loses nothing that was acknowledged.
+
+use crate::cli::{Cli, Serve};
+use crate::control::Control;
+use crate::failure::{Failure, Outcome};
+use crate::node::{self, Node};
+use crate::signals;
+use controller::{Command, Controller, ControllerHandle, Options, Reply};
+use env::{Address, Env, mailbox};
+use ports::nbd::{NbdServer, NbdServerOptions};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use units::ByteCount;
+
+/// The file in the state directory that says where NBD is served, an address a line.
+pub const ENDPOINTS: &str = "nbd.addresses";
+
+/// How long requests under way may take to finish when the controller is asked to end.
+const LAST_REQUESTS: Duration = Duration::from_secs(20);
+
+/// Runs the controller until it is asked to end.
+pub fn run(cli: &Cli, serve: &Serve, control: &Control) -> Outcome {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("SOFTROC_LOG")
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
+        )
+        .with_ansi(false)
+        .init();
+    let shards = serve.shards.unwrap_or_else(default_shards);
+    let memory = ByteCount(serve.memory.0 / u64::from(shards));
+    if memory < SMALLEST_MEMORY {
+        return Err(Failure::refused(format!(
+            "{} of memory for {shards} shards is too little; give at least {SMALLEST_MEMORY} for each with --memory",
+            serve.memory
+        )));
+    }
+    let settings = world_real::Settings { memory, state: Some(cli.state.clone()) };
+    let shard = world_real::Shard::new(&settings)?;
+    let env = shard.env().clone();
+    let plan = Plan {
+        shards,
+        memory,
+        nbd: match serve.nbd.is_empty() {
+            true => vec![Address::Unix(path_text(&cli.state.join("nbd.sock"))?)],
+            false => serve.nbd.clone(),
+        },
+        drives: serve.drives.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
+        allow_remote: serve.allow_remote,
+        socket: control.socket().to_owned(),
+        state: cli.state.clone(),
+    };
+    shard.run(async move { plan.serve(&env).await })
+}
+
+/// The least memory that a shard can work with.
+const SMALLEST_MEMORY: ByteCount = ByteCount(16 << 20);
+
+fn default_shards() -> u16 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / 2).clamp(1, 256) as u16
+}
+
+fn path_text(path: &Path) -> Outcome<String> {
+    let path = std::path::absolute(path).map_err(Failure::refused)?;
+    path.into_os_string()
+        .into_string()
+        .map_err(|path| Failure::refused(format!("the path {} is not text", path.to_string_lossy())))
+}
+
+/// What `serve` was asked for, worked out.
+struct Plan {
+    shards: u16,
+    memory: ByteCount,
+    nbd: Vec<Address>,
+    drives: Vec<String>,
+    allow_remote: bool,
+    socket: PathBuf,
+    state: PathBuf,
+}
+
+impl Plan {
+    async fn serve(self, env: &Env) -> Outcome {
+        let mut node = Node::start(env, self.shards, self.memory)?;
+        let (stops, threads) = node.take_threads();
+        let outcome = self.serve_on(env, node).await;
+        node::stop(stops, threads)?;
+        outcome
+    }
+
+    async fn serve_on(&self, env: &Env, node: Node) -> Outcome {
+        let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
+        let options = NbdServerOptions { allow_remote: self.allow_remote, ..NbdServerOptions::default() };
+        // Addresses first: a socket in use is found before any drive is touched.
+        let nbd = NbdServer::start(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
+        let drives = self.drives.clone();
+        let controller = Controller::start(env, Options { drives }, node.engines, node.reports).await;
+        let served = self.serve_until_asked(env, &nbd, &controller, ask_to_end, &mut asked_to_end).await;
+        tracing::info!("ending: requests under way finish first");
+        nbd.shut_down(LAST_REQUESTS).await;
+        match controller.command(env, Command::Shutdown {}).await {
+            Ok(Reply::Done { notes }) => notes.iter().for_each(|note| tracing::info!("{note}")),
+            Ok(_) => {}
+            Err(error) if error.kind == controller::ErrorKind::Stopping => {}
+            Err(error) => return Err(Failure::failed(error)),
+        }
+        served
+    }
+
+    async fn serve_until_asked(
+        &self,
+        env: &Env,
+        nbd: &NbdServer,
+        controller: &ControllerHandle,
+        ask_to_end: mailbox::Sender<()>,
+        asked_to_end: &mut mailbox::Receiver<()>,
+    ) -> Outcome {
+        let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
+        std::fs::write(self.state.join(ENDPOINTS), addresses.join("\n") + "\n")
+            .map_err(|error| Failure::failed(format!("cannot write {ENDPOINTS}: {error}")))?;
+        let stopped = ask_to_end.clone();
+        let _control = api::Server::start(&self.socket, controller.clone(), move || {
+            // Several requests to end are one.
+            let _ = stopped.send(());
+        })?;
+        signals::send_on_interrupt(ask_to_end)?;
+        let volumes = match controller.command(env, Command::VolumeList {}).await {
+            Ok(Reply::Volumes { volumes }) => volumes,
+            _ => Vec::new(),
+        };
+        for volume in &volumes {
+            tracing::info!("volume '{}' is {}", volume.name, volume.state);
+        }
+        tracing::info!(
+            "serving {} volumes over NBD at {}; control socket {}; {} shards",
+            volumes.len(),
+            addresses.join(" "),
+            self.socket.display(),
+            self.shards
+        );
+        asked_to_end.receive().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,270 @@
+//! A running controller for tests, in a folder of its own, and what it takes to judge it from outside.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+pub mod host;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// The smallest file drive that tests use: the reserved tail takes 32 MiB of it.
+pub const DRIVE: &str = "48M";
+
+/// A folder that is removed with everything in it.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("softroc-{}-{number}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary folder");
+        Folder(path)
+    }
+
+    pub fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("temporary paths are text").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Says why a test did nothing, where the runner does not hide it.
+pub fn skipped(what: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {what}: {why}");
+}
+
+/// Whether a program is there; says so if not.
+pub fn have(program: &str) -> bool {
+    let found = std::env::var_os("PATH")
+        .is_some_and(|paths| std::env::split_paths(&paths).any(|path| path.join(program).is_file()));
+    if !found {
+        skipped(program, "not installed ('make test' installs it where it may)");
+    }
+    found
+}
+
+/// Runs a program to its end; panics with all it said when it fails.
+pub fn run(program: &str, arguments: &[&str]) -> String {
+    let output = output_of(Command::new(program).args(arguments));
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program} {arguments:?} ended with {}:\n{said}", output.status);
+    said
+}
+
+fn output_of(command: &mut Command) -> Output {
+    command
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"))
+}
+
+/// A controller in a folder. Ended when dropped.
+pub struct Controller {
+    pub folder: Folder,
+    /// More arguments to `serve`.
+    pub arguments: Vec<String>,
+    child: Option<Child>,
+}
+
+/// What `softroc` answered.
+pub struct Answer {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Answer {
+    /// The output of a command that must have succeeded.
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{}{}", self.stdout, self.stderr);
+        self.stdout
+    }
+
+    /// The sentence of a command that must have been refused as wrong.
+    pub fn refused(self) -> String {
+        assert_eq!(self.code, 2, "{}{}", self.stdout, self.stderr);
+        assert!(self.stdout.is_empty(), "a refused command printed: {}", self.stdout);
+        self.stderr
+    }
+}
+
+/// Runs the command line.
+pub fn softroc(arguments: &[&str]) -> Answer {
+    let output = output_of(Command::new(env!("CARGO_BIN_EXE_softroc")).args(arguments));
+    Answer {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+impl Controller {
+    /// Starts one in a new folder.
+    pub fn new(name: &str) -> Controller {
+        Controller::with(name, &[])
+    }
+
+    /// Starts one in a new folder with more arguments to `serve`.
+    pub fn with(name: &str, extra: &[&str]) -> Controller {
+        let mut controller = Controller::unstarted(name);
+        controller.arguments.extend(extra.iter().map(|text| (*text).to_owned()));
+        controller.start();
+        controller
+    }
+
+    /// One in a new folder that does not run yet.
+    pub fn unstarted(name: &str) -> Controller {
+        Controller { folder: Folder::new(name), child: None, arguments: Vec::new() }
+    }
+
+    pub fn state(&self) -> String {
+        self.folder.file("state")
+    }
+
+    /// The address of a volume for NBD clients.
+    pub fn uri(&self, volume: &str) -> String {
+        format!("nbd+unix:///{volume}?socket={}", self.nbd_socket())
+    }
+
+    pub fn nbd_socket(&self) -> String {
+        format!("{}/nbd.sock", self.state())
+    }
+
+    /// Starts `serve` and waits until it answers.
+    pub fn start(&mut self) {
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.folder.file("serve.log"))
+            .expect("a log file");
+        let child = Command::new(env!("CARGO_BIN_EXE_softroc"))
+            .args(["serve", "--state", &self.state()])
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a log file"))
+            .stderr(log)
+            .spawn()
+            .expect("softroc starts");
+        self.child = Some(child);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while softroc(&["volume", "list", "--state", &self.state()]).code != 0 {
+            let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            assert!(ended.is_none() && Instant::now() < deadline, "serve did not start: {}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.file("serve.log")).unwrap_or_default()
+    }
+
+    /// Runs a command of the command line against it.
+    pub fn softroc(&self, arguments: &[&str]) -> Answer {
+        let state = self.state();
+        let mut all = arguments.to_vec();
+        all.extend(["--state", &state]);
+        softroc(&all)
+    }
+
+    /// Runs a command and reads its JSON.
+    pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
+        let mut all = arguments.to_vec();
+        all.push("--json");
+        let text = self.softroc(&all).ok();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?} answered {text}: {error}"))
+    }
+
+    /// Makes `count` new file drives and gives their paths.
+    pub fn file_drives(&self, count: usize) -> Vec<String> {
+        let drives: Vec<String> = (0..count).map(|i| self.folder.file(&format!("d{i}.img"))).collect();
+        let mut arguments = vec!["drive", "add", "--create", DRIVE];
+        arguments.extend(drives.iter().map(String::as_str));
+        self.softroc(&arguments).ok();
+        drives
+    }
+
+    /// Makes a volume on new file drives.
+    pub fn volume(&self, name: &str, level: &str, drives: usize) -> Vec<String> {
+        let paths = self.file_drives(drives);
+        self.create(name, level, &paths).ok();
+        paths
+    }
+
+    pub fn create(&self, name: &str, level: &str, drives: &[String]) -> Answer {
+        let mut arguments = vec!["volume", "create", name, "--level", level, "--drives"];
+        arguments.extend(drives.iter().map(String::as_str));
+        self.softroc(&arguments)
+    }
+
+    /// The volume as `volume show --json` tells it.
+    pub fn show(&self, volume: &str) -> serde_json::Value {
+        self.json(&["volume", "show", volume])["volume"].clone()
+    }
+
+    pub fn capacity(&self, volume: &str) -> u64 {
+        self.show(volume)["capacity_bytes"].as_u64().expect("a capacity")
+    }
+
+    /// Waits until a volume has no resync left.
+    pub fn wait_synced(&self, volume: &str) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while !self.show(volume)["resync"].is_null() {
+            assert!(Instant::now() < deadline, "the resync does not end: {}", self.show(volume));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The death of the process at any instant.
+    pub fn kill_9(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+    }
+
+    /// Asks it to end, and waits until it has: it must end well.
+    pub fn stop(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        run("kill", &["-TERM", &child.id().to_string()]);
+        let status = child.wait().expect("it ends");
+        assert!(status.success(), "serve ended with {status}: {}", self.log());
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            let _ = writeln!(std::io::stderr(), "The controller's log:\n{}", self.log());
+        }
+    }
+}
+
+/// Bytes that look random and are a function of the seed.
+pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// Writes a file of such bytes.
+pub fn pattern_file(path: &Path, seed: u64, len: usize) {
+    std::fs::write(path, pattern(seed, len)).expect("a file of the pattern");
+}
