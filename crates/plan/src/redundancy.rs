@@ -87,7 +87,8 @@ fn sum_all_but(plan: &mut Plan, map: &StripeMap, survey: &Survey, missing: Optio
     plan.scratch.push(plan.geometry.strip().bytes());
 }
 
-/// Writes every mirror but the first that can be read, from that one.
+/// Writes every mirror but the first that can be read, from that one. Where no other is left, it agrees with
+/// itself: there is nothing to do.
 fn resync_mirrors(plan: &mut Plan, map: &StripeMap) -> Result<(), Unplannable> {
     plan.method = Method::Resync;
     let (geometry, health) = (plan.geometry, plan.health);
@@ -98,19 +99,17 @@ fn resync_mirrors(plan: &mut Plan, map: &StripeMap) -> Result<(), Unplannable> {
             lost |= 1 << i;
             continue;
         };
+        let is_kept = |copy: CopyIndex| health.writable.contains(map.data_cell(index, copy).drive);
+        let mut others = (0..geometry.copies()).map(CopyIndex).filter(|copy| *copy != good && is_kept(*copy));
+        let Some(first) = others.next() else { continue };
         plan.emit_reads(map.data_cell(index, good), Role::Data { index, copy: good }, i, WHOLE, 0);
-        for copy in (0..geometry.copies()).map(CopyIndex).filter(|copy| *copy != good) {
+        for copy in std::iter::once(first).chain(others) {
             let cell = map.data_cell(index, copy);
-            if health.writable.contains(cell.drive) {
-                plan.emit_writes(cell, Role::Data { index, copy }, WHOLE, |plan, b| plan.brought(i, b));
-            }
+            plan.emit_writes(cell, Role::Data { index, copy }, WHOLE, |plan, b| plan.brought(i, b));
         }
     }
     if lost != 0 {
         return Err(error(plan, ErrorKind::DataLost, lost));
-    }
-    if plan.writes.is_empty() {
-        return Err(error(plan, ErrorKind::NothingWritable, strips(0, geometry.data_strips())));
     }
     Ok(())
 }

@@ -293,6 +293,20 @@ fn a_resync_that_would_guess_is_refused() {
     });
 }
 
+/// A mirror died, then the power went: a resync of the one that is left never came to its end, and the volume was
+/// "to be resynced" for ever.
+#[test]
+fn the_last_mirror_has_nothing_to_be_resynced_with() {
+    for_every_stripe(|geometry, stripe, plan| {
+        for drive in geometry.drives().indexes().filter(|_| geometry.copies() > 1) {
+            let alone: units::DriveSet = [drive].into_iter().collect();
+            let health = Health { readable: alone, writable: alone, parity_trusted: false };
+            plan_into(plan, &geometry, stripe, Request::Resync, &health).unwrap();
+            assert!(plan.reads().is_empty() && plan.writes().is_empty());
+        }
+    });
+}
+
 #[test]
 fn a_check_reads_everything_or_says_that_it_cannot() {
     for_every_stripe(|geometry, stripe, plan| {

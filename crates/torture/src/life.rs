@@ -10,6 +10,7 @@ use controller::{
 };
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume};
 use env::Env;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
@@ -205,15 +206,17 @@ impl Host {
     }
 
     /// What parity may not tell any more: sectors of missing drives, beside sectors of which it is not certain
-    /// what they hold. How many they are.
+    /// what they hold, or that parity did not follow. How many they are.
     fn give_up(&self, out: &DriveSet) -> u64 {
         let scene = &self.scene;
         let geometry = &scene.setup.geometry;
         let sector = scene.setup.sector().bytes().0;
         let mut oracle = scene.oracle.borrow_mut();
-        let mut lost: std::collections::BTreeSet<u64> = std::collections::BTreeSet::new();
-        for undecided in oracle.undecided() {
-            let (stripe, within) = geometry.stripe_of(ByteOffset(undecided.0 * sector));
+        let mut uncertain = scene.without_parity.take();
+        uncertain.extend(oracle.undecided().iter().map(|undecided| undecided.0));
+        let mut lost: BTreeSet<u64> = BTreeSet::new();
+        for uncertain in uncertain {
+            let (stripe, within) = geometry.stripe_of(ByteOffset(uncertain * sector));
             let (_, at) = geometry.strip_of(within);
             for index in 0..geometry.data_strips() {
                 let index = layout::DataIndex(index);
@@ -252,9 +255,9 @@ impl Host {
         }
         faults.known(scene.life.get());
         scene.out.set(out);
-        self.scene.synced.set(volume.resync.is_none());
+        scene.synced.set(false);
         if volume.resync.is_none() {
-            scene.oracle.borrow_mut().settle();
+            scene.settle();
         }
         Ok(())
     }
@@ -335,8 +338,8 @@ async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
         if volume.state == VolumeState::Offline {
             return;
         }
-        if volume.resync.is_none() && !scene.synced.replace(true) {
-            scene.oracle.borrow_mut().settle();
+        if volume.resync.is_none() && !scene.synced.get() {
+            scene.settle();
             scene.tell(|| "redundancy agrees with the data".to_owned());
         }
     }

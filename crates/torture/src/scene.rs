@@ -8,7 +8,7 @@ use crate::oracle::{Oracle, Value, Violation};
 use crate::setup::Setup;
 use env::IoError;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use units::{ByteRange, DriveSet};
 use world_sim::{SimHandle, Trimmed, Unwritten};
 
@@ -67,6 +67,8 @@ pub struct Scene {
     pub synced: Cell<bool>,
     /// Drives that the controller went without at the latest start.
     pub out: Cell<DriveSet>,
+    /// Sectors that were written while parity could neither be used nor made to agree, for want of a drive.
+    pub without_parity: RefCell<BTreeSet<u64>>,
     /// Which life it is.
     pub life: Cell<u64>,
     /// The sum of it.
@@ -91,6 +93,7 @@ impl Scene {
             created: Cell::new(false),
             synced: Cell::new(false),
             out: Cell::new(DriveSet::EMPTY),
+            without_parity: RefCell::default(),
             life: Cell::new(0),
             tally: Cell::default(),
             time,
@@ -130,6 +133,22 @@ impl Scene {
         let bad = self.faults.borrow().bad().union(&self.out.get());
         let unknown_parity = self.setup.has_parity() && !self.synced.get();
         bad.count().0 > self.setup.survives() || (unknown_parity && !bad.is_empty())
+    }
+
+    /// The controller says that redundancy agrees with the data.
+    pub fn settle(&self) {
+        self.synced.set(true);
+        self.without_parity.borrow_mut().clear();
+        self.oracle.borrow_mut().settle();
+    }
+
+    /// Takes note of sectors that are being written, or were: whether parity covers them.
+    pub fn note_write(&self, range: ByteRange) {
+        if self.setup.has_parity() && self.may_fail() {
+            let sector = self.setup.sector().bytes().0;
+            let sectors = range.start.0 / sector..range.end().0.div_ceil(sector);
+            self.without_parity.borrow_mut().extend(sectors);
+        }
     }
 
     /// Judges a request that failed.

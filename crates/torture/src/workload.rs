@@ -252,6 +252,7 @@ impl Worker {
         durability: Durability,
         result: std::result::Result<(), env::IoError>,
     ) -> Result<()> {
+        self.scene.note_write(range);
         match result {
             Ok(()) => {
                 self.scene.tell(|| format!("{name} is acknowledged"));
