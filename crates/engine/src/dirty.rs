@@ -45,10 +45,16 @@ pub(crate) struct DirtyLanes {
 }
 
 impl DirtyLanes {
-    pub(crate) fn new(lanes: &Lanes, attachment: &Attachment) -> DirtyLanes {
+    /// `owns`: whether this shard owns a lane. Others' lanes are quiet here whatever is written to them, and are
+    /// not ours to have unmarked.
+    pub(crate) fn new(
+        lanes: &Lanes,
+        attachment: &Attachment,
+        owns: impl Fn(LaneIndex) -> bool,
+    ) -> DirtyLanes {
         let mut marks = vec![Mark::Clean; lanes.count as usize];
         let mut active = BTreeMap::new();
-        for lane in &attachment.dirty {
+        for lane in attachment.dirty.iter().filter(|lane| owns(**lane)) {
             if let Some(mark) = marks.get_mut(lane.0 as usize) {
                 *mark = Mark::Dirty;
                 active.insert(*lane, Activity::default());

@@ -97,7 +97,9 @@ impl Volume {
             lanes,
             members,
             health: Health::new(attachment.health),
-            dirty: DirtyLanes::new(&lanes, attachment),
+            dirty: DirtyLanes::new(&lanes, attachment, |lane| {
+                lanes.owner(lane, shard.count()) == shard.index()
+            }),
             flushing: Flush::default(),
             counters: Cell::default(),
             all_well: Cell::new(false),
