@@ -208,3 +208,43 @@ pub(crate) async fn begin_write(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::HealthView;
+    use crate::volume::{VolumeId, VolumeSpec};
+    use layout::{Geometry, Level};
+    use std::sync::Arc;
+    use units::{ByteCount, ByteOffset, DriveCount, DriveSet, SectorSize, StripSize};
+
+    /// A mirror was started after a crash with its one lane marked. The shard that did not own the lane saw it
+    /// quiet, had it unmarked under the writes of the owner, and the next crash left mirrors that differed and
+    /// nobody who knew.
+    #[test]
+    fn a_lane_is_unmarked_only_when_its_owner_finds_it_quiet() {
+        let member = ByteCount::MIB;
+        let geometry = Geometry::new(Level::Raid1, DriveCount(2), StripSize::MIN, member).expect("a mirror");
+        let all = DriveSet::first(geometry.drives());
+        let attachment = Attachment {
+            spec: Arc::new(VolumeSpec {
+                id: VolumeId(0),
+                name: "v".into(),
+                geometry,
+                sector: SectorSize::B512,
+                data_start: ByteOffset::ZERO,
+                capacity: geometry.capacity(),
+            }),
+            sources: Vec::new(),
+            health: HealthView { readable: all, writable: all },
+            unsynced: Vec::new(),
+            dirty: vec![LaneIndex(0)],
+        };
+        let quiet_on = |owns: bool| {
+            let lanes = DirtyLanes::new(&Lanes::of(&geometry), &attachment, |_| owns);
+            lanes.take_quiet(Instant { ns: 5_000_000_000 })
+        };
+        assert_eq!(quiet_on(true), [LaneIndex(0)]);
+        assert_eq!(quiet_on(false), []);
+    }
+}

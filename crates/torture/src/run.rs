@@ -136,7 +136,7 @@ impl Run {
         self.sim.stop_at_event(events.map(|events| self.sim.events() + events));
         let fate = if self.rng.chance(1, 2) { Fate::PowerCut } else { Fate::Kill };
         let life = life::live(self.scene.clone(), envs(&self.sim, &self.scene.setup), plan);
-        let outcome = self.to_its_end(life)?;
+        let outcome = self.finish(life)?;
         self.sim.stop_at_event(None);
         self.crash(fate);
         let all = outcome == Some(Outcome::NeedsDrives);
@@ -152,8 +152,8 @@ impl Run {
         }
         let mut names = self.scene.setup.names();
         match self.rng.below(3) {
-            0 => Vec::new(),
-            1 => {
+            0 if self.remembers_all(&names) => Vec::new(),
+            0 | 1 => {
                 self.rng.shuffle(&mut names);
                 names
             }
@@ -171,6 +171,15 @@ impl Run {
         }
     }
 
+    /// Whether the controller remembers every drive, under its first name or another.
+    fn remembers_all(&self, names: &[String]) -> bool {
+        let text = self.sim.stored(REMEMBERED_DRIVES).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        names
+            .iter()
+            .all(|name| text.contains(&format!("\"{name}\"")) || text.contains(&format!("\"{name}-path")))
+    }
+
     fn lie(&self, drives: &[SimDrive]) {
         match (self.scene.setup.lie, drives.first()) {
             (Lie::IgnoresFlush, Some(drive)) => drive.ignore_flush(true),
@@ -180,10 +189,7 @@ impl Run {
     }
 
     /// Runs until the life has ended; `None` if it was cut off.
-    fn to_its_end<T: 'static>(
-        &mut self,
-        life: impl Future<Output = Result<T>> + 'static,
-    ) -> Result<Option<T>> {
+    fn finish<T: 'static>(&mut self, life: impl Future<Output = Result<T>> + 'static) -> Result<Option<T>> {
         match self.sim.run(life) {
             Ok(result) => result.map(Some),
             Err(Stall { kind: StallKind::Stopped, .. }) => Ok(None),
@@ -227,7 +233,7 @@ impl Run {
             is_last: true,
         };
         let life = life::live(self.scene.clone(), envs(&self.sim, setup), plan);
-        match self.to_its_end(life)? {
+        match self.finish(life)? {
             Some(Outcome::Done) => Ok(()),
             _ => Error::wrong_state("the volume is offline although every drive that can be there is"),
         }
