@@ -1,0 +1,417 @@
+//! The process dies, or the power goes, at any event of a create, a write, a failure, a start, a shutdown.
+//!
+//! What was acknowledged is there (over a power cut: what was flushed); what was being written is old or new,
+//! sector by sector; nothing else has changed; and redundancy agrees in the end.
+
+mod common;
+
+use common::{Bench, create};
+use controller::{Command, VolumeState};
+use units::{ByteCount, ByteOffset, ByteRange};
+
+const DRIVES: [&str; 3] = ["a", "b", "c"];
+const STRIPE: u64 = 2 * 65536;
+const ALL: u64 = 8 * STRIPE;
+
+/// How the process ends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum End {
+    Killed,
+    PowerCut,
+}
+
+fn end(bench: &mut Bench, how: End) {
+    bench.sim.stop_at_event(None);
+    bench.forget();
+    match how {
+        End::Killed => bench.sim.kill(),
+        End::PowerCut => bench.sim.power_cut(),
+    }
+    bench.sim.restart_process();
+}
+
+/// A volume with `old` in it, flushed, nothing marked.
+fn prepared(level: &str, shards: usize) -> Bench {
+    let mut bench = Bench::in_order(77, shards, 3);
+    bench.boot(&[]);
+    bench.create("data", level, &DRIVES);
+    bench.write("data", 0, 1, ALL);
+    flush(&mut bench);
+    bench.settle("data");
+    bench
+}
+
+fn flush(bench: &mut Bench) {
+    let volume = bench.shards[0].volume_named("data").unwrap();
+    bench.sim.run(async move { volume.flush().await }).unwrap().unwrap();
+}
+
+/// Runs `scene` to its end once, to learn how many events it has; then again and again, ended at every
+/// `step`th of them; each time `check` looks at what is left.
+fn at_every_event<T>(
+    step: u64,
+    how: End,
+    prepare: impl Fn() -> Bench,
+    scene: impl Fn(&mut Bench) -> Option<T>,
+    check: impl Fn(&mut Bench, Option<T>, u64),
+) {
+    let mut bench = prepare();
+    let first = bench.sim.events();
+    assert!(scene(&mut bench).is_some(), "the scene plays to its end when nothing stops it");
+    let last = bench.sim.events();
+    assert!(last > first + 10, "a scene of {} events", last - first);
+    for event in (first..last).step_by(step as usize) {
+        let mut bench = prepare();
+        assert_eq!(bench.sim.events(), first, "every run is the same");
+        bench.sim.stop_at_event(Some(event));
+        let outcome = scene(&mut bench);
+        end(&mut bench, how);
+        check(&mut bench, outcome, event);
+    }
+}
+
+/// The sectors of `range` are all `old` or all `new` each, the others all `old`.
+fn expect_old_or_new(bench: &mut Bench, old: u8, new: u8, range: std::ops::Range<u64>, event: u64) {
+    let bytes = bench.try_read("data", 0, ALL).unwrap();
+    for (number, sector) in bytes.chunks(512).enumerate() {
+        let at = number as u64 * 512;
+        let wanted: &[u8] = if range.contains(&at) { &[old, new] } else { &[old] };
+        let fits = wanted.iter().any(|value| sector.iter().all(|byte| byte == value));
+        assert!(fits, "event {event}: sector at {at} is {} …, wanted one of {wanted:?}", sector[0]);
+    }
+}
+
+/// Whichever drive goes, the volume reads the same: its redundancy agrees.
+fn expect_redundancy(bench: &mut Bench, event: u64) {
+    bench.settle("data");
+    let whole = bench.try_read("data", 0, ALL).unwrap();
+    let out = bench
+        .show("data")
+        .drives
+        .iter()
+        .filter(|drive| drive.state != controller::DriveState::Online)
+        .count();
+    if out > 0 {
+        return;
+    }
+    for drive in DRIVES {
+        bench.ask(Command::DriveOffline { drive: drive.into() }).unwrap();
+        let without = bench.try_read("data", 0, ALL).unwrap();
+        let other = (0..ALL as usize).find(|&at| without[at] != whole[at]);
+        let other = other.map(|at| (at, whole[at], without[at]));
+        assert_eq!(other, None, "event {event}: without {drive} it reads otherwise");
+        bench.ask(Command::DriveOnline { drive: drive.into() }).unwrap();
+    }
+}
+
+#[test]
+fn a_creation_that_is_interrupted_leaves_a_whole_volume_or_free_drives() {
+    for how in [End::Killed, End::PowerCut] {
+        let prepare = || {
+            let mut bench = Bench::in_order(5, 1, 3);
+            bench.boot(&[]);
+            bench
+        };
+        let scene = |bench: &mut Bench| bench.try_ask(create("data", "raid5", &DRIVES)).ok();
+        at_every_event(3, how, prepare, scene, |bench, _, event| {
+            bench.boot(&DRIVES);
+            let exists = bench.ask(Command::VolumeShow { volume: "data".into() }).is_ok();
+            if !exists {
+                bench.create("data", "raid5", &DRIVES);
+            }
+            let state = bench.show("data").state;
+            assert_eq!(state, VolumeState::Optimal, "event {event}");
+            bench.write("data", 0, 6, ALL);
+            expect_redundancy(bench, event);
+            bench.expect("data", 0, 6, ALL);
+        });
+    }
+}
+
+#[test]
+fn a_write_that_is_interrupted_is_old_or_new_and_its_stripe_is_resynced() {
+    for (level, shards, how) in [
+        ("raid5", 1, End::Killed),
+        ("raid5", 2, End::PowerCut),
+        ("raid1", 1, End::PowerCut),
+        ("raid1", 2, End::Killed),
+    ] {
+        let (at, len) = (STRIPE + 4096, 65536 + 8192);
+        println!("{level} on {shards} shards, {how:?}");
+        let scene = |bench: &mut Bench| bench.try_write("data", at, 2, len).ok().map(Result::unwrap);
+        at_every_event(
+            2,
+            how,
+            || prepared(level, shards),
+            scene,
+            |bench, acknowledged, event| {
+                bench.boot(&[]);
+                assert_eq!(bench.show("data").state, VolumeState::Optimal, "event {event}");
+                if acknowledged.is_some() && how == End::Killed {
+                    bench.expect("data", at, 2, len);
+                }
+                expect_old_or_new(bench, 1, 2, at..at + len, event);
+                expect_redundancy(bench, event);
+                expect_old_or_new(bench, 1, 2, at..at + len, event);
+            },
+        );
+    }
+}
+
+#[test]
+fn a_failure_that_is_interrupted_is_recorded_or_was_never_relied_upon() {
+    for (level, shards, how) in [
+        ("raid5", 1, End::Killed),
+        ("raid5", 2, End::PowerCut),
+        ("raid1", 2, End::Killed),
+        ("raid1", 1, End::PowerCut),
+    ] {
+        // A whole stripe, so that every drive is written; one of them refuses.
+        let (at, len) = (STRIPE, STRIPE);
+        let scene = |bench: &mut Bench| {
+            let data = ByteRange::new(ByteOffset::ZERO, ByteCount(1 << 20));
+            bench.sim.drive("b").unwrap().refuse_writes(data);
+            bench.try_write("data", at, 2, len).ok().map(Result::unwrap)
+        };
+        let prepare = || {
+            let mut bench = prepared(level, shards);
+            bench.write("data", 0, 1, 4096);
+            flush(&mut bench);
+            bench
+        };
+        at_every_event(2, how, prepare, scene, |bench, acknowledged, event| {
+            bench.sim.drive("b").unwrap().clear_write_errors();
+            bench.boot(&[]);
+            let info = bench.show("data");
+            let mut unsure = false;
+            if info.state == VolumeState::Offline {
+                // Degraded and marked: the operator says go on. What was being written is uncertain, and only that.
+                assert_eq!(level, "raid5", "event {event}");
+                assert!(
+                    info.reasons.iter().any(|why| why.contains("--accept-stale-parity")),
+                    "{:?}",
+                    info.reasons
+                );
+                bench.ask(Command::VolumeStart { volume: "data".into(), accept_stale_parity: true }).unwrap();
+                unsure = true;
+            }
+            let info = bench.show("data");
+            if acknowledged.is_some() {
+                assert_eq!(
+                    info.state,
+                    VolumeState::Degraded,
+                    "event {event}: it was acknowledged without drive b"
+                );
+                if how == End::Killed {
+                    bench.expect("data", at, 2, len);
+                }
+            }
+            if unsure {
+                let bytes = bench.try_read("data", 0, ALL).unwrap();
+                let elsewhere = (0..ALL).filter(|byte| !(at..at + len).contains(byte));
+                assert!(elsewhere.into_iter().all(|byte| bytes[byte as usize] == 1), "event {event}");
+            } else {
+                expect_old_or_new(bench, 1, 2, at..at + len, event);
+            }
+            expect_redundancy(bench, event);
+        });
+    }
+}
+
+#[test]
+fn a_start_that_is_interrupted_can_be_made_again() {
+    for how in [End::Killed, End::PowerCut] {
+        let prepare = || {
+            let mut bench = prepared("raid5", 1);
+            bench.write("data", STRIPE, 3, STRIPE);
+            flush(&mut bench);
+            end(&mut bench, End::Killed);
+            bench
+        };
+        let scene = |bench: &mut Bench| bench.try_boot(&[]).ok();
+        at_every_event(5, how, prepare, scene, |bench, _, event| {
+            bench.boot(&[]);
+            assert_eq!(bench.show("data").state, VolumeState::Optimal, "event {event}");
+            bench.expect("data", STRIPE, 3, STRIPE);
+            expect_redundancy(bench, event);
+        });
+    }
+}
+
+#[test]
+fn a_drive_that_was_absent_at_an_interrupted_start_is_never_taken_for_current() {
+    for how in [End::Killed, End::PowerCut] {
+        for level in ["raid5", "raid1"] {
+            let prepare = || {
+                let mut bench = prepared(level, 1);
+                bench.shut_down();
+                bench.sim.drive("a").unwrap().vanish();
+                end(&mut bench, End::Killed);
+                bench
+            };
+            let scene = |bench: &mut Bench| {
+                bench.try_boot(&[]).ok()?;
+                bench.try_write("data", 0, 5, STRIPE).ok().map(Result::unwrap)
+            };
+            at_every_event(7, how, prepare, scene, |bench, acknowledged, event| {
+                bench.sim.drive("a").unwrap().come_back();
+                bench.boot(&[]);
+                let mut info = bench.show("data");
+                if info.state == VolumeState::Offline {
+                    assert!(
+                        info.reasons.iter().any(|why| why.contains("--accept")),
+                        "{event}: {:?}",
+                        info.reasons
+                    );
+                    bench
+                        .ask(Command::VolumeStart { volume: "data".into(), accept_stale_parity: true })
+                        .unwrap();
+                    info = bench.show("data");
+                }
+                if acknowledged.is_some() {
+                    assert_eq!(info.state, VolumeState::Degraded, "event {event}");
+                }
+                if acknowledged.is_some() && how == End::Killed {
+                    bench.expect("data", 0, 5, STRIPE);
+                }
+                bench.expect("data", STRIPE, 1, ALL - STRIPE);
+                if info.state == VolumeState::Optimal {
+                    expect_old_or_new(bench, 1, 5, 0..STRIPE, event);
+                    expect_redundancy(bench, event);
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_shutdown_that_is_interrupted_loses_nothing() {
+    for how in [End::Killed, End::PowerCut] {
+        let prepare = || {
+            let mut bench = prepared("raid5", 2);
+            bench.write("data", STRIPE, 4, STRIPE);
+            flush(&mut bench);
+            bench
+        };
+        let scene = |bench: &mut Bench| bench.try_ask(Command::Shutdown {}).ok();
+        at_every_event(2, how, prepare, scene, |bench, _, event| {
+            bench.boot(&[]);
+            assert_eq!(bench.show("data").state, VolumeState::Optimal, "event {event}");
+            bench.expect("data", STRIPE, 4, STRIPE);
+            expect_redundancy(bench, event);
+        });
+    }
+}
+
+#[test]
+fn a_mark_is_cleared_only_when_what_it_stood_for_is_durable() {
+    // The write is never flushed by a host. While its lane is marked, a power cut may take it back and the resync
+    // makes redundancy agree; once the mark is gone, the write must be on the drives.
+    let prepare = || {
+        let mut bench = prepared("raid5", 1);
+        bench.write("data", STRIPE, 9, STRIPE);
+        bench
+    };
+    let scene = |bench: &mut Bench| {
+        let until = bench.sim.now() + std::time::Duration::from_secs(12);
+        bench.sim.run_until(until).ok()
+    };
+    at_every_event(1, End::PowerCut, prepare, scene, |bench, _, event| {
+        bench.boot(&[]);
+        let resynced = bench.has_event("lanes are resynced");
+        if !resynced {
+            bench.expect("data", STRIPE, 9, STRIPE);
+        }
+        expect_old_or_new(bench, 1, 9, STRIPE..2 * STRIPE, event);
+        expect_redundancy(bench, event);
+    });
+}
+
+#[test]
+fn a_drive_that_ignores_flushes_is_caught_by_these_tests() {
+    // The same with drives that lie: were the flush left out, the test above would notice.
+    let mut noticed = false;
+    for seed in 0..20 {
+        let mut bench = Bench::new(seed, 1, 3);
+        bench.boot(&[]);
+        bench.create("data", "raid5", &DRIVES);
+        bench.write("data", 0, 1, ALL);
+        bench.settle("data");
+        DRIVES.iter().for_each(|name| bench.sim.drive(name).unwrap().ignore_flush(true));
+        bench.write("data", STRIPE, 9, STRIPE);
+        bench.settle("data");
+        bench.power_cycle(&[]);
+        let bytes = bench.try_read("data", STRIPE, STRIPE).unwrap();
+        noticed |= bytes.iter().any(|&byte| byte != 9);
+    }
+    assert!(noticed);
+}
+
+#[test]
+fn only_lanes_that_were_being_written_are_resynced() {
+    let mut bench = Bench::new(3, 2, 0);
+    bench.boot(&[]);
+    let names = ["/x/a", "/x/b", "/x/c"];
+    for name in names {
+        bench.ask(Command::DriveAdd { drive: name.into(), size_bytes: Some(160 << 20) }).unwrap();
+    }
+    let (info, _) = bench.create("data", "raid5", &names);
+    let lane = 64 << 20;
+    assert!(info.capacity_bytes > 3 * lane);
+    for at in [0, 2 * lane, 3 * lane] {
+        bench.write("data", at, 8, 65536);
+    }
+    assert_eq!(bench.show("data").dirty_lanes, 3);
+    bench.settle("data");
+    bench.write("data", 2 * lane, 7, 65536);
+    bench.restart(&[]);
+    let info = bench.show("data");
+    assert_eq!(info.resync.map(|resync| (resync.lanes_left, resync.lanes)), Some((1, 4)));
+    bench.settle("data");
+    for (at, byte) in [(0, 8), (2 * lane, 7), (3 * lane, 8)] {
+        bench.expect("data", at, byte, 65536);
+        bench.ask(Command::DriveOffline { drive: "data:0".into() }).unwrap();
+        bench.expect("data", at, byte, 65536);
+        bench.ask(Command::DriveOnline { drive: "data:0".into() }).unwrap();
+    }
+}
+
+#[test]
+fn a_map_that_cannot_be_read_costs_a_resync_and_no_data() {
+    let mut bench = prepared("raid5", 1);
+    bench.shut_down();
+    let tail = ondisk::Tail::of(ByteCount(common::DRIVE)).unwrap();
+    for name in DRIVES {
+        let map = ByteRange::from_to(tail.map_blocks(0, 0, 1).start, tail.map_blocks(1, 0, 1).end());
+        bench.sim.drive(name).unwrap().make_unreadable(map);
+    }
+    bench.restart(&[]);
+    assert!(bench.has_event("the write-intent map of 'data' cannot be read"));
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    expect_redundancy(&mut bench, 0);
+    bench.expect("data", 0, 1, ALL);
+}
+
+#[test]
+fn one_rotten_label_slot_is_made_up_for_by_the_other_and_by_the_other_drives() {
+    let tail = ondisk::Tail::of(ByteCount(common::DRIVE)).unwrap();
+    for slot in ondisk::Slot::BOTH {
+        let mut bench = prepared("raid5", 1);
+        bench.shut_down();
+        let place = tail.slot(slot);
+        bench.sim.drive("b").unwrap().rot(ByteRange::new(place.start, ByteCount(4096)));
+        bench.restart(&[]);
+        assert_eq!(bench.show("data").state, VolumeState::Optimal, "{slot:?}");
+        bench.expect("data", 0, 1, ALL);
+    }
+    // Both: the drive is no member any more, and the volume goes on without it.
+    let mut bench = prepared("raid5", 1);
+    bench.shut_down();
+    for slot in ondisk::Slot::BOTH {
+        bench.sim.drive("b").unwrap().poke(tail.slot(slot).start, &[0xAA; 4096]);
+    }
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+    bench.expect("data", 0, 1, ALL);
+    assert_eq!(bench.sim.drive("b").unwrap().read_true(ByteOffset::ZERO, ByteCount(1)).len(), 1);
+}
