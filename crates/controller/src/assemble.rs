@@ -36,11 +36,33 @@ impl Core {
                 drive.look(&self.env).await;
             }
         }
-        self.scan();
+        self.take_in_labels().await;
     }
 
-    /// What the labels say of all drives that are not in use, as they were last looked at.
-    fn scan(&self) {
+    /// Takes in what labels say; where an array was deleted and some of its labels were left, they go now, or one
+    /// of them could bring it back.
+    async fn take_in_labels(&self) {
+        for drive in self.scan() {
+            let erased = match drive.access() {
+                Some(access) => access.erase().await.map_err(|error| error.to_string()),
+                None => Ok(()),
+            };
+            match erased {
+                Ok(()) => drive.set_label(LabelSeen::Blank),
+                Err(why) => {
+                    let sentence = format!(
+                        "drive {} carries the label of a deleted volume, which cannot be taken off: {why}",
+                        drive.name
+                    );
+                    drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
+                }
+            }
+        }
+    }
+
+    /// What the labels say of all drives that are not in use, as they were last looked at. Drives whose array was
+    /// deleted.
+    fn scan(&self) -> Vec<Rc<Drive>> {
         let running: Vec<Rc<Array>> = self.arrays().into_iter().filter(|array| array.is_running()).collect();
         let mut drives: Vec<Rc<Drive>> = Vec::new();
         let mut seen = Vec::new();
@@ -53,6 +75,7 @@ impl Core {
                 drives.push(drive.clone());
             }
         }
+        let mut deleted = Vec::new();
         let mut unseen: Vec<Rc<Array>> =
             self.arrays().into_iter().filter(|array| !array.is_running()).collect();
         for found in reconcile(&seen) {
@@ -60,8 +83,13 @@ impl Core {
                 drives[*drive].set_problem(Some(Error::new(ErrorKind::WrongState, why.clone())));
             }
             let uuid = found.label.array;
-            if found.label.phase != Phase::Online {
-                continue; // Never finished, or deleted: its drives are free.
+            match found.label.phase {
+                Phase::Online => {}
+                Phase::Creating => continue, // Never finished: its drives are free.
+                Phase::Deleted => {
+                    deleted.extend(drives.iter().filter(|drive| drive.array() == Some(uuid)).cloned());
+                    continue;
+                }
             }
             unseen.retain(|array| array.uuid != uuid);
             let existing = self.arrays.borrow().get(&uuid).cloned();
@@ -77,6 +105,7 @@ impl Core {
             }
         }
         unseen.iter().for_each(|array| array.nothing_found());
+        deleted
     }
 
     /// Drives of an array that was started without them.
@@ -101,7 +130,7 @@ impl Core {
 
     /// Starts every volume that can be started without asking.
     pub(crate) async fn start_all(self: &Rc<Self>) {
-        self.scan();
+        self.take_in_labels().await;
         for array in self.arrays() {
             if let Err(error) = self.start_array(&array, false).await {
                 let name = array.name();
@@ -164,7 +193,8 @@ impl Core {
             ));
         }
         let unknown = self.read_maps(array).await;
-        let accept = self.judge_marks(array, accept)?;
+        let out = array.places().iter().filter(|place| place.role != Role::Current).count();
+        let accept = self.judge_marks(array, accept, out)?;
         let marked = array.map.borrow().marked();
         if unknown > 0 {
             let text = format!(
@@ -179,6 +209,8 @@ impl Core {
                 format!("'{name}' cannot be started: {}", self.why_lost(array)),
             ));
         }
+        // A drive may have failed just now.
+        let accept = self.judge_marks(array, accept, array.label().member.len() - array.label().online())?;
         if array.is_redundant() && !accept {
             *array.unsynced.borrow_mut() = array.map.borrow().iter().collect();
         } else {
@@ -218,9 +250,8 @@ impl Core {
 
     /// Degraded and marked: not without the operator, where parity would have to stand in. Whether his word is
     /// needed, and given.
-    fn judge_marks(&self, array: &Array, accept: bool) -> Result<bool> {
+    fn judge_marks(&self, array: &Array, accept: bool, out: usize) -> Result<bool> {
         let marked = array.map.borrow().marked();
-        let out = array.places().iter().filter(|place| place.role != Role::Current).count();
         if out == 0 || marked == 0 || array.geometry.parity_strips() == 0 {
             return Ok(false);
         }

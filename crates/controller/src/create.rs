@@ -10,8 +10,8 @@
 //! 4. The shards get the volume, and the resync of marked lanes begins: parity is never used before it agrees.
 //! 5. The answer.
 //!
-//! Deleting writes labels with phase *deleted* to all drives first, then erases: killed in the middle, no part of
-//! the array comes up again.
+//! Deleting writes labels with phase *deleted* to all drives first, then erases. Killed in the middle: where one
+//! label says deleted, the next start erases the others, so that no part of the array comes up again.
 
 use crate::array::{Array, Place};
 use crate::core::Core;

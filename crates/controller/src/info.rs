@@ -31,7 +31,7 @@ impl Core {
             infos.extend(self.member_infos(array));
         }
         let mut others: Vec<Rc<Drive>> = self.drives.borrow().clone();
-        others.retain(|drive| arrays.iter().all(|array| array.slot_of(drive).is_none()));
+        others.retain(|drive| self.shown_place(drive).is_none());
         others.sort_by(|a, b| a.name.cmp(&b.name));
         infos.extend(others.iter().map(|drive| self.drive_info(drive)));
         infos
@@ -57,8 +57,21 @@ impl Core {
         }
     }
 
+    /// The place of a drive; of one that cannot be opened, the place that was left by a drive of its name.
+    fn shown_place(&self, drive: &Drive) -> Option<(Rc<Array>, usize)> {
+        let left_by = |array: Rc<Array>| {
+            let names = array.label().member;
+            let slot = names.iter().position(|member| member.name == drive.name)?;
+            array.drive(slot).is_none().then_some((array, slot))
+        };
+        self.place_of(drive).or_else(|| match drive.access() {
+            None => self.arrays().into_iter().find_map(left_by),
+            Some(_) => None,
+        })
+    }
+
     pub(crate) fn drive_info(&self, drive: &Rc<Drive>) -> DriveInfo {
-        if let Some((array, slot)) = self.place_of(drive) {
+        if let Some((array, slot)) = self.shown_place(drive) {
             return self.member_info(&array, slot);
         }
         let problem = drive.problem();

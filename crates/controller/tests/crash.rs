@@ -137,7 +137,6 @@ fn a_write_that_is_interrupted_is_old_or_new_and_its_stripe_is_resynced() {
         ("raid1", 2, End::Killed),
     ] {
         let (at, len) = (STRIPE + 4096, 65536 + 8192);
-        println!("{level} on {shards} shards, {how:?}");
         let scene = |bench: &mut Bench| bench.try_write("data", at, 2, len).ok().map(Result::unwrap);
         at_every_event(
             2,
@@ -301,6 +300,55 @@ fn a_shutdown_that_is_interrupted_loses_nothing() {
             expect_redundancy(bench, event);
         });
     }
+}
+
+#[test]
+fn a_deletion_that_is_interrupted_leaves_all_of_the_volume_or_nothing() {
+    for how in [End::Killed, End::PowerCut] {
+        let scene = |bench: &mut Bench| bench.try_ask(Command::VolumeDelete { volume: "data".into() }).ok();
+        at_every_event(
+            1,
+            how,
+            || prepared("raid1", 1),
+            scene,
+            |bench, answered, event| {
+                bench.boot(&[]);
+                match bench.ask(Command::VolumeShow { volume: "data".into() }) {
+                    Ok(_) => {
+                        assert!(answered.is_none(), "event {event}");
+                        assert_eq!(bench.show("data").state, VolumeState::Optimal, "event {event}");
+                        bench.expect("data", 0, 1, 65536);
+                    }
+                    Err(_) => {
+                        bench.create("data", "raid5", &DRIVES);
+                    }
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn a_renaming_that_is_interrupted_leaves_the_old_or_the_new_name() {
+    let scene = |bench: &mut Bench| {
+        bench.try_ask(Command::VolumeSet { volume: "data".into(), name: "new".into() }).ok()
+    };
+    at_every_event(
+        1,
+        End::PowerCut,
+        || prepared("raid5", 2),
+        scene,
+        |bench, answered, event| {
+            bench.boot(&[]);
+            let name = match bench.ask(Command::VolumeShow { volume: "new".into() }) {
+                Ok(_) => "new",
+                Err(_) => "data",
+            };
+            assert!(answered.is_none() || name == "new", "event {event}");
+            assert_eq!(bench.show(name).state, VolumeState::Optimal, "event {event}");
+            bench.expect(name, 0, 1, ALL);
+        },
+    );
 }
 
 #[test]

@@ -311,6 +311,86 @@ fn the_second_controller_is_locked_out() {
 }
 
 #[test]
+fn a_drive_that_does_not_answer_goes_out_and_what_it_still_holds_does_no_harm() {
+    let mut bench = Bench::new(53, 2, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.write("data", 0, 1, 4 * 65536);
+    bench.sim.drive("b").unwrap().hold();
+    bench.write("data", 0, 2, 4 * 65536);
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+    bench.write("data", 0, 3, 4 * 65536);
+    bench.sim.drive("b").unwrap().release();
+    bench.settle("data");
+    bench.refused(ErrorKind::WrongState, Command::DriveOnline { drive: "b".into() });
+    bench.restart(&[]);
+    assert_eq!(bench.drive("b").state, DriveState::Failed);
+    bench.expect("data", 0, 3, 4 * 65536);
+}
+
+#[test]
+fn a_volume_that_no_shard_can_serve_is_not_created() {
+    let mut bench = Bench::new(59, 2, 8);
+    bench.boot(&[]);
+    let names = common::names(8);
+    let Command::VolumeCreate(mut wanted) = create("data", "raid5", &[]) else { unreachable!() };
+    wanted.drives.clone_from(&names);
+    wanted.strip_bytes = Some(MIB);
+    let why = bench.refused(ErrorKind::Failed, Command::VolumeCreate(wanted.clone()));
+    assert!(why.contains("--memory"), "{why}");
+    assert!(bench.shards.iter().all(|shard| shard.volumes().is_empty()));
+    wanted.strip_bytes = None;
+    assert_eq!(volume(bench.ask(Command::VolumeCreate(wanted))).0.state, VolumeState::Optimal);
+}
+
+#[test]
+fn two_volumes_of_one_name_are_told_apart_by_uuid() {
+    let mut bench = Bench::new(61, 1, 4);
+    bench.boot(&[]);
+    let (first, _) = bench.create("data", "raid1", &["a", "b"]);
+    bench.settle("data");
+    bench.shut_down();
+    bench.sim.put_stored("drives.toml", None);
+    bench.restart(&["c", "d"]);
+    bench.create("data", "raid1", &["c", "d"]);
+    bench.settle("data");
+    bench.shut_down();
+    bench.sim.put_stored("drives.toml", None);
+    bench.restart(&["c", "d"]);
+    bench.ask(Command::DriveAdd { drive: "a".into(), size_bytes: None }).unwrap();
+    bench.ask(Command::DriveAdd { drive: "b".into(), size_bytes: None }).unwrap();
+    let why = bench.refused(ErrorKind::NameTaken, Command::VolumeShow { volume: "data".into() });
+    assert!(why.contains(&first.uuid), "{why}");
+    let renamed = bench.ask(Command::VolumeSet { volume: first.uuid.clone(), name: "first".into() });
+    assert!(volume(renamed).1[0].contains("volume start first"));
+    let start = Command::VolumeStart { volume: "first".into(), accept_stale_parity: false };
+    assert_eq!(volume(bench.ask(start)).0.uuid, first.uuid);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+}
+
+#[test]
+fn a_missing_drive_is_listed_once_with_its_place() {
+    let mut bench = Bench::new(67, 1, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.shut_down();
+    bench.sim.drive("b").unwrap().vanish();
+    bench.restart(&[]);
+    let drives = match bench.ask(Command::DriveList {}) {
+        Ok(Reply::Drives { drives }) => drives,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(drives.len(), 3);
+    assert_eq!(
+        (drives[1].name.as_str(), drives[1].state, drives[1].slot),
+        ("b", DriveState::Missing, Some(1))
+    );
+    assert_eq!(bench.drive("b"), drives[1]);
+}
+
+#[test]
 fn medium_errors_are_counted_and_reported_without_flooding() {
     let mut bench = Bench::new(29, 1, 3);
     bench.boot(&[]);
