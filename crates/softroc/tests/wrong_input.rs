@@ -81,8 +81,8 @@ fn a_drive_with_a_file_system_is_refused_unless_it_may_be_destroyed() {
 fn too_few_drives_are_refused_with_the_number_that_would_do() {
     let controller = Controller::new("few");
     let drives = controller.file_drives(2);
-    names(&controller.create("v", "raid5", &drives).refused(), &["2", "3", "RAID 5"]);
-    names(&controller.create("v", "raid1", &drives[..1]).refused(), &["1", "2", "RAID 1"]);
+    names(&controller.create("v", "raid5", &drives).refused(), &["2 drives", "3 to 32", "raid5"]);
+    names(&controller.create("v", "raid1", &drives[..1]).refused(), &["1 drive", "2 to 32", "raid1"]);
 }
 
 #[test]
@@ -91,7 +91,10 @@ fn the_same_drive_twice_is_refused() {
     let drives = controller.file_drives(2);
     let link = controller.folder.file("link.img");
     std::os::unix::fs::symlink(&drives[0], &link).expect("a link");
-    names(&controller.create("v", "raid1", &[drives[0].clone(), link]).refused(), &["d0.img", "link.img"]);
+    names(
+        &controller.create("v", "raid1", &[drives[0].clone(), link]).refused(),
+        &["link.img", "another name"],
+    );
 }
 
 #[test]
@@ -141,7 +144,7 @@ fn a_name_is_taken_once() {
     controller.volume("v", "raid1", 2);
     let more: Vec<String> = (0..2).map(|i| controller.folder.file(&format!("more{i}.img"))).collect();
     controller.softroc(&["drive", "add", "--create", common::DRIVE, &more[0], &more[1]]).ok();
-    names(&controller.create("v", "raid1", &more).refused(), &["'v'", "taken"]);
+    names(&controller.create("v", "raid1", &more).refused(), &["'v'", "already"]);
     names(&controller.create("no/slash", "raid1", &more).refused(), &["no/slash"]);
 }
 

@@ -54,7 +54,7 @@ impl World for Real {
         Box::pin(async { nothing() })
     }
     fn state(&self) -> &dyn StateStore {
-        unimplemented!("nothing here keeps state")
+        unreachable!("nothing here keeps state")
     }
     fn trace(&self, _: &'static str, _: u64, _: u64) {}
 }

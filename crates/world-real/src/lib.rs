@@ -21,6 +21,7 @@
 //! | `ring`, `op`, `wait` | the ring and what is in it |
 //! | `open`, `file_drive`, `transfer` | drives: opened and locked, their requests, one request's way |
 //! | `listener`, `connect`, `stream` | sockets |
+//! | `dying` | waiting for what a killed process still holds |
 //! | `state` | the directory of durable state |
 //! | `parking`, `worker` | waking a shard; threads for what blocks |
 #![allow(
@@ -30,6 +31,7 @@
 )]
 
 mod connect;
+mod dying;
 mod errno;
 mod file_drive;
 mod listener;

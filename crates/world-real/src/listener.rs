@@ -4,6 +4,7 @@
 //! nobody answers, the file is a leftover and is replaced; if somebody does, the address is in use.
 
 use crate::connect::{set_no_delay, unix_address};
+use crate::dying::is_dead;
 use crate::errno::system_error;
 use crate::ring::Ring;
 use crate::stream::SocketSource;
@@ -88,10 +89,19 @@ fn remove_leftover(path: &str) -> Result<()> {
         Err(Errno::CONNREFUSED) => std::fs::remove_file(path)
             .map_err(|error| system_error(error, format!("cannot remove the leftover socket {path}"))),
         Err(Errno::NOENT) => Ok(()),
+        // It answers, unless that is only the ring of a server which has ended.
+        Ok(()) if listener_is_dead(&probe) => std::fs::remove_file(path)
+            .map_err(|error| system_error(error, format!("cannot remove the leftover socket {path}"))),
         // It answers, or is too busy to.
         Ok(()) | Err(Errno::AGAIN) => Err(in_use(path)),
         Err(error) => Err(system_error(error, format!("cannot tell whether the socket {path} is in use"))),
     }
+}
+
+/// Whether the process that listens at the other end has ended.
+fn listener_is_dead(probe: &OwnedFd) -> bool {
+    rustix::net::sockopt::socket_peercred(probe)
+        .is_ok_and(|peer| is_dead(peer.pid.as_raw_nonzero().get().unsigned_abs()))
 }
 
 async fn listen_tcp(host: &str, port: u16) -> Result<(OwnedFd, u16)> {

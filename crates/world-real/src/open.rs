@@ -2,6 +2,7 @@
 //!
 //! Everything in here may block (a sleeping disk, a network file system), so it runs on a worker thread.
 
+use crate::dying::outlive;
 use crate::errno::system_error;
 use crate::file_drive::OpenDrive;
 use env::{DriveIdentity, DriveInfo, DriveKind, Error, ErrorKind, Result};
@@ -122,10 +123,17 @@ fn lock_out_others(path: &str, fd: &OwnedFd, stat: &Stat, read_only: bool) -> Re
         let holder = lock_holder(stat).map(|pid| format!(" (process {pid})")).unwrap_or_default();
         Err(Error::new(ErrorKind::InUse, format!("drive {path} is held by another controller{holder}")))
     };
-    match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return held(),
-        Err(error) => return Err(system_error(error, format!("cannot lock drive {path}"))),
+    let mut failure = None;
+    let locked = outlive(|| {
+        rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+            failure = Some(error);
+            lock_holder(stat).filter(|_| error == Errno::WOULDBLOCK)
+        })
+    });
+    match failure.filter(|_| locked.is_err()) {
+        None => {}
+        Some(Errno::WOULDBLOCK) => return held(),
+        Some(error) => return Err(system_error(error, format!("cannot lock drive {path}"))),
     }
     // SAFETY: a lock record of zeroes is valid: the whole file, from its start.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };

@@ -1,0 +1,67 @@
+//! Processes that are dead but not quite gone.
+//!
+//! The kernel takes a ring apart after its process has ended, and until then the ring holds on to files and
+//! sockets, and with them to their locks. Whoever starts a controller right after one was killed would find
+//! the drives held by a process that does not exist any more: so what such a process holds is waited for.
+
+use std::time::{Duration, Instant};
+
+/// How long a dead process may hold on to something before it counts as held.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Whether a process has ended, be it that its parent has not taken notice yet.
+pub(crate) fn is_dead(pid: u32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        // PID (NAME) STATE …; the name may hold anything, so the state is what follows the last bracket.
+        Ok(stat) => {
+            let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+            matches!(state, Some('Z' | 'X' | 'x'))
+        }
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+/// Tries until it works, as long as it fails because of a process that has ended. Blocks: for worker threads.
+///
+/// `attempt` gives `Err(Some(pid))` for what that process holds, `Err(None)` for any other failure.
+pub(crate) fn outlive<T>(mut attempt: impl FnMut() -> Result<T, Option<u32>>) -> Result<T, Option<u32>> {
+    let limit = Instant::now() + LONGEST;
+    loop {
+        match attempt() {
+            Err(Some(pid)) if is_dead(pid) && Instant::now() < limit => std::thread::sleep(PAUSE),
+            outcome => return outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_living_are_not_dead_and_the_dead_are() {
+        assert!(!is_dead(std::process::id()));
+        let mut child = std::process::Command::new("true").spawn().expect("a process");
+        let pid = child.id();
+        while !is_dead(pid) {
+            std::thread::sleep(PAUSE); // It becomes a zombie, which is dead.
+        }
+        child.wait().expect("it ended");
+        assert!(is_dead(pid));
+    }
+
+    #[test]
+    fn what_a_dead_process_holds_is_waited_for_and_what_a_living_one_holds_is_not() {
+        let mut left = 3;
+        let outlived = outlive(|| {
+            left -= 1;
+            if left == 0 { Ok("free") } else { Err(Some(u32::MAX)) }
+        });
+        assert_eq!(outlived, Ok("free"));
+        assert_eq!(outlive(|| Err::<(), _>(Some(std::process::id()))), Err(Some(std::process::id())));
+        assert_eq!(outlive(|| Err::<(), _>(None)), Err(None));
+    }
+}
