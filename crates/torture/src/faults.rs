@@ -9,7 +9,7 @@ use env::IoErrorKind;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
-use world_sim::{Rng, SimDrive, SimHandle};
+use world_sim::Rng;
 
 /// What can happen to a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,38 +135,39 @@ impl Faults {
 }
 
 /// Plans the faults of a life.
-pub fn plan(scene: &Rc<Scene>, sim: &SimHandle, drives: &[SimDrive], rng: &mut Rng) {
-    let redundant = scene.setup.level.is_redundant();
-    let count = match (redundant, rng.below(8)) {
-        (true, 0..=3) => 0,
-        (true, 4..=6) => 1,
+pub fn plan(scene: &Rc<Scene>, rng: &mut Rng) {
+    let drives = scene.drives.borrow().len() as u64;
+    let count = match (scene.setup.level.is_redundant(), rng.below(8)) {
+        (true, 0..=2) | (false, 1..) => 0,
+        (true, 3..=6) | (false, 0) => 1,
         (true, _) => 2,
-        (false, 0) => 1,
-        (false, _) => 0,
     };
     for _ in 0..count {
-        let index = DriveIndex(rng.below(drives.len() as u64) as u16);
+        let index = DriveIndex(rng.below(drives) as u16);
         let fault = Fault::draw(rng);
         // Between 100 µs and some seconds, every order of magnitude as likely as any.
         let delay = Duration::from_micros(100 << rng.below(15)) + Duration::from_nanos(rng.below(100_000));
-        let (scene, drive, mut rng) = (scene.clone(), drives[index.as_usize()].clone(), rng.clone());
-        let (later, life) = (sim.clone(), scene.life.get());
-        sim.after(delay, move || {
+        let (life, mut rng) = (scene.life.get(), rng.clone());
+        later(scene, delay, move |scene| {
             if scene.life.get() == life {
-                happen(&scene, &later, &drive, index, fault, &mut rng);
+                happen(scene, index, fault, &mut rng);
             }
         });
     }
 }
 
-fn happen(
-    scene: &Rc<Scene>,
-    sim: &SimHandle,
-    drive: &SimDrive,
-    index: DriveIndex,
-    fault: Fault,
-    rng: &mut Rng,
-) {
+/// Does something later, if the run still goes on then. What waits in the simulation must not own it.
+fn later(scene: &Rc<Scene>, delay: Duration, action: impl FnOnce(&Rc<Scene>) + 'static) {
+    let weak = Rc::downgrade(scene);
+    scene.time.after(delay, move || {
+        if let Some(scene) = weak.upgrade() {
+            action(&scene);
+        }
+    });
+}
+
+fn happen(scene: &Rc<Scene>, index: DriveIndex, fault: Fault, rng: &mut Rng) {
+    let drive = scene.drives.borrow()[index.as_usize()].clone();
     {
         let faults = scene.faults.borrow();
         let bad = faults.bad().union(&scene.out.get());
@@ -202,8 +203,7 @@ fn happen(
         }
         Fault::Holds(time) => {
             drive.hold();
-            let drive = drive.clone();
-            sim.after(time, move || drive.release());
+            later(scene, time, move |scene| scene.drives.borrow()[index.as_usize()].release());
         }
         Fault::Stalls(count, time) => drive.stall_next(count, time),
     }
@@ -220,9 +220,9 @@ fn some_blocks(scene: &Scene, rng: &mut Rng) -> ByteRange {
 
 /// What is done to drives between lives: those that were pulled out may be put back. `all`: whatever can be
 /// repaired is.
-pub fn repair(scene: &Scene, drives: &[SimDrive], rng: &mut Rng, all: bool) {
+pub fn repair(scene: &Scene, rng: &mut Rng, all: bool) {
     let mut faults = scene.faults.borrow_mut();
-    for (index, drive) in drives.iter().enumerate() {
+    for (index, drive) in scene.drives.borrow().iter().enumerate() {
         let index = DriveIndex(index as u16);
         drive.release();
         drive.stall_next(0, Duration::ZERO);

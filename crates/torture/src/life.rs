@@ -106,6 +106,7 @@ async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Host {
     for (index, seed) in seeds.into_iter().enumerate() {
         shards.push(seed.start(ShardIndex(index as u16), count, reports.clone()));
     }
+    *scene.shards.borrow_mut() = shards.clone();
     for sender in &senders {
         assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok(), "a new shard takes messages");
     }

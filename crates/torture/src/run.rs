@@ -93,9 +93,18 @@ impl Run {
         Report { tally: self.scene.tally.get(), hash: self.sim.hash() }
     }
 
-    /// The drives there are: those that the controller makes come to be in its first life.
-    fn drives(&self) -> Vec<SimDrive> {
-        self.scene.setup.names().iter().filter_map(|name| self.sim.drive(name)).collect()
+    /// Looks for the drives: those that the controller makes come to be in its first life.
+    fn find_drives(&self) {
+        let names = self.scene.setup.names();
+        let drives: Vec<SimDrive> = names.iter().filter_map(|name| self.sim.drive(name)).collect();
+        if drives.len() == names.len() {
+            match self.scene.setup.lie {
+                Lie::IgnoresFlush => drives[0].ignore_flush(true),
+                Lie::IgnoresDurable => drives[0].ignore_durable(true),
+                Lie::None => {}
+            }
+            *self.scene.drives.borrow_mut() = drives;
+        }
     }
 
     fn all(&mut self) -> Result<()> {
@@ -120,11 +129,10 @@ impl Run {
             shut_down: self.rng.chance(1, 2),
             is_last: false,
         };
-        let drives = self.drives();
-        self.lie(&drives);
-        if !drives.is_empty() {
+        self.find_drives();
+        if !self.scene.drives.borrow().is_empty() {
             let mut rng = Rng::new(self.scene.setup.seed, "faults", &life.to_string());
-            faults::plan(&self.scene, &self.sim.handle(), &drives, &mut rng);
+            faults::plan(&self.scene, &mut rng);
         }
         // Some lives end while they begin, some while they work; a few come to their own end.
         let events = match self.rng.below(8) {
@@ -140,7 +148,8 @@ impl Run {
         self.sim.stop_at_event(None);
         self.crash(fate);
         let all = outcome == Some(Outcome::NeedsDrives);
-        faults::repair(&self.scene, &drives, &mut self.rng, all);
+        faults::repair(&self.scene, &mut self.rng, all);
+        self.scene.bury();
         self.sim.restart_process();
         Ok(())
     }
@@ -180,14 +189,6 @@ impl Run {
             .all(|name| text.contains(&format!("\"{name}\"")) || text.contains(&format!("\"{name}-path")))
     }
 
-    fn lie(&self, drives: &[SimDrive]) {
-        match (self.scene.setup.lie, drives.first()) {
-            (Lie::IgnoresFlush, Some(drive)) => drive.ignore_flush(true),
-            (Lie::IgnoresDurable, Some(drive)) => drive.ignore_durable(true),
-            _ => {}
-        }
-    }
-
     /// Runs until the life has ended; `None` if it was cut off.
     fn finish<T: 'static>(&mut self, life: impl Future<Output = Result<T>> + 'static) -> Result<Option<T>> {
         match self.sim.run(life) {
@@ -218,9 +219,8 @@ impl Run {
 
     /// The last life: nothing goes wrong any more, and everything must get well.
     fn last_life(&mut self) -> Result<()> {
-        let drives = self.drives();
-        faults::repair(&self.scene, &drives, &mut self.rng, true);
-        self.lie(&drives);
+        self.find_drives();
+        faults::repair(&self.scene, &mut self.rng, true);
         let setup = &self.scene.setup;
         self.scene.life.set(setup.lives);
         self.scene.tell(|| "the last life begins: nothing goes wrong any more".to_owned());
@@ -244,7 +244,8 @@ impl Run {
         let setup = self.scene.setup.clone();
         let (survives, out) = (setup.survives(), self.scene.out.get());
         let spare = survives.saturating_sub(out.count().0);
-        let images: Vec<DriveImage> = self.drives().iter().map(SimDrive::snapshot).collect();
+        self.find_drives();
+        let images: Vec<DriveImage> = self.scene.drives.borrow().iter().map(SimDrive::snapshot).collect();
         if images.len() < setup.drives.len() {
             return Error::wrong_state("drives were never made");
         }
@@ -267,14 +268,25 @@ impl Run {
                 given.push(name);
             }
             let reading = life::without_some(self.scene.clone(), envs(&copy, &setup), given);
+            self.scene.bury();
             match copy.run(reading) {
                 Ok(result) => result.map_err(|error| {
                     Error::new(error.kind, format!("without drives [{}]: {}", list.join(" "), error.context))
                 })?,
                 Err(stall) => return Err(Error::new(ErrorKind::Stall, stall.to_string())),
             }
+            drop(copy);
+            self.scene.bury();
         }
         Ok(())
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.sim.kill();
+        self.scene.bury();
+        self.scene.drives.take();
     }
 }
 

@@ -10,7 +10,7 @@ use env::IoError;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use units::{ByteRange, DriveSet};
-use world_sim::{SimHandle, Trimmed, Unwritten};
+use world_sim::{SimDrive, SimHandle, Trimmed, Unwritten};
 
 /// What a run came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -59,6 +59,10 @@ pub struct Scene {
     pub setup: Setup,
     /// What every sector may hold.
     pub oracle: RefCell<Oracle>,
+    /// The shards of the latest process.
+    pub shards: RefCell<Vec<engine::Shard>>,
+    /// The drives, once there are all.
+    pub drives: RefCell<Vec<SimDrive>>,
     /// What is wrong with drives.
     pub faults: RefCell<Faults>,
     /// Whether the volume was created: somebody was told so.
@@ -73,7 +77,8 @@ pub struct Scene {
     pub life: Cell<u64>,
     /// The sum of it.
     pub tally: Cell<Tally>,
-    time: SimHandle,
+    /// Virtual time.
+    pub time: SimHandle,
     story: RefCell<VecDeque<String>>,
     aloud: bool,
 }
@@ -87,6 +92,8 @@ impl Scene {
         let trims_leave_anything = !is_redundant && setup.drives[0].trimmed == Trimmed::Anything;
         let oracle = Oracle::new(setup.sector(), setup.geometry.capacity(), beginning, trims_leave_anything);
         Scene {
+            shards: RefCell::default(),
+            drives: RefCell::default(),
             faults: RefCell::new(Faults::new(setup.drives.len())),
             setup,
             oracle: RefCell::new(oracle),
@@ -100,6 +107,11 @@ impl Scene {
             story: RefCell::default(),
             aloud,
         }
+    }
+
+    /// Lets go of what a process left behind that ended without stopping: its shards and volumes own one another.
+    pub fn bury(&self) {
+        self.shards.take().iter().for_each(engine::Shard::stop);
     }
 
     /// Tells what happens.

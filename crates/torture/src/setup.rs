@@ -29,7 +29,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { ops: 400, level: None, lie: Lie::None }
+        Options { ops: 800, level: None, lie: Lie::None }
     }
 }
 
@@ -68,7 +68,7 @@ pub struct Setup {
 const TAIL: ByteCount = ByteCount(32 << 20);
 
 /// Volumes of this size have lanes for several shards.
-const FAR: u64 = 160 << 20;
+const FAR: u64 = 100 << 20;
 
 impl Setup {
     /// What `seed` draws.
@@ -85,7 +85,7 @@ impl Setup {
             Level::Raid5 => rng.between(3, 6),
         };
         // Most volumes are small enough to be read whole after every crash; some have lanes for every shard.
-        let is_far = rng.chance(1, 10);
+        let is_far = rng.chance(1, 16);
         let strip_kib = if is_far { 64 } else { 4 << rng.below(5) };
         let strip = StripSize::new(ByteCount(strip_kib << 10)).unwrap_or(StripSize::MIN);
         let count = DriveCount(count as u16);
@@ -131,7 +131,7 @@ impl Setup {
             memory: ByteCount([4 << 20, 16 << 20, 64 << 20][rng.below(3) as usize]),
             workers: rng.between(2, 12),
             ops: options.ops,
-            lives: rng.between(2, 5),
+            lives: rng.between(2, 7),
             zones: zones(&mut rng, &geometry, is_far),
             geometry,
             lie: options.lie,
