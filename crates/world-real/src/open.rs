@@ -123,17 +123,10 @@ fn lock_out_others(path: &str, fd: &OwnedFd, stat: &Stat, read_only: bool) -> Re
         let holder = lock_holder(stat).map(|pid| format!(" (process {pid})")).unwrap_or_default();
         Err(Error::new(ErrorKind::InUse, format!("drive {path} is held by another controller{holder}")))
     };
-    let mut failure = None;
-    let locked = outlive(|| {
-        rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
-            failure = Some(error);
-            lock_holder(stat).filter(|_| error == Errno::WOULDBLOCK)
-        })
-    });
-    match failure.filter(|_| locked.is_err()) {
-        None => {}
-        Some(Errno::WOULDBLOCK) => return held(),
-        Some(error) => return Err(system_error(error, format!("cannot lock drive {path}"))),
+    match outlive(|| try_flock(fd, stat)) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Err(system_error(error, format!("cannot lock drive {path}"))),
+        Err(_) => return held(),
     }
     // SAFETY: a lock record of zeroes is valid: the whole file, from its start.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -149,6 +142,21 @@ fn lock_out_others(path: &str, fd: &OwnedFd, stat: &Stat, read_only: bool) -> Re
         Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOLCK) => Ok(()),
         _ => Err(system_error(std::io::Error::last_os_error(), format!("cannot lock drive {path}"))),
     }
+}
+
+/// Takes the `flock`, or says that somebody holds it, and who. A holder that went away between the two looks is
+/// none: then it is tried again.
+fn try_flock(fd: &OwnedFd, stat: &Stat) -> std::result::Result<rustix::io::Result<()>, Option<u32>> {
+    for _ in 0..8 {
+        match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {}
+            outcome => return Ok(outcome),
+        }
+        if let Some(pid) = lock_holder(stat) {
+            return Err(Some(pid));
+        }
+    }
+    Err(None)
 }
 
 /// The process that holds a `flock` on that file, if the kernel tells.
