@@ -270,6 +270,7 @@ impl Volume {
     ) -> (Result<(), IoError>, Option<Buf>) {
         let mut pieces = pieces(self, range).peekable();
         let Some((stripe, within)) = pieces.next() else { return (Ok(()), whole.into_buffer()) };
+        let read = if matches!(whole, Whole::Read(_)) { range.len } else { ByteCount::ZERO };
         let mut rest = whole;
         if pieces.peek().is_none() && self.is_mine(stripe) {
             let kind = rest.take(within.len);
@@ -293,20 +294,56 @@ impl Volume {
             number += 1;
             next = pieces.next();
         }
-        self.gather(&parent).await
+        self.gather(&parent, read).await
     }
 
-    async fn gather(self: &Rc<Self>, parent: &Rc<Parent>) -> (Result<(), IoError>, Option<Buf>) {
+    /// Waits for all pieces. `read`: how much is read; nothing for a write or a trim.
+    async fn gather(
+        self: &Rc<Self>,
+        parent: &Rc<Parent>,
+        read: ByteCount,
+    ) -> (Result<(), IoError>, Option<Buf>) {
         parent.done.wait_until(self.shard.env(), || parent.unfinished.get() == 0).await;
         if let Some(request) = parent.request.get() {
             self.shard.forget_away(request);
         }
-        let parts = parent.buffers.take();
-        let len: u64 = parts.iter().flatten().map(|part| part.len().0).sum();
-        let whole = parts.into_iter().flatten().reduce(Buf::join_or_keep);
         let result = parent.error.get().map_or(Ok(()), Err);
-        // A part that is with a drive which timed out leaves a gap: then the rest is of no use.
-        (result, whole.filter(|whole| whole.len().0 == len))
+        if read.is_zero() {
+            return (result, None);
+        }
+        let whole = self.put_together(parent.buffers.take().into_iter().flatten());
+        match whole.filter(|whole| whole.len() == read) {
+            Some(whole) => (result, Some(whole)),
+            // A drive that did not answer in time keeps some of it, and there is no memory for another one.
+            None => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), None),
+        }
+    }
+
+    /// The parts of a read as one buffer: the host's own again, or, where a drive that did not answer in time keeps
+    /// some of it, another one with the same content.
+    fn put_together(&self, parts: impl Iterator<Item = Buf>) -> Option<Buf> {
+        let mut runs: SmallVec<[Buf; 4]> = SmallVec::new();
+        for part in parts {
+            match runs.pop() {
+                None => runs.push(part),
+                Some(last) => match last.join(part) {
+                    Ok(joined) => runs.push(joined),
+                    Err((last, part)) => runs.extend([last, part]),
+                },
+            }
+        }
+        if runs.len() <= 1 {
+            return runs.pop();
+        }
+        let len: u64 = runs.iter().map(|run| run.len().0).sum();
+        let mut whole = self.take_scratch(ByteCount(len), false)?;
+        let mut rest = whole.bytes_mut();
+        for run in &runs {
+            let (place, after) = rest.split_at_mut(run.len().as_usize());
+            place.copy_from_slice(run.bytes());
+            rest = after;
+        }
+        Some(whole)
     }
 }
 

@@ -283,6 +283,31 @@ fn what_is_lost_is_an_error_and_what_is_not_is_not() {
     .expect("no stall");
 }
 
+/// A drive held its operations for longer than it may. The others had the data, but the buffer of the read was
+/// in part with the drive: the read succeeded without giving its data back, or, of bytes that are not whole
+/// sectors, gave back what the buffer held before.
+#[test]
+fn a_read_across_stripes_survives_a_drive_that_does_not_answer() {
+    for (level, drives) in [(Level::Raid1, 2), (Level::Raid5, 4)] {
+        for skip in [0, 100] {
+            let setup = Setup::new(level, drives);
+            let mut sim = sim(3, &setup);
+            let drive = sim.drive("d0").expect("a drive");
+            let envs = envs(&sim, &setup);
+            sim.run(async move {
+                let volume = start(envs, setup).await.remove(0);
+                let bytes: Vec<u8> = (0..volume.spec().capacity.0).map(|i| (i / 97) as u8).collect();
+                write(&volume, 0, &bytes).await.expect("writable");
+                drive.hold();
+                let got = read(&volume, skip, 100_000).await.expect("the level survives it");
+                assert!(got == bytes[skip as usize..][..100_000]);
+                drive.release();
+            })
+            .expect("no stall");
+        }
+    }
+}
+
 #[test]
 fn past_the_end_is_refused() {
     let setup = Setup::new(Level::Raid5, 3);
