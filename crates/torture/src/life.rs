@@ -70,7 +70,7 @@ pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcom
         if host.needs_drives(&volume)? {
             return Ok(Outcome::NeedsDrives);
         }
-        host.accept(&volume).await?;
+        host.accept().await?;
     } else if scene.created.get() {
         scene.count(|tally| tally.recoveries += 1);
     }
@@ -187,7 +187,7 @@ impl Host {
     }
 
     /// The operator starts a volume that is degraded and was being written, after he was told what that means.
-    async fn accept(&self, volume: &VolumeInfo) -> Result<()> {
+    async fn accept(&self) -> Result<()> {
         let scene = &self.scene;
         let start =
             |accept_stale_parity| Command::VolumeStart { volume: VOLUME.to_owned(), accept_stale_parity };
@@ -199,7 +199,7 @@ impl Host {
         }
         self.must(start(true)).await?;
         scene.count(|tally| tally.refusals += 1);
-        let given_up = self.give_up(&out_of(volume));
+        let given_up = self.give_up(&out_of(&self.show().await?));
         scene.tell(|| format!("the operator accepts stale parity: {given_up} sectors may read as anything"));
         Ok(())
     }
