@@ -1,5 +1,6 @@
 //! The command line: every command and flag, defined once. Help, and whatever else describes them, comes from here.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use env::Address;
 use layout::{Level, ParityRotation};
@@ -154,7 +155,7 @@ pub struct VolumeCreate {
     pub name: String,
 
     /// The RAID level.
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", value_parser = levels())]
     pub level: Level,
 
     /// Its drives in order: paths, mem:SIZE, nbd:// addresses.
@@ -254,7 +255,7 @@ pub struct Explain {
     pub volume: Option<String>,
 
     /// The RAID level.
-    #[arg(long, value_name = "LEVEL", required_unless_present = "volume")]
+    #[arg(long, value_name = "LEVEL", value_parser = levels(), required_unless_present = "volume")]
     pub level: Option<Level>,
 
     /// How many drives.
@@ -327,7 +328,7 @@ pub struct BenchRun {
     pub targets: Vec<String>,
 
     /// A load profile: a name ('softroc bench profiles' lists them) or inline such as random,67%read,8K; may be
-    /// given several times [default: the five standard profiles, or those that only read].
+    /// given several times [default: the five standard profiles].
     #[arg(long, value_name = "PROFILE")]
     pub profile: Vec<String>,
 
@@ -362,6 +363,12 @@ pub struct BenchRun {
     /// Write to a target that holds data.
     #[arg(long)]
     pub destroy_data: bool,
+}
+
+/// Reads a level, and lists those there are.
+fn levels() -> impl TypedValueParser<Value = Level> {
+    let levels = Level::ALL.map(|level| PossibleValue::new(level.name()).help(level.row().summary));
+    PossibleValuesParser::new(levels).try_map(|name| name.parse::<Level>())
 }
 
 /// Reads a time such as `30s`, `500ms` or `2m`.

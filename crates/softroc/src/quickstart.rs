@@ -37,6 +37,8 @@ pub fn run(tour: &Quickstart) -> Outcome {
         for drive in &drives {
             remove(drive);
         }
+        // What the controller remembered of them would be eight missing drives.
+        remove(&dir.join("drives.toml"));
     }
     outcome
 }
