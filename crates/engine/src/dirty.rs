@@ -9,6 +9,8 @@
 //! # Invariants
 //! - A write to a redundant volume runs only while its lane is `Dirty` here and marked durably.
 //! - Only the shard that owns a lane changes its state; the controller keeps the durable map.
+//! - A write that parity cannot follow (a drive is missing before the resync is done) is counted (`gaps`): a
+//!   resync that was under way meanwhile has not made its lane agree, whatever it did before and after.
 //! - A lane goes from `Dirty` to `Clean` here *before* the controller is asked to unmark it, and the next
 //!   write asks to mark it again: both go through one mailbox, in order.
 
@@ -40,6 +42,8 @@ pub(crate) struct DirtyLanes {
     marks: RefCell<Vec<Mark>>,
     unsynced: RefCell<Vec<bool>>,
     unsynced_count: Cell<usize>,
+    /// Writes that parity did not follow.
+    gaps: Cell<u64>,
     active: RefCell<BTreeMap<LaneIndex, Activity>>,
     changed: Signal,
 }
@@ -71,6 +75,7 @@ impl DirtyLanes {
             marks: RefCell::new(marks),
             unsynced: RefCell::new(unsynced),
             unsynced_count: Cell::new(unsynced_count),
+            gaps: Cell::new(0),
             active: RefCell::new(active),
             changed: Signal::default(),
         }
@@ -88,6 +93,16 @@ impl DirtyLanes {
     pub(crate) fn unsynced(&self) -> Vec<LaneIndex> {
         let unsynced = self.unsynced.borrow();
         unsynced.iter().enumerate().filter(|(_, lane)| **lane).map(|(i, _)| LaneIndex(i as u32)).collect()
+    }
+
+    /// How many writes parity did not follow so far.
+    pub(crate) fn gaps(&self) -> u64 {
+        self.gaps.get()
+    }
+
+    /// A write is about to be executed that parity may not follow.
+    pub(crate) fn note_gap(&self) {
+        self.gaps.set(self.gaps.get() + 1);
     }
 
     /// The redundancy of a lane agrees with its data again.

@@ -324,10 +324,15 @@ impl Volume {
 
     /// Whether the volume still has all its data without `drive` and those that are out already.
     pub(crate) fn may_lose(&self, drive: DriveIndex) -> bool {
-        let geometry = self.geometry();
         let (_, writable) = self.health.usable();
-        let out = geometry.drives().0 - writable.without(drive).count().0;
-        out <= (geometry.row().survives)(geometry.drives()).at_least.0
+        let all = DriveSet::first(self.geometry().drives());
+        self.may_lose_all(&all.minus(&writable).with(drive))
+    }
+
+    /// Whether the volume has all its data without these drives.
+    pub(crate) fn may_lose_all(&self, out: &DriveSet) -> bool {
+        let geometry = self.geometry();
+        out.count().0 <= (geometry.row().survives)(geometry.drives()).at_least.0
     }
 
     /// Takes a drive out of use here and tells the controller, once.

@@ -1,7 +1,8 @@
 //! Flush: every write acknowledged before it arrived becomes safe from a power cut.
 //!
 //! Rule (c) of the promises: the flush covers writes of every connection and every shard, because it flushes
-//! the *drives*, each once, whoever wrote to them. Requests that arrive while a flush runs share the next
+//! the *drives*, each once, whoever wrote to them. A drive that failed is as good as flushed once that is durable
+//! on the others, and not before. Requests that arrive while a flush runs share the next
 //! one: the running one may have passed their writes already.
 
 use crate::execute::is_gone;
@@ -71,8 +72,13 @@ impl Volume {
                 flushes.push((drive, member.flush()));
             }
         }
-        let mut failed = DriveSet::EMPTY;
+        // Drives that are out already are flushed by nobody: what they had cached is to be had from the others,
+        // once it is durably known that they are out, and where the level can do without them.
         let mut error = None;
+        let mut failed = DriveSet::first(self.geometry().drives()).minus(&writable);
+        if !self.may_lose_all(&failed) {
+            error = Some(IoError::new(IoErrorKind::Gone));
+        }
         for (drive, flush) in flushes {
             if let Err(flush_error) = flush.await.result {
                 if flush_error.kind == IoErrorKind::NotSupported {

@@ -195,6 +195,9 @@ impl Volume {
             if let Err(lost) = plan::plan_into(&mut plan, self.geometry(), stripe, request, &health) {
                 break Err(self.unplannable(&lost));
             }
+            if matches!(request, Request::Write { .. } | Request::WriteZeroes { .. }) {
+                self.note_gap(&plan);
+            }
             let _scratch = self.shard.reserve_scratch(scratch_need(&plan)).await;
             match self.execute(&plan, host, &mut unreadable).await {
                 Executed::Done { host: back, skipped } => {
@@ -213,6 +216,16 @@ impl Volume {
         };
         self.put_plan(plan);
         (result, host)
+    }
+
+    /// Takes note of a write that parity cannot follow: it does not agree with the data, and not all of these
+    /// can be had to compute it anew.
+    fn note_gap(&self, plan: &Plan) {
+        let (health, drives) = (plan.health(), self.geometry().drives());
+        let complete = health.readable.contains_first(drives) && health.writable.contains_first(drives);
+        if self.geometry().parity_strips() > 0 && !health.parity_trusted && !complete {
+            self.dirty.note_gap();
+        }
     }
 
     /// Drives that the plan left out because they fail, whose failure is perhaps not durable yet.

@@ -45,6 +45,7 @@ pub(crate) async fn resync(volume: Rc<Volume>) {
 
 /// Whether every stripe of the lane agrees with its redundancy afterwards.
 async fn resync_lane(volume: &Rc<Volume>, lane: LaneIndex) -> bool {
+    let gaps = volume.dirty.gaps();
     let end = volume.geometry().stripes().0;
     for stripe in volume.lanes.stripes_of(lane) {
         if stripe >= end {
@@ -68,5 +69,5 @@ async fn resync_lane(volume: &Rc<Volume>, lane: LaneIndex) -> bool {
         }
         volume.count(|counters| counters.resynced_stripes += 1);
     }
-    true
+    volume.dirty.gaps() == gaps
 }
