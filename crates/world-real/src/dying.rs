@@ -3,11 +3,15 @@
 //! The kernel takes a ring apart after its process has ended, and until then the ring holds on to files and
 //! sockets, and with them to their locks. Whoever starts a controller right after one was killed would find
 //! the drives held by a process that does not exist any more: so what such a process holds is waited for.
+//! A drive that this very process has just let go is waited for a moment, for the same reason.
 
 use std::time::{Duration, Instant};
 
 /// How long a dead process may hold on to something before it counts as held.
 const LONGEST: Duration = Duration::from_secs(10);
+
+/// How long this process itself may hold on to something that it let go: its rings take their time as well.
+const OWN: Duration = Duration::from_millis(500);
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -28,12 +32,18 @@ pub(crate) fn is_dead(pid: u32) -> bool {
 ///
 /// `attempt` gives `Err(Some(pid))` for what that process holds, `Err(None)` for any other failure.
 pub(crate) fn outlive<T>(mut attempt: impl FnMut() -> Result<T, Option<u32>>) -> Result<T, Option<u32>> {
-    let limit = Instant::now() + LONGEST;
+    let start = Instant::now();
     loop {
-        match attempt() {
-            Err(Some(pid)) if is_dead(pid) && Instant::now() < limit => std::thread::sleep(PAUSE),
-            outcome => return outcome,
+        let outcome = attempt();
+        let patience = match outcome {
+            Err(Some(pid)) if pid == std::process::id() => OWN,
+            Err(Some(pid)) if is_dead(pid) => LONGEST,
+            _ => Duration::ZERO,
+        };
+        if start.elapsed() >= patience {
+            return outcome;
         }
+        std::thread::sleep(PAUSE);
     }
 }
 
@@ -61,7 +71,13 @@ mod tests {
             if left == 0 { Ok("free") } else { Err(Some(u32::MAX)) }
         });
         assert_eq!(outlived, Ok("free"));
-        assert_eq!(outlive(|| Err::<(), _>(Some(std::process::id()))), Err(Some(std::process::id())));
+        let mut looks = 0;
+        let living = std::os::unix::process::parent_id();
+        let held = outlive(|| {
+            looks += 1;
+            Err::<(), _>(Some(living))
+        });
+        assert_eq!((held, looks), (Err(Some(living)), 1));
         assert_eq!(outlive(|| Err::<(), _>(None)), Err(None));
     }
 }
