@@ -1,173 +1,122 @@
-//! Parity over byte slices: exclusive or, in one pass over memory.
+//! Parity over byte slices: P (exclusive or) and Q (a weighted sum in GF(2^8)), as fast as memory moves.
 //!
 //! ```
-//! let (d0, d1) = ([0b1010u8; 100], [0b0110u8; 100]);
-//! let mut p = [0u8; 100];
-//! parity::xor_many(&mut p, &[&d0, &d1]);
-//! assert_eq!(p, [0b1100; 100]);
-//! parity::xor_into(&mut p, &d1); // and back to the other
-//! assert_eq!(p, d0);
-//! assert!(!parity::is_zero(&p));
+//! use parity::{Change, Lost, Parity, Source, Strip, Verdict};
+//!
+//! let (d0, d1, d2) = (vec![1u8; 100], vec![2u8; 100], vec![3u8; 100]);
+//! let (mut p, mut q) = (vec![0; 100], vec![0; 100]);
+//! let data = [Source::new(0, &d0), Source::new(1, &d1), Source::new(2, &d2)];
+//! parity::generate_pq(&mut p, &mut q, &data)?;
+//! assert_eq!((p[0], q[0]), (1 ^ 2 ^ 3, 1 ^ 2 * 2 ^ 4 * 3));
+//!
+//! // Two strips are lost, of whatever kind: the others bring them back.
+//! let (mut a, mut b) = (vec![0; 100], vec![0; 100]);
+//! let mut lost = [Lost::new(Strip::Data(0), &mut a), Lost::new(Strip::Data(2), &mut b)];
+//! let left = Parity { p: Some((&p).into()), q: Some((&q).into()) };
+//! parity::recover(&mut lost, &data[1..2], left)?;
+//! assert_eq!((a, b), (d0.clone(), d2.clone()));
+//!
+//! // A strip changes: parity follows, without the other strips.
+//! let new = vec![77u8; 100];
+//! parity::update(Some(&mut p), Some(&mut q), &[Change::new(1, &d1, &new)])?;
+//!
+//! // A check names the strip that does not fit.
+//! let found = parity::check_pq((&p).into(), (&q).into(), &data)?;
+//! assert_eq!(found, Verdict::Wrong { culprit: Some(Strip::Data(1)), bytes: 0..100 });
+//! # Ok::<(), parity::Error>(())
 //! ```
 //!
-//! Any length and alignment is taken. The loops are plain and safe, written so that the compiler makes
-//! vector instructions of them: chunks of a fixed size, without bounds checks inside. Up to four sources
-//! are taken in one pass over the destination, since memory, not arithmetic, is the bound.
+//! # Where to look
+//!
+//! | what | where |
+//! | --- | --- |
+//! | the field, 0x11D with generator 2 | [`field`] |
+//! | strips in one place, in pieces, as zeroes | [`Data`], [`Source`]: `sources.rs` |
+//! | generate, update, recover, check | the files of these names |
+//! | the loops, written once | `kernels/body.rs` |
+//! | the instructions of each processor | `kernels/{avx512,avx2,ssse3,portable}.rs` |
+//! | which one runs | [`kernels`], [`kernel_name`], `SOFTROC_PARITY` |
+//!
+//! # What holds everywhere
+//!
+//! - The exponent of each data strip in Q is the caller's: Linux md and DDF number strips differently.
+//! - Any length and alignment is taken. Results on whole cache lines are fastest.
+//! - Every operation is one pass over memory: each source byte is read once, each result byte written once.
+//! - A refused call has written nothing.
+//! - Costs, one core with AVX-512: 5 to 20 ns a call, then what memory gives (`docs/benchmarks.md`, Parity).
 
-/// Bytes per step of the loops: eight 64-bit words, a cache line.
-const CHUNK: usize = 64;
+mod check;
+mod error;
+pub mod field;
+mod generate;
+mod kernels;
+mod recover;
+mod sources;
+mod update;
+mod xor;
 
-/// `dst ^= src`, byte by byte.
+pub use check::Verdict;
+pub use error::{Error, ErrorKind};
+pub use kernels::{KERNEL_VARIABLE, Kernel, chosen, kernel_name, kernels, refused_kernel};
+pub use recover::{Lost, Parity, Strip};
+pub use sources::{Data, Piece, Source};
+pub use update::Change;
+pub use xor::{is_zero, xor_into, xor_many};
+
+/// P: the XOR of all data strips. Zeroes where there is none.
 ///
-/// # Panics
-/// When the two differ in length.
-pub fn xor_into(dst: &mut [u8], src: &[u8]) {
-    fold(dst, [src]);
+/// # Errors
+/// When strips differ in length from `p`, are hollow, or share an exponent.
+pub fn generate_p(p: &mut [u8], sources: &[Source<'_>]) -> Result<(), Error> {
+    chosen().generate_p(p, sources)
 }
 
-/// `dst` = the XOR of all `sources`, byte by byte; zeroes where there is none. What `dst` held before does
-/// not matter.
+/// Q = Σ 2^exponent · D, alone.
 ///
-/// # Panics
-/// When a source differs from `dst` in length.
-pub fn xor_many(dst: &mut [u8], sources: &[&[u8]]) {
-    let rest = match *sources {
-        [] => {
-            dst.fill(0);
-            return;
-        }
-        [a] => {
-            dst.copy_from_slice(a);
-            return;
-        }
-        [a, b] => {
-            set(dst, [a, b]);
-            return;
-        }
-        [a, b, c] => {
-            set(dst, [a, b, c]);
-            return;
-        }
-        [a, b, c, d, ref rest @ ..] => {
-            set(dst, [a, b, c, d]);
-            rest
-        }
-    };
-    let (fours, last) = rest.as_chunks::<4>();
-    for &four in fours {
-        fold(dst, four);
-    }
-    match *last {
-        [a] => fold(dst, [a]),
-        [a, b] => fold(dst, [a, b]),
-        [a, b, c] => fold(dst, [a, b, c]),
-        _ => {}
-    }
+/// # Errors
+/// As [`generate_p`].
+pub fn generate_q(q: &mut [u8], sources: &[Source<'_>]) -> Result<(), Error> {
+    chosen().generate_q(q, sources)
 }
 
-/// Whether every byte is zero.
-pub fn is_zero(bytes: &[u8]) -> bool {
-    let (chunks, tail) = bytes.as_chunks::<CHUNK>();
-    chunks.iter().all(|chunk| chunk.iter().fold(0, |any, byte| any | byte) == 0)
-        && tail.iter().all(|byte| *byte == 0)
+/// P and Q in one pass over the data.
+///
+/// # Errors
+/// As [`generate_p`].
+pub fn generate_pq(p: &mut [u8], q: &mut [u8], sources: &[Source<'_>]) -> Result<(), Error> {
+    chosen().generate_pq(p, q, sources)
 }
 
-/// `dst` = the XOR of `sources`, in one pass.
-fn set<const N: usize>(dst: &mut [u8], sources: [&[u8]; N]) {
-    pass(dst, sources, |_| 0);
+/// P, Q or both after data strips have changed, from what these held before and hold now, in place.
+///
+/// # Errors
+/// When lengths differ, contents are hollow, or the same exponent comes twice.
+pub fn update(p: Option<&mut [u8]>, q: Option<&mut [u8]>, changes: &[Change<'_>]) -> Result<(), Error> {
+    chosen().update(p, q, changes)
 }
 
-/// `dst ^=` the XOR of `sources`, in one pass.
-fn fold<const N: usize>(dst: &mut [u8], sources: [&[u8]; N]) {
-    pass(dst, sources, |old| old);
+/// One or two lost strips, of any kind, from all other data strips and what parity is left. A single data
+/// strip is taken from P where that is given, else from Q.
+///
+/// # Errors
+/// When lengths differ, contents are hollow, exponents are not distinct (lost strips included), or what is
+/// left does not determine what is lost.
+pub fn recover(lost: &mut [Lost<'_>], sources: &[Source<'_>], parity: Parity<'_>) -> Result<(), Error> {
+    chosen().recover(lost, sources, parity)
 }
 
-/// One pass over memory: each byte of `dst` becomes `start` of what it was, XORed with the sources' bytes.
-#[inline(always)]
-fn pass<const N: usize>(dst: &mut [u8], sources: [&[u8]; N], start: impl Fn(u8) -> u8) {
-    let length = dst.len();
-    for source in sources {
-        assert_eq!(source.len(), length, "XOR of slices of different lengths");
-    }
-    let (dst_chunks, dst_tail) = dst.as_chunks_mut::<CHUNK>();
-    let split = sources.map(|source| source.as_chunks::<CHUNK>());
-    for (i, dst_chunk) in dst_chunks.iter_mut().enumerate() {
-        let mut sum: [u8; CHUNK] = dst_chunk.map(&start);
-        for (chunks, _) in split {
-            for (byte, source) in sum.iter_mut().zip(&chunks[i]) {
-                *byte ^= source;
-            }
-        }
-        *dst_chunk = sum;
-    }
-    for (i, byte) in dst_tail.iter_mut().enumerate() {
-        *byte = split.iter().fold(start(*byte), |sum, (_, tail)| sum ^ tail[i]);
-    }
+/// Whether P and Q agree with the data, and which single strip is wrong when they don't.
+///
+/// # Errors
+/// When lengths differ, contents are hollow, or exponents are not distinct.
+pub fn check_pq(p: Data<'_>, q: Data<'_>, sources: &[Source<'_>]) -> Result<Verdict, Error> {
+    chosen().check_pq(p, q, sources)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// Deterministic bytes that differ from source to source.
-    fn bytes(seed: usize, length: usize) -> Vec<u8> {
-        let mut state = (seed as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (0..length)
-            .map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 56) as u8
-            })
-            .collect()
-    }
-
-    fn byte_at_a_time(length: usize, sources: &[&[u8]]) -> Vec<u8> {
-        (0..length).map(|i| sources.iter().fold(0, |sum, source| sum ^ source[i])).collect()
-    }
-
-    #[test]
-    fn xor_agrees_with_byte_at_a_time_for_every_length_alignment_and_number_of_sources() {
-        for length in (0..200).chain([4096, 4099]) {
-            for count in 0..13 {
-                let misaligned = count % 9;
-                let stored: Vec<Vec<u8>> = (0..count).map(|seed| bytes(seed, length + misaligned)).collect();
-                let sources: Vec<&[u8]> = stored.iter().map(|bytes| &bytes[misaligned..]).collect();
-                let mut dst = bytes(99, length + 3);
-                xor_many(&mut dst[3..], &sources);
-                assert_eq!(dst[3..], byte_at_a_time(length, &sources), "{count} sources of {length}");
-                assert_eq!(dst[..3], bytes(99, 3), "nothing before the destination changes");
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn xor_into_twice_is_nothing(dst in prop::collection::vec(any::<u8>(), 0..300), seed in 0usize..100) {
-            let src = bytes(seed, dst.len());
-            let mut twice = dst.clone();
-            xor_into(&mut twice, &src);
-            prop_assert_eq!(&twice, &byte_at_a_time(dst.len(), &[&dst, &src]));
-            xor_into(&mut twice, &src);
-            prop_assert_eq!(twice, dst);
-        }
-    }
-
-    #[test]
-    fn one_bit_anywhere_is_not_zero() {
-        for length in 0..200 {
-            let mut buffer = vec![0; length];
-            assert!(is_zero(&buffer));
-            for i in 0..length {
-                buffer[i] = 1 << (i % 8);
-                assert!(!is_zero(&buffer), "bit in byte {i} of {length}");
-                buffer[i] = 0;
-            }
-        }
-    }
-
-    #[test]
-    #[should_panic(expected = "different lengths")]
-    fn a_source_of_another_length_is_a_mistake_of_the_caller() {
-        xor_many(&mut [0; 8], &[&[0; 8], &[0; 7]]);
-    }
+/// Whether P agrees with the data. Without Q nothing tells which strip is wrong.
+///
+/// # Errors
+/// As [`check_pq`].
+pub fn check_p(p: Data<'_>, sources: &[Source<'_>]) -> Result<Verdict, Error> {
+    chosen().check_p(p, sources)
 }

@@ -1,0 +1,359 @@
+//! The loops, once for all processors: each kernel is these, compiled with its own instructions.
+//!
+//! A *column* is a few registers wide. For each column all strips are walked and the sums stay in registers,
+//! so that every source byte is read once and every result byte written once. The last bytes, fewer than a
+//! register, take the same way through partial loads and stores.
+//!
+//! Q is summed in one of two ways: each summand times its own weight, where a multiplication is one
+//! instruction, or by Horner's rule, from the highest exponent down, doubling on the way.
+
+use super::vector::Vector;
+use crate::field;
+use crate::sources::Term;
+
+/// What a kernel is to do. The pointers stand for slices that [`super::Kernel`] holds.
+pub(super) struct Job<'a> {
+    /// Where results go: one for a sum, P and Q (or two strips) for both.
+    pub out: [*mut u8; 2],
+    /// What the sums begin with: null for zeroes; may be `out` itself.
+    pub start: [*const u8; 2],
+    /// Bytes in each strip.
+    pub len: usize,
+    /// The summands, all of `len` bytes; from the highest exponent down where the kernel wants Horner's rule.
+    pub terms: &'a [Term<'a>],
+    /// Write results past the caches; all `out` are then multiples of 64.
+    pub stream: bool,
+    /// Two strips from P's and Q's sums, instead of the sums themselves.
+    pub finish: Option<Finish>,
+}
+
+/// `x = p_weight · P + q_weight · Q`; the first result is `x`, the second `x + P` or just `P`.
+#[derive(Clone, Copy)]
+pub(crate) struct Finish {
+    pub p_weight: u8,
+    pub q_weight: u8,
+    pub add: bool,
+}
+
+/// How a column touches memory: whole registers; whole registers, results past the caches; or a part of one.
+const WHOLE: u8 = 0;
+const STREAM: u8 = 1;
+const PART: u8 = 2;
+
+/// How far ahead of the loads the strips are asked for, where they come from memory: the processor's own
+/// prefetcher stops at each 4 KiB page.
+const AHEAD: usize = 1024;
+
+/// Walks the strips column by column: wide ones, then single registers, then the rest.
+macro_rules! walk {
+    ($column:ident, $v:ident, $job:ident) => {{
+        let width = V::WIDTH * C;
+        let mut at = 0;
+        // SAFETY: each column ends within `len`; the rest is the caller's promise, passed on.
+        unsafe {
+            if $job.stream {
+                while at + width <= $job.len {
+                    $column::<V, C, STREAM>($v, $job, at, 0);
+                    at += width;
+                }
+                $v.fence();
+            }
+            while at + width <= $job.len {
+                $column::<V, C, WHOLE>($v, $job, at, 0);
+                at += width;
+            }
+            while at + V::WIDTH <= $job.len {
+                $column::<V, 1, WHOLE>($v, $job, at, 0);
+                at += V::WIDTH;
+            }
+            if at < $job.len {
+                $column::<V, 1, PART>($v, $job, at, $job.len - at);
+            }
+        }
+    }};
+}
+
+/// out\[0\] = start\[0\] + Σ terms, without weights.
+///
+/// # Safety
+/// The results of `job` can be written, its starts, where not null, and its terms read, for `len` bytes; terms
+/// don't overlap with results. Results that are streamed to are multiples of 64.
+#[inline(always)]
+pub(super) unsafe fn sum<V: Vector, const C: usize>(v: V, job: &Job<'_>) {
+    walk!(sum_column, v, job)
+}
+
+/// out\[0\] = start\[0\] + Σ 2^exponent · term.
+///
+/// # Safety
+/// As [`sum`].
+#[inline(always)]
+pub(super) unsafe fn weigh<V: Vector, const C: usize>(v: V, job: &Job<'_>) {
+    walk!(weigh_column, v, job)
+}
+
+/// P and Q in one pass: out\[0\] = start\[0\] + Σ terms, out\[1\] = start\[1\] + Σ 2^exponent · term; or what
+/// `finish` makes of them.
+///
+/// # Safety
+/// As [`sum`].
+#[inline(always)]
+pub(super) unsafe fn both<V: Vector, const C: usize>(v: V, job: &Job<'_>) {
+    walk!(both_column, v, job)
+}
+
+/// Whether all of `len` bytes are zero.
+///
+/// # Safety
+/// `len` bytes can be read at `bytes`.
+#[inline(always)]
+pub(super) unsafe fn zero<V: Vector>(v: V, bytes: *const u8, len: usize) -> bool {
+    const C: usize = 8;
+    let mut at = 0;
+    // SAFETY: each read ends within `len`.
+    unsafe {
+        while at + V::WIDTH * C <= len {
+            let mut any = v.load(bytes.add(at));
+            for i in 1..C {
+                any = v.or(any, v.load(bytes.add(at + i * V::WIDTH)));
+            }
+            if !v.is_zero(any) {
+                return false;
+            }
+            at += V::WIDTH * C;
+        }
+        while at + V::WIDTH <= len {
+            if !v.is_zero(v.load(bytes.add(at))) {
+                return false;
+            }
+            at += V::WIDTH;
+        }
+        v.is_zero(v.load_part(bytes.add(at), len - at))
+    }
+}
+
+/// # Safety
+/// As [`sum`], for the `C` registers (or `part` bytes) at `at`. This holds for all columns below.
+#[inline(always)]
+unsafe fn sum_column<V: Vector, const C: usize, const MODE: u8>(v: V, job: &Job<'_>, at: usize, part: usize) {
+    // SAFETY: the caller's promise, passed on.
+    unsafe {
+        let mut sum = begin::<V, C, MODE>(v, job.start[0], at, part);
+        let (pairs, odd) = job.terms.as_chunks::<2>();
+        for [a, b] in pairs {
+            let a = read::<V, C, MODE>(v, a, at, part);
+            let b = read::<V, C, MODE>(v, b, at, part);
+            for i in 0..C {
+                sum[i] = v.xor3(sum[i], a[i], b[i]);
+            }
+        }
+        if let [a] = odd {
+            let a = read::<V, C, MODE>(v, a, at, part);
+            for i in 0..C {
+                sum[i] = v.xor(sum[i], a[i]);
+            }
+        }
+        write::<V, C, MODE>(v, job.out[0], at, part, sum);
+    }
+}
+
+/// # Safety
+/// As [`sum_column`].
+#[inline(always)]
+unsafe fn weigh_column<V: Vector, const C: usize, const MODE: u8>(
+    v: V,
+    job: &Job<'_>,
+    at: usize,
+    part: usize,
+) {
+    // SAFETY: the caller's promise, passed on.
+    unsafe {
+        let start = begin::<V, C, MODE>(v, job.start[0], at, part);
+        let mut sum = [v.zero(); C];
+        if V::HORNER {
+            let mut exponent = job.terms.first().map_or(0, |term| term.exponent);
+            for term in job.terms {
+                raise(v, &mut sum, exponent - term.exponent);
+                exponent = term.exponent;
+                let a = read::<V, C, MODE>(v, term, at, part);
+                for i in 0..C {
+                    sum[i] = v.xor(sum[i], a[i]);
+                }
+            }
+            raise(v, &mut sum, exponent);
+        } else {
+            for term in job.terms {
+                let factor = v.factor(term.weight);
+                let a = read::<V, C, MODE>(v, term, at, part);
+                for i in 0..C {
+                    sum[i] = v.xor(sum[i], v.multiply(a[i], factor));
+                }
+            }
+        }
+        for i in 0..C {
+            sum[i] = v.xor(sum[i], start[i]);
+        }
+        write::<V, C, MODE>(v, job.out[0], at, part, sum);
+    }
+}
+
+/// # Safety
+/// As [`sum_column`].
+#[inline(always)]
+unsafe fn both_column<V: Vector, const C: usize, const MODE: u8>(
+    v: V,
+    job: &Job<'_>,
+    at: usize,
+    part: usize,
+) {
+    // SAFETY: the caller's promise, passed on.
+    unsafe {
+        let mut p = begin::<V, C, MODE>(v, job.start[0], at, part);
+        let mut q;
+        if V::HORNER {
+            q = [v.zero(); C];
+            let mut exponent = job.terms.first().map_or(0, |term| term.exponent);
+            for term in job.terms {
+                raise(v, &mut q, exponent - term.exponent);
+                exponent = term.exponent;
+                let a = read::<V, C, MODE>(v, term, at, part);
+                for i in 0..C {
+                    p[i] = v.xor(p[i], a[i]);
+                    q[i] = v.xor(q[i], a[i]);
+                }
+            }
+            raise(v, &mut q, exponent);
+            let start = begin::<V, C, MODE>(v, job.start[1], at, part);
+            for i in 0..C {
+                q[i] = v.xor(q[i], start[i]);
+            }
+        } else {
+            q = begin::<V, C, MODE>(v, job.start[1], at, part);
+            let (pairs, odd) = job.terms.as_chunks::<2>();
+            for [a, b] in pairs {
+                let (a_factor, b_factor) = (v.factor(a.weight), v.factor(b.weight));
+                let a = read::<V, C, MODE>(v, a, at, part);
+                let b = read::<V, C, MODE>(v, b, at, part);
+                for i in 0..C {
+                    p[i] = v.xor3(p[i], a[i], b[i]);
+                    q[i] = v.xor3(q[i], v.multiply(a[i], a_factor), v.multiply(b[i], b_factor));
+                }
+            }
+            if let [a] = odd {
+                let factor = v.factor(a.weight);
+                let a = read::<V, C, MODE>(v, a, at, part);
+                for i in 0..C {
+                    p[i] = v.xor(p[i], a[i]);
+                    q[i] = v.xor(q[i], v.multiply(a[i], factor));
+                }
+            }
+        }
+        if let Some(finish) = job.finish {
+            let (p_factor, q_factor) = (v.factor(finish.p_weight), v.factor(finish.q_weight));
+            for i in 0..C {
+                let x = v.xor(v.multiply(p[i], p_factor), v.multiply(q[i], q_factor));
+                q[i] = if finish.add { v.xor(x, p[i]) } else { p[i] };
+                p[i] = x;
+            }
+        }
+        write::<V, C, MODE>(v, job.out[0], at, part, p);
+        write::<V, C, MODE>(v, job.out[1], at, part, q);
+    }
+}
+
+/// Multiplies with `2^exponent`.
+#[inline(always)]
+fn raise<V: Vector, const C: usize>(v: V, sum: &mut [V::Reg; C], exponent: u8) {
+    match exponent {
+        0 => {}
+        1 => {
+            for reg in sum {
+                *reg = v.double(*reg);
+            }
+        }
+        _ => {
+            let factor = v.factor(field::power(usize::from(exponent)));
+            for reg in sum {
+                *reg = v.multiply(*reg, factor);
+            }
+        }
+    }
+}
+
+/// What a sum begins with: a column of `start`, or zeroes where that is null.
+///
+/// # Safety
+/// As [`sum_column`].
+#[inline(always)]
+unsafe fn begin<V: Vector, const C: usize, const MODE: u8>(
+    v: V,
+    start: *const u8,
+    at: usize,
+    part: usize,
+) -> [V::Reg; C] {
+    let mut sum = [v.zero(); C];
+    if !start.is_null() {
+        // SAFETY: the caller says that a start that is not null can be read here.
+        unsafe {
+            for (i, reg) in sum.iter_mut().enumerate() {
+                *reg = load::<V, MODE>(v, start.add(at + i * V::WIDTH), part);
+            }
+        }
+    }
+    sum
+}
+
+/// # Safety
+/// As [`sum_column`].
+#[inline(always)]
+unsafe fn read<V: Vector, const C: usize, const MODE: u8>(
+    v: V,
+    term: &Term<'_>,
+    at: usize,
+    part: usize,
+) -> [V::Reg; C] {
+    let mut regs = [v.zero(); C];
+    // SAFETY: the caller says that the term can be read here; a prefetch may go anywhere.
+    unsafe {
+        let from = term.bytes.as_ptr().add(at);
+        for (i, reg) in regs.iter_mut().enumerate() {
+            if MODE == STREAM {
+                v.prefetch(from.wrapping_add(AHEAD + i * V::WIDTH));
+            }
+            *reg = load::<V, MODE>(v, from.add(i * V::WIDTH), part);
+        }
+    }
+    regs
+}
+
+/// # Safety
+/// As [`sum_column`].
+#[inline(always)]
+unsafe fn load<V: Vector, const MODE: u8>(v: V, from: *const u8, part: usize) -> V::Reg {
+    // SAFETY: the caller says that a register, or `part` bytes of one, can be read here.
+    unsafe { if MODE == PART { v.load_part(from, part) } else { v.load(from) } }
+}
+
+/// # Safety
+/// As [`sum_column`].
+#[inline(always)]
+unsafe fn write<V: Vector, const C: usize, const MODE: u8>(
+    v: V,
+    out: *mut u8,
+    at: usize,
+    part: usize,
+    regs: [V::Reg; C],
+) {
+    // SAFETY: the caller says that a column, or `part` bytes of a register, can be written here; what is
+    // streamed to is aligned, since `out` and the columns are.
+    unsafe {
+        for (i, reg) in regs.into_iter().enumerate() {
+            let to = out.add(at + i * V::WIDTH);
+            match MODE {
+                PART => v.store_part(to, part, reg),
+                STREAM => v.stream(to, reg),
+                _ => v.store(to, reg),
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The kernels: the same loops for different processors, chosen once, at run time.
+//!
+//! | name | wants | Q |
+//! | --- | --- | --- |
+//! | `gfni` | AVX-512 F and BW, GFNI | each strip times its weight, one instruction |
+//! | `avx512` | AVX-512 F and BW | Horner's rule |
+//! | `avx2` | AVX2 | Horner's rule |
+//! | `ssse3` | SSSE3 | Horner's rule |
+//! | `portable` | nothing | Horner's rule, in 64-bit words |
+//!
+//! `SOFTROC_PARITY` set to one of the names takes that one, for tests and measurements.
+//!
+//! Where `unsafe` is: the kernels work on pointers, without bounds checks in the loops. [`Kernel`]'s methods
+//! are safe: they take slices, hold their lengths together, and only hand out kernels that this processor
+//! can run.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod body;
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod ssse3;
+mod vector;
+
+pub(crate) use body::Finish;
+use body::Job;
+
+use crate::sources::Term;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// Results are written past the caches when a call reads and writes at least this many bytes: they would push
+/// the sources out of a second-level cache (1 to 2 MiB), and to write a line there reads it from memory first.
+const STREAM_FROM_BYTES: usize = 1 << 20;
+
+/// Streamed results must lie on whole cache lines.
+const STREAM_ALIGNMENT: usize = 64;
+
+/// One implementation of the loops, that this processor can run.
+pub struct Kernel {
+    name: &'static str,
+    /// Terms are to come from the highest exponent down.
+    horner: bool,
+    runs_here: fn() -> bool,
+    sum: unsafe fn(&Job<'_>),
+    weigh: unsafe fn(&Job<'_>),
+    both: unsafe fn(&Job<'_>),
+    zero: unsafe fn(*const u8, usize) -> bool,
+}
+
+/// Makes the functions of a kernel from the bodies: `#[target_feature]` on a wrapper lets everything that is
+/// inlined into it use the instructions.
+macro_rules! kernel {
+    ($vector:expr, columns: $columns:literal $(, feature: $feature:literal)?) => {
+        /// # Safety
+        /// As the body's; and the processor has the features.
+        $(#[target_feature(enable = $feature)])?
+        pub(in crate::kernels) unsafe fn sum(job: &$crate::kernels::body::Job<'_>) {
+            // SAFETY: the caller's promise, passed on.
+            unsafe { $crate::kernels::body::sum::<_, $columns>($vector, job) }
+        }
+        /// # Safety
+        /// As the body's; and the processor has the features.
+        $(#[target_feature(enable = $feature)])?
+        pub(in crate::kernels) unsafe fn weigh(job: &$crate::kernels::body::Job<'_>) {
+            // SAFETY: the caller's promise, passed on.
+            unsafe { $crate::kernels::body::weigh::<_, $columns>($vector, job) }
+        }
+        /// # Safety
+        /// As the body's; and the processor has the features.
+        $(#[target_feature(enable = $feature)])?
+        pub(in crate::kernels) unsafe fn both(job: &$crate::kernels::body::Job<'_>) {
+            // SAFETY: the caller's promise, passed on.
+            unsafe { $crate::kernels::body::both::<_, $columns>($vector, job) }
+        }
+        /// # Safety
+        /// As the body's; and the processor has the features.
+        $(#[target_feature(enable = $feature)])?
+        pub(in crate::kernels) unsafe fn zero(bytes: *const u8, len: usize) -> bool {
+            // SAFETY: the caller's promise, passed on.
+            unsafe { $crate::kernels::body::zero($vector, bytes, len) }
+        }
+    };
+}
+use kernel;
+
+/// A row of the table of kernels.
+macro_rules! row {
+    ($name:literal, $module:path, $horner:literal, $runs_here:expr) => {{
+        use $module as kernel;
+        Kernel {
+            name: $name,
+            horner: $horner,
+            runs_here: $runs_here,
+            sum: kernel::sum,
+            weigh: kernel::weigh,
+            both: kernel::both,
+            zero: kernel::zero,
+        }
+    }};
+}
+
+/// All kernels of this architecture, the fastest first.
+static KERNELS: &[Kernel] = &[
+    #[cfg(target_arch = "x86_64")]
+    row!("gfni", avx512::gfni, false, || {
+        is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("gfni")
+    }),
+    #[cfg(target_arch = "x86_64")]
+    row!("avx512", avx512::plain, true, || {
+        is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
+    }),
+    #[cfg(target_arch = "x86_64")]
+    row!("avx2", avx2, true, || is_x86_feature_detected!("avx2")),
+    #[cfg(target_arch = "x86_64")]
+    row!("ssse3", ssse3, true, || is_x86_feature_detected!("ssse3")),
+    row!("portable", portable, true, || true),
+];
+
+/// The kernels that this processor can run, the fastest first.
+pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
+    KERNELS.iter().filter(|kernel| (kernel.runs_here)())
+}
+
+/// The environment variable that forces a kernel.
+pub const KERNEL_VARIABLE: &str = "SOFTROC_PARITY";
+
+struct Choice {
+    kernel: &'static Kernel,
+    refused: Option<String>,
+}
+
+fn choice() -> &'static Choice {
+    static CHOICE: OnceLock<Choice> = OnceLock::new();
+    CHOICE.get_or_init(|| choose(std::env::var(KERNEL_VARIABLE).ok()))
+}
+
+fn choose(wanted: Option<String>) -> Choice {
+    // The last kernel in the table runs everywhere, so there is always a first.
+    let best = kernels().next().unwrap_or(&KERNELS[KERNELS.len() - 1]);
+    match wanted.filter(|name| !name.is_empty()) {
+        None => Choice { kernel: best, refused: None },
+        Some(name) => match kernels().find(|kernel| kernel.name == name) {
+            Some(kernel) => Choice { kernel, refused: None },
+            None => Choice { kernel: best, refused: Some(name) },
+        },
+    }
+}
+
+/// The kernel that the functions of this crate use: the fastest, or the one that `SOFTROC_PARITY` names.
+pub fn chosen() -> &'static Kernel {
+    choice().kernel
+}
+
+/// The name of the kernel that runs.
+pub fn kernel_name() -> &'static str {
+    chosen().name
+}
+
+/// What `SOFTROC_PARITY` asked for in vain: no kernel has that name, or this processor can't run it.
+pub fn refused_kernel() -> Option<&'static str> {
+    choice().refused.as_deref()
+}
+
+/// What a sum begins with.
+#[derive(Clone, Copy)]
+pub(crate) enum Start<'a> {
+    /// Zeroes.
+    Zero,
+    /// What the result's place holds.
+    Kept,
+    /// These bytes.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> From<Option<&'a [u8]>> for Start<'a> {
+    fn from(bytes: Option<&'a [u8]>) -> Self {
+        bytes.map_or(Start::Zero, Start::Bytes)
+    }
+}
+
+impl Kernel {
+    /// Its name, as `SOFTROC_PARITY` takes it.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// out = start + Σ terms.
+    #[inline]
+    pub(crate) fn sum(&self, out: &mut [u8], start: Start<'_>, terms: &[Term<'_>]) {
+        let job = job([&mut *out], [start], terms, None);
+        // SAFETY: `job` has checked the lengths and what may be streamed; `out` is borrowed mutably, so no
+        // term overlaps it; only kernels that run here are handed out.
+        unsafe { (self.sum)(&job) }
+    }
+
+    /// out = start + Σ 2^exponent · term. The terms may be sorted.
+    #[inline]
+    pub(crate) fn weigh(&self, out: &mut [u8], start: Start<'_>, terms: &mut [Term<'_>]) {
+        self.sort(terms);
+        let job = job([&mut *out], [start], terms, None);
+        // SAFETY: as in `sum`.
+        unsafe { (self.weigh)(&job) }
+    }
+
+    /// P = start + Σ terms and Q = start + Σ 2^exponent · term, or what `finish` makes of them. The terms may
+    /// be sorted.
+    #[inline]
+    pub(crate) fn both(
+        &self,
+        out: [&mut [u8]; 2],
+        start: [Start<'_>; 2],
+        terms: &mut [Term<'_>],
+        finish: Option<Finish>,
+    ) {
+        self.sort(terms);
+        let [p, q] = out;
+        let job = job([&mut *p, &mut *q], start, terms, finish);
+        // SAFETY: as in `sum`.
+        unsafe { (self.both)(&job) }
+    }
+
+    /// Whether every byte is zero.
+    pub fn is_zero(&self, bytes: &[u8]) -> bool {
+        // SAFETY: the slice can be read; only kernels that run here are handed out.
+        unsafe { (self.zero)(bytes.as_ptr(), bytes.len()) }
+    }
+
+    #[inline]
+    fn sort(&self, terms: &mut [Term<'_>]) {
+        if self.horner && !terms.is_sorted_by(|a, b| a.exponent >= b.exponent) {
+            terms.sort_unstable_by_key(|term| std::cmp::Reverse(term.exponent));
+        }
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A job over these slices: pointers, once the lengths are known to be equal.
+///
+/// # Panics
+/// When they are not: the callers in this crate have checked.
+#[inline]
+fn job<'a, const N: usize>(
+    out: [&'a mut [u8]; N],
+    start: [Start<'a>; N],
+    terms: &'a [Term<'a>],
+    finish: Option<Finish>,
+) -> Job<'a> {
+    let len = out[0].len();
+    let mut job = Job {
+        out: [std::ptr::null_mut(); 2],
+        start: [std::ptr::null(); 2],
+        len,
+        terms,
+        stream: (terms.len() + N) * len >= STREAM_FROM_BYTES,
+        finish,
+    };
+    for (i, (out, start)) in out.into_iter().zip(start).enumerate() {
+        assert_eq!(out.len(), len, "results of different lengths");
+        job.out[i] = out.as_mut_ptr();
+        match start {
+            Start::Zero => {}
+            // What has just been read is in the cache: writing past it would gain nothing.
+            Start::Kept => (job.start[i], job.stream) = (job.out[i], false),
+            Start::Bytes(bytes) => {
+                assert_eq!(bytes.len(), len, "a start of a different length");
+                job.start[i] = bytes.as_ptr();
+            }
+        }
+        job.stream &= job.out[i].addr().is_multiple_of(STREAM_ALIGNMENT);
+    }
+    assert!(terms.iter().all(|term| term.bytes.len() == len), "summands of different lengths");
+    job
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_takes_a_kernel_by_name_and_an_unknown_name_is_told() {
+        for kernel in kernels() {
+            let choice = choose(Some(kernel.name().into()));
+            assert_eq!((choice.kernel.name(), choice.refused), (kernel.name(), None));
+        }
+        let choice = choose(Some("abacus".into()));
+        assert_eq!(choice.kernel.name(), choose(None).kernel.name());
+        assert_eq!(choice.refused.as_deref(), Some("abacus"));
+        assert_eq!(choose(Some(String::new())).refused, None, "an empty variable asks for nothing");
+    }
+
+    #[test]
+    fn the_portable_kernel_runs_everywhere() {
+        assert!(kernels().any(|kernel| kernel.name() == "portable"));
+    }
+}

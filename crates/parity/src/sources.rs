@@ -1,0 +1,313 @@
+//! What parity is computed from: strips where they lie, whole or in pieces, and zeroes that cost nothing.
+//!
+//! A call is cut into *runs*, within which every strip is one slice or zeroes. Zeroes leave the sum before
+//! the kernel sees it.
+
+use crate::error::{Error, ErrorKind};
+use crate::field;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// The contents of one strip, or of a range of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Data<'a> {
+    /// Bytes in one place.
+    Bytes(&'a [u8]),
+    /// That many zeroes, which are nowhere.
+    Zero(usize),
+    /// Pieces, one after the other.
+    Scattered(&'a [Piece<'a>]),
+}
+
+/// A part of a scattered strip.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece<'a> {
+    /// Bytes in one place.
+    Bytes(&'a [u8]),
+    /// That many zeroes, which are nowhere.
+    Zero(usize),
+    /// A length without bytes, as simulated drives bring: refused with [`ErrorKind::Hollow`]. Whoever runs on
+    /// hollow buffers leaves the call out and charges its time.
+    Hollow(usize),
+}
+
+/// A data strip: its contents, and the exponent that it has in Q = Σ 2^exponent · D.
+///
+/// The exponent is the caller's, 0 to 254 and each once: Linux md numbers the data strips from the one after Q
+/// on, DDF takes the raw slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The power of 2 that Q weighs this strip with. P ignores it.
+    pub exponent: u8,
+    /// The strip's contents.
+    pub data: Data<'a>,
+}
+
+impl<'a> Source<'a> {
+    /// A strip that Q weighs with `2^exponent`.
+    pub fn new(exponent: u8, data: impl Into<Data<'a>>) -> Source<'a> {
+        Source { exponent, data: data.into() }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Data<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Data::Bytes(bytes)
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Data<'a> {
+    fn from(bytes: &'a Vec<u8>) -> Self {
+        Data::Bytes(bytes)
+    }
+}
+
+impl<'a> From<&'a [Piece<'a>]> for Data<'a> {
+    fn from(pieces: &'a [Piece<'a>]) -> Self {
+        Data::Scattered(pieces)
+    }
+}
+
+impl Piece<'_> {
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        match *self {
+            Piece::Bytes(bytes) => bytes.len(),
+            Piece::Zero(len) | Piece::Hollow(len) => len,
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<'a> Data<'a> {
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        match *self {
+            Data::Bytes(bytes) => bytes.len(),
+            Data::Zero(len) => len,
+            Data::Scattered(pieces) => pieces.iter().map(Piece::len).sum(),
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What lies at `at`: the rest of its piece, `None` for zeroes, and how long that is.
+    fn rest(&self, at: usize) -> (Option<&'a [u8]>, usize) {
+        match *self {
+            Data::Bytes(bytes) => (Some(&bytes[at..]), bytes.len() - at),
+            Data::Zero(len) => (None, len - at),
+            Data::Scattered(pieces) => {
+                let mut skip = at;
+                for piece in pieces {
+                    if skip < piece.len() {
+                        return match *piece {
+                            Piece::Bytes(bytes) => (Some(&bytes[skip..]), bytes.len() - skip),
+                            Piece::Zero(len) | Piece::Hollow(len) => (None, len - skip),
+                        };
+                    }
+                    skip -= piece.len();
+                }
+                (None, 0)
+            }
+        }
+    }
+
+    /// Refuses contents of another length than `len` bytes, and hollow ones.
+    #[inline]
+    pub(crate) fn check(&self, len: usize, what: &str) -> Result<(), Error> {
+        if let Data::Scattered(pieces) = self
+            && pieces.iter().any(|piece| matches!(piece, Piece::Hollow(_)))
+        {
+            return Err(hollow(what));
+        }
+        if self.len() != len {
+            return Err(wrong_length(self.len(), len, what));
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn hollow(what: &str) -> Error {
+    Error::new(ErrorKind::Hollow, format!("{what} is hollow: there are no bytes in it"))
+}
+
+#[cold]
+pub(crate) fn wrong_length(is: usize, expected: usize, what: &str) -> Error {
+    let message = format!("{what} has {is} bytes where the other strips have {expected}");
+    Error::new(ErrorKind::Length, message)
+}
+
+/// The exponents that data strips of a call have.
+#[derive(Default)]
+pub(crate) struct Exponents([u64; 4]);
+
+impl Exponents {
+    /// Those of `sources`; refuses what Q would not tell apart.
+    #[inline]
+    pub(crate) fn of(sources: &[Source<'_>]) -> Result<Exponents, Error> {
+        let mut taken = Exponents::default();
+        for source in sources {
+            taken.claim(source.exponent)?;
+        }
+        Ok(taken)
+    }
+
+    /// Notes an exponent as taken; refuses one that can't be, or is.
+    #[inline]
+    pub(crate) fn claim(&mut self, exponent: u8) -> Result<(), Error> {
+        let (word, bit) = (usize::from(exponent / 64), 1 << (exponent % 64));
+        if usize::from(exponent) >= field::ORDER || self.0[word] & bit != 0 {
+            return Err(wrong_exponent(exponent));
+        }
+        self.0[word] |= bit;
+        Ok(())
+    }
+}
+
+#[cold]
+fn wrong_exponent(exponent: u8) -> Error {
+    let message = format!("exponent {exponent} of a data strip: expected 0 to 254, each once");
+    Error::new(ErrorKind::Exponent, message)
+}
+
+/// One summand as a kernel takes it.
+#[derive(Clone, Copy)]
+pub(crate) struct Term<'a> {
+    pub bytes: &'a [u8],
+    /// Q's weight is 2 to this power, below 255 …
+    pub exponent: u8,
+    /// … which is this element.
+    pub weight: u8,
+}
+
+impl<'a> Term<'a> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8], exponent: u8) -> Term<'a> {
+        Term { bytes, exponent, weight: field::power(usize::from(exponent)) }
+    }
+}
+
+/// A run of a call: within it, each strip is one slice or zeroes.
+pub(crate) struct Run<'a, 'b> {
+    /// Which bytes of the strips.
+    pub range: Range<usize>,
+    /// The summands that are not zero.
+    pub terms: &'b mut [Term<'a>],
+    /// What P and Q are on this run, as far as they were given and are not zero.
+    pub parity: [Option<&'a [u8]>; 2],
+}
+
+/// The most summands of a call: each of 255 strips, old and new.
+const MOST: usize = 2 * field::ORDER + 2;
+
+/// A list of summands on the stack. Nothing is cleared ahead: for strips of 4 KiB that would cost as much as
+/// the sum.
+pub(crate) struct Terms<'a> {
+    room: [MaybeUninit<Term<'a>>; MOST],
+    count: usize,
+}
+
+impl<'a> Terms<'a> {
+    #[inline]
+    pub(crate) fn new() -> Terms<'a> {
+        Terms { room: [const { MaybeUninit::uninit() }; MOST], count: 0 }
+    }
+
+    /// # Panics
+    /// When there is no room: callers bound the number of strips.
+    #[inline]
+    pub(crate) fn push(&mut self, term: Term<'a>) {
+        self.room[self.count].write(term);
+        self.count += 1;
+    }
+
+    #[inline]
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [Term<'a>] {
+        // SAFETY: the first `count` have been written by `push`, and `MaybeUninit<T>` has the layout of `T`.
+        unsafe { std::slice::from_raw_parts_mut(self.room.as_mut_ptr().cast(), self.count) }
+    }
+}
+
+/// Cuts the strips of a call, `len` bytes each, into runs, and works on each: `count` summands, of which
+/// `source` tells each, and P and Q where they are read. Within a call that has no scattered strips there is
+/// one run.
+///
+/// # Errors
+/// When lengths differ or a strip is hollow; then no work has been done.
+#[inline]
+pub(crate) fn each_run<'a>(
+    len: usize,
+    count: usize,
+    source: impl Fn(usize) -> Source<'a>,
+    parity: [Data<'a>; 2],
+    mut work: impl FnMut(Run<'a, '_>),
+) -> Result<(), Error> {
+    if count > MOST {
+        return Err(Error::new(ErrorKind::TooMany, format!("{count} strips, where Q tells 255 apart")));
+    }
+    let mut terms = Terms::new();
+    let mut whole = true;
+    for source in (0..count).map(&source) {
+        match source.data {
+            Data::Bytes(bytes) if bytes.len() == len => terms.push(Term::new(bytes, source.exponent)),
+            Data::Bytes(_) | Data::Zero(_) => source.data.check(len, "a data strip")?,
+            Data::Scattered(_) => {
+                source.data.check(len, "a data strip")?;
+                whole = false;
+            }
+        }
+    }
+    for (name, data) in ["P", "Q"].into_iter().zip(&parity) {
+        data.check(len, name)?;
+        whole &= !matches!(data, Data::Scattered(_));
+    }
+    if len == 0 {
+        return Ok(());
+    }
+    if whole {
+        let parity = parity.map(|data| data.rest(0).0);
+        work(Run { range: 0..len, terms: terms.as_mut_slice(), parity });
+    } else {
+        each_scattered_run(len, (0..count).map(&source), parity, work);
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn each_scattered_run<'a>(
+    len: usize,
+    sources: impl Iterator<Item = Source<'a>> + Clone,
+    parity: [Data<'a>; 2],
+    mut work: impl FnMut(Run<'a, '_>),
+) {
+    let mut at = 0;
+    while at < len {
+        let mut run_len = len - at;
+        let mut rest = |data: &Data<'a>| {
+            let (bytes, rest) = data.rest(at);
+            run_len = run_len.min(rest);
+            bytes
+        };
+        let mut terms = Terms::new();
+        for source in sources.clone() {
+            if let Some(bytes) = rest(&source.data) {
+                terms.push(Term::new(bytes, source.exponent));
+            }
+        }
+        let parity = parity.each_ref().map(&mut rest);
+        for term in terms.as_mut_slice() {
+            term.bytes = &term.bytes[..run_len];
+        }
+        let parity = parity.map(|bytes| bytes.map(|bytes| &bytes[..run_len]));
+        work(Run { range: at..at + run_len, terms: terms.as_mut_slice(), parity });
+        at += run_len;
+    }
+}
