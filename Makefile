@@ -7,7 +7,7 @@ CARGO ?= cargo
 JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium
 PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
 
-.PHONY: run test test-long bench lint build tools-build tools-test tools-bench help
+.PHONY: run test test-long bench bench-parity asan-parity lint build tools-build tools-test tools-bench help
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -24,10 +24,21 @@ test: tools-test
 test-long: tools-test
 	$(CARGO) build --release -p torture
 	./target/release/torture --seeds 0..5000
+	PARITY_TESTS=all $(CARGO) test --release -p parity
 
 bench: tools-bench
 	$(CARGO) build --release -p softroc
 	scripts/bench
+
+# Parity on one core beside Debian's ISA-L, interleaved; FILTER="words of a row" takes some rows.
+bench-parity: tools-build
+	@scripts/need --packages libisal2
+	$(CARGO) bench -p parity --bench peers -- $(FILTER)
+
+# The tests of parity under an address sanitizer, which the stable compiler has but hides.
+ASAN_TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
+asan-parity: tools-build
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address $(CARGO) test -p parity --tests --target $(ASAN_TARGET) --target-dir target/asan
 
 lint:
 	$(CARGO) fmt --all --check

@@ -45,7 +45,9 @@ impl Stripe {
 
     /// Room for a result, at one of the alignments, filled with what must not matter.
     fn room(&self, which: usize) -> Placed {
-        Placed::random(self.len, self.alignment + which * 11, &mut Random::new(which))
+        let mut room = Placed::new(self.len, self.alignment + which * 11);
+        Random::new(which).fill(room.bytes_mut());
+        room
     }
 
     fn title(&self, kernel: &Kernel) -> String {

@@ -140,7 +140,7 @@ fn rows(options: &Options, isal: Option<&Isal>, width: usize, size: usize) {
     let (p, q) = (p.shared(), q.shared());
     let total = width * size;
     let name = |what: &str| format!("{what}, {width} × {}", size_name(size));
-    let from_memory = total > 256 * KIB * KIB;
+    let beyond_l2 = total >= 2 * KIB * KIB;
 
     let mut p_row = vec![Contender::new("ours", total, || {
         parity::generate_p(p.bytes(), black_box(&sources)).expect("P");
@@ -159,7 +159,7 @@ fn rows(options: &Options, isal: Option<&Isal>, width: usize, size: usize) {
             isal.encode(size, black_box(&two), &tables);
         }));
     }
-    if from_memory {
+    if beyond_l2 {
         for form in touch::FORMS {
             let slices = &slices;
             p_row.push(Contender::new("touch", total, move || touch::run(form, slices, &mut [p.bytes()])));

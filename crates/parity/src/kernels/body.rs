@@ -23,6 +23,8 @@ pub(super) struct Job<'a> {
     pub terms: &'a [Term<'a>],
     /// Write results past the caches; all `out` are then multiples of 64.
     pub stream: bool,
+    /// Where results are streamed: ask for the strips ahead of the loads.
+    pub ahead: bool,
     /// Two strips from P's and Q's sums, instead of the sums themselves.
     pub finish: Option<Finish>,
 }
@@ -40,8 +42,8 @@ const WHOLE: u8 = 0;
 const STREAM: u8 = 1;
 const PART: u8 = 2;
 
-/// How far ahead of the loads the strips are asked for, where they come from memory: the processor's own
-/// prefetcher stops at each 4 KiB page.
+/// How many bytes ahead of the loads strips are asked for: the processor's own prefetcher stops at the end of
+/// each 4 KiB page.
 const AHEAD: usize = 1024;
 
 /// Walks the strips column by column: wide ones, then single registers, then the rest.
@@ -141,14 +143,14 @@ unsafe fn sum_column<V: Vector, const C: usize, const MODE: u8>(v: V, job: &Job<
         let mut sum = begin::<V, C, MODE>(v, job.start[0], at, part);
         let (pairs, odd) = job.terms.as_chunks::<2>();
         for [a, b] in pairs {
-            let a = read::<V, C, MODE>(v, a, at, part);
-            let b = read::<V, C, MODE>(v, b, at, part);
+            let a = read::<V, C, MODE>(v, job.ahead, a, at, part);
+            let b = read::<V, C, MODE>(v, job.ahead, b, at, part);
             for i in 0..C {
                 sum[i] = v.xor3(sum[i], a[i], b[i]);
             }
         }
         if let [a] = odd {
-            let a = read::<V, C, MODE>(v, a, at, part);
+            let a = read::<V, C, MODE>(v, job.ahead, a, at, part);
             for i in 0..C {
                 sum[i] = v.xor(sum[i], a[i]);
             }
@@ -175,7 +177,7 @@ unsafe fn weigh_column<V: Vector, const C: usize, const MODE: u8>(
             for term in job.terms {
                 raise(v, &mut sum, exponent - term.exponent);
                 exponent = term.exponent;
-                let a = read::<V, C, MODE>(v, term, at, part);
+                let a = read::<V, C, MODE>(v, job.ahead, term, at, part);
                 for i in 0..C {
                     sum[i] = v.xor(sum[i], a[i]);
                 }
@@ -184,7 +186,7 @@ unsafe fn weigh_column<V: Vector, const C: usize, const MODE: u8>(
         } else {
             for term in job.terms {
                 let factor = v.factor(term.weight);
-                let a = read::<V, C, MODE>(v, term, at, part);
+                let a = read::<V, C, MODE>(v, job.ahead, term, at, part);
                 for i in 0..C {
                     sum[i] = v.xor(sum[i], v.multiply(a[i], factor));
                 }
@@ -216,7 +218,7 @@ unsafe fn both_column<V: Vector, const C: usize, const MODE: u8>(
             for term in job.terms {
                 raise(v, &mut q, exponent - term.exponent);
                 exponent = term.exponent;
-                let a = read::<V, C, MODE>(v, term, at, part);
+                let a = read::<V, C, MODE>(v, job.ahead, term, at, part);
                 for i in 0..C {
                     p[i] = v.xor(p[i], a[i]);
                     q[i] = v.xor(q[i], a[i]);
@@ -232,8 +234,8 @@ unsafe fn both_column<V: Vector, const C: usize, const MODE: u8>(
             let (pairs, odd) = job.terms.as_chunks::<2>();
             for [a, b] in pairs {
                 let (a_factor, b_factor) = (v.factor(a.weight), v.factor(b.weight));
-                let a = read::<V, C, MODE>(v, a, at, part);
-                let b = read::<V, C, MODE>(v, b, at, part);
+                let a = read::<V, C, MODE>(v, job.ahead, a, at, part);
+                let b = read::<V, C, MODE>(v, job.ahead, b, at, part);
                 for i in 0..C {
                     p[i] = v.xor3(p[i], a[i], b[i]);
                     q[i] = v.xor3(q[i], v.multiply(a[i], a_factor), v.multiply(b[i], b_factor));
@@ -241,7 +243,7 @@ unsafe fn both_column<V: Vector, const C: usize, const MODE: u8>(
             }
             if let [a] = odd {
                 let factor = v.factor(a.weight);
-                let a = read::<V, C, MODE>(v, a, at, part);
+                let a = read::<V, C, MODE>(v, job.ahead, a, at, part);
                 for i in 0..C {
                     p[i] = v.xor(p[i], a[i]);
                     q[i] = v.xor(q[i], v.multiply(a[i], factor));
@@ -308,6 +310,7 @@ unsafe fn begin<V: Vector, const C: usize, const MODE: u8>(
 #[inline(always)]
 unsafe fn read<V: Vector, const C: usize, const MODE: u8>(
     v: V,
+    ahead: bool,
     term: &Term<'_>,
     at: usize,
     part: usize,
@@ -317,7 +320,7 @@ unsafe fn read<V: Vector, const C: usize, const MODE: u8>(
     unsafe {
         let from = term.bytes.as_ptr().add(at);
         for (i, reg) in regs.iter_mut().enumerate() {
-            if MODE == STREAM {
+            if MODE == STREAM && ahead {
                 v.prefetch(from.wrapping_add(AHEAD + i * V::WIDTH));
             }
             *reg = load::<V, MODE>(v, from.add(i * V::WIDTH), part);

@@ -33,45 +33,74 @@ impl Random {
 const GUARD: u8 = 0xA5;
 const LINE: usize = 64;
 
-/// `len` bytes that begin `alignment` bytes after a cache line, between guards.
+/// `len` bytes that begin `alignment` bytes after a cache line, with guards before them, and after them the end
+/// of the allocation: an address sanitizer sees every access beyond.
 pub struct Placed {
-    room: Vec<u8>,
+    room: *mut u8,
     at: usize,
     len: usize,
+    guard: usize,
 }
 
 impl Placed {
+    /// Room for a result: more guards after it, so that writing beyond shows without a sanitizer too.
     pub fn new(len: usize, alignment: usize) -> Placed {
-        let room = vec![GUARD; len + 3 * LINE];
-        let at = room.as_ptr().align_offset(LINE) + alignment % LINE;
-        Placed { room, at, len }
+        Placed::with_guard(len, alignment, LINE)
     }
 
+    fn with_guard(len: usize, alignment: usize, guard: usize) -> Placed {
+        let mut placed = Placed { room: std::ptr::null_mut(), at: LINE + alignment % LINE, len, guard };
+        // SAFETY: the layout is not empty.
+        placed.room = unsafe { std::alloc::alloc(placed.layout()) };
+        assert!(!placed.room.is_null());
+        // SAFETY: so many bytes have just been allocated.
+        unsafe { placed.room.write_bytes(GUARD, placed.layout().size()) };
+        placed
+    }
+
+    fn layout(&self) -> std::alloc::Layout {
+        std::alloc::Layout::from_size_align(self.at + self.len + self.guard, LINE).unwrap()
+    }
+
+    /// A source of random bytes, that ends where its memory ends.
     pub fn random(len: usize, alignment: usize, random: &mut Random) -> Placed {
-        let mut placed = Placed::new(len, alignment);
+        let mut placed = Placed::with_guard(len, alignment, 0);
         random.fill(placed.bytes_mut());
         placed
     }
 
-    /// The same bytes at another alignment. (A plain clone would lie wherever the allocator puts it.)
+    /// The same bytes at another alignment, as room for results.
     pub fn clone_at(&self, alignment: usize) -> Placed {
         let mut clone = Placed::new(self.len, alignment);
         clone.bytes_mut().copy_from_slice(self.bytes());
         clone
     }
 
+    fn whole(&self) -> &[u8] {
+        // SAFETY: the allocation is this long, and initialised.
+        unsafe { std::slice::from_raw_parts(self.room, self.layout().size()) }
+    }
+
     pub fn bytes(&self) -> &[u8] {
-        &self.room[self.at..self.at + self.len]
+        &self.whole()[self.at..self.at + self.len]
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.room[self.at..self.at + self.len]
+        // SAFETY: the bytes lie within the allocation, which this owns.
+        unsafe { std::slice::from_raw_parts_mut(self.room.add(self.at), self.len) }
     }
 
     /// That nothing around the strip has changed.
     pub fn check_guards(&self) {
-        let (before, after) = (&self.room[..self.at], &self.room[self.at + self.len..]);
+        let (before, after) = (&self.whole()[..self.at], &self.whole()[self.at + self.len..]);
         assert!(before.iter().chain(after).all(|byte| *byte == GUARD), "written beyond the strip");
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { std::alloc::dealloc(self.room, self.layout()) }
     }
 }
 
