@@ -36,7 +36,10 @@ pub(crate) struct Work {
     pub(crate) marks: RefCell<Vec<MarkReport>>,
     /// Quiet lanes whose marks may go, and those whose marks are about to go.
     pub(crate) quiet: RefCell<BTreeSet<u32>>,
-    pub(crate) clearing: RefCell<BTreeSet<u32>>,
+    /// ... and by which clearing.
+    pub(crate) clearing: RefCell<BTreeMap<u32, u64>>,
+    /// How many clearings there have been.
+    pub(crate) clearings: Cell<u64>,
     pub(crate) changed: Signal,
 }
 

@@ -418,6 +418,9 @@ impl Core {
         running.stopped.set(true);
         array.work.changed.notify(&self.env);
         array.set_running(None);
+        // A clearing that is still under way must not unmark what the next attachment is about to write.
+        array.work.quiet.take();
+        array.work.clearing.take();
         array.state(self.env.unix_time());
     }
 
@@ -428,8 +431,7 @@ impl Core {
         }
         self.detach(array).await;
         let marked: Vec<u32> = array.map.borrow().iter().collect();
-        array.work.clearing.borrow_mut().extend(marked);
-        self.clear_marks(array).await;
+        self.clear_marks(array, marked).await;
         let _turn = array.metadata.take(1).await;
         if array.map.borrow().marked() > 0 || !array.lost.borrow().is_empty() {
             return false;

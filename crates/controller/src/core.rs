@@ -225,7 +225,11 @@ impl Core {
                 self.answer_report(from, number, Ok(()));
             }
             ReportKind::Synced(lanes) => {
-                self.lanes_synced(array, &lanes);
+                self.lanes_synced(array, from, &lanes);
+                self.answer_report(from, number, Ok(()));
+            }
+            ReportKind::Unsynced(lanes) => {
+                self.lanes_unsynced(array, from, &lanes);
                 self.answer_report(from, number, Ok(()));
             }
             ReportKind::MediumError { drive, range, recovered } => {

@@ -21,7 +21,7 @@
 use crate::array::{Array, FailureReport, MarkReport, Running};
 use crate::core::Core;
 use crate::disk::Access;
-use engine::{LaneIndex, ShardMessage};
+use engine::{LaneIndex, ShardIndex, ShardMessage, VolumeId};
 use env::{Io, IoError, IoErrorKind};
 use ondisk::{BlockWrite, Cause, Label, MemberState};
 use std::collections::BTreeMap;
@@ -322,13 +322,17 @@ impl Core {
                 return;
             }
             let quiet = work.quiet.take();
-            *work.clearing.borrow_mut() = quiet;
-            self.clear_marks(&array).await;
+            self.clear_marks(&array, quiet).await;
         }
     }
 
-    /// Flushes, then clears the marks of the lanes in `clearing`.
-    pub(crate) async fn clear_marks(&self, array: &Rc<Array>) {
+    /// Flushes, then clears the marks of `lanes`, but of those that were marked again in the meantime, or that
+    /// somebody else set out to clear later: an earlier flush says nothing about later writes.
+    pub(crate) async fn clear_marks(&self, array: &Rc<Array>, lanes: impl IntoIterator<Item = u32>) {
+        let work = &array.work;
+        let run = work.clearings.get() + 1;
+        work.clearings.set(run);
+        work.clearing.borrow_mut().extend(lanes.into_iter().map(|lane| (lane, run)));
         let errors = self.flush_drives(array).await;
         let _turn = array.metadata.take(1).await;
         let errors: BTreeMap<_, _> = {
@@ -336,11 +340,17 @@ impl Core {
             errors.into_iter().filter(|(slot, _)| in_use.contains(slot)).collect()
         };
         let flushed = errors.is_empty() || self.put_out(array, failing(errors, "flush")).await;
-        let clearing = array.work.clearing.take();
+        let mut mine = Vec::new();
+        work.clearing.borrow_mut().retain(|lane, by| {
+            if *by == run {
+                mine.push(*lane);
+            }
+            *by != run
+        });
         if !flushed || !array.lost.borrow().is_empty() {
             return; // What the drives hold is not certain: the marks stay.
         }
-        for lane in clearing {
+        for lane in mine {
             if !array.unsynced.borrow().contains(&lane) {
                 array.map.borrow_mut().unmark(lane);
             }
@@ -351,13 +361,8 @@ impl Core {
     }
 
     /// A shard has made the redundancy of lanes agree with their data again: all shards are told.
-    pub(crate) fn lanes_synced(&self, array: &Rc<Array>, lanes: &[LaneIndex]) {
-        let Some(id) = array.volume_id() else { return };
-        for shard in &self.shards {
-            if shard.send(ShardMessage::Synced(id, lanes.to_vec())).is_err() {
-                tracing::warn!("a shard does not take the news of a resync");
-            }
-        }
+    pub(crate) fn lanes_synced(&self, array: &Rc<Array>, from: ShardIndex, lanes: &[LaneIndex]) {
+        self.tell_others(array, from, |id| ShardMessage::Synced(id, lanes.to_vec()));
         let mut unsynced = array.unsynced.borrow_mut();
         let before = unsynced.len();
         lanes.iter().for_each(|lane| {
@@ -367,6 +372,29 @@ impl Core {
             let name = array.name();
             let text = format!("the resync of '{name}' is complete: all redundancy agrees with its data");
             self.events.info(&name, "the resync is complete", "all redundancy agrees", text);
+        }
+    }
+
+    /// A write was left unfinished: what it touched is not trusted, by any shard or after the next start, until
+    /// it is resynced. Its lanes are marked (they were being written) and stay so.
+    pub(crate) fn lanes_unsynced(&self, array: &Rc<Array>, from: ShardIndex, lanes: &[LaneIndex]) {
+        array.unsynced.borrow_mut().extend(lanes.iter().map(|lane| lane.0));
+        self.tell_others(array, from, |id| ShardMessage::Unsynced(id, lanes.to_vec()));
+        let name = array.name();
+        let text = format!(
+            "a write to '{name}' was left unfinished on some drive: the redundancy of {} lanes is not trusted until they are resynced",
+            lanes.len()
+        );
+        self.events.warn(&name, "a write failed on some drive", "redundancy is not trusted there", text);
+    }
+
+    /// Tells every shard but the one that told us: what that one learned since must not be undone.
+    fn tell_others(&self, array: &Rc<Array>, from: ShardIndex, message: impl Fn(VolumeId) -> ShardMessage) {
+        let Some(id) = array.volume_id() else { return };
+        for (index, shard) in self.shards.iter().enumerate() {
+            if index != usize::from(from.0) && shard.send(message(id)).is_err() {
+                tracing::warn!(shard = index, "a shard does not take the news of what is synced");
+            }
         }
     }
 

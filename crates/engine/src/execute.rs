@@ -176,7 +176,7 @@ impl Volume {
         for segment in segments(plan, read) {
             let buf = match segment.target {
                 Target::Host { at } => memory.part(at.0).and_then(|part| part.buf.take()),
-                Target::Read { .. } => self.take_scratch(ByteCount(segment.len), memory.hollow),
+                Target::Read { .. } => Some(self.take_scratch(ByteCount(segment.len), memory.hollow)),
                 Target::Scratch { .. } => None,
             };
             buffers.push(buf.ok_or(IoError::new(IoErrorKind::Invalid))?);
@@ -211,8 +211,7 @@ impl Volume {
 
     async fn compute_all(self: &Rc<Self>, plan: &Plan, memory: &mut Memory) -> Result<(), IoError> {
         for len in plan.scratch() {
-            let buf = self.take_scratch(*len, memory.hollow);
-            memory.scratch.push(ScratchBuf::Filling(buf.ok_or(IoError::new(IoErrorKind::OutOfSpace))?));
+            memory.scratch.push(ScratchBuf::Filling(self.take_scratch(*len, memory.hollow)));
         }
         for compute in plan.computes() {
             let sources = plan.sources(compute);
@@ -281,7 +280,7 @@ impl Volume {
             Some(error) => {
                 if self.is_redundant() {
                     // Some of the stripe is new and some old: until a resync, its redundancy proves nothing.
-                    self.distrust(plan.stripe());
+                    self.distrust(plan.stripe()).await;
                 }
                 Err(error)
             }
@@ -356,7 +355,7 @@ impl Volume {
                 let parts = memory.parts.into_iter().filter_map(|part| part.buf);
                 match parts.reduce(Buf::join_or_keep).filter(|buf| buf.len() == len) {
                     Some(buf) => Host::Buffer(buf),
-                    None => self.take_scratch(len, memory.hollow).map_or(Host::None, Host::Buffer),
+                    None => Host::Buffer(self.take_scratch(len, memory.hollow)),
                 }
             }
         }

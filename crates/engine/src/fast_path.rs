@@ -6,17 +6,18 @@
 //!
 //! Budget: 50 ns beyond the drive's own time.
 
+use crate::execute::is_gone;
 use crate::volume::Volume;
 use env::locks::Mode;
 use env::{Buf, Durability, IoError, Member, Slice};
 use layout::CopyIndex;
 use smallvec::smallvec;
 use std::rc::Rc;
-use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, StripeIndex};
 
 impl Volume {
     /// Where a range inside one strip lies: its drive and raw address; `None` when it is not inside one.
-    fn map_one(&self, range: ByteRange) -> Option<(&Member, ByteOffset)> {
+    fn map_one(&self, range: ByteRange) -> Option<(DriveIndex, &Member, ByteOffset)> {
         let geometry = self.geometry();
         let (stripe, within) = geometry.stripe_of(range.start);
         let (index, at) = geometry.strip_of(within);
@@ -26,7 +27,7 @@ impl Volume {
         let copy = self.choose_copy(stripe);
         let cell = geometry.data_cell(stripe, index, copy);
         let member = self.members.get(cell.drive.as_usize())?.as_ref()?;
-        Some((member, self.raw(cell.offset) + at))
+        Some((cell.drive, member, self.raw(cell.offset) + at))
     }
 
     /// The mirror to read: the one with the fewest operations under way, alternating where they are equal.
@@ -49,7 +50,7 @@ impl Volume {
         if !self.all_well.get() {
             return Err(Some(buf));
         }
-        let Some((member, offset)) = self.map_one(range) else { return Err(Some(buf)) };
+        let Some((_, member, offset)) = self.map_one(range) else { return Err(Some(buf)) };
         let io = member.read(offset, smallvec![buf]);
         let mut outcome = io.await;
         let buf = outcome.buffers.pop();
@@ -77,7 +78,7 @@ impl Volume {
         if !eligible {
             return None;
         }
-        let (member, offset) = self.map_one(range)?;
+        let (drive, member, offset) = self.map_one(range)?;
         // The lock is there for writes that complete a sector; it lives on the stripe's owner.
         let (stripe, within) = self.geometry().stripe_of(range.start);
         if !self.is_mine(stripe) {
@@ -91,6 +92,11 @@ impl Volume {
             Ok(_) => {
                 self.count(|counters| counters.fast_path += 1);
                 Some(Ok(()))
+            }
+            // It may still be under way: written again, it could land after a later write (rule (d)).
+            Err(error) if is_gone(&error) => {
+                self.fail_drive(drive, error, "write");
+                Some(Err(error))
             }
             Err(_) => None,
         }

@@ -120,11 +120,8 @@ impl Volume {
         let buf = match self.fast_read(range, buf).await {
             Ok(buf) => return (Ok(()), Some(buf)),
             Err(Some(buf)) => buf,
-            Err(None) => match self.shard.env().pool().take(range.len) {
-                // The drive kept the buffer after a timeout; go on with another one.
-                Some(buf) => buf,
-                None => return (Err(IoError::new(IoErrorKind::TimedOut)), None),
-            },
+            // The drive kept the buffer after a timeout; go on with another one.
+            Err(None) => self.shard.env().pool().take_reserved(range.len),
         };
         self.in_pieces(range, Whole::Read(buf)).await
     }
@@ -136,10 +133,8 @@ impl Volume {
         mut buf: Buf,
     ) -> (Result<(), IoError>, Option<Buf>) {
         let whole = range.align_out(self.spec.sector.bytes());
-        let _edges = self.shard.reserve_edges(whole.len).await;
-        let Some(sectors) = self.take_scratch(whole.len, buf.is_hollow()) else {
-            return (Err(IoError::new(IoErrorKind::OutOfSpace)), Some(buf));
-        };
+        let _edges = self.shard.reserve_read_edges(whole.len).await;
+        let sectors = self.take_scratch(whole.len, buf.is_hollow());
         let (result, sectors) = self.in_pieces(whole, Whole::Read(sectors)).await;
         if let (Ok(()), Some(sectors)) = (&result, sectors)
             && !buf.is_hollow()
@@ -336,7 +331,7 @@ impl Volume {
             return runs.pop();
         }
         let len: u64 = runs.iter().map(|run| run.len().0).sum();
-        let mut whole = self.take_scratch(ByteCount(len), false)?;
+        let mut whole = self.take_scratch(ByteCount(len), false);
         let mut rest = whole.bytes_mut();
         for run in &runs {
             let (place, after) = rest.split_at_mut(run.len().as_usize());
@@ -380,13 +375,13 @@ impl Whole {
 
 impl Shard {
     /// Memory for the engine's own use; the caller has reserved it.
-    pub(crate) fn scratch_buffer(&self, len: ByteCount, hollow: bool) -> Option<Buf> {
-        if hollow { Some(Buf::hollow(len)) } else { self.env().pool().take(len) }
+    pub(crate) fn scratch_buffer(&self, len: ByteCount, hollow: bool) -> Buf {
+        if hollow { Buf::hollow(len) } else { self.env().pool().take_reserved(len) }
     }
 }
 
 impl Volume {
-    pub(crate) fn take_scratch(&self, len: ByteCount, hollow: bool) -> Option<Buf> {
+    pub(crate) fn take_scratch(&self, len: ByteCount, hollow: bool) -> Buf {
         self.shard.scratch_buffer(len, hollow)
     }
 }

@@ -122,6 +122,8 @@ pub enum ShardMessage {
     SetHealth(VolumeId, HealthView, Done),
     /// The redundancy of these lanes agrees with their data again: their owner has said so.
     Synced(VolumeId, Vec<LaneIndex>),
+    /// The redundancy of these lanes is not to be trusted: their owner has said so.
+    Unsynced(VolumeId, Vec<LaneIndex>),
     /// The operator accepts a volume's redundancy as it is: nothing is unsynced any more.
     TrustAll(VolumeId, Done),
     /// The controller has dealt with a report.
@@ -164,6 +166,9 @@ pub enum ReportKind {
     Quiet(Vec<LaneIndex>),
     /// The redundancy of these lanes agrees with their data again: tell every shard.
     Synced(Vec<LaneIndex>),
+    /// A write to these lanes was left unfinished on some drive: until they are synced again, no shard is to
+    /// trust their redundancy, nor is the next start. Answered when that is known.
+    Unsynced(Vec<LaneIndex>),
     /// A drive could not read some blocks; they were had from redundancy, or not.
     MediumError {
         /// Which.

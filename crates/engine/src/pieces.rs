@@ -97,7 +97,7 @@ impl Volume {
         }
         // Before the lock: whoever waits for this memory must not hold what its holders wait for.
         let _edges = match unaligned {
-            true => Some(self.shard.reserve_edges(aligned.len).await),
+            true => Some(self.shard.reserve_write_edges(aligned.len).await),
             false => None,
         };
         let _guard = self.lock(stripe, Mode::Exclusive, aligned).await;
@@ -121,7 +121,7 @@ impl Volume {
         data: &Slice,
     ) -> Result<Slice, IoError> {
         let missing = IoError::new(IoErrorKind::OutOfSpace);
-        let mut whole = self.take_scratch(aligned.len, data.is_hollow()).ok_or(missing)?;
+        let mut whole = self.take_scratch(aligned.len, data.is_hollow());
         let sector = self.spec.sector.bytes();
         let first = ByteRange::new(aligned.start, sector);
         let last = ByteRange::new(aligned.end() - sector, sector);
@@ -129,7 +129,7 @@ impl Volume {
             if within.contains(edge) || (edge == last && last == first && edge != aligned) {
                 continue;
             }
-            let old = self.take_scratch(sector, data.is_hollow()).ok_or(missing)?;
+            let old = self.take_scratch(sector, data.is_hollow());
             let (result, old) = self.read_locked(stripe, edge, old).await;
             result?;
             let old = old.ok_or(missing)?;
@@ -285,6 +285,7 @@ impl Volume {
                 trims.push((write.drive, self.member(write.drive).map(|member| member.start(request))));
             }
         }
+        let mut skipped = self.unwritten(&plan);
         self.put_plan(plan);
         let mut unsure = false;
         for (drive, trim) in trims {
@@ -295,7 +296,10 @@ impl Volume {
             match result {
                 Ok(_) => {}
                 Err(error) if error.kind == IoErrorKind::NotSupported => unsure = true,
-                Err(error) if crate::execute::is_gone(&error) => self.fail_drive(drive, error, "trim"),
+                Err(error) if crate::execute::is_gone(&error) => {
+                    self.fail_drive(drive, error, "trim");
+                    skipped.insert(drive);
+                }
                 Err(_) => unsure = true,
             }
         }
@@ -303,7 +307,8 @@ impl Volume {
             // Some drives gave the stripe up and some did not: write real zeroes to all.
             return self.write_planned(stripe, within, Slice::zero(within.len), Durability::Cached).await;
         }
-        Ok(())
+        // Rule (a) holds for trims as it does for writes.
+        self.health.recorded(self.shard.env(), &skipped).await
     }
 
     fn whole_sectors(&self, within: ByteRange) -> ByteRange {
@@ -312,12 +317,13 @@ impl Volume {
         if start < end { ByteRange::from_to(start, end) } else { ByteRange::default() }
     }
 
-    /// Some of the stripe was not written as planned: its lane must be resynced before it is trusted.
-    pub(crate) fn distrust(self: &Rc<Self>, stripe: StripeIndex) {
+    /// Some of the stripe was not written as planned: its lane must be resynced before it is trusted, on every
+    /// shard, and after the next start as well. Done when the controller knows.
+    pub(crate) async fn distrust(self: &Rc<Self>, stripe: StripeIndex) {
         let lane = self.lane_of(stripe);
         let was_synced = self.dirty.is_synced(lane);
-        self.dirty.set_unsynced(lane);
-        self.look_at_health();
+        self.set_unsynced(&[lane]);
+        self.shard.report_unsynced(self, lane).await;
         if was_synced {
             self.shard.env().spawn("resync after a failed write", crate::window::resync(self.clone()));
         }

@@ -49,8 +49,11 @@ struct Inner {
     locks: StripeLocks,
     /// Memory for what the engine itself needs: old data, old parity, new parity.
     scratch: Credits,
-    /// Memory for requests that are not whole sectors: taken before scratch, never after.
-    edges: Credits,
+    /// Memory for reads that are not whole sectors. Its holders wait for runners.
+    read_edges: Credits,
+    /// Memory for writes that are not whole sectors. Its holders are runners, or need none: so they must not
+    /// wait for what reads hold that wait for runners.
+    write_edges: Credits,
     /// Memory for payloads of host requests: ports take from it before they take a buffer.
     payload: Credits,
     pieces_away: Credits,
@@ -91,8 +94,8 @@ impl ShardSeed {
         self.sender.clone()
     }
 
-    /// Begins to run it. Half the memory of the shard's pool is for payloads of hosts, an eighth for requests
-    /// that are not whole sectors, the rest for what plans need. They are taken in this order and no other, so
+    /// Begins to run it. Half the memory of the shard's pool is for payloads of hosts, a sixteenth each for
+    /// reads and writes that are not whole sectors, the rest for what plans need. They are taken in this order and no other, so
     /// that nobody waits for memory held by somebody who waits for his.
     pub fn start(self, index: ShardIndex, count: u16, reports: mailbox::Sender<Report>) -> Shard {
         let env = self.env;
@@ -106,7 +109,8 @@ impl ShardSeed {
                 volumes: RefCell::default(),
                 locks: StripeLocks::new(&env, LOCK_BUCKETS),
                 scratch: Credits::new(&env, memory / 8 * 3),
-                edges: Credits::new(&env, memory / 8),
+                read_edges: Credits::new(&env, memory / 16),
+                write_edges: Credits::new(&env, memory / 16),
                 payload: Credits::new(&env, memory / 2),
                 pieces_away: Credits::new(&env, PIECES_AWAY as u64),
                 reports_open: Credits::new(&env, REPORTS_OPEN as u64),
@@ -171,8 +175,12 @@ impl Shard {
         self.inner.scratch.take(bytes.0).await
     }
 
-    pub(crate) async fn reserve_edges(&self, len: ByteCount) -> Taken {
-        self.inner.edges.take(env::BufferPool::block_size(len).0 + 4096).await
+    pub(crate) async fn reserve_read_edges(&self, len: ByteCount) -> Taken {
+        self.inner.read_edges.take(env::BufferPool::block_size(len).0).await
+    }
+
+    pub(crate) async fn reserve_write_edges(&self, len: ByteCount) -> Taken {
+        self.inner.write_edges.take(env::BufferPool::block_size(len).0 + 4096).await
     }
 
     pub(crate) fn scratch_total(&self) -> ByteCount {
@@ -253,6 +261,13 @@ impl Shard {
         self.report(volume, ReportKind::MarkDirty(vec![lane])).await
     }
 
+    pub(crate) async fn report_unsynced(&self, volume: &Rc<Volume>, lane: LaneIndex) {
+        let id = volume.spec().id;
+        if let Err(error) = self.report(id, ReportKind::Unsynced(vec![lane])).await {
+            tracing::error!(volume = %volume.spec().name, lane = lane.0, "nobody remembers not to trust it: {error}");
+        }
+    }
+
     /// Reports without waiting in the caller's task.
     pub(crate) fn report_later(&self, volume: &Rc<Volume>, kind: ReportKind) {
         let (shard, volume) = (self.clone(), volume.clone());
@@ -330,6 +345,11 @@ impl Shard {
                     volume.set_synced(&lanes);
                 }
             }
+            ShardMessage::Unsynced(id, lanes) => {
+                if let Some(volume) = self.volume(id) {
+                    volume.set_unsynced(&lanes);
+                }
+            }
             ShardMessage::TrustAll(id, done) => {
                 if let Some(volume) = self.volume(id) {
                     volume.set_synced(&volume.dirty.unsynced());
@@ -380,8 +400,12 @@ impl Shard {
             let before = env::Instant { ns: now.ns.saturating_sub(QUIET_AFTER.as_nanos() as u64) };
             for volume in self.volumes() {
                 let quiet = volume.dirty.take_quiet(before);
-                if !quiet.is_empty() {
-                    self.report_later(&volume, ReportKind::Quiet(quiet));
+                if quiet.is_empty() {
+                    continue;
+                }
+                // Sent in this very poll: a write that marks a lane again must come after it in the mailbox.
+                if let Err(error) = self.report(volume.spec().id, ReportKind::Quiet(quiet)).await {
+                    tracing::debug!("quiet lanes stay marked: {error}");
                 }
             }
         }

@@ -27,6 +27,14 @@ pub async fn keep(
             drop(done);
             while answers.receive().await.is_some() {}
         }
+        if let ReportKind::Unsynced(lanes) = &report.kind {
+            for (index, shard) in shards.iter().enumerate() {
+                let other = index != usize::from(report.from.0);
+                if other && shard.send(ShardMessage::Unsynced(report.volume, lanes.clone())).is_err() {
+                    tracing::warn!("a shard did not take the news of a failed write");
+                }
+            }
+        }
         if let ReportKind::Synced(lanes) = &report.kind {
             for shard in &shards {
                 if shard.send(ShardMessage::Synced(report.volume, lanes.clone())).is_err() {

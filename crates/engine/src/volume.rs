@@ -221,6 +221,15 @@ impl Volume {
         self.look_at_health();
     }
 
+    /// Distrusts lanes; a resync of one that is under way does not vouch for it any more.
+    pub(crate) fn set_unsynced(&self, lanes: &[LaneIndex]) {
+        for lane in lanes {
+            self.dirty.set_unsynced(*lane);
+        }
+        self.dirty.note_gap();
+        self.look_at_health();
+    }
+
     pub(crate) fn set_synced(&self, lanes: &[LaneIndex]) {
         for lane in lanes {
             self.dirty.set_synced(*lane);

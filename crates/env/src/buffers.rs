@@ -234,6 +234,13 @@ impl BufferPool {
         Some(Buf { block: Some(block), start: 0, len: len.as_usize() })
     }
 
+    /// A buffer for memory that was reserved. While a drive that does not answer keeps buffers whose reservation
+    /// ended with their request, the pool has less than was reserved: then memory outside it serves, no more
+    /// than what such drives hold.
+    pub fn take_reserved(&self, len: ByteCount) -> Buf {
+        self.take(len).unwrap_or_else(|| Buf::unpooled(len))
+    }
+
     /// Bytes in use now.
     pub fn used(&self) -> ByteCount {
         self.inner.collect_returned();

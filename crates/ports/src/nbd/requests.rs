@@ -48,7 +48,6 @@ struct Refusal {
 }
 
 impl Refusal {
-    const NO_MEMORY: Refusal = Refusal { errno: Errno::NoMem, message: "no memory for the payload" };
     const OVER: Refusal = Refusal { errno: Errno::Shutdown, message: "the connection is being closed" };
 }
 
@@ -121,7 +120,7 @@ async fn read(connection: &Rc<Connection>, request: &Request) -> Outcome<Body> {
     if range.is_empty() {
         return Ok(Body::Data(Slice::zero(ByteCount::ZERO)));
     }
-    let buf = connection.env().pool().take(range.len).ok_or(Refusal::NO_MEMORY)?;
+    let buf = connection.env().pool().take_reserved(range.len);
     let (result, buf) = connection.volume.read(range, buf).await;
     result.map_err(|error| refusal(connection, error))?;
     let buf = buf.ok_or(Refusal { errno: Errno::Io, message: "a drive did not answer in time" })?;
@@ -131,12 +130,7 @@ async fn read(connection: &Rc<Connection>, request: &Request) -> Outcome<Body> {
 
 async fn write(connection: &Rc<Connection>, request: &Request, payload: Option<Slice>) -> Outcome<Body> {
     let range = range(request);
-    // Without payload: there was no memory for it, and it was skipped; or it is empty.
-    let payload = match payload {
-        Some(payload) => payload,
-        None if range.is_empty() => Slice::zero(ByteCount::ZERO),
-        None => return Err(Refusal::NO_MEMORY),
-    };
+    let payload = payload.unwrap_or_else(|| Slice::zero(ByteCount::ZERO)); // An empty write has none.
     let result = connection.volume.write(range, payload, durability(request)).await;
     result.map_err(|error| refusal(connection, error))?;
     connection.count(|counters| counters.written_bytes += range.len.0);
@@ -198,7 +192,7 @@ async fn cache(connection: &Rc<Connection>, request: &Request) -> Outcome<Body> 
     let mut at = wanted.start;
     while at < wanted.end() && !connection.life.is_cut() {
         let piece = ByteRange::new(at, (wanted.end() - at).min(CACHE_PIECE));
-        let buf = connection.env().pool().take(piece.len).ok_or(Refusal::NO_MEMORY)?;
+        let buf = connection.env().pool().take_reserved(piece.len);
         let (result, _) = connection.volume.read(piece, buf).await;
         result.map_err(|error| refusal(connection, error))?;
         at = piece.end();

@@ -190,7 +190,7 @@ impl Reader<'_> {
             let taken = self.payload(ByteCount(payload_bytes.into())).await;
             life.set_receiving_payload(false);
             payload = match taken {
-                Ok(payload) => payload.map(Buf::freeze),
+                Ok(payload) => Some(payload.freeze()),
                 Err(over) => {
                     self.connection.release(1, memory.map_or(0, |memory| memory.bytes));
                     return Err(over);
@@ -213,13 +213,10 @@ impl Reader<'_> {
         Some(Memory { bytes, _taken: self.port.reserve(need).await })
     }
 
-    /// Takes a write's payload off the stream; `None` if there was no buffer for it, and it was skipped.
-    async fn payload(&mut self, len: ByteCount) -> Result<Option<Buf>, Over> {
+    /// Takes a write's payload off the stream; its memory has been reserved.
+    async fn payload(&mut self, len: ByteCount) -> Result<Buf, Over> {
         let gone = || Over("the client closed it in the middle of a write".to_owned());
-        let Some(mut buf) = self.port.env().pool().take(len) else {
-            self.skip_payload().await.ok_or_else(gone)?;
-            return Ok(None);
-        };
+        let mut buf = self.port.env().pool().take_reserved(len);
         let here = self.inlet.bytes().len().min(len.as_usize());
         buf.bytes_mut()[..here].copy_from_slice(&self.inlet.bytes()[..here]);
         self.inlet.consume(here);
@@ -227,18 +224,6 @@ impl Reader<'_> {
             buf = self.inlet.receive_into(buf, here).await.ok_or_else(gone)?;
         }
         self.stream.payload_taken(len.as_usize()).map_err(|error| Over(error.to_string()))?;
-        Ok(Some(buf))
-    }
-
-    async fn skip_payload(&mut self) -> Option<()> {
-        while self.stream.payload_left() > 0 {
-            if self.inlet.bytes().is_empty() && self.inlet.receive().await != Arrival::Bytes {
-                return None;
-            }
-            let here = self.inlet.bytes().len().min(self.stream.payload_left() as usize);
-            self.inlet.consume(here);
-            self.stream.payload_taken(here).ok()?;
-        }
-        Some(())
+        Ok(buf)
     }
 }
