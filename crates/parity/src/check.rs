@@ -76,8 +76,8 @@ impl Kernel {
         each_run(
             p.len(),
             sources.len(),
-            |i| sources[i],
-            [p, q],
+            |i| sources[i].weighted(),
+            [&p, &q],
             |run| {
                 each_block(run, |at, terms, block| {
                     let (p, q) = (&mut p_left[..block.len], &mut q_left[..block.len]);
@@ -104,8 +104,8 @@ impl Kernel {
         each_run(
             p.len(),
             sources.len(),
-            |i| sources[i],
-            [p, Data::Zero(p.len())],
+            |i| sources[i].weighted(),
+            [&p, &Data::Zero(p.len())],
             |run| {
                 each_block(run, |at, terms, block| {
                     let left = &mut left[..block.len];

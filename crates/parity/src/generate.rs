@@ -8,12 +8,12 @@ impl Kernel {
     /// As [`crate::generate_p`], with this kernel.
     pub fn generate_p(&self, p: &mut [u8], sources: &[Source<'_>]) -> Result<(), Error> {
         Exponents::of(sources)?;
-        let nothing = [Data::Zero(p.len()); 2];
+        let nothing = Data::Zero(p.len());
         each_run(
             p.len(),
             sources.len(),
-            |i| sources[i],
-            nothing,
+            |i| sources[i].weighted(),
+            [&nothing; 2],
             |run| {
                 self.sum(&mut p[run.range], Start::Zero, run.terms);
             },
@@ -23,12 +23,12 @@ impl Kernel {
     /// As [`crate::generate_q`], with this kernel.
     pub fn generate_q(&self, q: &mut [u8], sources: &[Source<'_>]) -> Result<(), Error> {
         Exponents::of(sources)?;
-        let nothing = [Data::Zero(q.len()); 2];
+        let nothing = Data::Zero(q.len());
         each_run(
             q.len(),
             sources.len(),
-            |i| sources[i],
-            nothing,
+            |i| sources[i].weighted(),
+            [&nothing; 2],
             |run| {
                 self.weigh(&mut q[run.range], Start::Zero, run.terms);
             },
@@ -41,12 +41,12 @@ impl Kernel {
             return Err(wrong_length(q.len(), p.len(), "Q"));
         }
         Exponents::of(sources)?;
-        let nothing = [Data::Zero(p.len()); 2];
+        let nothing = Data::Zero(p.len());
         each_run(
             p.len(),
             sources.len(),
-            |i| sources[i],
-            nothing,
+            |i| sources[i].weighted(),
+            [&nothing; 2],
             |run| {
                 let out = [&mut p[run.range.clone()], &mut q[run.range]];
                 self.both(out, [Start::Zero; 2], run.terms, None);

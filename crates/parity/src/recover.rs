@@ -88,10 +88,10 @@ impl Kernel {
             Strip::Q => return self.generate_q(into, sources),
             Strip::Data(exponent) => exponent,
         };
+        let none = Data::Zero(len);
         if let Some(p) = parity.p {
-            let p = Source { exponent, data: p };
-            let term = |i: usize| sources.get(i).copied().unwrap_or(p);
-            return each_run(len, sources.len() + 1, term, [Data::Zero(len); 2], |run| {
+            let term = |i: usize| sources.get(i).map_or((exponent, &p), Source::weighted);
+            return each_run(len, sources.len() + 1, term, [&none; 2], |run| {
                 self.sum(&mut into[run.range], Start::Zero, run.terms);
             });
         }
@@ -100,12 +100,11 @@ impl Kernel {
         };
         // 2^-a · (Q + R), the factor drawn into the sum: exponents count modulo 255.
         let less = |of: u8| ((usize::from(of) + ORDER - usize::from(exponent)) % ORDER) as u8;
-        let q = Source { exponent: less(0), data: q };
         let term = |i: usize| match sources.get(i) {
-            Some(source) => Source { exponent: less(source.exponent), ..*source },
-            None => q,
+            Some(source) => (less(source.exponent), &source.data),
+            None => (less(0), &q),
         };
-        each_run(len, sources.len() + 1, term, [Data::Zero(len); 2], |run| {
+        each_run(len, sources.len() + 1, term, [&none; 2], |run| {
             self.weigh(&mut into[run.range], Start::Zero, run.terms);
         })
     }
@@ -136,8 +135,8 @@ impl Kernel {
         each_run(
             x.len(),
             sources.len(),
-            |i| sources[i],
-            start,
+            |i| sources[i].weighted(),
+            start.each_ref(),
             |run| {
                 let out = [&mut x[run.range.clone()], &mut y[run.range]];
                 self.both(out, run.parity.map(Start::from), run.terms, Some(finish));

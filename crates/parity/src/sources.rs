@@ -48,6 +48,12 @@ impl<'a> Source<'a> {
     pub fn new(exponent: u8, data: impl Into<Data<'a>>) -> Source<'a> {
         Source { exponent, data: data.into() }
     }
+
+    /// Exponent and contents, as [`each_run`] takes them.
+    #[inline]
+    pub(crate) fn weighted(&self) -> (u8, &Data<'a>) {
+        (self.exponent, &self.data)
+    }
 }
 
 impl<'a> From<&'a [u8]> for Data<'a> {
@@ -237,54 +243,66 @@ impl<'a> Terms<'a> {
 }
 
 /// Cuts the strips of a call, `len` bytes each, into runs, and works on each: `count` summands, of which
-/// `source` tells each, and P and Q where they are read. Within a call that has no scattered strips there is
-/// one run.
+/// `source` tells exponent and contents, and P and Q where they are read. Within a call that has no scattered
+/// strips there is one run.
+///
+/// Contents come by reference: copying them here would wait for what the caller has just written.
 ///
 /// # Errors
 /// When lengths differ or a strip is hollow; then no work has been done.
 #[inline]
-pub(crate) fn each_run<'a>(
+pub(crate) fn each_run<'a, 'b>(
     len: usize,
     count: usize,
-    source: impl Fn(usize) -> Source<'a>,
-    parity: [Data<'a>; 2],
+    source: impl Fn(usize) -> (u8, &'b Data<'a>),
+    parity: [&'b Data<'a>; 2],
     mut work: impl FnMut(Run<'a, '_>),
-) -> Result<(), Error> {
+) -> Result<(), Error>
+where
+    'a: 'b,
+{
     if count > MOST {
-        return Err(Error::new(ErrorKind::TooMany, format!("{count} strips, where Q tells 255 apart")));
+        return Err(too_many(count));
     }
     let mut terms = Terms::new();
     let mut whole = true;
-    for source in (0..count).map(&source) {
-        match source.data {
-            Data::Bytes(bytes) if bytes.len() == len => terms.push(Term::new(bytes, source.exponent)),
-            Data::Bytes(_) | Data::Zero(_) => source.data.check(len, "a data strip")?,
+    for i in 0..count {
+        let (exponent, data) = source(i);
+        match data {
+            Data::Bytes(bytes) if bytes.len() == len => terms.push(Term::new(bytes, exponent)),
+            Data::Zero(zeroes) if *zeroes == len => {}
             Data::Scattered(_) => {
-                source.data.check(len, "a data strip")?;
+                data.check(len, "a data strip")?;
                 whole = false;
             }
+            Data::Bytes(_) | Data::Zero(_) => return Err(wrong_length(data.len(), len, "a data strip")),
         }
     }
-    for (name, data) in ["P", "Q"].into_iter().zip(&parity) {
-        data.check(len, name)?;
-        whole &= !matches!(data, Data::Scattered(_));
-    }
+    let [p, q] = parity;
+    p.check(len, "P")?;
+    q.check(len, "Q")?;
+    whole &= !matches!(p, Data::Scattered(_)) && !matches!(q, Data::Scattered(_));
     if len == 0 {
         return Ok(());
     }
     if whole {
-        let parity = parity.map(|data| data.rest(0).0);
+        let parity = [p.rest(0).0, q.rest(0).0];
         work(Run { range: 0..len, terms: terms.as_mut_slice(), parity });
     } else {
-        each_scattered_run(len, (0..count).map(&source), parity, work);
+        each_scattered_run(len, (0..count).map(&source), [*p, *q], work);
     }
     Ok(())
 }
 
+#[cold]
+fn too_many(count: usize) -> Error {
+    Error::new(ErrorKind::TooMany, format!("{count} strips, where Q tells 255 apart"))
+}
+
 #[inline(never)]
-fn each_scattered_run<'a>(
+fn each_scattered_run<'a: 'b, 'b>(
     len: usize,
-    sources: impl Iterator<Item = Source<'a>> + Clone,
+    sources: impl Iterator<Item = (u8, &'b Data<'a>)> + Clone,
     parity: [Data<'a>; 2],
     mut work: impl FnMut(Run<'a, '_>),
 ) {
@@ -297,9 +315,9 @@ fn each_scattered_run<'a>(
             bytes
         };
         let mut terms = Terms::new();
-        for source in sources.clone() {
-            if let Some(bytes) = rest(&source.data) {
-                terms.push(Term::new(bytes, source.exponent));
+        for (exponent, data) in sources.clone() {
+            if let Some(bytes) = rest(data) {
+                terms.push(Term::new(bytes, exponent));
             }
         }
         let parity = parity.each_ref().map(&mut rest);

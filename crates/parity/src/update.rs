@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::kernels::{Kernel, Start};
-use crate::sources::{Data, Exponents, Source, each_run, wrong_length};
+use crate::sources::{Data, Exponents, each_run, wrong_length};
 
 /// What changes in one data strip. A caller that has the difference already gives it as `new`, and zeroes as
 /// `old`: zeroes cost nothing.
@@ -44,10 +44,10 @@ impl Kernel {
         }
         // Old and new of each strip are summands beside each other, with one weight.
         let term = |i: usize| {
-            let Change { exponent, old, new } = changes[i / 2];
-            Source { exponent, data: if i & 1 == 0 { old } else { new } }
+            let change = &changes[i / 2];
+            (change.exponent, if i & 1 == 0 { &change.old } else { &change.new })
         };
-        each_run(len, 2 * changes.len(), term, [Data::Zero(len); 2], |run| {
+        each_run(len, 2 * changes.len(), term, [&Data::Zero(len); 2], |run| {
             if run.terms.is_empty() {
                 return;
             }
