@@ -1,0 +1,53 @@
+//! The binary, as people and scripts call it.
+
+use std::process::{Command, Output};
+
+fn torture(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_torture")).args(arguments).output().expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+#[test]
+fn seeds_end_with_one_line_that_sums_up() {
+    let output = torture(&["--seeds", "0..3", "--ops", "100"]);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with("3 seeds, each twice: ") && said.contains("; 0 failed; "), "{said}");
+}
+
+#[test]
+fn a_seed_that_fails_prints_how_to_replay_it_and_the_replay_fails_alike() {
+    let output = torture(&["--seeds", "0..100", "--lie", "ignores-flush"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout);
+    let replay = said.lines().find_map(|line| line.strip_prefix("replay it: torture ")).expect("a replay");
+    let arguments: Vec<&str> = replay.split(' ').collect();
+    let output = torture(&arguments);
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stdout);
+    assert!(
+        told.contains("WrongData") && told.contains("life 0 begins") && told.contains("d0: "),
+        "no story"
+    );
+}
+
+#[test]
+fn wrong_arguments_are_refused_in_a_sentence_that_names_them() {
+    for (arguments, named) in [
+        (&["--seeds", "7"][..], "'7' is not a range of seeds"),
+        (&["--seeds", "7..7"], "'7..7' holds no seed"),
+        (&["--seeds", "a..b"], "'a..b' is not a range of seeds"),
+        (&["--level", "raid9"], "raid9"),
+        (&["--trace"], "--seed"),
+        (&["--seed", "1", "--seeds", "1..2"], "--seeds"),
+        (&["--ops", "0"], "0"),
+    ] {
+        let output = torture(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(named), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
