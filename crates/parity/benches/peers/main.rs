@@ -173,10 +173,8 @@ fn rows(options: &Options, isal: Option<&Isal>, width: usize, size: usize) {
 
     // Bytes touched: an XOR reads a source, reads and writes the result; an update reads old and new, reads and
     // writes P and Q.
-    let update = || {
-        let change = Change::new(2, slices[0], slices[1]);
-        parity::update(Some(p.bytes()), Some(q.bytes()), black_box(&[change])).expect("an update");
-    };
+    let change = [Change::new(2, slices[0], slices[1])];
+    let update = || parity::update(Some(p.bytes()), Some(q.bytes()), black_box(&change)).expect("an update");
     let in_place = || parity::xor_into(p.bytes(), black_box(slices[0]));
     let plain = || parity::xor_many(p.bytes(), black_box(&slices));
     row(
