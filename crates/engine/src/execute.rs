@@ -7,9 +7,10 @@
 //! - No operation is left in flight: each that was started is awaited, also when another one failed.
 //! - Buffers are cut, never copied; parity is computed from where data lies.
 
+use crate::compute::ScratchBuf;
 use crate::messages::ReportKind;
 use crate::volume::Volume;
-use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Slice, Slices, Work};
+use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Slice, Slices};
 use plan::{ComputeKind, Plan, Read, ReadSlot, Source, Target};
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -48,25 +49,20 @@ struct Brought {
 }
 
 /// Part of the host's buffer, cut out for one target.
-struct HostPart {
+pub(crate) struct HostPart {
     at: u64,
     len: u64,
-    buf: Option<Buf>,
+    pub(crate) buf: Option<Buf>,
 }
 
 /// The memory of one execution.
 #[derive(Default)]
-struct Memory {
+pub(crate) struct Memory {
     payload: Option<Slice>,
     parts: SmallVec<[HostPart; 4]>,
     brought: SmallVec<[Brought; 8]>,
-    scratch: SmallVec<[ScratchBuf; 2]>,
-    hollow: bool,
-}
-
-enum ScratchBuf {
-    Filling(Buf),
-    Done(Slice),
+    pub(crate) scratch: SmallVec<[ScratchBuf; 2]>,
+    pub(crate) hollow: bool,
 }
 
 /// One buffer of a read: one of the host's parts, or consecutive parts of the read's own.
@@ -207,31 +203,6 @@ impl Volume {
         }
         unreadable.insert(read.drive);
         Fault::PlanAgain
-    }
-
-    async fn compute_all(self: &Rc<Self>, plan: &Plan, memory: &mut Memory) -> Result<(), IoError> {
-        for len in plan.scratch() {
-            memory.scratch.push(ScratchBuf::Filling(self.take_scratch(*len, memory.hollow)));
-        }
-        for compute in plan.computes() {
-            let sources = plan.sources(compute);
-            match compute.kind {
-                ComputeKind::Xor { into, .. } => memory.xor(into, sources, compute.len.as_usize())?,
-                ComputeKind::Compare => {
-                    if !memory.all_equal(sources, compute.len.as_usize())? {
-                        return Err(IoError::new(IoErrorKind::Medium));
-                    }
-                }
-            }
-            self.shard.env().compute(Work::Xor(compute.len * sources.len() as u64)).await;
-        }
-        for scratch in &mut memory.scratch {
-            if let ScratchBuf::Filling(buf) = scratch {
-                let filled = std::mem::replace(buf, Buf::hollow(ByteCount::ZERO));
-                *scratch = ScratchBuf::Done(filled.freeze());
-            }
-        }
-        Ok(())
     }
 
     /// Writes everything that the plan writes. Which drives failed and were skipped.
@@ -439,7 +410,7 @@ impl Memory {
         }
     }
 
-    fn part(&mut self, at: u64) -> Option<&mut HostPart> {
+    pub(crate) fn part(&mut self, at: u64) -> Option<&mut HostPart> {
         self.parts.iter_mut().find(|part| part.at == at)
     }
 
@@ -463,7 +434,7 @@ impl Memory {
     }
 
     /// The bytes of a source; `None` inside for zeroes.
-    fn bytes(&self, source: Source, len: usize) -> Result<Option<&[u8]>, IoError> {
+    pub(crate) fn bytes(&self, source: Source, len: usize) -> Result<Option<&[u8]>, IoError> {
         let missing = IoError::new(IoErrorKind::Invalid);
         match source {
             Source::Zero => Ok(None),
@@ -497,66 +468,6 @@ impl Memory {
         self.brought.iter().find(|brought| {
             brought.slot == slot && brought.at <= at && at + len <= brought.at + brought.bytes.len().0
         })
-    }
-
-    /// The XOR of all sources into its target.
-    fn xor(&mut self, into: Target, sources: &[Source], len: usize) -> Result<(), IoError> {
-        if self.hollow {
-            return Ok(());
-        }
-        let missing = IoError::new(IoErrorKind::Invalid);
-        let (mut target, skip) = self.take_target(into).ok_or(missing)?;
-        {
-            let mut slices: SmallVec<[&[u8]; 32]> = SmallVec::new();
-            for source in sources {
-                slices.extend(self.bytes(*source, len)?);
-            }
-            let skip = skip as usize;
-            parity::xor_many(&mut target.bytes_mut()[skip..skip + len], &slices);
-        }
-        self.put_target(into, target);
-        Ok(())
-    }
-
-    fn take_target(&mut self, into: Target) -> Option<(Buf, u64)> {
-        match into {
-            Target::Host { at } => self.part(at.0)?.buf.take().map(|buf| (buf, 0)),
-            Target::Scratch { slot, at } => match self.scratch.get_mut(usize::from(slot.0))? {
-                ScratchBuf::Filling(buf) => {
-                    Some((std::mem::replace(buf, Buf::hollow(ByteCount::ZERO)), at.0))
-                }
-                ScratchBuf::Done(_) => None,
-            },
-            Target::Read { .. } => None,
-        }
-    }
-
-    fn put_target(&mut self, into: Target, buf: Buf) {
-        match into {
-            Target::Host { at } => {
-                if let Some(part) = self.part(at.0) {
-                    part.buf = Some(buf);
-                }
-            }
-            Target::Scratch { slot, .. } => {
-                self.scratch[usize::from(slot.0)] = ScratchBuf::Filling(buf);
-            }
-            Target::Read { .. } => {}
-        }
-    }
-
-    fn all_equal(&self, sources: &[Source], len: usize) -> Result<bool, IoError> {
-        if self.hollow {
-            return Ok(true);
-        }
-        let mut first: Option<&[u8]> = None;
-        for source in sources {
-            let bytes = self.bytes(*source, len)?.unwrap_or(&env::buffers::zero_bytes()[..len]);
-            if *first.get_or_insert(bytes) != bytes {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// A source as something to write.

@@ -24,6 +24,7 @@
 //! controller exchange [`ShardMessage`]s and [`Report`]s, nothing else.
 
 mod as_drive;
+mod compute;
 mod dirty;
 mod execute;
 mod fast_path;
