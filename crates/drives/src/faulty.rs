@@ -5,13 +5,16 @@
 //! the drive is [taken away](FaultScript::set_gone) fails when its time comes.
 
 use crate::request::give_back;
-use env::{Completion, Drive, DriveInfo, DriveSource, Env, IoError, IoErrorKind, IoRequest, Result};
+use env::{
+    Completion, Drive, DriveHealth, DriveInfo, DriveSource, Env, HealthScript, Instant, IoError, IoErrorKind,
+    IoOutcome, IoRequest, Result,
+};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
-use units::ByteRange;
+use units::{ByteCount, ByteRange};
 
 /// Which kind of request a rule is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +31,10 @@ pub enum OpKind {
     Flush,
     /// Status requests.
     Status,
+    /// Questions for its health.
+    Health,
+    /// Turning its light on or off.
+    Locate,
 }
 
 impl OpKind {
@@ -39,6 +46,8 @@ impl OpKind {
             IoRequest::Trim { .. } => OpKind::Trim,
             IoRequest::Flush => OpKind::Flush,
             IoRequest::Status { .. } => OpKind::Status,
+            IoRequest::Health => OpKind::Health,
+            IoRequest::Locate { .. } => OpKind::Locate,
         }
     }
 }
@@ -130,6 +139,9 @@ struct Script {
     /// How often held requests were released; those held since wait for the next time.
     releases: u64,
     held: Vec<Waker>,
+    health: Option<HealthScript>,
+    /// Bytes that it was given to write, for its wear.
+    written: ByteCount,
 }
 
 /// The faults of a drive, shared between it and whoever directs it, on any thread.
@@ -163,6 +175,17 @@ impl FaultScript {
         self.script().gone = gone;
     }
 
+    /// From now on the drive tells this of its health; `None`: what the drive behind it tells.
+    pub fn set_health(&self, health: Option<HealthScript>) {
+        self.script().health = health;
+    }
+
+    /// The answer to a question for its health, if the script has one.
+    fn health(&self, now: Instant) -> Option<DriveHealth> {
+        let script = self.script();
+        script.health.as_ref().map(|health| health.at(now, script.written))
+    }
+
     /// Lets everything go that is held now.
     pub fn release(&self) {
         let mut script = self.script();
@@ -183,6 +206,9 @@ impl FaultScript {
 
     fn judge(&self, request: &IoRequest) -> Option<Fault> {
         let mut script = self.script();
+        if let IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } = request {
+            script.written += request.range().len;
+        }
         let fault = match script.gone {
             true => Some(Fault::Fail(IoErrorKind::Gone)),
             false => {
@@ -227,43 +253,40 @@ impl DriveSource for FaultyDrive {
 
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
         let inner = self.inner.attach(env)?;
-        Ok(Rc::new(Attached { inner, script: self.script.clone(), env: env.clone() }))
+        Ok(Rc::new(Attached { behind: Behind { inner, script: self.script.clone(), env: env.clone() } }))
     }
 }
 
 struct Attached {
-    inner: Rc<dyn Drive>,
-    script: FaultScript,
-    env: Env,
+    behind: Behind,
 }
 
 impl Drive for Attached {
     fn info(&self) -> &DriveInfo {
-        self.inner.info()
+        self.behind.inner.info()
     }
 
     fn start(&self, request: IoRequest, completion: Completion) {
-        match self.script.judge(&request) {
-            None => self.inner.start(request, completion),
+        match self.behind.script.judge(&request) {
+            None => self.behind.start(request, completion),
             Some(Fault::Fail(kind)) => give_back(request, completion, Err(IoError::new(kind))),
             Some(fault @ (Fault::Delay(_) | Fault::Hold)) => {
-                let (inner, pause) = (self.inner.clone(), self.pause(fault));
-                let script = self.script.clone();
-                self.env.spawn("delayed request", async move {
+                let (behind, pause) = (self.behind.clone(), self.pause(fault));
+                self.behind.env.spawn("delayed request", async move {
                     pause.await;
-                    if script.is_gone() {
+                    if behind.script.is_gone() {
                         give_back(request, completion, Err(IoError::new(IoErrorKind::Gone)));
                     } else {
-                        inner.start(request, completion);
+                        behind.start(request, completion);
                     }
                 });
             }
             Some(fault @ (Fault::Late(_) | Fault::HoldAnswer)) => {
-                let (io, inner_completion) = self.env.start_operation(None);
-                self.inner.start(request, inner_completion);
+                let (io, inner_completion) = self.behind.env.start_operation(None);
+                self.behind.start(request, inner_completion);
                 let pause = self.pause(fault);
-                let script = self.script.clone();
-                self.env.spawn("late answer", async move {
+                let script = self.behind.script.clone();
+                self.behind.env.spawn("late answer", async move {
                     let mut outcome = io.await;
                     pause.await;
                     if script.is_gone() {
@@ -276,10 +299,29 @@ impl Drive for Attached {
     }
 }
 
+/// What a request meets when it is carried out.
+#[derive(Clone)]
+struct Behind {
+    inner: Rc<dyn Drive>,
+    script: FaultScript,
+    env: Env,
+}
+
+impl Behind {
+    fn start(&self, request: IoRequest, completion: Completion) {
+        if matches!(request, IoRequest::Health)
+            && let Some(health) = self.script.health(self.env.now())
+        {
+            return completion.complete(IoOutcome::with_health(health));
+        }
+        self.inner.start(request, completion);
+    }
+}
+
 impl Attached {
     /// The time a fault takes, from now on.
     fn pause(&self, fault: Fault) -> impl Future<Output = ()> + 'static {
-        let (env, script) = (self.env.clone(), self.script.clone());
+        let (env, script) = (self.behind.env.clone(), self.behind.script.clone());
         let held_since = script.script().releases;
         async move {
             match fault {

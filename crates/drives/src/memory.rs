@@ -6,8 +6,8 @@
 
 use crate::request::{give_back, objection};
 use env::{
-    BlockStatus, Buf, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env, IoError,
-    IoOutcome, IoRequest, Result, Slices, StatusExtent,
+    BlockStatus, Buf, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
+    IoError, IoErrorKind, IoOutcome, IoRequest, Result, Slices, StatusExtent,
 };
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,6 +42,8 @@ impl MemoryDrive {
             physical_sector: sector,
             rotational: false,
             read_only: false,
+            exclusive: true,
+            hardware: env::Hardware::default(),
         };
         let count = info.size.as_usize().div_ceil(CHUNK);
         let chunks = (0..count).map(|_| Mutex::new(None)).collect();
@@ -84,6 +86,8 @@ impl Drive for Attached {
                 IoOutcome::done(range.len.0)
             }
             IoRequest::Flush => IoOutcome::done(0),
+            IoRequest::Health => IoOutcome::with_health(DriveHealth::default()),
+            IoRequest::Locate { .. } => IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)),
             IoRequest::Status { range } => {
                 let mut outcome = IoOutcome::done(range.len.0);
                 outcome.extents = content.status(range);

@@ -5,8 +5,8 @@
 
 use crate::request::{give_back, objection};
 use env::{
-    BlockStatus, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env, IoError,
-    IoOutcome, IoRequest, Result, StatusExtent,
+    BlockStatus, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
+    IoError, IoErrorKind, IoOutcome, IoRequest, Result, StatusExtent,
 };
 use std::rc::Rc;
 use units::{ByteCount, SectorSize};
@@ -29,6 +29,8 @@ impl NullDrive {
             physical_sector: sector,
             rotational: false,
             read_only: false,
+            exclusive: true,
+            hardware: env::Hardware::default(),
         };
         NullDrive { info }
     }
@@ -64,6 +66,10 @@ impl Drive for Attached {
                 let mut outcome = IoOutcome::done(len.0);
                 outcome.extents = vec![StatusExtent { len, status: BlockStatus::Hole }];
                 return completion.complete(outcome);
+            }
+            IoRequest::Health => return completion.complete(IoOutcome::with_health(DriveHealth::default())),
+            IoRequest::Locate { .. } => {
+                return completion.complete(IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)));
             }
             _ => {}
         }

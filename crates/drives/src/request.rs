@@ -23,7 +23,7 @@ pub(crate) fn give_back(request: IoRequest, completion: Completion, result: Resu
         IoRequest::Read { buffers, .. } => buffers,
         _ => SmallVec::new(),
     };
-    completion.complete(IoOutcome { result, buffers, extents: Vec::new() });
+    completion.complete(IoOutcome { result, buffers, ..IoOutcome::done(0) });
 }
 
 /// Copies `bytes` to where `buffers`, taken together, have their byte `position`. Hollow ones take nothing.

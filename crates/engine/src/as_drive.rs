@@ -50,6 +50,8 @@ impl VolumeDrive {
             physical_sector: sector,
             rotational: false,
             read_only: false,
+            exclusive: false,
+            hardware: env::Hardware::default(),
         };
         VolumeDrive { inner, info }
     }
@@ -97,6 +99,8 @@ async fn serve(volume: &Rc<Volume>, request: IoRequest) -> IoOutcome {
         }
         IoRequest::Trim { range } => volume.trim(range).await.map(|()| range.len.0),
         IoRequest::Flush => volume.flush().await.map(|()| 0),
+        IoRequest::Health => return IoOutcome::with_health(env::DriveHealth::default()),
+        IoRequest::Locate { .. } => Err(IoError::new(IoErrorKind::NotSupported)),
         IoRequest::Status { range } => match volume.status(range).await {
             Ok(extents) => return IoOutcome { extents, ..IoOutcome::done(range.len.0) },
             Err(error) => Err(error),
@@ -123,5 +127,5 @@ async fn read(volume: &Rc<Volume>, offset: ByteOffset, buffers: Bufs) -> IoOutco
         }
     }
     let bytes: ByteCount = at - offset;
-    IoOutcome { result: result.map(|()| bytes.0), buffers: back, extents: Vec::new() }
+    IoOutcome { result: result.map(|()| bytes.0), buffers: back, ..IoOutcome::done(0) }
 }

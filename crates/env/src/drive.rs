@@ -3,6 +3,7 @@
 use crate::Slice;
 use crate::buffers::{Bufs, Slices};
 use crate::error::Result;
+use crate::health::Hardware;
 use crate::ops::Completion;
 use crate::world::Env;
 use std::fmt;
@@ -58,6 +59,14 @@ pub enum IoRequest {
     Status {
         /// Which.
         range: ByteRange,
+    },
+    /// What the drive tells of its own state: the outcome's [`health`](crate::IoOutcome::health). A drive that
+    /// cannot tell succeeds with one that is unknown; an error says that the drive did not answer.
+    Health,
+    /// Turns the light that shows where the drive sits on or off; `NotSupported` where there is none.
+    Locate {
+        /// On or off.
+        on: bool,
     },
 }
 
@@ -137,6 +146,10 @@ pub struct DriveInfo {
     pub rotational: bool,
     /// Whether it refuses writes.
     pub read_only: bool,
+    /// Whether nobody else can have it open while we do. Not so for a remote export: NBD knows no locks.
+    pub exclusive: bool,
+    /// What the machine knows of the device, and where it sits.
+    pub hardware: Hardware,
 }
 
 /// A drive, attached to one shard.
@@ -171,10 +184,13 @@ impl IoRequest {
             IoRequest::Trim { .. } => "trim",
             IoRequest::Flush => "flush",
             IoRequest::Status { .. } => "status",
+            IoRequest::Health => "health",
+            IoRequest::Locate { .. } => "locate",
         }
     }
 
-    /// Which bytes of the drive it concerns; nothing for a flush.
+    /// Which bytes of the drive it concerns; nothing for a flush and for what
+    /// concerns the drive as a whole.
     pub fn range(&self) -> ByteRange {
         match self {
             IoRequest::Read { offset, buffers } => {
@@ -186,7 +202,7 @@ impl IoRequest {
             IoRequest::WriteZeroes { range, .. }
             | IoRequest::Trim { range }
             | IoRequest::Status { range } => *range,
-            IoRequest::Flush => ByteRange::default(),
+            IoRequest::Flush | IoRequest::Health | IoRequest::Locate { .. } => ByteRange::default(),
         }
     }
 }

@@ -23,6 +23,7 @@ pub mod buffers;
 mod drive;
 mod error;
 mod executor;
+mod health;
 pub mod locks;
 pub mod mailbox;
 mod member;
@@ -39,6 +40,7 @@ pub use drive::{
 };
 pub use error::{Error, ErrorKind, IoError, IoErrorKind, Result};
 pub use executor::{Executor, JoinHandle, RemoteWaker, Schedule, TaskId, Unpark};
+pub use health::{DriveHealth, Hardware, HealthScript, HealthSource};
 pub use member::Member;
 pub use ops::{Completion, Io, IoOutcome};
 pub use state::StateStore;

@@ -2,6 +2,8 @@
 
 use crate::buffers::{Bufs, Slices};
 use crate::drive::{Drive, DriveInfo, Durability, IoRequest};
+use crate::error::IoError;
+use crate::health::DriveHealth;
 use crate::ops::Io;
 use crate::world::Env;
 use std::cell::Cell;
@@ -73,5 +75,19 @@ impl Member {
     /// Starts giving up a range.
     pub fn trim(&self, range: ByteRange) -> Io {
         self.start(IoRequest::Trim { range })
+    }
+
+    /// What the drive tells of its own state; unknown where it cannot tell.
+    ///
+    /// # Errors
+    /// When the drive does not answer.
+    pub async fn health(&self) -> Result<DriveHealth, IoError> {
+        let outcome = self.start(IoRequest::Health).await;
+        outcome.result.map(|_| outcome.health.map(|health| *health).unwrap_or_default())
+    }
+
+    /// Starts turning the light that shows where the drive sits on or off.
+    pub fn locate(&self, on: bool) -> Io {
+        self.start(IoRequest::Locate { on })
     }
 }

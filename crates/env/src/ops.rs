@@ -11,6 +11,7 @@
 
 use crate::error::{IoError, IoErrorKind};
 use crate::executor::{Executor, TaskId};
+use crate::health::DriveHealth;
 use crate::time::Instant;
 use crate::{buffers::Bufs, drive::StatusExtent};
 
@@ -29,17 +30,19 @@ pub struct IoOutcome {
     pub buffers: Bufs,
     /// The answer to a request for block status.
     pub extents: Vec<StatusExtent>,
+    /// The answer to a request for the drive's health.
+    pub health: Option<Box<DriveHealth>>,
 }
 
 impl IoOutcome {
     /// A success that moved `bytes`.
     pub fn done(bytes: u64) -> IoOutcome {
-        IoOutcome { result: Ok(bytes), buffers: Bufs::new(), extents: Vec::new() }
+        IoOutcome { result: Ok(bytes), buffers: Bufs::new(), extents: Vec::new(), health: None }
     }
 
     /// A failure.
     pub fn failed(error: IoError) -> IoOutcome {
-        IoOutcome { result: Err(error), buffers: Bufs::new(), extents: Vec::new() }
+        IoOutcome { result: Err(error), buffers: Bufs::new(), extents: Vec::new(), health: None }
     }
 
     /// The same with the buffers of a read.
@@ -48,7 +51,14 @@ impl IoOutcome {
         self.buffers = buffers;
         self
     }
+
+    /// The answer to a request for the drive's health.
+    pub fn with_health(health: DriveHealth) -> IoOutcome {
+        IoOutcome { health: Some(Box::new(health)), ..IoOutcome::done(0) }
+    }
 }
+
+const TIMED_OUT: IoError = IoError::new(IoErrorKind::TimedOut);
 
 enum State {
     Free,
@@ -59,9 +69,10 @@ enum State {
     },
     /// Returned, not yet taken.
     Done(IoOutcome),
-    /// The drive still has it; its waiter was told that it timed out, or does not care.
+    /// The drive still has it; its waiter is told that it failed (timed out, mostly), or does not care.
     Expired {
         told: bool,
+        error: IoError,
     },
 }
 
@@ -114,14 +125,13 @@ impl OpTable {
                 slot.state = State::Done(outcome);
                 (waiter, None)
             }
-            State::Expired { told: true } => {
+            State::Expired { told: true, .. } => {
                 self.release(slot, index);
                 (None, Some(outcome))
             }
-            State::Expired { told } => {
-                // The waiter has not looked yet; it will find the timeout, as it was told.
-                *told = true;
-                slot.state = State::Done(IoOutcome::failed(IoError::new(IoErrorKind::TimedOut)));
+            State::Expired { error, .. } => {
+                // The waiter has not looked yet; it will find what it was woken for.
+                slot.state = State::Done(IoOutcome::failed(*error));
                 (None, Some(outcome))
             }
             State::Free | State::Done(_) => unreachable!("a completion is consumed by completing"),
@@ -136,9 +146,9 @@ impl OpTable {
                 *place = Some(waiter);
                 Poll::Pending
             }
-            State::Expired { told } => {
+            State::Expired { told, error } => {
                 *told = true;
-                Poll::Ready(IoOutcome::failed(IoError::new(IoErrorKind::TimedOut)))
+                Poll::Ready(IoOutcome::failed(*error))
             }
             state @ State::Done(_) => {
                 let State::Done(outcome) = std::mem::replace(state, State::Free) else { unreachable!() };
@@ -160,7 +170,7 @@ impl OpTable {
         let slot = &mut slots[index as usize];
         let unclaimed = match &mut slot.state {
             State::InFlight { .. } | State::Expired { .. } => {
-                slot.state = State::Expired { told: true };
+                slot.state = State::Expired { told: true, error: TIMED_OUT };
                 None
             }
             state @ State::Done(_) => {
@@ -190,6 +200,20 @@ impl OpTable {
         (earliest <= bound && earliest.ns != u64::MAX).then_some(earliest)
     }
 
+    fn is_awaited(&self, index: u32) -> bool {
+        matches!(self.slots.borrow()[index as usize].state, State::InFlight { .. })
+    }
+
+    /// Tells the waiter of an operation that it failed while the drive still has it; returns whom to wake.
+    fn fail_early(&self, index: u32, error: IoError) -> Option<TaskId> {
+        let mut slots = self.slots.borrow_mut();
+        let slot = &mut slots[index as usize];
+        let State::InFlight { waiter, .. } = &mut slot.state else { return None };
+        let waiter = waiter.take();
+        slot.state = State::Expired { told: false, error };
+        waiter
+    }
+
     pub(crate) fn expire(&self, now: Instant) -> Vec<TaskId> {
         let mut woken = Vec::new();
         if self.next_expiry(now).is_none() {
@@ -200,7 +224,7 @@ impl OpTable {
                 && *deadline <= now
             {
                 woken.extend(waiter.take());
-                slot.state = State::Expired { told: false };
+                slot.state = State::Expired { told: false, error: TIMED_OUT };
             }
         }
         woken
@@ -228,6 +252,21 @@ impl Completion {
     /// Returns the operation to whoever waits for it.
     pub fn complete(mut self, outcome: IoOutcome) {
         self.finish(outcome);
+    }
+
+    /// Whether somebody still waits: not once it timed out, was abandoned or [failed early](Self::fail_early).
+    pub fn is_awaited(&self) -> bool {
+        self.executor.upgrade().is_some_and(|executor| executor.ops.is_awaited(self.index))
+    }
+
+    /// Tells whoever waits that the operation failed, while the drive goes on having it: what was asked for
+    /// may still happen. Only completing it says that it cannot any more; until then it counts as outstanding.
+    pub fn fail_early(&self, error: IoError) {
+        if let Some(executor) = self.executor.upgrade()
+            && let Some(waiter) = executor.ops.fail_early(self.index, error)
+        {
+            executor.wake(waiter);
+        }
     }
 
     fn finish(&mut self, outcome: IoOutcome) {

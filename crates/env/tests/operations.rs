@@ -41,6 +41,8 @@ fn keeper(env: &Env, limit: Duration) -> (Member, Kept) {
         physical_sector: SectorSize::B512,
         rotational: false,
         read_only: false,
+        exclusive: true,
+        hardware: env::Hardware::default(),
     };
     (Member::with_time_limit(env, Rc::new(Keeper { info, kept: kept.clone() }), limit), kept)
 }
@@ -306,6 +308,67 @@ fn a_task_whose_operations_finish_at_once_still_lets_others_run() {
         env.yield_now().await;
         *stop.borrow_mut() = true;
         assert!(busy.await > 0);
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_fails_early_is_told_at_once_and_stays_outstanding_until_the_drive_returns_it() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept) = keeper(&env, LIMIT);
+        let early = |kept: &Kept| {
+            let kept = kept.borrow();
+            assert!(kept[0].1.is_awaited());
+            kept[0].1.fail_early(env::IoError::new(IoErrorKind::Gone));
+            assert!(!kept[0].1.is_awaited());
+        };
+        // Told first, returned later.
+        let op = drive.flush();
+        early(&kept);
+        assert_eq!(op.await.result.unwrap_err().kind, IoErrorKind::Gone);
+        assert_eq!(drive.outstanding(), 1);
+        return_one(&kept);
+        assert_eq!((drive.outstanding(), env.executor().operations_in_flight()), (0, 0));
+        // Returned before anybody looked: what was told stands, even where it went well after all.
+        let op = drive.flush();
+        early(&kept);
+        return_one(&kept);
+        assert_eq!(op.await.result.unwrap_err().kind, IoErrorKind::Gone);
+        // A waiter that sleeps is woken.
+        let waiter = env.spawn("waiter", {
+            let drive = drive.clone();
+            async move { drive.flush().await.result }
+        });
+        env.yield_now().await;
+        early(&kept);
+        assert_eq!(waiter.await.unwrap_err().kind, IoErrorKind::Gone);
+        return_one(&kept);
+        assert_eq!((drive.outstanding(), env.now().ns), (0, 0));
+    })
+    .unwrap();
+}
+
+#[test]
+fn health_is_asked_for_like_anything_else() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    sim.run(async move {
+        let (drive, kept) = keeper(&env, LIMIT);
+        let asking = env.spawn("asking", {
+            let drive = drive.clone();
+            async move { drive.health().await }
+        });
+        env.yield_now().await;
+        let (request, completion) = kept.borrow_mut().pop().unwrap();
+        assert_eq!((request.name(), request.range().len), ("health", ByteCount::ZERO));
+        let told = env::DriveHealth { wear_percent: Some(7), ..env::DriveHealth::default() };
+        completion.complete(IoOutcome::with_health(told.clone()));
+        assert_eq!(asking.await, Ok(told));
+        // A drive that does not answer is not one that is well.
+        assert_eq!(drive.health().await.unwrap_err().kind, IoErrorKind::TimedOut);
+        return_one(&kept);
     })
     .unwrap();
 }

@@ -83,6 +83,8 @@ impl Null {
             physical_sector: SectorSize::B512,
             rotational: false,
             read_only: false,
+            exclusive: true,
+            hardware: env::Hardware::default(),
         };
         Rc::new(Null { info, inline, waiting: RefCell::default(), requests: Cell::new(0) })
     }

@@ -124,6 +124,12 @@ impl Drive for AttachedDrive {
                 Work::Sync
             }
             IoRequest::Status { range } => return completion.complete(self.status(range)),
+            IoRequest::Health => {
+                return completion.complete(IoOutcome::with_health(env::DriveHealth::default()));
+            }
+            IoRequest::Locate { .. } => {
+                return completion.complete(IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)));
+            }
         };
         if let Some(kind) = self.objection(&work, range) {
             return complete_unmoved(completion, work, Err(IoError::new(kind)));
@@ -142,7 +148,7 @@ fn complete_unmoved(completion: Completion, work: Work, result: std::result::Res
         Work::Read(buffers) => buffers,
         _ => smallvec::SmallVec::new(),
     };
-    completion.complete(IoOutcome { result, buffers, extents: Vec::new() });
+    completion.complete(IoOutcome { result, buffers, ..IoOutcome::done(0) });
 }
 
 impl AttachedDrive {

@@ -124,15 +124,12 @@ impl Op {
             Op::Free | Op::Wakeup { .. } => {}
             Op::Drive(transfer) => transfer.finish(result),
             Op::Receive { completion, buf, .. } => {
-                let outcome = IoOutcome { result, buffers: smallvec::smallvec![buf], extents: Vec::new() };
+                let buffers = smallvec::smallvec![buf];
+                let outcome = IoOutcome { result, buffers, ..IoOutcome::done(0) };
                 completion.complete(outcome);
             }
             Op::Send { completion, .. } => {
-                completion.complete(IoOutcome {
-                    result,
-                    buffers: smallvec::smallvec![],
-                    extents: Vec::new(),
-                });
+                completion.complete(IoOutcome { result, ..IoOutcome::done(0) });
             }
             Op::Wait(waiter) => waiter.finish(executor),
         }

@@ -53,6 +53,8 @@ pub(crate) fn open_drive(path: &str) -> Result<OpenDrive> {
         physical_sector,
         rotational: is_rotational(device),
         read_only: read_only || (kind == DriveKind::BlockDevice && is_read_only(device)),
+        exclusive: true,
+        hardware: env::Hardware::default(),
     };
     Ok(OpenDrive { fd, info, memory_alignment })
 }

@@ -197,7 +197,7 @@ impl Transfer {
             }
             _ => SmallVec::new(),
         };
-        self.completion.complete(IoOutcome { result, buffers, extents: Vec::new() });
+        self.completion.complete(IoOutcome { result, buffers, ..IoOutcome::done(0) });
     }
 }
 

@@ -152,6 +152,8 @@ fn an_operation_that_never_returns_is_told_as_timed_out_and_stays_outstanding() 
             physical_sector: SectorSize::B512,
             rotational: false,
             read_only: false,
+            exclusive: true,
+            hardware: env::Hardware::default(),
         };
         let drive = Rc::new(Keeper { info, kept: RefCell::default() });
         let member = Member::with_time_limit(&env, drive.clone(), Duration::from_millis(20));

@@ -38,8 +38,10 @@ mod trace;
 mod world;
 
 pub use crate::core::{SimHandle, SimId};
-pub use drive::{DriveImage, DriveStats, SimDrive};
-pub use options::{Costs, DriveOptions, Latency, NetworkOptions, Order, SimOptions, Trimmed, Unwritten};
+pub use drive::{DriveImage, DriveStats, FaultKind, SimDrive};
+pub use options::{
+    Costs, DriveFaults, DriveOptions, Latency, NetworkOptions, Order, SimOptions, Trimmed, Unwritten,
+};
 pub use rng::Rng;
 pub use sim::{ProcessId, Sim, Step};
 pub use stall::{Stall, StallKind};

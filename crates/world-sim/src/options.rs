@@ -1,8 +1,8 @@
 //! What a simulation is made of.
 
-use env::Work;
+use env::{Hardware, HealthScript, Work};
 use std::time::Duration;
-use units::{ByteCount, SectorSize};
+use units::{ByteCount, ByteRange, SectorSize};
 
 /// In which order ready tasks run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -188,6 +188,37 @@ pub struct DriveOptions {
     pub trimmed: Trimmed,
     /// How long an operation takes.
     pub latency: Latency,
+    /// Faults that come by themselves.
+    pub faults: DriveFaults,
+    /// Who made it and where it sits.
+    pub hardware: Hardware,
+    /// What it tells of its health; `None`: nothing.
+    pub health: Option<HealthScript>,
+}
+
+/// Faults that come by themselves, as the seed has it. None by default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DriveFaults {
+    /// Where on the drive; `None`: everywhere. Slow spells concern the whole drive.
+    pub within: Option<ByteRange>,
+    /// The mean time until sectors become unreadable that were fine: latent sector errors.
+    pub unreadable_every: Option<Duration>,
+    /// The mean time until sectors rot: they read as something else, without an error.
+    pub rot_every: Option<Duration>,
+    /// The most neighbouring sectors that become unreadable, or rot, at a time; at least one does.
+    pub longest_run_sectors: u64,
+    /// One sector in so many cannot be written, always the same ones; zero: none.
+    pub unwritable_one_in: u64,
+    /// One write in so many is acknowledged and not carried out; zero: none.
+    pub lost_write_one_in: u64,
+    /// One write in so many is acknowledged and carried out somewhere else; zero: none.
+    pub misdirected_write_one_in: u64,
+    /// The mean time until the drive is slow for a while.
+    pub slow_every: Option<Duration>,
+    /// How long it is slow then.
+    pub slow_for: Duration,
+    /// How many times as long operations take meanwhile.
+    pub slow_times: u32,
 }
 
 impl Default for DriveOptions {
@@ -202,6 +233,9 @@ impl Default for DriveOptions {
             unwritten: Unwritten::Zeroes,
             trimmed: Trimmed::Zeroes,
             latency: Latency::range_us(50, 500),
+            faults: DriveFaults::default(),
+            hardware: Hardware::default(),
+            health: None,
         }
     }
 }

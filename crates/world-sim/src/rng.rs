@@ -11,6 +11,9 @@
 //! | `latency` | drive | how long an operation takes |
 //! | `fault` | drive | what a power cut, a kill or a failure leaves of writes |
 //! | `trim` | drive | what trimmed blocks read as |
+//! | `unreadable`, `rot`, `slow` | drive | when and where sectors fail or rot by themselves, when it is slow |
+//! | `stray` | drive | which writes are lost or misdirected, and where to |
+//! | `unwritable` | drive | which sectors cannot be written |
 //! | `network` | connection | latencies and fragments of a stream |
 //! | `state` | | latencies and losses of the state store |
 

@@ -168,7 +168,7 @@ impl Sim {
     pub fn kill_process(&mut self, process: ProcessId) {
         if self.end_tasks(process, "killed") {
             for drive in self.core.all_drives() {
-                drive.process_died(process.0);
+                drive.process_died(&self.core, process.0);
             }
         }
     }
@@ -178,7 +178,7 @@ impl Sim {
     pub fn power_cut(&mut self) {
         self.end_tasks(self.main, "power cut");
         for drive in self.core.all_drives() {
-            drive.power_cut();
+            drive.power_cut(&self.core);
             drive.break_lease(self.main.0);
         }
     }

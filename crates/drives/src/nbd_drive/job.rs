@@ -56,7 +56,11 @@ fn command_of(request: &IoRequest, connected: &Connected) -> Option<(Command, Co
         IoRequest::Status { .. } if connected.base_allocation.is_some() => {
             (Command::BlockStatus, CommandFlags::NONE, Durability::Cached)
         }
-        IoRequest::Trim { .. } | IoRequest::Flush | IoRequest::Status { .. } => return None,
+        IoRequest::Trim { .. }
+        | IoRequest::Flush
+        | IoRequest::Status { .. }
+        | IoRequest::Health
+        | IoRequest::Locate { .. } => return None,
     })
 }
 

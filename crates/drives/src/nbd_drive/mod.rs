@@ -16,7 +16,7 @@ mod job;
 use connection::Connection;
 use env::{
     Address, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env, Error, ErrorKind,
-    IoRequest, Result,
+    Hardware, IoRequest, Result,
 };
 use nbd::{Connected, NbdUri, Transport};
 use std::rc::Rc;
@@ -90,6 +90,8 @@ fn describe(text: &str, uri: &NbdUri, connected: &Connected) -> Result<DriveInfo
         physical_sector,
         rotational: connected.flags.rotational,
         read_only: connected.flags.read_only,
+        exclusive: false,
+        hardware: Hardware::default(),
     })
 }
 

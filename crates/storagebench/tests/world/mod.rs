@@ -184,6 +184,8 @@ impl TestDrive {
                 physical_sector: SectorSize::B4096,
                 rotational: false,
                 read_only: false,
+                exclusive: true,
+                hardware: env::Hardware::default(),
             },
             servers: RefCell::new(vec![0; servers]),
             service: Cell::new(service),

@@ -8,15 +8,17 @@
 //! - The cache is bounded: what does not fit is written back, oldest first.
 //! - A power cut leaves each sector with its durable value or with *any one* of its unflushed versions: those
 //!   in the log after the last durable one, and those of writes still in flight. Sectors are never torn.
-//! - Faults (unreadable sectors, rot) lie over the content and never change it: what is true and what the
-//!   drive says are never confused. Rewriting a sector lifts its fault, as durably as the write is.
+//! - Faults (unreadable sectors, rot, what lost and misdirected writes left) lie over the content and never
+//!   change it: what is true and what the drive says are never confused. Rewriting a sector lifts its fault, as
+//!   durably as the write is. What a misdirected write put in the wrong place is durable at once.
 
 use super::chunks::{Chunks, Fill};
+use super::faults::{Fault, FaultKind, Layer};
 use crate::options::DriveOptions;
 use crate::rng::Rng;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
-use units::{ByteCount, ByteOffset, ByteRange};
+use units::{ByteOffset, ByteRange};
 
 /// A write as the cache keeps it.
 #[derive(Clone, Debug)]
@@ -25,19 +27,9 @@ pub(crate) struct Written {
     pub fill: Fill,
     /// A power cut can no longer take it back.
     pub durable: bool,
+    /// The drive acknowledges it and says ever after what it said before.
+    pub lost: bool,
 }
-
-/// What is wrong with a sector.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fault {
-    /// Reading it is a medium error.
-    Unreadable,
-    /// Each byte reads as itself exclusive-or this, without an error.
-    Rot(u8),
-}
-
-/// Faults by sector number.
-type Faults = BTreeMap<u64, Fault>;
 
 /// How much of the volatile cache a power cut takes.
 #[derive(Clone, Copy, Debug)]
@@ -57,62 +49,37 @@ enum Loss {
 /// The memory of a drive, and the faults over it. A clone is an image that shares what neither side changes.
 #[derive(Clone)]
 pub(crate) struct Content {
-    sector: u64,
-    current: Chunks,
+    current: Layer,
     /// `None`: every completed write is durable, and `current` is all there is.
-    durable: Option<Chunks>,
+    durable: Option<Layer>,
     log: VecDeque<Written>,
     /// How many writes have left the log since the beginning: marks are counted from there.
     log_start: u64,
     /// Bytes of the writes in the log, and how many the cache holds before it writes back by itself.
     log_bytes: u64,
     cache_bytes: u64,
-    current_faults: Faults,
-    durable_faults: Faults,
 }
 
 impl Content {
     pub fn new(options: &DriveOptions, key: u64) -> Content {
-        let chunks = Chunks::new(options.unwritten, key);
+        let sector = options.logical_sector.bytes().0;
+        let layer = Layer::new(sector, Chunks::new(options.unwritten, key));
         Content {
-            sector: options.logical_sector.bytes().0,
-            durable: (!options.cache.is_zero()).then(|| chunks.clone()),
-            current: chunks,
+            durable: (!options.cache.is_zero()).then(|| layer.clone()),
+            current: layer,
             log: VecDeque::new(),
             log_start: 0,
             log_bytes: 0,
             cache_bytes: options.cache.0,
-            current_faults: Faults::new(),
-            durable_faults: Faults::new(),
-        }
-    }
-
-    fn sectors(&self, range: ByteRange) -> std::ops::Range<u64> {
-        range.start.0 / self.sector..range.end().0.div_ceil(self.sector)
-    }
-
-    fn sector_range(&self, sector: u64) -> ByteRange {
-        ByteRange::new(ByteOffset(sector * self.sector), ByteCount(self.sector))
-    }
-
-    fn lift(faults: &mut Faults, sectors: std::ops::Range<u64>) {
-        if !faults.is_empty() {
-            let lifted: Vec<u64> = faults.range(sectors).map(|(sector, _)| *sector).collect();
-            for sector in lifted {
-                faults.remove(&sector);
-            }
         }
     }
 
     /// Takes a completed write.
     pub fn write(&mut self, write: Written) {
-        let sectors = self.sectors(write.range);
-        self.current.write(write.range, &write.fill, 0);
-        Self::lift(&mut self.current_faults, sectors.clone());
+        self.current.take(&write, write.range);
         let Some(durable) = &mut self.durable else { return };
         if write.durable {
-            durable.write(write.range, &write.fill, 0);
-            Self::lift(&mut self.durable_faults, sectors);
+            durable.take(&write, write.range);
         }
         if !write.durable || !self.log.is_empty() {
             self.log_bytes += write.range.len.0;
@@ -136,13 +103,11 @@ impl Content {
         {
             self.log_start += 1;
             self.log_bytes -= write.range.len.0;
-            let sectors = write.range.start.0 / self.sector..write.range.end().0.div_ceil(self.sector);
-            durable.write(write.range, &write.fill, 0);
-            Self::lift(&mut self.durable_faults, sectors);
+            durable.take(&write, write.range);
         }
         // What was written durably since must not be undone by what was flushed just now.
         for write in self.log.iter().filter(|write| write.durable) {
-            durable.write(write.range, &write.fill, 0);
+            durable.repeat(write);
         }
         while let Some(write) = self.log.pop_front_if(|write| write.durable) {
             self.log_start += 1;
@@ -152,34 +117,27 @@ impl Content {
 
     /// Whether reading `range` meets a medium error.
     pub fn is_unreadable(&self, range: ByteRange) -> bool {
-        !self.current_faults.is_empty()
-            && self.current_faults.range(self.sectors(range)).any(|(_, fault)| *fault == Fault::Unreadable)
+        self.current.is_unreadable(range)
     }
 
     /// Reads what the drive says is there, rot and all. Unreadable sectors are the caller's business.
     pub fn read(&self, start: ByteOffset, target: &mut [u8]) {
-        self.current.read(start.0, target);
-        let range = ByteRange::new(start, ByteCount::of(target));
-        if self.current_faults.is_empty() {
-            return;
-        }
-        for (sector, fault) in self.current_faults.range(self.sectors(range)) {
-            if let Fault::Rot(mask) = fault {
-                let part = self.sector_range(*sector).intersection(range);
-                let at = (part.start - start).as_usize();
-                target[at..at + part.len.as_usize()].iter_mut().for_each(|byte| *byte ^= mask);
-            }
-        }
+        self.current.read(start, target);
     }
 
     /// The truth that a power cut cannot change.
     pub fn read_durable(&self, start: ByteOffset, target: &mut [u8]) {
-        self.durable.as_ref().unwrap_or(&self.current).read(start.0, target);
+        self.durable.as_ref().unwrap_or(&self.current).truth.read(start.0, target);
     }
 
     /// The truth as of the last completed write.
     pub fn read_true(&self, start: ByteOffset, target: &mut [u8]) {
-        self.current.read(start.0, target);
+        self.current.truth.read(start.0, target);
+    }
+
+    /// What lies over the content now.
+    pub fn faults(&self) -> Vec<(ByteRange, FaultKind)> {
+        self.current.faults()
     }
 
     /// Whether `range` holds something that a power cut may take back.
@@ -193,22 +151,26 @@ impl Content {
     }
 
     pub fn status(&self, range: ByteRange) -> Vec<env::StatusExtent> {
-        self.current.status(range)
+        self.current.truth.status(range)
+    }
+
+    fn layers(&mut self) -> impl Iterator<Item = &mut Layer> {
+        std::iter::once(&mut self.current).chain(&mut self.durable)
     }
 
     /// Lays a fault over a range, until it is rewritten.
-    pub fn lay(&mut self, range: ByteRange, fault: Fault) {
-        for sector in self.sectors(range) {
-            self.current_faults.insert(sector, fault);
-            self.durable_faults.insert(sector, fault);
-        }
+    pub fn lay(&mut self, range: ByteRange, fault: &Fault) {
+        self.layers().for_each(|layer| layer.lay(range, fault));
+    }
+
+    /// Makes what is from `start` on read as `bytes`, until it is rewritten.
+    pub fn put_instead(&mut self, start: ByteOffset, bytes: &[u8]) {
+        self.layers().for_each(|layer| layer.put_instead(start, bytes));
     }
 
     /// Lifts every fault of a range.
     pub fn heal(&mut self, range: ByteRange) {
-        let sectors = self.sectors(range);
-        Self::lift(&mut self.current_faults, sectors.clone());
-        Self::lift(&mut self.durable_faults, sectors);
+        self.layers().for_each(|layer| layer.lift(range));
     }
 
     /// Lands any sectors of writes whose drive or process died under way, in any order.
@@ -219,7 +181,7 @@ impl Content {
                 0 => {}
                 1 => self.write(write),
                 _ => {
-                    for sector in self.sectors(write.range) {
+                    for sector in self.current.sectors(write.range) {
                         if rng.chance(1, 2) {
                             let part = self.part(&write, sector);
                             self.write(part);
@@ -232,13 +194,13 @@ impl Content {
 
     /// One sector of a write.
     fn part(&self, write: &Written, sector: u64) -> Written {
-        let range = self.sector_range(sector);
+        let range = self.current.sector_range(sector);
         let at = (range.start - write.range.start).as_usize();
         let fill = match &write.fill {
             Fill::Bytes(bytes) => Fill::Bytes(bytes[at..at + range.len.as_usize()].into()),
             other => other.clone(),
         };
-        Written { range, fill, durable: write.durable }
+        Written { range, fill, durable: write.durable, lost: write.lost }
     }
 
     /// Cuts the power: the module's comment says what is left.
@@ -283,7 +245,6 @@ impl Content {
         }
         if let Some(durable) = &self.durable {
             self.current = durable.clone();
-            self.current_faults = self.durable_faults.clone();
         }
     }
 
@@ -291,7 +252,7 @@ impl Content {
     fn versions(&self, writes: &[Written], completed: usize) -> BTreeMap<u64, SmallVec<[u32; 4]>> {
         let mut versions: BTreeMap<u64, SmallVec<[u32; 4]>> = BTreeMap::new();
         for (index, write) in writes.iter().enumerate() {
-            for sector in self.sectors(write.range) {
+            for sector in self.current.sectors(write.range) {
                 let list = versions.entry(sector).or_default();
                 if write.durable && index < completed {
                     // It is in the durable content already, and what is older is gone.
@@ -305,12 +266,7 @@ impl Content {
     }
 
     fn settle(&mut self, write: &Written, sector: u64) {
-        let range = self.sector_range(sector);
-        let skip = (range.start - write.range.start).as_usize();
-        self.durable.as_mut().unwrap_or(&mut self.current).write(range, &write.fill, skip);
-        self.durable_faults.remove(&sector);
-        if self.durable.is_none() {
-            self.current_faults.remove(&sector);
-        }
+        let layer = self.durable.as_mut().unwrap_or(&mut self.current);
+        layer.take(write, layer.sector_range(sector));
     }
 }

@@ -1,10 +1,14 @@
 //! A simulated drive from the outside: what a test does to it, and what it really holds.
 
-use super::content::{Content, Fault};
-use super::{DriveCell, Ordered, Presence};
+use super::ageing::{Stray, StrayOrder};
+use super::content::Content;
+use super::faults::{Fault, FaultKind};
+use super::{DriveCell, Ordered, Presence, State};
 use crate::core::{Action, Core};
+use crate::options::DriveFaults;
 use crate::trace::TraceEvent;
-use env::{IoErrorKind, IoRequest};
+use env::{HealthScript, IoErrorKind, IoRequest};
+use std::cell::RefMut;
 use std::rc::Rc;
 use std::sync::Weak;
 use std::time::Duration;
@@ -23,6 +27,8 @@ pub struct DriveStats {
     pub flushes: u64,
     /// Trims returned.
     pub trims: u64,
+    /// Writes that were lost or misdirected, and acknowledged.
+    pub strayed: u64,
     /// Operations that failed, of whatever kind.
     pub failed: u64,
     /// Bytes asked for by reads.
@@ -44,7 +50,7 @@ impl DriveStats {
             }
             IoRequest::Flush => self.flushes += 1,
             IoRequest::Trim { .. } => self.trims += 1,
-            IoRequest::Status { .. } => {}
+            IoRequest::Status { .. } | IoRequest::Health | IoRequest::Locate { .. } => {}
         }
     }
 }
@@ -94,6 +100,13 @@ impl SimDrive {
         self.cell.state.borrow().stats
     }
 
+    /// Its state, with everything come that comes by itself.
+    fn state(&self) -> RefMut<'_, State> {
+        let mut state = self.cell.state.borrow_mut();
+        state.age(&self.core, &self.cell);
+        state
+    }
+
     /// How many operations it has not returned.
     pub fn in_flight(&self) -> usize {
         let state = self.cell.state.borrow();
@@ -122,7 +135,7 @@ impl SimDrive {
 
     /// What a read would return now, without latency: `None` is a medium error; rot shows.
     pub fn peek(&self, start: ByteOffset, len: ByteCount) -> Option<Vec<u8>> {
-        let state = self.cell.state.borrow();
+        let state = self.state();
         if state.content.is_unreadable(ByteRange::new(start, len)) {
             return None;
         }
@@ -138,7 +151,12 @@ impl SimDrive {
         let sector = self.cell.options.logical_sector.bytes();
         assert!(range.is_aligned(sector), "{range:?} is not whole sectors of {sector}");
         let fill = super::Fill::Bytes(bytes.into());
-        self.cell.state.borrow_mut().content.write(super::Written { range, fill, durable: true });
+        self.state().content.write(super::Written { range, fill, durable: true, lost: false });
+    }
+
+    /// The faults that lie over what it holds now, neighbouring sectors of one kind together.
+    pub fn faults(&self) -> Vec<(ByteRange, FaultKind)> {
+        self.state().content.faults()
     }
 
     /// Whether `range` holds something that a power cut may take back.
@@ -153,7 +171,7 @@ impl SimDrive {
 
     /// What it holds now, to be kept or put into another simulation.
     pub fn snapshot(&self) -> DriveImage {
-        DriveImage { content: self.cell.state.borrow().content.clone(), size: self.size() }
+        DriveImage { content: self.state().content.clone(), size: self.size() }
     }
 
     /// Makes it hold what `image` holds, which must be of a drive of the same nature.
@@ -168,7 +186,7 @@ impl SimDrive {
     /// It is back at once; whoever has it open keeps it.
     pub fn power_cut(&self) {
         self.note("power cut");
-        self.cell.power_cut();
+        self.cell.power_cut(&self.core);
     }
 
     /// It dies for good: everything returns as gone, what was in flight may have landed.
@@ -184,7 +202,7 @@ impl SimDrive {
     }
 
     fn depart(&self, presence: Presence) {
-        self.cell.interrupt(None);
+        self.cell.interrupt(&self.core, None);
         let mut state = self.cell.state.borrow_mut();
         state.presence = presence;
         state.epoch += 1;
@@ -215,7 +233,7 @@ impl SimDrive {
         let state = &mut *state;
         state.holding = false;
         for (slot, generation) in state.kept.drain(..) {
-            let delay = self.cell.options.latency.draw(&mut state.latency);
+            let delay = self.cell.options.latency.draw(&mut state.latency).saturating_mul(state.slowness);
             self.core.schedule(delay, Action::Drive { drive: self.cell.clone(), slot, generation });
         }
     }
@@ -244,21 +262,21 @@ impl SimDrive {
     /// The sectors of `range` cannot be read until they are rewritten.
     pub fn make_unreadable(&self, range: ByteRange) {
         self.note("medium error");
-        self.cell.state.borrow_mut().content.lay(range, Fault::Unreadable);
+        self.state().content.lay(range, &Fault::Unreadable);
     }
 
     /// The sectors of `range` read as something else, without an error, until they are rewritten.
     pub fn rot(&self, range: ByteRange) {
         self.note("rots");
-        let mut state = self.cell.state.borrow_mut();
+        let mut state = self.state();
         let mask = state.fault.between(1, 255) as u8;
-        state.content.lay(range, Fault::Rot(mask));
+        state.content.lay(range, &Fault::Rot(mask));
     }
 
     /// Lifts medium errors and rot of `range`: the truth was there all the time.
     pub fn heal(&self, range: ByteRange) {
         self.note("heals");
-        self.cell.state.borrow_mut().content.heal(range);
+        self.state().content.heal(range);
     }
 
     /// Writes that touch `range` fail with a medium error, until [`SimDrive::clear_write_errors`].
@@ -271,6 +289,50 @@ impl SimDrive {
     pub fn clear_write_errors(&self) {
         self.note("no write errors");
         self.cell.state.borrow_mut().write_errors.clear();
+    }
+
+    /// The next `count` writes (those that touch `within`, if given) are acknowledged and not carried out: their
+    /// place reads as before. What is true has changed all the same.
+    pub fn lose_writes(&self, count: u64, within: Option<ByteRange>) {
+        self.note("will lose writes");
+        self.order_strays(Stray::Lost, count, within);
+    }
+
+    /// The next `count` writes (those that touch `within`, if given) are acknowledged and land somewhere else:
+    /// their place reads as before, and some other place reads as what they wrote.
+    pub fn misdirect_writes(&self, count: u64, within: Option<ByteRange>) {
+        self.note("will misdirect writes");
+        self.order_strays(Stray::Misdirected, count, within);
+    }
+
+    fn order_strays(&self, stray: Stray, count: u64, within: Option<ByteRange>) {
+        if count > 0 {
+            self.cell.state.borrow_mut().ageing.orders.push(StrayOrder { stray, within, count });
+        }
+    }
+
+    /// Other faults come by themselves from now on; those there are stay, but for blocks that could not be
+    /// written.
+    pub fn set_faults(&self, faults: DriveFaults) {
+        self.note("ages otherwise");
+        self.state().ageing.set(faults, self.core.now());
+    }
+
+    /// Every operation takes so many times as long from now on; one is as usual.
+    pub fn slow_down(&self, times: u32) {
+        self.note("slows down or not");
+        self.cell.state.borrow_mut().slowness = times.max(1);
+    }
+
+    /// What it tells of its health from now on; `None`: nothing.
+    pub fn set_health(&self, health: Option<HealthScript>) {
+        self.note("tells another health");
+        self.cell.state.borrow_mut().health = health;
+    }
+
+    /// Whether its light is on.
+    pub fn is_located(&self) -> bool {
+        self.cell.state.borrow().located
     }
 
     /// A drive that lies: flushes succeed and do nothing. To prove that tests notice.

@@ -5,21 +5,27 @@
 //! flight when the power, the process or the drive dies may have landed, sector by sector; see
 //! [`content`] for what a power cut leaves.
 
+mod ageing;
+mod attach;
 mod chunks;
 mod content;
+mod faults;
 mod handle;
 
+pub use faults::FaultKind;
 pub use handle::{DriveImage, DriveStats, SimDrive};
 
-use crate::core::{Action, Core, Named, SimId};
+use crate::core::{Action, Core};
 use crate::options::{DriveOptions, Trimmed};
 use crate::rng::Rng;
 use crate::trace::TraceEvent;
+use ageing::Ageing;
+use attach::Source;
 use chunks::Fill;
 use content::{Content, Written};
 use env::{
-    Buf, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Durability, Env, Error,
-    ErrorKind, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
+    Buf, Completion, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Durability, Error,
+    ErrorKind, HealthScript, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -84,6 +90,12 @@ struct State {
     stalls: (u64, Duration),
     ordered: Vec<Ordered>,
     write_errors: Vec<ByteRange>,
+    ageing: Ageing,
+    /// Operations take so many times as long.
+    slowness: u32,
+    health: Option<HealthScript>,
+    /// Whether its light is on.
+    located: bool,
     ignore_flush: bool,
     ignore_durable: bool,
     latency: Rng,
@@ -120,6 +132,10 @@ impl DriveCell {
             stalls: (0, Duration::ZERO),
             ordered: Vec::new(),
             write_errors: Vec::new(),
+            ageing: Ageing::new(core, name, options.faults),
+            slowness: 1,
+            health: options.health.clone(),
+            located: false,
             ignore_flush: false,
             ignore_durable: false,
             latency: core.rng("latency", name),
@@ -140,6 +156,8 @@ impl DriveCell {
             physical_sector: self.options.physical_sector,
             rotational: self.options.rotational,
             read_only: self.options.read_only,
+            exclusive: true,
+            hardware: self.options.hardware.clone(),
         }
     }
 
@@ -188,7 +206,9 @@ impl DriveCell {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         state.stats.started += 1;
-        let mut delay = self.options.latency.draw(&mut state.latency);
+        state.age(core, self);
+        let slowness = state.slowness.saturating_mul(state.ageing.slowness(core.now()));
+        let mut delay = self.options.latency.draw(&mut state.latency).saturating_mul(slowness);
         if state.stalls.0 > 0 {
             state.stalls.0 -= 1;
             delay += state.stalls.1;
@@ -220,8 +240,9 @@ impl DriveCell {
             let Operation { mut request, completion, stale, mark, .. } = operation;
             let name = request.name();
             let range = request.range();
-            let result = state.perform(&self.options, stale, &mut request, mark);
-            let traced = result.as_ref().map(|done| done.0).map_err(|error| error.kind);
+            state.age(core, self);
+            let result = state.perform(core, self, stale, &mut request, mark);
+            let traced = result.as_ref().map(|done| done.bytes).map_err(|error| error.kind);
             core.trace(TraceEvent::Returned { drive: &self.name, operation: name, range, result: traced });
             (completion, outcome_of(request, result))
         };
@@ -230,9 +251,10 @@ impl DriveCell {
 
     /// Ends what is in flight of `process` (of everybody, if `None`): some of it lands. The operations return
     /// to whoever still waits, as gone.
-    fn interrupt(&self, process: Option<u64>) {
+    fn interrupt(&self, core: &Core, process: Option<u64>) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
+        state.age(core, self);
         let mut dying = Vec::new();
         for index in 0..state.slots.len() {
             let of = state.slots[index].operation.as_ref().map(|operation| operation.process);
@@ -246,8 +268,8 @@ impl DriveCell {
     }
 
     /// The process died: what it had in flight may or may not land; the cache keeps what it has.
-    pub fn process_died(&self, process: u64) {
-        self.interrupt(Some(process));
+    pub fn process_died(&self, core: &Core, process: u64) {
+        self.interrupt(core, Some(process));
         self.break_lease(process);
     }
 
@@ -260,9 +282,10 @@ impl DriveCell {
     }
 
     /// The power went: see [`content`].
-    pub fn power_cut(&self) {
+    pub fn power_cut(&self, core: &Core) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
+        state.age(core, self);
         let dying: Vec<Operation> =
             (0..state.slots.len()).filter_map(|index| state.take(index as u32)).collect();
         let landing = state.unfinished_writes(&self.options, &dying);
@@ -283,7 +306,15 @@ pub(crate) fn not_found(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("drive file {name} does not exist"))
 }
 
-type Performed = Result<(u64, Vec<env::StatusExtent>), IoError>;
+/// What a request that was carried out came to.
+#[derive(Default)]
+struct Done {
+    bytes: u64,
+    extents: Vec<env::StatusExtent>,
+    health: Option<Box<DriveHealth>>,
+}
+
+type Performed = Result<Done, IoError>;
 
 fn outcome_of(request: IoRequest, result: Performed) -> IoOutcome {
     let buffers = match request {
@@ -296,8 +327,8 @@ fn outcome_of(request: IoRequest, result: Performed) -> IoOutcome {
         _ => SmallVec::new(),
     };
     match result {
-        Ok((bytes, extents)) => IoOutcome { result: Ok(bytes), buffers, extents },
-        Err(error) => IoOutcome { result: Err(error), buffers, extents: Vec::new() },
+        Ok(Done { bytes, extents, health }) => IoOutcome { result: Ok(bytes), buffers, extents, health },
+        Err(error) => IoOutcome { buffers, ..IoOutcome::failed(error) },
     }
 }
 
@@ -308,6 +339,13 @@ impl State {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
         Some(operation)
+    }
+
+    /// Lets come what comes by itself by now.
+    fn age(&mut self, core: &Core, drive: &DriveCell) {
+        for name in self.ageing.come(&drive.options, &mut self.content, core.now()) {
+            core.trace(TraceEvent::Drive { drive: &drive.name, name });
+        }
     }
 
     /// What a request is refused or fails for before it does anything.
@@ -337,6 +375,7 @@ impl State {
             IoRequest::Read { .. } => self.content.is_unreadable(range),
             IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } => {
                 self.write_errors.iter().any(|bad| bad.overlaps(range))
+                    || self.ageing.is_unwritable(options, range)
             }
             _ => false,
         };
@@ -345,30 +384,52 @@ impl State {
 
     fn perform(
         &mut self,
-        options: &DriveOptions,
+        core: &Core,
+        drive: &DriveCell,
         stale: bool,
         request: &mut IoRequest,
         mark: u64,
     ) -> Performed {
+        let options = &drive.options;
         self.stats.count(request);
         if let Some(kind) = self.refusal(options, stale, request) {
             self.stats.failed += 1;
             return Err(IoError::new(kind));
         }
-        let moved = request.range().len.0;
-        let mut extents = Vec::new();
+        let mut done = Done { bytes: request.range().len.0, ..Done::default() };
         match request {
             IoRequest::Read { offset, buffers } => self.read(*offset, buffers),
             IoRequest::Flush if self.ignore_flush => {}
             IoRequest::Flush => self.content.flush(mark),
-            IoRequest::Status { range } => extents = self.content.status(*range),
-            write => {
-                for written in self.writes(options, write) {
-                    self.content.write(written);
-                }
-            }
+            IoRequest::Status { range } => done.extents = self.content.status(*range),
+            IoRequest::Health => done.health = Some(Box::new(self.health(core.now()))),
+            IoRequest::Locate { on } => self.located = *on,
+            write => self.write(core, drive, write),
         }
-        Ok((moved, extents))
+        Ok(done)
+    }
+
+    fn health(&self, now: Instant) -> DriveHealth {
+        let written = ByteCount(self.stats.written_bytes);
+        self.health.as_ref().map(|script| script.at(now, written)).unwrap_or_default()
+    }
+
+    /// Carries out a write, unless it goes astray.
+    fn write(&mut self, core: &Core, drive: &DriveCell, request: &IoRequest) {
+        let options = &drive.options;
+        let writes = self.writes(options, request);
+        let stray = match request {
+            IoRequest::Trim { .. } => None,
+            _ => self.ageing.stray(request.range()),
+        };
+        let Some(stray) = stray else {
+            return writes.into_iter().for_each(|written| self.content.write(written));
+        };
+        self.stats.strayed += 1;
+        core.trace(TraceEvent::Drive { drive: &drive.name, name: stray.name() });
+        for written in writes {
+            self.ageing.carry_out(options, &mut self.content, stray, written);
+        }
     }
 
     fn read(&self, offset: ByteOffset, buffers: &mut [Buf]) {
@@ -394,7 +455,7 @@ impl State {
             }
             IoRequest::WriteZeroes { may_unmap, durability, .. } => {
                 let fill = if *may_unmap { Fill::Hole } else { Fill::Zeroes };
-                written.push(Written { range, fill, durable: is_durable(durability) });
+                written.push(Written { range, fill, durable: is_durable(durability), lost: false });
             }
             IoRequest::Trim { .. } => {
                 let fill = match options.trimmed {
@@ -406,9 +467,13 @@ impl State {
                         _ => None,
                     },
                 };
-                written.extend(fill.map(|fill| Written { range, fill, durable: false }));
+                written.extend(fill.map(|fill| Written { range, fill, durable: false, lost: false }));
             }
-            IoRequest::Read { .. } | IoRequest::Flush | IoRequest::Status { .. } => {}
+            IoRequest::Read { .. }
+            | IoRequest::Flush
+            | IoRequest::Status { .. }
+            | IoRequest::Health
+            | IoRequest::Locate { .. } => {}
         }
         written
     }
@@ -442,7 +507,7 @@ fn gather(start: ByteOffset, slices: &[Slice], durable: bool, written: &mut Smal
                 None if slice.is_zero() => Fill::Zeroes,
                 None => Fill::Hollow,
             };
-            written.push(Written { range: ByteRange::new(at, slice.len()), fill, durable });
+            written.push(Written { range: ByteRange::new(at, slice.len()), fill, durable, lost: false });
             at += slice.len();
         }
         return;
@@ -462,52 +527,5 @@ fn gather(start: ByteOffset, slices: &[Slice], durable: bool, written: &mut Smal
             Fill::Bytes(bytes.into())
         }
     };
-    written.push(Written { range: ByteRange::new(start, ByteCount(len)), fill, durable });
-}
-
-/// A drive that a process opened.
-struct Source {
-    sim: SimId,
-    drive: String,
-    info: DriveInfo,
-    process: u64,
-    epoch: u64,
-    lease: Arc<Lease>,
-}
-
-impl DriveSource for Source {
-    fn info(&self) -> &DriveInfo {
-        &self.info
-    }
-
-    fn attach(&self, _: &Env) -> env::Result<Rc<dyn Drive>> {
-        let lost =
-            || Error::new(ErrorKind::System, "a simulated drive is attached on its simulation's thread");
-        let core = self.sim.core().ok_or_else(lost)?;
-        let Some(Named::Drive(cell)) = core.drives.borrow().get(&self.drive).cloned() else {
-            return Err(not_found(&self.info.name));
-        };
-        let (info, lease) = (self.info.clone(), self.lease.clone());
-        Ok(Rc::new(Attached { core, cell, info, process: self.process, epoch: self.epoch, _lease: lease }))
-    }
-}
-
-/// A drive attached to a shard.
-struct Attached {
-    core: Rc<Core>,
-    cell: Rc<DriveCell>,
-    info: DriveInfo,
-    process: u64,
-    epoch: u64,
-    _lease: Arc<Lease>,
-}
-
-impl Drive for Attached {
-    fn info(&self) -> &DriveInfo {
-        &self.info
-    }
-
-    fn start(&self, request: IoRequest, completion: Completion) {
-        self.cell.start(&self.core, self.process, self.epoch, request, completion);
-    }
+    written.push(Written { range: ByteRange::new(start, ByteCount(len)), fill, durable, lost: false });
 }

@@ -1,0 +1,54 @@
+//! A simulated drive as a process has it open.
+
+use super::{DriveCell, Lease, not_found};
+use crate::core::{Core, Named, SimId};
+use env::{Completion, Drive, DriveInfo, DriveSource, Env, Error, ErrorKind, IoRequest};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A drive that a process opened.
+pub(super) struct Source {
+    pub sim: SimId,
+    pub drive: String,
+    pub info: DriveInfo,
+    pub process: u64,
+    pub epoch: u64,
+    pub lease: Arc<Lease>,
+}
+
+impl DriveSource for Source {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+
+    fn attach(&self, _: &Env) -> env::Result<Rc<dyn Drive>> {
+        let lost =
+            || Error::new(ErrorKind::System, "a simulated drive is attached on its simulation's thread");
+        let core = self.sim.core().ok_or_else(lost)?;
+        let Some(Named::Drive(cell)) = core.drives.borrow().get(&self.drive).cloned() else {
+            return Err(not_found(&self.info.name));
+        };
+        let (info, lease) = (self.info.clone(), self.lease.clone());
+        Ok(Rc::new(Attached { core, cell, info, process: self.process, epoch: self.epoch, _lease: lease }))
+    }
+}
+
+/// A drive attached to a shard.
+struct Attached {
+    core: Rc<Core>,
+    cell: Rc<DriveCell>,
+    info: DriveInfo,
+    process: u64,
+    epoch: u64,
+    _lease: Arc<Lease>,
+}
+
+impl Drive for Attached {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+
+    fn start(&self, request: IoRequest, completion: Completion) {
+        self.cell.start(&self.core, self.process, self.epoch, request, completion);
+    }
+}

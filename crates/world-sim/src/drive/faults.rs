@@ -1,0 +1,179 @@
+//! What is wrong with what a drive says: faults that lie over its content and never change it.
+
+use super::chunks::{Chunks, Fill};
+use super::content::Written;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// What is wrong with a sector.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// Reading it is a medium error.
+    Unreadable,
+    /// Each byte reads as itself exclusive-or this, without an error.
+    Rot(u8),
+    /// It reads as these bytes, without an error: what a lost write left there, or what a misdirected one
+    /// put there.
+    Instead(Arc<[u8]>),
+}
+
+/// What a test is told of a fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// Reading is a medium error.
+    Unreadable,
+    /// It reads as something else than what was written, without an error.
+    Silent,
+}
+
+impl Fault {
+    fn kind(&self) -> FaultKind {
+        match self {
+            Fault::Unreadable => FaultKind::Unreadable,
+            Fault::Rot(_) | Fault::Instead(_) => FaultKind::Silent,
+        }
+    }
+}
+
+/// One state of a drive, the one that reads see or the one that a power cut leaves: the truth, and the faults
+/// over it by sector number.
+#[derive(Clone)]
+pub(crate) struct Layer {
+    sector: u64,
+    pub truth: Chunks,
+    faults: BTreeMap<u64, Fault>,
+}
+
+impl Layer {
+    pub fn new(sector: u64, truth: Chunks) -> Layer {
+        Layer { sector, truth, faults: BTreeMap::new() }
+    }
+
+    pub fn sectors(&self, range: ByteRange) -> Range<u64> {
+        range.start.0 / self.sector..range.end().0.div_ceil(self.sector)
+    }
+
+    pub fn sector_range(&self, sector: u64) -> ByteRange {
+        ByteRange::new(ByteOffset(sector * self.sector), ByteCount(self.sector))
+    }
+
+    /// Takes a write, or one of its sectors: what was wrong there is so no more, unless the write is lost.
+    pub fn take(&mut self, write: &Written, part: ByteRange) {
+        let skip = (part.start - write.range.start).as_usize();
+        if !write.lost {
+            self.truth.write(part, &write.fill, skip);
+            return self.lift(part);
+        }
+        for sector in self.sectors(part) {
+            let range = self.sector_range(sector);
+            let said = self.said(range);
+            self.truth.write(range, &write.fill, (range.start - write.range.start).as_usize());
+            if self.faults.get(&sector) != Some(&Fault::Unreadable) {
+                self.set_said(sector, said.into());
+            }
+        }
+    }
+
+    /// The truth of a write alone, where its faults are known already.
+    pub fn repeat(&mut self, write: &Written) {
+        if write.lost {
+            self.take(write, write.range);
+        } else {
+            self.truth.write(write.range, &write.fill, 0);
+        }
+    }
+
+    /// Makes sectors read as `bytes`, whatever they hold.
+    pub fn put_instead(&mut self, start: ByteOffset, bytes: &[u8]) {
+        let first = start.0 / self.sector;
+        for (index, bytes) in bytes.chunks_exact(self.sector as usize).enumerate() {
+            self.set_said(first + index as u64, bytes.into());
+        }
+    }
+
+    /// A sector reads as `bytes` from now on: a fault only where that is not the truth.
+    fn set_said(&mut self, sector: u64, bytes: Arc<[u8]>) {
+        let mut truth = vec![0; self.sector as usize];
+        self.truth.read(sector * self.sector, &mut truth);
+        if *truth == *bytes {
+            self.faults.remove(&sector);
+        } else {
+            self.faults.insert(sector, Fault::Instead(bytes));
+        }
+    }
+
+    pub fn lay(&mut self, range: ByteRange, fault: &Fault) {
+        for sector in self.sectors(range) {
+            self.faults.insert(sector, fault.clone());
+        }
+    }
+
+    pub fn lift(&mut self, range: ByteRange) {
+        if !self.faults.is_empty() {
+            let sectors = self.sectors(range);
+            let lifted: Vec<u64> = self.faults.range(sectors).map(|(sector, _)| *sector).collect();
+            for sector in lifted {
+                self.faults.remove(&sector);
+            }
+        }
+    }
+
+    /// Whether reading `range` meets a medium error.
+    pub fn is_unreadable(&self, range: ByteRange) -> bool {
+        !self.faults.is_empty()
+            && self.faults.range(self.sectors(range)).any(|(_, fault)| *fault == Fault::Unreadable)
+    }
+
+    fn said(&self, range: ByteRange) -> Vec<u8> {
+        let mut bytes = vec![0; range.len.as_usize()];
+        self.read(range.start, &mut bytes);
+        bytes
+    }
+
+    /// What the drive says is there. Unreadable sectors are the caller's business.
+    pub fn read(&self, start: ByteOffset, target: &mut [u8]) {
+        self.truth.read(start.0, target);
+        if self.faults.is_empty() {
+            return;
+        }
+        let range = ByteRange::new(start, ByteCount::of(target));
+        for (sector, fault) in self.faults.range(self.sectors(range)) {
+            let whole = self.sector_range(*sector);
+            let part = whole.intersection(range);
+            let at = (part.start - start).as_usize();
+            let target = &mut target[at..at + part.len.as_usize()];
+            match fault {
+                Fault::Unreadable => {}
+                Fault::Rot(mask) => target.iter_mut().for_each(|byte| *byte ^= mask),
+                Fault::Instead(bytes) => {
+                    let skip = (part.start - whole.start).as_usize();
+                    target.copy_from_slice(&bytes[skip..skip + target.len()]);
+                }
+            }
+        }
+    }
+
+    /// Every fault, neighbours of one kind together, in the order of their place.
+    pub fn faults(&self) -> Vec<(ByteRange, FaultKind)> {
+        let mut runs: Vec<(ByteRange, FaultKind)> = Vec::new();
+        for (sector, fault) in &self.faults {
+            let (range, kind) = (self.sector_range(*sector), fault.kind());
+            match runs.last_mut() {
+                Some((last, of)) if last.end() == range.start && *of == kind => last.len += range.len,
+                _ => runs.push((range, kind)),
+            }
+        }
+        runs
+    }
+}
+
+/// The bytes of a write, where it has any to misdirect.
+pub(crate) fn bytes_of(write: &Written) -> Option<Arc<[u8]>> {
+    match &write.fill {
+        Fill::Bytes(bytes) => Some(bytes.clone()),
+        Fill::Zeroes => Some(vec![0; write.range.len.as_usize()].into()),
+        Fill::Hole | Fill::Noise(_) | Fill::Hollow => None,
+    }
+}
