@@ -2,7 +2,7 @@
 
 use crate::inventory::Drive;
 use crate::{DriveState, VolumeState};
-use engine::{HealthView, LaneIndex, Lanes, ShardIndex, VolumeId};
+use engine::{HealthView, LaneSet, Lanes, ShardIndex, VolumeId};
 use env::Env;
 use env::sync::{Credits, Signal};
 use layout::Geometry;
@@ -53,7 +53,7 @@ pub(crate) struct FailureReport {
 pub(crate) struct MarkReport {
     pub(crate) from: ShardIndex,
     pub(crate) number: u64,
-    pub(crate) lanes: Vec<LaneIndex>,
+    pub(crate) lanes: LaneSet,
 }
 
 impl Work {
@@ -61,12 +61,12 @@ impl Work {
         self.failures.borrow_mut().push(FailureReport { from, number, drive, what });
     }
 
-    pub(crate) fn add_marks(&self, from: ShardIndex, number: u64, lanes: Vec<LaneIndex>) {
+    pub(crate) fn add_marks(&self, from: ShardIndex, number: u64, lanes: LaneSet) {
         self.marks.borrow_mut().push(MarkReport { from, number, lanes });
     }
 
-    pub(crate) fn add_quiet(&self, lanes: Vec<LaneIndex>) {
-        self.quiet.borrow_mut().extend(lanes.into_iter().map(|lane| lane.0));
+    pub(crate) fn add_quiet(&self, lanes: &LaneSet) {
+        self.quiet.borrow_mut().extend(lanes.iter().map(|lane| lane.0));
     }
 }
 

@@ -19,7 +19,7 @@ use crate::disk::LabelSeen;
 use crate::inventory::Drive;
 use crate::keeper::Failing;
 use crate::{Error, ErrorKind, Result};
-use engine::{Attachment, LaneIndex, Lanes, ShardMessage, VolumeSpec};
+use engine::{Attachment, LaneIndex, LaneSet, Lanes, ShardMessage, VolumeSpec};
 use ondisk::{Cause, Copies, IntentMap, MemberState, Phase, Readiness, Role, SeenDrive, reconcile};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -373,6 +373,7 @@ impl Core {
             sector,
             data_start: ByteOffset::ZERO,
             capacity: ByteCount(label.volume.capacity_bytes),
+            policy: engine::FaultPolicy::default(),
         });
         let in_use = array.in_use();
         let source = |slot: usize| {
@@ -384,15 +385,10 @@ impl Core {
         let lane = |&lane: &u32| LaneIndex(lane);
         let dirty = match array.is_redundant() {
             true => array.map.borrow().iter().map(LaneIndex).collect(),
-            false => Vec::new(),
+            false => LaneSet::EMPTY,
         };
-        let attachment = Attachment {
-            spec,
-            sources,
-            health: array.health(),
-            unsynced: array.unsynced.borrow().iter().map(lane).collect(),
-            dirty,
-        };
+        let unsynced = array.unsynced.borrow().iter().map(lane).collect();
+        let attachment = Attachment { unsynced, dirty, ..Attachment::new(spec, sources, array.health()) };
         let running = Rc::new(Running { id, attached, stopped: Cell::new(false) });
         array.set_running(Some(running.clone()));
         self.env.spawn("keeper", self.clone().keep(array.clone(), running.clone()));

@@ -221,7 +221,7 @@ impl Core {
             }
             ReportKind::MarkDirty(lanes) => array.work.add_marks(from, number, lanes),
             ReportKind::Quiet(lanes) => {
-                array.work.add_quiet(lanes);
+                array.work.add_quiet(&lanes);
                 self.answer_report(from, number, Ok(()));
             }
             ReportKind::Synced(lanes) => {
@@ -232,9 +232,18 @@ impl Core {
                 self.lanes_unsynced(array, from, &lanes);
                 self.answer_report(from, number, Ok(()));
             }
-            ReportKind::MediumError { drive, range, recovered } => {
+            ReportKind::MediumError { drive, range, recovered, .. } => {
                 self.medium_error(array, drive, range, recovered);
                 self.answer_report(from, number, Ok(()));
+            }
+            // Nothing is done yet that these tell of.
+            ReportKind::Current { .. }
+            | ReportKind::BadBlocks { .. }
+            | ReportKind::ShadowFailed { .. }
+            | ReportKind::Mismatch { .. }
+            | ReportKind::TaskProgress { .. }
+            | ReportKind::TaskDone { .. } => {
+                self.answer_report(from, number, Err(IoError::new(IoErrorKind::NotSupported)));
             }
         }
         array.work.changed.notify(&self.env);

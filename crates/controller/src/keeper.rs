@@ -21,7 +21,7 @@
 use crate::array::{Array, FailureReport, MarkReport, Running};
 use crate::core::Core;
 use crate::disk::Access;
-use engine::{LaneIndex, ShardIndex, ShardMessage, VolumeId};
+use engine::{LaneSet, ShardIndex, ShardMessage, VolumeId};
 use env::{Io, IoError, IoErrorKind};
 use ondisk::{BlockWrite, Cause, Label, MemberState};
 use std::collections::BTreeMap;
@@ -232,7 +232,7 @@ impl Core {
     /// Makes marks durable and answers. Several reports are dealt with by one write.
     async fn deal_with_marks(&self, array: &Rc<Array>, reports: Vec<MarkReport>) {
         let work = &array.work;
-        for lane in reports.iter().flat_map(|report| &report.lanes) {
+        for lane in reports.iter().flat_map(|report| report.lanes.iter()) {
             work.quiet.borrow_mut().remove(&lane.0);
             work.clearing.borrow_mut().remove(&lane.0);
             array.map.borrow_mut().mark(lane.0);
@@ -361,8 +361,8 @@ impl Core {
     }
 
     /// A shard has made the redundancy of lanes agree with their data again: all shards are told.
-    pub(crate) fn lanes_synced(&self, array: &Rc<Array>, from: ShardIndex, lanes: &[LaneIndex]) {
-        self.tell_others(array, from, |id| ShardMessage::Synced(id, lanes.to_vec()));
+    pub(crate) fn lanes_synced(&self, array: &Rc<Array>, from: ShardIndex, lanes: &LaneSet) {
+        self.tell_others(array, from, |id| ShardMessage::Synced(id, lanes.clone()));
         let mut unsynced = array.unsynced.borrow_mut();
         let before = unsynced.len();
         lanes.iter().for_each(|lane| {
@@ -377,9 +377,9 @@ impl Core {
 
     /// A write was left unfinished: what it touched is not trusted, by any shard or after the next start, until
     /// it is resynced. Its lanes are marked (they were being written) and stay so.
-    pub(crate) fn lanes_unsynced(&self, array: &Rc<Array>, from: ShardIndex, lanes: &[LaneIndex]) {
+    pub(crate) fn lanes_unsynced(&self, array: &Rc<Array>, from: ShardIndex, lanes: &LaneSet) {
         array.unsynced.borrow_mut().extend(lanes.iter().map(|lane| lane.0));
-        self.tell_others(array, from, |id| ShardMessage::Unsynced(id, lanes.to_vec()));
+        self.tell_others(array, from, |id| ShardMessage::Unsynced(id, lanes.clone()));
         let name = array.name();
         let text = format!(
             "a write to '{name}' was left unfinished on some drive: the redundancy of {} lanes is not trusted until they are resynced",

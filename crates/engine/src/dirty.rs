@@ -14,7 +14,8 @@
 //! - A lane goes from `Dirty` to `Clean` here *before* the controller is asked to unmark it, and the next
 //!   write asks to mark it again: both go through one mailbox, in order.
 
-use crate::messages::{Attachment, LaneIndex, Lanes};
+use crate::attachment::Attachment;
+use crate::lanes::{LaneIndex, LaneSet, Lanes};
 use env::sync::Signal;
 use env::{Env, Instant, IoError};
 use std::cell::{Cell, RefCell};
@@ -40,8 +41,9 @@ struct Activity {
 
 pub(crate) struct DirtyLanes {
     marks: RefCell<Vec<Mark>>,
-    unsynced: RefCell<Vec<bool>>,
-    unsynced_count: Cell<usize>,
+    unsynced: RefCell<LaneSet>,
+    /// Never written since the volume was made.
+    unwritten: RefCell<LaneSet>,
     /// Writes that parity did not follow.
     gaps: Cell<u64>,
     active: RefCell<BTreeMap<LaneIndex, Activity>>,
@@ -58,23 +60,16 @@ impl DirtyLanes {
     ) -> DirtyLanes {
         let mut marks = vec![Mark::Clean; lanes.count as usize];
         let mut active = BTreeMap::new();
-        for lane in attachment.dirty.iter().filter(|lane| owns(**lane)) {
+        for lane in attachment.dirty.iter().filter(|lane| owns(*lane)) {
             if let Some(mark) = marks.get_mut(lane.0 as usize) {
                 *mark = Mark::Dirty;
-                active.insert(*lane, Activity::default());
+                active.insert(lane, Activity::default());
             }
         }
-        let mut unsynced = vec![false; lanes.count as usize];
-        for lane in &attachment.unsynced {
-            if let Some(lane) = unsynced.get_mut(lane.0 as usize) {
-                *lane = true;
-            }
-        }
-        let unsynced_count = unsynced.iter().filter(|&&lane| lane).count();
         DirtyLanes {
             marks: RefCell::new(marks),
-            unsynced: RefCell::new(unsynced),
-            unsynced_count: Cell::new(unsynced_count),
+            unsynced: RefCell::new(attachment.unsynced.clone()),
+            unwritten: RefCell::new(attachment.unwritten.clone().minus(&attachment.dirty)),
             gaps: Cell::new(0),
             active: RefCell::new(active),
             changed: Signal::default(),
@@ -82,17 +77,38 @@ impl DirtyLanes {
     }
 
     pub(crate) fn is_synced(&self, lane: LaneIndex) -> bool {
-        self.unsynced_count.get() == 0 || !self.unsynced.borrow()[lane.0 as usize]
+        let unsynced = self.unsynced.borrow();
+        unsynced.is_empty() || !unsynced.contains(lane)
     }
 
     pub(crate) fn all_synced(&self) -> bool {
-        self.unsynced_count.get() == 0
+        self.unsynced.borrow().is_empty()
     }
 
-    /// The unsynced lanes, ascending.
-    pub(crate) fn unsynced(&self) -> Vec<LaneIndex> {
-        let unsynced = self.unsynced.borrow();
-        unsynced.iter().enumerate().filter(|(_, lane)| **lane).map(|(i, _)| LaneIndex(i as u32)).collect()
+    /// The unsynced lanes.
+    pub(crate) fn unsynced(&self) -> LaneSet {
+        self.unsynced.borrow().clone()
+    }
+
+    /// The lanes that were never written.
+    pub(crate) fn unwritten(&self) -> LaneSet {
+        self.unwritten.borrow().clone()
+    }
+
+    /// Whether nothing was ever written to a lane.
+    pub(crate) fn is_unwritten(&self, lane: LaneIndex) -> bool {
+        let unwritten = self.unwritten.borrow();
+        !unwritten.is_empty() && unwritten.contains(lane)
+    }
+
+    /// Lanes have been written, or are about to be.
+    pub(crate) fn set_written(&self, lanes: &LaneSet) {
+        self.unwritten.borrow_mut().remove_all(lanes);
+    }
+
+    /// Nothing of interest is in these lanes any more.
+    pub(crate) fn set_unwritten(&self, lanes: &LaneSet) {
+        self.unwritten.borrow_mut().insert_all(lanes);
     }
 
     /// How many writes parity did not follow so far.
@@ -105,18 +121,14 @@ impl DirtyLanes {
         self.gaps.set(self.gaps.get() + 1);
     }
 
-    /// The redundancy of a lane agrees with its data again.
-    pub(crate) fn set_synced(&self, lane: LaneIndex) {
-        if std::mem::replace(&mut self.unsynced.borrow_mut()[lane.0 as usize], false) {
-            self.unsynced_count.set(self.unsynced_count.get() - 1);
-        }
+    /// The redundancy of lanes agrees with their data again.
+    pub(crate) fn set_synced(&self, lanes: &LaneSet) {
+        self.unsynced.borrow_mut().remove_all(lanes);
     }
 
-    /// A write was left unfinished on some drive: the lane's redundancy cannot be trusted any more.
-    pub(crate) fn set_unsynced(&self, lane: LaneIndex) {
-        if !std::mem::replace(&mut self.unsynced.borrow_mut()[lane.0 as usize], true) {
-            self.unsynced_count.set(self.unsynced_count.get() + 1);
-        }
+    /// A write was left unfinished on some drive: the redundancy of its lane cannot be trusted any more.
+    pub(crate) fn set_unsynced(&self, lanes: &LaneSet) {
+        self.unsynced.borrow_mut().insert_all(lanes);
     }
 
     /// Counts a write in. `Err(true)`: the lane must be marked first, and the caller is to ask for it;
@@ -167,18 +179,18 @@ impl DirtyLanes {
     }
 
     /// Takes the lanes that have been quiet since `before` out of the dirty state, and names them.
-    pub(crate) fn take_quiet(&self, before: Instant) -> Vec<LaneIndex> {
-        let mut quiet = Vec::new();
+    pub(crate) fn take_quiet(&self, before: Instant) -> LaneSet {
+        let mut quiet = LaneSet::EMPTY;
         let unsynced = self.unsynced.borrow();
         self.active.borrow_mut().retain(|lane, activity| {
-            let done = activity.writes == 0 && activity.last <= before && !unsynced[lane.0 as usize];
+            let done = activity.writes == 0 && activity.last <= before && !unsynced.contains(*lane);
             if done {
-                quiet.push(*lane);
+                quiet.insert(*lane);
             }
             !done
         });
         let mut marks = self.marks.borrow_mut();
-        for lane in &quiet {
+        for lane in quiet.iter() {
             marks[lane.0 as usize] = Mark::Clean;
         }
         quiet
@@ -213,6 +225,7 @@ pub(crate) async fn begin_write(
                 let result = volume.shard.mark_dirty(volume.spec.id, lane).await;
                 lanes.marked(volume.shard.env(), lane, result);
                 result?;
+                volume.first_write(lane);
             }
             Err(false) => {
                 lanes.changed.wait_until(volume.shard.env(), || !lanes.is_marking(lane)).await;
@@ -227,7 +240,7 @@ pub(crate) async fn begin_write(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::HealthView;
+    use crate::attachment::HealthView;
     use crate::volume::{VolumeId, VolumeSpec};
     use layout::{Geometry, Level};
     use std::sync::Arc;
@@ -241,25 +254,23 @@ mod tests {
         let member = ByteCount::MIB;
         let geometry = Geometry::new(Level::Raid1, DriveCount(2), StripSize::MIN, member).expect("a mirror");
         let all = DriveSet::first(geometry.drives());
-        let attachment = Attachment {
-            spec: Arc::new(VolumeSpec {
-                id: VolumeId(0),
-                name: "v".into(),
-                geometry,
-                sector: SectorSize::B512,
-                data_start: ByteOffset::ZERO,
-                capacity: geometry.capacity(),
-            }),
-            sources: Vec::new(),
-            health: HealthView { readable: all, writable: all },
-            unsynced: Vec::new(),
-            dirty: vec![LaneIndex(0)],
+        let spec = VolumeSpec {
+            id: VolumeId(0),
+            name: "v".into(),
+            geometry,
+            sector: SectorSize::B512,
+            data_start: ByteOffset::ZERO,
+            capacity: geometry.capacity(),
+            policy: crate::FaultPolicy::default(),
         };
+        let health = HealthView { readable: all, writable: all };
+        let attachment =
+            Attachment { dirty: LaneIndex(0).into(), ..Attachment::new(Arc::new(spec), Vec::new(), health) };
         let quiet_on = |owns: bool| {
             let lanes = DirtyLanes::new(&Lanes::of(&geometry), &attachment, |_| owns);
             lanes.take_quiet(Instant { ns: 5_000_000_000 })
         };
-        assert_eq!(quiet_on(true), [LaneIndex(0)]);
-        assert_eq!(quiet_on(false), []);
+        assert_eq!(quiet_on(true), LaneSet::first(1));
+        assert_eq!(quiet_on(false), LaneSet::EMPTY);
     }
 }

@@ -198,7 +198,7 @@ impl Volume {
         } else {
             let range = ByteRange::new(read.offset, read.len);
             let recovered = self.is_redundant();
-            let kind = ReportKind::MediumError { drive: read.drive, range, recovered };
+            let kind = ReportKind::MediumError { drive: read.drive, range, recovered, healed: false };
             self.shard.report_later(self, kind);
         }
         unreadable.insert(read.drive);

@@ -17,7 +17,7 @@ use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, StripeIndex};
 
 impl Volume {
     /// Where a range inside one strip lies: its drive and raw address; `None` when it is not inside one.
-    fn map_one(&self, range: ByteRange) -> Option<(DriveIndex, &Member, ByteOffset)> {
+    fn map_one(&self, range: ByteRange) -> Option<(DriveIndex, Rc<Member>, ByteOffset)> {
         let geometry = self.geometry();
         let (stripe, within) = geometry.stripe_of(range.start);
         let (index, at) = geometry.strip_of(within);
@@ -26,7 +26,7 @@ impl Volume {
         }
         let copy = self.choose_copy(stripe);
         let cell = geometry.data_cell(stripe, index, copy);
-        let member = self.members.get(cell.drive.as_usize())?.as_ref()?;
+        let member = self.members.get(cell.drive)?;
         Some((cell.drive, member, self.raw(cell.offset) + at))
     }
 
@@ -38,7 +38,7 @@ impl Volume {
         }
         let busy = |copy: u16| {
             let cell = self.geometry().data_cell(stripe, layout::DataIndex(0), CopyIndex(copy));
-            self.members[cell.drive.as_usize()].as_ref().map_or(u32::MAX, Member::outstanding)
+            self.members.outstanding(cell.drive)
         };
         let start = (stripe.0 % u64::from(copies)) as u16;
         let order = (0..copies).map(|i| (start + i) % copies);

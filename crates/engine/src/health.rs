@@ -8,7 +8,7 @@
 //!   is acknowledged. The controller does that; [`Health::recorded`] waits for it.
 //! - A drive never comes back by itself: only the controller, with a new view, says that it is used again.
 
-use crate::messages::HealthView;
+use crate::attachment::HealthView;
 use env::sync::Signal;
 use env::{Env, IoError, IoErrorKind};
 use std::cell::Cell;

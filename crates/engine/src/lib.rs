@@ -24,6 +24,8 @@
 //! controller exchange [`ShardMessage`]s and [`Report`]s, nothing else.
 
 mod as_drive;
+mod attachment;
+mod bad;
 mod compute;
 mod dirty;
 mod execute;
@@ -31,17 +33,24 @@ mod fast_path;
 mod flush;
 mod health;
 mod intake;
+mod lanes;
+mod members;
 mod messages;
 mod pieces;
 mod shard;
+mod task;
 pub mod unkept;
 mod volume;
 mod window;
 
 pub use as_drive::VolumeDrive;
+pub use attachment::{Attachment, FaultPolicy, HealthView, MemberChange, Relocated};
+pub use bad::BadBlocks;
+pub use lanes::{LaneIndex, LaneSet, Lanes};
 pub use messages::{
-    Attachment, Done, HealthView, LaneIndex, Lanes, PIECES_AWAY, Piece, PieceKind, PieceOutcome,
-    REPORTS_OPEN, Report, ReportKind, ShardIndex, ShardMessage, Ticket,
+    Done, PIECES_AWAY, Piece, PieceKind, PieceOutcome, REPORTS_OPEN, Report, ReportKind, ShardIndex,
+    ShardMessage, Ticket,
 };
 pub use shard::{Shard, ShardSeed};
+pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 pub use volume::{Counters, Volume, VolumeId, VolumeSpec};

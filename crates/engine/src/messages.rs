@@ -4,20 +4,17 @@
 //! piece away and gets it back with the answer, so that the mailboxes, dimensioned for all credits, cannot
 //! overflow.
 
-use crate::volume::{VolumeId, VolumeSpec};
+use crate::attachment::{Attachment, FaultPolicy, HealthView, MemberChange, Relocated};
+use crate::lanes::LaneSet;
+use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
+use crate::volume::VolumeId;
 use env::{Buf, DriveSource, Durability, IoError, Slice, mailbox};
-use layout::Geometry;
 use std::sync::Arc;
-use units::{ByteRange, DriveIndex, DriveSet, StripeIndex};
+use units::{ByteRange, DriveIndex, StripeIndex};
 
 /// Which shard of the controller, counted from zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ShardIndex(pub u16);
-
-/// A run of whole stripes nearest 64 MiB of the volume's data: the unit that is dealt out to shards, and of the
-/// write-intent map.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct LaneIndex(pub u32);
 
 /// Pieces that one shard may have away at other shards at a time.
 pub const PIECES_AWAY: usize = 1024;
@@ -67,30 +64,6 @@ pub struct Ticket {
     pub piece: u32,
 }
 
-/// Which drives of a volume may be read and written, as the controller has made it durable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HealthView {
-    /// Drives that hold what they should.
-    pub readable: DriveSet,
-    /// Drives that are written.
-    pub writable: DriveSet,
-}
-
-/// Everything a shard needs to serve a volume.
-#[derive(Clone)]
-pub struct Attachment {
-    /// What it is.
-    pub spec: Arc<VolumeSpec>,
-    /// Its drives by index; `None` where one is missing.
-    pub sources: Vec<Option<Arc<dyn DriveSource>>>,
-    /// Which of them may be used.
-    pub health: HealthView,
-    /// Lanes whose redundancy may not agree with their data, ascending.
-    pub unsynced: Vec<LaneIndex>,
-    /// Lanes that are marked dirty in the durable write-intent map, ascending.
-    pub dirty: Vec<LaneIndex>,
-}
-
 /// Tells the asker that a control message took effect.
 pub type Done = mailbox::Sender<Result<(), String>>;
 
@@ -120,10 +93,52 @@ pub enum ShardMessage {
     Detach(VolumeId, Done),
     /// Use a volume's drives so from now on.
     SetHealth(VolumeId, HealthView, Done),
+    /// Put another drive, or none, into a slot. Answered when this shard uses it, and the one before has returned
+    /// everything this shard had asked of it, late operations too: from then on nothing can land there any more.
+    SetMember(VolumeId, Box<MemberChange>, Done),
+    /// Fill this drive with what the slot's drive holds: from now on it gets every write that the slot's drive
+    /// gets; what that holds already is a task ([`TaskKind::Copy`](crate::TaskKind::Copy)). `None`: leave the one
+    /// there is alone. Answered like [`ShardMessage::SetMember`].
+    SetShadow(VolumeId, DriveIndex, Option<Arc<dyn DriveSource>>, Done),
+    /// The drive that was being filled takes the slot; in these lanes it is not current. While the slot's drive
+    /// is in use these are the lanes that were not copied; once it is not, every lane that is marked dirty
+    /// as well. Answered like [`ShardMessage::SetMember`].
+    Promote(VolumeId, DriveIndex, LaneSet, Done),
     /// The redundancy of these lanes agrees with their data again: their owner has said so.
-    Synced(VolumeId, Vec<LaneIndex>),
+    Synced(VolumeId, LaneSet),
     /// The redundancy of these lanes is not to be trusted: their owner has said so.
-    Unsynced(VolumeId, Vec<LaneIndex>),
+    Unsynced(VolumeId, LaneSet),
+    /// The drive is current in these lanes: their owner has said so, and the drive has been flushed.
+    Current(VolumeId, DriveIndex, LaneSet),
+    /// The drive is not current in these lanes; that is durable.
+    Stale(VolumeId, DriveIndex, LaneSet, Done),
+    /// These lanes have been written, or are about to be: their owner has said so.
+    Written(VolumeId, LaneSet),
+    /// Nothing of interest is in these lanes any more.
+    Unwritten(VolumeId, LaneSet),
+    /// What is in the distributed spare from now on.
+    Relocated(VolumeId, Option<Relocated>, Done),
+    /// The content of these blocks of a drive is lost, or (`bad` is false) was written again.
+    Bad {
+        /// Of which volume.
+        volume: VolumeId,
+        /// Which drive held them.
+        drive: DriveIndex,
+        /// Which bytes of the drive's part of the volume, whole sectors.
+        ranges: Vec<ByteRange>,
+        /// Whether they are lost.
+        bad: bool,
+        /// Told when this shard knows.
+        done: Done,
+    },
+    /// When drives of a volume go out of use for their errors.
+    SetPolicy(VolumeId, FaultPolicy, Done),
+    /// Begin a background task on this shard's lanes. Answered when it has begun.
+    StartTask(Box<TaskOrder>, Done),
+    /// Change how fast a task may be.
+    SetPace(TaskId, TaskPace),
+    /// End a task before it is done. Answered when this shard does nothing of it any more.
+    StopTask(TaskId, Done),
     /// The operator accepts a volume's redundancy as it is: nothing is unsynced any more.
     TrustAll(VolumeId, Done),
     /// The controller has dealt with a report.
@@ -160,114 +175,75 @@ pub enum ReportKind {
         /// At what.
         operation: &'static str,
     },
-    /// Mark lanes dirty in the write-intent map, durably, then answer.
-    MarkDirty(Vec<LaneIndex>),
+    /// Mark lanes dirty in the write-intent map, durably, and take them out of those that were never written;
+    /// then answer.
+    MarkDirty(LaneSet),
     /// These lanes have been quiet: clear their marks some time, after a flush of the drives.
-    Quiet(Vec<LaneIndex>),
+    Quiet(LaneSet),
     /// The redundancy of these lanes agrees with their data again: tell every shard.
-    Synced(Vec<LaneIndex>),
+    Synced(LaneSet),
     /// A write to these lanes was left unfinished on some drive: until they are synced again, no shard is to
     /// trust their redundancy, nor is the next start. Answered when that is known.
-    Unsynced(Vec<LaneIndex>),
-    /// A drive could not read some blocks; they were had from redundancy, or not.
+    Unsynced(LaneSet),
+    /// The drive has been made current in these lanes: flush it, make that durable, tell every shard.
+    Current {
+        /// Which.
+        drive: DriveIndex,
+        /// Where.
+        lanes: LaneSet,
+    },
+    /// A drive could not read some blocks.
     MediumError {
         /// Which.
         drive: DriveIndex,
-        /// Where on the drive.
+        /// Where in the drive's part of the volume.
         range: ByteRange,
-        /// Whether the host got its data all the same.
+        /// Whether their content could be had from redundancy.
         recovered: bool,
+        /// Whether they were written anew with it, and can be read again.
+        healed: bool,
     },
-}
-
-/// How a volume's stripes are dealt out: lanes, and shards.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Lanes {
-    /// Stripes per lane, as a power of two's exponent.
-    stripes_shift: u32,
-    /// How many lanes.
-    pub count: u32,
-}
-
-/// A lane's data is nearest this size.
-const LANE_BYTES: u64 = 64 << 20;
-
-impl Lanes {
-    /// The lanes of a volume. Lanes are a power of two of stripes; where the volume would have more lanes than
-    /// the write-intent map holds ([`Lanes::MAX`]), they are larger.
-    pub fn of(geometry: &Geometry) -> Lanes {
-        let stripe = geometry.stripe_bytes().0.max(1);
-        let per_lane = (LANE_BYTES / stripe).max(1);
-        let mut stripes_shift = per_lane.ilog2();
-        // Nearest, not below: 64 MiB / 448 KiB = 146 stripes; 128 are nearer than 256.
-        if per_lane - (1 << stripes_shift) > (2 << stripes_shift) - per_lane {
-            stripes_shift += 1;
-        }
-        let stripes = geometry.stripes().0;
-        while stripes.div_ceil(1 << stripes_shift) > u64::from(Lanes::MAX) {
-            stripes_shift += 1;
-        }
-        Lanes { stripes_shift, count: stripes.div_ceil(1 << stripes_shift) as u32 }
-    }
-
-    /// The most lanes a volume may have.
-    pub const MAX: u32 = 1 << 20;
-
-    /// The lane of a stripe.
-    pub fn lane_of(&self, stripe: StripeIndex) -> LaneIndex {
-        LaneIndex((stripe.0 >> self.stripes_shift) as u32)
-    }
-
-    /// The stripes of a lane, those past the end of the volume included.
-    pub fn stripes_of(&self, lane: LaneIndex) -> std::ops::Range<u64> {
-        let first = u64::from(lane.0) << self.stripes_shift;
-        first..first + (1 << self.stripes_shift)
-    }
-
-    /// The shard that owns a lane: a hash, recorded nowhere.
-    pub fn owner(&self, lane: LaneIndex, shards: u16) -> ShardIndex {
-        let hash = env::sync::split_mix(u64::from(lane.0)).1;
-        ShardIndex((hash % u64::from(shards.max(1))) as u16)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use layout::Level;
-    use units::{ByteCount, DriveCount, StripSize};
-
-    fn geometry(drives: u16, member: u64) -> Geometry {
-        Geometry::new(Level::Raid5, DriveCount(drives), StripSize::KIB_64, ByteCount(member)).unwrap()
-    }
-
-    #[test]
-    fn lanes_are_whole_stripes_nearest_64_mib_and_cover_the_volume() {
-        for drives in 3..=32 {
-            let geometry = geometry(drives, 1 << 30);
-            let lanes = Lanes::of(&geometry);
-            let bytes = (1u64 << lanes.stripes_shift) * geometry.stripe_bytes().0;
-            // The nearer of two powers of two is at most a third away.
-            assert!((42 << 20..=86 << 20).contains(&bytes), "{drives} drives: {bytes}");
-            let last = lanes.lane_of(StripeIndex(geometry.stripes().0 - 1));
-            assert_eq!(last.0 + 1, lanes.count);
-            assert!(lanes.stripes_of(last).contains(&(geometry.stripes().0 - 1)));
-        }
-    }
-
-    #[test]
-    fn a_volume_of_petabytes_still_fits_the_map() {
-        let lanes = Lanes::of(&geometry(32, 64 << 40));
-        assert!(lanes.count <= Lanes::MAX);
-    }
-
-    #[test]
-    fn lanes_are_dealt_to_every_shard() {
-        let lanes = Lanes::of(&geometry(8, 64 << 30));
-        let mut counts = [0; 4];
-        for lane in 0..lanes.count {
-            counts[lanes.owner(LaneIndex(lane), 4).0 as usize] += 1;
-        }
-        assert!(counts.iter().all(|&count| count > lanes.count / 8), "{counts:?}");
-    }
+    /// The content of these blocks is lost, or (`bad` is false) was written again by a host. That they are lost is
+    /// answered when it is durable and every shard knows; that they are not may be remembered at leisure.
+    BadBlocks {
+        /// Which drive held them.
+        drive: DriveIndex,
+        /// Which bytes of the drive's part of the volume, whole sectors.
+        ranges: Vec<ByteRange>,
+        /// Whether they are lost.
+        bad: bool,
+    },
+    /// A drive that was being filled failed and lacks a write: it must never take the slot as it is. Answered when
+    /// that is certain; if it has taken the slot in the meantime, when its failure is durable on the others.
+    ShadowFailed {
+        /// Whose place it was to take.
+        drive: DriveIndex,
+        /// With what.
+        error: IoError,
+    },
+    /// A check found a stripe whose redundancy does not agree with its data.
+    Mismatch {
+        /// By which task.
+        task: TaskId,
+        /// Which stripe.
+        stripe: StripeIndex,
+        /// The drive that is wrong, where the level can tell.
+        wrong: Option<DriveIndex>,
+        /// Whether its redundancy was written anew.
+        repaired: bool,
+    },
+    /// How far a task is on this shard; a few times a second at the most.
+    TaskProgress {
+        /// Which.
+        task: TaskId,
+        /// How far.
+        progress: TaskProgress,
+    },
+    /// A task has ended on this shard.
+    TaskDone {
+        /// Which.
+        task: TaskId,
+        /// How.
+        outcome: TaskOutcome,
+    },
 }

@@ -322,7 +322,7 @@ impl Volume {
     pub(crate) async fn distrust(self: &Rc<Self>, stripe: StripeIndex) {
         let lane = self.lane_of(stripe);
         let was_synced = self.dirty.is_synced(lane);
-        self.set_unsynced(&[lane]);
+        self.set_unsynced(&lane.into());
         self.shard.report_unsynced(self, lane).await;
         if was_synced {
             self.shard.env().spawn("resync after a failed write", crate::window::resync(self.clone()));
@@ -338,6 +338,6 @@ impl Volume {
 
     /// Tells the controller that a lane is resynced.
     pub(crate) fn report_synced(self: &Rc<Self>, lane: crate::LaneIndex) {
-        self.shard.report_later(self, ReportKind::Synced(vec![lane]));
+        self.shard.report_later(self, ReportKind::Synced(lane.into()));
     }
 }

@@ -1,14 +1,17 @@
 //! One shard of the engine: a thread, a ring, an executor, and the sole owner of its lanes.
 
+use crate::attachment::Attachment;
 use crate::intake::Parent;
+use crate::lanes::LaneIndex;
+use crate::members::when_quiet;
 use crate::messages::{
-    Attachment, LaneIndex, PIECES_AWAY, Piece, PieceOutcome, REPORTS_OPEN, Report, ReportKind, ShardIndex,
-    ShardMessage, Ticket,
+    Done, PIECES_AWAY, Piece, PieceOutcome, REPORTS_OPEN, Report, ReportKind, ShardIndex, ShardMessage,
+    Ticket,
 };
 use crate::volume::{Volume, VolumeId};
 use env::locks::StripeLocks;
 use env::sync::{Answerer, Credits, Signal, Taken, answer};
-use env::{Env, IoError, IoErrorKind, mailbox};
+use env::{Env, IoError, IoErrorKind, Member, mailbox};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -258,12 +261,12 @@ impl Shard {
     }
 
     pub(crate) async fn mark_dirty(&self, volume: VolumeId, lane: LaneIndex) -> Result<(), IoError> {
-        self.report(volume, ReportKind::MarkDirty(vec![lane])).await
+        self.report(volume, ReportKind::MarkDirty(lane.into())).await
     }
 
     pub(crate) async fn report_unsynced(&self, volume: &Rc<Volume>, lane: LaneIndex) {
         let id = volume.spec().id;
-        if let Err(error) = self.report(id, ReportKind::Unsynced(vec![lane])).await {
+        if let Err(error) = self.report(id, ReportKind::Unsynced(lane.into())).await {
             tracing::error!(volume = %volume.spec().name, lane = lane.0, "nobody remembers not to trust it: {error}");
         }
     }
@@ -340,6 +343,64 @@ impl Shard {
                 }
                 answer_control(&done, Ok(()));
             }
+            ShardMessage::SetMember(id, change, done) => {
+                let swapped = self.volume_or(id).and_then(|volume| volume.set_member(*change));
+                self.answer_when_quiet(swapped, done);
+            }
+            ShardMessage::SetShadow(id, slot, source, done) => {
+                let swapped = self.volume_or(id).and_then(|volume| volume.set_shadow(slot, source));
+                self.answer_when_quiet(swapped, done);
+            }
+            ShardMessage::Promote(id, slot, stale, done) => {
+                let swapped = self.volume_or(id).and_then(|volume| volume.promote(slot, stale));
+                self.answer_when_quiet(swapped, done);
+            }
+            ShardMessage::Current(id, drive, lanes) => {
+                if let Some(volume) = self.volume(id) {
+                    volume.set_current(drive, &lanes);
+                }
+            }
+            ShardMessage::Stale(id, drive, lanes, done) => {
+                if let Some(volume) = self.volume(id) {
+                    volume.set_stale(drive, &lanes);
+                }
+                answer_control(&done, Ok(()));
+            }
+            ShardMessage::Written(id, lanes) => {
+                if let Some(volume) = self.volume(id) {
+                    volume.dirty.set_written(&lanes);
+                }
+            }
+            ShardMessage::Unwritten(id, lanes) => {
+                if let Some(volume) = self.volume(id) {
+                    volume.dirty.set_unwritten(&lanes);
+                }
+            }
+            ShardMessage::Relocated(id, relocated, done) => {
+                if let Some(volume) = self.volume(id) {
+                    volume.set_relocated(relocated);
+                }
+                answer_control(&done, Ok(()));
+            }
+            ShardMessage::Bad { volume, drive, ranges, bad, done } => {
+                if let Some(volume) = self.volume(volume) {
+                    volume.set_bad(drive, &ranges, bad);
+                }
+                answer_control(&done, Ok(()));
+            }
+            ShardMessage::SetPolicy(id, policy, done) => {
+                if let Some(volume) = self.volume(id) {
+                    volume.set_policy(policy);
+                }
+                answer_control(&done, Ok(()));
+            }
+            ShardMessage::StartTask(order, done) => {
+                let result =
+                    self.volume_or(order.volume).and_then(|volume| crate::window::start(&volume, *order));
+                answer_control(&done, result);
+            }
+            ShardMessage::SetPace(task, pace) => crate::window::set_pace(self, task, pace),
+            ShardMessage::StopTask(task, done) => crate::window::stop(self, task, done),
             ShardMessage::Synced(id, lanes) => {
                 if let Some(volume) = self.volume(id) {
                     volume.set_synced(&lanes);
@@ -382,7 +443,24 @@ impl Shard {
         Ok(())
     }
 
-    async fn detach(self, id: VolumeId, done: crate::messages::Done) {
+    fn volume_or(&self, id: VolumeId) -> Result<Rc<Volume>, String> {
+        self.volume(id).ok_or_else(|| format!("volume {} is not served here any more", id.0))
+    }
+
+    fn answer_when_quiet(&self, swapped: Result<Option<Rc<Member>>, String>, done: Done) {
+        match swapped {
+            Ok(before) => {
+                self.inner.env.spawn("swapped drive", when_quiet(self.clone(), before, done));
+            }
+            Err(why) => answer_control(&done, Err(why)),
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.inner.stopping.get()
+    }
+
+    async fn detach(self, id: VolumeId, done: Done) {
         let inner = &self.inner;
         if let Some(volume) = self.volume(id) {
             volume.closing.set(true);
@@ -423,7 +501,7 @@ impl Shard {
 }
 
 /// The controller counts the answers of all shards; one that cannot be sent means it stopped waiting.
-fn answer_control(done: &crate::messages::Done, result: Result<(), String>) {
+pub(crate) fn answer_control(done: &Done, result: Result<(), String>) {
     if done.send(result).is_err() {
         tracing::warn!("nobody waits for the answer to a control message");
     }

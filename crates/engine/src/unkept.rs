@@ -1,7 +1,8 @@
 //! A stand-in for the controller, for arrays that live as long as their process: benchmarks and tests of the
 //! engine. Nothing is made durable; every report is answered at once.
 
-use crate::messages::{HealthView, Report, ReportKind, ShardMessage};
+use crate::attachment::HealthView;
+use crate::messages::{Report, ReportKind, ShardMessage};
 use env::mailbox;
 use std::collections::BTreeMap;
 
@@ -32,6 +33,48 @@ pub async fn keep(
                 let other = index != usize::from(report.from.0);
                 if other && shard.send(ShardMessage::Unsynced(report.volume, lanes.clone())).is_err() {
                     tracing::warn!("a shard did not take the news of a failed write");
+                }
+            }
+        }
+        if let ReportKind::BadBlocks { drive, ranges, bad } = &report.kind {
+            let (done, mut answers) = mailbox::mailbox(&env, shards.len());
+            for shard in &shards {
+                let message = ShardMessage::Bad {
+                    volume: report.volume,
+                    drive: *drive,
+                    ranges: ranges.clone(),
+                    bad: *bad,
+                    done: done.clone(),
+                };
+                if shard.send(message).is_err() {
+                    tracing::warn!("a shard did not take the news of lost blocks");
+                }
+            }
+            drop(done);
+            while answers.receive().await.is_some() {}
+        }
+        if let ReportKind::ShadowFailed { drive, .. } = &report.kind {
+            let (done, mut answers) = mailbox::mailbox(&env, shards.len());
+            for shard in &shards {
+                if shard.send(ShardMessage::SetShadow(report.volume, *drive, None, done.clone())).is_err() {
+                    tracing::warn!("a shard did not leave a drive alone that was being filled");
+                }
+            }
+            drop(done);
+            while answers.receive().await.is_some() {}
+        }
+        if let ReportKind::MarkDirty(lanes) = &report.kind {
+            for (index, shard) in shards.iter().enumerate() {
+                let other = index != usize::from(report.from.0);
+                if other && shard.send(ShardMessage::Written(report.volume, lanes.clone())).is_err() {
+                    tracing::warn!("a shard did not take the news of a first write");
+                }
+            }
+        }
+        if let ReportKind::Current { drive, lanes } = &report.kind {
+            for shard in &shards {
+                if shard.send(ShardMessage::Current(report.volume, *drive, lanes.clone())).is_err() {
+                    tracing::warn!("a shard did not take the news of a rebuild");
                 }
             }
         }

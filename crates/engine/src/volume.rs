@@ -1,12 +1,14 @@
 //! A volume as one shard sees it.
 
+use crate::attachment::{Attachment, FaultPolicy, HealthView, Relocated};
 use crate::dirty::DirtyLanes;
 use crate::flush::Flush;
 use crate::health::Health;
-use crate::messages::{Attachment, HealthView, LaneIndex, Lanes};
+use crate::lanes::{LaneIndex, LaneSet, Lanes};
+use crate::members::Members;
 use crate::shard::Shard;
 use env::locks::Mode;
-use env::{DriveInfo, IoError, IoErrorKind, Member};
+use env::{DriveInfo, IoError, IoErrorKind};
 use layout::Geometry;
 use plan::Plan;
 use std::cell::{Cell, RefCell};
@@ -33,6 +35,8 @@ pub struct VolumeSpec {
     pub data_start: ByteOffset,
     /// Bytes that hosts may use; no more than the geometry's capacity.
     pub capacity: ByteCount,
+    /// When its drives go out of use for their errors, until told otherwise.
+    pub policy: FaultPolicy,
 }
 
 /// What a shard has counted of a volume since it was attached.
@@ -63,7 +67,9 @@ pub struct Volume {
     pub(crate) shard: Shard,
     pub(crate) spec: Arc<VolumeSpec>,
     pub(crate) lanes: Lanes,
-    pub(crate) members: Vec<Option<Member>>,
+    pub(crate) members: Members,
+    pub(crate) policy: Cell<FaultPolicy>,
+    pub(crate) relocated: RefCell<Option<Relocated>>,
     pub(crate) health: Health,
     pub(crate) dirty: DirtyLanes,
     pub(crate) flushing: Flush,
@@ -83,19 +89,15 @@ pub struct Volume {
 impl Volume {
     pub(crate) fn attach(shard: &Shard, attachment: &Attachment) -> env::Result<Rc<Volume>> {
         let env = shard.env();
-        let mut members = Vec::new();
-        for source in &attachment.sources {
-            members.push(match source {
-                Some(source) => Some(Member::new(env, source.attach(env)?)),
-                None => None,
-            });
-        }
+        let members = Members::attach(env, attachment)?;
         let spec = attachment.spec.clone();
         let lanes = Lanes::of(&spec.geometry);
         let volume = Rc::new(Volume {
             shard: shard.clone(),
             lanes,
             members,
+            policy: Cell::new(spec.policy),
+            relocated: RefCell::new(attachment.relocated.clone()),
             health: Health::new(attachment.health),
             dirty: DirtyLanes::new(&lanes, attachment, |lane| {
                 lanes.owner(lane, shard.count()) == shard.index()
@@ -158,13 +160,9 @@ impl Volume {
             || self.lanes.owner(self.lane_of(stripe), self.shard.count()) == self.shard.index()
     }
 
-    pub(crate) fn member(&self, drive: DriveIndex) -> Result<&Member, IoError> {
-        self.members.get(drive.as_usize()).and_then(Option::as_ref).ok_or(IoError::new(IoErrorKind::Gone))
-    }
-
     /// What a drive of the volume says of itself.
-    pub fn drive_info(&self, drive: DriveIndex) -> Option<&DriveInfo> {
-        self.members.get(drive.as_usize())?.as_ref().map(Member::info)
+    pub fn drive_info(&self, drive: DriveIndex) -> Option<DriveInfo> {
+        self.members.get(drive).map(|member| member.info().clone())
     }
 
     /// Where a byte of a drive's data area lies on the raw drive.
@@ -174,9 +172,14 @@ impl Volume {
 
     /// What the drives can do for one stripe now. `unreadable`: drives that had a medium error in it.
     pub(crate) fn stripe_health(&self, stripe: StripeIndex, unreadable: &DriveSet) -> plan::Health {
-        let (readable, writable) = self.health.usable();
+        let (mut readable, mut writable) = self.health.usable();
+        let lane = self.lane_of(stripe);
+        let stale = self.members.stale_in(lane, stripe);
+        if !stale.is_empty() {
+            (readable, writable) = (readable.minus(&stale), writable.minus(&stale));
+        }
         let mut readable = readable.minus(unreadable);
-        let synced = self.dirty.is_synced(self.lane_of(stripe));
+        let synced = self.dirty.is_synced(lane);
         if !synced && self.geometry().copies() > 1 {
             // Mirrors may differ: one designated mirror speaks for all.
             let designated = readable.iter().next();
@@ -222,26 +225,65 @@ impl Volume {
     }
 
     /// Distrusts lanes; a resync of one that is under way does not vouch for it any more.
-    pub(crate) fn set_unsynced(&self, lanes: &[LaneIndex]) {
-        for lane in lanes {
-            self.dirty.set_unsynced(*lane);
-        }
+    pub(crate) fn set_unsynced(&self, lanes: &LaneSet) {
+        self.dirty.set_unsynced(lanes);
         self.dirty.note_gap();
         self.look_at_health();
     }
 
-    pub(crate) fn set_synced(&self, lanes: &[LaneIndex]) {
-        for lane in lanes {
-            self.dirty.set_synced(*lane);
-        }
+    pub(crate) fn set_synced(&self, lanes: &LaneSet) {
+        self.dirty.set_synced(lanes);
         self.look_at_health();
+    }
+
+    /// A drive is current in these lanes.
+    pub(crate) fn set_current(&self, drive: DriveIndex, lanes: &LaneSet) {
+        self.members.set_current(drive, lanes);
+        self.look_at_health();
+    }
+
+    /// A drive is not current in these lanes; that is durable.
+    pub(crate) fn set_stale(&self, drive: DriveIndex, lanes: &LaneSet) {
+        self.members.set_stale(drive, lanes);
+        self.dirty.note_gap();
+        self.look_at_health();
+    }
+
+    pub(crate) fn set_relocated(&self, relocated: Option<Relocated>) {
+        *self.relocated.borrow_mut() = relocated;
+        self.look_at_health();
+    }
+
+    pub(crate) fn set_policy(&self, policy: FaultPolicy) {
+        self.policy.set(policy);
+        for drive in self.geometry().drives().indexes() {
+            if let Some(member) = self.members.get(drive) {
+                member.set_time_limit(policy.time_limit);
+            }
+        }
+    }
+
+    /// A lane has been marked to be written: it is not unwritten any more. If its redundancy never agreed with its
+    /// data, from now on it must be made to.
+    pub(crate) fn first_write(self: &Rc<Self>, lane: LaneIndex) {
+        if !self.dirty.is_unwritten(lane) {
+            return;
+        }
+        self.dirty.set_written(&lane.into());
+        if !self.dirty.is_synced(lane) {
+            self.shard.env().spawn("resync after a first write", crate::window::resync(self.clone()));
+        }
     }
 
     /// Works out anew whether requests may take the fast path.
     pub(crate) fn look_at_health(&self) {
         let (readable, writable) = self.health.usable();
         let all = DriveSet::first(self.geometry().drives());
-        self.all_well.set(readable == all && writable == all && self.dirty.all_synced());
+        let whole = readable == all && writable == all && self.dirty.all_synced();
+        let members = &self.members;
+        let plain =
+            members.stale_anywhere().is_empty() && !members.any_bad() && members.shadowed().is_empty();
+        self.all_well.set(whole && plain && self.relocated.borrow().is_none());
     }
 
     /// Counts a request or task in; while any is in, the volume is not detached.

@@ -85,22 +85,17 @@ async fn attachment(env: &Env, setup: &Setup) -> Attachment {
     let all = DriveSet::first(geometry.drives());
     let health = HealthView { readable: all, writable: all };
     let lanes = engine::Lanes::of(&geometry);
-    let unsynced =
-        if setup.unsynced { (0..lanes.count).map(engine::LaneIndex).collect() } else { Vec::new() };
-    Attachment {
-        spec: Arc::new(VolumeSpec {
-            id: VolumeId(1),
-            name: "v".into(),
-            geometry,
-            sector: SectorSize::B512,
-            data_start: ByteOffset::ZERO,
-            capacity: geometry.capacity(),
-        }),
-        sources,
-        health,
-        dirty: unsynced.clone(),
-        unsynced,
-    }
+    let unsynced = engine::LaneSet::first(if setup.unsynced { lanes.count } else { 0 });
+    let spec = VolumeSpec {
+        id: VolumeId(1),
+        name: "v".into(),
+        geometry,
+        sector: SectorSize::B512,
+        data_start: ByteOffset::ZERO,
+        capacity: geometry.capacity(),
+        policy: engine::FaultPolicy::default(),
+    };
+    Attachment { dirty: unsynced.clone(), unsynced, ..Attachment::new(Arc::new(spec), sources, health) }
 }
 
 fn envs(sim: &Sim, setup: &Setup) -> Vec<Env> {

@@ -20,7 +20,7 @@ pub struct Member {
     env: Env,
     drive: Rc<dyn Drive>,
     outstanding: Rc<Cell<u32>>,
-    time_limit: Duration,
+    time_limit: Cell<Duration>,
 }
 
 /// How long a drive may take for one operation unless told otherwise.
@@ -34,7 +34,7 @@ impl Member {
 
     /// `drive` with a time limit for each operation.
     pub fn with_time_limit(env: &Env, drive: Rc<dyn Drive>, time_limit: Duration) -> Member {
-        Member { env: env.clone(), drive, outstanding: Rc::default(), time_limit }
+        Member { env: env.clone(), drive, outstanding: Rc::default(), time_limit: Cell::new(time_limit) }
     }
 
     /// What the drive says of itself.
@@ -48,10 +48,15 @@ impl Member {
         self.outstanding.get()
     }
 
+    /// Gives operations that start from now on another time limit.
+    pub fn set_time_limit(&self, time_limit: Duration) {
+        self.time_limit.set(time_limit);
+    }
+
     /// Starts any request.
     pub fn start(&self, request: IoRequest) -> Io {
         let executor = self.env.executor();
-        let deadline = executor.tick() + self.time_limit;
+        let deadline = executor.tick() + self.time_limit.get();
         let (io, completion) = Io::start(executor, deadline, Some(self.outstanding.clone()));
         self.drive.start(request, completion);
         io

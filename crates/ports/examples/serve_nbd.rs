@@ -96,11 +96,11 @@ async fn attach(
         sector,
         data_start: ByteOffset(0),
         capacity: geometry.capacity(),
+        policy: engine::FaultPolicy::default(),
     };
     let all = DriveSet::first(count);
     let health = HealthView { readable: all, writable: all };
-    let attachment =
-        Attachment { spec: Arc::new(spec.clone()), sources, health, unsynced: Vec::new(), dirty: Vec::new() };
+    let attachment = Attachment::new(Arc::new(spec.clone()), sources, health);
     let (done, mut answers) = mailbox::mailbox(env, shards.len());
     for shard in shards {
         let message = ShardMessage::Attach(Box::new(attachment.clone()), done.clone());

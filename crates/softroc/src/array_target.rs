@@ -2,7 +2,8 @@
 
 use crate::failure::{Failure, Outcome};
 use engine::{
-    Attachment, HealthView, Lanes, ShardIndex, ShardMessage, ShardSeed, VolumeDrive, VolumeId, VolumeSpec,
+    Attachment, FaultPolicy, HealthView, LaneSet, Lanes, ShardIndex, ShardMessage, ShardSeed, VolumeDrive,
+    VolumeId, VolumeSpec,
 };
 use env::Env;
 use layout::{Geometry, Level, ParityRotation};
@@ -85,21 +86,19 @@ impl ArrayTarget {
         let health = HealthView { readable: all, writable: all };
         let id = VolumeId(0);
         let lanes = Lanes::of(&geometry);
-        let attachment = Attachment {
-            spec: Arc::new(VolumeSpec {
-                id,
-                name: "array".into(),
-                geometry,
-                sector,
-                data_start: ByteOffset::ZERO,
-                capacity: geometry.capacity(),
-            }),
-            sources: sources.into_iter().map(Some).collect(),
-            health,
-            unsynced: Vec::new(),
-            // Marking costs nothing here: nothing is durable.
-            dirty: (0..lanes.count).map(engine::LaneIndex).collect(),
+        let spec = VolumeSpec {
+            id,
+            name: "array".into(),
+            geometry,
+            sector,
+            data_start: ByteOffset::ZERO,
+            capacity: geometry.capacity(),
+            policy: FaultPolicy::default(),
         };
+        let sources = sources.into_iter().map(Some).collect();
+        // Marking costs nothing here: nothing is durable.
+        let dirty = LaneSet::first(lanes.count);
+        let attachment = Attachment { dirty, ..Attachment::new(Arc::new(spec), sources, health) };
         attach(env, attachment).await
     }
 }

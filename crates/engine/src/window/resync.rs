@@ -7,7 +7,7 @@
 //! its redundancy fail: what is unknown is not guessed.
 
 use crate::execute::Host;
-use crate::messages::LaneIndex;
+use crate::lanes::LaneIndex;
 use crate::volume::Volume;
 use env::locks::{ALL_COLUMNS, Mode};
 use plan::Request;
@@ -22,7 +22,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(10);
 pub(crate) async fn resync(volume: Rc<Volume>) {
     loop {
         let mut left = false;
-        for lane in volume.dirty.unsynced() {
+        for lane in volume.dirty.unsynced().minus(&volume.dirty.unwritten()).iter() {
             if volume.closing.get() {
                 return;
             }
@@ -30,7 +30,7 @@ pub(crate) async fn resync(volume: Rc<Volume>) {
                 continue; // Its owner resyncs it, and the controller tells us.
             }
             if resync_lane(&volume, lane).await {
-                volume.set_synced(&[lane]);
+                volume.set_synced(&lane.into());
                 volume.report_synced(lane);
             } else {
                 left = true;

@@ -172,8 +172,9 @@ fn attachment(sim: &mut Sim, plan: &Plan, id: VolumeId, health: HealthView) -> A
         sector: SectorSize::B512,
         data_start: ByteOffset(0),
         capacity: geometry.capacity(),
+        policy: engine::FaultPolicy::default(),
     };
-    Attachment { spec: Arc::new(spec), sources, health, unsynced: Vec::new(), dirty: Vec::new() }
+    Attachment::new(Arc::new(spec), sources, health)
 }
 
 /// What to ask for.

@@ -1,0 +1,113 @@
+//! What a shard is told of a volume's drives: which there are, which may be used, what is wrong with them.
+
+use crate::bad::BadBlocks;
+use crate::lanes::LaneSet;
+use crate::volume::VolumeSpec;
+use env::DriveSource;
+use std::sync::Arc;
+use std::time::Duration;
+use units::{DriveIndex, DriveSet};
+
+/// Which drives of a volume may be read and written, as the controller has made it durable. In lanes that are
+/// stale on a drive it is neither, whatever this says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HealthView {
+    /// Drives that hold what they should.
+    pub readable: DriveSet,
+    /// Drives that are written.
+    pub writable: DriveSet,
+}
+
+/// When a drive goes out of use for its errors. A drive that is gone or does not answer in time goes out at
+/// once, and so does one that cannot write, if the level can spare it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FaultPolicy {
+    /// How long a drive may take for one operation.
+    pub time_limit: Duration,
+    /// A drive goes out, if the level can spare it, when one shard has met this many unreadable places on it that
+    /// could not be repaired by writing them anew; zero: never.
+    pub unrepaired_limit: u32,
+}
+
+impl Default for FaultPolicy {
+    fn default() -> FaultPolicy {
+        FaultPolicy { time_limit: env::DEFAULT_TIME_LIMIT, unrepaired_limit: 100 }
+    }
+}
+
+/// Where a failed drive's cells live in the distributed spare (RAID 5EE).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Relocated {
+    /// The drive that failed.
+    pub slot: DriveIndex,
+    /// Lanes in which its cells have been moved into the spare cells.
+    pub lanes: LaneSet,
+}
+
+/// Everything a shard needs to serve a volume.
+#[derive(Clone)]
+pub struct Attachment {
+    /// What it is.
+    pub spec: Arc<VolumeSpec>,
+    /// Its drives by slot; `None` where one is missing.
+    pub sources: Vec<Option<Arc<dyn DriveSource>>>,
+    /// Which of them may be used.
+    pub health: HealthView,
+    /// By slot, drives that are being filled with the content of the slot's drive while that one serves. May be
+    /// shorter than the slots are many.
+    pub shadows: Vec<Option<Arc<dyn DriveSource>>>,
+    /// By slot, lanes in which the drive's content is not current; where it is not among `health.writable`,
+    /// that goes without saying. May be shorter than the slots are many.
+    pub stale: Vec<LaneSet>,
+    /// By slot, blocks whose content is lost. May be shorter than the slots are many.
+    pub bad: Vec<BadBlocks>,
+    /// Lanes whose redundancy may not agree with their data.
+    pub unsynced: LaneSet,
+    /// Lanes that are marked dirty in the durable write-intent map.
+    pub dirty: LaneSet,
+    /// Lanes that were never written since the volume was made: they need no resync, no rebuild, no check.
+    pub unwritten: LaneSet,
+    /// What is in the distributed spare.
+    pub relocated: Option<Relocated>,
+}
+
+impl Attachment {
+    /// A volume over these drives with which nothing is wrong but what `health` says: no lane is marked, none
+    /// is unsynced.
+    pub fn new(
+        spec: Arc<VolumeSpec>,
+        sources: Vec<Option<Arc<dyn DriveSource>>>,
+        health: HealthView,
+    ) -> Attachment {
+        Attachment {
+            spec,
+            sources,
+            health,
+            shadows: Vec::new(),
+            stale: Vec::new(),
+            bad: Vec::new(),
+            unsynced: LaneSet::EMPTY,
+            dirty: LaneSet::EMPTY,
+            unwritten: LaneSet::EMPTY,
+            relocated: None,
+        }
+    }
+}
+
+/// Another drive, or none, in a slot of a volume that is served.
+///
+/// Writes may be under way that were planned without the new drive. So `stale` must hold at least every lane
+/// that is marked dirty or may be marked until every shard has answered.
+#[derive(Clone)]
+pub struct MemberChange {
+    /// Which slot.
+    pub slot: DriveIndex,
+    /// Its drive from now on.
+    pub source: Option<Arc<dyn DriveSource>>,
+    /// Lanes in which it is not current.
+    pub stale: LaneSet,
+    /// Blocks of the slot whose content is lost.
+    pub bad: BadBlocks,
+    /// Which drives may be used from now on.
+    pub health: HealthView,
+}

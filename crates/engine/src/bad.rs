@@ -1,0 +1,121 @@
+//! The bad-block table: blocks whose content is lost.
+//!
+//! A block is *lost* when its drive cannot read it and redundancy cannot give it back. From then on reads of it
+//! fail, whatever the drives hold there, until a host writes it: a rebuild may have to fill its place with
+//! zeroes and compute redundancy over them, so that every other block of its stripe is protected again, and
+//! nothing must take those zeroes for what a host wrote.
+//!
+//! Blocks are named by the drive that held them and by ranges of that drive's part of the volume, in sectors.
+
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// The lost blocks of one drive's part of a volume: ascending ranges that do not touch.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct BadBlocks {
+    ranges: Vec<ByteRange>,
+}
+
+impl BadBlocks {
+    /// No block.
+    pub const NONE: BadBlocks = BadBlocks { ranges: Vec::new() };
+
+    /// The table with these ranges, in any order.
+    pub fn from_ranges(ranges: impl IntoIterator<Item = ByteRange>) -> BadBlocks {
+        let mut table = BadBlocks::NONE;
+        ranges.into_iter().for_each(|range| table.insert(range));
+        table
+    }
+
+    /// Its ranges, ascending.
+    pub fn ranges(&self) -> &[ByteRange] {
+        &self.ranges
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// How many bytes are lost.
+    pub fn bytes(&self) -> ByteCount {
+        ByteCount(self.ranges.iter().map(|range| range.len.0).sum())
+    }
+
+    /// The ranges that overlap `range`.
+    fn overlapping(&self, range: ByteRange) -> &[ByteRange] {
+        let first = self.ranges.partition_point(|bad| bad.end() <= range.start);
+        let last = self.ranges.partition_point(|bad| bad.start < range.end());
+        &self.ranges[first..last.max(first)]
+    }
+
+    /// Whether any block of `range` is lost.
+    pub fn overlaps(&self, range: ByteRange) -> bool {
+        !range.is_empty() && !self.overlapping(range).is_empty()
+    }
+
+    /// The lost parts of `range`, ascending.
+    pub fn within(&self, range: ByteRange) -> impl Iterator<Item = ByteRange> + '_ {
+        let found = if range.is_empty() { &[] } else { self.overlapping(range) };
+        found.iter().map(move |bad| bad.intersection(range))
+    }
+
+    /// Puts a range in.
+    pub fn insert(&mut self, range: ByteRange) {
+        if range.is_empty() {
+            return;
+        }
+        // Ranges that touch it become one with it.
+        let first = self.ranges.partition_point(|bad| bad.end() < range.start);
+        let last = self.ranges.partition_point(|bad| bad.start <= range.end());
+        let touched = &self.ranges[first..last];
+        let start = touched.first().map_or(range.start, |bad| bad.start.min(range.start));
+        let end = touched.last().map_or(range.end(), |bad| bad.end().max(range.end()));
+        self.ranges.splice(first..last, [ByteRange::from_to(start, end)]);
+    }
+
+    /// Takes a range out: what was lost of it has been written.
+    pub fn remove(&mut self, range: ByteRange) {
+        let touched = if range.is_empty() { &[] } else { self.overlapping(range) };
+        let (Some(low), Some(high)) = (touched.first().copied(), touched.last().copied()) else { return };
+        let first = self.ranges.partition_point(|bad| bad.end() <= range.start);
+        let count = touched.len();
+        let part = |start: ByteOffset, end: ByteOffset| (start < end).then(|| ByteRange::from_to(start, end));
+        let kept = [part(low.start, range.start), part(range.end(), high.end())];
+        self.ranges.splice(first..first + count, kept.into_iter().flatten());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn range(start: u64, len: u64) -> ByteRange {
+        ByteRange::new(ByteOffset(start), ByteCount(len))
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_of_ranges_is_a_set_of_bytes(
+            steps in prop::collection::vec((any::<bool>(), 0u64..60, 0u64..12), 0..60)
+        ) {
+            let (mut table, mut model) = (BadBlocks::NONE, [false; 80]);
+            for (bad, start, len) in steps {
+                match bad {
+                    true => table.insert(range(start, len)),
+                    false => table.remove(range(start, len)),
+                }
+                model[start as usize..(start + len) as usize].fill(bad);
+                prop_assert_eq!(table.bytes().0, model.iter().filter(|bad| **bad).count() as u64);
+                prop_assert!(table.ranges().windows(2).all(|pair| pair[0].end() < pair[1].start));
+                for start in 0..70 {
+                    let look = range(start, 5);
+                    let part = &model[start as usize..start as usize + 5];
+                    prop_assert_eq!(table.overlaps(look), part.contains(&true));
+                    let found: u64 = table.within(look).map(|bad| bad.len.0).sum();
+                    prop_assert_eq!(found, part.iter().filter(|bad| **bad).count() as u64);
+                }
+            }
+        }
+    }
+}
