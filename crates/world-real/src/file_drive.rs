@@ -4,6 +4,7 @@
 //! never be a drive failure: zeroing and trimming a file both turn the range into *unwritten* extents
 //! (`FALLOC_FL_ZERO_RANGE`), which read as zeroes and keep their place. A block device really unmaps.
 
+use crate::behind::{Behind, Question};
 use crate::errno::drive_error;
 use crate::op::Op;
 use crate::ring::Ring;
@@ -36,6 +37,7 @@ pub(crate) struct OpenDrive {
     /// What direct I/O asks of the address and length of memory; `None` where the file system refuses
     /// direct I/O and pages are cached.
     pub(crate) memory_alignment: Option<u32>,
+    pub(crate) behind: Behind,
 }
 
 /// What [`env::World::open_drive`] gives.
@@ -52,7 +54,7 @@ impl DriveSource for FileDrive {
         let ring = ring_of(env)?;
         let registered = ring.register_file(self.open.fd.as_raw_fd());
         let attachment = Attachment { open: self.open.clone(), ring, registered };
-        Ok(Rc::new(AttachedDrive { attachment: Rc::new(attachment) }))
+        Ok(Rc::new(AttachedDrive { attachment: Rc::new(attachment), env: env.clone() }))
     }
 }
 
@@ -98,6 +100,7 @@ impl Drop for Attachment {
 
 struct AttachedDrive {
     attachment: Rc<Attachment>,
+    env: Env,
 }
 
 impl Drive for AttachedDrive {
@@ -124,12 +127,8 @@ impl Drive for AttachedDrive {
                 Work::Sync
             }
             IoRequest::Status { range } => return completion.complete(self.status(range)),
-            IoRequest::Health => {
-                return completion.complete(IoOutcome::with_health(env::DriveHealth::default()));
-            }
-            IoRequest::Locate { .. } => {
-                return completion.complete(IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)));
-            }
+            IoRequest::Health => return self.ask(Question::Health, completion),
+            IoRequest::Locate { on } => return self.ask(Question::Locate(on), completion),
         };
         if let Some(kind) = self.objection(&work, range) {
             return complete_unmoved(completion, work, Err(IoError::new(kind)));
@@ -152,6 +151,18 @@ fn complete_unmoved(completion: Completion, work: Work, result: std::result::Res
 }
 
 impl AttachedDrive {
+    /// Asks the device behind the drive, away from this thread.
+    fn ask(&self, question: Question, completion: Completion) {
+        let open = self.attachment.open.clone();
+        match open.behind.known(question) {
+            Some(outcome) => completion.complete(outcome),
+            None => {
+                self.env
+                    .spawn("drive question", async move { completion.complete(open.ask(question).await) });
+            }
+        }
+    }
+
     /// Why a request cannot be: found before the kernel is asked, so that it is told apart from a fault.
     fn objection(&self, work: &Work, range: ByteRange) -> Option<IoErrorKind> {
         let info = self.info();

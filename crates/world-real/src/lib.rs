@@ -20,6 +20,7 @@
 //! | `shard` | the loop: run, submit, wait, reap, fire timers |
 //! | `ring`, `op`, `wait` | the ring and what is in it |
 //! | `open`, `file_drive`, `transfer` | drives: opened and locked, their requests, one request's way |
+//! | `sysfs`, `behind`, `health` | the device behind a drive: what it is, its light, its health |
 //! | `listener`, `connect`, `stream` | sockets |
 //! | `dying` | waiting for what a killed process still holds |
 //! | `state` | the directory of durable state |
@@ -30,10 +31,12 @@
     reason = "this is the world that everybody else reaches through env"
 )]
 
+mod behind;
 mod connect;
 mod dying;
 mod errno;
 mod file_drive;
+mod health;
 mod listener;
 mod op;
 mod open;
@@ -42,6 +45,7 @@ mod ring;
 mod shard;
 mod state;
 mod stream;
+mod sysfs;
 mod transfer;
 mod wait;
 mod worker;

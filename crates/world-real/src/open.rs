@@ -2,10 +2,12 @@
 //!
 //! Everything in here may block (a sleeping disk, a network file system), so it runs on a worker thread.
 
+use crate::behind::Behind;
 use crate::dying::outlive;
 use crate::errno::system_error;
 use crate::file_drive::OpenDrive;
-use env::{DriveIdentity, DriveInfo, DriveKind, Error, ErrorKind, Result};
+use crate::sysfs;
+use env::{DriveIdentity, DriveInfo, DriveKind, Error, ErrorKind, Hardware, Result};
 use rustix::fs::{
     AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, StatxFlags, fstat, major, minor,
 };
@@ -43,7 +45,8 @@ pub(crate) fn open_drive(path: &str) -> Result<OpenDrive> {
         DriveKind::BlockDevice => format!("block:{}:{}", major(stat.st_rdev), minor(stat.st_rdev)),
         _ => format!("file:{}:{}:{}", major(stat.st_dev), minor(stat.st_dev), stat.st_ino),
     };
-    let device = if kind == DriveKind::BlockDevice { stat.st_rdev } else { stat.st_dev };
+    let is_device = kind == DriveKind::BlockDevice;
+    let device = sysfs::look_up(if is_device { stat.st_rdev } else { stat.st_dev });
     let info = DriveInfo {
         name: path.to_owned(),
         identity: DriveIdentity(identity),
@@ -51,12 +54,14 @@ pub(crate) fn open_drive(path: &str) -> Result<OpenDrive> {
         size,
         logical_sector,
         physical_sector,
-        rotational: is_rotational(device),
-        read_only: read_only || (kind == DriveKind::BlockDevice && is_read_only(device)),
+        rotational: device.rotational,
+        read_only: read_only || (is_device && device.read_only),
         exclusive: true,
-        hardware: env::Hardware::default(),
+        // What lies below a file's file system is no drive of ours.
+        hardware: if is_device { device.hardware } else { Hardware::default() },
     };
-    Ok(OpenDrive { fd, info, memory_alignment })
+    let behind = Behind::new(is_device.then_some((device.interface, device.locate)));
+    Ok(OpenDrive { fd, info, memory_alignment, behind })
 }
 
 fn cannot_open(path: &str, error: Errno) -> Error {
@@ -215,21 +220,6 @@ fn block_size(path: &str, fd: &OwnedFd, request: libc::c_ulong) -> Result<u64> {
         return Err(system_error(error, format!("cannot ask block device {path} for its sectors")));
     }
     Ok(u64::from(size))
-}
-
-/// Whether the kernel refuses writes to the block device with that number; opening it for writing succeeds.
-fn is_read_only(device: u64) -> bool {
-    let path = format!("/sys/dev/block/{}:{}/ro", major(device), minor(device));
-    std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
-}
-
-/// Whether the disk with that device number, or that the partition is on, has a spindle.
-fn is_rotational(device: u64) -> bool {
-    let base = format!("/sys/dev/block/{}:{}", major(device), minor(device));
-    ["queue/rotational", "../queue/rotational"]
-        .iter()
-        .find_map(|attribute| std::fs::read_to_string(format!("{base}/{attribute}")).ok())
-        .is_some_and(|text| text.trim() == "1")
 }
 
 /// Makes a new file drive with all its space reserved; leaves nothing behind if it cannot.

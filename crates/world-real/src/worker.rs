@@ -1,4 +1,4 @@
-//! Threads for what may block: opening drives, resolving names, durable state.
+//! Threads for what may block: opening drives, resolving names, durable state, asking devices.
 
 use crate::errno::system_error;
 use env::{Error, ErrorKind, Result};

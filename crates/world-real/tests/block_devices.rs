@@ -100,3 +100,16 @@ fn a_read_only_device_says_so_and_refuses_writes() {
         assert_eq!(outcome.result, Ok(512));
     });
 }
+
+#[test]
+fn a_device_that_cannot_tell_its_health_is_unknown() {
+    let Some(device) = Loop::new(&[]) else { return };
+    let path = device.path.clone();
+    on_a_shard(move |env| async move {
+        let source = env.world().open_drive(&path).await.unwrap();
+        let drive = Member::new(&env, source.attach(&env).unwrap());
+        assert_eq!(drive.health().await.unwrap(), env::DriveHealth::default());
+        assert_eq!(drive.locate(true).await.result.unwrap_err().kind, IoErrorKind::NotSupported);
+        assert_eq!((&drive.info().hardware, drive.info().exclusive), (&env::Hardware::default(), true));
+    });
+}

@@ -1,0 +1,168 @@
+//! The device behind a drive: what it is asked for besides data. Commands to it block, so they are carried out one
+//! after the other on a thread of the drive's own, which starts with the first of them.
+
+use crate::errno::drive_error;
+use crate::file_drive::OpenDrive;
+use crate::health;
+use crate::sysfs::Interface;
+use crate::worker::Worker;
+use env::{DriveHealth, IoError, IoErrorKind, IoOutcome};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// See the [module](self).
+pub(crate) struct Behind {
+    interface: Interface,
+    locate: Option<PathBuf>,
+    worker: Mutex<Option<Arc<Worker>>>,
+}
+
+/// What the device is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Question {
+    Health,
+    /// Its light, on or off.
+    Locate(bool),
+}
+
+impl Behind {
+    /// `device`: how it takes commands, and the file of its light. `None`: there is no device.
+    pub(crate) fn new(device: Option<(Interface, Option<PathBuf>)>) -> Behind {
+        let (interface, locate) = device.unwrap_or_default();
+        Behind { interface, locate, worker: Mutex::new(None) }
+    }
+
+    /// The answer, where no device is needed for it.
+    pub(crate) fn known(&self, question: Question) -> Option<IoOutcome> {
+        match question {
+            Question::Health if self.interface == Interface::Unknown => {
+                Some(IoOutcome::with_health(DriveHealth::default()))
+            }
+            Question::Locate(_) if self.locate.is_none() => {
+                Some(IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)))
+            }
+            _ => None,
+        }
+    }
+
+    fn worker(&self) -> env::Result<Arc<Worker>> {
+        let mut place = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(worker) = &*place {
+            return Ok(worker.clone());
+        }
+        let worker = Arc::new(Worker::start()?);
+        *place = Some(worker.clone());
+        Ok(worker)
+    }
+}
+
+impl OpenDrive {
+    /// Asks the device. The drive stays open until it has answered.
+    pub(crate) async fn ask(self: Arc<Self>, question: Question) -> IoOutcome {
+        // Of the device nothing is known then: this process has no thread left to ask it with.
+        let unasked = || IoError { kind: IoErrorKind::NotSupported, errno: libc::EAGAIN };
+        let Ok(worker) = self.behind.worker() else { return IoOutcome::failed(unasked()) };
+        let answer = worker.run(move || self.answer(question)).await;
+        match answer.unwrap_or_else(|_| Err(unasked())) {
+            Ok(Some(health)) => IoOutcome::with_health(health),
+            Ok(None) => IoOutcome::done(0),
+            Err(error) => IoOutcome::failed(error),
+        }
+    }
+
+    /// Blocks until the device has answered.
+    fn answer(&self, question: Question) -> Result<Option<DriveHealth>, IoError> {
+        let Behind { interface, locate, .. } = &self.behind;
+        match (question, locate) {
+            (Question::Health, _) => {
+                let model = self.info.hardware.model.as_deref().unwrap_or_default();
+                let sector_bytes = self.info.logical_sector.bytes().0;
+                health::ask(&self.fd, *interface, model, sector_bytes).map(Some)
+            }
+            (Question::Locate(_), None) => Err(IoError::new(IoErrorKind::NotSupported)),
+            (Question::Locate(on), Some(light)) => match std::fs::write(light, if on { "1" } else { "0" }) {
+                Ok(()) => Ok(None),
+                Err(error) => Err(light_error(&error)),
+            },
+        }
+    }
+}
+
+/// The enclosure answers for its light, not the drive: nothing is wrong with the drive's blocks.
+fn light_error(error: &std::io::Error) -> IoError {
+    let errno = error.raw_os_error().unwrap_or(libc::EIO);
+    match drive_error(errno) {
+        IoError { kind: IoErrorKind::Medium | IoErrorKind::Invalid, .. } => {
+            IoError { kind: IoErrorKind::NotSupported, errno }
+        }
+        error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_device_there_is_nothing_to_ask() {
+        for behind in [Behind::new(None), Behind::new(Some((Interface::Unknown, None)))] {
+            let health = behind.known(Question::Health).and_then(|outcome| outcome.health);
+            assert_eq!(health.as_deref(), Some(&DriveHealth::default()));
+            let light = behind.known(Question::Locate(true)).map(|outcome| outcome.result);
+            assert_eq!(light, Some(Err(IoError::new(IoErrorKind::NotSupported))));
+        }
+        let device = Behind::new(Some((Interface::Scsi, Some("/dev/null".into()))));
+        assert!(device.known(Question::Health).is_none() && device.known(Question::Locate(true)).is_none());
+    }
+
+    #[test]
+    fn questions_are_asked_away_from_the_shard_and_answered_on_it() {
+        let drive = std::env::temp_dir().join(format!("asked-{}", std::process::id()));
+        let light = std::env::temp_dir().join(format!("asked-light-{}", std::process::id()));
+        std::fs::write(&drive, [0; 4096]).unwrap();
+        let open = crate::open::open_drive(drive.to_str().unwrap()).unwrap();
+        let behind = Behind::new(Some((Interface::Scsi, Some(light.clone()))));
+        let source = crate::file_drive::FileDrive { open: Arc::new(OpenDrive { behind, ..open }) };
+        let shard = crate::Shard::new(&crate::Settings::with_memory(units::ByteCount::MIB)).unwrap();
+        let env = shard.env().clone();
+        let (health, lit) = shard.run(async move {
+            use env::DriveSource;
+            let drive = env::Member::new(&env, source.attach(&env).unwrap());
+            let (health, light) = (
+                env.spawn("health", {
+                    let drive = drive.clone();
+                    async move { drive.health().await }
+                }),
+                drive.locate(true),
+            );
+            let lit = light.await.result;
+            let health = health.await;
+            assert_eq!(drive.outstanding(), 0);
+            (health, lit)
+        });
+        // A file takes no SCSI commands: asked, it turns out to be unknown.
+        assert_eq!((health, lit), (Ok(DriveHealth::default()), Ok(0)));
+        assert_eq!(std::fs::read_to_string(&light).unwrap(), "1");
+        std::fs::remove_file(&light).unwrap();
+        std::fs::remove_file(&drive).unwrap();
+    }
+
+    #[test]
+    fn the_light_is_switched_by_its_file() {
+        let path = std::env::temp_dir().join(format!("light-{}", std::process::id()));
+        std::fs::write(&path, "0").unwrap();
+        let drive = std::env::temp_dir().join(format!("lit-{}", std::process::id()));
+        std::fs::write(&drive, [0; 4096]).unwrap();
+        let open = crate::open::open_drive(drive.to_str().unwrap()).unwrap();
+        let lit = OpenDrive { behind: Behind::new(Some((Interface::Unknown, Some(path.clone())))), ..open };
+        for (on, content) in [(true, "1"), (false, "0")] {
+            assert_eq!(lit.answer(Question::Locate(on)), Ok(None));
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
+        let gone = "/nowhere/locate".into();
+        let dark = OpenDrive { behind: Behind::new(Some((Interface::Unknown, Some(gone)))), ..lit };
+        assert!(dark.answer(Question::Locate(true)).is_err());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::remove_file(&drive).unwrap();
+    }
+}
