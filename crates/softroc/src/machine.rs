@@ -13,6 +13,7 @@ pub fn describe() -> Vec<(String, String)> {
         read_to_string("/proc/sys/kernel/osrelease").ok().map(|release| format!("Linux {release}")),
     );
     add("processor", processor());
+    add("governor", governor());
     add("cores", std::thread::available_parallelism().ok().map(|cores| cores.to_string()));
     add("memory", memory());
     add("io_uring", io_uring());
@@ -24,6 +25,16 @@ fn processor() -> Option<String> {
     let cpuinfo = read_to_string("/proc/cpuinfo").ok()?;
     let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// How the processors' clock is chosen.
+fn governor() -> Option<String> {
+    read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok()
+}
+
+/// The machine's name in the network.
+pub fn host() -> String {
+    read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unknown".into(), |name| name.trim().into())
 }
 
 fn memory() -> Option<String> {
@@ -43,12 +54,6 @@ fn io_uring() -> Option<String> {
         Err(_) => "available",
     };
     Some(state.into())
-}
-
-/// User and system time of this process so far, in nanoseconds.
-pub fn process_cpu_ns() -> Option<u64> {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Some(u64::try_from(time.tv_sec).ok()? * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?)
 }
 
 /// The date, in seconds since 1970.

@@ -40,6 +40,7 @@ impl Observer for Bars {
         self.bar.set_position(at.max(self.bar.position() as f64) as u64);
         let left = Duration::from_millis((length * (1.0 - progress.fraction())) as u64);
         let phase = match progress.phase {
+            Phase::Precondition => "preconditioning",
             Phase::Ramp => "ramp",
             Phase::Run => "run",
         };

@@ -72,7 +72,7 @@ fn take_tour(tour: &Quickstart, dir: &Path, drives: &[PathBuf]) -> Outcome {
     }))?;
     output::print(&indent(&render::reply(&explained)))?;
 
-    let results = measure(tour, &address)?;
+    let results = measure(tour, &address, &control)?;
     let report = dir.join("report.html");
     output::write_file(&report, &bench::report(&results, true))?;
     let json = dir.join("report.json");
@@ -97,12 +97,14 @@ fn take_tour(tour: &Quickstart, dir: &Path, drives: &[PathBuf]) -> Outcome {
     output::print(&format!("\nReport: {}\n        {}\n{kept}", report.display(), json.display()))
 }
 
-fn measure(tour: &Quickstart, address: &str) -> Outcome<storagebench::Results> {
+fn measure(tour: &Quickstart, address: &str, control: &Control) -> Outcome<storagebench::Results> {
     let settings = Settings {
         profiles: Profile::standard(),
         outstanding: DEPTHS.parse()?,
         runtime: tour.runtime,
         ramp: RAMP,
+        // A first look: it shall take the time that it says.
+        confidence_percent: None,
         ..Settings::default()
     };
     say(&format!(
@@ -112,8 +114,9 @@ fn measure(tour: &Quickstart, address: &str) -> Outcome<storagebench::Results> {
         progress::seconds(settings.duration())
     ));
     let cancel = bench::cancel_on_interrupt()?;
-    let target = (format!("volume:{VOLUME}"), address.to_owned());
-    bench::measure_targets(&settings, &[target], cancel)
+    let targets = [(format!("volume:{VOLUME}"), address.to_owned())];
+    let environment = bench::environment_of(&targets, control);
+    bench::measure_targets(&settings, &targets, environment, cancel)
 }
 
 fn say(line: &str) {

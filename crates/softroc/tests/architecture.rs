@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ports", &["units", "env", "nbd", "engine"]),
     ("api", &["units", "env", "controller"]),
     ("storagebench", &["units", "env", "signatures"]),
+    ("results", &["storagebench"]),
     ("world-real", &["units", "env"]),
     ("world-sim", &["units", "env"]),
 ];
@@ -32,7 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const BINARIES: &[&str] = &["softroc", "torture"];
 
 /// Crates that touch the world and may call it by name.
-const WORLDLY: &[&str] = &["world-real", "softroc", "torture", "api"];
+const WORLDLY: &[&str] = &["world-real", "softroc", "torture", "api", "results"];
 
 fn packages() -> BTreeMap<String, serde_json::Value> {
     let output = Command::new(env!("CARGO"))

@@ -3,22 +3,22 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::generator::{Buffers, Point, keep_one_outstanding};
 use crate::guard;
-use crate::meter::Meter;
-use crate::observe::{CpuClock, Observer, Phase, Progress};
+use crate::notes::{self, Expected};
+use crate::observe::Observer;
 use crate::pattern::{Pattern, Walk};
+use crate::precondition::{self, Precondition};
 use crate::profile::Profile;
 use crate::row::{About, Row};
 use crate::settings::Settings;
+use crate::supervise::{Supervisor, Until, Watched, steadiness};
+use crate::surroundings::{Surrounded, Surroundings};
 use crate::target::Target;
-use env::{Env, Instant, JoinHandle, Member};
+use env::{DriveKind, Env, Instant, JoinHandle, Member};
 use signatures::Label;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-/// How often progress is told and the wish to stop is looked at.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// How a measurement came to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,7 +55,7 @@ pub struct Measured {
 pub struct Bench {
     settings: Settings,
     observer: Rc<dyn Observer>,
-    cpu: Rc<dyn CpuClock>,
+    surroundings: Rc<dyn Surroundings>,
     cancel: Arc<AtomicBool>,
     labels: Vec<Label>,
 }
@@ -66,7 +66,7 @@ impl Bench {
         Bench {
             settings,
             observer: Rc::new(()),
-            cpu: Rc::new(|| None),
+            surroundings: Rc::new(()),
             cancel: Arc::default(),
             labels: Vec::new(),
         }
@@ -79,10 +79,10 @@ impl Bench {
         self
     }
 
-    /// Takes `cpu_percent` from `cpu`.
+    /// Takes `cpu_percent`, and what makes rows doubtful, from what `surroundings` sees.
     #[must_use]
-    pub fn with_cpu_clock(mut self, cpu: Rc<dyn CpuClock>) -> Bench {
-        self.cpu = cpu;
+    pub fn surrounded_by(mut self, surroundings: Rc<dyn Surroundings>) -> Bench {
+        self.surroundings = surroundings;
         self
     }
 
@@ -140,6 +140,10 @@ impl Run<'_> {
     async fn measure_all(&mut self) -> Result<Ending> {
         let settings = &self.bench.settings;
         let area = settings.area_of(self.target.info());
+        let ending = self.precondition().await?;
+        if ending != Ending::Complete {
+            return Ok(ending);
+        }
         for profile in &settings.profiles {
             let pattern = Pattern::new(profile, area);
             let walks: Vec<Rc<Walk>> = (0..settings.workers)
@@ -156,7 +160,24 @@ impl Run<'_> {
         Ok(Ending::Complete)
     }
 
-    /// One point: ramp, run, drain.
+    /// Writes what is to be written before the first point.
+    async fn precondition(&mut self) -> Result<Ending> {
+        let settings = &self.bench.settings;
+        if settings.precondition == Precondition::None {
+            return Ok(Ending::Complete);
+        }
+        let (profile, area) = (precondition::profile(), settings.area_of(self.target.info()));
+        let pattern = Pattern::new(&profile, area);
+        let walks = [Rc::new(Walk::new(&pattern, self.seed, 0, 1))];
+        let until = Until::Moved(settings.precondition.bytes(area.len));
+        let (point, watched, began) =
+            self.drive(&profile, pattern, &walks, precondition::OUTSTANDING, Duration::ZERO, until).await?;
+        Ok(self.ending(&point, &watched, |at_ns| {
+            format!("{:.1} s into preconditioning", at_ns.saturating_sub(began.ns) as f64 / 1e9)
+        }))
+    }
+
+    /// One point: ramp, run, drain, and its row.
     async fn measure(
         &mut self,
         profile: &Profile,
@@ -165,27 +186,75 @@ impl Run<'_> {
         outstanding: u32,
     ) -> Result<Ending> {
         let settings = &self.bench.settings;
-        let began = self.env.now();
-        let window = began + settings.ramp;
-        let point = Rc::new(Point::new(pattern, Meter::new(window.ns, settings.runtime)));
-        let tasks = self.start(profile, &point, walks, outstanding)?;
-        let (cpu_percent, cancelled) = self.supervise(profile, outstanding, began, &point).await;
-        for task in tasks {
-            task.await;
-        }
-        let workers = settings.workers.min(outstanding);
-        let about = About { target: self.target.name(), profile, outstanding, workers, cpu_percent };
+        let (point, watched, began) =
+            self.drive(profile, pattern, walks, outstanding, settings.ramp, Until::of(settings)).await?;
         let reading = point.meter.finish();
-        if let Some(row) = Row::of(&about, &point, &reading) {
+        let around = watched.around.clone().unwrap_or_else(|| Surrounded { seconds: 0.0, looks: Vec::new() });
+        let about = About {
+            target: self.target.name(),
+            profile,
+            outstanding,
+            workers: settings.workers.min(outstanding),
+            cpu_percent: around.process_percent(),
+            steady_state: watched.steady_state.or_else(|| steadiness(&reading.slices, reading.slice_ns)),
+        };
+        if let Some(mut row) = Row::of(&about, &point, &reading) {
+            row.notes = notes::judge(&row, &around, &self.expected());
             self.bench.observer.row(&row);
             self.rows.push(row);
         }
-        let whereabouts = |at_ns: u64| {
+        Ok(self.ending(&point, &watched, |at_ns| {
             let seconds = at_ns.saturating_sub(began.ns) as f64 / 1e9;
             format!("{seconds:.1} s into '{profile}' with {outstanding} outstanding")
+        }))
+    }
+
+    /// What the judgement of a row needs to know.
+    fn expected(&self) -> Expected {
+        let (settings, info) = (&self.bench.settings, self.target.info());
+        Expected {
+            rotating: info.rotational && info.kind == DriveKind::BlockDevice,
+            confidence_percent: settings.confidence_percent.filter(|_| settings.steady_state.is_none()),
+            max_rounds: settings.steady_state.map(|rule| rule.max_rounds),
+        }
+    }
+
+    /// Keeps requests outstanding until `until`, and waits for the last of them.
+    async fn drive(
+        &self,
+        profile: &Profile,
+        pattern: Pattern,
+        walks: &[Rc<Walk>],
+        outstanding: u32,
+        ramp: Duration,
+        until: Until,
+    ) -> Result<(Rc<Point>, Watched, Instant)> {
+        let began = self.env.now();
+        let point = Rc::new(Point::new(pattern, until.meter((began + ramp).ns)));
+        let tasks = self.start(profile, &point, walks, outstanding)?;
+        let supervisor = Supervisor {
+            env: self.env,
+            observer: &*self.bench.observer,
+            surroundings: &*self.bench.surroundings,
+            cancel: &self.bench.cancel,
+            target: self.target.name(),
+            profile,
+            outstanding,
+            point: self.point,
+            points: self.bench.settings.points(),
+            until,
         };
+        let watched = supervisor.watch(began, &point.meter).await;
+        for task in tasks {
+            task.await;
+        }
+        Ok((point, watched, began))
+    }
+
+    /// How a point ended; `whereabouts` says where that was.
+    fn ending(&self, point: &Point, watched: &Watched, whereabouts: impl Fn(u64) -> String) -> Ending {
         let name = self.target.name();
-        Ok(match (point.end(), cancelled) {
+        match (point.end(), watched.cancelled) {
             (Some(failure), _) => Ending::Failed(format!(
                 "the measurement of '{name}' ended {}: {failure}",
                 whereabouts(failure.at_ns)
@@ -194,7 +263,7 @@ impl Run<'_> {
                 Ending::Cancelled(format!("the measurement of '{name}' was stopped {}", whereabouts(at.ns)))
             }
             (None, None) => Ending::Complete,
-        })
+        }
     }
 
     /// Starts as many tasks as there are outstanding I/Os, dealt out to the workers in turn.
@@ -227,60 +296,5 @@ impl Run<'_> {
             self.env.spawn("storagebench outstanding I/O", body)
         };
         Ok(all.into_iter().enumerate().map(task).collect())
-    }
-
-    /// Watches a point until its window is over. Returns the processor's share, and when it was cancelled.
-    async fn supervise(
-        &self,
-        profile: &Profile,
-        outstanding: u32,
-        began: Instant,
-        point: &Point,
-    ) -> (Option<f64>, Option<Instant>) {
-        let settings = &self.bench.settings;
-        let window = Instant { ns: point.meter.window_start_ns() };
-        let (mut cpu, mut cancelled, mut last) = (None, None, began);
-        loop {
-            let now = self.env.now();
-            if now >= window && cpu.is_none() {
-                cpu = Some((now, self.bench.cpu.cpu_ns()));
-            }
-            if now.ns >= point.meter.window_end_ns() {
-                break;
-            }
-            if self.bench.cancel.load(Ordering::Relaxed) {
-                point.meter.stop(now.ns);
-                cancelled = Some(now);
-                break;
-            }
-            let (recent, errors) = point.meter.look();
-            let seconds = now.since(last).as_secs_f64();
-            let iops = if seconds > 0.0 { recent.ios as f64 / seconds } else { 0.0 };
-            self.bench.observer.progress(&Progress {
-                target: self.target.name(),
-                profile,
-                outstanding,
-                point: self.point,
-                points: settings.points(),
-                phase: if now < window { Phase::Ramp } else { Phase::Run },
-                elapsed: now.since(began),
-                total: settings.ramp + settings.runtime,
-                iops,
-                throughput_mib_s: iops * profile.block().0 as f64 / (1 << 20) as f64,
-                latency_us: (recent.ios > 0).then(|| recent.latency_ns as f64 / recent.ios as f64 / 1e3),
-                errors,
-            });
-            last = now;
-            let end = Instant { ns: point.meter.window_end_ns() };
-            let next = if now < window { window } else { end };
-            self.env.sleep_until(next.min(now + LOOK)).await;
-        }
-        let now = self.env.now();
-        let share = cpu.and_then(|(since, before)| {
-            let elapsed = now.since(since).as_nanos() as f64;
-            let spent = self.bench.cpu.cpu_ns()?.saturating_sub(before?);
-            (elapsed > 0.0).then(|| spent as f64 / elapsed * 100.0)
-        });
-        (share, cancelled)
     }
 }

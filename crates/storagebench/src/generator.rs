@@ -184,7 +184,7 @@ pub(crate) async fn keep_one_outstanding(
         match cause {
             None => {
                 point.errors_in_a_row.set(0);
-                point.meter.complete(now_ns, now_ns.saturating_sub(started_ns), operation);
+                point.meter.complete(now_ns, now_ns.saturating_sub(started_ns), operation, block.0);
             }
             Some(cause) => point.fail(Failure { cause, operation, offset, block, at_ns: now_ns }),
         }

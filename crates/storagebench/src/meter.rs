@@ -1,69 +1,211 @@
 //! Counting: what completes inside the window, how long it took, and how evenly it came.
 //!
+//! The window is cut into *slices* of equal time. A slice keeps everything that completed in it, its histogram
+//! included, so that the window may begin later than was thought (when a target had to become steady first), end
+//! later (when the figures were not sure enough yet) or earlier (when the run was cut short), and so that the
+//! spread between slices says how sure each figure is, percentiles too.
+//!
 //! # Invariants
 //! - An I/O counts if it *completes* at or after the window's start and before its end, wherever it was
 //!   started. As many that began before the window are counted as are cut off by its end, so a long latency
 //!   is as likely to be seen as a short one; counting only I/Os that lie whole inside would favour the short.
-//! - Every completion in the window is in exactly one histogram (read or write) and, once its batch is over,
-//!   in exactly one batch.
-//! - The window's end only ever moves back, to where a run was cancelled or failed, and never before the last
-//!   completion it counted.
+//! - Every completion in the window is in exactly one slice, and in one histogram of it (read or write).
+//! - The window's end is moved only while it lies ahead, or back to where a run was cancelled or failed, and then
+//!   never before the last completion it counted.
+//! - There are at most [`MOST_SLICES`] slices: when there would be more, each two become one of twice the length.
+//!
+//! Cost: a completion is recorded once, in the histogram of the current slice (about 10 ns); closing a slice takes
+//! some ten microseconds, [`SLICES`] times a run.
 
 use crate::pattern::Operation;
-use crate::stats::Batch;
 use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
-use std::time::Duration;
 
-/// How many batches the window is cut into.
-pub(crate) const BATCHES: u64 = 30;
+/// Into how many slices the planned run time is cut.
+pub(crate) const SLICES: u64 = 120;
+/// How many slices are kept apart.
+const MOST_SLICES: usize = 480;
 
 /// Latencies above an hour count as one: the time limit of a request is far below.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Latencies are kept to a thousandth.
 const DIGITS: u8 = 3;
 
-/// Reads, or writes.
-pub(crate) struct Direction {
-    pub(crate) latencies_ns: Histogram<u64>,
+/// An empty histogram of latencies in nanoseconds; all have the same bounds, so that they add exactly.
+pub(crate) fn histogram<T: hdrhistogram::Counter>() -> Histogram<T> {
+    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
+        .expect("the bounds and digits are constants that a histogram takes")
+}
+
+/// Completions of one kind.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Count {
     pub(crate) ios: u64,
+    pub(crate) bytes: u64,
     pub(crate) latency_sum_ns: u64,
     pub(crate) latency_max_ns: u64,
     pub(crate) errors: u64,
 }
 
+impl Count {
+    fn add(&mut self, other: &Count) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.latency_sum_ns += other.latency_sum_ns;
+        self.latency_max_ns = self.latency_max_ns.max(other.latency_max_ns);
+        self.errors += other.errors;
+    }
+}
+
+/// Reads or writes of a closed slice: the counts, and the histogram as the bins that hold something (a latency of
+/// each, and how many there were), in ascending order.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    pub(crate) count: Count,
+    pub(crate) bins: Vec<(u64, u64)>,
+}
+
+impl Part {
+    /// Puts a later part behind this one, as if they had been one.
+    fn join(&mut self, later: &Part) {
+        self.count.add(&later.count);
+        let mut joined = Vec::with_capacity(self.bins.len().max(later.bins.len()));
+        let (mut a, mut b) = (self.bins.iter().peekable(), later.bins.iter().peekable());
+        loop {
+            let bin = match (a.peek(), b.peek()) {
+                (Some(x), Some(y)) if x.0 == y.0 => (x.0, x.1 + y.1),
+                (Some(x), Some(y)) if x.0 < y.0 => **x,
+                (_, Some(y)) => **y,
+                (Some(x), None) => **x,
+                (None, None) => break,
+            };
+            a.next_if(|x| x.0 == bin.0);
+            b.next_if(|y| y.0 == bin.0);
+            joined.push(bin);
+        }
+        self.bins = joined;
+    }
+
+    /// How many took no longer than `latency_ns`, to the precision of a bin.
+    pub(crate) fn at_most(&self, latency_ns: u64) -> u64 {
+        self.bins.iter().take_while(|(value, _)| *value <= latency_ns).map(|(_, count)| count).sum()
+    }
+}
+
+/// What completed within one slice.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Slice {
+    pub(crate) read: Part,
+    pub(crate) write: Part,
+}
+
+impl Slice {
+    fn join(&mut self, later: &Slice) {
+        self.read.join(&later.read);
+        self.write.join(&later.write);
+    }
+
+    fn keep_errors_alone(&mut self) {
+        for part in [&mut self.read, &mut self.write] {
+            let count = Count { errors: part.count.errors, ..Count::default() };
+            *part = Part { count, bins: Vec::new() };
+        }
+    }
+
+    /// Reads and writes together.
+    pub(crate) fn both(&self) -> Part {
+        let mut both = self.read.clone();
+        both.join(&self.write);
+        both
+    }
+
+    /// Requests that completed.
+    pub(crate) fn ios(&self) -> u64 {
+        self.read.count.ios + self.write.count.ios
+    }
+
+    /// The sum of their latencies.
+    pub(crate) fn latency_sum_ns(&self) -> u64 {
+        self.read.count.latency_sum_ns + self.write.count.latency_sum_ns
+    }
+}
+
+/// Reads, or writes, or both, over the whole window.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Direction {
+    pub(crate) latencies_ns: Histogram<u64>,
+    pub(crate) count: Count,
+}
+
 impl Direction {
     pub(crate) fn new() -> Direction {
-        Direction {
-            latencies_ns: Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
-                .expect("the bounds and digits are constants that a histogram takes"),
-            ios: 0,
-            latency_sum_ns: 0,
-            latency_max_ns: 0,
-            errors: 0,
+        Direction { latencies_ns: histogram(), count: Count::default() }
+    }
+
+    pub(crate) fn add(&mut self, part: &Part) {
+        self.count.add(&part.count);
+        for (value, count) in &part.bins {
+            self.latencies_ns.saturating_record_n(*value, *count);
         }
     }
 
     /// Both together.
     pub(crate) fn sum(&self, other: &Direction) -> Direction {
-        let mut both = Direction::new();
-        for part in [self, other] {
-            both.latencies_ns.add(&part.latencies_ns).expect("all histograms here have the same bounds");
-            both.ios += part.ios;
-            both.latency_sum_ns += part.latency_sum_ns;
-            both.latency_max_ns = both.latency_max_ns.max(part.latency_max_ns);
-            both.errors += part.errors;
-        }
+        let mut both = self.clone();
+        both.count.add(&other.count);
+        both.latencies_ns.add(&other.latencies_ns).expect("all histograms here have the same bounds");
         both
+    }
+
+    /// A percentile as the upper end of its bin, which for the last may be above the maximum.
+    pub(crate) fn quantile_ns(&self, quantile: f64) -> u64 {
+        self.latencies_ns.value_at_quantile(quantile).min(self.count.latency_max_ns)
+    }
+}
+
+/// A slice being filled.
+struct Recorder {
+    latencies_ns: Histogram<u64>,
+    count: Count,
+}
+
+impl Recorder {
+    fn new() -> Recorder {
+        Recorder { latencies_ns: histogram(), count: Count::default() }
+    }
+
+    #[inline]
+    fn record(&mut self, latency_ns: u64, bytes: u64) {
+        self.latencies_ns.saturating_record(latency_ns);
+        self.count.ios += 1;
+        self.count.bytes += bytes;
+        self.count.latency_sum_ns += latency_ns;
+        self.count.latency_max_ns = self.count.latency_max_ns.max(latency_ns);
+    }
+
+    fn take(&mut self) -> Part {
+        let bins = match self.count.ios {
+            0 => Vec::new(),
+            _ => self
+                .latencies_ns
+                .iter_recorded()
+                .map(|step| (step.value_iterated_to(), step.count_at_value()))
+                .collect(),
+        };
+        if self.count.ios > 0 {
+            self.latencies_ns.reset();
+        }
+        Part { count: std::mem::take(&mut self.count), bins }
     }
 }
 
 struct Counts {
-    read: Direction,
-    write: Direction,
-    batch: Batch,
-    batch_end_ns: u64,
-    batches: Vec<Batch>,
+    read: Recorder,
+    write: Recorder,
+    /// The closed slices, from the window's start on.
+    slices: Vec<Slice>,
+    slice_ns: u64,
+    slice_end_ns: u64,
 }
 
 /// What a point came to.
@@ -71,49 +213,73 @@ pub(crate) struct Reading {
     pub(crate) read: Direction,
     pub(crate) write: Direction,
     pub(crate) duration_ns: u64,
-    /// The whole batches within it.
-    pub(crate) batches: Vec<Batch>,
-    pub(crate) batch_ns: u64,
+    /// The whole slices within it.
+    pub(crate) slices: Vec<Slice>,
+    pub(crate) slice_ns: u64,
+}
+
+/// How many latencies there were between the powers of two: `bins[i]` from 2^i ns to below 2^(i+1) ns.
+pub type LatencyShape = [u64; 42];
+
+/// A look at a meter while it counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Look {
+    /// Completions since the last look, those of the ramp too.
+    pub(crate) ios: u64,
+    pub(crate) bytes: u64,
+    pub(crate) latency_sum_ns: u64,
+    /// Failures in the window so far.
+    pub(crate) errors: u64,
+    /// The latencies of about the last slice.
+    pub(crate) shape: LatencyShape,
 }
 
 /// The meter of one point. Times are the world's, in nanoseconds.
 pub(crate) struct Meter {
-    window_start_ns: u64,
+    window_start_ns: Cell<u64>,
     window_end_ns: Cell<u64>,
-    batch_ns: u64,
     counts: RefCell<Counts>,
-    /// Completions since the last look, for the progress: those of the ramp too.
-    recent: Cell<Batch>,
+    recent: Cell<Count>,
     last_completion_ns: Cell<u64>,
 }
 
 impl Meter {
-    pub(crate) fn new(window_start_ns: u64, runtime: Duration) -> Meter {
-        let runtime_ns = u64::try_from(runtime.as_nanos()).unwrap_or(u64::MAX);
-        let batch_ns = (runtime_ns / BATCHES).max(1);
+    /// A meter whose window is open from `window_start_ns` to `window_end_ns`, in slices of `slice_ns`.
+    pub(crate) fn new(window_start_ns: u64, window_end_ns: u64, slice_ns: u64) -> Meter {
+        let slice_ns = slice_ns.max(1);
         Meter {
-            window_start_ns,
-            window_end_ns: Cell::new(window_start_ns.saturating_add(runtime_ns)),
-            batch_ns,
+            window_start_ns: Cell::new(window_start_ns),
+            window_end_ns: Cell::new(window_end_ns),
             counts: RefCell::new(Counts {
-                read: Direction::new(),
-                write: Direction::new(),
-                batch: Batch::default(),
-                batch_end_ns: window_start_ns.saturating_add(batch_ns),
-                batches: Vec::with_capacity(BATCHES as usize + 1),
+                read: Recorder::new(),
+                write: Recorder::new(),
+                slices: Vec::new(),
+                slice_ns,
+                slice_end_ns: window_start_ns.saturating_add(slice_ns),
             }),
             recent: Cell::default(),
             last_completion_ns: Cell::new(0),
         }
     }
 
+    /// When the window began.
     pub(crate) fn window_start_ns(&self) -> u64 {
-        self.window_start_ns
+        self.window_start_ns.get()
     }
 
     /// When it is over.
     pub(crate) fn window_end_ns(&self) -> u64 {
         self.window_end_ns.get()
+    }
+
+    /// How long a slice is now.
+    pub(crate) fn slice_ns(&self) -> u64 {
+        self.counts.borrow().slice_ns
+    }
+
+    /// Moves the end, which must still lie ahead, to later.
+    pub(crate) fn extend(&self, end_ns: u64) {
+        self.window_end_ns.set(self.window_end_ns.get().max(end_ns));
     }
 
     /// Ends the window now, if it is not over yet.
@@ -128,56 +294,100 @@ impl Meter {
 
     /// Takes note of a completion.
     #[inline]
-    pub(crate) fn complete(&self, now_ns: u64, latency_ns: u64, operation: Operation) {
+    pub(crate) fn complete(&self, now_ns: u64, latency_ns: u64, operation: Operation, bytes: u64) {
         let mut recent = self.recent.get();
         recent.ios += 1;
-        recent.latency_ns += latency_ns;
+        recent.bytes += bytes;
+        recent.latency_sum_ns += latency_ns;
         self.recent.set(recent);
         self.last_completion_ns.set(now_ns);
-        if now_ns < self.window_start_ns || now_ns >= self.window_end_ns.get() {
+        if now_ns < self.window_start_ns.get() || now_ns >= self.window_end_ns.get() {
             return;
         }
         let counts = &mut *self.counts.borrow_mut();
-        counts.close_batches(now_ns, self.batch_ns);
-        counts.batch.ios += 1;
-        counts.batch.latency_ns += latency_ns;
-        let direction = counts.direction(operation);
-        direction.latencies_ns.saturating_record(latency_ns);
-        direction.ios += 1;
-        direction.latency_sum_ns += latency_ns;
-        direction.latency_max_ns = direction.latency_max_ns.max(latency_ns);
+        counts.close_slices(now_ns);
+        counts.recorder(operation).record(latency_ns, bytes);
     }
 
     /// Takes note of a failure.
     pub(crate) fn fail(&self, now_ns: u64, operation: Operation) {
-        if (self.window_start_ns..self.window_end_ns.get()).contains(&now_ns) {
-            self.counts.borrow_mut().direction(operation).errors += 1;
+        if (self.window_start_ns.get()..self.window_end_ns.get()).contains(&now_ns) {
+            let counts = &mut *self.counts.borrow_mut();
+            counts.close_slices(now_ns);
+            counts.recorder(operation).count.errors += 1;
         }
     }
 
-    /// What completed since this was last asked, and how many errors there were so far.
-    pub(crate) fn look(&self) -> (Batch, u64) {
+    /// What completed since this was last asked, and what there is of the window.
+    pub(crate) fn look(&self) -> Look {
         let counts = self.counts.borrow();
-        (self.recent.take(), counts.read.errors + counts.write.errors)
+        let closed = |slice: &Slice| slice.read.count.errors + slice.write.count.errors;
+        let errors = counts.slices.iter().map(closed).sum::<u64>();
+        let Count { ios, bytes, latency_sum_ns, .. } = self.recent.take();
+        let mut shape = [0; 42];
+        let mut add = |value: u64, count: u64| {
+            shape[(value.max(1).ilog2() as usize).min(41)] += count;
+        };
+        for recorder in [&counts.read, &counts.write] {
+            if recorder.count.ios > 0 {
+                recorder
+                    .latencies_ns
+                    .iter_recorded()
+                    .for_each(|step| add(step.value_iterated_to(), step.count_at_value()));
+            }
+        }
+        for part in counts.slices.last().iter().flat_map(|slice| [&slice.read, &slice.write]) {
+            part.bins.iter().for_each(|(value, count)| add(*value, *count));
+        }
+        let errors = errors + counts.read.count.errors + counts.write.count.errors;
+        Look { ios, bytes, latency_sum_ns, errors, shape }
+    }
+
+    /// Does something with the slices that are closed by `now_ns`.
+    pub(crate) fn with_slices<T>(&self, now_ns: u64, use_them: impl FnOnce(&[Slice]) -> T) -> T {
+        let counts = &mut *self.counts.borrow_mut();
+        counts.close_slices(now_ns.min(self.window_end_ns.get()));
+        use_them(&counts.slices)
+    }
+
+    /// Moves the window's start behind its first `gone` slices, which are closed.
+    pub(crate) fn forget(&self, gone: usize) {
+        let counts = &mut *self.counts.borrow_mut();
+        let gone = gone.min(counts.slices.len());
+        counts.slices.drain(..gone);
+        self.window_start_ns.set(self.window_start_ns.get() + gone as u64 * counts.slice_ns);
     }
 
     /// The reading, once nothing is in flight any more.
     pub(crate) fn finish(&self) -> Reading {
         let end_ns = self.window_end_ns.get();
         let counts = &mut *self.counts.borrow_mut();
-        counts.close_batches(end_ns, self.batch_ns);
-        Reading {
-            read: std::mem::replace(&mut counts.read, Direction::new()),
-            write: std::mem::replace(&mut counts.write, Direction::new()),
-            duration_ns: end_ns.saturating_sub(self.window_start_ns),
-            batches: std::mem::take(&mut counts.batches),
-            batch_ns: self.batch_ns,
+        counts.close_slices(end_ns);
+        let duration_ns = end_ns.saturating_sub(self.window_start_ns.get());
+        let mut slices = std::mem::take(&mut counts.slices);
+        let (mut read, mut write) = (Direction::new(), Direction::new());
+        // When the end was moved back, what came after it is not counted, but for failures: they are why it was.
+        let after = slices.split_off(slices.len().min((duration_ns / counts.slice_ns) as usize));
+        let mut last = Slice { read: counts.read.take(), write: counts.write.take() };
+        let last_start_ns = counts.slice_end_ns - counts.slice_ns;
+        if end_ns <= last_start_ns {
+            last.keep_errors_alone();
         }
+        for slice in slices.iter().chain([&last]) {
+            read.add(&slice.read);
+            write.add(&slice.write);
+        }
+        for mut slice in after {
+            slice.keep_errors_alone();
+            read.add(&slice.read);
+            write.add(&slice.write);
+        }
+        Reading { read, write, duration_ns, slices, slice_ns: counts.slice_ns }
     }
 }
 
 impl Counts {
-    fn direction(&mut self, operation: Operation) -> &mut Direction {
+    fn recorder(&mut self, operation: Operation) -> &mut Recorder {
         match operation {
             Operation::Read => &mut self.read,
             Operation::Write => &mut self.write,
@@ -185,11 +395,24 @@ impl Counts {
     }
 
     #[inline]
-    fn close_batches(&mut self, now_ns: u64, batch_ns: u64) {
-        while now_ns >= self.batch_end_ns {
-            self.batches.push(std::mem::take(&mut self.batch));
-            self.batch_end_ns = self.batch_end_ns.saturating_add(batch_ns);
+    fn close_slices(&mut self, now_ns: u64) {
+        while now_ns >= self.slice_end_ns {
+            self.close_slice();
         }
+    }
+
+    #[cold]
+    fn close_slice(&mut self) {
+        self.slices.push(Slice { read: self.read.take(), write: self.write.take() });
+        if self.slices.len() == MOST_SLICES {
+            let mut pairs = std::mem::take(&mut self.slices).into_iter();
+            while let (Some(mut first), Some(second)) = (pairs.next(), pairs.next()) {
+                first.join(&second);
+                self.slices.push(first);
+            }
+            self.slice_ns *= 2;
+        }
+        self.slice_end_ns = self.slice_end_ns.saturating_add(self.slice_ns);
     }
 }
 
@@ -197,55 +420,68 @@ impl Counts {
 mod tests {
     use super::*;
 
+    /// A window of 3 µs from 1 µs on, in thirty slices.
     fn meter() -> Meter {
-        Meter::new(1000, Duration::from_nanos(3000))
+        Meter::new(1000, 4000, 100)
+    }
+
+    fn ios(reading: &Reading) -> Vec<u64> {
+        reading.slices.iter().map(Slice::ios).collect()
     }
 
     #[test]
     fn only_what_completes_in_the_window_counts() {
         let meter = meter();
         for now in [0, 999, 1000, 2500, 3999, 4000, 9000] {
-            meter.complete(now, now, Operation::Read);
+            meter.complete(now, now, Operation::Read, 512);
         }
         let reading = meter.finish();
-        assert_eq!((reading.read.ios, reading.read.latency_sum_ns), (3, 1000 + 2500 + 3999));
-        assert_eq!((reading.read.latencies_ns.len(), reading.read.latency_max_ns), (3, 3999));
-        assert_eq!((reading.write.ios, reading.duration_ns), (0, 3000));
+        let Count { ios, bytes, latency_sum_ns, latency_max_ns, errors } = reading.read.count;
+        assert_eq!(
+            (ios, bytes, latency_sum_ns, latency_max_ns, errors),
+            (3, 1536, 1000 + 2500 + 3999, 3999, 0)
+        );
+        assert_eq!((reading.read.latencies_ns.len(), reading.read.quantile_ns(1.0)), (3, 3999));
+        assert_eq!((reading.write.count.ios, reading.duration_ns), (0, 3000));
     }
 
     #[test]
-    fn every_counted_completion_is_in_one_batch() {
+    fn every_counted_completion_is_in_one_slice() {
         let meter = meter();
         for now in (1000..4000).step_by(50) {
-            meter.complete(now, 7, if now % 100 == 0 { Operation::Read } else { Operation::Write });
+            meter.complete(now, 7, if now % 100 == 0 { Operation::Read } else { Operation::Write }, 1);
         }
         let reading = meter.finish();
-        assert_eq!((reading.batch_ns, reading.batches.len()), (100, 30));
-        assert!(reading.batches.iter().all(|batch| *batch == Batch { ios: 2, latency_ns: 14 }));
-        assert_eq!(reading.read.sum(&reading.write).ios, 60);
+        assert_eq!((reading.slice_ns, ios(&reading)), (100, vec![2; 30]));
+        assert!(
+            reading.slices.iter().all(|slice| slice.latency_sum_ns() == 14 && slice.both().bins == [(7, 2)])
+        );
+        assert_eq!(reading.read.sum(&reading.write).count.ios, 60);
     }
 
     #[test]
-    fn silence_gives_empty_batches_and_a_stop_drops_the_broken_one() {
+    fn silence_gives_empty_slices_and_a_stop_drops_the_broken_one_from_the_spread_alone() {
         let meter = meter();
-        meter.complete(1050, 1, Operation::Read);
-        meter.complete(1450, 1, Operation::Read);
+        meter.complete(1050, 1, Operation::Read, 1);
+        meter.complete(1450, 1, Operation::Read, 1);
+        meter.complete(1610, 1, Operation::Read, 1);
         meter.stop(1620);
         meter.stop(9999);
-        meter.complete(1620, 1, Operation::Read);
+        meter.complete(1620, 1, Operation::Read, 1);
         let reading = meter.finish();
-        assert_eq!((reading.read.ios, reading.duration_ns), (2, 620));
-        assert_eq!(reading.batches.iter().map(|batch| batch.ios).collect::<Vec<_>>(), [1, 0, 0, 0, 1, 0]);
+        assert_eq!((reading.read.count.ios, reading.duration_ns), (3, 620));
+        assert_eq!(ios(&reading), [1, 0, 0, 0, 1, 0]);
     }
 
     #[test]
     fn a_stop_before_the_window_leaves_nothing() {
         let meter = meter();
-        meter.complete(500, 1, Operation::Read);
-        assert_eq!(meter.look(), (Batch { ios: 1, latency_ns: 1 }, 0));
+        meter.complete(500, 1, Operation::Read, 512);
+        let look = meter.look();
+        assert_eq!((look.ios, look.bytes, look.errors), (1, 512, 0));
         meter.stop(600);
         let reading = meter.finish();
-        assert_eq!((reading.duration_ns, reading.read.ios, reading.batches.len()), (0, 0, 0));
+        assert_eq!((reading.duration_ns, reading.read.count.ios, reading.slices.len()), (0, 0, 0));
     }
 
     #[test]
@@ -253,8 +489,76 @@ mod tests {
         let meter = meter();
         meter.fail(10, Operation::Write);
         meter.fail(1500, Operation::Write);
-        assert_eq!(meter.look().1, 1);
+        assert_eq!(meter.look().errors, 1);
         let reading = meter.finish();
-        assert_eq!((reading.write.errors, reading.write.ios, reading.write.latencies_ns.len()), (1, 0, 0));
+        let count = reading.write.count;
+        assert_eq!((count.errors, count.ios, reading.write.latencies_ns.len()), (1, 0, 0));
+    }
+
+    #[test]
+    fn a_window_may_be_extended_and_its_beginning_forgotten() {
+        let meter = meter();
+        meter.extend(5000);
+        meter.extend(2000);
+        for now in (1000..6000).step_by(100) {
+            meter.complete(now, now, Operation::Write, 1);
+        }
+        assert_eq!(meter.with_slices(6000, <[Slice]>::len), 40);
+        meter.forget(30);
+        assert_eq!(meter.window_start_ns(), 4000);
+        let reading = meter.finish();
+        assert_eq!((reading.duration_ns, reading.write.count.ios, reading.slices.len()), (1000, 10, 10));
+        assert_eq!(reading.write.count.latency_sum_ns, (4000..5000).step_by(100).sum::<u64>());
+    }
+
+    #[test]
+    fn what_completes_after_a_stop_at_a_slices_boundary_is_not_counted_but_failures_are() {
+        let meter = meter();
+        meter.complete(1999, 1, Operation::Read, 1);
+        // Nobody has looked at the clock since 2000, when the window is to end.
+        meter.complete(2005, 1, Operation::Read, 1);
+        meter.fail(2105, Operation::Read);
+        meter.complete(2205, 1, Operation::Read, 1);
+        meter.stop(2000);
+        let reading = meter.finish();
+        assert_eq!(reading.read.count.errors, 1);
+        assert_eq!((reading.read.count.ios, reading.duration_ns, reading.slices.len()), (1, 1000, 10));
+    }
+
+    #[test]
+    fn many_slices_become_fewer_longer_ones_and_nothing_is_lost() {
+        let meter = Meter::new(0, u64::MAX, 10);
+        for now in 0..20_000 {
+            meter.complete(now, now, if now % 3 == 0 { Operation::Read } else { Operation::Write }, 1);
+        }
+        meter.stop(20_000);
+        let reading = meter.finish();
+        assert_eq!((reading.slice_ns, reading.slices.len()), (80, 250));
+        assert!(reading.slices.iter().all(|slice| slice.ios() == 80));
+        let all = reading.read.sum(&reading.write);
+        assert_eq!((all.count.ios, all.latencies_ns.len()), (20_000, 20_000));
+        let middle = all.latencies_ns.value_at_quantile(0.5);
+        assert!((9990..=10_010).contains(&middle), "{middle}");
+    }
+
+    #[test]
+    fn the_share_below_a_latency_counts_whole_bins() {
+        let meter = meter();
+        for latency in [10, 20, 20, 30] {
+            meter.complete(1500, latency, Operation::Read, 1);
+        }
+        let part = meter.finish().slices[5].both();
+        assert_eq!([5, 10, 25, 30].map(|latency| part.at_most(latency)), [0, 1, 3, 4]);
+    }
+
+    #[test]
+    fn a_look_shows_the_latencies_by_powers_of_two() {
+        let meter = meter();
+        for latency in [1, 3, 1000, 1023, 1024, LONGEST_NS] {
+            meter.complete(1500, latency, Operation::Read, 1);
+        }
+        let shape = meter.look().shape;
+        assert_eq!((shape[0], shape[1], shape[9], shape[10], shape[41]), (1, 1, 2, 1, 1));
+        assert_eq!(shape.iter().sum::<u64>(), 6);
     }
 }

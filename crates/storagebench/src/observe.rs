@@ -1,5 +1,6 @@
-//! What happens while a measurement runs: progress, the processor's clock, and the wish to stop.
+//! What happens while a measurement runs: progress, and rows as they come.
 
+use crate::meter::LatencyShape;
 use crate::profile::Profile;
 use crate::row::Row;
 use std::time::Duration;
@@ -7,6 +8,8 @@ use std::time::Duration;
 /// Where a point stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
+    /// Being written, before anything is measured.
+    Precondition,
     /// Running, not measured yet.
     Ramp,
     /// Being measured.
@@ -30,7 +33,8 @@ pub struct Progress<'a> {
     pub phase: Phase,
     /// Time since the point began, the ramp included.
     pub elapsed: Duration,
-    /// How long the point will take, the ramp included.
+    /// How long the point will take, the ramp included, as far as is known now: it grows when the figures are not
+    /// sure enough yet, or the target not steady.
     pub total: Duration,
     /// Requests per second since the last look.
     pub iops: f64,
@@ -38,6 +42,8 @@ pub struct Progress<'a> {
     pub throughput_mib_s: f64,
     /// Mean latency since the last look, in microseconds; `None` when nothing completed.
     pub latency_us: Option<f64>,
+    /// How many of the latest latencies lie between the powers of two of nanoseconds; none during the ramp.
+    pub latency_shape: &'a LatencyShape,
     /// Requests that failed so far in this point's window.
     pub errors: u64,
 }
@@ -45,6 +51,9 @@ pub struct Progress<'a> {
 impl Progress<'_> {
     /// How much of the target's whole measurement is done, from 0 to 1.
     pub fn fraction(&self) -> f64 {
+        if self.phase == Phase::Precondition {
+            return 0.0;
+        }
         let point = self.elapsed.as_secs_f64() / self.total.as_secs_f64().max(1e-9);
         ((self.point as f64 + point.min(1.0)) / self.points.max(1) as f64).clamp(0.0, 1.0)
     }
@@ -66,15 +75,3 @@ pub trait Observer {
 
 /// Sees nothing.
 impl Observer for () {}
-
-/// Reads the processor time of the measuring process.
-pub trait CpuClock {
-    /// User and system time of all threads so far, in nanoseconds; `None` where that is unknown.
-    fn cpu_ns(&self) -> Option<u64>;
-}
-
-impl<F: Fn() -> Option<u64>> CpuClock for F {
-    fn cpu_ns(&self) -> Option<u64> {
-        self()
-    }
-}

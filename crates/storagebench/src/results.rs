@@ -1,6 +1,7 @@
 //! All rows of a measurement with what they were measured under: the JSON and CSV files.
 
 use crate::bench::Measured;
+use crate::precondition::Precondition;
 use crate::row::{Latency, Row, Split};
 use crate::settings::Settings;
 use serde::de::{MapAccess, Visitor};
@@ -51,6 +52,18 @@ pub struct Method {
     pub runtime_s: f64,
     /// How long each point ran before.
     pub ramp_s: f64,
+    /// How long a point was to be measured at most, if the figures were not sure enough before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_runtime_s: Option<f64>,
+    /// How narrow the intervals were to be, in percent either way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence_percent: Option<f64>,
+    /// What was written before the first point: `none`, `snia` (twice the area), or a size.
+    #[serde(default = "no_precondition")]
+    pub precondition: String,
+    /// The length of a round, where points were measured in rounds until the target was steady.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady_round_s: Option<f64>,
     /// The ladder, as it may be given again.
     pub outstanding: String,
     /// How many workers there were.
@@ -61,12 +74,21 @@ pub struct Method {
     pub area_bytes: Option<u64>,
 }
 
+fn no_precondition() -> String {
+    Precondition::None.to_string()
+}
+
 impl Method {
     /// The method that these settings are.
     pub fn of(settings: &Settings) -> Method {
+        let adaptive = settings.confidence_percent.is_some() && settings.steady_state.is_none();
         Method {
             runtime_s: settings.runtime.as_secs_f64(),
             ramp_s: settings.ramp.as_secs_f64(),
+            max_runtime_s: adaptive.then(|| settings.longest_runtime().as_secs_f64()),
+            confidence_percent: settings.confidence_percent.filter(|_| adaptive),
+            precondition: settings.precondition.to_string(),
+            steady_round_s: settings.steady_state.map(|rule| rule.round.as_secs_f64()),
             outstanding: settings.outstanding.to_string(),
             workers: settings.workers,
             area_start_bytes: settings.area.map(|area| area.start.0),
@@ -212,7 +234,7 @@ fn csv_fields(row: &Row) -> Vec<String> {
     fields.push(row.cpu_percent.map_or_else(String::new, |percent| percent.to_string()));
     fields.push(row.errors.to_string());
     for split in [&row.read, &row.write] {
-        let Split { ios, iops, throughput_mib_s, latency_us, errors } = split;
+        let Split { ios, iops, throughput_mib_s, latency_us, errors, .. } = split;
         fields.extend([ios.to_string(), iops.to_string(), throughput_mib_s.to_string(), errors.to_string()]);
         fields.extend(latency_fields(*latency_us));
     }
@@ -244,7 +266,8 @@ fn quoted(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{BlockShare, Interval95};
+    use crate::intervals::Interval95;
+    use crate::row::BlockShare;
     use crate::sample;
 
     #[test]
@@ -325,7 +348,8 @@ mod tests {
     fn csv_has_a_field_for_every_column_and_quotes_what_needs_it() {
         let mut results = sample::results();
         results.rows[0].target = "a \"b\",c".to_owned();
-        results.rows[0].ci95 = Some(Interval95 { iops: [1.0, 2.0], latency_us_mean: [3.0, 4.0] });
+        results.rows[0].ci95 =
+            Some(Interval95 { iops: [1.0, 2.0], latency_us_mean: [3.0, 4.0], ..Interval95::default() });
         let csv = results.to_csv();
         let lines: Vec<&str> = csv.split_terminator("\r\n").collect();
         assert_eq!(lines.len(), 1 + results.rows.len());

@@ -1,9 +1,12 @@
 //! Result rows: what one point came to, with the field names that `bench` and `predict` share.
 
+use crate::detail::Detail;
 use crate::generator::Point;
+use crate::intervals::{Batches, Interval95};
 use crate::meter::{Direction, Reading};
+use crate::notes::Note;
 use crate::profile::{Access, Profile};
-use crate::stats::{latency_interval, rate_interval};
+use crate::steady::SteadyState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use units::ByteCount;
@@ -38,15 +41,9 @@ pub struct Split {
     pub latency_us: Option<Latency>,
     /// Requests that failed.
     pub errors: u64,
-}
-
-/// The interval that holds the target's true value in 95 of 100 measurements.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Interval95 {
-    /// Of [`Row::iops`]: low, high.
-    pub iops: [f64; 2],
-    /// Of the mean latency, in microseconds: low, high.
-    pub latency_us_mean: [f64; 2],
+    /// Where the run was long enough to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<Interval95>,
 }
 
 /// One block size of a mixed workload.
@@ -105,6 +102,16 @@ pub struct Row {
     /// What the first failed request was, if any failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<String>,
+    /// Whether the target did the same from round to round: over the run's fifths, or over the rounds that were
+    /// asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady_state: Option<SteadyState>,
+    /// What makes the figures doubtful.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
+    /// The histograms and how it went over time: what merging and drawing take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Box<Detail>>,
 }
 
 const NS_PER_US: f64 = 1000.0;
@@ -115,40 +122,38 @@ pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-fn mib_per_s(iops: f64, block: ByteCount) -> f64 {
-    (iops * block.0 as f64 / ByteCount::MIB.0 as f64 * 1e6).round() / 1e6
+fn mib_per_s(bytes: u64, seconds: f64) -> f64 {
+    (bytes as f64 / seconds / ByteCount::MIB.0 as f64 * 1e6).round() / 1e6
 }
 
 impl Latency {
-    fn of(direction: &Direction) -> Option<Latency> {
-        if direction.ios == 0 {
+    pub(crate) fn of(direction: &Direction) -> Option<Latency> {
+        let count = &direction.count;
+        if count.ios == 0 {
             return None;
         }
-        // A percentile is the upper end of its histogram bin, which for the last may be above the maximum.
-        let quantile = |quantile: f64| {
-            let value = direction.latencies_ns.value_at_quantile(quantile);
-            value.min(direction.latency_max_ns) as f64 / NS_PER_US
-        };
+        let quantile = |quantile: f64| direction.quantile_ns(quantile) as f64 / NS_PER_US;
         Some(Latency {
-            mean: rounded(direction.latency_sum_ns as f64 / direction.ios as f64 / NS_PER_US),
+            mean: rounded(count.latency_sum_ns as f64 / count.ios as f64 / NS_PER_US),
             p50: quantile(0.5),
             p90: quantile(0.9),
             p99: quantile(0.99),
             p999: quantile(0.999),
-            max: direction.latency_max_ns as f64 / NS_PER_US,
+            max: count.latency_max_ns as f64 / NS_PER_US,
         })
     }
 }
 
 impl Split {
-    fn of(direction: &Direction, seconds: f64, block: ByteCount) -> Split {
-        let iops = direction.ios as f64 / seconds;
+    pub(crate) fn of(direction: &Direction, seconds: f64, ci95: Option<Interval95>) -> Split {
+        let count = &direction.count;
         Split {
-            ios: direction.ios,
-            iops: rounded(iops),
-            throughput_mib_s: mib_per_s(iops, block),
+            ios: count.ios,
+            iops: rounded(count.ios as f64 / seconds),
+            throughput_mib_s: mib_per_s(count.bytes, seconds),
             latency_us: Latency::of(direction),
-            errors: direction.errors,
+            errors: count.errors,
+            ci95,
         }
     }
 }
@@ -160,6 +165,7 @@ pub(crate) struct About<'a> {
     pub(crate) outstanding: u32,
     pub(crate) workers: u32,
     pub(crate) cpu_percent: Option<f64>,
+    pub(crate) steady_state: Option<SteadyState>,
 }
 
 impl Row {
@@ -170,13 +176,15 @@ impl Row {
         }
         let seconds = reading.duration_ns as f64 / 1e9;
         let block = about.profile.block();
-        let all = Split::of(&reading.read.sum(&reading.write), seconds, block);
-        let interval = rate_interval(&reading.batches, reading.batch_ns)
-            .zip(latency_interval(&reading.batches))
-            .map(|(iops, latency)| Interval95 {
-                iops: iops.map(rounded),
-                latency_us_mean: latency.map(|ns| rounded(ns / NS_PER_US)),
-            });
+        let both = reading.read.sum(&reading.write);
+        let batches = Batches::of(reading);
+        let interval = |direction: &Direction, parts: &dyn Fn(&crate::meter::Slice) -> crate::meter::Part| {
+            batches.interval(direction, parts)
+        };
+        let all = Split::of(&both, seconds, interval(&both, &|slice| slice.both()));
+        let read = Split::of(&reading.read, seconds, interval(&reading.read, &|slice| slice.read.clone()));
+        let write =
+            Split::of(&reading.write, seconds, interval(&reading.write, &|slice| slice.write.clone()));
         Some(Row {
             target: about.target.to_owned(),
             profile: about.profile.name().to_owned(),
@@ -193,11 +201,14 @@ impl Row {
             latency_us: all.latency_us,
             cpu_percent: about.cpu_percent.map(rounded),
             errors: all.errors,
-            read: Split::of(&reading.read, seconds, block),
-            write: Split::of(&reading.write, seconds, block),
-            ci95: interval,
+            read,
+            write,
+            ci95: all.ci95,
             resources: None,
             first_error: point.first_failure().map(|failure| failure.to_string()),
+            steady_state: about.steady_state,
+            notes: Vec::new(),
+            detail: Some(Box::new(Detail::of(reading))),
         })
     }
 }

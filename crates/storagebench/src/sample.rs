@@ -1,8 +1,9 @@
 //! Made-up rows for the tests of this crate.
 
+use crate::intervals::Interval95;
 use crate::profile::Profile;
 use crate::results::{Environment, Method, Results};
-use crate::row::{Interval95, Latency, Row, Split, rounded};
+use crate::row::{Latency, Row, Split, rounded};
 use crate::settings::Settings;
 
 pub(crate) fn row(profile: &str, outstanding: u32, iops: f64, mean: f64) -> Row {
@@ -23,6 +24,7 @@ pub(crate) fn row(profile: &str, outstanding: u32, iops: f64, mean: f64) -> Row 
         throughput_mib_s: rounded(iops * share * mib),
         latency_us: (share > 0.0).then_some(latency),
         errors: 0,
+        ci95: None,
     };
     let all = split(1.0);
     Row {
@@ -46,9 +48,14 @@ pub(crate) fn row(profile: &str, outstanding: u32, iops: f64, mean: f64) -> Row 
         ci95: Some(Interval95 {
             iops: [iops * 0.98, iops * 1.02].map(rounded),
             latency_us_mean: [mean * 0.98, mean * 1.02].map(rounded),
+            freedom: 29.0,
+            ..Interval95::default()
         }),
         resources: None,
         first_error: None,
+        steady_state: None,
+        notes: Vec::new(),
+        detail: None,
     }
 }
 

@@ -2,11 +2,13 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ladder::Ladder;
+use crate::precondition::{self, Precondition};
 use crate::profile::Profile;
+use crate::steady::SteadyRule;
 use crate::target::Target;
 use env::{BufferPool, DriveInfo, Env};
 use std::time::Duration;
-use units::{ByteOffset, ByteRange};
+use units::{ByteCount, ByteOffset, ByteRange};
 
 /// What to measure and how long. Start from the default and change what differs:
 ///
@@ -31,6 +33,16 @@ pub struct Settings {
     pub runtime: Duration,
     /// How long each point runs before it is measured.
     pub ramp: Duration,
+    /// How narrow the 95 % intervals of the rate and of the mean latency are to be, in percent of the figure either
+    /// way: a point is measured on until they are, up to `max_runtime`. `None`: never longer than `runtime`.
+    pub confidence_percent: Option<f64>,
+    /// How long a point may be measured at most; `None`: four times `runtime`.
+    pub max_runtime: Option<Duration>,
+    /// What is written to the target before the first point.
+    pub precondition: Precondition,
+    /// Measure each point in rounds until the target is steady, instead of for `runtime`; the row is of the last
+    /// five rounds.
+    pub steady_state: Option<SteadyRule>,
     /// How many workers share the outstanding I/Os. Each has its own attachment to the target, its own
     /// random numbers and its own place in a sequential stream.
     pub workers: u32,
@@ -53,6 +65,10 @@ impl Default for Settings {
             outstanding: Ladder::default(),
             runtime: Duration::from_secs(30),
             ramp: Duration::from_secs(5),
+            confidence_percent: Some(2.0),
+            max_runtime: None,
+            precondition: Precondition::None,
+            steady_state: None,
             workers: 1,
             area: None,
             destroy_data: false,
@@ -68,14 +84,24 @@ impl Settings {
         self.profiles.len() * self.outstanding.rungs().len()
     }
 
-    /// How long a target takes, at the least.
+    /// How long a target takes, at the least; preconditioning not included.
     pub fn duration(&self) -> Duration {
-        (self.ramp + self.runtime) * self.points() as u32
+        let run = self.steady_state.map_or(self.runtime, |rule| rule.round * rule.window_rounds);
+        (self.ramp + run) * self.points() as u32
     }
 
-    /// Whether any profile writes.
+    /// How long a point is measured at most.
+    pub fn longest_runtime(&self) -> Duration {
+        let confident = || match self.confidence_percent {
+            Some(_) => self.max_runtime.unwrap_or(self.runtime * 4).max(self.runtime),
+            None => self.runtime,
+        };
+        self.steady_state.map_or_else(confident, |rule| rule.round * rule.max_rounds)
+    }
+
+    /// Whether anything is written: by a profile, or before them.
     pub fn writes(&self) -> bool {
-        self.profiles.iter().any(Profile::writes)
+        self.profiles.iter().any(Profile::writes) || self.precondition != Precondition::None
     }
 
     /// The part of the target that is measured.
@@ -95,12 +121,46 @@ impl Settings {
         if self.workers == 0 {
             return wrong("no worker would do the work; give at least 1");
         }
+        self.check_method()?;
         self.check_area(target)?;
+        if self.precondition != Precondition::None {
+            self.check_profile(target, &precondition::profile())?;
+        }
         for profile in &self.profiles {
             self.check_profile(target, profile)?;
         }
         if !self.hollow {
             self.check_memory(env.pool())?;
+        }
+        Ok(())
+    }
+
+    fn check_method(&self) -> Result<()> {
+        let wrong = |sentence: String| Err(Error::new(ErrorKind::BadSettings, sentence));
+        if let Some(percent) = self.confidence_percent.filter(|percent| !(0.01..=100.0).contains(percent)) {
+            return wrong(format!(
+                "a confidence of {percent} % cannot be reached; give a half width between 0.01 % and 100 %, such as 2 %"
+            ));
+        }
+        if let Some(max) = self.max_runtime.filter(|max| *max < self.runtime) {
+            return wrong(format!(
+                "a run time of at most {} s is less than the run time of {} s; give more, or a shorter run time",
+                max.as_secs_f64(),
+                self.runtime.as_secs_f64()
+            ));
+        }
+        if let Some(rule) = self.steady_state
+            && (rule.round.is_zero() || rule.window_rounds < 2 || rule.max_rounds < rule.window_rounds)
+        {
+            return wrong(format!(
+                "a steady state over {} of at most {} rounds of {} s cannot be judged; give rounds of some time, a window of at least 2 and no fewer rounds than that",
+                rule.window_rounds,
+                rule.max_rounds,
+                rule.round.as_secs_f64()
+            ));
+        }
+        if self.precondition == Precondition::Written(ByteCount::ZERO) {
+            return wrong("preconditioning by 0 bytes writes nothing; give a size, snia or none".to_owned());
         }
         Ok(())
     }

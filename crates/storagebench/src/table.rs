@@ -168,6 +168,17 @@ pub(crate) fn duration(us: f64) -> String {
     }
 }
 
+/// A change with its interval: `+10.0 % (+8.1 to +11.9 %)`.
+pub(crate) fn percent_change(change: &crate::compare::Change) -> String {
+    let signed = |value: f64| format!("{value:+.1}").replace('-', "\u{2212}");
+    match change.ci95_percent {
+        Some([low, high]) => {
+            format!("{} % ({} to {} %)", signed(change.percent), signed(low), signed(high))
+        }
+        None => format!("{} %", signed(change.percent)),
+    }
+}
+
 fn percent(value: f64) -> String {
     match value {
         value if value < 0.005 => "0 %".to_owned(),

@@ -10,7 +10,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use storagebench::{Bench, Ending, Measured, Observer, Phase, Profile, Progress, Row, Settings, Target};
+use storagebench::{
+    Bench, Ending, Measured, Observer, Phase, Profile, Progress, Row, Settings, Snapshot, Surroundings,
+    Target,
+};
 use world::{Fault, Service, TestDrive, TestWorld};
 
 const GIB: u64 = 1 << 30;
@@ -366,10 +369,16 @@ fn cancelling_keeps_what_was_measured_so_far() {
 fn the_share_of_the_processor_is_that_of_the_window() {
     let world = TestWorld::new(1);
     let drive = Rc::new(TestDrive::new(&world.env, GIB, 1, Service::Fixed(100 * US)));
-    let env = world.env.clone();
-    // Idle for the first second (the ramp), then one and a half cores.
-    let clock = move || Some(env.now().ns.saturating_sub(1_000_000_000) * 3 / 2);
-    let bench = Bench::new(settings("streaming", "1")).with_cpu_clock(Rc::new(clock));
+    /// Idle for the first second (the ramp), then one and a half cores.
+    struct Busy(env::Env);
+    impl Surroundings for Busy {
+        fn look(&self, _: &str) -> Snapshot {
+            let busy_ns = self.0.now().ns.saturating_sub(1_000_000_000) * 3 / 2;
+            Snapshot { process_cpu_ns: Some(busy_ns), ..Snapshot::default() }
+        }
+    }
+    let busy = Busy(world.env.clone());
+    let bench = Bench::new(settings("streaming", "1")).surrounded_by(Rc::new(busy));
     let row = measure(&world, &drive, bench).rows.remove(0);
     assert_within(row.cpu_percent.unwrap(), 150.0, 0.01, "cpu");
     let row = measure(&world, &drive, Bench::new(settings("streaming", "1"))).rows.remove(0);

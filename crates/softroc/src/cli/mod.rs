@@ -1,5 +1,9 @@
 //! The command line: every command and flag, defined once. Help, and whatever else describes them, comes from here.
 
+mod bench;
+
+pub use bench::{Bench, BenchCommand, BenchRun};
+
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use env::Address;
@@ -295,74 +299,6 @@ pub enum Operation {
     Write,
     /// Write zeroes.
     WriteZeroes,
-}
-
-/// See [`Command::Bench`].
-#[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct Bench {
-    /// What to do; `run` may be left out.
-    #[command(subcommand)]
-    pub command: Option<BenchCommand>,
-
-    /// What to measure.
-    #[command(flatten)]
-    pub run: BenchRun,
-}
-
-/// The verbs of StorageBench.
-#[derive(Subcommand, Debug)]
-pub enum BenchCommand {
-    /// Measure.
-    Run(BenchRun),
-    /// List the load profiles.
-    Profiles(Output),
-}
-
-/// A measurement.
-#[derive(Args, Debug)]
-pub struct BenchRun {
-    /// A file, a block device, nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH, volume:NAME, or
-    /// array:LEVEL,drives=8xmem:256M,strip=64K: an array made for this run inside this process.
-    #[arg(required = true, value_name = "TARGET")]
-    pub targets: Vec<String>,
-
-    /// A load profile: a name ('softroc bench profiles' lists them) or inline such as random,67%read,8K; may be
-    /// given several times [default: the five standard profiles].
-    #[arg(long, value_name = "PROFILE")]
-    pub profile: Vec<String>,
-
-    /// Outstanding I/Os: 1..512 is the powers of two, 1,3,8,16 a list.
-    #[arg(long, value_name = "LADDER", default_value = "1..512")]
-    pub outstanding: String,
-
-    /// How long to measure at each depth.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
-    pub runtime: std::time::Duration,
-
-    /// How long to run before measuring.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
-    pub ramp: std::time::Duration,
-
-    /// Workers: each has its own connection, and its own stream of a sequential load.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub workers: u32,
-
-    /// Write the result rows as JSON; - is standard output.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-
-    /// Write the result rows as CSV; - is standard output.
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-
-    /// Write the report, one HTML page with plots.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-
-    /// Write to a target that holds data.
-    #[arg(long)]
-    pub destroy_data: bool,
 }
 
 /// Reads a level, and lists those there are.

@@ -1,7 +1,9 @@
-//! `softroc bench`: StorageBench on the command line.
+//! `softroc bench run`: measures targets, and delivers what came out.
 
+use super::environment;
+use super::surroundings::Machine;
 use crate::array_target::ArrayTarget;
-use crate::cli::{Bench, BenchCommand, BenchRun};
+use crate::cli::BenchRun;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Bars;
 use crate::{machine, output};
@@ -9,41 +11,25 @@ use env::Env;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use storagebench::{Environment, Method, Profile, Results, STANDARD_PROFILES, Settings, Table, Target};
+use std::time::Duration;
+use storagebench::{
+    Environment, Method, Precondition, Profile, Results, Settings, SteadyRule, Table, Target,
+};
 use units::ByteCount;
 
+/// The length of a round in the SNIA test.
+const SNIA_ROUND: Duration = Duration::from_secs(60);
+
 /// Runs the command.
-pub fn run(bench: &Bench, control: &crate::control::Control) -> Outcome {
-    match &bench.command {
-        Some(BenchCommand::Profiles(output)) => profiles(output.json),
-        Some(BenchCommand::Run(run)) => measure(run, control),
-        None => measure(&bench.run, control),
-    }
-}
-
-fn profiles(json: bool) -> Outcome {
-    let rows: Vec<Vec<String>> = STANDARD_PROFILES
-        .iter()
-        .map(|profile| vec![profile.name.into(), profile.profile().description(), profile.prose.into()])
-        .collect();
-    if json {
-        let list: Vec<serde_json::Value> = rows
-            .iter()
-            .map(|row| serde_json::json!({"name": row[0], "load": row[1], "description": row[2]}))
-            .collect();
-        return output::json(&serde_json::json!({ "profiles": list }));
-    }
-    output::print(&output::table(&["profile", "load", "what it stands for"], &rows, &[]))
-}
-
-fn measure(run: &BenchRun, control: &crate::control::Control) -> Outcome {
+pub fn measure(run: &BenchRun, control: &crate::control::Control) -> Outcome {
     let settings = settings(run)?;
     let targets = run
         .targets
         .iter()
         .map(|target| resolve(target, control))
         .collect::<Outcome<Vec<(String, String)>>>()?;
-    let results = measure_targets(&settings, &targets, cancel_on_interrupt()?)?;
+    let environment = environment::describe(&targets, control);
+    let results = measure_targets(&settings, &targets, environment, cancel_on_interrupt()?)?;
     deliver(run, &results, false)
 }
 
@@ -103,7 +89,17 @@ fn settings(run: &BenchRun) -> Outcome<Settings> {
         true => Profile::standard(),
         false => run.profile.iter().map(|text| text.parse()).collect::<Result<_, _>>()?,
     };
+    let steady_state = match (run.steady_state, run.precondition) {
+        (Some(round), _) => Some(SteadyRule::snia(round)),
+        // The second step of its preconditioning: each workload until it is steady.
+        (None, Precondition::TwiceTheArea) => Some(SteadyRule::snia(SNIA_ROUND)),
+        (None, _) => None,
+    };
     Ok(Settings {
+        confidence_percent: run.confidence.0,
+        max_runtime: run.max_runtime,
+        precondition: run.precondition,
+        steady_state,
         profiles,
         outstanding: run.outstanding.parse()?,
         runtime: run.runtime,
@@ -126,6 +122,7 @@ fn resolve(target: &str, control: &crate::control::Control) -> Outcome<(String, 
 pub fn measure_targets(
     settings: &Settings,
     targets: &[(String, String)],
+    environment: Environment,
     cancel: Arc<AtomicBool>,
 ) -> Outcome<Results> {
     // Every outstanding I/O has a buffer each way; an array needs as much again to work with.
@@ -135,19 +132,20 @@ pub fn measure_targets(
     let shard = world_real::Shard::new(&world_real::Settings::with_memory(memory))?;
     let env = shard.env().clone();
     let (settings, targets) = (settings.clone(), targets.to_vec());
-    shard.run(async move { measure_on(&env, settings, &targets, cancel).await })
+    shard.run(async move { measure_on(&env, settings, &targets, environment, cancel).await })
 }
 
 async fn measure_on(
     env: &Env,
     settings: Settings,
     targets: &[(String, String)],
+    environment: Environment,
     cancel: Arc<AtomicBool>,
 ) -> Outcome<Results> {
-    let mut results = Results::new(Method::of(&settings), Environment(machine::describe()));
+    let mut results = Results::new(Method::of(&settings), environment);
     let bench = storagebench::Bench::new(settings.clone())
         .observed_by(Rc::new(Bars::new(&settings, targets.len())))
-        .with_cpu_clock(Rc::new(machine::process_cpu_ns))
+        .surrounded_by(Rc::new(Machine::new(targets)))
         .cancelled_by(cancel)
         .guarding(&[controller::drive_mark()]);
     for (name, address) in targets {

@@ -1,0 +1,125 @@
+//! The command line of `softroc bench`.
+
+use super::{Output, parse_duration};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use storagebench::Precondition;
+
+/// See [`super::Command::Bench`].
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Bench {
+    /// What to do; `run` may be left out.
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
+
+    /// What to measure.
+    #[command(flatten)]
+    pub run: BenchRun,
+}
+
+/// The verbs of StorageBench.
+#[derive(Subcommand, Debug)]
+pub enum BenchCommand {
+    /// Measure.
+    Run(Box<BenchRun>),
+    /// List the load profiles.
+    Profiles(Output),
+}
+
+/// A measurement.
+#[derive(Args, Debug)]
+pub struct BenchRun {
+    /// A file, a block device, nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH, volume:NAME, or
+    /// array:LEVEL,drives=8xmem:256M,strip=64K: an array made for this run inside this process.
+    #[arg(required = true, value_name = "TARGET")]
+    pub targets: Vec<String>,
+
+    /// A load profile: a name ('softroc bench profiles' lists them) or inline such as random,67%read,8K; may be
+    /// given several times [default: the five standard profiles].
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: Vec<String>,
+
+    /// Outstanding I/Os: 1..512 is the powers of two, 1,3,8,16 a list.
+    #[arg(long, value_name = "LADDER", default_value = "1..512")]
+    pub outstanding: String,
+
+    /// How long to measure at each depth.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    pub runtime: std::time::Duration,
+
+    /// How long to run before measuring.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    pub ramp: std::time::Duration,
+
+    /// Measure on until the 95 % intervals of the rate and the mean latency are this narrow, either way; none: never
+    /// longer than --runtime.
+    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = parse_confidence)]
+    pub confidence: Confidence,
+
+    /// How long to measure at each depth at most [default: four times --runtime].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub max_runtime: Option<std::time::Duration>,
+
+    /// Measure in rounds of this length until five in a row are alike (they differ by at most 20 % and drift by at
+    /// most 10 %), at most 25 rounds; the row is of those five.
+    #[arg(long, value_name = "ROUND", num_args = 0..=1, default_missing_value = "60s", require_equals = true,
+        value_parser = parse_duration, conflicts_with_all = ["runtime", "max_runtime"])]
+    pub steady_state: Option<std::time::Duration>,
+
+    /// Write this much before measuring, sequentially: a size, or snia: twice the measured area, and then each
+    /// profile in rounds until it is steady.
+    #[arg(long, value_name = "SIZE", default_value = "none")]
+    pub precondition: Precondition,
+
+    /// Workers: each has its own connection, and its own stream of a sequential load.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub workers: u32,
+
+    /// Write to a target that holds data.
+    #[arg(long)]
+    pub destroy_data: bool,
+
+    /// Write the result rows as JSON; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write the result rows as CSV; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+
+    /// Write the report, one HTML page with plots.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// How narrow intervals are to be, in percent; `None`: as they come.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Confidence(pub Option<f64>);
+
+/// Reads `2%`, `0.5` or `none`.
+fn parse_confidence(text: &str) -> Result<Confidence, String> {
+    if text == "none" {
+        return Ok(Confidence(None));
+    }
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    match number.parse::<f64>() {
+        Ok(percent) if percent.is_finite() => Ok(Confidence(Some(percent))),
+        _ => Err(format!("'{text}' is no confidence; expected percent, such as 2%, or none")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn confidence_is_percent_or_none() {
+        assert_eq!(parse_confidence("2%"), Ok(Confidence(Some(2.0))));
+        assert_eq!(parse_confidence("0.5"), Ok(Confidence(Some(0.5))));
+        assert_eq!(parse_confidence("none"), Ok(Confidence(None)));
+        for wrong in ["", "%", "two", "inf", "nan%"] {
+            assert!(parse_confidence(wrong).is_err(), "{wrong}");
+        }
+    }
+}
