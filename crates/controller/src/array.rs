@@ -199,7 +199,7 @@ impl Array {
 
     /// How many of its drives may be out at a time.
     pub(crate) fn survives(&self) -> usize {
-        (self.geometry.row().survives)(self.geometry.drives()).at_least.as_usize()
+        self.geometry.survives().at_least.as_usize()
     }
 
     pub(crate) fn is_redundant(&self) -> bool {

@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::disk::{LabelSeen, Seat};
 use crate::inventory::{Drive, is_volatile};
 use crate::{CreateVolume, Error, ErrorKind, Reply, Result};
-use layout::{Geometry, Level, ParityRotation};
+use layout::{Geometry, Level};
 use ondisk::{IntentMap, Label, Member, MemberState, Phase, Role, Tail, VolumeLabel, WriteHole};
 use std::rc::Rc;
 use units::{ByteCount, DriveCount, SectorSize, StripSize, decimal_capacity};
@@ -63,7 +63,7 @@ impl Core {
 
     pub(crate) async fn create_volume(self: &Rc<Self>, create: CreateVolume) -> Result<Reply> {
         self.check_new_name(&create.name)?;
-        check_level_and_count(&create)?;
+        layout_shape(&create)?;
         let mut candidates = Vec::new();
         let checked = self.check_candidates(&create, &mut candidates).await;
         let shape = checked.and_then(|()| shape(&create, &candidates));
@@ -274,8 +274,8 @@ impl Core {
                 uuid: self.new_uuid(),
                 name: create.name.clone(),
                 level: geometry.level(),
-                rotation: geometry.rotation(),
-                spans: 1,
+                rotation: geometry.parity_arrangement(),
+                spans: geometry.spans(),
                 strip_bytes: geometry.strip().bytes().0,
                 member_bytes: geometry.member_size().0,
                 sector_bytes: shape.sector.bytes().0,
@@ -424,30 +424,25 @@ impl Core {
     }
 }
 
-fn check_level_and_count(create: &CreateVolume) -> Result<(Level, DriveCount)> {
+/// What is asked for, as far as it does not depend on what the drives are.
+fn layout_shape(create: &CreateVolume) -> Result<layout::Shape> {
     let level: Level = create.level.parse().map_err(invalid)?;
     let count = u16::try_from(create.drives.len()).unwrap_or(u16::MAX);
-    // Whatever the drives hold, so many can or cannot be a volume of that level.
-    Geometry::new(level, DriveCount(count), StripSize::MIN, StripSize::MIN.bytes()).map_err(invalid)?;
-    Ok((level, DriveCount(count)))
+    let parity = create.rotation.as_deref().map(str::parse).transpose().map_err(invalid)?;
+    let shape = layout::Shape { parity, ..layout::Shape::new(level, DriveCount(count)) };
+    shape.check().map_err(invalid)?;
+    Ok(shape)
 }
 
 /// The shape that a new volume has on these drives.
 fn shape(create: &CreateVolume, candidates: &[Candidate]) -> Result<Shape> {
-    let (level, count) = check_level_and_count(create)?;
+    let asked = layout_shape(create)?;
     let strip = match create.strip_bytes {
         Some(bytes) => StripSize::new(ByteCount(bytes)).map_err(invalid)?,
         None if candidates.iter().any(|candidate| candidate.rotational) => StripSize::KIB_256,
         None => StripSize::KIB_64,
     };
     let (room, mut notes) = room(candidates, strip)?;
-    let with_rotation = |geometry: Geometry| match &create.rotation {
-        Some(text) => {
-            let rotation: ParityRotation = text.parse().map_err(invalid)?;
-            geometry.with_rotation(rotation).map_err(invalid)
-        }
-        None => Ok(geometry),
-    };
     let sectors = candidates.iter().map(|candidate| candidate.sector);
     let sector = sectors.clone().max().unwrap_or_default();
     if sectors.min() != Some(sector) {
@@ -456,7 +451,7 @@ fn shape(create: &CreateVolume, candidates: &[Candidate]) -> Result<Shape> {
             sector.bytes().0
         ));
     }
-    let whole = with_rotation(Geometry::new(level, count, strip, room).map_err(invalid)?)?;
+    let whole = asked.geometry(strip, room).map_err(invalid)?;
     let capacity = match create.size_bytes {
         None => return Ok(Shape { capacity: whole.capacity(), geometry: whole, sector, notes }),
         Some(bytes) => ByteCount(bytes),
@@ -472,12 +467,11 @@ fn shape(create: &CreateVolume, candidates: &[Candidate]) -> Result<Shape> {
         return Err(invalid(format!(
             "a size of {capacity} is more than the {} that {} has on these drives; choose a smaller size or larger drives",
             whole.capacity(),
-            level.title()
+            whole.level().title()
         )));
     }
-    let stripes = capacity.0.div_ceil(whole.stripe_bytes().0);
-    let geometry = Geometry::new(level, count, strip, strip.bytes() * stripes).map_err(invalid)?;
-    Ok(Shape { geometry: with_rotation(geometry)?, capacity, sector, notes })
+    let geometry = whole.with_member_size(whole.member_size_for(capacity)).map_err(invalid)?;
+    Ok(Shape { geometry, capacity, sector, notes })
 }
 
 /// How much of each drive can be used: as much as the smallest has before its label.

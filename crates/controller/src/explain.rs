@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::{Error, ErrorKind, Explain, Reply, Result};
-use layout::{Geometry, Level, ParityRotation};
+use layout::{Geometry, Level, Shape};
 use plan::{Health, RequestKind};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize};
 
@@ -73,12 +73,7 @@ fn parameters(request: &Explain) -> Result<Geometry> {
         Some(bytes) => StripSize::new(ByteCount(bytes)).map_err(invalid)?,
         None => StripSize::KIB_64,
     };
-    let geometry = Geometry::new(level, DriveCount(drives), strip, MEMBER).map_err(invalid)?;
-    match &request.rotation {
-        Some(text) => {
-            let rotation: ParityRotation = text.parse().map_err(invalid)?;
-            geometry.with_rotation(rotation).map_err(invalid)
-        }
-        None => Ok(geometry),
-    }
+    let parity = request.rotation.as_deref().map(str::parse).transpose().map_err(invalid)?;
+    let shape = Shape { parity, ..Shape::new(level, DriveCount(drives)) };
+    shape.geometry(strip, MEMBER).map_err(invalid)
 }

@@ -39,7 +39,7 @@ fn names_levels_strips_and_sizes_that_cannot_be() {
         assert!(why.contains(&format!("'{name}'")), "{why}");
     }
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.level = "raid7".into());
-    assert!(why.contains("'raid7'") && why.contains("raid0, raid1, raid5"), "{why}");
+    assert!(why.contains("'raid7'") && why.contains("raid0, raid00, raid1, raid1e, "), "{why}");
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.drives.truncate(2));
     assert!(why.contains("raid5 on 2 drives"), "{why}");
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.drives = vec!["x".into(); 300]);

@@ -301,8 +301,7 @@ impl Volume {
 
     /// Whether the volume has all its data without these drives.
     pub(crate) fn may_lose_all(&self, out: &DriveSet) -> bool {
-        let geometry = self.geometry();
-        out.count().0 <= (geometry.row().survives)(geometry.drives()).at_least.0
+        self.geometry().survives_set(out)
     }
 
     /// Takes a drive out of use here and tells the controller, once.

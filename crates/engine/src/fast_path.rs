@@ -30,10 +30,12 @@ impl Volume {
         Some((cell.drive, member, self.raw(cell.offset) + at))
     }
 
-    /// The mirror to read: the one with the fewest operations under way, alternating where they are equal.
+    /// The mirror to read: the one with the fewest operations under way, alternating where they are equal. Where
+    /// mirrors may differ, one speaks for all: the first that can be read, which is also what a resync writes to
+    /// the others.
     pub(crate) fn choose_copy(&self, stripe: StripeIndex) -> CopyIndex {
         let copies = self.geometry().copies();
-        if copies == 1 {
+        if copies == 1 || !self.dirty.is_synced(self.lane_of(stripe)) {
             return CopyIndex(0);
         }
         let busy = |copy: u16| {

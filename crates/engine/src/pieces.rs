@@ -42,11 +42,12 @@ impl Volume {
         buf: Buf,
     ) -> (Result<(), IoError>, Option<Buf>) {
         let mut plan = self.take_plan();
-        let request = Request::Read { range: within, prefer: self.choose_copy(stripe) };
         let mut host = Host::Buffer(buf);
         let mut unreadable = DriveSet::EMPTY;
         let mut guard = None;
         let result = loop {
+            // The lane may have become unsynced meanwhile: then another copy is to be read.
+            let request = Request::Read { range: within, prefer: self.choose_copy(stripe) };
             let health = self.stripe_health(stripe, &unreadable);
             if let Err(lost) = plan::plan_into(&mut plan, self.geometry(), stripe, request, &health) {
                 break Err(self.unplannable(&lost));
@@ -244,7 +245,7 @@ impl Volume {
                 IoError::new(IoErrorKind::Medium)
             }
             plan::ErrorKind::NothingWritable => IoError::new(IoErrorKind::Gone),
-            plan::ErrorKind::OutOfRange | plan::ErrorKind::UnknownRequest => {
+            plan::ErrorKind::OutOfRange | plan::ErrorKind::UnknownRequest | plan::ErrorKind::Unsupported => {
                 IoError::new(IoErrorKind::Invalid)
             }
         }

@@ -178,13 +178,8 @@ impl Volume {
         if !stale.is_empty() {
             (readable, writable) = (readable.minus(&stale), writable.minus(&stale));
         }
-        let mut readable = readable.minus(unreadable);
+        let readable = readable.minus(unreadable);
         let synced = self.dirty.is_synced(lane);
-        if !synced && self.geometry().copies() > 1 {
-            // Mirrors may differ: one designated mirror speaks for all.
-            let designated = readable.iter().next();
-            readable = designated.into_iter().collect();
-        }
         plan::Health { readable, writable, parity_trusted: synced }
     }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a geometry.
+//! What can be wrong with a layout.
 
 use std::fmt;
 
@@ -7,21 +7,25 @@ use std::fmt;
 pub enum ErrorKind {
     /// No level has that name.
     UnknownLevel,
-    /// No parity rotation has that name.
-    UnknownRotation,
+    /// No arrangement of parity or of mirrors has that name.
+    UnknownArrangement,
     /// Fewer drives than the level needs.
     TooFewDrives,
     /// More drives than the level takes.
     TooManyDrives,
-    /// The drives do not hold one whole strip.
+    /// The drives cannot be divided into spans like that.
+    BadSpans,
+    /// The level cannot keep that many copies.
+    BadCopies,
+    /// The level does not have that arrangement of parity or of mirrors.
+    ForeignArrangement,
+    /// The drives do not hold one whole stripe.
     TooSmall,
     /// The volume would have more bytes than an address can name.
     TooLarge,
-    /// A parity rotation for a level that does not rotate parity.
-    NoRotatingParity,
 }
 
-/// Why a geometry cannot be: a kind for programs and one sentence for people, which names the value, what
+/// Why a layout cannot be: a kind for programs and one sentence for people, which names the value, what
 /// was expected, and what to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {

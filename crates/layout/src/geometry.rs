@@ -1,131 +1,151 @@
-//! One volume's layout: level, drives, strip and rotation; the map from bytes to cells and back.
+//! One volume's layout: the map from bytes to cells and back.
 //!
-//! Invariants: the member size is a whole number of strips, at least one; the capacity fits an address;
-//! the number of drives is in the level's range. [`Geometry::new`] is the only way to make one.
+//! Invariants: the member size is a whole number of stripes' rows, at least one; the capacity fits an address; the
+//! shape is one that its level takes. [`Shape::geometry`] is the only way to make one.
 
-use crate::{Error, ErrorKind, Level, LevelRow, ParityRotation, raid0, raid1, raid5};
+use crate::rule::{NOWHERE, Rule};
+use crate::shape::Checked;
+use crate::stripe_map::{Second, Way};
+use crate::{
+    Cell, CopyIndex, DataIndex, Error, ErrorKind, Family, Level, LevelRow, Located, MirrorArrangement,
+    ParityArrangement, ParityIndex, RowIndex, Shape, StripeMap,
+};
 use std::fmt;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeCount, StripeIndex};
-
-/// Which data strip of a stripe, counted from zero in the order of the volume's bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub struct DataIndex(pub u16);
-
-/// Which copy of a data strip; 0 where the level does not mirror.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub struct CopyIndex(pub u16);
-
-/// Which parity strip of a stripe: 0 is P.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub struct ParityIndex(pub u16);
-
-/// Where a strip lives: the drive, and the address of its first byte in the drive's data area.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Cell {
-    /// The drive.
-    pub drive: DriveIndex,
-    /// The strip's first byte, counted from the start of the drive's data area.
-    pub offset: ByteOffset,
-}
-
-/// What a cell holds of its stripe.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Role {
-    /// A copy of a data strip.
-    Data {
-        /// Which data strip.
-        index: DataIndex,
-        /// Which copy.
-        copy: CopyIndex,
-    },
-    /// The XOR of the stripe's data strips.
-    P,
-}
-
-/// What is at an address of a drive's data area.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Located {
-    /// The stripe the byte belongs to.
-    pub stripe: StripeIndex,
-    /// What the drive holds of it.
-    pub role: Role,
-    /// The byte's place within its strip.
-    pub within: ByteCount,
-}
 
 /// One volume's layout, by value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Geometry {
     level: Level,
-    drives: DriveCount,
+    family: Family,
+    way: Way,
+    second_is: Second,
     strip: StripSize,
-    rotation: ParityRotation,
-    data_strips: u16,
+    parity: Option<ParityArrangement>,
+    mirrors: Option<MirrorArrangement>,
+    rule: Rule,
+    drives: DriveCount,
+    spans: u16,
+    /// Spans that consecutive stripes go round.
+    stripes_per_row: u16,
+    /// Drives that a stripe lies on.
+    width: u16,
     copies: u16,
+    data_strips: u16,
     parity_strips: u16,
+    rows_per_stripe: u16,
+    /// How far apart on a drive consecutive stripes are, and the rows of one stripe.
+    stripe_step: ByteCount,
+    row_step: ByteCount,
     member_size: ByteCount,
 }
 
 impl Geometry {
-    /// A level over `drives` drives, each of which gives at most `member_size` bytes; what does not fill a
-    /// whole strip is left over. Parity rotates left-symmetric: see [`Geometry::with_rotation`].
+    /// A level with all its defaults: a short word for [`Shape::geometry`].
     ///
     /// # Errors
-    /// When the level does not take that many drives, when not one strip fits a drive, and when the volume
-    /// would have 2^63 bytes or more.
+    /// As [`Shape::geometry`].
     pub fn new(
         level: Level,
         drives: DriveCount,
         strip: StripSize,
         member_size: ByteCount,
     ) -> Result<Geometry, Error> {
-        let row = level.row();
-        check_drives(row, drives)?;
-        let data_strips = (row.data_strips)(drives);
-        let used = member_size.align_down(strip.bytes());
+        Shape::new(level, drives).geometry(strip, member_size)
+    }
+
+    pub(crate) fn make(
+        shape: Shape,
+        checked: Checked,
+        strip: StripSize,
+        member_size: ByteCount,
+    ) -> Result<Geometry, Error> {
+        let Checked { spans, width, copies, data_strips, rows_per_stripe, parity, mirrors } = checked;
+        let (level, drives, row) = (shape.level, shape.drives, shape.level.row());
+        let stripe_rows = strip.bytes() * u64::from(rows_per_stripe);
+        let used = ByteCount(member_size.0 / stripe_rows.0 * stripe_rows.0);
         if used.is_zero() {
-            return Err(Error::new(
-                ErrorKind::TooSmall,
-                format!(
-                    "{member_size} per drive does not hold one strip of {strip}; use larger drives or a smaller strip"
-                ),
-            ));
+            return Err(too_small(member_size, strip, rows_per_stripe));
         }
-        if used.0.checked_mul(u64::from(data_strips)).is_none_or(|capacity| capacity >= 1 << 63) {
+        let rounds = used.0 / stripe_rows.0;
+        let stripes_per_row = if row.family == Family::Parity { spans } else { 1 };
+        let strips = u128::from(rounds) * u128::from(stripes_per_row) * u128::from(data_strips);
+        if strips << strip.shift() >= 1 << 63 {
             return Err(Error::new(
                 ErrorKind::TooLarge,
                 format!(
-                    "{data_strips} data drives of {used} make more than 8 EiB, the most a volume can have; use less of each drive"
+                    "{drives} drives of {used} make more than 8 EiB, the most a volume can have; use less of each drive"
                 ),
             ));
         }
+        let is_far = mirrors == Some(MirrorArrangement::Far);
+        let has_second = row.parity_strips + row.spare_strips > 1;
+        let rule =
+            parity.map_or(Rule::NONE, |parity| Rule::of(parity, width, has_second, row.spare_strips > 0));
         Ok(Geometry {
             level,
-            drives,
+            family: row.family,
+            way: match row.family {
+                Family::Striped => Way::Around,
+                Family::Mirrored if mirrors.is_none_or(|mirrors| mirrors == MirrorArrangement::Near) => {
+                    Way::Near
+                }
+                Family::Mirrored => Way::Shifted,
+                Family::Parity => {
+                    if rule.continues {
+                        Way::Around
+                    } else {
+                        Way::Past
+                    }
+                }
+            },
+            second_is: match (row.parity_strips, row.spare_strips) {
+                (2, _) => Second::Q,
+                (_, 1) => Second::Spare,
+                _ => Second::None,
+            },
             strip,
-            rotation: ParityRotation::default(),
+            parity,
+            mirrors,
+            rule,
+            drives,
+            spans,
+            stripes_per_row,
+            width: if row.family == Family::Parity { width } else { drives.0 },
+            copies,
             data_strips,
-            copies: (row.copies)(drives),
             parity_strips: row.parity_strips,
+            rows_per_stripe,
+            stripe_step: if is_far { strip.bytes() } else { stripe_rows },
+            row_step: if is_far { ByteCount(used.0 / u64::from(rows_per_stripe)) } else { strip.bytes() },
             member_size: used,
         })
     }
 
-    /// The same with another parity rotation.
+    /// The same layout using more or less of each drive.
     ///
     /// # Errors
-    /// When the level does not rotate parity.
-    pub fn with_rotation(self, rotation: ParityRotation) -> Result<Geometry, Error> {
-        if self.rotation().is_none() {
-            return Err(Error::new(
-                ErrorKind::NoRotatingParity,
-                format!(
-                    "{rotation} is a rotation of parity, and {} has none; leave the rotation out or choose raid5",
-                    self.level
-                ),
-            ));
+    /// When not one stripe fits, and when the volume would have 2^63 bytes or more.
+    pub fn with_member_size(&self, member_size: ByteCount) -> Result<Geometry, Error> {
+        self.shape().geometry(self.strip, member_size)
+    }
+
+    /// What must be used of each drive so that the volume has at least so many bytes.
+    pub fn member_size_for(&self, capacity: ByteCount) -> ByteCount {
+        let per_row = self.stripe_bytes().0 * u64::from(self.stripes_per_row);
+        self.strip.bytes() * u64::from(self.rows_per_stripe) * capacity.0.div_ceil(per_row)
+    }
+
+    /// What it was made from, with all choices made.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            level: self.level,
+            drives: self.drives,
+            spans: Some(self.spans),
+            copies: Some(self.copies),
+            parity: self.parity,
+            mirrors: self.mirrors,
         }
-        Ok(Geometry { rotation, ..self })
     }
 
     /// The level.
@@ -138,9 +158,19 @@ impl Geometry {
         self.level.row()
     }
 
-    /// How many drives.
+    /// How many drives, over all spans.
     pub fn drives(&self) -> DriveCount {
         self.drives
+    }
+
+    /// How many spans; 1 where the level has none.
+    pub fn spans(&self) -> u16 {
+        self.spans
+    }
+
+    /// How many drives each span has.
+    pub fn drives_per_span(&self) -> DriveCount {
+        DriveCount(self.drives.0 / self.spans)
     }
 
     /// The strip.
@@ -148,24 +178,30 @@ impl Geometry {
         self.strip
     }
 
-    /// How parity rotates; `None` where the level does not rotate parity.
-    pub fn rotation(&self) -> Option<ParityRotation> {
-        (self.parity_strips > 0).then_some(self.rotation)
+    /// Where parity is; `None` where the level has none.
+    pub fn parity_arrangement(&self) -> Option<ParityArrangement> {
+        self.parity
     }
 
-    /// What is used of each drive's data area: whole strips.
+    /// Where copies are; `None` where the level leaves no choice.
+    pub fn mirror_arrangement(&self) -> Option<MirrorArrangement> {
+        self.mirrors
+    }
+
+    /// What is used of each drive's data area: whole rows of stripes.
     pub fn member_size(&self) -> ByteCount {
         self.member_size
     }
 
     /// The volume's size.
     pub fn capacity(&self) -> ByteCount {
-        self.member_size * u64::from(self.data_strips)
+        self.stripe_bytes() * self.stripes().0
     }
 
     /// How many stripes.
     pub fn stripes(&self) -> StripeCount {
-        StripeCount(self.member_size.0 >> self.strip.shift())
+        let rounds = (self.member_size.0 >> self.strip.shift()) / u64::from(self.rows_per_stripe);
+        StripeCount(rounds * u64::from(self.stripes_per_row))
     }
 
     /// Data strips per stripe.
@@ -178,9 +214,51 @@ impl Geometry {
         self.copies
     }
 
-    /// Parity strips per stripe.
+    /// Parity strips per stripe: 0, 1 (P) or 2 (P and Q).
     pub fn parity_strips(&self) -> u16 {
         self.parity_strips
+    }
+
+    /// Spare strips per stripe: 0 or 1.
+    pub fn spare_strips(&self) -> u16 {
+        u16::from(self.second_is == Second::Spare)
+    }
+
+    /// All cells of a stripe: data in all copies, parity and spare.
+    pub fn cells_per_stripe(&self) -> u16 {
+        self.width * self.rows_per_stripe
+    }
+
+    /// Drives that one stripe lies on: those of its span where consecutive stripes go round the spans (RAID 50,
+    /// 60), all drives otherwise.
+    pub fn drives_per_stripe(&self) -> DriveCount {
+        DriveCount(self.width)
+    }
+
+    /// Rows that a stripe takes of its drives: as many as there are copies for RAID 1E, otherwise 1.
+    pub fn rows_per_stripe(&self) -> u16 {
+        self.rows_per_stripe
+    }
+
+    /// Stripes that are side by side in the same rows: the spans of RAID 50 and 60, otherwise 1. Stripe
+    /// `s` is in span `s mod` this.
+    pub fn stripes_per_row(&self) -> u16 {
+        self.stripes_per_row
+    }
+
+    /// The first row in which a stripe has cells. (The other rows of RAID 1E follow, or, where its copies are far,
+    /// are as many rows further on as each copy takes.)
+    pub fn row_of(&self, stripe: StripeIndex) -> RowIndex {
+        RowIndex(self.round(stripe).0 * (self.stripe_step.0 >> self.strip.shift()))
+    }
+
+    /// The drives that a stripe lies on, ascending.
+    pub fn drives_of(
+        &self,
+        stripe: StripeIndex,
+    ) -> impl DoubleEndedIterator<Item = DriveIndex> + ExactSizeIterator + use<> {
+        let base = self.round(stripe).1;
+        (base..base + self.width).map(DriveIndex)
     }
 
     /// The data of one stripe.
@@ -189,6 +267,7 @@ impl Geometry {
     }
 
     /// The stripe that holds a byte of the volume, and the byte's place in the stripe's data.
+    #[inline]
     pub fn stripe_of(&self, volume: ByteOffset) -> (StripeIndex, ByteCount) {
         let shift = self.strip.shift();
         let strip = volume.0 >> shift;
@@ -209,27 +288,54 @@ impl Geometry {
     }
 
     /// The data strip that holds a byte of a stripe's data, and the byte's place in the strip.
+    #[inline]
     pub fn strip_of(&self, within_stripe: ByteCount) -> (DataIndex, ByteCount) {
         let index = within_stripe.0 >> self.strip.shift();
         (DataIndex(index as u16), ByteCount(within_stripe.0 & (self.strip.bytes().0 - 1)))
     }
 
     /// Where the cells of one stripe are: for several cells of a stripe cheaper than asking for each.
+    #[inline]
     pub fn stripe_map(&self, stripe: StripeIndex) -> StripeMap {
-        let parity = match self.level {
-            Level::Raid0 | Level::Raid1 => 0,
-            Level::Raid5 => raid5::parity_drive(self.rotation, self.drives.0, stripe),
+        let (round, base) = self.round(stripe);
+        let mut map = StripeMap {
+            way: self.way,
+            second_is: self.second_is,
+            weighs_by_slot: self.rule.weighs_by_slot,
+            base,
+            width: self.width,
+            copies: self.copies,
+            data_strips: self.data_strips,
+            rows: self.rows_per_stripe,
+            p: NOWHERE,
+            second: NOWHERE,
+            start: 0,
+            wrap: self.width,
+            lost: NOWHERE,
+            refuge: NOWHERE,
+            offset: ByteOffset(round * self.stripe_step.0),
+            row_step: self.row_step,
         };
-        StripeMap {
-            level: self.level,
-            rotation: self.rotation,
-            drives: self.drives.0,
-            parity,
-            offset: ByteOffset(stripe.0 << self.strip.shift()),
+        if self.family == Family::Parity {
+            let row = self.rule.row(round, self.width);
+            (map.p, map.second, map.start, map.wrap) = (row.p, row.second, row.start, row.wrap);
         }
+        map
+    }
+
+    /// How many stripes of a stripe's span come before it, and the first drive that it lies on.
+    #[inline]
+    fn round(&self, stripe: StripeIndex) -> (u64, u16) {
+        if self.stripes_per_row == 1 {
+            return (stripe.0, 0);
+        }
+        let per_row = u64::from(self.stripes_per_row);
+        let round = stripe.0 / per_row;
+        (round, (stripe.0 - round * per_row) as u16 * self.width)
     }
 
     /// Where copy `copy` of data strip `index` is.
+    #[inline]
     pub fn data_cell(&self, stripe: StripeIndex, index: DataIndex, copy: CopyIndex) -> Cell {
         self.stripe_map(stripe).data_cell(index, copy)
     }
@@ -239,20 +345,21 @@ impl Geometry {
         self.stripe_map(stripe).parity_cell(index)
     }
 
-    /// What `drive` holds of a stripe.
-    pub fn role_of(&self, stripe: StripeIndex, drive: DriveIndex) -> Role {
-        self.stripe_map(stripe).role_of(drive)
-    }
-
     /// What is at an address of a drive's data area; `None` past the part that is used, and for a drive
     /// the array does not have.
     pub fn locate(&self, drive: DriveIndex, offset: ByteOffset) -> Option<Located> {
         if drive.0 >= self.drives.0 || offset.0 >= self.member_size.0 {
             return None;
         }
-        let stripe = StripeIndex(offset.0 >> self.strip.shift());
-        let within = ByteCount(offset.0 & (self.strip.bytes().0 - 1));
-        Some(Located { stripe, role: self.role_of(stripe, drive), within })
+        let (round, row) = if self.mirrors == Some(MirrorArrangement::Far) {
+            (offset.0 % self.row_step.0 / self.stripe_step.0, offset.0 / self.row_step.0)
+        } else {
+            (offset.0 / self.stripe_step.0, (offset.0 % self.stripe_step.0) >> self.strip.shift())
+        };
+        let span = if self.stripes_per_row > 1 { drive.0 / self.width } else { 0 };
+        let stripe = StripeIndex(round * u64::from(self.stripes_per_row) + u64::from(span));
+        let role = self.stripe_map(stripe).role_at(drive, row as u16)?;
+        Some(Located { stripe, role, within: ByteCount(offset.0 & (self.strip.bytes().0 - 1)) })
     }
 
     /// The volume's address of a byte of a data strip: the way back from [`Geometry::locate`].
@@ -261,91 +368,38 @@ impl Geometry {
     }
 }
 
-/// Where the cells of one stripe are. Made by [`Geometry::stripe_map`]; a value of a few words.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StripeMap {
-    level: Level,
-    rotation: ParityRotation,
-    drives: u16,
-    /// The drive with P, where the level has it.
-    parity: u16,
-    /// Where the stripe begins on every drive.
-    offset: ByteOffset,
-}
-
-impl StripeMap {
-    /// Where copy `copy` of data strip `index` is.
-    pub fn data_cell(&self, index: DataIndex, copy: CopyIndex) -> Cell {
-        let drive = match self.level {
-            Level::Raid0 => raid0::data_drive(index),
-            Level::Raid1 => raid1::data_drive(copy),
-            Level::Raid5 => raid5::data_drive(self.rotation, self.drives, self.parity, index),
-        };
-        Cell { drive: DriveIndex(drive), offset: self.offset }
-    }
-
-    /// Where parity strip `index` is; `None` where the level has no such strip.
-    pub fn parity_cell(&self, index: ParityIndex) -> Option<Cell> {
-        match self.level {
-            Level::Raid0 | Level::Raid1 => None,
-            Level::Raid5 => (index == ParityIndex(0))
-                .then_some(Cell { drive: DriveIndex(self.parity), offset: self.offset }),
-        }
-    }
-
-    /// What `drive` holds.
-    pub fn role_of(&self, drive: DriveIndex) -> Role {
-        match self.level {
-            Level::Raid0 => raid0::role(drive.0),
-            Level::Raid1 => raid1::role(drive.0),
-            Level::Raid5 => raid5::role(self.rotation, self.drives, self.parity, drive.0),
-        }
-    }
-}
-
-fn check_drives(row: &LevelRow, drives: DriveCount) -> Result<(), Error> {
-    let LevelRow { name, min_drives, max_drives, .. } = row;
-    let counted = if drives == DriveCount(1) { "1 drive".into() } else { format!("{drives} drives") };
-    if drives < *min_drives {
-        return Err(Error::new(
-            ErrorKind::TooFewDrives,
-            format!("{name} on {counted} cannot be; it needs {min_drives} to {max_drives}: name more drives"),
-        ));
-    }
-    if drives > *max_drives {
-        return Err(Error::new(
-            ErrorKind::TooManyDrives,
-            format!(
-                "{name} on {counted} cannot be; it takes {min_drives} to {max_drives}: name fewer drives"
-            ),
-        ));
-    }
-    Ok(())
+fn too_small(member_size: ByteCount, strip: StripSize, rows: u16) -> Error {
+    let needed =
+        if rows == 1 { format!("one strip of {strip}") } else { format!("{rows} strips of {strip}") };
+    let context =
+        format!("{member_size} per drive does not hold {needed}; use larger drives or a smaller strip");
+    Error::new(ErrorKind::TooSmall, context)
 }
 
 impl fmt::Display for Geometry {
-    /// As in `RAID 5, 8 drives, 64 KiB strip, left-symmetric`.
+    /// As in `RAID 50, 8 drives in 2 spans, 64 KiB strip, left-symmetric`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {} drives, {} strip", self.level.title(), self.drives, self.strip)?;
-        self.rotation().map_or(Ok(()), |rotation| write!(f, ", {rotation}"))
+        let plural = if self.drives == DriveCount(1) { "" } else { "s" };
+        write!(f, "{}, {} drive{plural}", self.level.title(), self.drives)?;
+        if self.spans > 1 {
+            write!(f, " in {} spans", self.spans)?;
+        }
+        write!(f, ", {} strip", self.strip)?;
+        if let Some(parity) = self.parity {
+            write!(f, ", {parity}")?;
+        }
+        if let Some(mirrors) = self.mirrors {
+            write!(f, ", {mirrors}")?;
+            if self.copies > 2 {
+                write!(f, ", {} copies", self.copies)?;
+            }
+        }
+        Ok(())
     }
 }
 
 impl fmt::Debug for Geometry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}, {} per drive", self.member_size)
-    }
-}
-
-impl fmt::Display for Role {
-    /// As pictures show it: `D0` with a prime per copy (`D0'`), `P`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Role::Data { index, copy } => match copy.0 {
-                0..=2 => f.pad(&format!("D{}{}", index.0, "'".repeat(usize::from(copy.0)))),
-                _ => f.pad(&format!("D{}'{}", index.0, copy.0)),
-            },
-            Role::P => f.pad("P"),
-        }
     }
 }

@@ -1,11 +1,16 @@
 //! The table of levels: what a level is called, what it needs, what it survives, and what it costs.
 //!
-//! A level is one row here, one variant of [`Level`], and one file beside this one that holds the row and
-//! the map. The compiler then names every place that has to say something about the new level.
+//! A level is one row, one variant of [`Level`], and one file in `levels/` that holds the row and pictures of the
+//! layout. What follows from the row and the drives alike for all levels of a family is computed:
+//! [`crate::Geometry::survives`], [`crate::Geometry::write_penalty`].
 
-use crate::{Error, ErrorKind, raid0, raid1, raid5};
+use crate::levels::{
+    jbod, raid00, raid0, raid1, raid1e, raid4, raid5, raid5ee, raid6, raid10, raid50, raid60,
+};
+use crate::{Error, ErrorKind, MirrorArrangement, ParityArrangement};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use units::DriveCount;
 
@@ -13,12 +18,41 @@ use units::DriveCount;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
+    /// One drive as it is.
+    Jbod,
     /// Striping without redundancy.
     Raid0,
+    /// Striping over spans of RAID 0.
+    Raid00,
     /// Every drive holds the same.
     Raid1,
+    /// Striped mirrors over any number of drives.
+    Raid1e,
+    /// Striping over spans of RAID 1.
+    Raid10,
+    /// Striping with parity on one drive.
+    Raid4,
     /// Striping with one rotating parity strip per stripe.
     Raid5,
+    /// RAID 5 with a hot spare spread over the drives.
+    Raid5ee,
+    /// Striping with two rotating parity strips per stripe.
+    Raid6,
+    /// Striping over spans of RAID 5.
+    Raid50,
+    /// Striping over spans of RAID 6.
+    Raid60,
+}
+
+/// What kind of redundancy a level has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Family {
+    /// None: data strips side by side.
+    Striped,
+    /// Copies of every data strip.
+    Mirrored,
+    /// Parity strips in every stripe.
+    Parity,
 }
 
 /// A level's row in the table: everything about it but the map.
@@ -31,49 +65,80 @@ pub struct LevelRow {
     pub title: &'static str,
     /// What it does, in one sentence without a full stop.
     pub summary: &'static str,
+    /// What kind of redundancy it has.
+    pub family: Family,
     /// The fewest drives it can be made of.
     pub min_drives: DriveCount,
     /// The most drives it can be made of.
     pub max_drives: DriveCount,
-    /// Data strips per stripe on that many drives.
-    pub data_strips: fn(DriveCount) -> u16,
-    /// How often each data strip is stored on that many drives (1 where it is not mirrored).
-    pub copies: fn(DriveCount) -> u16,
+    /// How many spans it can have: 1 where it has none.
+    pub spans: RangeInclusive<u16>,
+    /// How many drives a span can have.
+    pub drives_per_span: RangeInclusive<u16>,
     /// Parity strips per stripe.
     pub parity_strips: u16,
-    /// How many of that many drives may fail without loss of data.
-    pub survives: fn(DriveCount) -> Survives,
-    /// Drive I/Os per small random write of the host on that many drives, all of them working: the write
-    /// penalty. (RAID 5 on three drives pays 3, since reading the one other data strip is cheaper than
-    /// reading old data and old parity; on more drives it is the textbook's 4.)
-    pub write_penalty: fn(DriveCount) -> u16,
+    /// Spare strips per stripe.
+    pub spare_strips: u16,
+    /// Where parity can be, the default first; empty where there is none.
+    pub parity_arrangements: &'static [ParityArrangement],
+    /// Where copies can be, the default first; empty where there is no choice.
+    pub mirror_arrangements: &'static [MirrorArrangement],
+    /// For people, in `n` drives, `s` spans and `c` copies; tests hold them against what is computed.
+    pub formulas: Formulas,
 }
 
-/// How many drives may fail without loss of data.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Survives {
-    /// Whichever drives they are.
-    pub at_least: DriveCount,
-    /// When they are the luckiest ones.
-    pub at_most: DriveCount,
+/// What is true of a level on any number of drives, for people: `n` drives, `s` spans, `c` copies, the drives of a
+/// span `w = n / s`.
+pub struct Formulas {
+    /// How many drives' worth of data the volume holds.
+    pub usable: &'static str,
+    /// How many drives it survives losing, whichever they are.
+    pub survives_at_least: &'static str,
+    /// How many drives it survives losing when they are the luckiest ones.
+    pub survives_at_most: &'static str,
+    /// Accesses on drives per small random write of the host.
+    pub write_penalty: &'static str,
 }
 
-impl Survives {
-    pub(crate) const fn any(drives: u16) -> Survives {
-        Survives { at_least: DriveCount(drives), at_most: DriveCount(drives) }
+impl LevelRow {
+    /// Whether it has spans.
+    pub fn is_spanned(&self) -> bool {
+        *self.spans.end() > 1
     }
 }
 
 impl Level {
     /// Every level there is, in the order of the table.
-    pub const ALL: [Level; 3] = [Level::Raid0, Level::Raid1, Level::Raid5];
+    pub const ALL: [Level; 12] = [
+        Level::Jbod,
+        Level::Raid0,
+        Level::Raid00,
+        Level::Raid1,
+        Level::Raid1e,
+        Level::Raid10,
+        Level::Raid4,
+        Level::Raid5,
+        Level::Raid5ee,
+        Level::Raid6,
+        Level::Raid50,
+        Level::Raid60,
+    ];
 
     /// The level's row in the table.
     pub const fn row(self) -> &'static LevelRow {
         match self {
+            Level::Jbod => &jbod::ROW,
             Level::Raid0 => &raid0::ROW,
+            Level::Raid00 => &raid00::ROW,
             Level::Raid1 => &raid1::ROW,
+            Level::Raid1e => &raid1e::ROW,
+            Level::Raid10 => &raid10::ROW,
+            Level::Raid4 => &raid4::ROW,
             Level::Raid5 => &raid5::ROW,
+            Level::Raid5ee => &raid5ee::ROW,
+            Level::Raid6 => &raid6::ROW,
+            Level::Raid50 => &raid50::ROW,
+            Level::Raid60 => &raid60::ROW,
         }
     }
 
@@ -89,8 +154,7 @@ impl Level {
 
     /// Whether any drive may fail without loss of data.
     pub fn is_redundant(self) -> bool {
-        let row = self.row();
-        (row.survives)(row.min_drives).at_least > DriveCount(0)
+        self.row().family != Family::Striped
     }
 }
 

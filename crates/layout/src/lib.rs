@@ -36,15 +36,22 @@
 //! A new level is a file, a row, and a variant of [`Level`]. Only what the level itself decides is in its
 //! file, so that a spanned level can call the file of the level it spans.
 
+mod arrangement;
+mod cell;
 mod error;
 mod geometry;
 mod level;
-mod raid0;
-mod raid1;
-mod raid5;
-mod rotation;
+mod levels;
+mod redundancy;
+mod rule;
+mod shape;
+mod stripe_map;
 
+pub use arrangement::{MirrorArrangement, ParityArrangement};
+pub use cell::{Cell, CopyIndex, DataIndex, Located, ParityIndex, Role, RowIndex};
 pub use error::{Error, ErrorKind};
-pub use geometry::{Cell, CopyIndex, DataIndex, Geometry, Located, ParityIndex, Role, StripeMap};
-pub use level::{Level, LevelRow, Survives};
-pub use rotation::ParityRotation;
+pub use geometry::Geometry;
+pub use level::{Family, Formulas, Level, LevelRow};
+pub use redundancy::Survives;
+pub use shape::Shape;
+pub use stripe_map::StripeMap;

@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::tail::{SLOT, Tail};
 use crate::uuid::Uuid;
-use layout::{Geometry, Level, ParityRotation};
+use layout::{Geometry, Level, ParityArrangement, Shape};
 use serde::{Deserialize, Serialize};
 use units::{ByteCount, DriveCount, SectorSize, StripSize};
 
@@ -80,10 +80,10 @@ pub struct VolumeLabel {
     pub name: String,
     /// Its level.
     pub level: Level,
-    /// How parity rotates, where the level has it.
+    /// Where parity is, where the level has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rotation: Option<ParityRotation>,
-    /// Spans: one.
+    pub rotation: Option<ParityArrangement>,
+    /// How many spans; 1 where the level has none.
     pub spans: u16,
     /// The strip.
     pub strip_bytes: u64,
@@ -180,12 +180,12 @@ impl Label {
         let drives = u16::try_from(self.member.len())
             .map_err(|_| wrong(format!("it has {} members", self.member.len())))?;
         let member_size = ByteCount(volume.member_bytes);
-        let geometry = Geometry::new(volume.level, DriveCount(drives), strip, member_size)
-            .map_err(|error| wrong(error.to_string()))?;
-        match volume.rotation {
-            Some(rotation) => geometry.with_rotation(rotation).map_err(|error| wrong(error.to_string())),
-            None => Ok(geometry),
-        }
+        let shape = Shape {
+            spans: Some(volume.spans),
+            parity: volume.rotation,
+            ..Shape::new(volume.level, DriveCount(drives))
+        };
+        shape.geometry(strip, member_size).map_err(|error| wrong(error.to_string()))
     }
 
     /// The volume's sector.
@@ -221,9 +221,6 @@ impl Label {
                 "the label names a capacity of {capacity}, but its volume has {}",
                 geometry.capacity()
             )));
-        }
-        if volume.spans != 1 {
-            return Err(contradiction(format!("the label names {} spans; there can be 1", volume.spans)));
         }
         if !is_volume_name(&volume.name) {
             return Err(contradiction(format!(

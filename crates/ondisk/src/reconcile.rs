@@ -14,7 +14,7 @@ use crate::label::{Cause, Label, Member, MemberState, Phase};
 use crate::slot::Carried;
 use crate::uuid::Uuid;
 use std::collections::BTreeMap;
-use units::ByteCount;
+use units::{ByteCount, DriveIndex};
 
 /// A drive that carries a sound label.
 #[derive(Clone, Debug)]
@@ -256,10 +256,14 @@ fn contradicts(other: &Label, newest: &Label) -> bool {
 /// asked, and they are enough for the level. Otherwise its label is merely the beginning of a change that was
 /// never completed, and nothing was acknowledged on the strength of it.
 fn apart(drives: &[SeenDrive], newest: &Label, group: &[usize]) -> Option<String> {
-    let needed = newest.member.len().saturating_sub(survives(newest));
     for &drive in group {
         let other = label(drives, drive);
-        if other.phase != Phase::Online || !contradicts(other, newest) || other.online() < needed {
+        let offline: Vec<usize> = (0..)
+            .zip(&other.member)
+            .filter(|(_, member)| !member.is_online())
+            .map(|(slot, _)| slot)
+            .collect();
+        if other.phase != Phase::Online || !contradicts(other, newest) || !can_do_without(other, &offline) {
             continue;
         }
         let on_its_side = |member: &Member| {
@@ -276,28 +280,39 @@ fn apart(drives: &[SeenDrive], newest: &Label, group: &[usize]) -> Option<String
     None
 }
 
-fn survives(label: &Label) -> usize {
-    match label.geometry() {
-        Ok(geometry) => (geometry.row().survives)(geometry.drives()).at_least.as_usize(),
-        Err(_) => 0,
+fn why_offline(label: &Label, members: usize, out: usize) -> String {
+    let (name, here) = (&label.volume.name, members - out);
+    match label.geometry().map(|geometry| geometry.survives()) {
+        Ok(survives) if survives.at_least == survives.at_most => {
+            let needed = members - survives.at_least.as_usize();
+            format!(
+                "'{name}' needs {needed} of its {members} drives and has {here}; connect the others and add them"
+            )
+        }
+        _ => format!(
+            "the {here} drives that '{name}' has of {members} do not hold all of its data; connect the others and add them"
+        ),
     }
 }
 
+/// Whether the volume still has all its data without the members in these slots.
+fn can_do_without(label: &Label, out: &[usize]) -> bool {
+    // Only a label with a layout has few enough members for a set of them.
+    out.is_empty()
+        || label.geometry().is_ok_and(|geometry| {
+            geometry.survives_set(&out.iter().map(|slot| DriveIndex(*slot as u16)).collect())
+        })
+}
+
 fn readiness(label: &Label, members: &[FoundMember], reasons: &mut Vec<String>) -> Readiness {
-    let out = members.iter().filter(|member| member.role != Role::Current).count();
-    let survives = survives(label);
-    if out == 0 {
+    let out: Vec<usize> =
+        (0..).zip(members).filter(|(_, m)| m.role != Role::Current).map(|(i, _)| i).collect();
+    if out.is_empty() {
         Readiness::Optimal
-    } else if out <= survives {
+    } else if can_do_without(label, &out) {
         Readiness::Degraded
     } else {
-        reasons.push(format!(
-            "'{}' needs {} of its {} drives and has {}; connect the others and add them",
-            label.volume.name,
-            members.len() - survives,
-            members.len(),
-            members.len() - out
-        ));
+        reasons.push(why_offline(label, members.len(), out.len()));
         Readiness::Offline
     }
 }

@@ -32,7 +32,7 @@ fn label() -> Label {
             uuid: uuid(0xBB),
             name: "data".into(),
             level: layout::Level::Raid5,
-            rotation: Some(layout::ParityRotation::LeftSymmetric),
+            rotation: Some(layout::ParityArrangement::LeftSymmetric),
             spans: 1,
             strip_bytes: 65536,
             member_bytes: 1 << 20,

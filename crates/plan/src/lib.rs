@@ -118,6 +118,9 @@ pub fn plan_into(
     health: &Health,
 ) -> Result<(), Unplannable> {
     plan.start(geometry, stripe, request, health);
+    if geometry.parity_strips() > 1 {
+        return Err(unsupported(geometry));
+    }
     if let Some(range) = request.range()
         && (range.is_empty() || range.start.0.saturating_add(range.len.0) > geometry.stripe_bytes().0)
     {
@@ -131,6 +134,11 @@ pub fn plan_into(
         Request::Resync => redundancy::plan_resync(plan, &map),
         Request::Verify => redundancy::plan_verify(plan, &map),
     }
+}
+
+fn unsupported(geometry: &Geometry) -> Unplannable {
+    let context = format!("{} cannot be planned yet: it has two parity strips", geometry.level().title());
+    Unplannable { kind: ErrorKind::Unsupported, context, ranges: Vec::new() }
 }
 
 fn out_of_range(geometry: &Geometry, stripe: StripeIndex, range: units::ByteRange) -> Unplannable {

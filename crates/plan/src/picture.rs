@@ -93,7 +93,8 @@ fn grid(plan: &Plan) -> String {
     let width = labels.iter().chain([&stripe]).map(String::len).max().unwrap_or(0).max(12);
     let mut marks = BTreeSet::new();
     let mut text = String::new();
-    let drives: Vec<DriveIndex> = plan.geometry().drives().indexes().collect();
+    let map = plan.geometry().stripe_map(plan.stripe());
+    let drives: Vec<DriveIndex> = map.drives().collect();
     for chunk in drives.chunks(DRIVES_PER_ROW) {
         let rule = format!("  {:width$} +{}\n", "", "-----+".repeat(chunk.len()));
         let row = |label: &str, cell: &dyn Fn(DriveIndex) -> String| {
@@ -107,14 +108,20 @@ fn grid(plan: &Plan) -> String {
         text.push_str(format!("  {:>width$}  {numbers}", "drive").trim_end());
         text.push('\n');
         text.push_str(&rule);
-        text.push_str(&row(&stripe, &|drive| plan.geometry().role_of(plan.stripe(), drive).to_string()));
-        text.push_str(&rule);
-        for ((start, end), label) in rows.iter().zip(&labels) {
-            let cell = |drive| marks_at(plan, drive, *start, *end);
-            marks.extend(chunk.iter().flat_map(|drive| cell(*drive).into_bytes()));
-            text.push_str(&row(label, &cell));
+        for strip in 0..plan.geometry().rows_per_stripe() {
+            let role = |drive| map.role_at(drive, strip).map_or_else(String::new, |role| role.to_string());
+            text.push_str(&row(if strip == 0 { &stripe } else { "" }, &role));
+            text.push_str(&rule);
+            for ((start, end), label) in rows.iter().zip(&labels) {
+                let cell = |drive| {
+                    map.role_at(drive, strip)
+                        .map_or_else(String::new, |role| marks_at(plan, drive, role, *start, *end))
+                };
+                marks.extend(chunk.iter().flat_map(|drive| cell(*drive).into_bytes()));
+                text.push_str(&row(label, &cell));
+            }
+            text.push_str(&rule);
         }
-        text.push_str(&rule);
     }
     let legend = [
         (b'r', "r read"),
@@ -153,10 +160,9 @@ fn cuts(plan: &Plan) -> Vec<u64> {
     cuts.into_iter().collect()
 }
 
-/// What happens to some columns of a drive.
-fn marks_at(plan: &Plan, drive: DriveIndex, start: u64, end: u64) -> String {
+/// What happens to some columns of the strip that a drive holds as `role`.
+fn marks_at(plan: &Plan, drive: DriveIndex, role: Role, start: u64, end: u64) -> String {
     let inside = |within: u64, len: u64| within <= start && end <= within + len;
-    let role = plan.geometry().role_of(plan.stripe(), drive);
     let mut marks: Vec<&str> = Vec::new();
     let (readable, writable) =
         (plan.health().readable.contains(drive), plan.health().writable.contains(drive));
@@ -166,7 +172,7 @@ fn marks_at(plan: &Plan, drive: DriveIndex, start: u64, end: u64) -> String {
         (true, false) => marks.push("!"),
         (true, true) => {}
     }
-    if plan.reads().iter().any(|read| read.drive == drive && inside(read.within.0, read.len.0)) {
+    if plan.reads().iter().any(|read| read.role == role && inside(read.within.0, read.len.0)) {
         marks.push("r");
     }
     let computed = |compute: &&Compute| {
@@ -176,7 +182,7 @@ fn marks_at(plan: &Plan, drive: DriveIndex, start: u64, end: u64) -> String {
     if plan.computes().iter().any(|compute| computed(&compute)) {
         marks.push("*");
     }
-    if plan.writes().iter().any(|write| write.drive == drive && inside(write.within.0, write.len.0)) {
+    if plan.writes().iter().any(|write| write.role == role && inside(write.within.0, write.len.0)) {
         marks.push("w");
     }
     if let Role::Data { index, .. } = role
@@ -401,14 +407,13 @@ pub(crate) fn reason(plan: &Plan) -> String {
             Method::Rmw | Method::Rcw | Method::Mixed => plan.method().to_string(),
         },
     };
-    let homeless = plan.geometry().drives().indexes().filter(|drive| {
+    let homeless = geometry.stripe_map(plan.stripe()).cells().filter(|(cell, role)| {
         (0..plan.bands.all().len()).any(|b| {
             let band = plan.bands.all()[b];
-            marks_at(plan, *drive, band.start, band.start + band.len).contains('+')
+            marks_at(plan, cell.drive, *role, band.start, band.start + band.len).contains('+')
         })
     });
-    let homeless: Vec<String> =
-        homeless.map(|drive| geometry.role_of(plan.stripe(), drive).to_string()).collect();
+    let homeless: Vec<String> = homeless.map(|(_, role)| role.to_string()).collect();
     if !homeless.is_empty() {
         let _ = write!(text, "; {} lives on in parity", list(&homeless));
     }
@@ -477,12 +482,11 @@ fn impossible(plan: &Plan, alternative: Alternative) -> Option<String> {
         Alternative::ParityUnreadable => Some("parity cannot be read".into()),
         Alternative::ParityUntrusted => Some("parity is not yet resynced".into()),
         Alternative::DataUnreadable => {
-            let drives = plan.geometry().drives().indexes();
-            let roles = drives
-                .filter(|drive| !plan.health().readable.contains(*drive))
-                .map(|drive| plan.geometry().role_of(plan.stripe(), drive))
-                .filter(|role| *role != Role::P);
-            let names: Vec<String> = roles.map(|role| role.to_string()).collect();
+            let cells = plan.geometry().stripe_map(plan.stripe()).cells();
+            let lost = cells
+                .filter(|(cell, _)| !plan.health().readable.contains(cell.drive))
+                .filter(|(_, role)| matches!(role, Role::Data { .. }));
+            let names: Vec<String> = lost.map(|(_, role)| role.to_string()).collect();
             Some(format!("{} cannot be read", list(&names)))
         }
     }

@@ -74,8 +74,8 @@ pub struct Health {
     pub writable: DriveSet,
     /// Whether parity is known to agree with the data. Where it is not (after a crash, before the resync),
     /// no plan uses old parity: it neither reconstructs nor reads-modifies-writes. Only a resync of the
-    /// whole stripe makes it trusted again. Mirrors take no notice: there the caller restricts `readable`
-    /// to one designated mirror.
+    /// whole stripe makes it trusted again. Mirrors take no notice: there the caller prefers the first copy,
+    /// in every read.
     pub parity_trusted: bool,
 }
 
@@ -128,6 +128,8 @@ pub enum ErrorKind {
     OutOfRange,
     /// No request has that name.
     UnknownRequest,
+    /// The level cannot be planned.
+    Unsupported,
 }
 
 /// Why there is no plan.

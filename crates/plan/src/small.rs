@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::write::{plan_write, plan_write_with_parity};
     use crate::{Bands, Health, Request};
-    use layout::{Geometry, Level, ParityRotation};
+    use layout::{Geometry, Level, ParityArrangement, Shape};
     use units::{ByteRange, DriveCount, StripSize, StripeIndex};
 
     /// What is in a plan, but for what only planning uses.
@@ -82,10 +82,9 @@ mod tests {
     fn the_short_way_makes_the_plan_of_the_long_way() {
         let mut compared = 0;
         for drives in 3..=8 {
-            for rotation in ParityRotation::ALL {
-                let geometry =
-                    Geometry::new(Level::Raid5, DriveCount(drives), StripSize::MIN, ByteCount::MIB).unwrap();
-                let geometry = geometry.with_rotation(rotation).unwrap();
+            for rotation in ParityArrangement::ALL {
+                let shape = Shape { parity: Some(rotation), ..Shape::new(Level::Raid5, DriveCount(drives)) };
+                let Ok(geometry) = shape.geometry(StripSize::MIN, ByteCount::MIB) else { continue };
                 for (stripe, start) in
                     (0..9).flat_map(|s| (0..geometry.stripe_bytes().0).step_by(512).map(move |b| (s, b)))
                 {

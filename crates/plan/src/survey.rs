@@ -103,7 +103,7 @@ impl Pieces {
             ErrorKind::NothingToCompare => format!(
                 "stripe {stripe} cannot be checked while a part of it cannot be read; check it again when its drives are back"
             ),
-            ErrorKind::OutOfRange | ErrorKind::UnknownRequest => {
+            ErrorKind::OutOfRange | ErrorKind::UnknownRequest | ErrorKind::Unsupported => {
                 format!("stripe {stripe}: {bytes} are not within its data")
             }
         };

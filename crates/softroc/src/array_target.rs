@@ -6,7 +6,7 @@ use engine::{
     VolumeId, VolumeSpec,
 };
 use env::Env;
-use layout::{Geometry, Level, ParityRotation};
+use layout::{Level, ParityArrangement, Shape};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct ArrayTarget {
     level: Level,
     drives: Vec<String>,
     strip: StripSize,
-    rotation: Option<ParityRotation>,
+    rotation: Option<ParityArrangement>,
     failed: DriveSet,
 }
 
@@ -78,10 +78,8 @@ impl ArrayTarget {
         let sector =
             sources.iter().map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
         let count = DriveCount(u16::try_from(sources.len()).map_err(Failure::refused)?);
-        let mut geometry = Geometry::new(self.level, count, self.strip, smallest)?;
-        if let Some(rotation) = self.rotation {
-            geometry = geometry.with_rotation(rotation)?;
-        }
+        let shape = Shape { parity: self.rotation, ..Shape::new(self.level, count) };
+        let geometry = shape.geometry(self.strip, smallest)?;
         let all = DriveSet::first(count).minus(&self.failed);
         let health = HealthView { readable: all, writable: all };
         let id = VolumeId(0);

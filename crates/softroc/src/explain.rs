@@ -3,7 +3,7 @@
 use crate::cli::{Explain, Operation};
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use layout::Geometry;
+use layout::Shape;
 use plan::RequestKind;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet};
 
@@ -16,10 +16,8 @@ pub fn run(explain: &Explain) -> Outcome {
     let failed = failed_drives(&explain.failed, drives)?;
     // As large as the request asks for: what lies beyond does not change the plan.
     let data_per_drive = (range.end().0 / explain.strip.bytes().0 + 2) * explain.strip.bytes().0;
-    let mut geometry = Geometry::new(level, DriveCount(drives), explain.strip, ByteCount(data_per_drive))?;
-    if let Some(rotation) = explain.rotation {
-        geometry = geometry.with_rotation(rotation)?;
-    }
+    let shape = Shape { parity: explain.rotation, ..Shape::new(level, DriveCount(drives)) };
+    let geometry = shape.geometry(explain.strip, ByteCount(data_per_drive))?;
     let explanation =
         plan::explain(&geometry, explain.operation.into(), range, &failed).map_err(Failure::refused)?;
     match explain.output.json {

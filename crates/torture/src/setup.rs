@@ -80,19 +80,25 @@ impl Setup {
             _ => Level::Raid5,
         });
         let count = match level {
+            Level::Jbod => 1,
             Level::Raid0 => rng.between(2, 4),
             Level::Raid1 => rng.between(2, 3),
-            Level::Raid5 => rng.between(3, 6),
+            Level::Raid1e => rng.between(3, 5),
+            Level::Raid4 | Level::Raid5 => rng.between(3, 6),
+            Level::Raid5ee | Level::Raid6 => rng.between(4, 6),
+            Level::Raid00 | Level::Raid10 => 2 * rng.between(2, 3),
+            Level::Raid50 => 6,
+            Level::Raid60 => 8,
         };
         // Most volumes are small enough to be read whole after every crash; some have lanes for every shard.
         let is_far = rng.chance(1, 16);
         let strip_kib = if is_far { 64 } else { 4 << rng.below(5) };
         let strip = StripSize::new(ByteCount(strip_kib << 10)).unwrap_or(StripSize::MIN);
         let count = DriveCount(count as u16);
-        let data_drives = data_drives(level, count);
         let data = if is_far { FAR } else { rng.between(192 << 10, 768 << 10) };
-        let rows = (data / data_drives).div_ceil(strip.bytes().0).max(3);
-        let member = ByteCount(rows * strip.bytes().0);
+        let least = Geometry::new(level, count, strip, strip.bytes() * 3 * u64::from(count.0));
+        let least = least.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
+        let member = least.member_size_for(ByteCount(data)).max(strip.bytes() * 3);
         let sector = if rng.chance(1, 4) { SectorSize::B4096 } else { SectorSize::B512 };
         let cached = rng.chance(3, 4);
         let unwritten = if rng.chance(1, 2) { Unwritten::Noise } else { Unwritten::Zeroes };
@@ -119,7 +125,7 @@ impl Setup {
             })
             .collect();
         let drives = if drives_are_made { vec![drives[0].clone(); drives.len()] } else { drives };
-        let geometry = Geometry::new(level, count, strip, member);
+        let geometry = least.with_member_size(member);
         let geometry = geometry.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
         Setup {
             seed,
@@ -150,7 +156,7 @@ impl Setup {
 
     /// How many drives the level survives for certain.
     pub fn survives(&self) -> u16 {
-        (self.geometry.row().survives)(self.geometry.drives()).at_least.0
+        self.geometry.survives().at_least.0
     }
 
     /// Whether what is lost is computed from parity.
@@ -171,14 +177,6 @@ impl Setup {
             self.workers,
             self.drives[0].cache,
         )
-    }
-}
-
-fn data_drives(level: Level, count: DriveCount) -> u64 {
-    match level {
-        Level::Raid0 => u64::from(count.0),
-        Level::Raid1 => 1,
-        Level::Raid5 => u64::from(count.0) - 1,
     }
 }
 

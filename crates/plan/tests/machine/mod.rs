@@ -4,7 +4,7 @@
 //! What a drive cannot give is scribbled over, so that a plan that uses it computes nonsense.
 #![allow(dead_code)]
 
-use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, ParityRotation};
+use layout::{CopyIndex, DataIndex, Geometry, Level, ParityArrangement, ParityIndex, Shape};
 use plan::{ComputeKind, Health, Plan, ReadSlot, Request, Source, Step, Target};
 use std::collections::BTreeSet;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
@@ -24,15 +24,18 @@ pub fn units(bytes: u64) -> usize {
 /// All levels in all rotations on that many drives.
 pub fn geometries(drives: u16) -> Vec<Geometry> {
     let size = StripSize::MIN.bytes() * STRIPES;
-    let plain = Level::ALL
-        .iter()
-        .filter_map(|level| Geometry::new(*level, DriveCount(drives), StripSize::MIN, size).ok());
-    plain
-        .flat_map(|geometry| match geometry.rotation() {
-            None => vec![geometry],
-            Some(_) => ParityRotation::ALL.map(|rotation| geometry.with_rotation(rotation).unwrap()).to_vec(),
-        })
-        .collect()
+    // Those whose stripes lie on all drives, each of which holds one strip of data or P.
+    let levels = Level::ALL.into_iter().filter(|level| level.row().parity_strips < 2);
+    let levels = levels
+        .filter(|level| !matches!(level, Level::Raid1e | Level::Raid10 | Level::Raid5ee | Level::Raid50));
+    let arrangements = || std::iter::once(None).chain(ParityArrangement::ALL.map(Some));
+    let shapes = levels.flat_map(|level| {
+        let plain = Shape::new(level, DriveCount(drives));
+        arrangements()
+            .filter(move |parity| parity.is_some() != level.row().parity_arrangements.is_empty())
+            .map(move |parity| Shape { parity, ..plain })
+    });
+    shapes.filter_map(|shape| shape.geometry(StripSize::MIN, size).ok()).collect()
 }
 
 /// Every range of a stripe's data in whole units.
@@ -146,9 +149,10 @@ impl Machine {
 
     /// Spoils what the drives cannot give, and P where it is not to be trusted.
     pub fn spoil(&mut self, health: &Health) {
-        let first = units(self.stripe.0 * STRIP as u64 * UNIT);
-        for (drive, content) in self.drives.iter_mut().enumerate() {
-            if !health.readable.contains(DriveIndex(drive as u16)) {
+        for (cell, _) in self.geometry.stripe_map(self.stripe).cells() {
+            if !health.readable.contains(cell.drive) {
+                let first = units(cell.offset.0);
+                let content = &mut self.drives[cell.drive.as_usize()];
                 content[first..first + STRIP].iter_mut().for_each(|unit| *unit ^= 0x5A);
             }
         }

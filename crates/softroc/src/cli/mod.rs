@@ -7,7 +7,7 @@ pub use bench::{Bench, BenchCommand, BenchRun};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use env::Address;
-use layout::{Level, ParityRotation};
+use layout::{Level, ParityArrangement};
 use std::path::PathBuf;
 use units::{ByteCount, StripSize};
 
@@ -170,9 +170,9 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "SIZE", visible_alias = "stripe-size")]
     pub strip: Option<StripSize>,
 
-    /// How parity rotates over the drives (RAID 5).
-    #[arg(long, value_name = "ROTATION")]
-    pub rotation: Option<ParityRotation>,
+    /// How parity and data are arranged on the drives of a level with parity, such as left-symmetric.
+    #[arg(long, value_name = "ARRANGEMENT")]
+    pub rotation: Option<ParityArrangement>,
 
     /// Its capacity [default: all there is].
     #[arg(long, value_name = "SIZE")]
@@ -270,9 +270,9 @@ pub struct Explain {
     #[arg(long, value_name = "SIZE", default_value = "64K", visible_alias = "stripe-size")]
     pub strip: StripSize,
 
-    /// How parity rotates over the drives (RAID 5).
-    #[arg(long, value_name = "ROTATION")]
-    pub rotation: Option<ParityRotation>,
+    /// How parity and data are arranged on the drives of a level with parity, such as left-symmetric.
+    #[arg(long, value_name = "ARRANGEMENT")]
+    pub rotation: Option<ParityArrangement>,
 
     /// Drives that have failed, such as 2 or 2,5.
     #[arg(long, value_name = "SLOTS", value_delimiter = ',')]

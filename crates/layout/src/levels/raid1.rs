@@ -1,0 +1,26 @@
+//! RAID 1: mirroring: every drive holds the whole volume.
+
+use crate::{Family, Formulas, Level, LevelRow};
+use units::DriveCount;
+
+pub(crate) const ROW: LevelRow = LevelRow {
+    level: Level::Raid1,
+    name: "raid1",
+    title: "RAID 1",
+    summary: "mirroring: every drive holds the whole volume",
+    family: Family::Mirrored,
+    min_drives: DriveCount(2),
+    max_drives: DriveCount(32),
+    spans: 1..=1,
+    drives_per_span: 2..=32,
+    parity_strips: 0,
+    spare_strips: 0,
+    parity_arrangements: &[],
+    mirror_arrangements: &[],
+    formulas: Formulas {
+        usable: "1",
+        survives_at_least: "n - 1",
+        survives_at_most: "n - 1",
+        write_penalty: "n",
+    },
+};

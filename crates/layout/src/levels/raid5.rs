@@ -1,0 +1,33 @@
+//! RAID 5: striping with one rotating parity strip per stripe: any one drive may fail.
+
+use crate::{Family, Formulas, Level, LevelRow, ParityArrangement};
+use units::DriveCount;
+
+pub(crate) const ROW: LevelRow = LevelRow {
+    level: Level::Raid5,
+    name: "raid5",
+    title: "RAID 5",
+    summary: "striping with one rotating parity strip per stripe: any one drive may fail",
+    family: Family::Parity,
+    min_drives: DriveCount(3),
+    max_drives: DriveCount(32),
+    spans: 1..=1,
+    drives_per_span: 3..=32,
+    parity_strips: 1,
+    spare_strips: 0,
+    parity_arrangements: &[
+        ParityArrangement::LeftSymmetric,
+        ParityArrangement::LeftAsymmetric,
+        ParityArrangement::RightSymmetric,
+        ParityArrangement::RightAsymmetric,
+        ParityArrangement::ParityFirst,
+        ParityArrangement::ParityLast,
+    ],
+    mirror_arrangements: &[],
+    formulas: Formulas {
+        usable: "n - 1",
+        survives_at_least: "1",
+        survives_at_most: "1",
+        write_penalty: "4, at most n",
+    },
+};
