@@ -13,6 +13,10 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// How long this process itself may hold on to something that it let go: its rings take their time as well.
 const OWN: Duration = Duration::from_millis(500);
 
+/// How long something may be busy without anybody to be seen who holds it: a lock goes a moment before the
+/// device, and the process a moment before both.
+const UNSEEN: Duration = Duration::from_millis(100);
+
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -28,18 +32,38 @@ pub(crate) fn is_dead(pid: u32) -> bool {
     }
 }
 
+/// Who holds what cannot be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Holder {
+    /// That process, which may be dead.
+    Process(u32),
+    /// Somebody who lives, or may live.
+    Somebody,
+    /// No process at all: what is left of one.
+    Nobody,
+    /// It cannot be told.
+    Unseen,
+}
+
+impl Holder {
+    /// How long to wait for it to let go.
+    fn patience(self) -> Duration {
+        match self {
+            Holder::Process(pid) if pid == std::process::id() => OWN,
+            Holder::Process(pid) if is_dead(pid) => LONGEST,
+            Holder::Nobody => LONGEST,
+            Holder::Unseen => UNSEEN,
+            Holder::Process(_) | Holder::Somebody => Duration::ZERO,
+        }
+    }
+}
+
 /// Tries until it works, as long as it fails because of a process that has ended. Blocks: for worker threads.
-///
-/// `attempt` gives `Err(Some(pid))` for what that process holds, `Err(None)` for any other failure.
-pub(crate) fn outlive<T>(mut attempt: impl FnMut() -> Result<T, Option<u32>>) -> Result<T, Option<u32>> {
+pub(crate) fn outlive<T>(mut attempt: impl FnMut() -> Result<T, Holder>) -> Result<T, Holder> {
     let start = Instant::now();
     loop {
         let outcome = attempt();
-        let patience = match outcome {
-            Err(Some(pid)) if pid == std::process::id() => OWN,
-            Err(Some(pid)) if is_dead(pid) => LONGEST,
-            _ => Duration::ZERO,
-        };
+        let patience = outcome.as_ref().err().map_or(Duration::ZERO, |holder| holder.patience());
         if start.elapsed() >= patience {
             return outcome;
         }
@@ -68,16 +92,20 @@ mod tests {
         let mut left = 3;
         let outlived = outlive(|| {
             left -= 1;
-            if left == 0 { Ok("free") } else { Err(Some(u32::MAX)) }
+            match left {
+                0 => Ok("free"),
+                1 => Err(Holder::Nobody),
+                _ => Err(Holder::Process(u32::MAX)),
+            }
         });
         assert_eq!(outlived, Ok("free"));
         let mut looks = 0;
         let living = std::os::unix::process::parent_id();
         let held = outlive(|| {
             looks += 1;
-            Err::<(), _>(Some(living))
+            Err::<(), _>(Holder::Process(living))
         });
-        assert_eq!((held, looks), (Err(Some(living)), 1));
-        assert_eq!(outlive(|| Err::<(), _>(None)), Err(None));
+        assert_eq!((held, looks), (Err(Holder::Process(living)), 1));
+        assert_eq!(outlive(|| Err::<(), _>(Holder::Somebody)), Err(Holder::Somebody));
     }
 }

@@ -22,7 +22,7 @@
 //! | `open`, `file_drive`, `transfer` | drives: opened and locked, their requests, one request's way |
 //! | `sysfs`, `behind`, `health` | the device behind a drive: what it is, its light, its health |
 //! | `listener`, `connect`, `stream` | sockets |
-//! | `dying` | waiting for what a killed process still holds |
+//! | `dying`, `ports` | waiting for what a killed process still holds |
 //! | `state` | the directory of durable state |
 //! | `parking`, `worker` | waking a shard; threads for what blocks |
 #![allow(
@@ -41,6 +41,7 @@ mod listener;
 mod op;
 mod open;
 mod parking;
+mod ports;
 mod ring;
 mod shard;
 mod state;

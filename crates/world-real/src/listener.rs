@@ -4,11 +4,13 @@
 //! nobody answers, the file is a leftover and is replaced; if somebody does, the address is in use.
 
 use crate::connect::{set_no_delay, unix_address};
-use crate::dying::is_dead;
+use crate::dying::{is_dead, outlive};
 use crate::errno::system_error;
+use crate::ports::port_holder;
 use crate::ring::Ring;
 use crate::stream::SocketSource;
 use crate::wait::WaitFor;
+use crate::worker::Worker;
 use crate::world::resolve;
 use env::{Address, Error, ErrorKind, Listener, LocalFuture, Result, StreamSource};
 use rustix::fs::FileType;
@@ -108,7 +110,7 @@ async fn listen_tcp(host: &str, port: u16) -> Result<(OwnedFd, u16)> {
     let name = Address::Tcp { host: host.to_owned(), port };
     let mut last = Error::new(ErrorKind::NotFound, format!("the host '{host}' has no address"));
     for address in resolve(host.to_owned(), port).await? {
-        match listen_at(&address) {
+        match listen_alone(address).await? {
             Ok(listening) => return Ok(listening),
             Err(Errno::ADDRINUSE) => {
                 last = Error::new(ErrorKind::InUse, format!("address {name} is in use by another server"));
@@ -117,6 +119,21 @@ async fn listen_tcp(host: &str, port: u16) -> Result<(OwnedFd, u16)> {
         }
     }
     Err(last)
+}
+
+/// Listens. A port that nobody holds any more but the kernel, for a process that has ended, is waited for:
+/// `SO_REUSEADDR` helps with connections that are left, not with a socket that still listens.
+async fn listen_alone(address: SocketAddr) -> Result<rustix::io::Result<(OwnedFd, u16)>> {
+    match listen_at(&address) {
+        Err(Errno::ADDRINUSE) => {}
+        outcome => return Ok(outcome),
+    }
+    let attempt = move || match listen_at(&address) {
+        Err(Errno::ADDRINUSE) => Err(port_holder(&address)),
+        outcome => Ok(outcome),
+    };
+    let outcome = Worker::run_alone(move || outlive(attempt)).await?;
+    Ok(outcome.unwrap_or(Err(Errno::ADDRINUSE)))
 }
 
 fn listen_at(address: &SocketAddr) -> rustix::io::Result<(OwnedFd, u16)> {

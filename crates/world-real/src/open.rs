@@ -3,7 +3,7 @@
 //! Everything in here may block (a sleeping disk, a network file system), so it runs on a worker thread.
 
 use crate::behind::Behind;
-use crate::dying::outlive;
+use crate::dying::{Holder, outlive};
 use crate::errno::system_error;
 use crate::file_drive::OpenDrive;
 use crate::sysfs;
@@ -21,7 +21,7 @@ pub(crate) fn open_drive(path: &str) -> Result<OpenDrive> {
     // Looked at before it is opened: opening a pipe would wait for its other end.
     let before = rustix::fs::stat(path).map_err(|error| cannot_open(path, error))?;
     let kind = drive_kind(path, &before)?;
-    let (fd, read_only, direct) = open_file(path, kind)?;
+    let (fd, read_only, direct) = open_alone(path, kind, &before)?;
     let stat = fstat(&fd).map_err(|error| cannot_open(path, error))?;
     if drive_kind(path, &stat)? != kind {
         return Err(Error::new(ErrorKind::WrongKind, format!("drive {path} changed while it was opened")));
@@ -72,10 +72,6 @@ fn cannot_open(path: &str, error: Errno) -> Error {
         Errno::ACCESS | Errno::PERM => {
             Error::new(ErrorKind::Denied, format!("no permission to open drive {path}")).caused_by(error)
         }
-        Errno::BUSY => Error::new(
-            ErrorKind::InUse,
-            format!("drive {path} is in use: mounted, or held by another controller"),
-        ),
         error => system_error(error, format!("cannot open drive {path}")),
     }
 }
@@ -93,8 +89,29 @@ fn drive_kind(path: &str, stat: &Stat) -> Result<DriveKind> {
     Err(Error::new(ErrorKind::WrongKind, format!("{path} is {what}; a drive is a file or a block device")))
 }
 
-/// Opens for writing if it may, directly if it can. Gives also: whether it is read-only, whether direct.
-fn open_file(path: &str, kind: DriveKind) -> Result<(OwnedFd, bool, bool)> {
+/// An open file, whether it is read-only, and whether it is for direct I/O.
+type Opened = (OwnedFd, bool, bool);
+
+/// Opens it. A block device is opened for one alone: one that a process still holds which has ended is waited for.
+/// Whoever that is, is told by its lock.
+fn open_alone(path: &str, kind: DriveKind, stat: &Stat) -> Result<Opened> {
+    let busy = || lock_holder(stat).map_or(Holder::Unseen, Holder::Process);
+    let opened = outlive(|| match open_file(path, kind) {
+        Err(Errno::BUSY) => Err(busy()),
+        outcome => Ok(outcome),
+    });
+    let held_by = |holder| {
+        let why = match holder {
+            Holder::Process(pid) => format!("held by another controller (process {pid})"),
+            _ => "in use: mounted, part of another array, or held by another program".to_owned(),
+        };
+        Error::new(ErrorKind::InUse, format!("drive {path} is {why}"))
+    };
+    opened.map_err(held_by)?.map_err(|error| cannot_open(path, error))
+}
+
+/// Opens for writing if it may, directly if it can.
+fn open_file(path: &str, kind: DriveKind) -> rustix::io::Result<Opened> {
     let mut base = OFlags::CLOEXEC | OFlags::NONBLOCK;
     if kind == DriveKind::BlockDevice {
         base |= OFlags::EXCL;
@@ -105,7 +122,7 @@ fn open_file(path: &str, kind: DriveKind) -> Result<(OwnedFd, bool, bool)> {
             match rustix::fs::open(path, base | access | caching, Mode::empty()) {
                 Ok(fd) => {
                     // Non-blocking was for the opening alone.
-                    rustix::fs::fcntl_setfl(&fd, caching).map_err(|error| cannot_open(path, error))?;
+                    rustix::fs::fcntl_setfl(&fd, caching)?;
                     return Ok((fd, read_only, direct));
                 }
                 // The file system does not do direct I/O.
@@ -120,7 +137,7 @@ fn open_file(path: &str, kind: DriveKind) -> Result<(OwnedFd, bool, bool)> {
             break;
         }
     }
-    Err(cannot_open(path, refusal))
+    Err(refusal)
 }
 
 /// Both kinds of lock: `flock` tells another controller of ours (and who holds it), the lock on the open
@@ -153,17 +170,17 @@ fn lock_out_others(path: &str, fd: &OwnedFd, stat: &Stat, read_only: bool) -> Re
 
 /// Takes the `flock`, or says that somebody holds it, and who. A holder that went away between the two looks is
 /// none: then it is tried again.
-fn try_flock(fd: &OwnedFd, stat: &Stat) -> std::result::Result<rustix::io::Result<()>, Option<u32>> {
+fn try_flock(fd: &OwnedFd, stat: &Stat) -> std::result::Result<rustix::io::Result<()>, Holder> {
     for _ in 0..8 {
         match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => {}
             outcome => return Ok(outcome),
         }
         if let Some(pid) = lock_holder(stat) {
-            return Err(Some(pid));
+            return Err(Holder::Process(pid));
         }
     }
-    Err(None)
+    Err(Holder::Somebody)
 }
 
 /// The process that holds a `flock` on that file, if the kernel tells.

@@ -7,46 +7,12 @@
 
 mod common;
 
-use common::{TestDir, on_a_shard};
+use common::{Loop, on_a_shard};
 use env::{Buf, DriveKind, Durability, ErrorKind, IoErrorKind, IoRequest, Member};
 use smallvec::smallvec;
-use std::process::Command;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
 const MIB: u64 = 1 << 20;
-
-/// A loop device over a file of 8 MiB.
-struct Loop {
-    path: String,
-    _dir: TestDir,
-}
-
-impl Loop {
-    fn new(options: &[&str]) -> Option<Loop> {
-        let dir = TestDir::new();
-        let file = dir.file("backing");
-        std::fs::File::create(&file).unwrap().set_len(8 * MIB).unwrap();
-        let output = Command::new("losetup").args(["--find", "--show"]).args(options).arg(&file).output();
-        let path = match output {
-            Ok(output) if output.status.success() => String::from_utf8(output.stdout).unwrap(),
-            Ok(output) => {
-                println!("skipped: no loop device: {}", String::from_utf8_lossy(&output.stderr).trim());
-                return None;
-            }
-            Err(error) => {
-                println!("skipped: losetup cannot be run: {error}");
-                return None;
-            }
-        };
-        Some(Loop { path: path.trim().to_owned(), _dir: dir })
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.path]).status();
-    }
-}
 
 #[test]
 fn a_block_device_does_what_a_drive_does() {

@@ -9,6 +9,7 @@
 use env::{Env, IoOutcome, IoRequest, Member};
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use units::ByteCount;
 use world_real::{Settings, Shard};
@@ -37,6 +38,40 @@ impl TestDir {
 impl Drop for TestDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A loop device over a file of 8 MiB.
+pub struct Loop {
+    pub path: String,
+    _dir: TestDir,
+}
+
+impl Loop {
+    /// `None`, with the reason printed, where this machine lets us have none.
+    pub fn new(options: &[&str]) -> Option<Loop> {
+        let dir = TestDir::new();
+        let file = dir.file("backing");
+        std::fs::File::create(&file).unwrap().set_len(8 << 20).unwrap();
+        let output = Command::new("losetup").args(["--find", "--show"]).args(options).arg(&file).output();
+        let path = match output {
+            Ok(output) if output.status.success() => String::from_utf8(output.stdout).unwrap(),
+            Ok(output) => {
+                println!("skipped: no loop device: {}", String::from_utf8_lossy(&output.stderr).trim());
+                return None;
+            }
+            Err(error) => {
+                println!("skipped: losetup cannot be run: {error}");
+                return None;
+            }
+        };
+        Some(Loop { path: path.trim().to_owned(), _dir: dir })
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.path]).status();
     }
 }
 
