@@ -116,7 +116,7 @@ fn measure(tour: &Quickstart, address: &str, control: &Control) -> Outcome<stora
     let cancel = bench::cancel_on_interrupt()?;
     let targets = [(format!("volume:{VOLUME}"), address.to_owned())];
     let environment = bench::environment_of(&targets, control);
-    bench::measure_targets(&settings, &targets, environment, cancel)
+    bench::measure_targets(&settings, &targets, bench::AtOnce::One, environment, cancel)
 }
 
 fn say(line: &str) {

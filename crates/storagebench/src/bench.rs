@@ -1,24 +1,27 @@
-//! A measurement of one target: profile by profile, rung by rung.
+//! A measurement of a target, or of several at once: profile by profile, rung by rung.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::generator::{Buffers, Point, keep_one_outstanding};
+use crate::generator::{Buffers, Outstanding, Point};
 use crate::guard;
 use crate::notes::{self, Expected};
 use crate::observe::Observer;
-use crate::pattern::{Pattern, Walk};
+use crate::pattern::{Asker, Pattern, Walk, divisor};
 use crate::precondition::{self, Precondition};
 use crate::profile::Profile;
+use crate::read_back::Verified;
 use crate::row::{About, Row};
 use crate::settings::Settings;
 use crate::supervise::{Supervisor, Until, Watched, steadiness};
 use crate::surroundings::{Surrounded, Surroundings};
 use crate::target::Target;
+use crate::verify::Verifier;
 use env::{DriveKind, Env, Instant, JoinHandle, Member};
 use signatures::Label;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use units::ByteCount;
 
 /// How a measurement came to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,6 +51,8 @@ pub struct Measured {
     pub rows: Vec<Row>,
     /// How it ended.
     pub ending: Ending,
+    /// What was verified, where that was asked for.
+    pub verified: Option<Verified>,
 }
 
 /// A measurement: settings and what goes on around it. It may be run on any number of targets.
@@ -111,25 +116,83 @@ impl Bench {
     /// When it does not start: settings that cannot be, a target that holds something and would be written,
     /// or that cannot be reached. What goes wrong later is in the [`Ending`].
     pub async fn run(&self, env: &Env, target: &Target) -> Result<Measured> {
-        self.settings.check(env, target)?;
-        guard::check(env, target, &self.settings, &self.labels).await?;
-        let mut members = Vec::new();
-        for _ in 0..self.settings.workers {
-            members.push(target.attach(env)?);
+        self.run_together(env, std::slice::from_ref(target)).await
+    }
+
+    /// Measures several targets at the same time: each has as many workers and as many outstanding I/Os as the
+    /// settings say, and there is one row for all of them, with the sum of the outstanding I/Os.
+    ///
+    /// # Errors
+    /// As [`Bench::run`].
+    pub async fn run_together(&self, env: &Env, targets: &[Target]) -> Result<Measured> {
+        if targets.is_empty() {
+            return Err(Error::new(ErrorKind::BadSettings, "there is no target to measure; name one"));
+        }
+        for target in targets {
+            self.settings.check(env, target)?;
+            guard::check(env, target, &self.settings, &self.labels).await?;
         }
         let seed = self.settings.seed.unwrap_or_else(|| env.random());
-        let mut run = Run { bench: self, env, target, members, seed, point: 0, rows: Vec::new() };
-        let ending = run.measure_all().await?;
-        Ok(Measured { rows: run.rows, ending })
+        let mut seats = Vec::new();
+        for target in targets {
+            let members = (0..self.settings.workers).map(|_| target.attach(env)).collect::<Result<_>>()?;
+            seats.push(Seat { target, members, verifier: self.verifier(target, seed)? });
+        }
+        let names: Vec<&str> = targets.iter().map(Target::name).collect();
+        let mut run =
+            Run { bench: self, env, name: names.join(" + "), seats, seed, point: 0, rows: Vec::new() };
+        let mut ending = run.measure_all().await?;
+        let mut verified = None;
+        if self.settings.verify {
+            let mut sum = Verified::default();
+            for seat in &run.seats {
+                let Some(verifier) = &seat.verifier else { continue };
+                if ending == Ending::Complete {
+                    ending =
+                        sum.read_back(seat.target.name(), &seat.members[0], verifier, &self.cancel).await;
+                }
+                sum.checked_bytes += verifier.checked_bytes();
+            }
+            verified = Some(sum);
+        }
+        Ok(Measured { rows: run.rows, ending, verified })
     }
+
+    /// The memory of what is written to `target`, if it is to be verified.
+    fn verifier(&self, target: &Target, seed: u64) -> Result<Option<Rc<Verifier>>> {
+        if !self.settings.verify {
+            return Ok(None);
+        }
+        let mut unit = precondition::profile().largest_block();
+        for profile in &self.settings.profiles {
+            unit = ByteCount(divisor(unit.0, self.settings.pattern(target, profile)?.granule.0));
+        }
+        Ok(Some(Rc::new(Verifier::new(unit, seed))))
+    }
+}
+
+/// A target with everything that belongs to it while it is measured.
+struct Seat<'a> {
+    target: &'a Target,
+    /// One for each worker.
+    members: Vec<Member>,
+    verifier: Option<Rc<Verifier>>,
+}
+
+/// A profile's way through one target.
+struct Way {
+    pattern: Rc<Pattern>,
+    /// One for each worker.
+    walks: Vec<Rc<Walk>>,
 }
 
 /// A measurement under way.
 struct Run<'a> {
     bench: &'a Bench,
     env: &'a Env,
-    target: &'a Target,
-    members: Vec<Member>,
+    /// Of all targets.
+    name: String,
+    seats: Vec<Seat<'a>>,
     seed: u64,
     /// Which point is next.
     point: usize,
@@ -139,18 +202,14 @@ struct Run<'a> {
 impl Run<'_> {
     async fn measure_all(&mut self) -> Result<Ending> {
         let settings = &self.bench.settings;
-        let area = settings.area_of(self.target.info());
         let ending = self.precondition().await?;
         if ending != Ending::Complete {
             return Ok(ending);
         }
         for profile in &settings.profiles {
-            let pattern = Pattern::new(profile, area);
-            let walks: Vec<Rc<Walk>> = (0..settings.workers)
-                .map(|worker| Rc::new(Walk::new(&pattern, self.seed, worker, settings.workers)))
-                .collect();
-            for outstanding in settings.outstanding.rungs() {
-                let ending = self.measure(profile, pattern, &walks, *outstanding).await?;
+            let ways = self.ways(|target| settings.pattern(target, profile), settings.workers)?;
+            for outstanding in profile.rungs(&settings.outstanding) {
+                let ending = self.measure(profile, &ways, outstanding).await?;
                 if ending != Ending::Complete {
                     return Ok(ending);
                 }
@@ -160,41 +219,48 @@ impl Run<'_> {
         Ok(Ending::Complete)
     }
 
+    fn ways(&self, pattern: impl Fn(&Target) -> Result<Pattern>, workers: u32) -> Result<Vec<Way>> {
+        let way = |seat: &Seat<'_>| {
+            let pattern = Rc::new(pattern(seat.target)?);
+            let walk = |worker| Rc::new(Walk::new(&pattern, self.seed, worker, workers));
+            Ok(Way { walks: (0..workers).map(walk).collect(), pattern })
+        };
+        self.seats.iter().map(way).collect()
+    }
+
     /// Writes what is to be written before the first point.
     async fn precondition(&mut self) -> Result<Ending> {
         let settings = &self.bench.settings;
         if settings.precondition == Precondition::None {
             return Ok(Ending::Complete);
         }
-        let (profile, area) = (precondition::profile(), settings.area_of(self.target.info()));
-        let pattern = Pattern::new(&profile, area);
-        let walks = [Rc::new(Walk::new(&pattern, self.seed, 0, 1))];
-        let until = Until::Moved(settings.precondition.bytes(area.len));
-        let (point, watched, began) =
-            self.drive(&profile, pattern, &walks, precondition::OUTSTANDING, Duration::ZERO, until).await?;
+        let mut bytes = ByteCount::ZERO;
+        for seat in &self.seats {
+            bytes += settings.preconditioning(seat.target)?.1;
+        }
+        let ways = self.ways(|target| settings.preconditioning(target).map(|(pattern, _)| pattern), 1)?;
+        let profile = precondition::profile();
+        let (point, watched, began) = self
+            .drive(&profile, &ways, precondition::OUTSTANDING, Duration::ZERO, Until::Moved(bytes))
+            .await?;
         Ok(self.ending(&point, &watched, |at_ns| {
             format!("{:.1} s into preconditioning", at_ns.saturating_sub(began.ns) as f64 / 1e9)
         }))
     }
 
     /// One point: ramp, run, drain, and its row.
-    async fn measure(
-        &mut self,
-        profile: &Profile,
-        pattern: Pattern,
-        walks: &[Rc<Walk>],
-        outstanding: u32,
-    ) -> Result<Ending> {
+    async fn measure(&mut self, profile: &Profile, ways: &[Way], outstanding: u32) -> Result<Ending> {
         let settings = &self.bench.settings;
         let (point, watched, began) =
-            self.drive(profile, pattern, walks, outstanding, settings.ramp, Until::of(settings)).await?;
+            self.drive(profile, ways, outstanding, settings.ramp, Until::of(settings)).await?;
         let reading = point.meter.finish();
         let around = watched.around.clone().unwrap_or_else(|| Surrounded { seconds: 0.0, looks: Vec::new() });
+        let targets = self.seats.len() as u32;
         let about = About {
-            target: self.target.name(),
+            target: &self.name,
             profile,
-            outstanding,
-            workers: settings.workers.min(outstanding),
+            outstanding: outstanding * targets,
+            workers: settings.workers.min(outstanding) * targets,
             cpu_percent: around.process_percent(),
             steady_state: watched.steady_state.or_else(|| steadiness(&reading.slices, reading.slice_ns)),
         };
@@ -211,9 +277,13 @@ impl Run<'_> {
 
     /// What the judgement of a row needs to know.
     fn expected(&self) -> Expected {
-        let (settings, info) = (&self.bench.settings, self.target.info());
+        let settings = &self.bench.settings;
+        let rotating = |seat: &Seat<'_>| {
+            let info = seat.target.info();
+            info.rotational && info.kind == DriveKind::BlockDevice
+        };
         Expected {
-            rotating: info.rotational && info.kind == DriveKind::BlockDevice,
+            rotating: self.seats.iter().all(rotating),
             confidence_percent: settings.confidence_percent.filter(|_| settings.steady_state.is_none()),
             max_rounds: settings.steady_state.map(|rule| rule.max_rounds),
         }
@@ -223,21 +293,21 @@ impl Run<'_> {
     async fn drive(
         &self,
         profile: &Profile,
-        pattern: Pattern,
-        walks: &[Rc<Walk>],
+        ways: &[Way],
         outstanding: u32,
         ramp: Duration,
         until: Until,
     ) -> Result<(Rc<Point>, Watched, Instant)> {
         let began = self.env.now();
-        let point = Rc::new(Point::new(pattern, until.meter((began + ramp).ns)));
-        let tasks = self.start(profile, &point, walks, outstanding)?;
+        let seed = self.seed.wrapping_add(self.point as u64);
+        let point = Rc::new(Point::new(profile, until.meter((began + ramp).ns), began.ns, seed));
+        let tasks = self.start(profile, &point, ways, outstanding)?;
         let supervisor = Supervisor {
             env: self.env,
             observer: &*self.bench.observer,
             surroundings: &*self.bench.surroundings,
             cancel: &self.bench.cancel,
-            target: self.target.name(),
+            target: &self.name,
             profile,
             outstanding,
             point: self.point,
@@ -253,48 +323,64 @@ impl Run<'_> {
 
     /// How a point ended; `whereabouts` says where that was.
     fn ending(&self, point: &Point, watched: &Watched, whereabouts: impl Fn(u64) -> String) -> Ending {
-        let name = self.target.name();
         match (point.end(), watched.cancelled) {
             (Some(failure), _) => Ending::Failed(format!(
-                "the measurement of '{name}' ended {}: {failure}",
+                "the measurement of '{}' ended {}: {failure}",
+                self.seats[failure.target].target.name(),
                 whereabouts(failure.at_ns)
             )),
-            (None, Some(at)) => {
-                Ending::Cancelled(format!("the measurement of '{name}' was stopped {}", whereabouts(at.ns)))
-            }
+            (None, Some(at)) => Ending::Cancelled(format!(
+                "the measurement of '{}' was stopped {}",
+                self.name,
+                whereabouts(at.ns)
+            )),
             (None, None) => Ending::Complete,
         }
     }
 
-    /// Starts as many tasks as there are outstanding I/Os, dealt out to the workers in turn.
+    /// Starts as many tasks for each target as there are outstanding I/Os, dealt out to the workers in turn.
     fn start(
         &self,
         profile: &Profile,
         point: &Rc<Point>,
-        walks: &[Rc<Walk>],
+        ways: &[Way],
         outstanding: u32,
     ) -> Result<Vec<JoinHandle<()>>> {
-        let mut all = Vec::with_capacity(outstanding as usize);
-        for at in 0..outstanding {
-            let seed = self.seed.wrapping_add((u64::from(at) + 1) << 32);
-            let buffers = Buffers::take(self.env, profile, self.bench.settings.hollow, seed);
-            all.push(buffers.ok_or_else(|| {
-                Error::new(
-                    ErrorKind::OutOfMemory,
-                    format!(
-                        "no memory is left for {outstanding} outstanding I/Os of {}; allow more memory or fewer outstanding I/Os",
-                        profile.block()
-                    ),
-                )
-            })?);
+        let mut all = Vec::with_capacity(outstanding as usize * ways.len());
+        for at in 0..outstanding as usize {
+            for (target, (seat, way)) in self.seats.iter().zip(ways).enumerate() {
+                let seed = self.seed.wrapping_add((all.len() as u64 + 1) << 32);
+                let buffers = Buffers::take(self.env, profile, self.bench.settings.hollow, seed);
+                let buffers = buffers.ok_or_else(|| no_memory(profile, outstanding))?;
+                let (worker, workers) = (at % way.walks.len(), way.walks.len());
+                let of = (outstanding as usize - worker).div_ceil(workers);
+                all.push(Outstanding {
+                    env: self.env.clone(),
+                    member: seat.members[worker].clone(),
+                    target,
+                    pattern: way.pattern.clone(),
+                    walk: way.walks[worker].clone(),
+                    asker: Asker { number: at / workers, of, turn: 0 },
+                    point: point.clone(),
+                    verifier: seat.verifier.clone(),
+                    buffers,
+                });
+            }
         }
-        let task = |(at, buffers): (usize, Buffers)| {
-            let worker = at % walks.len();
-            let (walk, point) = (walks[worker].clone(), point.clone());
-            let body =
-                keep_one_outstanding(self.env.clone(), self.members[worker].clone(), walk, point, buffers);
-            self.env.spawn("storagebench outstanding I/O", body)
-        };
-        Ok(all.into_iter().enumerate().map(task).collect())
+        self.seats.iter().filter_map(|seat| seat.verifier.as_ref()).for_each(|verifier| {
+            verifier.compress(profile.load().compressible_percent);
+        });
+        let spawn = |one: Outstanding| self.env.spawn("storagebench outstanding I/O", one.run());
+        Ok(all.into_iter().map(spawn).collect())
     }
+}
+
+fn no_memory(profile: &Profile, outstanding: u32) -> Error {
+    Error::new(
+        ErrorKind::OutOfMemory,
+        format!(
+            "no memory is left for {outstanding} outstanding I/Os of {}; allow more memory or fewer outstanding I/Os",
+            profile.largest_block()
+        ),
+    )
 }

@@ -334,13 +334,7 @@ fn differences(first: &Results, other: &Results) -> Vec<String> {
     add("ramp", [a, b].map(|method| format!("{} s", method.ramp_s)));
     add("workers", [a, b].map(|method| method.workers.to_string()));
     add("preconditioning", [a, b].map(|method| method.precondition.clone()));
-    add(
-        "area",
-        [a, b].map(|method| match (method.area_start_bytes, method.area_bytes) {
-            (Some(start), Some(len)) => format!("{len} bytes from {start} on"),
-            _ => "all".to_owned(),
-        }),
-    );
+    add("area", [a, b].map(|method| method.area.clone().unwrap_or_else(|| "all".to_owned())));
     for name in ["kernel", "processor", "cores", "memory", "softroc"] {
         let value = |results: &Results| {
             let fact = results.environment.0.iter().find(|(fact, _)| fact == name);

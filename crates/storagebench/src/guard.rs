@@ -6,9 +6,10 @@
 //! its first MiB carry StorageBench's own mark: a document named by mistake is not a test file.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::payload::MARK;
+use crate::payload;
 use crate::settings::Settings;
 use crate::target::Target;
+use crate::verify;
 use env::{Buf, DriveKind, Env, Member};
 use signatures::{Ends, Finding, INSPECTED, Label, inspect, is_blank};
 use smallvec::smallvec;
@@ -52,7 +53,7 @@ pub async fn content(env: &Env, target: &Target, labels: &[Label]) -> Result<Opt
 
 /// Whether a block that StorageBench wrote begins in these bytes.
 fn is_our_own(bytes: &[u8]) -> bool {
-    bytes.chunks(512).any(|sector| sector.starts_with(&MARK))
+    bytes.chunks(512).any(|sector| sector.starts_with(&payload::MARK) || sector.starts_with(&verify::MARK))
 }
 
 async fn read(target: &Target, member: &Member, start: ByteOffset, len: ByteCount) -> Result<Vec<u8>> {
@@ -87,10 +88,13 @@ async fn read(target: &Target, member: &Member, start: ByteOffset, len: ByteCoun
 
 /// Refuses to write to a target that holds something, unless that is meant.
 pub(crate) async fn check(env: &Env, target: &Target, settings: &Settings, labels: &[Label]) -> Result<()> {
-    let Some(profile) = settings.profiles.iter().find(|profile| profile.writes()) else { return Ok(()) };
-    if settings.destroy_data {
+    if settings.destroy_data || !settings.writes() {
         return Ok(());
     }
+    let who = match settings.profiles.iter().find(|profile| profile.writes()) {
+        Some(profile) => format!("the profile '{profile}'"),
+        None => "preconditioning".to_owned(),
+    };
     let what = match content(env, target, labels).await? {
         None => return Ok(()),
         Some(Content::Found(findings)) => {
@@ -104,7 +108,7 @@ pub(crate) async fn check(env: &Env, target: &Target, settings: &Settings, label
     Err(Error::new(
         ErrorKind::HoldsData,
         format!(
-            "'{}' holds {what}, and the profile '{profile}' would overwrite it; choose another target or profiles that only read, or say --destroy-data if its data may be lost",
+            "'{}' holds {what}, and {who} would overwrite it; choose another target or profiles that only read, or say --destroy-data if its data may be lost",
             target.name()
         ),
     ))

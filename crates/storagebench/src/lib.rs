@@ -51,12 +51,17 @@
 //!
 //! # What the figures mean
 //! - **Outstanding I/Os** are the total over all workers, as the target sees them: 8 outstanding by 3 workers
-//!   are 3 + 3 + 2.
+//!   are 3 + 3 + 2. Of several targets that are measured together, each has as many; the row shows the sum.
 //! - **Offsets** are multiples of the block size from the start of the measured area, so that a 64 KiB block is
-//!   never torn over two 64 KiB strips of an array that starts there. Random ones are uniform over the area.
+//!   never torn over two 64 KiB strips of an array that starts there; a profile may say otherwise
+//!   ([`Align`]). Random ones are uniform over the area, or spread as its [`Skew`] says.
 //!   Each worker reads or writes a sequential stream of its own; all its outstanding I/Os share the place in
 //!   it, it wraps around at the area's end, and goes on from one rung to the next. The streams of several
-//!   workers start evenly spaced.
+//!   workers start evenly spaced. A profile may ask for more streams ([`Streams`]).
+//! - **A closed loop** starts a request when another returns: while its target stalls it asks for nothing, and its
+//!   percentiles are those of a few patient users. **An open loop** ([`Pace::Open`]) starts requests when they are
+//!   due, and latencies count from then: what users who come when they like would see. `open_loop` in the row says
+//!   whether the target kept up.
 //! - **Counted** is every I/O that completes within the run, with its latency from its start to its
 //!   completion, also when it was started during the ramp. What completes later is not counted.
 //! - **Latencies** are kept in histograms to a thousandth; mean and maximum are exact.
@@ -66,7 +71,9 @@
 //!   is counted and the run goes on; a target that is gone, does not answer within its time limit, cannot do
 //!   what is asked, or returns nothing but errors ends it: [`Measured::ending`] says what happened and when,
 //!   and what was counted until then is kept.
-//! - **Writes** carry bytes that do not compress and no two alike.
+//! - **Writes** carry bytes that compress as the profile says (not at all, unless it says so), and no two are alike.
+//! - **Verifying** ([`Settings::verify`]): every block carries its address, its generation and a checksum; reads are
+//!   checked, and at the end all that was written is read once more. A wrong block ends the run.
 //!
 //! # What it does not overwrite
 //! A profile that writes is refused on a target that holds a file system, a partition table, an array's label
@@ -75,15 +82,20 @@
 //! # Where to look
 //! | for | look at |
 //! | --- | --- |
-//! | load profiles and their inline form | `profile.rs` |
-//! | the closed loop, its cost and its rules | `generator.rs`, `pattern.rs`, `payload.rs` |
+//! | load profiles and their inline form | `profile.rs`, `profile/` |
+//! | the catalog and its files | `catalog.rs`, `catalog/`, and `catalog/workloads/` at the project's root |
+//! | which part of a target is measured | `area.rs` |
+//! | where requests go, and what they carry | `pattern.rs`, `skew.rs`, `payload.rs`, `verify.rs` |
+//! | the loops, their cost and their rules | `generator.rs`, `schedule.rs` |
 //! | ramp, run, progress, cancelling | `bench.rs`, `observe.rs` |
 //! | what is counted, and the intervals | `meter.rs`, `stats.rs` |
 //! | field names of rows, JSON, CSV | `row.rs`, `results.rs` |
 //! | what the terminal shows | `table.rs` |
 //! | the HTML page and its figures | `report/` |
 
+mod area;
 mod bench;
+mod catalog;
 mod compare;
 mod detail;
 mod error;
@@ -99,20 +111,26 @@ mod payload;
 mod precondition;
 mod profile;
 mod random;
+mod read_back;
 mod report;
 mod results;
 mod row;
 #[cfg(test)]
 mod sample;
+mod schedule;
 mod settings;
+mod skew;
 mod stats;
 mod steady;
 mod supervise;
 mod surroundings;
 mod table;
 mod target;
+mod verify;
 
+pub use area::{Area, Edge};
 pub use bench::{Bench, Ending, Measured};
+pub use catalog::{Catalog, Entry, Group, profile_options};
 pub use compare::{Change, Comparison, Comparisons, PointChange, ProfileChange, Verdict, compare};
 pub use detail::{Detail, LatencyHistogram, NotAHistogram, Trace};
 pub use error::{Error, ErrorKind, Result};
@@ -122,10 +140,13 @@ pub use meter::LatencyShape;
 pub use notes::{Note, NoteKind};
 pub use observe::{Observer, Phase, Progress};
 pub use precondition::Precondition;
-pub use profile::{Access, Profile, STANDARD_PROFILES, StandardProfile};
+pub use profile::{
+    Access, Align, Arrivals, Component, Extent, Load, Pace, Profile, RequestKind, Skew, Streams, Zone,
+};
+pub use read_back::Verified;
 pub use report::{ReportOptions, html_report};
 pub use results::{Environment, Method, Results};
-pub use row::{BlockShare, Latency, Row, Split};
+pub use row::{BlockShare, Latency, OpenLoop, Row, Split};
 pub use settings::Settings;
 pub use stats::student_t_95;
 pub use steady::{SteadyRule, SteadyState};

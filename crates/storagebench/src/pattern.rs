@@ -1,8 +1,19 @@
-//! Where requests go and what they do: the load profile as a stream of (read or write, offset).
+//! Where requests go and what they do: a load profile over an area, as a stream of (read or write, offset, length).
+//!
+//! # Invariants
+//! - Every request lies within its component's area, and its offset from the area's start is a multiple of its
+//!   alignment.
+//! - What is random is drawn anew for every request from the worker's own numbers: the component, the kind, read
+//!   or write, random or sequential, and the place, each independent of the others.
+//! - A sequential request continues where the last request of its component (and worker, and stream) ended,
+//!   random ones included, as Iometer and fio do it; at the end of the stream's range it starts over.
 
-use crate::profile::{Access, Profile};
+use crate::area::Area;
+use crate::error::{Error, ErrorKind, Result};
+use crate::profile::{Align, Component, Extent, Pace, Profile, RequestKind, Skew, Streams};
 use crate::random::Random;
-use std::cell::Cell;
+use crate::skew::{Hot, Scatter, Slot, Spread, Zipf};
+use std::cell::{Cell, RefCell};
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// What the next request is.
@@ -12,136 +23,373 @@ pub(crate) enum Operation {
     Write,
 }
 
-/// A profile over an area. Offsets are multiples of the block from the area's start, so that requests never
-/// overlap half; a rest at the end that is shorter than a block is left alone.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pattern {
-    sequential: bool,
-    /// Reads out of 2^32 requests.
-    reads: u64,
-    blocks: u64,
+/// A request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Request {
+    pub(crate) operation: Operation,
+    pub(crate) offset: ByteOffset,
     pub(crate) block: ByteCount,
-    start: ByteOffset,
+}
+
+/// The certain event: 2^32 out of 2^32.
+const ALWAYS: u64 = 1 << 32;
+
+/// One kind of request, ready to be drawn. Likelihoods are out of 2^32.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    /// The likelihoods of the kinds up to and including this one.
+    until: u64,
+    place: usize,
+    reads: u64,
+    randoms: u64,
+    block: u64,
+    align: u64,
+}
+
+/// Where the requests of a component go.
+#[derive(Clone, Debug)]
+struct Place {
+    start: u64,
+    len: u64,
+    /// Every alignment of the place's kinds divides it.
+    unit: u64,
+    /// The longest request.
+    block: u64,
+    /// What streams start at multiples of: every alignment and the longest request divide it.
+    stride: u64,
+    spread: Spread,
+    streams: Streams,
+}
+
+/// A profile over an area of a target.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    kinds: Vec<Kind>,
+    places: Vec<Place>,
+    pub(crate) pace: Pace,
+    /// What all offsets and lengths are multiples of.
+    pub(crate) granule: ByteCount,
 }
 
 impl Pattern {
-    pub(crate) fn new(profile: &Profile, area: ByteRange) -> Pattern {
-        Pattern {
-            sequential: profile.access() == Access::Sequential,
-            reads: (u64::from(profile.read_percent()) << 32) / 100,
-            blocks: area.len.0 / profile.block().0,
-            block: profile.block(),
-            start: area.start,
+    /// `profile` over `area` of a target with sectors of `sector`.
+    ///
+    /// # Errors
+    /// When it does not fit: an area smaller than a block, blocks that are not whole sectors.
+    pub(crate) fn new(profile: &Profile, area: ByteRange, sector: ByteCount) -> Result<Pattern> {
+        let load = profile.load();
+        let within = load.area.resolve(area, profile.access())?;
+        let (mut kinds, mut places, mut sum) = (Vec::new(), Vec::new(), 0.0);
+        for component in &load.components {
+            let place = Place::new(profile, component, within, sector)?;
+            for kind in &component.kinds {
+                sum += component.share * kind.share;
+                kinds.push(Kind {
+                    until: (sum * ALWAYS as f64).round() as u64,
+                    place: places.len(),
+                    reads: likelihood(kind.read_percent),
+                    randoms: likelihood(kind.random_percent),
+                    block: kind.block.0,
+                    align: align_of(kind, sector),
+                });
+            }
+            places.push(place);
         }
+        let granule = kinds.iter().fold(0, |common, kind| divisor(divisor(common, kind.align), kind.block));
+        Ok(Pattern { kinds, places, pace: load.pace, granule: ByteCount(granule) })
+    }
+
+    fn kind(&self, random: &mut Random) -> &Kind {
+        let [only] = &self.kinds[..] else {
+            let draw = random.next() >> 32;
+            let at = self.kinds.partition_point(|kind| kind.until <= draw);
+            return &self.kinds[at.min(self.kinds.len() - 1)];
+        };
+        only
     }
 }
 
-/// One worker's way through a pattern: its random numbers, and its place in the sequential stream, which all
-/// its outstanding I/Os share and which goes on from one point to the next.
+fn likelihood(percent: f64) -> u64 {
+    (percent / 100.0 * ALWAYS as f64).round() as u64
+}
+
+/// The greatest common divisor.
+pub(crate) fn divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// The least common multiple, as far as there is one below 2^64.
+fn multiple(a: u64, b: u64) -> u64 {
+    (a / divisor(a, b)).saturating_mul(b)
+}
+
+fn align_of(kind: &RequestKind, sector: ByteCount) -> u64 {
+    match kind.align {
+        Align::Block => kind.block.0,
+        Align::Sector => sector.0,
+        Align::Bytes(bytes) => bytes.0,
+    }
+}
+
+fn too_small(what: String) -> Error {
+    Error::new(ErrorKind::TooSmall, what)
+}
+
+impl Place {
+    fn new(profile: &Profile, component: &Component, within: ByteRange, sector: ByteCount) -> Result<Place> {
+        let area = match component.area {
+            Area::Range { .. } => component.area.resolve(within, profile.access())?,
+            Area::ByAccess => within,
+        };
+        let mut unit = 1;
+        for kind in &component.kinds {
+            check_sectors(profile, kind, sector)?;
+            let align = align_of(kind, sector);
+            unit = multiple(unit, align);
+        }
+        let block = component.kinds.iter().map(|kind| kind.block.0).max().unwrap_or(sector.0);
+        let mut place = Place {
+            start: area.start.0,
+            len: area.len.0,
+            unit,
+            block,
+            stride: multiple(unit, block),
+            spread: Spread::Uniform,
+            streams: component.streams,
+        };
+        if place.len < block {
+            return Err(too_small(format!(
+                "the measured area has {}, less than one block of {} of the profile '{profile}'; give a larger target or area, or a smaller block",
+                area.len,
+                ByteCount(block)
+            )));
+        }
+        if !area.start.is_aligned(sector) {
+            return Err(Error::new(
+                ErrorKind::Misaligned,
+                format!(
+                    "the area of the profile '{profile}' starts at byte {}, which is no multiple of the target's {sector} sectors; give one that is",
+                    area.start.0
+                ),
+            ));
+        }
+        place.spread = place.spread_of(profile, component, sector)?;
+        place.check_streams(profile)?;
+        Ok(place)
+    }
+
+    fn spread_of(&self, profile: &Profile, component: &Component, sector: ByteCount) -> Result<Spread> {
+        match &component.skew {
+            Skew::Uniform => Ok(Spread::Uniform),
+            Skew::Zipf { theta } => {
+                let aligns = component.kinds.iter().map(|kind| align_of(kind, sector));
+                let granule = aligns.min().unwrap_or(sector.0);
+                let count = self.len / granule;
+                Ok(Spread::Zipf { law: Zipf::new(count, *theta), scatter: Scatter::new(count), granule })
+            }
+            Skew::HotSpot { access_percent, size, moves_every } => {
+                let wanted = match size {
+                    Extent::Bytes(size) => size.0,
+                    Extent::Percent(percent) => (self.len as f64 * percent / 100.0) as u64,
+                };
+                let len = wanted.min(self.len) / self.unit * self.unit;
+                self.check_part(profile, "hot spot", len)?;
+                if self.len - len < self.block {
+                    return Ok(Spread::Uniform);
+                }
+                let moves_every_ns = moves_every.map_or(0, |time| time.as_nanos() as u64);
+                Ok(Spread::Hot(Hot { likelihood: likelihood(*access_percent), len, moves_every_ns }))
+            }
+            Skew::Zones(zones) => {
+                let (mut slots, mut access, mut span, mut start) = (Vec::new(), 0.0, 0.0, 0);
+                for zone in zones {
+                    access += zone.access_percent;
+                    span += zone.span_percent;
+                    let end =
+                        if span > 99.999_999 { self.len } else { (self.len as f64 * span / 100.0) as u64 };
+                    let end = end / self.unit * self.unit;
+                    if zone.access_percent > 0.0 {
+                        self.check_part(profile, "zone", end.saturating_sub(start))?;
+                        slots.push(Slot { until: likelihood(access), start, len: end - start });
+                    }
+                    start = end;
+                }
+                Ok(Spread::Slots(slots))
+            }
+        }
+    }
+
+    fn check_part(&self, profile: &Profile, what: &str, len: u64) -> Result<()> {
+        if len >= self.block {
+            return Ok(());
+        }
+        Err(too_small(format!(
+            "a {what} of the profile '{profile}' has {} of the area's {}, less than one block of {}; give a larger target or {what}",
+            ByteCount(len),
+            ByteCount(self.len),
+            ByteCount(self.block)
+        )))
+    }
+
+    fn check_streams(&self, profile: &Profile) -> Result<()> {
+        let count = u64::from(self.streams.count.max(1));
+        let (need, each) = match self.streams.apart {
+            Some(apart) if !apart.0.is_multiple_of(self.stride) => {
+                return Err(Error::new(
+                    ErrorKind::Misaligned,
+                    format!(
+                        "the streams of the profile '{profile}' are {apart} apart, which is no multiple of {}; give one that is",
+                        ByteCount(self.stride)
+                    ),
+                ));
+            }
+            Some(apart) => (u128::from(apart.0) * u128::from(count), apart.0),
+            None if count > 1 => (0, self.len / count / self.stride * self.stride),
+            None => (0, self.len),
+        };
+        if need > u128::from(self.len) || each < self.block {
+            return Err(too_small(format!(
+                "{count} streams of the profile '{profile}' do not fit into the area's {}; give a larger target or area, or fewer or nearer streams",
+                ByteCount(self.len)
+            )));
+        }
+        Ok(())
+    }
+
+    /// The streams of `worker` out of `workers`.
+    fn lanes(&self, worker: u32, workers: u32) -> Vec<Lane> {
+        let share = |part: u32, parts: u32| {
+            let strides = self.len / self.stride;
+            (u128::from(strides) * u128::from(part) / u128::from(parts)) as u64 * self.stride
+        };
+        let count = self.streams.count;
+        if count == 0 {
+            return vec![Lane { low: 0, high: self.len, next: Cell::new(share(worker, workers)) }];
+        }
+        let lane = |stream: u32| {
+            let (low, high) = match self.streams.apart {
+                Some(apart) => (apart.0 * u64::from(stream), apart.0 * u64::from(stream + 1)),
+                None if stream + 1 == count => (share(stream, count), self.len),
+                None => (share(stream, count), share(stream + 1, count)),
+            };
+            Lane { low, high, next: Cell::new(low) }
+        };
+        (worker % count..count).step_by(workers.max(1) as usize).map(lane).collect()
+    }
+}
+
+fn check_sectors(profile: &Profile, kind: &RequestKind, sector: ByteCount) -> Result<()> {
+    let align = ByteCount(align_of(kind, sector));
+    for (value, what) in [(kind.block, "blocks"), (align, "an alignment")] {
+        if !value.is_aligned(sector) {
+            return Err(Error::new(
+                ErrorKind::Misaligned,
+                format!(
+                    "the profile '{profile}' asks for {what} of {value}, which are not whole {sector} sectors of the target; give a multiple of {sector}"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A sequential stream: its range and its place in it.
+#[derive(Debug)]
+struct Lane {
+    low: u64,
+    high: u64,
+    next: Cell<u64>,
+}
+
+impl Lane {
+    fn advance(&self, block: u64, align: u64) -> u64 {
+        let at = self.next.get().next_multiple_of(align);
+        let at = if at + block > self.high { self.low.next_multiple_of(align) } else { at };
+        self.next.set(at + block);
+        at
+    }
+}
+
+/// One worker's way through a pattern: its random numbers and its places in the sequential streams, which its
+/// outstanding I/Os share and which go on from one point to the next.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    random: Cell<Random>,
-    cursor: Cell<u64>,
+    random: RefCell<Random>,
+    /// For every place of the pattern.
+    lanes: Vec<Vec<Lane>>,
+}
+
+/// Which of a worker's outstanding I/Os asks, so that each keeps to its streams.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asker {
+    /// Its number among the worker's outstanding I/Os.
+    pub(crate) number: usize,
+    /// How many there are.
+    pub(crate) of: usize,
+    /// How many requests it has made.
+    pub(crate) turn: usize,
+}
+
+impl Asker {
+    /// One of `count` streams: each outstanding I/O has its own, or several in turn.
+    fn lane(&self, count: usize) -> usize {
+        match count {
+            1 => 0,
+            _ if self.of >= count => self.number % count,
+            _ => (self.number + self.turn * self.of) % count,
+        }
+    }
 }
 
 impl Walk {
-    /// The way of `worker` out of `workers`: sequential streams start evenly spaced over the area.
+    /// The way of `worker` out of `workers`: without streams of its own, each worker's starts evenly spaced
+    /// over the area.
     pub(crate) fn new(pattern: &Pattern, seed: u64, worker: u32, workers: u32) -> Walk {
-        let share = u128::from(pattern.blocks) * u128::from(worker) / u128::from(workers);
         Walk {
-            random: Cell::new(Random::new(seed.wrapping_add(u64::from(worker)))),
-            cursor: Cell::new(share as u64),
+            random: RefCell::new(Random::new(seed.wrapping_add(u64::from(worker)))),
+            lanes: pattern.places.iter().map(|place| place.lanes(worker, workers)).collect(),
         }
     }
 
-    /// The next request.
-    pub(crate) fn next(&self, pattern: &Pattern) -> (Operation, ByteOffset) {
-        let mut random = self.random.get();
-        // A pure profile draws no number for what it knows.
-        let reads = match pattern.reads {
+    /// The next request, `elapsed_ns` after the point began.
+    pub(crate) fn next(&self, pattern: &Pattern, asker: &Asker, elapsed_ns: u64) -> Request {
+        let random = &mut *self.random.borrow_mut();
+        let kind = pattern.kind(random);
+        // What is certain takes no number.
+        let happens = |random: &mut Random, likelihood: u64| match likelihood {
             0 => false,
-            share if share == 1 << 32 => true,
-            share => random.next() >> 32 < share,
+            ALWAYS => true,
+            likelihood => random.next() >> 32 < likelihood,
         };
-        let block = if pattern.sequential {
-            let block = self.cursor.get();
-            let following = block + 1;
-            self.cursor.set(if following < pattern.blocks { following } else { 0 });
-            block
+        let reads = happens(random, kind.reads);
+        let place = &pattern.places[kind.place];
+        let offset = if happens(random, kind.randoms) {
+            let (len, align) = (place.len, kind.align);
+            let at = place.spread.offset(random, (len, place.unit), (kind.block, align), elapsed_ns);
+            if kind.randoms < ALWAYS {
+                let lanes = &self.lanes[kind.place];
+                lanes[asker.lane(lanes.len())].next.set(at + kind.block);
+            }
+            at
         } else {
-            random.below(pattern.blocks)
+            let lanes = &self.lanes[kind.place];
+            lanes[asker.lane(lanes.len())].advance(kind.block, kind.align)
         };
-        self.random.set(random);
-        let operation = if reads { Operation::Read } else { Operation::Write };
-        (operation, pattern.start + pattern.block * block)
+        Request {
+            operation: if reads { Operation::Read } else { Operation::Write },
+            offset: ByteOffset(place.start + offset),
+            block: ByteCount(kind.block),
+        }
     }
 
     /// A number to make payloads differ by.
     pub(crate) fn stamp(&self) -> u64 {
-        let mut random = self.random.get();
-        let stamp = random.next();
-        self.random.set(random);
-        stamp
+        self.random.borrow_mut().next()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pattern(profile: &str, start: u64, len: u64) -> Pattern {
-        let area = ByteRange::new(ByteOffset(start), ByteCount(len));
-        Pattern::new(&profile.parse().unwrap(), area)
-    }
-
-    #[test]
-    fn sequential_streams_go_block_by_block_and_wrap_around() {
-        let pattern = pattern("sequential,read,4K", 8192, 5 * 4096 + 100);
-        let walk = Walk::new(&pattern, 1, 0, 1);
-        let offsets: Vec<u64> = (0..7).map(|_| walk.next(&pattern).1.0).collect();
-        assert_eq!(offsets, [8192, 12288, 16384, 20480, 24576, 8192, 12288]);
-    }
-
-    #[test]
-    fn the_streams_of_several_workers_start_apart() {
-        let pattern = pattern("sequential,write,4K", 0, 100 * 4096);
-        let starts: Vec<u64> =
-            (0..4).map(|worker| Walk::new(&pattern, 1, worker, 4).next(&pattern).1.0 / 4096).collect();
-        assert_eq!(starts, [0, 25, 50, 75]);
-    }
-
-    #[test]
-    fn random_offsets_are_whole_blocks_all_over_the_area_and_nowhere_else() {
-        let pattern = pattern("random,50%read,4K", 4096, 10 * 4096 + 4095);
-        let walk = Walk::new(&pattern, 3, 0, 1);
-        let mut hits = [0_u32; 10];
-        for _ in 0..100_000 {
-            let offset = walk.next(&pattern).1.0 - 4096;
-            assert_eq!(offset % 4096, 0);
-            hits[(offset / 4096) as usize] += 1;
-        }
-        assert!(hits.iter().all(|count| (9500..10_500).contains(count)), "{hits:?}");
-    }
-
-    #[test]
-    fn the_share_of_reads_is_the_profiles() {
-        for (percent, low, high) in [(0, 0, 0), (1, 900, 1100), (67, 66_400, 67_600), (100, 100_000, 100_000)]
-        {
-            let pattern = pattern(&format!("random,{percent}%read,4K"), 0, 1 << 20);
-            let walk = Walk::new(&pattern, 3, 0, 1);
-            let reads = (0..100_000).filter(|_| walk.next(&pattern).0 == Operation::Read).count();
-            assert!((low..=high).contains(&reads), "{percent}: {reads}");
-        }
-    }
-
-    #[test]
-    fn a_walk_is_a_function_of_its_seed() {
-        let pattern = pattern("random,67%read,8K", 0, 1 << 30);
-        let walk = |seed| {
-            let walk = Walk::new(&pattern, seed, 0, 1);
-            (0..100).map(|_| walk.next(&pattern)).collect::<Vec<_>>()
-        };
-        assert_eq!(walk(5), walk(5));
-        assert_ne!(walk(5), walk(6));
-    }
-}
+mod tests;

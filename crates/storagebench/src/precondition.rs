@@ -93,6 +93,6 @@ mod tests {
     #[test]
     fn its_load_writes_all_of_the_area_in_turn() {
         let profile = profile();
-        assert!(profile.writes() && !profile.reads() && profile.block() == ByteCount(128 << 10));
+        assert!(profile.writes() && !profile.reads() && profile.block() == Some(ByteCount(128 << 10)));
     }
 }

@@ -24,6 +24,16 @@ impl Random {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// A number from 0 to below 1.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A number with an exponential distribution of that mean.
+    pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
+        -(1.0 - self.unit()).ln() * mean
+    }
+
     /// Fills with bytes that do not compress.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         let mut words = bytes.chunks_exact_mut(8);

@@ -68,10 +68,8 @@ pub struct Method {
     pub outstanding: String,
     /// How many workers there were.
     pub workers: u32,
-    /// Where the measured part of the targets began; `null` when all of each was measured.
-    pub area_start_bytes: Option<u64>,
-    /// How long the measured part was; `null` when all of each was measured.
-    pub area_bytes: Option<u64>,
+    /// Which part of the targets was measured, as it may be given again; `null` when all of each was.
+    pub area: Option<String>,
 }
 
 fn no_precondition() -> String {
@@ -91,8 +89,7 @@ impl Method {
             steady_round_s: settings.steady_state.map(|rule| rule.round.as_secs_f64()),
             outstanding: settings.outstanding.to_string(),
             workers: settings.workers,
-            area_start_bytes: settings.area.map(|area| area.start.0),
-            area_bytes: settings.area.map(|area| area.len.0),
+            area: (!settings.area.is_all()).then(|| settings.area.to_string()),
         }
     }
 }
@@ -131,6 +128,7 @@ impl Results {
     /// Adds a target's rows, and how its measurement ended if not as planned.
     pub fn add(&mut self, measured: Measured) {
         self.notes.extend(measured.ending.sentence().map(str::to_owned));
+        self.notes.extend(measured.verified.map(|verified| verified.to_string()));
         measured.rows.into_iter().for_each(|row| self.add_row(row));
     }
 

@@ -5,7 +5,7 @@ use crate::generator::Point;
 use crate::intervals::{Batches, Interval95};
 use crate::meter::{Direction, Reading};
 use crate::notes::Note;
-use crate::profile::{Access, Profile};
+use crate::profile::{Access, Arrivals, Profile};
 use crate::steady::SteadyState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -55,6 +55,20 @@ pub struct BlockShare {
     pub share: f64,
 }
 
+/// When the requests of an open loop were due, and whether the target kept up.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct OpenLoop {
+    /// How many were due a second.
+    pub rate: f64,
+    /// Whether they came like independent users or evenly.
+    pub poisson: bool,
+    /// How many of a hundred had to wait because as many as may be were outstanding already.
+    pub waited_percent: f64,
+    /// How far behind the schedule the target was at the end, in seconds: it grows where the rate is more than
+    /// the target can serve.
+    pub behind_s: f64,
+}
+
 /// One measured (or predicted) point: a target under one profile with one number of outstanding I/Os.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Row {
@@ -62,9 +76,9 @@ pub struct Row {
     pub target: String,
     /// The profile's name.
     pub profile: String,
-    /// Random or sequential.
+    /// Random, sequential, or mixed.
     pub access: Access,
-    /// How many of a hundred requests were to read.
+    /// How many of a hundred requests were to read, to the nearest whole number.
     pub read_percent: u8,
     /// The length of every request; `null` when they are of several, which are then in `blocks`.
     pub block_bytes: Option<u64>,
@@ -102,6 +116,10 @@ pub struct Row {
     /// What the first failed request was, if any failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<String>,
+    /// When requests were due, where that did not depend on the target. Latencies then count from when a request
+    /// was due, and `outstanding` is how many there may be at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_loop: Option<OpenLoop>,
     /// Whether the target did the same from round to round: over the run's fifths, or over the rounds that were
     /// asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +193,6 @@ impl Row {
             return None;
         }
         let seconds = reading.duration_ns as f64 / 1e9;
-        let block = about.profile.block();
         let both = reading.read.sum(&reading.write);
         let batches = Batches::of(reading);
         let interval = |direction: &Direction, parts: &dyn Fn(&crate::meter::Slice) -> crate::meter::Part| {
@@ -190,8 +207,8 @@ impl Row {
             profile: about.profile.name().to_owned(),
             access: about.profile.access(),
             read_percent: about.profile.read_percent(),
-            block_bytes: Some(block.0),
-            blocks: None,
+            block_bytes: about.profile.block().map(|block| block.0),
+            blocks: about.profile.block().is_none().then(|| about.profile.blocks()),
             outstanding: about.outstanding,
             workers: about.workers,
             duration_s: seconds,
@@ -206,6 +223,12 @@ impl Row {
             ci95: all.ci95,
             resources: None,
             first_error: point.first_failure().map(|failure| failure.to_string()),
+            open_loop: point.schedule().map(|schedule| OpenLoop {
+                rate: schedule.rate(),
+                poisson: schedule.arrivals() == Arrivals::Poisson,
+                waited_percent: rounded(schedule.overdue_percent()),
+                behind_s: rounded(point.meter.window_end_ns().saturating_sub(schedule.due_ns()) as f64 / 1e9),
+            }),
             steady_state: about.steady_state,
             notes: Vec::new(),
             detail: Some(Box::new(Detail::of(reading))),

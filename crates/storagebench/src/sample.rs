@@ -17,7 +17,7 @@ pub(crate) fn row(profile: &str, outstanding: u32, iops: f64, mean: f64) -> Row 
         max: mean * 9.5,
     };
     let share = f64::from(profile.read_percent()) / 100.0;
-    let mib = profile.block().0 as f64 / (1 << 20) as f64;
+    let mib = profile.mean_block_bytes() / (1 << 20) as f64;
     let split = |share: f64| Split {
         ios: (iops * share * 30.0) as u64,
         iops: rounded(iops * share),
@@ -32,7 +32,7 @@ pub(crate) fn row(profile: &str, outstanding: u32, iops: f64, mean: f64) -> Row 
         profile: profile.name().to_owned(),
         access: profile.access(),
         read_percent: profile.read_percent(),
-        block_bytes: Some(profile.block().0),
+        block_bytes: profile.block().map(|block| block.0),
         blocks: None,
         outstanding,
         workers: 1,
@@ -53,6 +53,7 @@ pub(crate) fn row(profile: &str, outstanding: u32, iops: f64, mean: f64) -> Row 
         }),
         resources: None,
         first_error: None,
+        open_loop: None,
         steady_state: None,
         notes: Vec::new(),
         detail: None,

@@ -1,12 +1,14 @@
 //! What to measure and how long, checked against a target before anything starts.
 
+use crate::area::Area;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ladder::Ladder;
+use crate::pattern::Pattern;
 use crate::precondition::{self, Precondition};
-use crate::profile::Profile;
+use crate::profile::{Access, Profile};
 use crate::steady::SteadyRule;
 use crate::target::Target;
-use env::{BufferPool, DriveInfo, Env};
+use env::{BufferPool, DriveKind, Env};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -46,8 +48,11 @@ pub struct Settings {
     /// How many workers share the outstanding I/Os. Each has its own attachment to the target, its own
     /// random numbers and its own place in a sequential stream.
     pub workers: u32,
-    /// Which part of the target; `None`: all of it.
-    pub area: Option<ByteRange>,
+    /// Which part of the target.
+    pub area: Area,
+    /// Whether every block that is written says what it is, and every block that is read is checked: while the
+    /// profiles run, and once more at the end for all that was written. A block that is wrong ends the run.
+    pub verify: bool,
     /// Whether a target may be written that holds a file system, a partition table, an array's label, or a
     /// file of somebody else's data.
     pub destroy_data: bool,
@@ -70,7 +75,8 @@ impl Default for Settings {
             precondition: Precondition::None,
             steady_state: None,
             workers: 1,
-            area: None,
+            area: Area::ALL,
+            verify: false,
             destroy_data: false,
             hollow: false,
             seed: None,
@@ -81,7 +87,7 @@ impl Default for Settings {
 impl Settings {
     /// How many points will be measured on each target.
     pub fn points(&self) -> usize {
-        self.profiles.len() * self.outstanding.rungs().len()
+        self.profiles.iter().map(|profile| profile.rungs(&self.outstanding).len()).sum()
     }
 
     /// How long a target takes, at the least; preconditioning not included.
@@ -104,9 +110,25 @@ impl Settings {
         self.profiles.iter().any(Profile::writes) || self.precondition != Precondition::None
     }
 
-    /// The part of the target that is measured.
-    pub(crate) fn area_of(&self, info: &DriveInfo) -> ByteRange {
-        self.area.unwrap_or(ByteRange::new(ByteOffset::ZERO, info.size))
+    /// `profile` over the measured part of `target`.
+    pub(crate) fn pattern(&self, target: &Target, profile: &Profile) -> Result<Pattern> {
+        self.pattern_in(self.area, target, profile)
+    }
+
+    /// What is written to `target` before the first point, and how many bytes of it.
+    pub(crate) fn preconditioning(&self, target: &Target) -> Result<(Pattern, ByteCount)> {
+        let area = self.area.covering();
+        let whole = ByteRange::new(ByteOffset::ZERO, target.info().size);
+        let len = area.resolve(whole, Access::Sequential)?.len;
+        Ok((self.pattern_in(area, target, &precondition::profile())?, self.precondition.bytes(len)))
+    }
+
+    fn pattern_in(&self, area: Area, target: &Target, profile: &Profile) -> Result<Pattern> {
+        let info = target.info();
+        let whole = ByteRange::new(ByteOffset::ZERO, info.size);
+        area.resolve(whole, profile.access())
+            .and_then(|area| Pattern::new(profile, area, info.logical_sector.bytes()))
+            .map_err(|error| Error { context: format!("'{}': {}", target.name(), error.context), ..error })
     }
 
     /// Whether all of it can be done on `target`, but for what it holds (see [`crate::guard`]).
@@ -122,7 +144,6 @@ impl Settings {
             return wrong("no worker would do the work; give at least 1");
         }
         self.check_method()?;
-        self.check_area(target)?;
         if self.precondition != Precondition::None {
             self.check_profile(target, &precondition::profile())?;
         }
@@ -165,57 +186,32 @@ impl Settings {
         Ok(())
     }
 
-    fn check_area(&self, target: &Target) -> Result<()> {
-        let (name, info) = (target.name(), target.info());
-        let area = self.area_of(info);
-        let end = area.start.checked_add(area.len).filter(|end| end.0 <= info.size.0);
-        if end.is_none() {
-            return Err(Error::new(
-                ErrorKind::TooSmall,
-                format!(
-                    "the area of {} from {} on is not on '{name}', which has {}; give one that ends before that",
-                    area.len, area.start, info.size
-                ),
-            ));
-        }
-        let sector = info.logical_sector.bytes();
-        if !area.start.is_aligned(sector) {
-            return Err(Error::new(
-                ErrorKind::Misaligned,
-                format!(
-                    "the area starts at byte {}, which is no multiple of the {sector} sectors of '{name}'; give one that is",
-                    area.start.0
-                ),
-            ));
-        }
-        Ok(())
-    }
-
     fn check_profile(&self, target: &Target, profile: &Profile) -> Result<()> {
+        self.pattern(target, profile)?;
         let (name, info) = (target.name(), target.info());
-        let (area, block, sector) = (self.area_of(info), profile.block(), info.logical_sector.bytes());
-        if area.len < block {
-            return Err(Error::new(
-                ErrorKind::TooSmall,
-                format!(
-                    "the measured area of '{name}' has {}, less than one block of {block} of the profile '{profile}'; give a larger target or a smaller block",
-                    area.len
-                ),
-            ));
-        }
-        if !block.is_aligned(sector) {
-            return Err(Error::new(
-                ErrorKind::Misaligned,
-                format!(
-                    "the profile '{profile}' asks for blocks of {block}, which are not whole {sector} sectors of '{name}'; give a multiple of {sector}"
-                ),
-            ));
-        }
         if profile.writes() && info.read_only {
             return Err(Error::new(
                 ErrorKind::ReadOnly,
                 format!(
                     "'{name}' is read-only, and the profile '{profile}' writes; choose profiles that only read, such as streaming"
+                ),
+            ));
+        }
+        let streams = profile.load().components.iter().map(|component| component.streams.count);
+        if let Some(few) = streams.filter(|count| (1..self.workers).contains(count)).min() {
+            return Err(Error::new(
+                ErrorKind::BadSettings,
+                format!(
+                    "{} workers cannot share the {few} streams of the profile '{profile}'; give at most as many workers as streams",
+                    self.workers
+                ),
+            ));
+        }
+        if self.verify && (self.hollow || matches!(info.kind, DriveKind::Null | DriveKind::Model)) {
+            return Err(Error::new(
+                ErrorKind::BadSettings,
+                format!(
+                    "'{name}' keeps nothing, so that nothing can be verified; choose another target, or do not verify"
                 ),
             ));
         }
@@ -227,14 +223,14 @@ impl Settings {
         let free = pool.limit().saturating_sub(pool.used());
         for profile in &self.profiles {
             let kinds = u64::from(profile.reads()) + u64::from(profile.writes());
-            let block = BufferPool::block_size(profile.block());
-            let need = block * (kinds * u64::from(self.outstanding.highest()));
+            let block = BufferPool::block_size(profile.largest_block());
+            let outstanding = profile.rungs(&self.outstanding).into_iter().max().unwrap_or(1);
+            let need = block * (kinds * u64::from(outstanding));
             if need > free {
                 return Err(Error::new(
                     ErrorKind::OutOfMemory,
                     format!(
-                        "the profile '{profile}' with {} outstanding I/Os needs {need} of buffers, and {free} is free; allow more memory or fewer outstanding I/Os",
-                        self.outstanding.highest()
+                        "the profile '{profile}' with {outstanding} outstanding I/Os needs {need} of buffers, and {free} is free; allow more memory or fewer outstanding I/Os"
                     ),
                 ));
             }

@@ -9,7 +9,7 @@ use signatures::{Label, Place};
 use std::rc::Rc;
 use std::time::Duration;
 use storagebench::{Bench, Error, ErrorKind, Measured, Settings, Target};
-use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
+use units::{ByteCount, SectorSize};
 use world::{Fault, Service, TestDrive, TestWorld};
 
 const MIB: u64 = 1 << 20;
@@ -170,24 +170,23 @@ fn wrong_settings_get_a_sentence_that_names_the_value() {
     refused(with(|s| s.profiles.clear()), ErrorKind::BadSettings, &["no load profile"]);
     refused(with(|s| s.runtime = Duration::ZERO), ErrorKind::BadSettings, &["run time"]);
     refused(with(|s| s.workers = 0), ErrorKind::BadSettings, &["worker"]);
-    let area = |start, len| Some(ByteRange::new(ByteOffset(start), ByteCount(len)));
     let area_of =
-        |start, len| run(|drive| drive, Settings { area: area(start, len), ..settings("database") });
+        |area: &str| run(|drive| drive, Settings { area: area.parse().unwrap(), ..settings("database") });
     refused(
-        area_of(4 * MIB, 5 * MIB),
+        area_of("4M..9M"),
         ErrorKind::TooSmall,
-        &["5 MiB from 4 MiB on", "'/dev/sdz', which has 8 MiB"],
+        &["'/dev/sdz': the area 4M..9M is not within the 8 MiB there are"],
     );
-    refused(area_of(u64::MAX, MIB), ErrorKind::TooSmall, &["is not on '/dev/sdz'"]);
-    refused(area_of(100, MIB), ErrorKind::Misaligned, &["byte 100", "512 B sectors"]);
-    refused(area_of(0, 4096), ErrorKind::TooSmall, &["has 4 KiB, less than one block of 8 KiB"]);
+    refused(area_of("9M.."), ErrorKind::TooSmall, &["'/dev/sdz'", "is not within"]);
+    refused(area_of("100..1M"), ErrorKind::Misaligned, &["byte 100", "512 B sectors"]);
+    refused(area_of("0..4K"), ErrorKind::TooSmall, &["has 4 KiB, less than one block of 8 KiB"]);
     refused(
         run(
             |drive| drive.with_info(|info| info.logical_sector = SectorSize::B4096),
             settings("random,read,512"),
         ),
         ErrorKind::Misaligned,
-        &["blocks of 512 B", "4 KiB sectors of '/dev/sdz'"],
+        &["'/dev/sdz'", "blocks of 512 B", "4 KiB sectors"],
     );
     refused(
         run(|drive| drive.with_info(|info| info.read_only = true), settings("database")),
@@ -205,8 +204,8 @@ fn wrong_settings_get_a_sentence_that_names_the_value() {
 fn requests_stay_within_the_area_and_the_buffers_go_home() {
     let world = TestWorld::new(1);
     let drive = Rc::new(TestDrive::new(&world.env, 8 * MIB, 1, Service::Fixed(10_000)));
-    let area = ByteRange::new(ByteOffset(MIB), ByteCount(2 * MIB + 512));
-    let settings = Settings { area: Some(area), destroy_data: true, ..settings("database") };
+    let area = format!("1M..{}", 3 * MIB + 512).parse().unwrap();
+    let settings = Settings { area, destroy_data: true, ..settings("database") };
     run_bench(&world, &drive, Bench::new(settings)).unwrap();
     let seen = drive.seen.borrow();
     assert!(seen.iter().all(|seen| seen.offset >= MIB && seen.offset + 8192 <= 3 * MIB));

@@ -1,7 +1,7 @@
 //! `softroc bench run`: measures targets, and delivers what came out.
 
-use super::environment;
 use super::surroundings::Machine;
+use super::{environment, workloads};
 use crate::array_target::ArrayTarget;
 use crate::cli::BenchRun;
 use crate::failure::{Failure, Outcome};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use storagebench::{
-    Environment, Method, Precondition, Profile, Results, Settings, SteadyRule, Table, Target,
+    Environment, Ladder, Method, Precondition, Profile, Results, Settings, SteadyRule, Table, Target,
 };
 use units::ByteCount;
 
@@ -29,7 +29,8 @@ pub fn measure(run: &BenchRun, control: &crate::control::Control) -> Outcome {
         .map(|target| resolve(target, control))
         .collect::<Outcome<Vec<(String, String)>>>()?;
     let environment = environment::describe(&targets, control);
-    let results = measure_targets(&settings, &targets, environment, cancel_on_interrupt()?)?;
+    let at_once = if run.together { AtOnce::All } else { AtOnce::One };
+    let results = measure_targets(&settings, &targets, at_once, environment, cancel_on_interrupt()?)?;
     deliver(run, &results, false)
 }
 
@@ -85,9 +86,15 @@ pub fn text(results: &Results) -> String {
 }
 
 fn settings(run: &BenchRun) -> Outcome<Settings> {
-    let profiles = match run.profile.is_empty() {
-        true => Profile::standard(),
-        false => run.profile.iter().map(|text| text.parse()).collect::<Result<_, _>>()?,
+    let catalog = workloads::catalog(&run.workload_file)?;
+    let mut profiles = workloads::select(&catalog, &run.profile)?;
+    // Numbers of outstanding I/Os that are asked for take the place of a profile's own.
+    let outstanding = match &run.outstanding {
+        None => Ladder::default(),
+        Some(ladder) => {
+            profiles = profiles.into_iter().map(Profile::on_any_ladder).collect();
+            ladder.parse()?
+        }
     };
     let steady_state = match (run.steady_state, run.precondition) {
         (Some(round), _) => Some(SteadyRule::snia(round)),
@@ -101,10 +108,13 @@ fn settings(run: &BenchRun) -> Outcome<Settings> {
         precondition: run.precondition,
         steady_state,
         profiles,
-        outstanding: run.outstanding.parse()?,
+        outstanding,
         runtime: run.runtime,
         ramp: run.ramp,
         workers: run.workers,
+        area: run.area,
+        verify: run.verify,
+        seed: run.seed,
         destroy_data: run.destroy_data,
         ..Settings::default()
     })
@@ -118,39 +128,60 @@ fn resolve(target: &str, control: &crate::control::Control) -> Outcome<(String, 
     }
 }
 
+/// How many targets are measured at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AtOnce {
+    /// One after the other.
+    One,
+    /// All together.
+    All,
+}
+
 /// Measures every target, on a shard of this thread.
 pub fn measure_targets(
     settings: &Settings,
     targets: &[(String, String)],
+    at_once: AtOnce,
     environment: Environment,
     cancel: Arc<AtomicBool>,
 ) -> Outcome<Results> {
     // Every outstanding I/O has a buffer each way; an array needs as much again to work with.
-    let largest = settings.profiles.iter().map(Profile::block).max().unwrap_or(ByteCount::MIB);
-    let outstanding = u64::from(settings.outstanding.highest());
-    let memory = env::BufferPool::block_size(largest) * (4 * outstanding) + ByteCount::GIB;
+    let need = |profile: &Profile| {
+        let rungs = profile.rungs(&settings.outstanding);
+        let outstanding = u64::from(rungs.into_iter().max().unwrap_or(1)) * targets.len() as u64;
+        env::BufferPool::block_size(profile.largest_block()) * (4 * outstanding)
+    };
+    let memory = settings.profiles.iter().map(need).max().unwrap_or(ByteCount::ZERO) + ByteCount::GIB;
     let shard = world_real::Shard::new(&world_real::Settings::with_memory(memory))?;
     let env = shard.env().clone();
     let (settings, targets) = (settings.clone(), targets.to_vec());
-    shard.run(async move { measure_on(&env, settings, &targets, environment, cancel).await })
+    shard.run(async move { measure_on(&env, settings, &targets, at_once, environment, cancel).await })
 }
 
 async fn measure_on(
     env: &Env,
     settings: Settings,
     targets: &[(String, String)],
+    at_once: AtOnce,
     environment: Environment,
     cancel: Arc<AtomicBool>,
 ) -> Outcome<Results> {
     let mut results = Results::new(Method::of(&settings), environment);
     let bench = storagebench::Bench::new(settings.clone())
-        .observed_by(Rc::new(Bars::new(&settings, targets.len())))
+        .observed_by(Rc::new(Bars::new(&settings, if at_once == AtOnce::All { 1 } else { targets.len() })))
         .surrounded_by(Rc::new(Machine::new(targets)))
         .cancelled_by(cancel)
         .guarding(&[controller::drive_mark()]);
+    let mut together = Vec::new();
     for (name, address) in targets {
         let target = open(env, name, address).await?;
-        results.add(bench.run(env, &target).await?);
+        match at_once {
+            AtOnce::One => results.add(bench.run(env, &target).await?),
+            AtOnce::All => together.push(target),
+        }
+    }
+    if at_once == AtOnce::All {
+        results.add(bench.run_together(env, &together).await?);
     }
     Ok(results)
 }

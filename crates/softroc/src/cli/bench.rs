@@ -3,7 +3,7 @@
 use super::{Output, parse_duration};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use storagebench::Precondition;
+use storagebench::{Area, Precondition};
 
 /// See [`super::Command::Bench`].
 #[derive(Args, Debug)]
@@ -23,8 +23,24 @@ pub struct Bench {
 pub enum BenchCommand {
     /// Measure.
     Run(Box<BenchRun>),
-    /// List the load profiles.
-    Profiles(Output),
+    /// List the load profiles, or show how those are defined that are named.
+    Profiles(BenchProfiles),
+}
+
+/// See [`BenchCommand::Profiles`].
+#[derive(Args, Debug)]
+pub struct BenchProfiles {
+    /// Profiles to show: the answer is a file to copy and change.
+    #[arg(value_name = "PROFILE")]
+    pub names: Vec<String>,
+
+    /// Also what is in this file or folder; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub workload_file: Vec<PathBuf>,
+
+    /// How to answer.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// A measurement.
@@ -35,14 +51,37 @@ pub struct BenchRun {
     #[arg(required = true, value_name = "TARGET")]
     pub targets: Vec<String>,
 
-    /// A load profile: a name ('softroc bench profiles' lists them) or inline such as random,67%read,8K; may be
-    /// given several times [default: the five standard profiles].
+    /// A load profile: a name, a family or a group ('softroc bench profiles' lists them), or inline such as
+    /// random,67%read,8K; options may follow, such as database,hot=90%:4G,rate=5000/s. May be given several times
+    /// [default: the five standard profiles].
     #[arg(long, value_name = "PROFILE")]
     pub profile: Vec<String>,
 
-    /// Outstanding I/Os: 1..512 is the powers of two, 1,3,8,16 a list.
-    #[arg(long, value_name = "LADDER", default_value = "1..512")]
-    pub outstanding: String,
+    /// A file of load profiles, or a folder of such files. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub workload_file: Vec<PathBuf>,
+
+    /// Outstanding I/Os: 1..512 is the powers of two, 1,3,8,16 a list [default: what a profile says of itself, else
+    /// 1..512].
+    #[arg(long, value_name = "LADDER")]
+    pub outstanding: Option<String>,
+
+    /// Which part of the targets: 0..10%, 10%..35%, 4G..8G; by-access: sequential profiles in the first 10 %, all
+    /// others in the 25 % after it.
+    #[arg(long, value_name = "AREA", default_value = "all")]
+    pub area: Area,
+
+    /// Write blocks that say what they are, and check every block that is read.
+    #[arg(long)]
+    pub verify: bool,
+
+    /// Measure all targets at the same time, each with as many outstanding I/Os.
+    #[arg(long)]
+    pub together: bool,
+
+    /// The seed of all random numbers [default: another one each time].
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
 
     /// How long to measure at each depth.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]

@@ -2,7 +2,7 @@
 
 mod bench;
 
-pub use bench::{Bench, BenchCommand, BenchRun};
+pub use bench::{Bench, BenchCommand, BenchProfiles, BenchRun};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -12,7 +12,6 @@ use crate::table::{Table, number, profile_line, reached};
 use bars::{Bar, Group, bars};
 use lines::Curve;
 use svg::escape;
-use units::ByteCount;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -251,10 +250,7 @@ fn settings_section(results: &Results) -> String {
         ("Outstanding I/Os", method.outstanding.clone()),
         ("Workers", method.workers.to_string()),
     ];
-    settings.push(match (method.area_start_bytes, method.area_bytes) {
-        (Some(start), Some(len)) => ("Area", format!("{} from {} on", ByteCount(len), ByteCount(start))),
-        _ => ("Area", "the whole target".to_owned()),
-    });
+    settings.push(("Area", method.area.clone().unwrap_or_else(|| "the whole target".to_owned())));
     let errors: u64 = results.rows.iter().map(|row| row.errors).sum();
     settings.push(("Failed requests", number(errors as f64)));
     let list = |pairs: &mut dyn Iterator<Item = (&str, &str)>| -> String {

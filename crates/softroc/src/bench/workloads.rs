@@ -1,0 +1,137 @@
+//! Load profiles on the command line: the catalog, and what users add to it.
+
+use crate::cli::BenchProfiles;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use std::path::{Path, PathBuf};
+use storagebench::{Catalog, Entry, Group, Profile, profile_options};
+
+/// The built-in catalog with what is in `files`: files, or folders of them.
+pub fn catalog(files: &[PathBuf]) -> Outcome<Catalog> {
+    let mut catalog = Catalog::builtin().clone();
+    for file in files {
+        for path in workload_files(file)? {
+            add(&mut catalog, &path)?;
+        }
+    }
+    Ok(catalog)
+}
+
+/// The profiles that are named; the standard ones if none is.
+pub fn select(catalog: &Catalog, names: &[String]) -> Outcome<Vec<Profile>> {
+    if names.is_empty() {
+        return Ok(Profile::standard());
+    }
+    let mut profiles: Vec<Profile> = Vec::new();
+    for name in names {
+        for profile in catalog.select(name)? {
+            if profiles.iter().any(|other| other.name() == profile.name()) {
+                return Err(Failure::refused(format!(
+                    "the load profile '{profile}' is chosen twice; name it once"
+                )));
+            }
+            profiles.push(profile);
+        }
+    }
+    Ok(profiles)
+}
+
+fn workload_files(path: &Path) -> Outcome<Vec<PathBuf>> {
+    let unreadable =
+        |error: std::io::Error| Failure::refused(format!("cannot read {}: {error}", path.display()));
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        if file.extension().is_some_and(|extension| extension == "toml") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    match files.is_empty() {
+        true => Err(Failure::refused(format!(
+            "there is no .toml file in {}; give a folder with workload files, or a file",
+            path.display()
+        ))),
+        false => Ok(files),
+    }
+}
+
+fn read(path: &Path) -> Outcome<String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::refused(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Adds a catalog's file.
+fn add(catalog: &mut Catalog, path: &Path) -> Outcome {
+    catalog.read(&path.display().to_string(), &read(path)?)?;
+    Ok(())
+}
+
+/// `bench profiles`: what there is, or the definition of what is named.
+pub fn profiles(asked: &BenchProfiles) -> Outcome {
+    let catalog = catalog(&asked.workload_file)?;
+    if asked.output.json {
+        let chosen = match asked.names.is_empty() {
+            true => catalog
+                .groups()
+                .iter()
+                .flat_map(|group| &group.entries)
+                .flat_map(|e| e.profiles.clone())
+                .collect(),
+            false => select(&catalog, &asked.names)?,
+        };
+        return output::json(&serde_json::json!({ "profiles": chosen.iter().map(json).collect::<Vec<_>>() }));
+    }
+    if asked.names.is_empty() {
+        return list(&catalog);
+    }
+    let entry = |profile: Profile| Entry {
+        name: profile.name().to_owned(),
+        aliases: Vec::new(),
+        prose: profile.prose().to_owned(),
+        source: profile.source().to_owned(),
+        profiles: vec![profile],
+    };
+    let entries = select(&catalog, &asked.names)?.into_iter().map(entry).collect();
+    let group = Group { name: "mine".into(), prose: "a copy, to start from".into(), entries };
+    output::print(group.to_toml().trim_end())
+}
+
+fn json(profile: &Profile) -> serde_json::Value {
+    serde_json::json!({
+        "name": profile.name(),
+        "load": profile.description(),
+        "description": profile.prose(),
+        "source": profile.source(),
+    })
+}
+
+fn list(catalog: &Catalog) -> Outcome {
+    let mut text = String::new();
+    for group in catalog.groups() {
+        let rows: Vec<Vec<String>> = group.entries.iter().map(row).collect();
+        text.push_str(&format!("{}: {}\n\n", group.name, group.prose));
+        text.push_str(&output::table(&["profile", "load", "what it stands for"], &rows, &[]));
+        text.push_str("\n\n");
+    }
+    let options: Vec<Vec<String>> =
+        profile_options().iter().map(|option| option.map(str::to_owned).to_vec()).collect();
+    text.push_str("options behind any profile, such as database,hot=90%:4G,rate=5000/s:\n\n");
+    text.push_str(&output::table(&["option", "value", "what it does"], &options, &[]));
+    output::print(&text)
+}
+
+fn row(entry: &Entry) -> Vec<String> {
+    let (name, load) = match &entry.profiles[..] {
+        [only] => (entry.name.clone(), only.description()),
+        [first, .., last] => (
+            format!("{} ({})", entry.name, entry.profiles.len()),
+            format!("{} … {}", first.description(), last.name()),
+        ),
+        [] => (entry.name.clone(), String::new()),
+    };
+    vec![name, load, entry.prose.clone()]
+}
