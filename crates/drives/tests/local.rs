@@ -2,8 +2,8 @@
 
 use drives::{Fault, FaultRule, FaultScript, FaultyDrive, MemoryDrive, OpKind, open};
 use env::{
-    BlockStatus, Buf, DriveIdentity, DriveSource, Durability, Env, ErrorKind, IoErrorKind, IoRequest, Member,
-    Slice,
+    BlockStatus, Buf, DriveHealth, DriveIdentity, DriveSource, Durability, Env, ErrorKind, HealthScript,
+    IoErrorKind, IoRequest, Member, Slice,
 };
 use smallvec::smallvec;
 use std::sync::Arc;
@@ -227,5 +227,35 @@ fn a_drive_that_is_gone_fails_everything_and_what_it_delayed() {
         assert_eq!(flush.await.result.unwrap_err().kind, IoErrorKind::Gone);
         script.set_gone(false);
         read(&drive, 0, 512).await;
+    });
+}
+
+#[test]
+fn health_is_unknown_where_nobody_tells_and_scripted_where_somebody_does() {
+    on_a_shard(|env| async move {
+        for name in ["mem:1M", "null:1M"] {
+            let drive = Member::new(&env, open(&env, name).await.unwrap().attach(&env).unwrap());
+            assert_eq!(drive.health().await, Ok(DriveHealth::default()), "{name}");
+            assert_eq!(drive.locate(true).await.result.unwrap_err().kind, IoErrorKind::NotSupported);
+            assert!(drive.info().exclusive);
+        }
+        let (script, drive) = faulty(&env);
+        assert_eq!(drive.health().await, Ok(DriveHealth::default()), "the drive behind it tells nothing");
+        script.set_health(Some(HealthScript {
+            bytes_per_wear_percent: Some(ByteCount(1024)),
+            ..HealthScript::failing_from(env.now())
+        }));
+        write(&drive, 0, &[1; 3072]).await;
+        let health = drive.health().await.unwrap();
+        assert_eq!((health.predicted_failure, health.wear_percent), (Some(true), Some(3)));
+        // It is asked like anything else: its questions meet faults, and others' faults do not meet it.
+        script.add(FaultRule::always(Fault::Fail(IoErrorKind::Medium)).on(OpKind::Read));
+        script.add(FaultRule::always(Fault::Delay(Duration::from_millis(1))).on(OpKind::Health).nth(0));
+        assert_eq!(drive.health().await.unwrap().wear_percent, Some(3));
+        script.set_gone(true);
+        assert_eq!(drive.health().await.unwrap_err().kind, IoErrorKind::Gone);
+        script.set_gone(false);
+        script.set_health(None);
+        assert_eq!(drive.health().await, Ok(DriveHealth::default()));
     });
 }

@@ -26,6 +26,10 @@ impl Server {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("drives-nbd-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
+        Server::start_in(dir, arguments)
+    }
+
+    fn start_in(dir: PathBuf, arguments: &[&str]) -> Option<Server> {
         let mut command = Command::new("nbdkit");
         command.args(["-f", "-U"]).arg(dir.join("socket")).args(["-P"]).arg(dir.join("pid"));
         let process = match command.args(arguments).stdin(Stdio::null()).spawn() {
@@ -47,6 +51,16 @@ impl Server {
 
     fn uri(&self) -> String {
         format!("nbd+unix:///?socket={}", self.dir.join("socket").display())
+    }
+
+    /// Another server in place of this one, which is killed.
+    fn replace(mut self, arguments: &[&str]) -> Server {
+        self.kill();
+        for file in ["socket", "pid"] {
+            std::fs::remove_file(self.dir.join(file)).unwrap();
+        }
+        let dir = std::mem::take(&mut self.dir);
+        Server::start_in(dir, arguments).unwrap()
     }
 
     fn kill(&mut self) {
@@ -193,7 +207,7 @@ fn a_thousand_requests_at_once_are_each_answered_with_their_own() {
 }
 
 #[test]
-fn a_lost_server_fails_what_is_in_flight_and_what_follows_as_gone() {
+fn a_server_lost_with_writes_in_its_cache_fails_what_is_in_flight_and_what_follows_as_gone() {
     let Some(mut server) = Server::start(&["--filter=delay", "memory", "64M", "rdelay=60"]) else { return };
     on_a_shard(move |env| async move {
         let drive = attach(&env, &server.uri()).await;
@@ -212,6 +226,31 @@ fn a_lost_server_fails_what_is_in_flight_and_what_follows_as_gone() {
         assert_eq!(drive.flush().await.result.unwrap_err().kind, IoErrorKind::Gone);
         assert_eq!(drive.outstanding(), 0);
     });
+}
+
+#[test]
+fn a_server_that_was_killed_and_started_again_goes_on_where_nothing_was_at_stake() {
+    let backing = std::env::temp_dir().join(format!("drives-nbd-backing-{}", std::process::id()));
+    let file = backing.to_str().unwrap().to_owned();
+    std::fs::write(&backing, vec![0; MIB as usize]).unwrap();
+    if let Some(server) = Server::start(&["--filter=delay", "file", &file, "rdelay=60"]) {
+        on_a_shard(move |env| async move {
+            let drive = attach(&env, &server.uri()).await;
+            write(&drive, 0, &[1; 4096], Durability::Cached).await;
+            drive.flush().await.result.unwrap();
+            write(&drive, 4096, &[2; 4096], Durability::Durable).await;
+            let reading = drive.read(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(8192))]);
+            // The read is with the server once this has been there and back.
+            drive.flush().await.result.unwrap();
+            let _server = server.replace(&["file", &file]);
+            let outcome = reading.await;
+            assert_eq!(outcome.result, Ok(8192));
+            assert!(outcome.buffers[0].bytes() == [[1; 4096], [2; 4096]].concat());
+            write(&drive, 0, &[3; 512], Durability::Durable).await;
+            assert_eq!(read(&drive, 0, 1024).await, [[3; 512], [1; 512]].concat());
+        });
+    }
+    let _ = std::fs::remove_file(backing);
 }
 
 #[test]

@@ -78,6 +78,12 @@ pub trait Stream {
 
     /// Ends both directions: a receive in progress returns the end of the stream.
     fn shutdown(&self);
+
+    /// The same, and what was sent and has not left this machine yet never will: for a stream whose other side
+    /// must not hear any more of it.
+    fn abort(&self) {
+        self.shutdown();
+    }
 }
 
 /// A stream that was accepted or connected, not yet attached to a shard.

@@ -79,12 +79,25 @@ async fn connect_tcp(ring: &Rc<Ring>, host: &str, port: u16) -> Result<OwnedFd> 
                 };
                 make_blocking(&socket)?;
                 set_no_delay(&socket)?;
+                notice_silence(&socket)?;
                 return Ok(socket);
             }
             Err(error) => last = system_error(error, format!("cannot connect to {name}")),
         }
     }
     Err(last)
+}
+
+/// A machine at the other end that has gone without a word is noticed after some ten seconds: by probes while
+/// nothing is sent, by the age of what was sent and not received otherwise.
+fn notice_silence(socket: &OwnedFd) -> Result<()> {
+    use rustix::net::sockopt;
+    sockopt::set_socket_keepalive(socket, true)
+        .and_then(|()| sockopt::set_tcp_keepidle(socket, Duration::from_secs(4)))
+        .and_then(|()| sockopt::set_tcp_keepintvl(socket, Duration::from_secs(2)))
+        .and_then(|()| sockopt::set_tcp_keepcnt(socket, 3))
+        .and_then(|()| sockopt::set_tcp_user_timeout(socket, 10_000))
+        .map_err(|error| system_error(error, "cannot set up a socket"))
 }
 
 /// Small messages must not wait for one another.

@@ -11,6 +11,7 @@ use env::{Buf, Env, Io, IoError, IoErrorKind, IoOutcome, Result, Slices, Stream,
 use rustix::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// A connected socket on its way to a shard.
 pub(crate) struct SocketSource {
@@ -62,6 +63,14 @@ impl Stream for SocketStream {
     fn shutdown(&self) {
         // It fails only if the other side has ended the connection already.
         let _ = rustix::net::shutdown(&*self.socket, Shutdown::Both);
+    }
+
+    fn abort(&self) {
+        // A socket that does not linger throws away what it has not sent when it is closed, and it is closed when
+        // the last operation in the ring has returned, which the shutdown sees to. Unix sockets have delivered
+        // what they were given, and refuse the option.
+        let _ = rustix::net::sockopt::set_socket_linger(&*self.socket, Some(Duration::ZERO));
+        self.shutdown();
     }
 }
 

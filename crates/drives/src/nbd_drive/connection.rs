@@ -1,19 +1,23 @@
-//! One connection: requests wait in a queue, a task sends them in batches, a task receives the replies.
+//! An attachment's way to the server: requests wait in a queue, a task sends them in batches, a task receives the
+//! replies. [`life`](super::life) says what becomes of them when the connection breaks off.
 //!
 //! # Fault model and invariants
 //! - The server may answer in any order, fail requests, send anything, or go away at any time. Whatever it
-//!   sends, every request is answered to the engine exactly once; one that loses the thread of the protocol
-//!   loses the connection, and everything unanswered is *gone*.
-//! - The receiving task alone ends the connection and answers what is lost: while it has a job's memory lent
+//!   sends, every request is answered to the engine exactly once; a server that loses the thread of the protocol
+//!   loses the connection.
+//! - The task that lives alone ends a connection and answers what is lost: while it has a job's memory lent
 //!   out, nobody else touches the job. The sending task, when it fails, only shuts the stream down.
+//! - What the server says counts only while the connection's age lasts ([`Standing`](super::standing::Standing)).
 //! - A piece is in the table of its cookie's slot from before it is sent until it is answered.
 
 use super::Export;
-use super::handshake::{leave, shake_hands};
+use super::handshake::leave;
 use super::job::{self, Job, Piece, Plan, Progress};
 use crate::request::{give_back, objection};
 use env::sync::Signal;
-use env::{Buf, Completion, DriveHealth, Env, IoError, IoErrorKind, IoOutcome, IoRequest, Slices, Stream};
+use env::{
+    Buf, Completion, DriveHealth, Env, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slices, Stream,
+};
 use nbd::{ClientStream, PayloadRun, ReplyEvent};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,7 +26,7 @@ use std::sync::Arc;
 use units::ByteCount;
 
 /// Requests on the wire at a time.
-const OUTSTANDING: u32 = 256;
+pub(super) const OUTSTANDING: u32 = 256;
 /// Data sent with one call, beyond which a batch is closed.
 const LARGEST_BATCH: u64 = 4 << 20;
 /// Memory that replies are received into.
@@ -30,26 +34,36 @@ const RECEIVE_BYTES: ByteCount = ByteCount(128 << 10);
 /// Data of at least this length are received where they belong, not copied there.
 const DIRECT_BYTES: u32 = 32 << 10;
 
-const GONE: IoError = IoError::new(IoErrorKind::Gone);
+pub(super) const GONE: IoError = IoError::new(IoErrorKind::Gone);
 
-struct Transmission {
-    protocol: ClientStream,
+/// What there is while there is a connection.
+pub(super) struct Transmission {
+    pub(super) protocol: Box<ClientStream>,
     /// The pieces on the wire, by their cookie's slot.
-    sent: Vec<Option<Piece>>,
+    pub(super) sent: Vec<Option<Piece>>,
 }
 
 /// See the [module](self).
 pub(crate) struct Connection {
-    env: Env,
-    export: Arc<Export>,
-    jobs: RefCell<Vec<Option<Job>>>,
-    free_jobs: RefCell<Vec<usize>>,
-    queue: RefCell<VecDeque<Piece>>,
-    transmission: RefCell<Option<Transmission>>,
-    /// Tells the sending task that there may be something to do.
-    news: Signal,
-    lost: Cell<bool>,
-    closing: Cell<bool>,
+    pub(super) env: Env,
+    pub(super) export: Arc<Export>,
+    pub(super) jobs: RefCell<Vec<Option<Job>>>,
+    pub(super) free_jobs: RefCell<Vec<usize>>,
+    pub(super) queue: RefCell<VecDeque<Piece>>,
+    pub(super) transmission: RefCell<Option<Transmission>>,
+    /// Tells the sending task, or who waits to connect, that there may be something to do.
+    pub(super) news: Signal,
+    /// The age that the connection belongs to.
+    pub(super) age: Cell<u64>,
+    /// The sending task is to end.
+    pub(super) cut_off: Cell<bool>,
+    /// Since when requests wait for a connection, while they do.
+    pub(super) waiting_since: Cell<Instant>,
+    /// When what was under way on the last connection can no longer land.
+    pub(super) settled_at: Cell<Instant>,
+    /// Nothing is taken any more.
+    pub(super) over: Cell<bool>,
+    pub(super) closing: Cell<bool>,
 }
 
 impl Connection {
@@ -62,7 +76,11 @@ impl Connection {
             queue: RefCell::default(),
             transmission: RefCell::new(None),
             news: Signal::default(),
-            lost: Cell::new(false),
+            age: Cell::new(0),
+            cut_off: Cell::new(false),
+            waiting_since: Cell::new(env.now()),
+            settled_at: Cell::default(),
+            over: Cell::new(false),
             closing: Cell::new(false),
         })
     }
@@ -71,18 +89,9 @@ impl Connection {
         &self.export
     }
 
-    /// Connects in the background.
-    pub(crate) fn open(self: &Rc<Self>) {
-        let connection = self.clone();
-        self.env.spawn("nbd connection", async move {
-            connection.live().await;
-            connection.lose_everything();
-        });
-    }
-
     /// Takes a request of the engine.
     pub(crate) fn start(&self, request: IoRequest, completion: Completion) {
-        if self.lost.get() {
+        if self.over.get() || self.export.standing.is_lost() {
             return give_back(request, completion, Err(GONE));
         }
         if let Some(kind) = objection(&self.export.info, &request) {
@@ -98,7 +107,12 @@ impl Connection {
         });
         let plan = job::plan(&request, &self.export.connected, index);
         if let Plan::Pieces(pieces, then_flush) = plan {
-            jobs[index] = Some(Job::new(request, completion, pieces.len(), then_flush));
+            let alone = self.free_jobs.borrow().len() + 1 == jobs.len();
+            if alone && self.transmission.borrow().is_none() {
+                self.waiting_since.set(self.env.now());
+            }
+            let mark = self.export.standing.mark();
+            jobs[index] = Some(Job::new(request, completion, mark, pieces.len(), then_flush));
             self.queue.borrow_mut().extend(pieces);
             self.news.notify(&self.env);
             return;
@@ -123,55 +137,22 @@ impl Connection {
         self.news.notify(&self.env);
     }
 
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.jobs.borrow().len() == self.free_jobs.borrow().len()
     }
 
-    /// From connecting to the end.
-    async fn live(self: &Rc<Self>) {
-        let world = self.env.world();
-        let Ok(source) = world.connect(&self.export.address()).await else { return };
-        let Ok(stream) = source.attach(&self.env) else { return };
-        let Ok((connected, rest)) = shake_hands(&self.env, &stream, &self.export.uri).await else { return };
-        let known = &self.export.connected;
-        if (connected.size_bytes, connected.flags, connected.block_sizes)
-            != (known.size_bytes, known.flags, known.block_sizes)
-        {
-            // It is not the export that was opened any more.
-            return leave(&stream, &connected).await;
-        }
-        let sent = (0..OUTSTANDING).map(|_| None).collect();
-        let protocol = ClientStream::new(connected, OUTSTANDING);
-        *self.transmission.borrow_mut() = Some(Transmission { protocol, sent });
-        let sender = self.clone();
-        let sending = stream.clone();
-        let sending = self.env.spawn("nbd sender", async move { sender.send_all(sending).await });
-        self.receive_all(&stream, rest).await;
-        self.lost.set(true);
-        stream.shutdown();
-        self.news.notify(&self.env);
-        sending.await;
-    }
-
-    /// Answers everything that will never be answered by the server.
-    fn lose_everything(&self) {
-        self.lost.set(true);
-        self.queue.borrow_mut().clear();
-        let lost: Vec<Job> = self.jobs.borrow_mut().iter_mut().filter_map(Option::take).collect();
-        self.jobs.borrow_mut().clear();
-        self.free_jobs.borrow_mut().clear();
-        lost.into_iter().for_each(|job| job.finish(Some(GONE)));
-    }
-
-    async fn send_all(&self, stream: Rc<dyn Stream>) {
+    pub(super) async fn send_all(&self, stream: Rc<dyn Stream>) {
         loop {
             let is_due = || {
                 let idle = self.closing.get() && self.is_idle();
-                self.lost.get() || idle || self.may_send()
+                self.cut_off.get() || idle || self.may_send()
             };
             self.news.wait_until(&self.env, is_due).await;
-            if self.lost.get() {
+            if self.cut_off.get() {
                 return;
+            }
+            if !self.export.standing.holds(self.age.get()) {
+                return stream.shutdown();
             }
             let Some(batch) = self.next_batch() else {
                 // Nothing is queued or in flight, and nobody will come any more.
@@ -217,7 +198,8 @@ impl Connection {
         }
         drop(guard);
         for piece in refused {
-            self.piece_returned(piece, Err(nbd::Errno::Inval));
+            // A request that fails counts whatever the age.
+            let _ = self.piece_returned(piece, Err(nbd::Errno::Inval));
         }
         if batch.is_empty() {
             return (!(self.closing.get() && self.is_idle())).then(Slices::new);
@@ -247,7 +229,7 @@ impl Connection {
     }
 
     /// Receives until the connection ends.
-    async fn receive_all(&self, stream: &Rc<dyn Stream>, rest: Vec<u8>) {
+    pub(super) async fn receive_all(&self, stream: &Rc<dyn Stream>, rest: Vec<u8>) {
         if self.parse(&rest).is_err() {
             return;
         }
@@ -328,7 +310,7 @@ impl Connection {
                     let mut guard = self.transmission.borrow_mut();
                     let piece = guard.as_mut().and_then(|t| t.sent[cookie.slot()].take());
                     drop(guard);
-                    self.piece_returned(piece.ok_or(())?, result.map_err(|failure| failure.errno));
+                    self.piece_returned(piece.ok_or(())?, result.map_err(|failure| failure.errno))?;
                 }
             }
         }
@@ -342,13 +324,17 @@ impl Connection {
         }
     }
 
-    fn piece_returned(&self, piece: Piece, result: Result<(), nbd::Errno>) {
+    /// Takes the answer to a piece. An error: it came too late to count, and the connection with it.
+    fn piece_returned(&self, piece: Piece, result: Result<(), nbd::Errno>) -> Result<(), ()> {
         let mut jobs = self.jobs.borrow_mut();
-        let Some(job) = jobs[piece.job].as_mut() else { return };
+        let Some(job) = jobs[piece.job].as_mut() else { return Ok(()) };
         match job.returned(&piece, result) {
             Progress::Waiting => {}
             Progress::Next(next) => self.queue.borrow_mut().push_back(next),
             Progress::Over => {
+                if !job.stands(&self.export.standing, self.age.get()) {
+                    return Err(());
+                }
                 let job = jobs[piece.job].take();
                 self.free_jobs.borrow_mut().push(piece.job);
                 drop(jobs);
@@ -361,5 +347,6 @@ impl Connection {
         if waiting || self.closing.get() {
             self.news.notify(&self.env);
         }
+        Ok(())
     }
 }

@@ -8,19 +8,17 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// How long a server may take for the whole handshake.
-const TIME_LIMIT: Duration = Duration::from_secs(10);
-
-/// Negotiates. Gives what was agreed on, and what was received beyond the handshake.
+/// Negotiates, within that time. Gives what was agreed on, and what was received beyond the handshake.
 pub(crate) async fn shake_hands(
     env: &Env,
     stream: &Rc<dyn Stream>,
     uri: &NbdUri,
+    limit: Duration,
 ) -> Result<(Connected, Vec<u8>)> {
     let over = Rc::new(Cell::new(false));
     let (watched, sleeper, is_over) = (Rc::downgrade(stream), env.clone(), over.clone());
     env.spawn("nbd handshake limit", async move {
-        sleeper.sleep(TIME_LIMIT).await;
+        sleeper.sleep(limit).await;
         if let (false, Some(stream)) = (is_over.get(), watched.upgrade()) {
             stream.shutdown();
         }

@@ -1,9 +1,10 @@
 //! A request to the drive as the requests that the protocol has for it.
 
+use super::standing::Standing;
 use crate::request::{copy_into, give_back, zero_into};
 use env::{
-    BlockStatus, Buf, Completion, Durability, IoError, IoErrorKind, IoOutcome, IoRequest, Slice, Slices,
-    StatusExtent,
+    BlockStatus, Buf, Completion, Durability, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
+    Slices, StatusExtent,
 };
 use nbd::{Command, CommandFlags, Connected, Errno, Extent};
 use units::ByteCount;
@@ -21,8 +22,12 @@ pub(crate) struct Piece {
 
 /// A request of the engine, under way in one or several pieces.
 pub(crate) struct Job {
-    request: IoRequest,
+    pub(crate) request: IoRequest,
     completion: Completion,
+    /// What was acknowledged when it came: what a flush covers.
+    mark: u64,
+    /// Until then the server may carry out what it was sent of this on a connection that is no more.
+    pub(crate) may_land_until: Instant,
     /// Pieces that have not returned.
     left: usize,
     error: Option<IoError>,
@@ -62,6 +67,11 @@ fn command_of(request: &IoRequest, connected: &Connected) -> Option<(Command, Co
         | IoRequest::Health
         | IoRequest::Locate { .. } => return None,
     })
+}
+
+/// Whether carrying it out changes what the export holds.
+pub(crate) fn changes(command: Command) -> bool {
+    !matches!(command, Command::Read | Command::Flush | Command::BlockStatus | Command::Cache)
 }
 
 /// How `request`, which becomes job number `job`, is put to an export like that.
@@ -117,8 +127,45 @@ pub(crate) fn is_solid(request: &IoRequest) -> bool {
 }
 
 impl Job {
-    pub(crate) fn new(request: IoRequest, completion: Completion, pieces: usize, then_flush: bool) -> Job {
-        Job { request, completion, left: pieces, error: None, then_flush, extents: Vec::new() }
+    pub(crate) fn new(
+        request: IoRequest,
+        completion: Completion,
+        mark: u64,
+        pieces: usize,
+        then_flush: bool,
+    ) -> Job {
+        let may_land_until = Instant::default();
+        let (error, extents) = (None, Vec::new());
+        Job { request, completion, mark, may_land_until, left: pieces, error, then_flush, extents }
+    }
+
+    /// Forgets all answers: it is sent again as a whole.
+    pub(crate) fn start_again(&mut self, pieces: usize, then_flush: bool) {
+        (self.left, self.then_flush, self.error) = (pieces, then_flush, None);
+        self.extents.clear();
+    }
+
+    /// Whether somebody still waits for it.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.completion.is_awaited()
+    }
+
+    /// Tells whoever waits that it failed; it may still land.
+    pub(crate) fn fail_early(&self, error: IoError) {
+        self.completion.fail_early(error);
+    }
+
+    /// Whether what has come of it can be vouched for; a connection of that age brought the last answer.
+    pub(crate) fn stands(&self, standing: &Standing, age: u64) -> bool {
+        match &self.request {
+            _ if self.error.is_some() => true,
+            IoRequest::Write { durability: Durability::Cached, .. }
+            | IoRequest::WriteZeroes { durability: Durability::Cached, .. } => standing.acknowledge(age),
+            IoRequest::Flush => standing.flushed(self.mark, age),
+            // Durable once answered. One that needed a flush is answered by that, of the same connection.
+            IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } => standing.holds(age),
+            _ => true,
+        }
     }
 
     fn position(&self, piece: &Piece) -> usize {

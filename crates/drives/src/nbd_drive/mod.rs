@@ -1,17 +1,19 @@
 //! A drive at the other end of an NBD connection.
 //!
 //! Opening connects once, to learn what the export is. Every attachment then has a connection of its own,
-//! which it makes in the background: requests wait for it, and fail as *gone* if it cannot be made. A lost
-//! connection is not made again: everything in flight and everything that follows fails as *gone*, and the
-//! controller decides.
+//! which it makes in the background and, where nothing is at stake, again when it breaks off: requests wait for
+//! it, and fail as *gone* when it cannot be made in time. `life` says what is at stake.
 //!
 //! What NBD cannot give is said here: an export has no serial number, so its identity is its address, and two
-//! addresses of one export are not recognised as one drive; and it has no locks, so nothing keeps another
-//! client off.
+//! addresses of one export are not recognised as one drive, nor is another export that took the place of the
+//! first between two connections, if it has the same size and flags; and it has no locks, so nothing keeps
+//! another client off: [`env::DriveInfo::exclusive`] says so.
 
 mod connection;
 mod handshake;
 mod job;
+mod life;
+mod standing;
 
 use connection::Connection;
 use env::{
@@ -19,16 +21,22 @@ use env::{
     Hardware, IoRequest, Result,
 };
 use nbd::{Connected, NbdUri, Transport};
+use standing::Standing;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use units::{ByteCount, SectorSize};
+
+/// How long a server may take for the whole handshake when it is looked at first.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
 /// What every attachment of an export knows.
 pub(crate) struct Export {
     pub(crate) info: DriveInfo,
     pub(crate) uri: NbdUri,
     pub(crate) connected: Connected,
+    pub(crate) standing: Standing,
     attachments: AtomicU32,
 }
 
@@ -61,10 +69,11 @@ impl NbdDrive {
         let uri: NbdUri =
             text.parse().map_err(|error: nbd::Error| Error::new(ErrorKind::BadName, error.to_string()))?;
         let stream = env.world().connect(&address_of(&uri)).await?.attach(env)?;
-        let (connected, _) = handshake::shake_hands(env, &stream, &uri).await?;
+        let (connected, _) = handshake::shake_hands(env, &stream, &uri, HANDSHAKE_LIMIT).await?;
         handshake::leave(&stream, &connected).await;
         let info = describe(text, &uri, &connected)?;
-        Ok(NbdDrive { export: Arc::new(Export { info, uri, connected, attachments: AtomicU32::new(0) }) })
+        let (standing, attachments) = (Standing::default(), AtomicU32::new(0));
+        Ok(NbdDrive { export: Arc::new(Export { info, uri, connected, standing, attachments }) })
     }
 }
 
