@@ -47,16 +47,13 @@ impl Core {
         let array = self.find_array(volume)?;
         let geometry = array.geometry;
         let in_use: DriveSet = array.in_use().into_iter().map(|slot| DriveIndex(slot as u16)).collect();
-        let mut health = Health { readable: in_use, writable: in_use, parity_trusted: true };
+        let mut health = Health { readable: in_use, writable: in_use, parity_trusted: true, relocated: None };
         let lanes = engine::Lanes::of(&geometry);
         let unsynced = array.unsynced.borrow();
         let lane = |at: ByteOffset| lanes.lane_of(geometry.stripe_of(at).0).0;
         let last = ByteOffset(range.end().0.saturating_sub(1)).max(range.start);
         if unsynced.range(lane(range.start)..=lane(last)).next().is_some() {
             health.parity_trusted = false;
-            if geometry.copies() > 1 {
-                health.readable = in_use.iter().next().into_iter().collect();
-            }
         }
         Ok((geometry, health))
     }

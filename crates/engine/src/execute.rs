@@ -7,11 +7,11 @@
 //! - No operation is left in flight: each that was started is awaited, also when another one failed.
 //! - Buffers are cut, never copied; parity is computed from where data lies.
 
-use crate::compute::ScratchBuf;
+use crate::compute::OwnBuf;
 use crate::messages::ReportKind;
 use crate::volume::Volume;
 use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Slice, Slices};
-use plan::{ComputeKind, Plan, Read, ReadSlot, Source, Target};
+use plan::{Mismatch, Plan, Read, ReadSlot, Source, Target};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet};
@@ -28,8 +28,8 @@ pub(crate) enum Host {
 
 /// What executing a plan came to.
 pub(crate) enum Executed {
-    /// Done; the writes to these drives failed, and the drives with them.
-    Done { host: Host, skipped: DriveSet },
+    /// Done; the writes to these drives failed, and the drives with them. What was compared differs in `mismatch`.
+    Done { host: Host, skipped: DriveSet, mismatch: Option<Mismatch> },
     /// Faults came before the commit; they are in the health now, or in the set of unreadable drives.
     Again { host: Host },
     /// It cannot be done.
@@ -42,10 +42,10 @@ pub(crate) fn is_gone(error: &IoError) -> bool {
 }
 
 /// A run of bytes that a read brought for the plan's own use.
-struct Brought {
+pub(crate) struct Brought {
     slot: ReadSlot,
     at: u64,
-    bytes: Slice,
+    pub(crate) bytes: OwnBuf,
 }
 
 /// Part of the host's buffer, cut out for one target.
@@ -60,8 +60,8 @@ pub(crate) struct HostPart {
 pub(crate) struct Memory {
     payload: Option<Slice>,
     parts: SmallVec<[HostPart; 4]>,
-    brought: SmallVec<[Brought; 8]>,
-    pub(crate) scratch: SmallVec<[ScratchBuf; 2]>,
+    pub(crate) brought: SmallVec<[Brought; 8]>,
+    pub(crate) scratch: SmallVec<[OwnBuf; 4]>,
     pub(crate) hollow: bool,
 }
 
@@ -123,14 +123,15 @@ impl Volume {
                 };
             }
         }
-        if let Err(error) = self.compute_all(plan, &mut memory).await {
-            return Executed::Failed { host: self.give_back(memory, host), error };
-        }
+        let mismatch = match self.compute_all(plan, &mut memory).await {
+            Ok(mismatch) => mismatch,
+            Err(error) => return Executed::Failed { host: self.give_back(memory, host), error },
+        };
         // The commit: from here on this plan is finished.
         let written = self.write_all(plan, &memory, host.durability()).await;
         let host = self.give_back(memory, host);
         match written {
-            Ok(skipped) => Executed::Done { host, skipped },
+            Ok(skipped) => Executed::Done { host, skipped, mismatch },
             Err(error) => Executed::Failed { host, error },
         }
     }
@@ -384,7 +385,7 @@ impl Memory {
             }
         }
         for compute in plan.computes() {
-            if let ComputeKind::Xor { into, .. } = compute.kind {
+            for into in compute.kind.targets() {
                 add(into, compute.len);
             }
         }
@@ -424,7 +425,7 @@ impl Memory {
                     }
                 }
                 Target::Read { slot, at } if outcome.result.is_ok() => {
-                    self.brought.push(Brought { slot, at: at.0, bytes: buf.freeze() });
+                    self.brought.push(Brought { slot, at: at.0, bytes: OwnBuf::Open(buf) });
                 }
                 Target::Read { .. } | Target::Scratch { .. } => {}
             }
@@ -453,13 +454,10 @@ impl Memory {
                 let skip = (at.0 - brought.at) as usize;
                 Ok(brought.bytes.solid().map(|bytes| &bytes[skip..skip + len]))
             }
-            Source::Scratch { slot, at } => match self.scratch.get(usize::from(slot.0)) {
-                Some(ScratchBuf::Filling(buf)) => Ok(Some(&buf.bytes()[at.0 as usize..][..len])),
-                Some(ScratchBuf::Done(slice)) => {
-                    Ok(slice.solid().map(|bytes| &bytes[at.0 as usize..][..len]))
-                }
-                None => Err(missing),
-            },
+            Source::Scratch { slot, at } => {
+                let scratch = self.scratch.get(usize::from(slot.0)).ok_or(missing)?;
+                Ok(scratch.solid().map(|bytes| &bytes[at.0 as usize..][..len]))
+            }
         }
     }
 
@@ -469,6 +467,14 @@ impl Memory {
         })
     }
 
+    /// Which buffer of the reads' own holds what a read brought to `at`, and how far into it that is.
+    pub(crate) fn own_buffer(&self, slot: ReadSlot, at: u64) -> Option<(usize, u64)> {
+        let index = self.brought.iter().position(|brought| {
+            brought.slot == slot && brought.at <= at && at < brought.at + brought.bytes.len().0
+        })?;
+        Some((index, at - self.brought[index].at))
+    }
+
     /// A source as something to write.
     fn slice(&self, source: Source, len: ByteCount) -> Option<Slice> {
         match source {
@@ -476,12 +482,9 @@ impl Memory {
             Source::Host { at } => Some(self.payload.as_ref()?.cut(ByteCount(at.0), len)),
             Source::Read { slot, at } => {
                 let brought = self.find_brought(slot, at.0, len.0)?;
-                Some(brought.bytes.cut(ByteCount(at.0 - brought.at), len))
+                brought.bytes.cut(ByteCount(at.0 - brought.at), len)
             }
-            Source::Scratch { slot, at } => match self.scratch.get(usize::from(slot.0))? {
-                ScratchBuf::Done(slice) => Some(slice.cut(ByteCount(at.0), len)),
-                ScratchBuf::Filling(_) => None,
-            },
+            Source::Scratch { slot, at } => self.scratch.get(usize::from(slot.0))?.cut(ByteCount(at.0), len),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::messages::{Piece, PieceKind, PieceOutcome, ReportKind};
 use crate::volume::Volume;
 use env::locks::Mode;
 use env::{Buf, Durability, IoError, IoErrorKind, IoRequest, Slice};
-use plan::{Method, Plan, Request, Unplannable};
+use plan::{CopyChoice, Method, Plan, Request, Unplannable};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveSet, StripeIndex};
@@ -47,7 +47,7 @@ impl Volume {
         let mut guard = None;
         let result = loop {
             // The lane may have become unsynced meanwhile: then another copy is to be read.
-            let request = Request::Read { range: within, prefer: self.choose_copy(stripe) };
+            let request = self.read_request(stripe, within);
             let health = self.stripe_health(stripe, &unreadable);
             if let Err(lost) = plan::plan_into(&mut plan, self.geometry(), stripe, request, &health) {
                 break Err(self.unplannable(&lost));
@@ -80,6 +80,11 @@ impl Volume {
             Host::Buffer(buf) => (result, Some(buf)),
             Host::None | Host::Payload(..) => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), None),
         }
+    }
+
+    /// A read of mirrors from the copies that are least busy.
+    fn read_request(&self, stripe: StripeIndex, range: ByteRange) -> Request {
+        Request::Read { range, prefer: CopyChoice::all(self.choose_copy(stripe)), split: false }
     }
 
     async fn write_piece(
@@ -153,7 +158,7 @@ impl Volume {
         within: ByteRange,
         buf: Buf,
     ) -> (Result<(), IoError>, Option<Buf>) {
-        let request = Request::Read { range: within, prefer: self.choose_copy(stripe) };
+        let request = self.read_request(stripe, within);
         let (result, host) = self.run_request(stripe, request, Host::Buffer(buf)).await;
         match host {
             Host::Buffer(buf) => (result.map(drop), Some(buf)),
@@ -201,8 +206,11 @@ impl Volume {
             }
             let _scratch = self.shard.reserve_scratch(scratch_need(&plan)).await;
             match self.execute(&plan, host, &mut unreadable).await {
-                Executed::Done { host: back, skipped } => {
+                Executed::Done { host: back, skipped, mismatch } => {
                     host = back;
+                    if let Some(mismatch) = mismatch {
+                        self.shard.env().trace("mismatch", stripe.0, mismatch.columns.start.0);
+                    }
                     break Ok(skipped.union(&self.unwritten(&plan)));
                 }
                 Executed::Again { host: back } => {
@@ -233,7 +241,7 @@ impl Volume {
     fn unwritten(&self, plan: &Plan) -> DriveSet {
         let all = DriveSet::first(self.geometry().drives());
         match plan.request() {
-            Request::Read { .. } | Request::Verify => DriveSet::EMPTY,
+            Request::Read { .. } | Request::Verify { .. } => DriveSet::EMPTY,
             _ => all.minus(&plan.health().writable),
         }
     }
@@ -245,7 +253,7 @@ impl Volume {
                 IoError::new(IoErrorKind::Medium)
             }
             plan::ErrorKind::NothingWritable => IoError::new(IoErrorKind::Gone),
-            plan::ErrorKind::OutOfRange | plan::ErrorKind::UnknownRequest | plan::ErrorKind::Unsupported => {
+            plan::ErrorKind::OutOfRange | plan::ErrorKind::UnknownRequest => {
                 IoError::new(IoErrorKind::Invalid)
             }
         }

@@ -180,7 +180,7 @@ impl Volume {
         }
         let readable = readable.minus(unreadable);
         let synced = self.dirty.is_synced(lane);
-        plan::Health { readable, writable, parity_trusted: synced }
+        plan::Health { readable, writable, parity_trusted: synced, relocated: None }
     }
 
     /// A plan to fill in; give it back with [`Volume::put_plan`] and planning allocates nothing.

@@ -78,6 +78,13 @@ impl Bands {
         bands
     }
 
+    /// One band of columns, in which no strip is concerned more than another.
+    pub(crate) fn of_columns(columns: ByteRange, strip: StripSize) -> Bands {
+        let mut bands = Bands { strip_shift: strip.shift(), ..Bands::default() };
+        bands.push(columns.start.0, columns.end().0, 0, 0);
+        bands
+    }
+
     fn push(&mut self, start: u64, end: u64, first: u16, end_strip: u16) {
         if start < end {
             self.band[usize::from(self.count)] = Band { start, len: end - start, first, end: end_strip };
@@ -118,6 +125,12 @@ impl Bands {
     /// Where a column of a strip is in the host's buffer.
     pub(crate) fn host_at(&self, strip: u16, column: u64) -> u64 {
         (u64::from(strip) << self.strip_shift) + column - self.range_start
+    }
+
+    /// A set and all bands between those in it.
+    pub(crate) fn hull(mask: Mask) -> Mask {
+        const HULL: [Mask; 1 << MAX_BANDS] = [0, 1, 2, 3, 4, 7, 6, 7];
+        HULL[usize::from(mask) % HULL.len()]
     }
 
     /// The runs of touching bands in a set.

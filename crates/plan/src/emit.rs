@@ -2,13 +2,17 @@
 
 use crate::bands::Mask;
 use crate::steps::Run;
-use crate::{Bands, Compute, ComputeKind, Plan, Read, ReadPart, ReadSlot, Source, Target, Write, WritePart};
-use layout::{Cell, Role};
+use crate::survey::Survey;
+use crate::{
+    Bands, Compute, ComputeKind, Plan, Read, ReadPart, ReadSlot, ScratchSlot, Source, Target, Term, Write,
+    WritePart,
+};
+use layout::{Cell, CopyIndex, DataIndex, Role};
 use units::{ByteCount, ByteOffset};
 
 impl Plan {
     /// Reads the bands in `wanted` from a cell; those in `to_host` go to the host's buffer, the others into
-    /// the reads' own. `index` is the data strip's, or the number of data strips for P.
+    /// the reads' own. `index` is the data strip's, or the number of data strips for P, one more for Q.
     pub(crate) fn emit_reads(&mut self, cell: Cell, role: Role, index: u16, wanted: Mask, to_host: Mask) {
         for run in Bands::runs(wanted) {
             let slot = ReadSlot(self.reads.len() as u16);
@@ -59,14 +63,60 @@ impl Plan {
         Source::Host { at: ByteOffset(self.bands.host_at(index, self.bands.all()[b].start)) }
     }
 
-    /// Adds a computation on band `b` of all sources pushed since there were `first_source` of them.
-    pub(crate) fn emit_compute(&mut self, kind: ComputeKind, b: usize, first_source: usize) {
-        let band = self.bands.all()[b];
+    /// Reads bands of a data strip of which there is one copy into a buffer of their own.
+    pub(crate) fn emit_data_reads(&mut self, i: u16, wanted: Mask, to_host: Mask) {
+        let (index, copy) = (DataIndex(i), CopyIndex(0));
+        let cell = self.map.data_cell(index, copy);
+        self.emit_reads(cell, Role::Data { index, copy }, i, wanted, to_host);
+    }
+
+    /// Reads bands of P (`bit` 0) or Q (1).
+    pub(crate) fn emit_parity_reads(&mut self, survey: &Survey, bit: u16, role: Role, wanted: Mask) {
+        let strips = self.geometry.data_strips();
+        self.emit_reads(survey.parity[usize::from(bit)], role, strips + bit, wanted, 0);
+    }
+
+    /// Where the plan's reads have put band `b` of P (`bit` 0) or Q (1).
+    pub(crate) fn brought_parity(&self, bit: u16, b: usize) -> Source {
+        self.brought(self.geometry.data_strips() + bit, b)
+    }
+
+    /// The power of 2 that Q weighs a data strip with; where there is no Q, its index, which tells strips apart too.
+    pub(crate) fn exponent(&self, i: u16) -> u8 {
+        if self.geometry.parity_strips() > 1 { self.map.q_exponent(DataIndex(i)) } else { i as u8 }
+    }
+
+    /// Adds a term of a computation: some bytes of a data strip.
+    pub(crate) fn push_data_term(&mut self, i: u16, from: Source) {
+        let role = Role::Data { index: DataIndex(i), copy: CopyIndex(0) };
+        self.terms.push(Term { from, role, exponent: self.exponent(i) });
+    }
+
+    /// Adds a term of a computation: some bytes of P or Q, or of a copy.
+    pub(crate) fn push_term(&mut self, role: Role, from: Source) {
+        self.terms.push(Term { from, role, exponent: 0 });
+    }
+
+    /// A scratch buffer of `len` bytes.
+    pub(crate) fn new_scratch(&mut self, len: u64) -> ScratchSlot {
+        self.scratch.push(ByteCount(len));
+        ScratchSlot((self.scratch.len() - 1) as u16)
+    }
+
+    /// Adds a computation on a run of bands, of all terms pushed since there were `first_term` of them.
+    pub(crate) fn emit_compute(
+        &mut self,
+        kind: ComputeKind,
+        bands: std::ops::RangeInclusive<usize>,
+        first_term: usize,
+    ) {
+        let all = self.bands.all();
+        let (start, last) = (all[*bands.start()].start, all[*bands.end()]);
         self.computes.push(Compute {
             kind,
-            len: ByteCount(band.len),
-            within: ByteCount(band.start),
-            sources: Run { start: first_source as u32, end: self.sources.len() as u32 },
+            len: ByteCount(last.start + last.len - start),
+            within: ByteCount(start),
+            terms: Run { start: first_term as u32, end: self.terms.len() as u32 },
         });
     }
 

@@ -1,9 +1,12 @@
 //! `explain`: what would be done for a request on a volume, stripe by stripe.
 
-use crate::picture::{StepLine, body, cost_text, reason, state, step_lines, stripe_heading};
+use crate::picture::{StepLine, body, state, step_lines, stripe_heading};
+use crate::reason::{cost_text, reason};
 use crate::text::{address, exact};
-use crate::{Cost, ErrorKind, Health, Method, Plan, Request, Unplannable, plan_into};
-use layout::{CopyIndex, Geometry};
+use crate::{
+    CopyChoice, Cost, ErrorKind, Health, Method, Plan, Request, Unplannable, WHOLE_STRIP, plan_into,
+};
+use layout::Geometry;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -49,14 +52,14 @@ impl RequestKind {
         }
     }
 
-    /// The request on one stripe; a read of a mirror prefers the first.
+    /// The request on one stripe; a read of a mirrored level prefers first copies.
     pub fn on_stripe(self, range: ByteRange) -> Request {
         match self {
-            RequestKind::Read => Request::Read { range, prefer: CopyIndex(0) },
+            RequestKind::Read => Request::Read { range, prefer: CopyChoice::FIRST, split: false },
             RequestKind::Write => Request::Write { range },
             RequestKind::WriteZeroes => Request::WriteZeroes { range },
-            RequestKind::Resync => Request::Resync,
-            RequestKind::Verify => Request::Verify,
+            RequestKind::Resync => Request::Resync { columns: WHOLE_STRIP },
+            RequestKind::Verify => Request::Verify { columns: WHOLE_STRIP },
         }
     }
 }

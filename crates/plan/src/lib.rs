@@ -6,7 +6,7 @@
 //!
 //! 1. All **reads**, at once. Each [`Read`] is one I/O on one drive; its [`Plan::read_parts`] say which of
 //!    its bytes go straight to the host's buffer and which into a buffer of its own.
-//! 2. The **computes**, in order: [`ComputeKind::Xor`] of [`Plan::sources`], or [`ComputeKind::Compare`].
+//! 2. The **computes**, in order, each one pass over its [`Plan::terms`], P and Q together: see [`ComputeKind`].
 //! 3. The **commit**. Before it a fault joins the health and the request is *planned again*. After it *this
 //!    plan's writes are finished, skipping what has died*: planning again then would read new data as old
 //!    and leave parity stale.
@@ -14,8 +14,9 @@
 //!    [`Plan::write_parts`].
 //!
 //! Where bytes come from is symbolic ([`Source`]: the host's payload, a read, a computation, zeroes), so that
-//! an executor maps it on its buffers without copying. Degraded mode, medium errors and rebuilding are not
-//! cases of their own but other healths.
+//! an executor maps it on its buffers without copying. Read-modify-write changes old parity where it was read, so
+//! that it needs no memory of its own. Degraded mode, medium errors and rebuilding are not cases of their own but
+//! other healths.
 //!
 //! ```
 //! use layout::{Geometry, Level};
@@ -52,12 +53,12 @@
 //!
 //!     1  read     drive 0  8 KiB at 128 KiB   old D2
 //!     2  read     drive 5  8 KiB at 128 KiB   old P
-//!     3  xor      columns  0..8 KiB           new P = old P ^ old D2 ^ new D2
+//!     3  update   columns  0..8 KiB           new P = old P ^ old D2 ^ new D2
 //!     4  commit
 //!     5  write    drive 0  8 KiB at 128 KiB   new D2
 //!     6  write    drive 5  8 KiB at 128 KiB   new P
 //!
-//!   cost: 4 drive I/Os: 2 reads (16 KiB), 2 writes (16 KiB); xor over 24 KiB
+//!   cost: 4 drive I/Os: 2 reads (16 KiB), 2 writes (16 KiB); parity over 24 KiB
 //!   why:  RMW: 4 drive I/Os; RCW would need 8
 //! ```
 //!
@@ -65,15 +66,18 @@
 //!
 //! | where | what |
 //! | --- | --- |
-//! | `request.rs` | [`Request`], [`Health`], [`Unplannable`] |
-//! | `steps.rs` | [`Plan`] and its steps; the invariants |
+//! | `request.rs` | [`Request`], [`Health`], [`CopyChoice`], [`Unplannable`] |
+//! | `steps.rs` | the steps, and what is computed; the invariants |
+//! | `plan.rs` | [`Plan`], and how many steps it may have |
 //! | `method.rs` | [`Method`], and why it was chosen: [`Verdict`] |
 //! | `bands.rs` | how a request cuts the columns of a stripe |
 //! | `survey.rs` | what the health means for the strips |
-//! | `read.rs`, `write.rs`, `redundancy.rs` | the creators of plans, with their pictures |
+//! | `read.rs` | reads: from copies, split between copies, computed from parity |
+//! | `ways.rs`, `write.rs` | how parity can follow a write and which way is cheapest; writes |
 //! | `small.rs` | the short way for a small write when everything works |
+//! | `redundancy.rs` | resync, rebuild, repair, copy, verify |
 //! | `emit.rs` | steps into the plan; what touches becomes one I/O |
-//! | `picture.rs`, `explain.rs`, `text.rs` | plans for people |
+//! | `explain.rs`, `picture.rs`, `grid.rs`, `reason.rs`, `text.rs` | plans for people |
 //!
 //! Cost, on one core of a 2023 server, without allocation: a small read is planned in about 50 ns, a small
 //! write in 80 ns, a full stripe of eight drives or a write over two strips in 140 to 180 ns.
@@ -81,29 +85,34 @@
 mod bands;
 mod emit;
 mod explain;
+mod grid;
 mod method;
 mod picture;
+mod plan;
 mod read;
+mod reason;
 mod redundancy;
 mod request;
 mod small;
 mod steps;
 mod survey;
 mod text;
+mod ways;
 mod write;
 
 pub(crate) use bands::Bands;
 pub use explain::{Explanation, RequestKind, StripeExplanation, explain, explain_in};
 pub use method::{Alternative, Method, Price, Verdict};
 pub use picture::{StepLine, picture};
-pub use request::{ErrorKind, Health, Request, Unplannable};
+pub use plan::Plan;
+pub use request::{CopyChoice, ErrorKind, Health, Request, Unplannable, WHOLE_STRIP};
 pub use steps::{
-    Compute, ComputeKind, Cost, Plan, Read, ReadPart, ReadSlot, ScratchSlot, Source, Step, Target, Write,
-    WritePart,
+    Compute, ComputeKind, Cost, Lost, Mismatch, Read, ReadPart, ReadSlot, ScratchSlot, Source, Step, Target,
+    Term, Write, WritePart,
 };
 
-use layout::Geometry;
-use units::{ByteCount, StripeIndex};
+use layout::{Geometry, Role};
+use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
 /// Plans one request on one stripe into `plan`, whose former content is forgotten and whose memory is kept.
 ///
@@ -118,34 +127,55 @@ pub fn plan_into(
     health: &Health,
 ) -> Result<(), Unplannable> {
     plan.start(geometry, stripe, request, health);
-    if geometry.parity_strips() > 1 {
-        return Err(unsupported(geometry));
+    let strip = geometry.strip();
+    if let Some(range) = request.range() {
+        if range.is_empty() || range.start.0.saturating_add(range.len.0) > geometry.stripe_bytes().0 {
+            return Err(out_of_range(geometry, stripe, range));
+        }
+        plan.bands = Bands::of(range, strip);
+    } else if let Some(columns) = request.columns() {
+        let inside = columns.intersection(ByteRange::new(ByteOffset::ZERO, strip.bytes()));
+        if inside.is_empty() {
+            return Err(no_columns(stripe, columns, strip.bytes()));
+        }
+        plan.bands = Bands::of_columns(inside, strip);
     }
-    if let Some(range) = request.range()
-        && (range.is_empty() || range.start.0.saturating_add(range.len.0) > geometry.stripe_bytes().0)
-    {
-        return Err(out_of_range(geometry, stripe, range));
-    }
-    let map = geometry.stripe_map(stripe);
     match request {
-        Request::Read { range, prefer } => read::plan_read(plan, &map, range, prefer),
-        Request::Write { range } => write::plan_write(plan, &map, range, false),
-        Request::WriteZeroes { range } => write::plan_write(plan, &map, range, true),
-        Request::Resync => redundancy::plan_resync(plan, &map),
-        Request::Verify => redundancy::plan_verify(plan, &map),
+        Request::Read { range, prefer, split } => read::plan_read(plan, range, &prefer, split),
+        Request::Write { .. } => write::plan_write(plan, false),
+        Request::WriteZeroes { .. } => write::plan_write(plan, true),
+        Request::Resync { .. } => redundancy::plan_resync(plan),
+        Request::Verify { .. } => redundancy::plan_verify(plan),
+        Request::Repair { culprit, .. } => match plan.map.cell_of(culprit) {
+            Some(_) if culprit != Role::Spare => redundancy::plan_repair(plan, culprit),
+            _ => Err(not_there(stripe, &format!("strip {culprit}"))),
+        },
+        Request::Copy { drive, .. } if drive.0 >= geometry.drives().0 => {
+            Err(not_there(stripe, &format!("drive {drive}")))
+        }
+        Request::Copy { drive, .. } => redundancy::plan_copy(plan, drive),
     }
 }
 
-fn unsupported(geometry: &Geometry) -> Unplannable {
-    let context = format!("{} cannot be planned yet: it has two parity strips", geometry.level().title());
-    Unplannable { kind: ErrorKind::Unsupported, context, ranges: Vec::new() }
-}
-
-fn out_of_range(geometry: &Geometry, stripe: StripeIndex, range: units::ByteRange) -> Unplannable {
+fn out_of_range(geometry: &Geometry, stripe: StripeIndex, range: ByteRange) -> Unplannable {
     let ByteCount(data) = geometry.stripe_bytes();
     let (start, len) = (range.start.0, range.len.0);
     let context = format!(
         "stripe {stripe}: {len} bytes from byte {start} are not a range within its {data} bytes of data; split requests at stripes"
     );
     Unplannable { kind: ErrorKind::OutOfRange, context, ranges: vec![range] }
+}
+
+fn no_columns(stripe: StripeIndex, columns: ByteRange, strip: ByteCount) -> Unplannable {
+    let (start, len) = (columns.start.0, columns.len.0);
+    let context = format!(
+        "stripe {stripe}: {len} bytes from byte {start} of each strip are none of its {} bytes; name columns of the strip",
+        strip.0
+    );
+    Unplannable { kind: ErrorKind::OutOfRange, context, ranges: Vec::new() }
+}
+
+fn not_there(stripe: StripeIndex, what: &str) -> Unplannable {
+    let context = format!("stripe {stripe} has no {what}; name one that it has");
+    Unplannable { kind: ErrorKind::OutOfRange, context, ranges: Vec::new() }
 }

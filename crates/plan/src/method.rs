@@ -11,9 +11,9 @@ pub enum Method {
     Nothing,
     /// What is asked for is read, or written, and nothing else.
     Direct,
-    /// Every mirror is written.
+    /// Every copy is written.
     Mirror,
-    /// A missing strip is computed from all others of its stripe.
+    /// Missing strips are computed from the others of their stripe.
     Reconstruct,
     /// All data of the columns concerned is new, so parity needs no old bytes.
     FullStripe,
@@ -22,6 +22,8 @@ pub enum Method {
     Rmw,
     /// Reconstruct-write: the data that is not written is read, and parity computed anew.
     Rcw,
+    /// A strip that is lost and is not written is computed first, then parity anew.
+    RecoverWrite,
     /// Some columns one way and some another.
     Mixed,
     /// Data is written without parity, because parity is lost, or is not to be trusted and cannot be
@@ -29,8 +31,12 @@ pub enum Method {
     DataOnly,
     /// Redundancy is made to agree with data.
     Resync,
-    /// A drive's strip is computed from the others and written.
+    /// Strips that cannot be read are computed from the others and written.
     Rebuild,
+    /// A strip that is wrong is computed from the others and written.
+    Repair,
+    /// What a drive holds goes to the drive that takes its place.
+    Copy,
     /// Everything is read and compared.
     Verify,
 }
@@ -46,10 +52,13 @@ impl Method {
             Method::FullStripe => "full-stripe write",
             Method::Rmw => "RMW",
             Method::Rcw => "RCW",
+            Method::RecoverWrite => "recovering write",
             Method::Mixed => "mixed",
             Method::DataOnly => "data without parity",
             Method::Resync => "resync",
             Method::Rebuild => "rebuild",
+            Method::Repair => "repair",
+            Method::Copy => "copy",
             Method::Verify => "verify",
         }
     }
@@ -88,12 +97,12 @@ pub enum Alternative {
     ParityUnreadable,
     /// Old parity may disagree with the data.
     ParityUntrusted,
-    /// Old data cannot be read.
+    /// Data that it would read cannot be read.
     DataUnreadable,
 }
 
 /// What is weighed: fewest drive I/Os first, then fewest bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Serialize)]
 pub struct Price {
     /// Reads and writes after merging what touches on a drive.
     pub drive_ios: u32,

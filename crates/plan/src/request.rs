@@ -1,21 +1,58 @@
 //! What is asked of one stripe, and what its drives can do.
 
-use layout::{CopyIndex, Geometry};
+use layout::{CopyIndex, DataIndex, Geometry, Role, StripeMap};
 use std::fmt;
-use units::{ByteRange, DriveIndex, DriveSet};
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
+
+/// All columns of a strip, whatever its size: what is past the end of the strip is left out.
+pub const WHOLE_STRIP: ByteRange = ByteRange { start: ByteOffset::ZERO, len: ByteCount::MIB };
+
+/// Which copy of each data strip to read where the level mirrors; the next one that can be read where that
+/// one cannot. A small value, so that whoever serves reads can weigh the mirrors of every strip.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CopyChoice([u8; CopyChoice::STRIPS]);
+
+impl CopyChoice {
+    /// The most data strips a mirrored stripe has.
+    const STRIPS: usize = 32;
+
+    /// The first copy of every strip.
+    pub const FIRST: CopyChoice = CopyChoice([0; CopyChoice::STRIPS]);
+
+    /// The same copy of every strip.
+    pub const fn all(copy: CopyIndex) -> CopyChoice {
+        CopyChoice([copy.0 as u8; CopyChoice::STRIPS])
+    }
+
+    /// This choice, but for one strip.
+    #[must_use]
+    pub fn with(mut self, index: DataIndex, copy: CopyIndex) -> CopyChoice {
+        self.0[usize::from(index.0) % CopyChoice::STRIPS] = copy.0 as u8;
+        self
+    }
+
+    /// The copy of a strip.
+    pub fn of(&self, index: DataIndex) -> CopyIndex {
+        CopyIndex(self.0[usize::from(index.0) % CopyChoice::STRIPS].into())
+    }
+}
 
 /// What is asked of one stripe.
 ///
 /// A range counts the bytes of the stripe's data: from 0 to strip × data strips. It is not empty and lies
-/// within one stripe. Planning takes it as bytes: whoever asks keeps it a multiple of the sector.
+/// within one stripe. Columns count the bytes of every strip: [`WHOLE_STRIP`], or fewer, for what concerns
+/// only a run of them. Planning takes both as bytes: whoever asks keeps them multiples of the sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
     /// Data to the host.
     Read {
         /// Which bytes.
         range: ByteRange,
-        /// The copy to read where the level mirrors and that copy can be read; otherwise the next that can.
-        prefer: CopyIndex,
+        /// The copy of each strip to read first. Where copies may differ ([`Health::parity_trusted`]) the first
+        /// that can be read is taken, whatever is chosen here.
+        prefer: CopyChoice,
+        /// Whether a strip's bytes may come from several copies at once, each giving a part.
+        split: bool,
     },
     /// The host's payload to the drives.
     Write {
@@ -27,24 +64,64 @@ pub enum Request {
         /// Which bytes.
         range: ByteRange,
     },
-    /// Make the redundancy agree with the data, over the whole stripe: parity from the data, every other
-    /// mirror from the first that can be read, and a data strip that can only be written from parity and
-    /// the others (which is what rebuilding a drive is).
-    Resync,
-    /// Read the whole stripe and compare its redundancy with its data.
-    Verify,
+    /// Make the redundancy agree with the data. Strips that can be written but not read are computed from the others
+    /// and written, which is what rebuilding a drive is; where there are none, parity is computed from
+    /// the data and written, and every other copy from the first that can be read. Where redundancy is not trusted
+    /// all of it is written.
+    Resync {
+        /// Which columns of the stripe.
+        columns: ByteRange,
+    },
+    /// Read data and redundancy and compare them.
+    Verify {
+        /// Which columns of the stripe.
+        columns: ByteRange,
+    },
+    /// Compute one strip from the others, whatever it holds now, and write it: the answer to a
+    /// [`crate::Mismatch`] that names a culprit, and to a medium error.
+    Repair {
+        /// Which strip.
+        culprit: Role,
+        /// Which columns of it.
+        columns: ByteRange,
+    },
+    /// Read what a drive has of the stripe, or compute it where it cannot be read, and write it to that same
+    /// place. The write names the drive; whoever executes the plan sends it to the drive that is to take its
+    /// place, so that it does not matter whether the drive itself can be written. Of a drive whose strip was
+    /// relocated ([`Health::relocated`]) the strip is read from where it is now: which is how it comes back.
+    Copy {
+        /// Which drive.
+        drive: DriveIndex,
+        /// Which columns of its strips.
+        columns: ByteRange,
+    },
 }
 
 impl Request {
-    /// The bytes of the stripe's data that the host reads or writes; `None` for [`Request::Resync`] and
-    /// [`Request::Verify`], which concern all of it.
+    /// The bytes of the stripe's data that the host reads or writes; `None` for what no host asks for.
     pub fn range(&self) -> Option<ByteRange> {
         match *self {
             Request::Read { range, .. } | Request::Write { range } | Request::WriteZeroes { range } => {
                 Some(range)
             }
-            Request::Resync | Request::Verify => None,
+            _ => None,
         }
+    }
+
+    /// The columns of every strip that it concerns; `None` for what a host asks for.
+    pub fn columns(&self) -> Option<ByteRange> {
+        match *self {
+            Request::Resync { columns }
+            | Request::Verify { columns }
+            | Request::Repair { columns, .. }
+            | Request::Copy { columns, .. } => Some(columns),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a host's write.
+    pub fn is_write(&self) -> bool {
+        matches!(self, Request::Write { .. } | Request::WriteZeroes { .. })
     }
 
     /// Its name in pictures and traces.
@@ -53,8 +130,10 @@ impl Request {
             Request::Read { .. } => "read",
             Request::Write { .. } => "write",
             Request::WriteZeroes { .. } => "write zeroes",
-            Request::Resync => "resync",
-            Request::Verify => "verify",
+            Request::Resync { .. } => "resync",
+            Request::Verify { .. } => "verify",
+            Request::Repair { .. } => "repair",
+            Request::Copy { .. } => "copy",
         }
     }
 }
@@ -72,18 +151,19 @@ pub struct Health {
     pub readable: DriveSet,
     /// Drives whose cells of this stripe can be written.
     pub writable: DriveSet,
-    /// Whether parity is known to agree with the data. Where it is not (after a crash, before the resync),
-    /// no plan uses old parity: it neither reconstructs nor reads-modifies-writes. Only a resync of the
-    /// whole stripe makes it trusted again. Mirrors take no notice: there the caller prefers the first copy,
-    /// in every read.
+    /// Whether redundancy is known to agree with the data. Where it is not (after a crash, before the resync),
+    /// no plan uses old parity: it neither reconstructs nor reads-modifies-writes; and of the copies of a strip
+    /// the first that can be read speaks for all. Only a resync of the whole stripe makes it trusted again.
     pub parity_trusted: bool,
+    /// The drive whose strip of this stripe has been rebuilt into the stripe's spare strip (RAID 5EE).
+    pub relocated: Option<DriveIndex>,
 }
 
 impl Health {
     /// Every drive works and parity agrees.
     pub fn optimal(geometry: &Geometry) -> Health {
         let all = DriveSet::first(geometry.drives());
-        Health { readable: all, writable: all, parity_trusted: true }
+        Health { readable: all, writable: all, parity_trusted: true, relocated: None }
     }
 
     /// The same, but `drive` has failed: it can be neither read nor written.
@@ -102,6 +182,21 @@ impl Health {
     #[must_use]
     pub fn untrusted(self) -> Health {
         Health { parity_trusted: false, ..self }
+    }
+
+    /// The same, but what `drive` had of this stripe is in its spare strip.
+    #[must_use]
+    pub fn relocated(self, drive: DriveIndex) -> Health {
+        Health { relocated: Some(drive), ..self }
+    }
+
+    /// Where the cells of a stripe are.
+    pub(crate) fn map(&self, geometry: &Geometry, stripe: StripeIndex) -> StripeMap {
+        let map = geometry.stripe_map(stripe);
+        match self.relocated {
+            None => map,
+            Some(drive) => map.relocated(drive),
+        }
     }
 
     /// Drives of the array that can be neither read nor written.
@@ -124,12 +219,10 @@ pub enum ErrorKind {
     NothingWritable,
     /// A check found nothing to compare: the data, or its redundancy, is not all there.
     NothingToCompare,
-    /// The range is empty or not within one stripe, or a drive is named that the array does not have.
+    /// The range is empty or not within one stripe, or a drive or strip is named that there is not.
     OutOfRange,
     /// No request has that name.
     UnknownRequest,
-    /// The level cannot be planned.
-    Unsupported,
 }
 
 /// Why there is no plan.

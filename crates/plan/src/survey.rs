@@ -1,8 +1,8 @@
 //! What the health of the drives means for the strips of one stripe.
 
 use crate::text::{list, span};
-use crate::{Bands, ErrorKind, Health, Unplannable};
-use layout::{Cell, CopyIndex, DataIndex, Geometry, ParityIndex, StripeMap};
+use crate::{Bands, ErrorKind, Plan, Unplannable};
+use layout::{Cell, CopyIndex, DataIndex, ParityIndex, Role};
 use units::{ByteRange, StripeIndex};
 
 /// A set of data strips of one stripe: bit `i` is strip `i`. No level has more than 64 in a stripe.
@@ -24,26 +24,39 @@ pub(crate) fn each(set: Strips) -> impl Iterator<Item = u16> {
     })
 }
 
+/// A set of parity strips: bit 0 is P, bit 1 is Q.
+pub(crate) type Parities = u8;
+
+/// The parity strips in a set, P first: which bit, and its role.
+pub(crate) fn roles_in(set: Parities) -> impl Iterator<Item = (u16, Role)> {
+    [(0, Role::P), (1, Role::Q)].into_iter().filter(move |(bit, _)| set >> bit & 1 == 1)
+}
+
 /// What can be done with the one-copy data strips and the parity of a stripe.
 pub(crate) struct Survey {
     /// Data strips that cannot be read.
     pub(crate) unreadable: Strips,
     /// Data strips that cannot be written.
     pub(crate) unwritable: Strips,
-    /// Where P is.
-    pub(crate) parity: Cell,
-    /// Whether P can be read.
-    pub(crate) parity_readable: bool,
-    /// Whether P can be read and agrees with the data.
-    pub(crate) parity_usable: bool,
-    /// Whether P can be written.
-    pub(crate) parity_writable: bool,
+    /// Where P and Q are; where there is no Q, P twice.
+    pub(crate) parity: [Cell; 2],
+    /// The parity strips that the stripe has.
+    pub(crate) all: Parities,
+    /// Those that can be read.
+    pub(crate) readable: Parities,
+    /// Those that can be read and agree with the data.
+    pub(crate) usable: Parities,
+    /// Those that can be written.
+    pub(crate) writable: Parities,
 }
 
 impl Survey {
     /// Looks at every cell of a stripe; `None` where the level has no parity.
-    pub(crate) fn of(geometry: &Geometry, map: &StripeMap, health: &Health) -> Option<Survey> {
-        let parity = map.parity_cell(ParityIndex(0))?;
+    #[inline]
+    pub(crate) fn of(plan: &Plan) -> Option<Survey> {
+        let (geometry, map, health) = (&plan.geometry, &plan.map, &plan.health);
+        let p = map.parity_cell(ParityIndex(0))?;
+        let q = map.parity_cell(ParityIndex(1));
         let (mut unreadable, mut unwritable) = (0, 0);
         let drives = geometry.drives();
         let optimal = health.readable.contains_first(drives) && health.writable.contains_first(drives);
@@ -53,15 +66,28 @@ impl Survey {
             unreadable |= u64::from(!health.readable.contains(drive)) << i;
             unwritable |= u64::from(!health.writable.contains(drive)) << i;
         }
-        let parity_readable = health.readable.contains(parity.drive);
-        Some(Survey {
-            unreadable,
-            unwritable,
-            parity,
-            parity_readable,
-            parity_usable: parity_readable && health.parity_trusted,
-            parity_writable: health.writable.contains(parity.drive),
-        })
+        let all: Parities = if q.is_some() { 0b11 } else { 0b01 };
+        let parity = [p, q.unwrap_or(p)];
+        let (mut readable, mut writable) = (all, all);
+        if !optimal {
+            for (bit, cell) in parity.iter().enumerate() {
+                readable &= !(Parities::from(!health.readable.contains(cell.drive)) << bit);
+                writable &= !(Parities::from(!health.writable.contains(cell.drive)) << bit);
+            }
+        }
+        let usable = if health.parity_trusted { readable } else { 0 };
+        Some(Survey { unreadable, unwritable, parity, all, readable, usable, writable })
+    }
+
+    /// The parity strips among `from` to compute `missing` data strips with, of which there is one at least; `None`
+    /// where those that agree with the data are too few.
+    pub(crate) fn enough(&self, missing: Strips, from: Parities) -> Option<Parities> {
+        let usable = self.usable & from;
+        match missing.count_ones() {
+            1 if usable != 0 => Some(usable & usable.wrapping_neg()),
+            2 if usable == 0b11 => Some(usable),
+            _ => None,
+        }
     }
 }
 
@@ -95,15 +121,15 @@ impl Pieces {
         let bytes = list(&bytes);
         let context = match kind {
             ErrorKind::DataLost => format!(
-                "stripe {stripe}: {bytes} of its data are on a drive that cannot be read, and nothing that can be read replaces them; read and write around them"
+                "stripe {stripe}: {bytes} of its data are on drives that cannot be read, and nothing that can be read replaces them; read and write around them"
             ),
             ErrorKind::NothingWritable => format!(
-                "stripe {stripe}: {bytes} of its data are on a drive that cannot be written, and no redundancy can hold them; replace the drive"
+                "stripe {stripe}: {bytes} of its data are on drives that cannot be written, and no redundancy can hold them; replace the drives"
             ),
             ErrorKind::NothingToCompare => format!(
                 "stripe {stripe} cannot be checked while a part of it cannot be read; check it again when its drives are back"
             ),
-            ErrorKind::OutOfRange | ErrorKind::UnknownRequest | ErrorKind::Unsupported => {
+            ErrorKind::OutOfRange | ErrorKind::UnknownRequest => {
                 format!("stripe {stripe}: {bytes} are not within its data")
             }
         };

@@ -1,12 +1,23 @@
-//! The method chosen for a write is the cheapest: proved against every other on small arrays.
+//! The method chosen for a write is the cheapest: proved against every other on small arrays, and against
+//! every set of cells that could be read at all.
 
 mod machine;
 
-use layout::{Geometry, Level};
-use machine::{Machine, STRIP, UNIT, geometries, ranges, single_faults, units};
+use layout::{Geometry, Level, Role, Shape};
+use machine::field::{inverse, multiply};
+use machine::healths::{faulty, with_faults};
+use machine::{Machine, STRIP, UNIT, all, geometries, ranges, stripes, units};
 use plan::{Alternative, Health, Method, Plan, Price, Request, Verdict, plan_into};
 use std::collections::BTreeSet;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
+
+/// A way of keeping parity in one column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Rmw,
+    Rcw,
+    Recover,
+}
 
 /// I/Os and bytes of a set of (drive, unit) after merging what touches.
 fn price_of(cells: &BTreeSet<(usize, usize)>) -> (u32, u64) {
@@ -14,84 +25,273 @@ fn price_of(cells: &BTreeSet<(usize, usize)>) -> (u32, u64) {
     (ios as u32, cells.len() as u64 * UNIT)
 }
 
-/// The least price of a write over *every* choice of RMW or RCW in *each single column*; `None` where some
-/// column can have neither.
-fn least_price(machine: &Machine, range: ByteRange, health: &Health) -> Option<Price> {
-    let readable = |drive: usize| health.readable.contains(DriveIndex(drive as u16));
-    let writable = |drive: usize| health.writable.contains(DriveIndex(drive as u16));
-    let (start, end) = (units(range.start.0), units(range.end().0));
-    let requested = |strip: usize, column: usize| (start..end).contains(&(strip * STRIP + column));
-    let (parity, parity_start) = machine.parity_at().unwrap();
-    let mut best: Option<Price> = None;
-    'choices: for choice in 0..1 << STRIP {
-        let (mut reads, mut writes) = (BTreeSet::new(), BTreeSet::new());
-        for column in 0..STRIP {
-            if !(0..machine.strips()).any(|strip| requested(strip, column)) {
-                continue;
-            }
-            let rmw = choice >> column & 1 == 1;
-            if rmw {
-                if !readable(parity) || !health.parity_trusted {
-                    continue 'choices;
-                }
-                reads.insert((parity, parity_start + column));
-            }
-            writes.insert((parity, parity_start + column));
-            for strip in 0..machine.strips() {
-                let (drive, first) = machine.data_at(strip, 0);
-                if requested(strip, column) && writable(drive) {
-                    writes.insert((drive, first + column));
-                }
-                if requested(strip, column) == rmw {
-                    if !readable(drive) {
-                        continue 'choices;
+/// What a write does to a stripe, cell by cell, as a plain model has it.
+struct Model<'a> {
+    machine: &'a Machine,
+    health: &'a Health,
+    range: ByteRange,
+}
+
+impl Model<'_> {
+    fn readable(&self, drive: usize) -> bool {
+        self.health.readable.contains(DriveIndex(drive as u16))
+    }
+
+    fn writable(&self, drive: usize) -> bool {
+        self.health.writable.contains(DriveIndex(drive as u16))
+    }
+
+    fn requested(&self, strip: usize, column: usize) -> bool {
+        (units(self.range.start.0)..units(self.range.end().0)).contains(&(strip * STRIP + column))
+    }
+
+    fn active(&self, column: usize) -> bool {
+        (0..self.machine.strips()).any(|strip| self.requested(strip, column))
+    }
+
+    /// Drives and first units of the data strips that can, or cannot, be read.
+    fn data(&self, readable: bool) -> Vec<(usize, usize, usize)> {
+        let strips = 0..self.machine.strips();
+        let cells = strips.map(|strip| (strip, self.machine.data_at(strip, 0)));
+        cells
+            .filter(|(_, (drive, _))| self.readable(*drive) == readable)
+            .map(|(strip, (drive, first))| (strip, drive, first))
+            .collect()
+    }
+
+    /// The parity strips that recovery reads; `None` where recovery is not possible.
+    fn recover_from(&self) -> Option<Vec<(usize, usize)>> {
+        let parities = self.machine.parities();
+        let usable: Vec<_> = parities
+            .iter()
+            .filter(|(drive, ..)| self.health.parity_trusted && self.readable(*drive))
+            .map(|(drive, first, _)| (*drive, *first))
+            .collect();
+        let missing = self.data(false).len();
+        (missing > 0 && missing <= usable.len()).then(|| usable[..missing].to_vec())
+    }
+
+    /// What a way reads in a column; `None` where it is not possible.
+    fn reads(&self, way: Way, column: usize) -> Option<Vec<(usize, usize)>> {
+        let mut reads = Vec::new();
+        match way {
+            Way::Rmw => {
+                for (drive, first, _) in self.machine.parities() {
+                    if !self.writable(drive) {
+                        continue;
                     }
-                    reads.insert((drive, first + column));
+                    if !self.readable(drive) || !self.health.parity_trusted {
+                        return None;
+                    }
+                    reads.push((drive, first + column));
                 }
+            }
+            Way::Recover => {
+                reads.extend(self.recover_from()?.iter().map(|(drive, first)| (*drive, first + column)));
+                reads.extend(self.data(true).iter().map(|(_, drive, first)| (*drive, first + column)));
+                // Where nothing that is lost is needed, it is not a way of its own.
+                let needed = self.data(false).iter().any(|(strip, ..)| !self.requested(*strip, column));
+                return needed.then_some(reads);
+            }
+            Way::Rcw => {}
+        }
+        for strip in 0..self.machine.strips() {
+            if self.requested(strip, column) == (way == Way::Rmw) {
+                let (drive, first) = self.machine.data_at(strip, 0);
+                if !self.readable(drive) {
+                    return None;
+                }
+                reads.push((drive, first + column));
             }
         }
-        let ((read_ios, read_bytes), (write_ios, write_bytes)) = (price_of(&reads), price_of(&writes));
-        let price = Price { drive_ios: read_ios + write_ios, bytes: read_bytes + write_bytes };
-        best = Some(best.map_or(price, |best| best.min(price)));
+        Some(reads)
     }
-    best
+
+    /// The least price over *every* choice of a way in *each single column*; `None` where some column can have none.
+    /// A column between two that must have recovery is read with them.
+    fn least_price(&self) -> Option<Price> {
+        let mut best: Option<Price> = None;
+        let ways = [Way::Rmw, Way::Rcw, Way::Recover];
+        let only_recovered = |column: &usize| {
+            self.active(*column) && [Way::Rmw, Way::Rcw].iter().all(|way| self.reads(*way, *column).is_none())
+        };
+        let recovered: Vec<usize> = match self.recover_from() {
+            Some(_) => (0..STRIP).filter(only_recovered).collect(),
+            None => vec![],
+        };
+        'choices: for choice in 0..3_usize.pow(STRIP as u32) {
+            let way = |column: usize| ways[choice / 3_usize.pow(column as u32) % 3];
+            let (mut reads, mut writes) = (BTreeSet::new(), BTreeSet::new());
+            let active: Vec<usize> = (0..STRIP).filter(|column| self.active(*column)).collect();
+            if (0..STRIP).any(|column| !active.contains(&column) && way(column) != Way::Rmw) {
+                continue; // The same choice under another name.
+            }
+            for column in 0..STRIP {
+                if recovered.first() < Some(&column) && recovered.last() > Some(&column) {
+                    let data = self.data(true);
+                    reads.extend(data.iter().map(|(_, drive, first)| (*drive, first + column)));
+                    let parity = self.recover_from().unwrap();
+                    reads.extend(parity.iter().map(|(drive, first)| (*drive, first + column)));
+                } else if active.contains(&column) {
+                    match self.reads(way(column), column) {
+                        Some(cells) => reads.extend(cells),
+                        None => continue 'choices,
+                    }
+                }
+            }
+            for column in active {
+                for (drive, first, _) in self.machine.parities() {
+                    writes.extend(self.writable(drive).then_some((drive, first + column)));
+                }
+                for strip in (0..self.machine.strips()).filter(|strip| self.requested(*strip, column)) {
+                    let (drive, first) = self.machine.data_at(strip, 0);
+                    writes.extend(self.writable(drive).then_some((drive, first + column)));
+                }
+            }
+            let ((read_ios, read_bytes), (write_ios, write_bytes)) = (price_of(&reads), price_of(&writes));
+            let price = Price { drive_ios: read_ios + write_ios, bytes: read_bytes + write_bytes };
+            best = Some(best.map_or(price, |best| best.min(price)));
+        }
+        best
+    }
 }
 
 #[test]
 fn no_choice_of_methods_is_cheaper_than_the_one_taken() {
-    let mut mixed = 0;
-    for geometry in (3..=6).flat_map(geometries).filter(|geometry| geometry.parity_strips() == 1) {
+    let mut seen = [0; 2];
+    for geometry in (3..=6).flat_map(geometries).filter(|geometry| geometry.parity_strips() > 0) {
         let mut plan = Plan::new(&geometry);
-        for stripe in [0, 1].map(StripeIndex) {
+        let (faults, every) = (usize::from(geometry.parity_strips()), if all() { 1 } else { 13 });
+        let healths = [true, false].into_iter().flat_map(|trusted| with_faults(&geometry, faults, trusted));
+        for (n, health) in healths.enumerate() {
+            let stripes = stripes(&geometry);
+            let stripe = stripes[n % stripes.len()];
             let machine = Machine::new(geometry, stripe);
-            let parity = DriveIndex(machine.parity_at().unwrap().0 as u16);
-            for health in [true, false].into_iter().flat_map(|trusted| single_faults(&geometry, trusted)) {
-                for range in ranges(&geometry) {
-                    plan_into(&mut plan, &geometry, stripe, Request::Write { range }, &health).unwrap();
-                    if !health.writable.contains(parity) {
-                        assert_eq!(plan.method(), Method::DataOnly);
-                        assert_eq!(plan.cost().reads, 0);
-                        continue;
-                    }
-                    let cost = plan.cost();
-                    let price =
-                        Price { drive_ios: cost.drive_ios(), bytes: cost.bytes_read + cost.bytes_written };
-                    match least_price(&machine, range, &health) {
-                        Some(least) => assert_eq!(price, least, "{range:?} {health:?}\n{plan:#?}"),
-                        None => assert!(!health.parity_trusted, "{range:?} {health:?}"),
-                    }
-                    if let Verdict::Chosen { chosen, rmw, rcw } = plan.verdict() {
-                        assert_eq!(*chosen, price, "the verdict says what it costs");
-                        for other in [rmw, rcw] {
-                            assert!(!matches!(other, Alternative::Price(other) if *other < price));
-                        }
-                    }
-                    mixed += u32::from(plan.method() == Method::Mixed);
+            let few = faulty(&geometry, &health).count().0 <= 1 && geometry.drives().0 < 6;
+            for (m, range) in ranges(&geometry).into_iter().enumerate() {
+                if few || (n + m) % every == 0 {
+                    let method = check_price(&mut plan, &machine, range, &health);
+                    seen[0] += u32::from(method == Some(Method::Mixed));
+                    seen[1] += u32::from(method == Some(Method::RecoverWrite));
                 }
             }
         }
     }
-    assert!(mixed > 100, "mixtures occur: {mixed}");
+    assert!(seen.iter().all(|seen| *seen > 100), "mixtures and recovering writes occur: {seen:?}");
+}
+
+fn check_price(plan: &mut Plan, machine: &Machine, range: ByteRange, health: &Health) -> Option<Method> {
+    plan_into(plan, &machine.geometry, machine.stripe, Request::Write { range }, health).ok()?;
+    let cost = plan.cost();
+    let price = Price { drive_ios: cost.drive_ios(), bytes: cost.bytes_read + cost.bytes_written };
+    let parities = machine.parities();
+    if !parities.iter().any(|(drive, ..)| health.writable.contains(DriveIndex(*drive as u16))) {
+        assert_eq!((plan.method(), plan.cost().reads), (Method::DataOnly, 0));
+        return None;
+    }
+    match (Model { machine, health, range }).least_price() {
+        Some(least) => assert_eq!(price, least, "{range:?} {health:?}\n{plan:#?}"),
+        None => assert!(!health.parity_trusted, "{range:?} {health:?}"),
+    }
+    if let Verdict::Chosen { chosen, rmw, rcw } = plan.verdict() {
+        assert_eq!(*chosen, price, "the verdict says what it costs");
+        for other in [rmw, rcw] {
+            assert!(!matches!(other, Alternative::Price(other) if *other < price));
+        }
+    }
+    Some(plan.method())
+}
+
+/// Whether `wanted` is a sum of multiples of `given`.
+fn follows(given: &[Vec<u8>], wanted: &[u8]) -> bool {
+    let mut wanted = wanted.to_vec();
+    let mut rows: Vec<Vec<u8>> = Vec::new();
+    let reduce = |rows: &[Vec<u8>], row: &mut Vec<u8>| {
+        for pivot in rows {
+            let at = pivot.iter().position(|value| *value != 0).unwrap();
+            let factor = multiply(row[at], inverse(pivot[at]));
+            row.iter_mut().zip(pivot).for_each(|(value, pivot)| *value ^= multiply(factor, *pivot));
+        }
+    };
+    for given in given {
+        let mut row = given.clone();
+        reduce(&rows, &mut row);
+        if row.iter().any(|value| *value != 0) {
+            rows.push(row);
+        }
+    }
+    reduce(&rows, &mut wanted);
+    wanted.iter().all(|value| *value == 0)
+}
+
+/// Of every set of cells that can be read, those that determine new parity are looked for: none is smaller than what
+/// is read for whole strips.
+#[test]
+fn no_set_of_cells_smaller_than_the_one_read_determines_parity() {
+    let mut checked = 0;
+    for geometry in (3..=7).flat_map(geometries).filter(|geometry| geometry.parity_strips() > 0) {
+        let is_wide = geometry.drives().0 > 5;
+        if geometry.shape() != shape_by_default(&geometry) {
+            continue;
+        }
+        let mut plan = Plan::new(&geometry);
+        let machine = Machine::new(geometry, StripeIndex(0));
+        let healths = with_faults(&geometry, usize::from(geometry.parity_strips()), true);
+        let step = if is_wide && !all() { 5 } else { 1 };
+        for health in healths.iter().step_by(step) {
+            let strips = machine.strips();
+            for (first, end) in
+                (0..strips).flat_map(|first| (first + 1..=strips).map(move |end| (first, end)))
+            {
+                let at = |strip: usize| ByteOffset((strip * STRIP) as u64 * UNIT);
+                let range = ByteRange::from_to(at(first), at(end));
+                let request = Request::Write { range };
+                if plan_into(&mut plan, &geometry, StripeIndex(0), request, health).is_err() {
+                    continue;
+                }
+                let least = least_reads(&machine, health, first..end);
+                assert_eq!(plan.reads().len(), least, "{range:?} {health:?}\n{plan:#?}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 1000, "{checked}");
+}
+
+fn shape_by_default(geometry: &Geometry) -> Shape {
+    let plain = Shape::new(geometry.level(), geometry.drives());
+    plain.geometry(geometry.strip(), geometry.member_size()).map_or(plain, |default| default.shape())
+}
+
+/// The fewest cells whose old content determines new P and Q, as far as these can be written.
+fn least_reads(machine: &Machine, health: &Health, written: std::ops::Range<usize>) -> usize {
+    let strips = machine.strips();
+    let readable = |drive: usize| health.readable.contains(DriveIndex(drive as u16));
+    let weights = |role: Role| -> Vec<u8> {
+        let weight = |strip| if role == Role::Q { machine.weight(strip) } else { 1 };
+        (0..strips).map(weight).collect()
+    };
+    let mut cells: Vec<Vec<u8>> = Vec::new();
+    for strip in (0..strips).filter(|strip| readable(machine.data_at(*strip, 0).0)) {
+        cells.push((0..strips).map(|other| u8::from(other == strip)).collect());
+    }
+    let parities = machine.parities();
+    cells.extend(parities.iter().filter(|(drive, ..)| readable(*drive)).map(|(.., role)| weights(*role)));
+    let writable = parities.iter().filter(|(drive, ..)| health.writable.contains(DriveIndex(*drive as u16)));
+    // What the strips that are not written give to new parity.
+    let wanted: Vec<Vec<u8>> = writable
+        .map(|(.., role)| {
+            let mut weights = weights(*role);
+            weights[written.clone()].fill(0);
+            weights
+        })
+        .collect();
+    let sets = (0..1_u32 << cells.len()).filter(|set| {
+        let given: Vec<Vec<u8>> =
+            (0..cells.len()).filter(|i| set >> i & 1 == 1).map(|i| cells[i].clone()).collect();
+        wanted.iter().all(|wanted| follows(&given, wanted))
+    });
+    sets.map(|set| set.count_ones() as usize).min().unwrap()
 }
 
 fn write(geometry: &Geometry, start: u64, len: u64) -> Plan {
@@ -104,12 +304,12 @@ fn write(geometry: &Geometry, start: u64, len: u64) -> Plan {
 
 #[test]
 fn a_small_write_costs_the_write_penalty_in_the_table_of_levels() {
-    // Two parity strips are not planned yet.
-    for level in Level::ALL.into_iter().filter(|level| level.row().parity_strips < 2) {
+    for level in Level::ALL {
         let row = level.row();
         for drives in (row.min_drives.0..=row.max_drives.0).map(DriveCount) {
-            let geometry = Geometry::new(level, drives, StripSize::KIB_64, ByteCount::GIB);
-            let Ok(geometry) = geometry else { continue }; // So many drives cannot be spans.
+            let Ok(geometry) = Geometry::new(level, drives, StripSize::KIB_64, ByteCount::GIB) else {
+                continue;
+            };
             let ios = write(&geometry, 4096, 8192).cost().drive_ios();
             assert_eq!(ios, u32::from(geometry.write_penalty()), "{geometry}");
         }
@@ -118,10 +318,12 @@ fn a_small_write_costs_the_write_penalty_in_the_table_of_levels() {
 
 #[test]
 fn a_full_stripe_is_written_without_a_read() {
-    let geometry = Geometry::new(Level::Raid5, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
-    let plan = write(&geometry, 0, 7 << 16);
-    assert_eq!((plan.method(), plan.cost().reads, plan.cost().writes), (Method::FullStripe, 0, 8));
-    assert_eq!(*plan.verdict(), Verdict::Only);
+    for (level, parities) in [(Level::Raid5, 1), (Level::Raid6, 2)] {
+        let geometry = Geometry::new(level, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
+        let plan = write(&geometry, 0, (8 - parities) << 16);
+        assert_eq!((plan.method(), plan.cost().reads, plan.cost().writes), (Method::FullStripe, 0, 8));
+        assert_eq!((plan.computes().len(), *plan.verdict()), (1, Verdict::Only), "P and Q in one pass");
+    }
 }
 
 #[test]
@@ -135,6 +337,11 @@ fn the_verdict_names_the_price_of_the_way_not_taken() {
     // Six of seven strips: reading the seventh beats reading six and parity.
     let plan = write(&geometry, 0, 6 << 16);
     assert_eq!((plan.method(), plan.cost().reads, plan.cost().writes), (Method::Rcw, 1, 7));
+    // P and Q: 6 I/Os, where the others of six data strips would be 5 reads and 3 writes.
+    let geometry = Geometry::new(Level::Raid6, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let rcw = Alternative::Price(price(8));
+    let plan = write(&geometry, 0, 8192);
+    assert_eq!(*plan.verdict(), Verdict::Chosen { chosen: price(6), rmw: Alternative::Price(price(6)), rcw });
 }
 
 #[test]

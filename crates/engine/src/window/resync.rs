@@ -10,7 +10,7 @@ use crate::execute::Host;
 use crate::lanes::LaneIndex;
 use crate::volume::Volume;
 use env::locks::{ALL_COLUMNS, Mode};
-use plan::Request;
+use plan::{Request, WHOLE_STRIP};
 use std::rc::Rc;
 use std::time::Duration;
 use units::StripeIndex;
@@ -55,7 +55,8 @@ async fn resync_lane(volume: &Rc<Volume>, lane: LaneIndex) -> bool {
         let Ok(_user) = volume.enter() else { return false };
         let key = volume.lock_key(stripe);
         let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
-        let (result, _) = volume.run_request(stripe, Request::Resync, Host::None).await;
+        let (result, _) =
+            volume.run_request(stripe, Request::Resync { columns: WHOLE_STRIP }, Host::None).await;
         match result {
             Ok(skipped) => {
                 if volume.health.recorded(volume.shard.env(), &skipped).await.is_err() {

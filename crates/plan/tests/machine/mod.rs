@@ -4,38 +4,78 @@
 //! What a drive cannot give is scribbled over, so that a plan that uses it computes nonsense.
 #![allow(dead_code)]
 
-use layout::{CopyIndex, DataIndex, Geometry, Level, ParityArrangement, ParityIndex, Shape};
-use plan::{ComputeKind, Health, Plan, ReadSlot, Request, Source, Step, Target};
-use std::collections::BTreeSet;
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
+pub mod field;
+pub mod healths;
+pub mod shape;
+
+use field::{inverse, multiply, power};
+use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role, Shape, StripeMap};
+use plan::{ComputeKind, Health, Lost, Plan, Source, Target};
+use units::{ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
 
 /// Bytes that one byte of the machine stands for.
 pub const UNIT: u64 = 1024;
 /// Units per strip.
 pub const STRIP: usize = 4;
-/// Stripes in the machine's arrays: enough for parity to come to every drive.
-pub const STRIPES: u64 = 6;
+/// Rows of strips on every drive.
+const ROWS: u64 = 12;
 
 pub fn units(bytes: u64) -> usize {
     assert_eq!(bytes % UNIT, 0, "plans keep to the granularity of the request");
     (bytes / UNIT) as usize
 }
 
-/// All levels in all rotations on that many drives.
+/// Whether everything is tried, rather than a sample.
+pub fn all() -> bool {
+    std::env::var("PLAN_TESTS").is_ok_and(|tests| tests == "all")
+}
+
+/// All levels in all shapes on that many drives.
 pub fn geometries(drives: u16) -> Vec<Geometry> {
-    let size = StripSize::MIN.bytes() * STRIPES;
-    // Those whose stripes lie on all drives, each of which holds one strip of data or P.
-    let levels = Level::ALL.into_iter().filter(|level| level.row().parity_strips < 2);
-    let levels = levels
-        .filter(|level| !matches!(level, Level::Raid1e | Level::Raid10 | Level::Raid5ee | Level::Raid50));
-    let arrangements = || std::iter::once(None).chain(ParityArrangement::ALL.map(Some));
-    let shapes = levels.flat_map(|level| {
+    let mut all = Vec::new();
+    for level in Level::ALL {
         let plain = Shape::new(level, DriveCount(drives));
-        arrangements()
-            .filter(move |parity| parity.is_some() != level.row().parity_arrangements.is_empty())
-            .map(move |parity| Shape { parity, ..plain })
-    });
-    shapes.filter_map(|shape| shape.geometry(StripSize::MIN, size).ok()).collect()
+        let mut shapes = vec![plain];
+        let row = level.row();
+        shapes.extend(row.spans.clone().map(|spans| Shape { spans: Some(spans), ..plain }));
+        shapes.extend(row.parity_arrangements.iter().map(|it| Shape { parity: Some(*it), ..plain }));
+        shapes.extend(row.mirror_arrangements.iter().map(|it| Shape { mirrors: Some(*it), ..plain }));
+        shapes.push(Shape { copies: Some(3), ..plain });
+        let mut made: Vec<Geometry> = shapes
+            .iter()
+            .filter_map(|shape| shape.geometry(StripSize::MIN, StripSize::MIN.bytes() * ROWS).ok())
+            .collect();
+        let mut seen = Vec::new();
+        made.retain(|geometry| {
+            !seen.contains(geometry) && {
+                seen.push(*geometry);
+                true
+            }
+        });
+        all.extend(made);
+    }
+    all
+}
+
+/// The stripes of a layout to try: of its default arrangement all until it repeats, of the others one.
+pub fn stripes(geometry: &Geometry) -> Vec<StripeIndex> {
+    let is_default = Shape { parity: None, mirrors: None, ..geometry.shape() }
+        .geometry(geometry.strip(), geometry.member_size())
+        .is_ok_and(|default| default == *geometry);
+    let width = u64::from(geometry.drives_per_stripe().0 * geometry.stripes_per_row());
+    let until = match geometry.parity_strips() {
+        0 => 1,
+        _ => width.min(geometry.stripes().0),
+    };
+    if all() || is_default && geometry.drives().0 <= 4 {
+        return (0..until).map(StripeIndex).collect();
+    }
+    let other = geometry.parity_arrangement().map_or(0, |it| it.name().len() as u64) % until;
+    if is_default {
+        vec![StripeIndex(0), StripeIndex(until / 2), StripeIndex(until - 1)]
+    } else {
+        vec![StripeIndex(other)]
+    }
 }
 
 /// Every range of a stripe's data in whole units.
@@ -45,51 +85,13 @@ pub fn ranges(geometry: &Geometry) -> Vec<ByteRange> {
     (0..end).flat_map(|s| (s + 1..=end).map(move |e| range(s, e))).collect()
 }
 
-/// What one drive can do, in all combinations.
+/// What a compare or a check comes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Can {
-    pub read: bool,
-    pub write: bool,
-}
-
-pub const CAN: [Can; 4] = [
-    Can { read: true, write: true },
-    Can { read: false, write: false },
-    Can { read: false, write: true },
-    Can { read: true, write: false },
-];
-
-/// Health in which each drive can do what `can` says.
-pub fn health_of(can: &[Can], parity_trusted: bool) -> Health {
-    let set = |which: fn(&Can) -> bool| {
-        (0..).zip(can).filter(|(_, can)| which(can)).map(|(drive, _)| DriveIndex(drive)).collect()
-    };
-    Health { readable: set(|can| can.read), writable: set(|can| can.write), parity_trusted }
-}
-
-/// Health with every drive working, and with each drive in each way unable.
-pub fn single_faults(geometry: &Geometry, parity_trusted: bool) -> Vec<Health> {
-    let drives = geometry.drives().as_usize();
-    let mut all = vec![health_of(&vec![CAN[0]; drives], parity_trusted)];
-    for drive in 0..drives {
-        for fault in &CAN[1..] {
-            let mut can = vec![CAN[0]; drives];
-            can[drive] = *fault;
-            all.push(health_of(&can, parity_trusted));
-        }
-    }
-    all
-}
-
-/// Every drive in every state: 4^drives.
-pub fn all_healths(geometry: &Geometry, parity_trusted: bool) -> Vec<Health> {
-    let drives = geometry.drives().as_usize();
-    (0..4usize.pow(drives as u32))
-        .map(|state| {
-            let can: Vec<Can> = (0..drives).map(|drive| CAN[state >> (2 * drive) & 3]).collect();
-            health_of(&can, parity_trusted)
-        })
-        .collect()
+pub enum Found {
+    /// All agrees.
+    Right,
+    /// Not all does; perhaps with the one strip that explains it.
+    Wrong(Option<Role>),
 }
 
 /// One stripe: what its data truly is, and what is on the drives.
@@ -97,6 +99,7 @@ pub fn all_healths(geometry: &Geometry, parity_trusted: bool) -> Vec<Health> {
 pub struct Machine {
     pub geometry: Geometry,
     pub stripe: StripeIndex,
+    pub map: StripeMap,
     /// The data, a byte per unit.
     pub truth: Vec<u8>,
     /// The drives' data areas, a byte per unit.
@@ -106,21 +109,18 @@ pub struct Machine {
 impl Machine {
     /// A stripe with data that differs in every unit, and its redundancy.
     pub fn new(geometry: Geometry, stripe: StripeIndex) -> Machine {
+        Machine::at(geometry, stripe, geometry.stripe_map(stripe))
+    }
+
+    /// The same, with its cells where `map` says.
+    pub fn at(geometry: Geometry, stripe: StripeIndex, map: StripeMap) -> Machine {
         let truth = (0..units(geometry.stripe_bytes().0)).map(|i| (i * 37 + 11) as u8).collect();
-        let drive = vec![0xEE; units(geometry.member_size().0)];
-        let drives = vec![drive; geometry.drives().as_usize()];
-        let mut machine = Machine { geometry, stripe, truth, drives };
-        for strip in 0..machine.strips() {
-            for copy in 0..geometry.copies() {
-                let start = machine.data_at(strip, copy);
-                for column in 0..STRIP {
-                    machine.drives[start.0][start.1 + column] = machine.truth[strip * STRIP + column];
-                }
-            }
-        }
-        if let Some((drive, start)) = machine.parity_at() {
+        let drives = vec![vec![0xEE; units(geometry.member_size().0)]; geometry.drives().as_usize()];
+        let mut machine = Machine { geometry, stripe, map, truth, drives };
+        for (cell, role) in map.cells() {
             for column in 0..STRIP {
-                machine.drives[drive][start + column] = machine.true_parity(column);
+                let value = machine.true_value(role, column);
+                machine.drives[cell.drive.as_usize()][units(cell.offset.0) + column] = value;
             }
         }
         machine
@@ -130,171 +130,240 @@ impl Machine {
         usize::from(self.geometry.data_strips())
     }
 
-    /// Drive and first unit of a data strip.
-    pub fn data_at(&self, strip: usize, copy: u16) -> (usize, usize) {
-        let cell = self.geometry.data_cell(self.stripe, DataIndex(strip as u16), CopyIndex(copy));
+    pub fn copies(&self) -> u16 {
+        self.geometry.copies()
+    }
+
+    /// Drive and first unit of a role.
+    pub fn place(&self, role: Role) -> (usize, usize) {
+        let cell = self.map.cell_of(role).unwrap();
         (cell.drive.as_usize(), units(cell.offset.0))
     }
 
-    /// Drive and first unit of P.
-    pub fn parity_at(&self) -> Option<(usize, usize)> {
-        let cell = self.geometry.parity_cell(self.stripe, ParityIndex(0))?;
-        Some((cell.drive.as_usize(), units(cell.offset.0)))
+    /// Drive and first unit of a data strip.
+    pub fn data_at(&self, strip: usize, copy: u16) -> (usize, usize) {
+        self.place(Role::Data { index: DataIndex(strip as u16), copy: CopyIndex(copy) })
     }
 
-    /// What P must be in a column.
-    pub fn true_parity(&self, column: usize) -> u8 {
-        (0..self.strips()).fold(0, |sum, strip| sum ^ self.truth[strip * STRIP + column])
+    /// Drive, first unit and role of P and Q, as far as there are.
+    pub fn parities(&self) -> Vec<(usize, usize, Role)> {
+        let all = [(0, Role::P), (1, Role::Q)];
+        let has = all.into_iter().filter(|(n, _)| self.map.parity_cell(ParityIndex(*n)).is_some());
+        has.map(|(_, role)| (self.place(role).0, self.place(role).1, role)).collect()
     }
 
-    /// Spoils what the drives cannot give, and P where it is not to be trusted.
-    pub fn spoil(&mut self, health: &Health) {
-        for (cell, _) in self.geometry.stripe_map(self.stripe).cells() {
-            if !health.readable.contains(cell.drive) {
-                let first = units(cell.offset.0);
-                let content = &mut self.drives[cell.drive.as_usize()];
-                content[first..first + STRIP].iter_mut().for_each(|unit| *unit ^= 0x5A);
+    pub fn weight(&self, strip: usize) -> u8 {
+        power(self.map.q_exponent(DataIndex(strip as u16)))
+    }
+
+    /// What a role must hold in a column.
+    pub fn true_value(&self, role: Role, column: usize) -> u8 {
+        let data = |strip: usize| self.truth[strip * STRIP + column];
+        match role {
+            Role::Data { index, .. } => data(usize::from(index.0)),
+            Role::P => (0..self.strips()).fold(0, |sum, strip| sum ^ data(strip)),
+            Role::Q => {
+                (0..self.strips()).fold(0, |sum, strip| sum ^ multiply(self.weight(strip), data(strip)))
             }
+            Role::Spare => 0xEE,
         }
-        if let Some((drive, start)) = self.parity_at().filter(|_| !health.parity_trusted) {
-            self.drives[drive][start..start + STRIP].iter_mut().for_each(|unit| *unit ^= 0x33);
+    }
+
+    /// Whether a copy of a strip can be read and counts: where copies may differ only the first that can.
+    pub fn counts(&self, health: &Health, strip: usize, copy: u16) -> bool {
+        let readable = |copy| health.readable.contains(DriveIndex(self.data_at(strip, copy).0 as u16));
+        readable(copy) && (health.parity_trusted || !(0..copy).any(readable))
+    }
+
+    /// Changes every unit of a role.
+    pub fn scribble(&mut self, role: Role, with: u8) {
+        let (drive, first) = self.place(role);
+        self.drives[drive][first..first + STRIP].iter_mut().for_each(|unit| *unit ^= with);
+    }
+
+    /// Spoils what the drives cannot give, and redundancy where it is not to be trusted.
+    pub fn spoil(&mut self, health: &Health) {
+        for (cell, role) in self.map.cells() {
+            let is_good = match role {
+                _ if !health.readable.contains(cell.drive) => false,
+                Role::Data { index, copy } => self.counts(health, usize::from(index.0), copy.0),
+                Role::P | Role::Q => health.parity_trusted,
+                Role::Spare => true,
+            };
+            if !is_good {
+                self.scribble(role, 0x5A ^ (cell.drive.0 as u8));
+            }
         }
     }
 
     /// Carries out a plan; gives the comparisons' results. The host's buffer is `host`.
-    pub fn execute(&mut self, plan: &Plan, host: &mut [u8]) -> Vec<bool> {
-        check_shape(plan);
-        let mut slots: Vec<Vec<u8>> = plan.reads().iter().map(|read| vec![0xDD; units(read.len.0)]).collect();
-        let mut scratch: Vec<Vec<u8>> = plan.scratch().iter().map(|len| vec![0xCC; units(len.0)]).collect();
-        let mut same = Vec::new();
+    pub fn execute(&mut self, plan: &Plan, host: &mut [u8]) -> Vec<Found> {
+        shape::check(plan, self);
+        let mut memory = Memory {
+            host,
+            slots: plan.reads().iter().map(|read| vec![0xDD; units(read.len.0)]).collect(),
+            scratch: plan.scratch().iter().map(|len| vec![0xCC; units(len.0)]).collect(),
+        };
         for read in plan.reads() {
             let mut from = units(read.offset.0);
             for part in plan.read_parts(read) {
                 let len = units(part.len.0);
-                let bytes = self.drives[read.drive.as_usize()][from..from + len].to_vec();
-                place(part.into, len, host, &mut slots, &mut scratch).copy_from_slice(&bytes);
+                let bytes = &self.drives[read.drive.as_usize()][from..from + len];
+                memory.place(part.into, len).copy_from_slice(bytes);
                 from += len;
             }
         }
-        for compute in plan.computes() {
-            let len = units(compute.len.0);
-            let sources: Vec<Vec<u8>> = plan
-                .sources(compute)
-                .iter()
-                .map(|source| fetch(*source, len, host, &slots, &scratch))
-                .collect();
-            match compute.kind {
-                ComputeKind::Xor { into, .. } => {
-                    let sum: Vec<u8> =
-                        (0..len).map(|i| sources.iter().fold(0, |sum, source| sum ^ source[i])).collect();
-                    place(into, len, host, &mut slots, &mut scratch).copy_from_slice(&sum);
-                }
-                ComputeKind::Compare => same.push(sources.windows(2).all(|pair| pair[0] == pair[1])),
-            }
-        }
+        let found = plan.computes().iter().filter_map(|compute| memory.compute(plan, compute)).collect();
         for write in plan.writes() {
             let mut to = units(write.offset.0);
             for part in plan.write_parts(write) {
                 let len = units(part.len.0);
-                let bytes = fetch(part.from, len, host, &slots, &scratch);
+                let bytes = memory.fetch(part.from, len);
                 self.drives[write.drive.as_usize()][to..to + len].copy_from_slice(&bytes);
                 to += len;
             }
         }
-        same
+        found
     }
 }
 
-fn place<'a>(
-    target: Target,
-    len: usize,
+struct Memory<'a> {
     host: &'a mut [u8],
-    slots: &'a mut [Vec<u8>],
-    scratch: &'a mut [Vec<u8>],
-) -> &'a mut [u8] {
-    let (buffer, at) = match target {
-        Target::Host { at } => (host, at),
-        Target::Read { slot, at } => (&mut slots[usize::from(slot.0)][..], at),
-        Target::Scratch { slot, at } => (&mut scratch[usize::from(slot.0)][..], at),
-    };
-    &mut buffer[units(at.0)..][..len]
+    slots: Vec<Vec<u8>>,
+    scratch: Vec<Vec<u8>>,
 }
 
-fn fetch(source: Source, len: usize, host: &[u8], slots: &[Vec<u8>], scratch: &[Vec<u8>]) -> Vec<u8> {
-    let (buffer, at) = match source {
-        Source::Host { at } => (host, at),
-        Source::Read { slot, at } => (&slots[usize::from(slot.0)][..], at),
-        Source::Scratch { slot, at } => (&scratch[usize::from(slot.0)][..], at),
-        Source::Zero => return vec![0; len],
-    };
-    buffer[units(at.0)..][..len].to_vec()
-}
+impl Memory<'_> {
+    fn place(&mut self, target: Target, len: usize) -> &mut [u8] {
+        let (buffer, at) = match target {
+            Target::Host { at } => (&mut *self.host, at),
+            Target::Read { slot, at } => (&mut self.slots[usize::from(slot.0)][..], at),
+            Target::Scratch { slot, at } => (&mut self.scratch[usize::from(slot.0)][..], at),
+        };
+        &mut buffer[units(at.0)..][..len]
+    }
 
-/// What holds for every plan, whatever it is for.
-pub fn check_shape(plan: &Plan) {
-    let geometry = plan.geometry();
-    let steps: Vec<Step> = plan.steps().collect();
-    assert!(steps.len() <= Plan::step_bound(geometry), "{} steps\n{plan:#?}", steps.len());
-    let rank = |step: &Step| match step {
-        Step::Read(_) => 0,
-        Step::Compute(_) => 1,
-        Step::Commit => 2,
-        Step::Write(_) => 3,
-    };
-    assert!(steps.windows(2).all(|pair| rank(&pair[0]) <= rank(&pair[1])), "order of steps");
-    assert_eq!(steps.iter().filter(|step| **step == Step::Commit).count(), 1, "one commit");
-    let io = |drive: DriveIndex, offset: ByteOffset, len: ByteCount| (drive.0, offset.0, offset.0 + len.0);
-    let reads: Vec<_> = plan.reads().iter().map(|read| io(read.drive, read.offset, read.len)).collect();
-    let writes: Vec<_> = plan.writes().iter().map(|write| io(write.drive, write.offset, write.len)).collect();
-    check_ios(reads);
-    check_ios(writes);
-    for (slot, read) in (0..).map(ReadSlot).zip(plan.reads()) {
-        assert!(plan.health().readable.contains(read.drive), "reads what can be read");
-        let located = geometry.locate(read.drive, read.offset).unwrap();
-        assert_eq!((located.stripe, located.role, located.within), (plan.stripe(), read.role, read.within));
-        assert_eq!(plan.read_parts(read).iter().map(|part| part.len.0).sum::<u64>(), read.len.0);
-        let mut at = ByteOffset(0);
-        for part in plan.read_parts(read) {
-            if !matches!(part.into, Target::Host { .. }) {
-                assert_eq!(part.into, Target::Read { slot, at }, "a read fills its own buffer, in order");
+    fn fetch(&self, source: Source, len: usize) -> Vec<u8> {
+        let (buffer, at) = match source {
+            Source::Host { at } => (&*self.host, at),
+            Source::Read { slot, at } => (&self.slots[usize::from(slot.0)][..], at),
+            Source::Scratch { slot, at } => (&self.scratch[usize::from(slot.0)][..], at),
+            Source::Zero => return vec![0; len],
+        };
+        buffer[units(at.0)..][..len].to_vec()
+    }
+
+    fn compute(&mut self, plan: &Plan, compute: &plan::Compute) -> Option<Found> {
+        let len = units(compute.len.0);
+        let terms: Vec<(Role, u8, Vec<u8>)> = plan
+            .terms(compute)
+            .iter()
+            .map(|term| (term.role, power(term.exponent), self.fetch(term.from, len)))
+            .collect();
+        let data = |i: usize, weighed: bool| {
+            let of_data = terms.iter().filter(|(role, ..)| matches!(role, Role::Data { .. }));
+            of_data.fold(0, |sum, (_, weight, bytes)| {
+                sum ^ if weighed { multiply(*weight, bytes[i]) } else { bytes[i] }
+            })
+        };
+        let parity = |wanted: Role, i: usize| {
+            terms.iter().find(|(role, ..)| *role == wanted).map(|(.., bytes)| bytes[i])
+        };
+        match compute.kind {
+            ComputeKind::Generate { p, q } | ComputeKind::Update { p, q } => {
+                let keeps = matches!(compute.kind, ComputeKind::Update { .. });
+                for (target, weighed) in [(p, false), (q, true)] {
+                    let Some(target) = target else { continue };
+                    let new: Vec<u8> = (0..len).map(|i| data(i, weighed)).collect();
+                    let into = self.place(target, len);
+                    for (into, new) in into.iter_mut().zip(new) {
+                        *into = if keeps { *into ^ new } else { new };
+                    }
+                }
+                None
             }
-            at += part.len;
+            ComputeKind::Recover { lost } => {
+                for i in 0..len {
+                    let sums = [data(i, false), data(i, true)];
+                    let given = [parity(Role::P, i), parity(Role::Q, i)];
+                    for (lost, value) in recover(lost, sums, given) {
+                        self.place(lost.into, len)[i] = value;
+                    }
+                }
+                None
+            }
+            ComputeKind::Compare => Some(match odd_one(&terms) {
+                _ if terms.windows(2).all(|pair| pair[0].2 == pair[1].2) => Found::Right,
+                odd => Found::Wrong(odd),
+            }),
+            ComputeKind::Check => {
+                let left = |i: usize| {
+                    (
+                        parity(Role::P, i).map(|p| p ^ data(i, false)),
+                        parity(Role::Q, i).map(|q| q ^ data(i, true)),
+                    )
+                };
+                let wrong: Vec<_> =
+                    (0..len).map(left).filter(|(p, q)| p.unwrap_or(0) | q.unwrap_or(0) != 0).collect();
+                let culprit = |(p, q): &(Option<u8>, Option<u8>)| match (p.as_ref()?, q.as_ref()?) {
+                    (0, _) => Some(Role::Q),
+                    (_, 0) => Some(Role::P),
+                    (p, q) => terms
+                        .iter()
+                        .find(|(role, weight, _)| {
+                            matches!(role, Role::Data { .. }) && multiply(*weight, *p) == *q
+                        })
+                        .map(|(role, ..)| *role),
+                };
+                Some(match wrong.first() {
+                    None => Found::Right,
+                    Some(first) => {
+                        let named = culprit(first);
+                        Found::Wrong(named.filter(|_| wrong.iter().all(|it| culprit(it) == named)))
+                    }
+                })
+            }
         }
     }
-    for write in plan.writes() {
-        assert!(plan.health().writable.contains(write.drive), "writes what can be written");
-        let located = geometry.locate(write.drive, write.offset).unwrap();
-        assert_eq!((located.stripe, located.role, located.within), (plan.stripe(), write.role, write.within));
-        assert_eq!(plan.write_parts(write).iter().map(|part| part.len.0).sum::<u64>(), write.len.0);
-    }
-    if let Request::Read { range, .. } = plan.request() {
-        check_delivery(plan, range.len);
-    }
 }
 
-/// No two overlap or touch on one drive.
-fn check_ios(mut ios: Vec<(u16, u64, u64)>) {
-    ios.sort_unstable();
-    for pair in ios.windows(2) {
-        assert!(pair[0].0 != pair[1].0 || pair[0].2 < pair[1].1, "{ios:?}: overlap, or touch unmerged");
-    }
-    assert!(ios.iter().all(|(_, start, end)| start < end));
+/// Of three and more copies the one that differs from all others, which agree.
+fn odd_one(terms: &[(Role, u8, Vec<u8>)]) -> Option<Role> {
+    let others_agree = |odd: usize| {
+        let others: Vec<_> = (0..terms.len()).filter(|i| *i != odd).map(|i| &terms[i].2).collect();
+        others.len() > 1 && others.windows(2).all(|pair| pair[0] == pair[1])
+    };
+    let mut odd = (0..terms.len()).filter(|i| others_agree(*i));
+    odd.next().map(|i| terms[i].0)
 }
 
-/// Each unit of the host's buffer is delivered exactly once.
-fn check_delivery(plan: &Plan, len: ByteCount) {
-    let mut delivered = BTreeSet::new();
-    let parts = plan.reads().iter().flat_map(|read| plan.read_parts(read)).map(|part| (part.into, part.len));
-    let computed = plan.computes().iter().filter_map(|compute| match compute.kind {
-        ComputeKind::Xor { into, .. } => Some((into, compute.len)),
-        ComputeKind::Compare => None,
-    });
-    for (into, len) in parts.chain(computed) {
-        if let Target::Host { at } = into {
-            for unit in units(at.0)..units(at.0 + len.0) {
-                assert!(delivered.insert(unit), "unit {unit} is delivered once");
-            }
+/// One column of what is lost, from P's and Q's sums of what is left and what is given of P and Q.
+fn recover(lost: [Option<Lost>; 2], sums: [u8; 2], given: [Option<u8>; 2]) -> Vec<(Lost, u8)> {
+    let is_data = |lost: &Lost| matches!(lost.role, Role::Data { .. });
+    let data: Vec<Lost> = lost.into_iter().flatten().filter(is_data).collect();
+    let values = match data[..] {
+        [] => vec![],
+        [one] => match given {
+            [Some(p), _] => vec![p ^ sums[0]],
+            [None, Some(q)] => vec![multiply(inverse(power(one.exponent)), q ^ sums[1])],
+            _ => panic!("a lost strip takes P or Q"),
+        },
+        [one, other] => {
+            let [Some(p), Some(q)] = given else { panic!("two lost strips take P and Q") };
+            let (p, q, a, b) = (p ^ sums[0], q ^ sums[1], power(one.exponent), power(other.exponent));
+            let first = multiply(q ^ multiply(b, p), inverse(a ^ b));
+            vec![first, p ^ first]
         }
+        _ => unreachable!("at most two are lost"),
+    };
+    let all = |weighed: bool| {
+        data.iter().zip(&values).fold(sums[usize::from(weighed)], |sum, (lost, value)| {
+            sum ^ if weighed { multiply(power(lost.exponent), *value) } else { *value }
+        })
+    };
+    let mut all_lost: Vec<(Lost, u8)> = data.iter().copied().zip(values.iter().copied()).collect();
+    for lost in lost.into_iter().flatten().filter(|lost| !is_data(lost)) {
+        all_lost.push((lost, all(lost.role == Role::Q)));
     }
-    assert_eq!(delivered.len(), units(len.0), "every unit is delivered");
+    all_lost
 }

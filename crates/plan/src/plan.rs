@@ -1,0 +1,307 @@
+//! A plan: the steps that serve one request on one stripe, and what is known about it.
+
+use crate::bands::Mask;
+use crate::request::WHOLE_STRIP;
+use crate::{
+    Bands, Compute, ComputeKind, Cost, Health, Method, Read, ReadPart, Request, Step, Term, Verdict, Write,
+    WritePart,
+};
+use layout::{Geometry, StripeMap};
+use units::{ByteCount, DriveIndex, StripeIndex};
+
+/// The steps that serve one request on one stripe; made by [`crate::plan_into`], and reusable: it keeps
+/// its memory, so that planning again into it allocates nothing.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) geometry: Geometry,
+    pub(crate) stripe: StripeIndex,
+    /// Where the stripe's cells are, relocated ones in their new places.
+    pub(crate) map: StripeMap,
+    pub(crate) request: Request,
+    pub(crate) health: Health,
+    pub(crate) method: Method,
+    pub(crate) verdict: Verdict,
+    pub(crate) bands: Bands,
+    /// Bands whose parity is kept by RMW.
+    pub(crate) rmw_bands: Mask,
+    /// Bands whose parity is kept by RCW, full stripes among them.
+    pub(crate) rcw_bands: Mask,
+    /// Bands whose lost strips are recovered first.
+    pub(crate) recover_bands: Mask,
+    pub(crate) reads: Vec<Read>,
+    pub(crate) read_parts: Vec<ReadPart>,
+    pub(crate) computes: Vec<Compute>,
+    pub(crate) terms: Vec<Term>,
+    pub(crate) writes: Vec<Write>,
+    pub(crate) write_parts: Vec<WritePart>,
+    pub(crate) scratch: Vec<ByteCount>,
+    /// While planning: which read brings band `b` of strip `i`, at `3 * i + b`; P and Q come after the data.
+    pub(crate) brought_by: Vec<u16>,
+}
+
+impl Plan {
+    /// A plan without steps, with memory for any request on this geometry.
+    pub fn new(geometry: &Geometry) -> Plan {
+        let cells = usize::from(geometry.cells_per_stripe());
+        let strips = usize::from(geometry.data_strips() + geometry.parity_strips());
+        Plan {
+            geometry: *geometry,
+            stripe: StripeIndex(0),
+            map: geometry.stripe_map(StripeIndex(0)),
+            request: Request::Resync { columns: WHOLE_STRIP },
+            health: Health::optimal(geometry),
+            method: Method::Nothing,
+            verdict: Verdict::Only,
+            bands: Bands::default(),
+            rmw_bands: 0,
+            rcw_bands: 0,
+            recover_bands: 0,
+            reads: Vec::with_capacity(2 * cells),
+            read_parts: Vec::with_capacity(3 * cells),
+            computes: Vec::with_capacity(4.max(strips)),
+            terms: Vec::with_capacity(cells.max(7 * strips)),
+            writes: Vec::with_capacity(2 * cells),
+            write_parts: Vec::with_capacity(3 * cells),
+            scratch: Vec::with_capacity(4),
+            brought_by: Vec::with_capacity(3 * strips),
+        }
+    }
+
+    /// The most steps a plan on this geometry may have: two per cell of the stripe (its old bytes read, its new
+    /// bytes written) and four; with two parity strips, five. A stripe has a cell on each of its drives; RAID 1E
+    /// alone has more.
+    ///
+    /// Four are the commit and a computation for each of at most three bands of columns. Recovering what is lost
+    /// takes one more, but then something is not read. In detail, with `k` data strips and `r` of P and Q
+    /// on `n = k + r` drives:
+    ///
+    /// - Where all three bands are active, RMW of all data strips takes `k + r` reads, as many writes, and four:
+    ///   `2 n + 4`, the bound for one parity strip.
+    /// - Where strips are recovered for a write, all bands from the first to the last that need it are read in one
+    ///   run per drive, and one computation recovers for them all. So `k` reads (a parity strip in place of
+    ///   each cell that cannot be read), at most one recovery and one computation per band, the commit, and `k + r`
+    ///   writes: `2 k + r + 5`, which is less.
+    /// - A drive can have two pieces to read or write where a request over two strips ends before the column it
+    ///   starts in, so that its two bands do not touch. But then only two data strips, and parity in two pieces,
+    ///   are written: `2 + 2 r` writes, two computations (three with recovery) and the commit. The most reads are
+    ///   `2 (k - 2) + 2` with RCW in both bands, `1 + r + (k - 1)` with RMW in one and RCW in the other, and `k` with
+    ///   recovery. The second makes `k + 3 r + 5`: one more than `2 n + 4` on the narrowest RAID 6, with `k = 2`,
+    ///   and no more elsewhere.
+    /// - A degraded read takes at most `2 k` reads (its bands need not touch), a computation per band and the commit.
+    ///   Copies are written with a write per cell, and compared with a read per cell and a computation per
+    ///   data strip.
+    pub fn step_bound(geometry: &Geometry) -> usize {
+        let more = if geometry.parity_strips() > 1 { 5 } else { 4 };
+        2 * usize::from(geometry.cells_per_stripe()) + more
+    }
+
+    /// The layout it was made for.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The stripe it was made for.
+    pub fn stripe(&self) -> StripeIndex {
+        self.stripe
+    }
+
+    /// What was asked.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// The health it was made for.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// How the request is served.
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// Why that way: what else was possible, and at what cost.
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// The reads, in the order of their slots.
+    pub fn reads(&self) -> &[Read] {
+        &self.reads
+    }
+
+    /// What a read's bytes are for, in the order of the drive's bytes; their lengths add up to the read's.
+    pub fn read_parts(&self, read: &Read) -> &[ReadPart] {
+        &self.read_parts[read.parts.range()]
+    }
+
+    /// The computations.
+    pub fn computes(&self) -> &[Compute] {
+        &self.computes
+    }
+
+    /// What a computation takes.
+    pub fn terms(&self, compute: &Compute) -> &[Term] {
+        &self.terms[compute.terms.range()]
+    }
+
+    /// The writes.
+    pub fn writes(&self) -> &[Write] {
+        &self.writes
+    }
+
+    /// What a write's bytes are, in the order of the drive's bytes; their lengths add up to the write's.
+    pub fn write_parts(&self, write: &Write) -> &[WritePart] {
+        &self.write_parts[write.parts.range()]
+    }
+
+    /// The lengths of the scratch buffers, in the order of their slots.
+    pub fn scratch(&self) -> &[ByteCount] {
+        &self.scratch
+    }
+
+    /// All steps in order: reads, computes, the commit, writes.
+    pub fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+        let reads = self.reads.iter().map(Step::Read);
+        let computes = self.computes.iter().map(Step::Compute);
+        reads.chain(computes).chain([Step::Commit]).chain(self.writes.iter().map(Step::Write))
+    }
+
+    /// What it costs.
+    pub fn cost(&self) -> Cost {
+        self.cost_where(|_| true)
+    }
+
+    /// What it costs one drive; computing is not charged to any.
+    pub fn cost_of(&self, drive: DriveIndex) -> Cost {
+        Cost { parity_bytes: 0, compare_bytes: 0, ..self.cost_where(|other| other == drive) }
+    }
+
+    fn cost_where(&self, counts: impl Fn(DriveIndex) -> bool) -> Cost {
+        let mut cost = Cost::default();
+        for read in self.reads.iter().filter(|read| counts(read.drive)) {
+            cost.reads += 1;
+            cost.bytes_read += read.len.0;
+        }
+        for write in self.writes.iter().filter(|write| counts(write.drive)) {
+            cost.writes += 1;
+            cost.bytes_written += write.len.0;
+        }
+        for compute in &self.computes {
+            let mut strips = compute.terms.range().len();
+            if matches!(compute.kind, ComputeKind::Update { .. }) {
+                strips += compute.kind.targets().count();
+            }
+            let bytes = compute.len.0 * strips as u64;
+            match compute.kind {
+                ComputeKind::Compare | ComputeKind::Check => cost.compare_bytes += bytes,
+                _ => cost.parity_bytes += bytes,
+            }
+        }
+        cost
+    }
+
+    /// Empties it for the next request; memory is kept.
+    pub(crate) fn start(
+        &mut self,
+        geometry: &Geometry,
+        stripe: StripeIndex,
+        request: Request,
+        health: &Health,
+    ) {
+        self.geometry = *geometry;
+        self.stripe = stripe;
+        self.map = health.map(geometry, stripe);
+        self.request = request;
+        self.health = *health;
+        self.method = Method::Nothing;
+        self.verdict = Verdict::Only;
+        (self.rmw_bands, self.rcw_bands, self.recover_bands) = (0, 0, 0);
+        self.forget_steps();
+        let cells = 3 * usize::from(geometry.data_strips() + geometry.parity_strips());
+        if self.brought_by.len() < cells {
+            self.brought_by.resize(cells, 0);
+        }
+    }
+
+    /// Drops the steps planned so far.
+    pub(crate) fn forget_steps(&mut self) {
+        self.reads.clear();
+        self.read_parts.clear();
+        self.computes.clear();
+        self.terms.clear();
+        self.writes.clear();
+        self.write_parts.clear();
+        self.scratch.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CopyChoice, plan_into};
+    use layout::Level;
+    use units::{ByteOffset, ByteRange, DriveCount, StripSize};
+
+    fn capacities(plan: &Plan) -> [usize; 8] {
+        [
+            plan.reads.capacity(),
+            plan.read_parts.capacity(),
+            plan.computes.capacity(),
+            plan.terms.capacity(),
+            plan.writes.capacity(),
+            plan.write_parts.capacity(),
+            plan.scratch.capacity(),
+            plan.brought_by.capacity(),
+        ]
+    }
+
+    /// Healths in which something has to be computed: nothing lost, one drive, two, one of them unreadable only.
+    fn healths(geometry: &Geometry) -> Vec<Health> {
+        let optimal = Health::optimal(geometry);
+        let last = DriveIndex(geometry.drives().0 - 1);
+        let middle = DriveIndex(geometry.drives().0 / 2);
+        let one = optimal.without(DriveIndex(0));
+        let two = optimal.unreadable(DriveIndex(0)).unreadable(last);
+        vec![optimal, one, one.without(last), two, one.unreadable(middle), optimal.untrusted()]
+    }
+
+    #[test]
+    fn planning_never_needs_more_memory_than_a_new_plan_has() {
+        let counts = [1, 2, 3, 4, 5, 7, 16, 32];
+        for (level, drives) in Level::ALL.into_iter().flat_map(|l| counts.map(|n| (l, DriveCount(n)))) {
+            let Ok(geometry) = Geometry::new(level, drives, StripSize::MIN, ByteCount::MIB) else { continue };
+            let mut plan = Plan::new(&geometry);
+            let before = capacities(&plan);
+            // Starts and ends near the edges of the strips, in every order of their columns.
+            let strip = StripSize::MIN.bytes().0;
+            let near = |i: u64| [i * strip, i * strip + 1024, i * strip + 3072];
+            let strips = geometry.stripe_bytes().0 / strip;
+            let few = [0, 1, 2, strips / 2, strips.saturating_sub(2), strips.saturating_sub(1)];
+            let mut points: Vec<u64> = few.into_iter().flat_map(near).chain([strips * strip]).collect();
+            points.sort_unstable();
+            points.dedup();
+            points.retain(|point| *point <= strips * strip);
+            for health in healths(&geometry) {
+                let mut plan_it = |request| {
+                    // Where too much is lost some are refused; that is planning too.
+                    let _ = plan_into(&mut plan, &geometry, StripeIndex(1), request, &health);
+                    let steps = plan.steps().count();
+                    assert!(steps <= Plan::step_bound(&geometry), "{steps} steps: {plan:#?}");
+                    assert_eq!(capacities(&plan), before, "{geometry}: {request:?}");
+                };
+                for (i, start) in points.iter().enumerate() {
+                    for end in &points[i + 1..] {
+                        let range = ByteRange::from_to(ByteOffset(*start), ByteOffset(*end));
+                        plan_it(Request::Read { range, prefer: CopyChoice::FIRST, split: true });
+                        plan_it(Request::Write { range });
+                    }
+                }
+                let columns = WHOLE_STRIP;
+                plan_it(Request::Resync { columns });
+                plan_it(Request::Verify { columns });
+                plan_it(Request::Copy { drive: DriveIndex(0), columns });
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! In which ways parity can follow a write, band by band, and which of them is cheapest.
+//!
+//! With `W` the strips written in a band, `U` the others, and `T` those of P and Q that can be written:
+//!
+//! | way | reads | is possible when |
+//! | --- | --- | --- |
+//! | RMW | old `W`, and `T` | these can be read, and agree with the data |
+//! | RCW | `U` | it can be read |
+//! | recovery | all that can be read, and a parity strip for each that cannot | a strip of `U` cannot be read, and parity suffices to compute what is lost |
+//!
+//! A strip that cannot be written lives on in parity, as does a strip of `U` that cannot be read: after the write
+//! there may be no more of both than parity strips that were written. Where no parity can be written data goes
+//! out alone, provided that no strip depends on parity as it is.
+//!
+//! The bands are chosen together, because what touches on a drive is one I/O: the combination with the fewest
+//! drive I/Os is taken, then the fewest bytes, then RMW first. Bands with recovery are one run: what lies between two that
+//! must have it is read with them.
+
+use crate::bands::{MAX_BANDS, Mask};
+use crate::survey::{Parities, Pieces, Strips, Survey, each, strips};
+use crate::{Alternative, Bands, ErrorKind, Method, Plan, Price, Unplannable, Verdict};
+
+/// In which bands parity can be kept in which way.
+pub(crate) struct Ways {
+    /// Bands with something to write.
+    active: Mask,
+    /// Bands of which every data strip is written.
+    full: Mask,
+    rmw: Mask,
+    rcw: Mask,
+    recover: Mask,
+    /// The parity strips that recovery reads.
+    recover_from: Parities,
+}
+
+/// In which bands parity is kept in which way; in the other active ones data goes out alone.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Choice {
+    pub(crate) rmw: Mask,
+    pub(crate) rcw: Mask,
+    /// A run of bands; those that are not active are read only.
+    pub(crate) recover: Mask,
+    /// The parity strips that are read in these.
+    pub(crate) recover_from: Parities,
+}
+
+impl Choice {
+    /// The bands of a data strip that are read if it can be: with RMW those that are written, with RCW those that
+    /// are not, with recovery all.
+    pub(crate) fn reads_of(&self, written: Mask) -> Mask {
+        (written & self.rmw) | (!written & self.rcw) | self.recover
+    }
+
+    /// The bands of P (`bit` 0) or Q (1) that are read.
+    pub(crate) fn parity_reads(&self, survey: &Survey, bit: u16) -> Mask {
+        let of = |set: Parities, mask: Mask| if set >> bit & 1 == 1 { mask } else { 0 };
+        of(survey.writable, self.rmw) | of(self.recover_from, self.recover)
+    }
+}
+
+impl Ways {
+    /// What is possible in each band.
+    ///
+    /// # Errors
+    /// When a band cannot be written without losing what is written, or other data.
+    pub(crate) fn of(plan: &Plan, survey: &Survey) -> Result<Ways, Unplannable> {
+        let recover_from = survey.enough(survey.unreadable, survey.all);
+        let mut ways = Ways {
+            active: 0,
+            full: 0,
+            rmw: 0,
+            rcw: 0,
+            recover: 0,
+            recover_from: recover_from.unwrap_or_default(),
+        };
+        let (mut homeless, mut lost) = (Pieces::default(), Pieces::default());
+        let all = strips(0, plan.geometry.data_strips());
+        let has_parity = survey.writable != 0;
+        let rmw_parity = has_parity && survey.writable & !survey.usable == 0;
+        for b in 0..plan.bands.all().len() {
+            let written: Strips = plan.bands.concerned(b);
+            if written == 0 {
+                continue;
+            }
+            let hidden = survey.unreadable & !written;
+            let homes = survey.unwritable & written;
+            let rmw = rmw_parity && survey.unreadable & written == 0;
+            let rcw = has_parity && hidden == 0;
+            let recover = has_parity && hidden != 0 && recover_from.is_some();
+            let follows = rmw || rcw || recover;
+            let kept = if follows { survey.writable.count_ones() } else { 0 };
+            let too_many = hidden.count_ones() + homes.count_ones() > kept;
+            // Parity that is deemed right but cannot be read now would be wrong if it came back.
+            let left_wrong = !follows && has_parity && plan.health.parity_trusted;
+            if homes != 0 && too_many {
+                homeless.add(&plan.bands, b, homes);
+            } else if hidden != 0 && (left_wrong || too_many && recover_from.is_some()) {
+                lost.add(&plan.bands, b, hidden);
+            }
+            let bit = 1 << b;
+            ways.active |= bit;
+            ways.full |= if written == all { bit } else { 0 };
+            ways.rmw |= if rmw && written != all { bit } else { 0 };
+            ways.rcw |= if rcw { bit } else { 0 };
+            ways.recover |= if recover { bit } else { 0 };
+        }
+        if !homeless.is_empty() {
+            return Err(homeless.into_error(ErrorKind::NothingWritable, plan.stripe));
+        }
+        if !lost.is_empty() {
+            return Err(lost.into_error(ErrorKind::DataLost, plan.stripe));
+        }
+        Ok(ways)
+    }
+
+    /// The cheapest combination. Also says so in the plan: its method, and why.
+    pub(crate) fn choose(&self, plan: &mut Plan, survey: &Survey) -> Choice {
+        let only_recover = Bands::hull(self.recover & !self.rmw & !self.rcw);
+        if self.rmw | self.recover == 0 && self.full == self.active {
+            plan.method = if self.rcw == 0 { Method::DataOnly } else { Method::FullStripe };
+            return Choice { rcw: self.rcw, ..Choice::default() };
+        }
+        let written = Written::of(plan, survey);
+        let mut best: Option<(Price, Choice)> = None;
+        // Prices of the first and of the last combination without recovery, where there are such.
+        let (mut most_rmw, mut most_rcw) = (Price::default(), Price::default());
+        let optional = self.recover & !only_recover;
+        // Recovery in more bands than must have it comes last, so that it wins no ties.
+        for more in (0..1 << MAX_BANDS).filter(|more| more & !optional == 0) {
+            let recover = only_recover | more;
+            if Bands::hull(recover) != recover {
+                continue;
+            }
+            let (rmw, rcw) = (self.rmw & !recover, self.rcw & !recover);
+            let either = rmw & rcw;
+            // Descending through the subsets of `either`: RMW in all of them comes first and wins ties.
+            let mut subset = either;
+            loop {
+                let choice = Choice {
+                    rmw: rmw & !either | subset,
+                    rcw: rcw & !either | (either & !subset),
+                    recover,
+                    recover_from: self.recover_from,
+                };
+                let price = written.price(choice, survey);
+                if best.is_none_or(|(least, _)| price < least) {
+                    best = Some((price, choice));
+                }
+                if more == 0 {
+                    most_rmw = if subset == either { price } else { most_rmw };
+                    most_rcw = price;
+                }
+                if subset == 0 {
+                    break;
+                }
+                subset = (subset - 1) & either;
+            }
+        }
+        let (chosen, choice) = best.unwrap_or_default();
+        plan.method = self.method(choice);
+        if choice.rmw | choice.rcw | choice.recover != 0 {
+            let rmw = self.rmw_throughout(most_rmw, survey);
+            let rcw = self.rcw_throughout(most_rcw);
+            plan.verdict = Verdict::Chosen { chosen, rmw, rcw };
+        }
+        choice
+    }
+
+    fn rmw_throughout(&self, price: Price, survey: &Survey) -> Alternative {
+        if self.rmw | self.full == self.active {
+            Alternative::Price(price)
+        } else if survey.writable & !survey.readable != 0 {
+            Alternative::ParityUnreadable
+        } else if survey.writable & !survey.usable != 0 {
+            Alternative::ParityUntrusted
+        } else {
+            Alternative::DataUnreadable
+        }
+    }
+
+    fn rcw_throughout(&self, price: Price) -> Alternative {
+        if self.rcw == self.active { Alternative::Price(price) } else { Alternative::DataUnreadable }
+    }
+
+    fn method(&self, choice: Choice) -> Method {
+        if choice.rmw | choice.rcw | choice.recover == 0 {
+            Method::DataOnly
+        } else if choice.rmw == self.active {
+            Method::Rmw
+        } else if choice.recover & self.active == self.active {
+            Method::RecoverWrite
+        } else if choice.rcw != self.active {
+            Method::Mixed
+        } else if self.full == self.active {
+            Method::FullStripe
+        } else {
+            Method::Rcw
+        }
+    }
+}
+
+/// What is written, summed up so that a combination is priced without a look at every strip: the first and
+/// the last strip, those between them (concerned in every band), and the others (in none).
+struct Written {
+    classes: [(u32, Mask); 4],
+    /// The bands of the strips that recovery computes; no way reads these strips.
+    hidden: [Option<Mask>; 2],
+    active: Mask,
+    data: Price,
+    /// The columns in each set of bands.
+    columns: [u64; 1 << MAX_BANDS],
+}
+
+impl Written {
+    fn of(plan: &Plan, survey: &Survey) -> Written {
+        let bands = &plan.bands;
+        let concerned = u32::from(bands.last - bands.first) + 1;
+        let others = u32::from(plan.geometry.data_strips()) - concerned;
+        let every = (1 << bands.all().len()) - 1;
+        let classes = [
+            (1, bands.of_strip(bands.first)),
+            (u32::from(concerned > 1), bands.of_strip(bands.last)),
+            (concerned.saturating_sub(2), every),
+            (others, 0),
+        ];
+        let active = classes[..3]
+            .iter()
+            .fold(0, |active, (count, mask)| if *count > 0 { active | mask } else { active });
+        let mut data = Price { drive_ios: concerned, bytes: bands.range_len() };
+        for i in each(survey.unwritable & strips(bands.first, bands.last + 1)) {
+            data.drive_ios -= 1;
+            data.bytes -= bands.columns(bands.of_strip(i));
+        }
+        let mut hidden = [None; 2];
+        for (hidden, i) in hidden.iter_mut().zip(each(survey.unreadable)) {
+            *hidden = Some(bands.of_strip(i));
+        }
+        let mut columns = [0; 1 << MAX_BANDS];
+        for (b, band) in bands.all().iter().enumerate() {
+            for below in 0..1 << b {
+                columns[below | 1 << b] = columns[below] + band.len;
+            }
+        }
+        Written { classes, hidden, active, data, columns }
+    }
+
+    fn price(&self, choice: Choice, survey: &Survey) -> Price {
+        let ios = |count: u32, mask: Mask| Price {
+            drive_ios: count * Bands::ios(mask),
+            bytes: u64::from(count) * self.columns[usize::from(mask) % self.columns.len()],
+        };
+        let mut price = self.data;
+        let mut add = |more: Price| {
+            price.drive_ios += more.drive_ios;
+            price.bytes += more.bytes;
+        };
+        for (count, written) in self.classes {
+            add(ios(count, choice.reads_of(written)));
+        }
+        let follows = (choice.rmw | choice.rcw | choice.recover) & self.active;
+        for bit in 0..2 {
+            add(ios(1, choice.parity_reads(survey, bit)));
+            add(ios(u32::from(survey.writable >> bit & 1), follows));
+        }
+        if choice.recover != 0 {
+            for written in self.hidden.into_iter().flatten() {
+                let counted = ios(1, choice.reads_of(written));
+                price.drive_ios -= counted.drive_ios;
+                price.bytes -= counted.bytes;
+            }
+        }
+        price
+    }
+}
