@@ -83,6 +83,9 @@ impl Taken {
     }
 }
 
+/// Which bytes of what is compared do not agree, and the one strip that explains it.
+type Difference = (Range<usize>, Option<Role>);
+
 type Sources<'a> = SmallVec<[parity::Source<'a>; 32]>;
 
 /// A plan that does not fit the memory it was given.
@@ -203,8 +206,8 @@ impl Memory {
     }
 
     /// Which bytes of copies differ, and which copy is alone with what it holds.
-    fn compare(&self, terms: &[Term], len: usize) -> Result<Option<(Range<usize>, Option<Role>)>, IoError> {
-        let zeroes = &env::buffers::zero_bytes()[..];
+    fn compare(&self, terms: &[Term], len: usize) -> Result<Option<Difference>, IoError> {
+        let zeroes = env::buffers::zero_bytes();
         let mut copies: SmallVec<[&[u8]; 4]> = SmallVec::new();
         for term in terms {
             copies.push(match self.bytes(term.from, len)? {
@@ -229,7 +232,7 @@ impl Memory {
     }
 
     /// Which bytes of parity do not agree with the data, and which strip explains it.
-    fn check(&mut self, terms: &[Term], len: usize) -> Result<Option<(Range<usize>, Option<Role>)>, IoError> {
+    fn check(&mut self, terms: &[Term], len: usize) -> Result<Option<Difference>, IoError> {
         let sources = self.data_strips(terms, len)?;
         let verdict = match self.parity_strips(terms, len)? {
             Parity { p: Some(p), q: Some(q) } => parity::check_pq(p, q, &sources).map_err(refused)?,
@@ -255,11 +258,7 @@ impl Memory {
     }
 
     /// Q alone: takes the data out of it where it was read. What is left should be nothing.
-    fn check_q(
-        &mut self,
-        terms: &[Term],
-        len: usize,
-    ) -> Result<Option<(Range<usize>, Option<Role>)>, IoError> {
+    fn check_q(&mut self, terms: &[Term], len: usize) -> Result<Option<Difference>, IoError> {
         let q = terms.iter().find(|term| term.role == Role::Q).ok_or_else(missing)?;
         let Source::Read { slot, at } = q.from else { return Err(missing()) };
         let mut wrong = None;
@@ -360,3 +359,6 @@ impl Memory {
 fn is_data(term: &Term) -> bool {
     matches!(term.role, Role::Data { .. })
 }
+
+#[cfg(test)]
+mod tests;

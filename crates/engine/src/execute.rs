@@ -66,9 +66,9 @@ pub(crate) struct Memory {
 }
 
 /// One buffer of a read: one of the host's parts, or consecutive parts of the read's own.
-struct Segment {
-    target: Target,
-    len: u64,
+pub(crate) struct Segment {
+    pub(crate) target: Target,
+    pub(crate) len: u64,
 }
 
 /// Memory the plan takes from the pool when it is executed.
@@ -88,7 +88,7 @@ fn is_own(target: Target) -> bool {
     matches!(target, Target::Read { .. })
 }
 
-fn segments(plan: &Plan, read: &Read) -> SmallVec<[Segment; 4]> {
+pub(crate) fn segments(plan: &Plan, read: &Read) -> SmallVec<[Segment; 4]> {
     let mut segments: SmallVec<[Segment; 4]> = SmallVec::new();
     for part in plan.read_parts(read) {
         match segments.last_mut() {
@@ -339,7 +339,7 @@ enum Fault {
 }
 
 /// Which kind of host side, while its memory is cut up.
-enum HostKind {
+pub(crate) enum HostKind {
     None,
     Payload(Durability),
     Buffer(ByteCount),
@@ -356,7 +356,7 @@ impl HostKind {
 
 impl Memory {
     /// Takes the host's memory in: cuts the buffer of a read at the plan's targets.
-    fn admit(&mut self, plan: &Plan, host: Host) -> Result<HostKind, Host> {
+    pub(crate) fn admit(&mut self, plan: &Plan, host: Host) -> Result<HostKind, Host> {
         match host {
             Host::None => Ok(HostKind::None),
             Host::Payload(slice, durability) => {
@@ -410,12 +410,18 @@ impl Memory {
         }
     }
 
+    /// The host's parts, and where they begin in its buffer.
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (u64, &Buf)> {
+        self.parts.iter().filter_map(|part| Some((part.at, part.buf.as_ref()?)))
+    }
+
     pub(crate) fn part(&mut self, at: u64) -> Option<&mut HostPart> {
         self.parts.iter_mut().find(|part| part.at == at)
     }
 
     /// Puts what a read brought in its places.
-    fn take_read(&mut self, plan: &Plan, slot: usize, outcome: IoOutcome) -> Result<(), IoError> {
+    pub(crate) fn take_read(&mut self, plan: &Plan, slot: usize, outcome: IoOutcome) -> Result<(), IoError> {
         let read = &plan.reads()[slot];
         for (segment, buf) in segments(plan, read).into_iter().zip(outcome.buffers) {
             match segment.target {
@@ -476,7 +482,7 @@ impl Memory {
     }
 
     /// A source as something to write.
-    fn slice(&self, source: Source, len: ByteCount) -> Option<Slice> {
+    pub(crate) fn slice(&self, source: Source, len: ByteCount) -> Option<Slice> {
         match source {
             Source::Zero => Some(Slice::zero(len)),
             Source::Host { at } => Some(self.payload.as_ref()?.cut(ByteCount(at.0), len)),

@@ -13,7 +13,7 @@
 //! `ways.rs` says which are possible and chooses; here the choice becomes steps. P and Q of a band are one step and
 //! one pass over memory. Read-modify-write changes old parity where it was read, and writes it from there.
 
-use crate::bands::Mask;
+use crate::bands::{MAX_BANDS, Mask};
 use crate::small::{is_small, plan_small_write};
 use crate::survey::{Parities, Pieces, Survey, each, roles_in};
 use crate::ways::{Choice, Ways};
@@ -97,23 +97,23 @@ fn emit_parity_write(plan: &mut Plan, survey: &Survey, choice: Choice, zeroes: b
         plan.emit_writes(cell, Role::Data { index, copy }, mask, payload(i, zeroes));
     }
     for (bit, role) in roles_in(survey.writable) {
-        let new = new_parity[usize::from(bit)];
-        plan.emit_writes(survey.parity[usize::from(bit)], role, follows, |_, b| new[b]);
+        let n = usize::from(bit);
+        plan.emit_writes(survey.parity[n], role, follows, |_, b| new_parity[b][n]);
     }
 }
 
-/// Computes new parity, band by band. Says in which bands, and where it is: P's and Q's.
+/// Computes new parity, band by band. Says in which bands, and where it is: P and Q of each.
 fn emit_new_parity(
     plan: &mut Plan,
     survey: &Survey,
     choice: Choice,
     zeroes: bool,
-) -> (Mask, [[Source; 3]; 2]) {
+) -> (Mask, [[Source; 2]; MAX_BANDS]) {
     let old = OldData::recover(plan, survey, choice);
-    let mut new_parity = [[Source::Zero; 3]; 2];
+    let mut new_parity = [[Source::Zero; 2]; MAX_BANDS];
     let mut generated = Generated { slots: [None; 2], lens: [0; 2] };
     let mut follows = 0;
-    for b in 0..plan.bands.all().len() {
+    for (b, new) in new_parity.iter_mut().enumerate().take(plan.bands.all().len()) {
         let has = (choice.rmw | choice.rcw | choice.recover) >> b & 1 == 1;
         if !has || plan.bands.concerned(b) == 0 {
             continue;
@@ -121,12 +121,11 @@ fn emit_new_parity(
         follows |= 1 << b;
         if choice.rmw >> b & 1 == 1 || old.is_updated(choice, b) {
             for (bit, _) in roles_in(survey.writable) {
-                new_parity[usize::from(bit)][b] = plan.brought_parity(bit, b);
+                new[usize::from(bit)] = plan.brought_parity(bit, b);
             }
             update(plan, survey, b, zeroes);
         } else {
-            let [p, q] = generated.parity(plan, survey, &old, b, zeroes);
-            (new_parity[0][b], new_parity[1][b]) = (p, q);
+            *new = generated.parity(plan, survey, &old, b, zeroes);
         }
     }
     (follows, new_parity)
