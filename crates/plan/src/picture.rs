@@ -39,7 +39,14 @@ pub fn picture(plan: &Plan) -> String {
             let start = plan.geometry().stripe_start(plan.stripe()) + (range.start - ByteOffset::ZERO);
             format!("{} {} at {}", plan.request().name(), exact(range.len.0), address(start.0))
         }
-        None => format!("{} stripe {}", plan.request().name(), plan.stripe()),
+        None => {
+            let what = match plan.request() {
+                Request::Repair { culprit, .. } => format!(" {culprit} of"),
+                Request::Copy { drive, .. } => format!(" drive {drive}'s part of"),
+                _ => String::new(),
+            };
+            format!("{}{what} stripe {}", plan.request().name(), plan.stripe())
+        }
     };
     format!("{}: {asked}, {}\n\n{}", plan.geometry(), state(plan), body(plan))
 }
@@ -251,6 +258,9 @@ fn joined(names: &[String], separator: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     for run in names.chunk_by(follows) {
         match run {
+            [first, .., last] if run.len() > 3 && separator == ", " => {
+                parts.push(format!("{first} .. {last}"))
+            }
             [first, .., last] if run.len() > 3 => parts.extend([first.clone(), "..".into(), last.clone()]),
             _ => parts.extend_from_slice(run),
         }

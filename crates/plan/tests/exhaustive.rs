@@ -228,8 +228,8 @@ fn check_column(
     let good_parities = good_parities.count();
     let missing = good.iter().filter(|good| !**good).count();
     let reach_before = Reach::of(before, health);
-    for strip in 0..after.strips() {
-        let has = good[strip] || missing <= good_parities;
+    for (strip, good) in good.into_iter().enumerate() {
+        let has = good || missing <= good_parities;
         assert!(has || !requested(strip) && !reach_before.strips[strip], "D{strip} is gone\n{plan:#?}");
     }
 }

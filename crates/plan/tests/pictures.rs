@@ -1,8 +1,11 @@
 //! The pictures that `explain` prints, kept. Read them as figures: they must be right *and* clear.
 
 use insta::assert_snapshot;
-use layout::{Geometry, Level};
-use plan::{ErrorKind, Health, Plan, RequestKind, explain, explain_in, picture, plan_into};
+use layout::{CopyIndex, DataIndex, Geometry, Level, Role};
+use plan::{
+    CopyChoice, ErrorKind, Health, Plan, Request, RequestKind, WHOLE_STRIP, explain, explain_in, picture,
+    plan_into,
+};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex};
 
 fn geometry(level: Level, drives: u16) -> Geometry {
@@ -20,12 +23,13 @@ fn drives(drives: &[u16]) -> DriveSet {
 /// The standard requests on a level: their pictures, or why there is none, one below the other.
 fn gallery(geometry: &Geometry, kind: RequestKind, failed: &[u16]) -> String {
     let stripe = geometry.stripe_bytes().0 >> 10;
+    let crossing = if geometry.stripes_per_row() > 1 { "crossing spans" } else { "crossing stripes" };
     let requests = [
         ("a full stripe", kib(stripe, stripe)),
         ("one strip", kib(64, 64)),
         ("8 KiB in a strip", kib(72, 8)),
         ("crossing strips", kib(48, 32)),
-        ("crossing stripes", kib(stripe - 16, 48)),
+        (crossing, kib(stripe - 16, 48)),
     ];
     let mut text = String::new();
     for (title, range) in requests {
@@ -36,39 +40,76 @@ fn gallery(geometry: &Geometry, kind: RequestKind, failed: &[u16]) -> String {
     text
 }
 
-#[test]
-fn raid_0() {
-    let g = geometry(Level::Raid0, 4);
-    assert_snapshot!("raid0-read-optimal", gallery(&g, RequestKind::Read, &[]));
-    assert_snapshot!("raid0-write-optimal", gallery(&g, RequestKind::Write, &[]));
-    assert_snapshot!("raid0-read-degraded", gallery(&g, RequestKind::Read, &[2]));
-    assert_snapshot!("raid0-write-degraded", gallery(&g, RequestKind::Write, &[2]));
+/// The galleries of a level: everything working, and with each set of drives lost that it survives.
+fn galleries(level: Level, drives: u16, losses: &[&[u16]]) {
+    let g = geometry(level, drives);
+    for kind in [RequestKind::Read, RequestKind::Write] {
+        for failed in [&[][..]].iter().chain(losses) {
+            let state = match failed.len() {
+                0 => "optimal",
+                1 => "degraded",
+                _ => "two-lost",
+            };
+            assert_snapshot!(format!("{level}-{}-{state}", kind.name()), gallery(&g, kind, failed));
+        }
+    }
 }
 
 #[test]
-fn raid_1() {
-    let g = geometry(Level::Raid1, 2);
-    assert_snapshot!("raid1-read-optimal", gallery(&g, RequestKind::Read, &[]));
-    assert_snapshot!("raid1-write-optimal", gallery(&g, RequestKind::Write, &[]));
-    assert_snapshot!("raid1-read-degraded", gallery(&g, RequestKind::Read, &[0]));
-    assert_snapshot!("raid1-write-degraded", gallery(&g, RequestKind::Write, &[0]));
+fn levels_without_redundancy() {
+    galleries(Level::Jbod, 1, &[]);
+    galleries(Level::Raid0, 4, &[&[2]]);
+    galleries(Level::Raid00, 4, &[&[2]]);
 }
 
 #[test]
-fn raid_5() {
+fn mirrored_levels() {
+    galleries(Level::Raid1, 3, &[&[0], &[0, 1]]);
+    galleries(Level::Raid1e, 5, &[&[1], &[1, 3]]);
+    galleries(Level::Raid10, 6, &[&[1], &[1, 2]]);
+}
+
+#[test]
+fn levels_with_one_parity() {
+    galleries(Level::Raid4, 4, &[&[1]]);
+    galleries(Level::Raid5, 5, &[&[1]]);
+    galleries(Level::Raid5ee, 5, &[&[1]]);
+    galleries(Level::Raid50, 6, &[&[1], &[1, 4]]);
     let g = geometry(Level::Raid5, 5);
-    assert_snapshot!("raid5-read-optimal", gallery(&g, RequestKind::Read, &[]));
-    assert_snapshot!("raid5-write-optimal", gallery(&g, RequestKind::Write, &[]));
-    assert_snapshot!("raid5-read-degraded", gallery(&g, RequestKind::Read, &[1]));
-    assert_snapshot!("raid5-write-degraded", gallery(&g, RequestKind::Write, &[1]));
     assert_snapshot!("raid5-write-parity-lost", gallery(&g, RequestKind::Write, &[4]));
     assert_snapshot!("raid5-write-zeroes-optimal", gallery(&g, RequestKind::WriteZeroes, &[]));
 }
 
 #[test]
+fn levels_with_two_parities() {
+    galleries(Level::Raid6, 6, &[&[1], &[1, 2]]);
+    galleries(Level::Raid60, 8, &[&[1], &[1, 2]]);
+    let g = geometry(Level::Raid6, 6);
+    assert_snapshot!("raid6-write-parities-lost", gallery(&g, RequestKind::Write, &[4, 5]));
+    assert_snapshot!("raid6-write-zeroes-optimal", gallery(&g, RequestKind::WriteZeroes, &[]));
+}
+
+/// What was on drive 1 of RAID 5EE is in the spare strips; then drive 3 is lost too.
+#[test]
+fn a_spare_that_is_in_use() {
+    let g = geometry(Level::Raid5ee, 5);
+    let relocated = Health::optimal(&g).without(DriveIndex(1)).relocated(DriveIndex(1));
+    let mut text = String::new();
+    for health in [relocated, relocated.without(DriveIndex(3))] {
+        for kind in [RequestKind::Read, RequestKind::Write] {
+            text.push_str(&explain_in(&g, kind, kib(72, 8), &health).unwrap().to_string());
+            text.push('\n');
+        }
+    }
+    assert_snapshot!("raid5ee-relocated", text);
+}
+
+#[test]
 fn redundancy() {
     let mut text = String::new();
-    for (level, n) in [(Level::Raid0, 3), (Level::Raid1, 3), (Level::Raid5, 4)] {
+    let levels =
+        [(Level::Raid0, 3), (Level::Raid1, 3), (Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 5)];
+    for (level, n) in levels {
         let g = geometry(level, n);
         for kind in [RequestKind::Resync, RequestKind::Verify] {
             text.push_str(&explain(&g, kind, kib(0, 1), &DriveSet::EMPTY).unwrap().to_string());
@@ -80,6 +121,69 @@ fn redundancy() {
         text.push('\n');
     }
     assert_snapshot!("redundancy", text);
+}
+
+/// What no host asks for, and what is asked for a part of the columns.
+#[test]
+fn mending() {
+    let g = geometry(Level::Raid6, 6);
+    let mut text = String::new();
+    let optimal = Health::optimal(&g);
+    let two = optimal.without(DriveIndex(1)).without(DriveIndex(2));
+    let columns = kib(8, 4);
+    let culprit = g.stripe_map(StripeIndex(0)).role_at(DriveIndex(0), 0).unwrap();
+    let copy = Request::Copy { drive: DriveIndex(1), columns: WHOLE_STRIP };
+    for (request, health) in [
+        (Request::Verify { columns }, optimal),
+        (Request::Repair { culprit, columns }, optimal),
+        (Request::Repair { culprit: Role::Q, columns }, optimal.without(DriveIndex(0))),
+        (Request::Resync { columns: WHOLE_STRIP }, optimal.unreadable(DriveIndex(1)).without(DriveIndex(2))),
+        (
+            Request::Resync { columns: WHOLE_STRIP },
+            optimal.unreadable(DriveIndex(1)).unreadable(DriveIndex(2)),
+        ),
+        (copy, optimal),
+        (copy, two),
+    ] {
+        let mut plan = Plan::new(&g);
+        plan_into(&mut plan, &g, StripeIndex(0), request, &health).unwrap();
+        text.push_str(&picture(&plan));
+        text.push('\n');
+    }
+    assert_snapshot!("raid6-mending", text);
+}
+
+#[test]
+fn a_large_read_of_a_mirror_is_shared_by_its_drives() {
+    let g = geometry(Level::Raid10, 4);
+    let mut plan = Plan::new(&g);
+    let prefer = CopyChoice::FIRST.with(DataIndex(1), CopyIndex(1));
+    let request = Request::Read { range: kib(0, 128), prefer, split: true };
+    plan_into(&mut plan, &g, StripeIndex(0), request, &Health::optimal(&g)).unwrap();
+    assert_snapshot!("raid10-read-split", picture(&plan));
+}
+
+#[test]
+fn other_healths_of_two_parities() {
+    let g = geometry(Level::Raid6, 6);
+    let optimal = Health::optimal(&g);
+    let [zero, one, three] = [0, 1, 3].map(DriveIndex);
+    let mut text = String::new();
+    for (title, health, range) in [
+        ("before the resync", optimal.untrusted(), kib(8, 8)),
+        ("over a medium error", optimal.unreadable(zero), kib(8, 8)),
+        ("over a medium error of P", optimal.unreadable(DriveIndex(5)), kib(8, 8)),
+        ("two lost, one of them written", optimal.without(zero).without(one), kib(8, 8)),
+        ("all but the one that is lost", optimal.without(three), kib(0, 192)),
+        ("two ways in one write", optimal.without(one), kib(32, 64)),
+        ("two lost, both in part", optimal.without(zero).without(three), kib(32, 192)),
+        ("one fault too many", optimal.without(zero).without(one).unreadable(three), kib(8, 8)),
+    ] {
+        let explained = explain_in(&g, RequestKind::Write, range, &health);
+        let explained = explained.map_or_else(|error| format!("no plan: {error}\n"), |it| it.to_string());
+        text.push_str(&format!("==== {title} ====\n\n{explained}\n"));
+    }
+    assert_snapshot!("raid6-write-other-healths", text);
 }
 
 #[test]
@@ -111,6 +215,11 @@ fn wide_arrays_are_drawn_in_rows_of_drives() {
     let g = geometry(Level::Raid5, 28);
     let wide = explain(&g, RequestKind::Write, kib(64 * 3 + 8, 8), &DriveSet::EMPTY).unwrap();
     assert_snapshot!("raid5-wide", wide);
+    // Of many spans only the one that the stripe lies on is drawn.
+    let g = geometry(Level::Raid60, 24);
+    let crossing = kib((g.stripe_bytes().0 >> 10) * 2 - 16, 32);
+    let wide = explain(&g, RequestKind::Write, crossing, &DriveSet::EMPTY).unwrap();
+    assert_snapshot!("raid60-wide", wide);
 }
 
 #[test]
