@@ -1,7 +1,7 @@
 //! One volume's layout: the map from bytes to cells and back.
 //!
-//! Invariants: the member size is a whole number of stripes' rows, at least one; the capacity fits an address; the
-//! shape is one that its level takes. [`Shape::geometry`] is the only way to make one.
+//! Invariants: the member size is a whole number of stripes' rows, at least one; the capacity fits an
+//! address; the shape is one that its level takes. [`Shape::geometry`] is the only way to make one.
 
 use crate::rule::{NOWHERE, Rule};
 use crate::shape::Checked;
@@ -246,8 +246,8 @@ impl Geometry {
         self.stripes_per_row
     }
 
-    /// The first row in which a stripe has cells. (The other rows of RAID 1E follow, or, where its copies are far,
-    /// are as many rows further on as each copy takes.)
+    /// The first row in which a stripe has cells. (The other rows of RAID 1E follow, or, where its copies are
+    /// far, are as many rows further on as each copy takes.)
     pub fn row_of(&self, stripe: StripeIndex) -> RowIndex {
         RowIndex(self.round(stripe).0 * (self.stripe_step.0 >> self.strip.shift()))
     }

@@ -1,7 +1,7 @@
 //! The table of levels: what a level is called, what it needs, what it survives, and what it costs.
 //!
-//! A level is one row, one variant of [`Level`], and one file in `levels/` that holds the row and pictures of the
-//! layout. What follows from the row and the drives alike for all levels of a family is computed:
+//! A level is one row, one variant of [`Level`], and one file in `levels/` that holds the row and pictures of
+//! the layout. What follows from the row and the drives alike for all levels of a family is computed:
 //! [`crate::Geometry::survives`], [`crate::Geometry::write_penalty`].
 
 use crate::levels::{
@@ -87,8 +87,8 @@ pub struct LevelRow {
     pub formulas: Formulas,
 }
 
-/// What is true of a level on any number of drives, for people: `n` drives, `s` spans, `c` copies, the drives of a
-/// span `w = n / s`.
+/// What is true of a level on any number of drives, for people: `n` drives, `s` spans, `c` copies, the drives
+/// of a span `w = n / s`.
 pub struct Formulas {
     /// How many drives' worth of data the volume holds.
     pub usable: &'static str,

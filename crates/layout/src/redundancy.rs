@@ -17,8 +17,8 @@ pub struct Survives {
 }
 
 impl Geometry {
-    /// How many drives may fail without loss of data. Of RAID 5EE: at once; after what was lost has been rebuilt
-    /// into the spare strips, as many again.
+    /// How many drives may fail without loss of data. Of RAID 5EE: at once; after what was lost has been
+    /// rebuilt into the spare strips, as many again.
     pub fn survives(&self) -> Survives {
         let at_least = self.may_miss();
         let at_most = match self.row().family {
@@ -30,8 +30,8 @@ impl Geometry {
         Survives { at_least: DriveCount(at_least), at_most: DriveCount(at_most) }
     }
 
-    /// Whether all data are left, in copies or by way of parity, when exactly these drives are lost; drives that
-    /// the array does not have do not matter. Neither drives that have been rebuilt into spare strips
+    /// Whether all data are left, in copies or by way of parity, when exactly these drives are lost; drives
+    /// that the array does not have do not matter. Neither drives that have been rebuilt into spare strips
     /// ([`crate::StripeMap::relocated`]) nor those that have been replaced and rebuilt are lost.
     pub fn survives_set(&self, lost: &DriveSet) -> bool {
         self.groups().all(|group| missing(group, lost) <= self.may_miss())
@@ -66,19 +66,20 @@ impl Geometry {
         })
     }
 
-    /// How far apart the drives are that hold the first copy of some data strip; the other copies are on the drives
-    /// after each.
+    /// How far apart the drives are that hold the first copy of some data strip; the other copies are on the
+    /// drives after each.
     fn first_copies_apart(&self) -> u16 {
         match self.mirror_arrangement() {
             Some(MirrorArrangement::Offset | MirrorArrangement::Far) => 1,
-            // Strip `i` starts at cell `copies · i`: on the drives these are the multiples of what divides both.
+            // Strip `i` starts at cell `copies · i`: on the drives these are the multiples of what divides
+            // both.
             Some(MirrorArrangement::Near) | None => common_divisor(self.drives().0, self.copies()),
         }
     }
 
     /// Accesses on drives per small random write of the host, all drives working: the write penalty. On narrow
-    /// arrays parity levels pay less than the textbook says, since reading the other data strips is cheaper than
-    /// reading old data and old parity: RAID 5 on three drives pays 3.
+    /// arrays parity levels pay less than the textbook says, since reading the other data strips is cheaper
+    /// than reading old data and old parity: RAID 5 on three drives pays 3.
     pub fn write_penalty(&self) -> u16 {
         match self.row().family {
             Family::Striped | Family::Mirrored => self.copies(),

@@ -117,7 +117,9 @@ fn check_drives(row: &LevelRow, drives: DriveCount) -> Result<(), Error> {
 
 /// Whether a level can have so many drives in so many spans.
 fn fits(row: &LevelRow, drives: u16, spans: u16) -> bool {
-    row.spans.contains(&spans) && drives % spans == 0 && row.drives_per_span.contains(&(drives / spans))
+    row.spans.contains(&spans)
+        && drives.is_multiple_of(spans)
+        && row.drives_per_span.contains(&(drives / spans))
 }
 
 fn spans_of(row: &LevelRow, drives: DriveCount, asked: Option<u16>) -> Result<u16, Error> {

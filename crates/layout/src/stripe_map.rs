@@ -170,8 +170,9 @@ impl StripeMap {
     }
 
     /// The same stripe after what it had on `failed` was rebuilt into its spare strip: the two have changed
-    /// places, so that the lost strip is where the spare was, and the spare is on the failed drive, which may be
-    /// replaced at leisure. It is the stripe itself where it has no spare, or no other strip than that on `failed`.
+    /// places, so that the lost strip is where the spare was, and the spare is on the failed drive, which may
+    /// be replaced at leisure. It is the stripe itself where it has no spare, or no other strip than that on
+    /// `failed`.
     ///
     /// A stripe has one spare: relocating anew forgets the former place.
     #[must_use]

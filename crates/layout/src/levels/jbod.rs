@@ -1,4 +1,14 @@
-//! JBOD: one drive as it is: its loss is the loss of the volume.
+//! One drive passed through: JBOD.
+//!
+//! ```text
+//! JBOD, 1 drive
+//! drive    0
+//! row 0    0
+//! row 1    1
+//! ```
+//!
+//! The volume is the drive, byte by byte, from the start of its data area on; DDF calls it a single disk.
+//! Several drives are several volumes.
 
 use crate::{Family, Formulas, Level, LevelRow};
 use units::DriveCount;

@@ -1,4 +1,13 @@
-//! RAID 0: striping without redundancy: the loss of any drive loses the volume.
+//! RAID 0: striping without redundancy.
+//!
+//! ```text
+//! RAID 0, 4 drives
+//! drive    0    1    2    3
+//! row 0    0    1    2    3
+//! row 1    4    5    6    7
+//! ```
+//!
+//! A stripe is one row: data strip `i` is on drive `i`.
 
 use crate::{Family, Formulas, Level, LevelRow};
 use units::DriveCount;
@@ -9,6 +18,8 @@ pub(crate) const ROW: LevelRow = LevelRow {
     title: "RAID 0",
     summary: "striping without redundancy: the loss of any drive loses the volume",
     family: Family::Striped,
+    // One drive is nothing to stripe over; and beyond 64 the volume fails with the first of so many drives that
+    // nobody should be helped to make it.
     min_drives: DriveCount(2),
     max_drives: DriveCount(64),
     spans: 1..=1,

@@ -1,4 +1,15 @@
-//! RAID 00: striping over spans of RAID 0: the loss of any drive loses the volume.
+//! RAID 00: striping over spans of RAID 0.
+//!
+//! ```text
+//! RAID 00, 6 drives in 2 spans
+//! drive    0    1    2  |    3    4    5
+//! row 0    0    1    2  |    3    4    5
+//! row 1    6    7    8  |    9   10   11
+//! ```
+//!
+//! Consecutive strips fill the row of one span, then that of the next, so that the strips lie as in RAID 0 on
+//! all drives; a stripe is one row of all spans. What the spans change is how a controller builds the volume
+//! and describes it.
 
 use crate::{Family, Formulas, Level, LevelRow};
 use units::DriveCount;

@@ -1,4 +1,13 @@
-//! RAID 1: mirroring: every drive holds the whole volume.
+//! RAID 1: every drive holds the same.
+//!
+//! ```text
+//! RAID 1, 3 drives
+//! drive    0    1    2
+//! row 0    0   0'  0''
+//! row 1    1   1'  1''
+//! ```
+//!
+//! A stripe is one strip, of which drive `j` holds copy `j`.
 
 use crate::{Family, Formulas, Level, LevelRow};
 use units::DriveCount;

@@ -1,4 +1,20 @@
-//! RAID 10: striping over mirrors of 2 or 3 drives: one drive of each mirror must be left.
+//! RAID 10: striping over mirrors of 2 or 3 drives.
+//!
+//! ```text
+//! RAID 10, 6 drives in 3 spans
+//! drive    0    1  |    2    3  |    4    5
+//! row 0    0   0'  |    1   1'  |    2   2'
+//! row 1    3   3'  |    4   4'  |    5   5'
+//!
+//! RAID 10, 6 drives in 2 spans
+//! drive    0    1    2  |    3    4    5
+//! row 0    0   0'  0''  |    1   1'  1''
+//! row 1    2   2'  2''  |    3   3'  3''
+//! ```
+//!
+//! A stripe is one row of all spans: data strip `i` is in span `i`, and every drive of that span holds a
+//! copy. It is RAID 1E `near` where the drives are a multiple of the copies, and is described as what people
+//! call it: DDF has RAID 1 with a secondary level of striping, Linux md "near".
 
 use crate::{Family, Formulas, Level, LevelRow};
 use units::DriveCount;

@@ -1,4 +1,42 @@
-//! RAID 1E: striped mirrors over any number of drives, odd ones too: any one drive may fail.
+//! RAID 1E: striped mirrors over any number of drives, odd ones too.
+//!
+//! ```text
+//! RAID 1E, 5 drives, near
+//! drive    0    1    2    3    4
+//! row 0    0   0'    1   1'    2
+//! row 1   2'    3   3'    4   4'
+//! row 2    5   5'    6   6'    7
+//! row 3   7'    8   8'    9   9'
+//!
+//! RAID 1E, 5 drives, offset
+//! drive    0    1    2    3    4
+//! row 0    0    1    2    3    4
+//! row 1   4'   0'   1'   2'   3'
+//! row 2    5    6    7    8    9
+//! row 3   9'   5'   6'   7'   8'
+//!
+//! RAID 1E, 5 drives, far
+//! drive    0    1    2    3    4
+//! row 0    0    1    2    3    4
+//! row 1    5    6    7    8    9
+//! row 2   4'   0'   1'   2'   3'
+//! row 3   9'   5'   6'   7'   8'
+//!
+//! RAID 1E, 4 drives, near, 3 copies
+//! drive    0    1    2    3
+//! row 0    0   0'  0''    1
+//! row 1   1'  1''    2   2'
+//! row 2  2''    3   3'  3''
+//! ```
+//!
+//! A stripe is as many rows as there are copies, with as many data strips as there are drives, so that every
+//! arrangement repeats from stripe to stripe. A drive may hold several cells of a stripe, in different rows,
+//! never two copies of one strip. What fills no whole stripe at the end of the drives is left over: an odd
+//! row of two.
+//!
+//! Two copies are the level; more are there for arrays that other systems made. The default is `near`: DDF's
+//! qualifier 0 ("adjacent") and Linux md's default. `offset` is DDF's qualifier 1. `far`, which only Linux md
+//! has, needs the member's size to be known: its second half holds the second copies.
 
 use crate::{Family, Formulas, Level, LevelRow, MirrorArrangement};
 use units::DriveCount;

@@ -1,4 +1,18 @@
-//! RAID 4: striping with parity on one drive: any one drive may fail.
+//! RAID 4: striping with parity on one drive.
+//!
+//! ```text
+//! RAID 4, 4 drives, parity-last
+//! drive    0    1    2    3
+//! row 0    0    1    2    P
+//! row 1    3    4    5    P
+//!
+//! RAID 4, 4 drives, parity-first
+//! drive    0    1    2    3
+//! row 0    P    0    1    2
+//! row 1    P    3    4    5
+//! ```
+//!
+//! The default has parity on the last drive: Linux md level 4, DDF qualifier 1.
 
 use crate::{Family, Formulas, Level, LevelRow, ParityArrangement};
 use units::DriveCount;

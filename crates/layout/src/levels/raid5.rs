@@ -1,4 +1,38 @@
-//! RAID 5: striping with one rotating parity strip per stripe: any one drive may fail.
+//! RAID 5: striping with one parity strip per stripe, which moves from drive to drive.
+//!
+//! ```text
+//! RAID 5, 4 drives, left-symmetric
+//! drive    0    1    2    3
+//! row 0    0    1    2    P
+//! row 1    4    5    P    3
+//! row 2    8    P    6    7
+//! row 3    P    9   10   11
+//!
+//! RAID 5, 4 drives, left-asymmetric
+//! drive    0    1    2    3
+//! row 0    0    1    2    P
+//! row 1    3    4    P    5
+//! row 2    6    P    7    8
+//! row 3    P    9   10   11
+//!
+//! RAID 5, 4 drives, right-symmetric
+//! drive    0    1    2    3
+//! row 0    P    0    1    2
+//! row 1    5    P    3    4
+//! row 2    7    8    P    6
+//! row 3    9   10   11    P
+//!
+//! RAID 5, 4 drives, right-asymmetric
+//! drive    0    1    2    3
+//! row 0    P    0    1    2
+//! row 1    3    P    4    5
+//! row 2    6    7    P    8
+//! row 3    9   10   11    P
+//! ```
+//!
+//! The rules are those of Linux md (`raid5_compute_sector`), and tested against arrays that it wrote.
+//! `parity-first` and `parity-last` are RAID 4 under RAID 5's name, as Linux md has them during changes of
+//! level.
 
 use crate::{Family, Formulas, Level, LevelRow, ParityArrangement};
 use units::DriveCount;

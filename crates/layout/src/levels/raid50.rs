@@ -1,4 +1,16 @@
-//! RAID 50: striping over spans of RAID 5: one drive of each span may fail.
+//! RAID 50: striping over spans of RAID 5.
+//!
+//! ```text
+//! RAID 50, 6 drives in 2 spans, left-symmetric
+//! drive    0    1    2  |    3    4    5
+//! row 0    0    1    P  |    2    3    P
+//! row 1    5    P    4  |    7    P    6
+//! row 2    P    8    9  |    P   10   11
+//! ```
+//!
+//! A stripe is one row of *one* span: stripe `s` is in span `s mod spans`, in row `s div spans`, so that
+//! consecutive stripes go round the spans; within a span it is RAID 5 of that row. MegaRAID fills one row of
+//! a span before it goes to the next one too.
 
 use crate::{Family, Formulas, Level, LevelRow, ParityArrangement};
 use units::DriveCount;

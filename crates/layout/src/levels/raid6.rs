@@ -1,4 +1,63 @@
-//! RAID 6: striping with two rotating parity strips per stripe: any two drives may fail.
+//! RAID 6: striping with two parity strips per stripe, which move from drive to drive.
+//!
+//! ```text
+//! RAID 6, 5 drives, ddf-n-continue
+//! drive    0    1    2    3    4
+//! row 0    0    1    2    Q    P
+//! row 1    4    5    Q    P    3
+//! row 2    8    Q    P    6    7
+//! row 3    Q    P    9   10   11
+//! row 4    P   12   13   14    Q
+//!
+//! RAID 6, 5 drives, ddf-n-restart
+//! drive    0    1    2    3    4
+//! row 0    0    1    2    P    Q
+//! row 1    3    4    P    Q    5
+//! row 2    6    P    Q    7    8
+//! row 3    P    Q    9   10   11
+//! row 4    Q   12   13   14    P
+//!
+//! RAID 6, 5 drives, ddf-zero-restart
+//! drive    0    1    2    3    4
+//! row 0    P    Q    0    1    2
+//! row 1    3    P    Q    4    5
+//! row 2    6    7    P    Q    8
+//! row 3    9   10   11    P    Q
+//! row 4    Q   12   13   14    P
+//!
+//! RAID 6, 5 drives, left-symmetric
+//! drive    0    1    2    3    4
+//! row 0    Q    0    1    2    P
+//! row 1    3    4    5    P    Q
+//! row 2    7    8    P    Q    6
+//! row 3   11    P    Q    9   10
+//! row 4    P    Q   12   13   14
+//!
+//! RAID 6, 5 drives, parity-last
+//! drive    0    1    2    3    4
+//! row 0    0    1    2    P    Q
+//! row 1    3    4    5    P    Q
+//! row 2    6    7    8    P    Q
+//! row 3    9   10   11    P    Q
+//! row 4   12   13   14    P    Q
+//!
+//! RAID 6, 5 drives, left-symmetric-6
+//! drive    0    1    2    3    4
+//! row 0    0    1    2    P    Q
+//! row 1    4    5    P    3    Q
+//! row 2    8    P    6    7    Q
+//! row 3    P    9   10   11    Q
+//! row 4   12   13   14    P    Q
+//! ```
+//!
+//! Q weighs each data strip with 2 to the power of an exponent ([`crate::StripeMap::q_exponent`]). The three
+//! `ddf-` arrangements take the drive's number, and Linux md under the same names does too; its own ones
+//! count the data strips from the one after Q on, wrapping. Place and weight have been checked against arrays
+//! that Linux md wrote, in all arrangements but `right-symmetric`, `right-asymmetric-6` and `parity-first-6`.
+//!
+//! The default is `ddf-n-continue`: what DDF can describe, so that other controllers and Linux md can read
+//! the array; consecutive strips of the volume are on consecutive drives but for parity. The `-6` ones are
+//! RAID 5 with a drive for Q beside it; Linux md leaves them behind when it turns RAID 5 into RAID 6.
 
 use crate::{Family, Formulas, Level, LevelRow, ParityArrangement};
 use units::DriveCount;

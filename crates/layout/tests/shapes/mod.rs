@@ -1,32 +1,41 @@
 //! Every shape that every level can have.
 #![allow(dead_code)]
 
-use layout::{CopyIndex, DataIndex, Geometry, Level, MirrorArrangement, ParityArrangement, Role, Shape};
+use layout::{CopyIndex, DataIndex, Geometry, Level, Role, Shape};
 use units::{ByteCount, DriveCount, StripSize};
 
 /// Every level on so many drives, in every number of spans and copies and every arrangement that it takes.
 pub fn all_shapes(drives: u16) -> Vec<Shape> {
-    let spans = || (0..=17).map(|spans| (spans > 0).then_some(spans));
-    let copies = [None, Some(2), Some(3), Some(4), Some(drives)];
-    let parity = || std::iter::once(None).chain(ParityArrangement::ALL.map(Some));
-    let mirrors = || std::iter::once(None).chain(MirrorArrangement::ALL.map(Some));
     let mut shapes: Vec<Shape> = Vec::new();
     for level in Level::ALL {
+        let row = level.row();
         let plain = Shape::new(level, DriveCount(drives));
-        let spanned = spans().map(|spans| Shape { spans, ..plain });
+        let spanned = row.spans.clone().map(|spans| Shape { spans: Some(spans), ..plain });
+        let copies = if row.mirror_arrangements.is_empty() { [None; 4] } else { [2, 3, 4, drives].map(Some) };
         let copied = spanned.flat_map(|shape| copies.map(|copies| Shape { copies, ..shape }));
         let arranged = copied
-            .flat_map(|shape| parity().map(move |parity| Shape { parity, ..shape }))
-            .flat_map(|shape| mirrors().map(move |mirrors| Shape { mirrors, ..shape }));
+            .flat_map(|shape| or_none(row.parity_arrangements).map(move |parity| Shape { parity, ..shape }))
+            .flat_map(|shape| {
+                or_none(row.mirror_arrangements).map(move |mirrors| Shape { mirrors, ..shape })
+            });
+        let first = shapes.len();
         for shape in arranged.filter(|shape| shape.check().is_ok()) {
-            // What is left out is a default, which is among those that are not.
             let full = shape.geometry(StripSize::MIN, ByteCount::MIB).unwrap().shape();
-            if !shapes.contains(&full) {
+            if !shapes[first..].contains(&full) {
                 shapes.push(full);
             }
         }
+        if let Ok(default) = plain.geometry(StripSize::MIN, ByteCount::MIB) {
+            assert!(shapes[first..].contains(&default.shape()), "{default} is among them");
+        }
     }
     shapes
+}
+
+/// Each of a level's arrangements; none where it has none.
+fn or_none<A: Copy>(arrangements: &[A]) -> impl Iterator<Item = Option<A>> + '_ {
+    let none = arrangements.is_empty().then_some(None);
+    arrangements.iter().copied().map(Some).chain(none)
 }
 
 /// The same, laid out.

@@ -1,0 +1,185 @@
+//! Prints `docs/levels.md` from the table of levels: `cargo run -p layout --example levels > docs/levels.md`.
+
+use layout::{Geometry, Level, LevelRow, MirrorArrangement, ParityArrangement, Shape, picture};
+use std::fmt::Write as _;
+use units::{DriveCount, StripSize};
+
+fn main() {
+    print!("{}", document());
+}
+
+/// A layout to show, and how many rows of it.
+pub struct Figure {
+    /// The layout, on members of just so many rows that what is far is near enough to be shown.
+    pub geometry: Geometry,
+    /// How many rows.
+    pub rows: u64,
+}
+
+/// The figures of a level: its arrangements, or those that make the others plain.
+pub fn figures(level: Level) -> Vec<Figure> {
+    use ParityArrangement as P;
+    let plain = |drives| Shape::new(level, DriveCount(drives));
+    let parity = |drives, parity| Shape { parity: Some(parity), ..plain(drives) };
+    let mirrors = |mirrors| Shape { mirrors: Some(mirrors), ..plain(5) };
+    let shapes = match level {
+        Level::Jbod => vec![(plain(1), 2)],
+        Level::Raid0 => vec![(plain(4), 2)],
+        Level::Raid00 => vec![(plain(6), 2)],
+        Level::Raid1 => vec![(plain(3), 2)],
+        Level::Raid1e => vec![
+            (mirrors(MirrorArrangement::Near), 4),
+            (mirrors(MirrorArrangement::Offset), 4),
+            (mirrors(MirrorArrangement::Far), 4),
+            (Shape { copies: Some(3), ..plain(4) }, 3),
+        ],
+        Level::Raid10 => vec![(plain(6), 2), (Shape { spans: Some(2), ..plain(6) }, 2)],
+        Level::Raid4 => [P::ParityLast, P::ParityFirst].map(|p| (parity(4, p), 2)).to_vec(),
+        Level::Raid5 => [P::LeftSymmetric, P::LeftAsymmetric, P::RightSymmetric, P::RightAsymmetric]
+            .map(|p| (parity(4, p), 4))
+            .to_vec(),
+        Level::Raid5ee => {
+            [P::LeftSymmetric, P::LeftAsymmetric, P::RightAsymmetric].map(|p| (parity(5, p), 5)).to_vec()
+        }
+        Level::Raid6 => [P::DdfNContinue, P::DdfNRestart, P::DdfZeroRestart, P::LeftSymmetric]
+            .into_iter()
+            .chain([P::ParityLast, P::LeftSymmetric6])
+            .map(|p| (parity(5, p), 5))
+            .collect(),
+        Level::Raid50 => vec![(plain(6), 3)],
+        Level::Raid60 => vec![(plain(8), 4)],
+    };
+    let figure = |(shape, rows): (Shape, u64)| {
+        let member = StripSize::MIN.bytes() * rows;
+        let geometry = shape.geometry(StripSize::MIN, member);
+        Figure { geometry: geometry.unwrap_or_else(|error| panic!("{error}")), rows }
+    };
+    shapes.into_iter().map(figure).collect()
+}
+
+/// A figure under what it is of, without the strip, which does not matter.
+pub fn figure_text(figure: &Figure) -> String {
+    let title = figure.geometry.to_string().replace(", 4 KiB strip", "");
+    format!("{title}\n{}", picture(&figure.geometry, figure.rows))
+}
+
+/// The whole document.
+pub fn document() -> String {
+    let mut text = String::from(HEAD);
+    for row in Level::ALL.map(Level::row) {
+        table_line(&mut text, row);
+    }
+    text.push_str(EXAMPLE);
+    for level in Level::ALL {
+        example_line(&mut text, level);
+    }
+    text.push_str("\n## Where the strips are\n\n");
+    text.push_str(LEGEND);
+    for level in Level::ALL {
+        let row = level.row();
+        let _ = writeln!(
+            text,
+            "\n### {} (`{}`)\n\n{}{}.\n",
+            row.title,
+            row.name,
+            first_upper(row.summary),
+            choices(row)
+        );
+        text.push_str("```text\n");
+        let figures: Vec<String> = figures(level).iter().map(figure_text).collect();
+        text.push_str(&figures.join("\n"));
+        text.push_str("```\n");
+    }
+    text
+}
+
+fn first_upper(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+fn choices(row: &LevelRow) -> String {
+    let parity: Vec<String> = row.parity_arrangements.iter().map(|one| format!("`{one}`")).collect();
+    let mirrors: Vec<String> = row.mirror_arrangements.iter().map(|one| format!("`{one}`")).collect();
+    match [parity, mirrors].concat() {
+        names if names.is_empty() => String::new(),
+        names => format!(". Arrangements: {} (the default), {}", names[0], names[1..].join(", ")),
+    }
+}
+
+fn range(from: impl ToString, to: impl ToString) -> String {
+    let (from, to) = (from.to_string(), to.to_string());
+    if from == to { from } else { format!("{from}–{to}") }
+}
+
+fn table_line(text: &mut String, row: &LevelRow) {
+    let spans = if row.is_spanned() {
+        format!(
+            "{} of {}",
+            range(row.spans.start(), row.spans.end()),
+            range(row.drives_per_span.start(), row.drives_per_span.end())
+        )
+    } else {
+        String::new()
+    };
+    let f = &row.formulas;
+    let _ = writeln!(
+        text,
+        "| {} | `{}` | {} | {spans} | {} | {} | {} | {} |",
+        row.title,
+        row.name,
+        range(row.min_drives, row.max_drives),
+        f.usable,
+        f.survives_at_least,
+        f.survives_at_most,
+        f.write_penalty
+    );
+}
+
+fn example_line(text: &mut String, level: Level) {
+    let drives = DriveCount(12.clamp(level.row().min_drives.0, level.row().max_drives.0));
+    let Ok(g) = Geometry::new(level, drives, StripSize::MIN, StripSize::MIN.bytes() * 60) else { return };
+    let usable = g.capacity().0 / g.member_size().0;
+    let survives = g.survives();
+    let spans =
+        if g.spans() > 1 { format!("{} of {}", g.spans(), g.drives_per_span()) } else { String::new() };
+    let _ = writeln!(
+        text,
+        "| {} | {drives} | {spans} | {usable} | {} | {} | {} |",
+        level.title(),
+        survives.at_least,
+        survives.at_most,
+        g.write_penalty()
+    );
+}
+
+const HEAD: &str = "\
+# Levels
+
+Printed from the table of levels by `cargo run -p layout --example levels > docs/levels.md`; a test holds that it is
+up to date.
+
+*n* is the number of drives, *s* of spans, *w* = *n* / *s* of drives in a span, *c* of copies. *Usable* counts drives.
+*Survives* is how many drives may be lost at a time without loss of data: whichever they are, and when they are the
+luckiest ones. The *write penalty* is the number of accesses on drives for a small random write of the host when all
+drives work; levels with parity pay less than the textbook's 4 and 6 where they have few drives, since reading the
+other data is cheaper there than reading old data and old parity. Strips have 4 KiB to 1 MiB, a power of two.
+
+| level | name | drives | spans of drives | usable | survives any | survives at best | write penalty |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+";
+
+const EXAMPLE: &str = "
+RAID 5EE survives another loss after what was lost has been rebuilt into its spare strips. RAID 1E keeps 2 copies
+unless told otherwise.
+
+On 12 drives, or as many as there can be, in as many spans as by default:
+
+| level | drives | spans | usable | survives any | survives at best | write penalty |
+| --- | --- | --- | --- | --- | --- | --- |
+";
+
+const LEGEND: &str = "\
+The figures show the first rows of the drives. A number is a data strip, counted in the order of the volume's bytes; a
+prime marks a further copy; P and Q are parity, S is a spare strip. A bar parts spans.
+";
