@@ -84,6 +84,7 @@
 //! | --- | --- |
 //! | load profiles and their inline form | `profile.rs`, `profile/` |
 //! | the catalog and its files | `catalog.rs`, `catalog/`, and `catalog/workloads/` at the project's root |
+//! | workloads of other tools | `import.rs`, `import/` |
 //! | which part of a target is measured | `area.rs` |
 //! | where requests go, and what they carry | `pattern.rs`, `skew.rs`, `payload.rs`, `verify.rs` |
 //! | the loops, their cost and their rules | `generator.rs`, `schedule.rs` |
@@ -101,6 +102,7 @@ mod detail;
 mod error;
 mod generator;
 pub mod guard;
+mod import;
 mod intervals;
 mod ladder;
 mod meter;
@@ -134,6 +136,7 @@ pub use catalog::{Catalog, Entry, Group, profile_options};
 pub use compare::{Change, Comparison, Comparisons, PointChange, ProfileChange, Verdict, compare};
 pub use detail::{Detail, LatencyHistogram, NotAHistogram, Trace};
 pub use error::{Error, ErrorKind, Result};
+pub use import::{import_fio, import_icf};
 pub use intervals::Interval95;
 pub use ladder::{Ladder, MAX_OUTSTANDING};
 pub use meter::LatencyShape;

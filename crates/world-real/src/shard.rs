@@ -14,8 +14,10 @@ use std::time::Duration;
 use units::ByteCount;
 
 /// Polls between two looks at the clock and the ring: enough to batch what they start, few enough that drives
-/// begin early and no completion waits long.
-const POLL_BUDGET: usize = 32;
+/// begin early and no completion waits long. With 32 outstanding requests and a budget as large, all of them were
+/// handed over at once and came back at once, and the drive stood still in between: 16 % fewer random reads of
+/// 4 KiB from a virtual disk than fio had of it; with 8, 5 % fewer, at the same cost of a core per request.
+const POLL_BUDGET: usize = 8;
 
 /// How long a shard with operations in flight may sleep before it looks at their time limits.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);

@@ -16,6 +16,7 @@ use crate::failure::Outcome;
 pub fn run(bench: &Bench, control: &crate::control::Control) -> Outcome {
     match &bench.command {
         Some(BenchCommand::Profiles(asked)) => workloads::profiles(asked),
+        Some(BenchCommand::Import(import)) => workloads::import(import),
         Some(BenchCommand::Run(run)) => run::measure(run, control),
         None => run::measure(&bench.run, control),
     }

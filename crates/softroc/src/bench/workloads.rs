@@ -1,6 +1,6 @@
 //! Load profiles on the command line: the catalog, and what users add to it.
 
-use crate::cli::BenchProfiles;
+use crate::cli::{BenchImport, BenchProfiles};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use std::path::{Path, PathBuf};
@@ -64,10 +64,46 @@ fn read(path: &Path) -> Outcome<String> {
         .map_err(|error| Failure::refused(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Adds a catalog's file.
+/// Adds a catalog's file, or an fio job file or Iometer configuration, which are imported.
 fn add(catalog: &mut Catalog, path: &Path) -> Outcome {
-    catalog.read(&path.display().to_string(), &read(path)?)?;
+    let (name, text) = (path.display().to_string(), read(path)?);
+    match imported(path, &text)? {
+        None => catalog.read(&name, &text)?,
+        Some((group, notes)) => {
+            notes.iter().for_each(|note| eprintln!("{note}"));
+            catalog.add(&name, group)?;
+        }
+    }
     Ok(())
+}
+
+/// What a file of another tool says, and what of it is left out; `None` for a catalog's file.
+fn imported(path: &Path, text: &str) -> Outcome<Option<(Group, Vec<String>)>> {
+    let name = path.display().to_string();
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    Ok(match extension.to_ascii_lowercase().as_str() {
+        "fio" | "job" | "ini" => Some(storagebench::import_fio(&name, text)?),
+        "icf" => Some(storagebench::import_icf(&name, text)?),
+        _ => None,
+    })
+}
+
+/// `bench import`: another tool's workloads as a catalog's file.
+pub fn import(import: &BenchImport) -> Outcome {
+    let text = read(&import.file)?;
+    let Some((group, notes)) = imported(&import.file, &text)? else {
+        return Err(Failure::refused(format!(
+            "{} is neither an fio job file (.fio, .job, .ini) nor an Iometer configuration (.icf); give it such an ending",
+            import.file.display()
+        )));
+    };
+    // A name that is taken is better known now than when the file is used.
+    Catalog::builtin().clone().add(&import.file.display().to_string(), group.clone())?;
+    notes.iter().for_each(|note| eprintln!("{note}"));
+    match &import.to {
+        Some(path) => output::write_file(path, &group.to_toml()),
+        None => output::print(group.to_toml().trim_end()),
+    }
 }
 
 /// `bench profiles`: what there is, or the definition of what is named.

@@ -25,6 +25,8 @@ pub enum BenchCommand {
     Run(Box<BenchRun>),
     /// List the load profiles, or show how those are defined that are named.
     Profiles(BenchProfiles),
+    /// Turn an fio job file or an Iometer configuration into a file of load profiles.
+    Import(BenchImport),
 }
 
 /// See [`BenchCommand::Profiles`].
@@ -43,6 +45,17 @@ pub struct BenchProfiles {
     pub output: Output,
 }
 
+/// See [`BenchCommand::Import`].
+#[derive(Args, Debug)]
+pub struct BenchImport {
+    /// An fio job file (.fio, .job, .ini) or an Iometer configuration (.icf).
+    pub file: PathBuf,
+
+    /// Write the load profiles here instead of to standard output.
+    #[arg(long, value_name = "FILE")]
+    pub to: Option<PathBuf>,
+}
+
 /// A measurement.
 #[derive(Args, Debug)]
 pub struct BenchRun {
@@ -57,7 +70,8 @@ pub struct BenchRun {
     #[arg(long, value_name = "PROFILE")]
     pub profile: Vec<String>,
 
-    /// A file of load profiles, or a folder of such files. May be given several times.
+    /// A file of load profiles, or a folder of such files; also an fio job file (.fio) or an Iometer configuration
+    /// (.icf). May be given several times.
     #[arg(long, value_name = "FILE")]
     pub workload_file: Vec<PathBuf>,
 

@@ -2,7 +2,7 @@
 
 mod bench;
 
-pub use bench::{Bench, BenchCommand, BenchProfiles, BenchRun};
+pub use bench::{Bench, BenchCommand, BenchImport, BenchProfiles, BenchRun};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};

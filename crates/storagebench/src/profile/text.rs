@@ -1,6 +1,6 @@
 //! Profiles in words: the description, and the small values of their text forms.
 
-use super::{Align, Extent, Pace, Profile, Skew};
+use super::{Access, Align, Extent, Pace, Profile, Skew};
 use crate::area::short_size;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -20,8 +20,9 @@ impl Profile {
             }
         }
         if component.streams.count > 0 {
-            let _ = write!(text, ", {} streams", component.streams.count);
-            if let Some(apart) = component.streams.apart {
+            let plural = if component.streams.count == 1 { "" } else { "s" };
+            let _ = write!(text, ", {} stream{plural}", component.streams.count);
+            if let Some(apart) = component.streams.apart.filter(|_| component.streams.count > 1) {
                 let _ = write!(text, " {apart} apart");
             }
         }
@@ -50,15 +51,15 @@ impl Profile {
     }
 
     fn access_text(&self) -> String {
-        match self.average(|kind| kind.random_percent) {
-            random if random > 0.0 && random < 100.0 => format!("{}% random", short_number(random)),
-            _ => self.access().to_string(),
+        match self.access() {
+            Access::Mixed => format!("{}% random", short_number(self.average(|kind| kind.random_percent))),
+            access => access.to_string(),
         }
     }
 
     fn read_text(&self) -> String {
         match self.average(|kind| kind.read_percent) {
-            read if !self.writes() || read >= 100.0 => "read".to_owned(),
+            _ if !self.writes() => "read".to_owned(),
             _ if !self.reads() => "write".to_owned(),
             read => format!("{}% read", short_number(read)),
         }
