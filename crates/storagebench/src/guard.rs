@@ -2,8 +2,12 @@
 //!
 //! Profiles that only read are always fine. Before the first write, the first and the last MiB of the target
 //! are read and shown to [`signatures`]; a file system, a partition table, an array's label or anything else
-//! that is recognised there refuses the run. A *file* is refused for any other content too, unless blocks in
-//! its first MiB carry StorageBench's own mark: a document named by mistake is not a test file.
+//! that is recognised there refuses the run. A *file* is refused for any other content too, there or at places
+//! evenly spread over it, unless it carries StorageBench's own mark: a document named by mistake is not a test file.
+//! A whole drive with content that nobody recognises is taken: drives that were wiped with random bytes look so.
+//!
+//! What is mounted, swapped to, part of a running array or otherwise in use is refused when the target is opened,
+//! whatever the settings say: block devices are opened exclusively, files are locked.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::payload;
@@ -17,6 +21,11 @@ use units::{ByteCount, ByteOffset};
 
 /// Reads in pieces that any target takes.
 const PIECE: ByteCount = ByteCount(128 << 10);
+
+/// How many parts a file is cut into to look at the beginning of each.
+const PROBES: u64 = 64;
+/// How much is looked at: a page, of which every one that StorageBench writes carries its mark.
+const PROBE: ByteCount = ByteCount(4096);
 
 /// What stands against writing to a target.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,8 +56,29 @@ pub async fn content(env: &Env, target: &Target, labels: &[Label]) -> Result<Opt
     if !findings.is_empty() {
         return Ok(Some(Content::Found(findings)));
     }
-    let unknown = info.kind == DriveKind::File && !is_blank(&first) && !is_our_own(&first);
+    let mut unknown = false;
+    if info.kind == DriveKind::File && !is_our_own(&first) {
+        unknown = !is_blank(&first) || !is_blank(&last) && !is_our_own(&last);
+        unknown = unknown || holds_foreign_blocks(target, &member).await?;
+    }
     Ok(unknown.then_some(Content::UnknownFile))
+}
+
+/// Whether any of some places evenly spread over a file holds something that StorageBench did not write.
+async fn holds_foreign_blocks(target: &Target, member: &Member) -> Result<bool> {
+    let (size, len) = (target.info().size, PROBE.max(target.info().logical_sector.bytes()));
+    for probe in 1..PROBES {
+        let at =
+            ByteOffset((u128::from(size.0) * u128::from(probe) / u128::from(PROBES)) as u64).align_down(len);
+        if at + len > ByteOffset(size.0) {
+            break;
+        }
+        let bytes = read(target, member, at, len).await?;
+        if !is_blank(&bytes) && !is_our_own(&bytes) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether a block that StorageBench wrote begins in these bytes.

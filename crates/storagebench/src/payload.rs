@@ -8,7 +8,7 @@ use crate::random::Random;
 use env::{Buf, Slice};
 use units::ByteCount;
 
-/// How every block that StorageBench writes begins. [`crate::guard`] knows its own test files by it.
+/// How every 4 KiB that StorageBench writes begin. [`crate::guard`] knows its own test files by it.
 pub(crate) const MARK: [u8; 8] = *b"StorBnch";
 
 /// How far apart the stamps within a block are: the smallest unit that targets compress and deduplicate.
@@ -64,12 +64,10 @@ impl Payload {
 
 fn mark(bytes: &mut [u8], stamp: u64) {
     for (page, bytes) in bytes.chunks_mut(PAGE).enumerate() {
-        if let Some(place) = bytes.get_mut(8..16) {
-            place.copy_from_slice(&stamp.wrapping_add(page as u64).to_le_bytes());
+        if let Some(place) = bytes.get_mut(..16) {
+            place[..8].copy_from_slice(&MARK);
+            place[8..].copy_from_slice(&stamp.wrapping_add(page as u64).to_le_bytes());
         }
-    }
-    if let Some(place) = bytes.get_mut(..8) {
-        place.copy_from_slice(&MARK);
     }
 }
 
@@ -80,13 +78,13 @@ mod tests {
     const BLOCK: ByteCount = ByteCount(64 << 10);
 
     #[test]
-    fn no_two_pages_of_two_writes_are_the_same_and_each_block_begins_with_the_mark() {
+    fn no_two_pages_of_two_writes_are_the_same_and_each_begins_with_the_mark() {
         let mut payload = Payload::new(Buf::unpooled(BLOCK), 1, 0.0);
         let mut pages: Vec<Vec<u8>> = Vec::new();
         for stamp in [1000, 2000] {
             let slice = payload.next(stamp, BLOCK);
             let bytes = slice.solid().unwrap();
-            assert_eq!(bytes[..8], MARK);
+            assert!(bytes.chunks(PAGE).all(|page| page[..8] == MARK));
             pages.extend(bytes.chunks(PAGE).map(<[u8]>::to_vec));
         }
         pages.sort();

@@ -70,6 +70,17 @@ fn a_target_that_holds_something_is_not_written() {
 }
 
 #[test]
+fn preconditioning_is_writing_too() {
+    let settings =
+        Settings { precondition: storagebench::Precondition::TwiceTheArea, ..settings("streaming") };
+    refused(
+        run(ext4, settings),
+        ErrorKind::HoldsData,
+        &["named 'home'", "preconditioning would overwrite it"],
+    );
+}
+
+#[test]
 fn one_writing_profile_among_many_is_enough_to_be_refused_before_any_runs() {
     let settings = Settings {
         profiles: vec!["streaming".parse().unwrap(), "restore".parse().unwrap()],
@@ -128,6 +139,13 @@ fn a_file_of_unknown_content_is_somebodys_but_a_test_file_may_be_written_again()
     test_file[16392..20000].fill(0xA5);
     assert!(run(file(test_file), settings("database")).is_ok());
     assert!(run(file(Vec::new()), settings("database")).is_ok());
+    // Nor is one whose first MiB is empty.
+    let mut later = vec![0; 8 * MIB as usize];
+    later[3 * MIB as usize..4 * MIB as usize].fill(0x42);
+    refused(run(file(later.clone()), settings("database")), ErrorKind::HoldsData, &["data that is not from"]);
+    let page = |page: &mut [u8]| page[..8].copy_from_slice(b"StorBnch");
+    later[3 * MIB as usize..4 * MIB as usize].chunks_mut(4096).for_each(page);
+    assert!(run(file(later), settings("database")).is_ok());
     // A whole drive with unknown content is not refused: wiped ones look like that.
     assert!(
         run(

@@ -22,7 +22,14 @@ const SNIA_ROUND: Duration = Duration::from_secs(60);
 
 /// Runs the command.
 pub fn measure(run: &BenchRun, control: &crate::control::Control) -> Outcome {
-    let settings = settings(run)?;
+    let mut settings = settings(run)?;
+    if let Some(size) = run.create
+        && create_missing(&run.targets, size)?
+        && settings.precondition == Precondition::None
+    {
+        // Reserved space that was never written is read without asking the disk.
+        settings.precondition = Precondition::Written(size);
+    }
     let targets = run
         .targets
         .iter()
@@ -117,6 +124,27 @@ fn settings(run: &BenchRun) -> Outcome<Settings> {
         seed: run.seed,
         destroy_data: run.destroy_data,
         ..Settings::default()
+    })
+}
+
+/// Makes test files for those targets that do not exist. Says whether there was one.
+fn create_missing(targets: &[String], size: ByteCount) -> Outcome<bool> {
+    let is_missing = |target: &&String| !target.contains(':') && !std::path::Path::new(target).exists();
+    let missing: Vec<String> = targets.iter().filter(is_missing).cloned().collect();
+    let is_device = |path: &&String| path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
+    if let Some(device) = missing.iter().find(is_device) {
+        return Err(Failure::refused(format!(
+            "there is no device {device}, and no test file is made in its place; name a file elsewhere or a device that exists"
+        )));
+    }
+    let any = !missing.is_empty();
+    let shard = world_real::Shard::new(&world_real::Settings::with_memory(ByteCount::MIB))?;
+    let env = shard.env().clone();
+    shard.run(async move {
+        for path in missing {
+            env.world().create_drive(&path, size).await?;
+        }
+        Outcome::Ok(any)
     })
 }
 

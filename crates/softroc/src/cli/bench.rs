@@ -4,6 +4,7 @@ use super::{Output, parse_duration};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use storagebench::{Area, Precondition};
+use units::ByteCount;
 
 /// See [`super::Command::Bench`].
 #[derive(Args, Debug)]
@@ -84,6 +85,10 @@ pub struct BenchRun {
     /// others in the 25 % after it.
     #[arg(long, value_name = "AREA", default_value = "all")]
     pub area: Area,
+
+    /// Make a test file of this size where a target does not exist, and write it full before measuring.
+    #[arg(long, value_name = "SIZE")]
+    pub create: Option<ByteCount>,
 
     /// Write blocks that say what they are, and check every block that is read.
     #[arg(long)]

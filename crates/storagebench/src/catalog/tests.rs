@@ -231,3 +231,21 @@ fn a_name_that_is_taken_is_refused() {
     }
     assert!(named("Upper Case", "g").contains("mine.toml:5: the key 'name': 'Upper Case' is not a name"));
 }
+
+#[test]
+fn the_manual_shows_what_is_read_and_explains_every_option() {
+    let manual = include_str!("../../../../docs/storagebench.md");
+    let example = manual.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let catalog = read(example).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(catalog.select("mine").unwrap().len(), 5);
+    for [key, ..] in profile_options() {
+        assert!(manual.contains(&format!("\n| `{key}` | ")), "the manual does not explain '{key}'");
+    }
+    for group in Catalog::builtin().groups() {
+        assert!(
+            manual.contains(&format!("\n| `{}` | ", group.name)),
+            "the manual does not name '{}'",
+            group.name
+        );
+    }
+}
