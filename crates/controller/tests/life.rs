@@ -402,6 +402,8 @@ fn medium_errors_are_counted_and_reported_without_flooding() {
     for at in 0..32 {
         bench.expect("data", at * 65536, 4, 65536);
     }
+    // They are repaired, and counted, in the background.
+    bench.wait(3);
     let count = bench.drive("a").medium_errors;
     assert!(count >= 10, "{count}");
     let events = bench.events();

@@ -8,10 +8,11 @@
 //! - Buffers are cut, never copied; parity is computed from where data lies.
 
 use crate::compute::OwnBuf;
-use crate::messages::ReportKind;
+use crate::faults::{Trouble, is_gone};
+use crate::members::Shadow;
 use crate::volume::Volume;
-use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Slice, Slices};
-use plan::{Mismatch, Plan, Read, ReadSlot, Source, Target};
+use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Member, Slice, Slices};
+use plan::{Mismatch, Plan, Read, ReadSlot, Request, Source, Target};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet};
@@ -30,15 +31,10 @@ pub(crate) enum Host {
 pub(crate) enum Executed {
     /// Done; the writes to these drives failed, and the drives with them. What was compared differs in `mismatch`.
     Done { host: Host, skipped: DriveSet, mismatch: Option<Mismatch> },
-    /// Faults came before the commit; they are in the health now, or in the set of unreadable drives.
+    /// Faults came before the commit; they are in the health now, or in the trouble.
     Again { host: Host },
     /// It cannot be done.
     Failed { host: Host, error: IoError },
-}
-
-/// Errors after which a drive is taken out of use, whatever it was asked.
-pub(crate) fn is_gone(error: &IoError) -> bool {
-    matches!(error.kind, IoErrorKind::Gone | IoErrorKind::TimedOut)
 }
 
 /// A run of bytes that a read brought for the plan's own use.
@@ -63,6 +59,20 @@ pub(crate) struct Memory {
     pub(crate) brought: SmallVec<[Brought; 8]>,
     pub(crate) scratch: SmallVec<[OwnBuf; 4]>,
     pub(crate) hollow: bool,
+}
+
+/// A write under way: which of the plan's, and to which drive.
+struct Started {
+    index: usize,
+    to: To,
+    io: Option<Io>,
+}
+
+enum To {
+    /// The slot's drive, if there is one.
+    Slot(Option<Rc<Member>>),
+    /// The one that is being filled to take its place.
+    Shadow(Rc<Shadow>),
 }
 
 /// One buffer of a read: one of the host's parts, or consecutive parts of the read's own.
@@ -100,20 +110,14 @@ pub(crate) fn segments(plan: &Plan, read: &Read) -> SmallVec<[Segment; 4]> {
 }
 
 impl Volume {
-    /// Executes `plan`, which was made for the volume's present health. `unreadable` collects the drives that
-    /// have a medium error in this stripe.
-    pub(crate) async fn execute(
-        self: &Rc<Self>,
-        plan: &Plan,
-        host: Host,
-        unreadable: &mut DriveSet,
-    ) -> Executed {
+    /// Executes `plan`, which was made for the volume's present health. `trouble` collects what could not be read.
+    pub(crate) async fn execute(self: &Rc<Self>, plan: &Plan, host: Host, trouble: &mut Trouble) -> Executed {
         let mut memory = Memory::default();
         let host = match memory.admit(plan, host) {
             Ok(kind) => kind,
             Err(host) => return Executed::Failed { host, error: IoError::new(IoErrorKind::Invalid) },
         };
-        match self.read_all(plan, &mut memory, unreadable).await {
+        match self.read_all(plan, &mut memory, trouble).await {
             Ok(()) => {}
             Err(fault) => {
                 let host = self.give_back(memory, host);
@@ -140,24 +144,27 @@ impl Volume {
         self: &Rc<Self>,
         plan: &Plan,
         memory: &mut Memory,
-        unreadable: &mut DriveSet,
+        trouble: &mut Trouble,
     ) -> Result<(), Fault> {
-        let mut started: SmallVec<[(DriveIndex, Io); 8]> = SmallVec::new();
+        let mut started: SmallVec<[(Rc<Member>, Io); 8]> = SmallVec::new();
         let mut fault = None;
-        for (slot, read) in plan.reads().iter().enumerate() {
-            match self.start_read(plan, read, memory) {
-                Ok(io) => started.push((read.drive, io)),
+        for read in plan.reads() {
+            let member = self.member(read.drive);
+            let io = member.and_then(|member| Ok((self.start_read(plan, read, &member, memory)?, member)));
+            match io {
+                Ok((io, member)) => started.push((member, io)),
                 Err(error) => {
-                    fault = Some(self.read_fault(plan, slot, error, unreadable));
+                    fault = Some(self.read_fault(read, None, error, trouble));
                     break;
                 }
             }
         }
-        for (slot, (drive, io)) in started.into_iter().enumerate() {
+        for (slot, (member, io)) in started.into_iter().enumerate() {
+            let read = &plan.reads()[slot];
             let outcome = io.await;
-            self.shard.env().trace("read done", u64::from(drive.0), outcome.result.is_ok() as u64);
+            self.shard.env().trace("read done", u64::from(read.drive.0), outcome.result.is_ok() as u64);
             if let Err(error) = memory.take_read(plan, slot, outcome) {
-                let new = self.read_fault(plan, slot, error, unreadable);
+                let new = self.read_fault(read, Some(&member), error, trouble);
                 fault = Some(match (fault, new) {
                     (Some(Fault::Hopeless(first)), _) => Fault::Hopeless(first),
                     (_, new) => new,
@@ -167,8 +174,13 @@ impl Volume {
         fault.map_or(Ok(()), Err)
     }
 
-    fn start_read(&self, plan: &Plan, read: &Read, memory: &mut Memory) -> Result<Io, IoError> {
-        let member = self.member(read.drive)?;
+    fn start_read(
+        &self,
+        plan: &Plan,
+        read: &Read,
+        member: &Member,
+        memory: &mut Memory,
+    ) -> Result<Io, IoError> {
         let mut buffers = Bufs::new();
         for segment in segments(plan, read) {
             let buf = match segment.target {
@@ -184,25 +196,24 @@ impl Volume {
     /// A read failed before the commit: what is known now, and whether planning again can help.
     fn read_fault(
         self: &Rc<Self>,
-        plan: &Plan,
-        slot: usize,
+        read: &Read,
+        member: Option<&Rc<Member>>,
         error: IoError,
-        unreadable: &mut DriveSet,
+        trouble: &mut Trouble,
     ) -> Fault {
-        let read = &plan.reads()[slot];
         if error.kind == IoErrorKind::Invalid {
             tracing::error!(drive = read.drive.0, "a drive refused a read as invalid: {error}");
             return Fault::Hopeless(error);
         }
+        if member.is_some_and(|member| !self.members.is_in_slot(read.drive, member)) {
+            return Fault::PlanAgain; // Another drive has the slot now.
+        }
         if is_gone(&error) {
             self.fail_drive(read.drive, error, "read");
         } else {
-            let range = ByteRange::new(read.offset, read.len);
-            let recovered = self.is_redundant();
-            let kind = ReportKind::MediumError { drive: read.drive, range, recovered, healed: false };
-            self.shard.report_later(self, kind);
+            trouble.places.push((read.drive, ByteRange::new(read.offset, read.len)));
         }
-        unreadable.insert(read.drive);
+        trouble.drives.insert(read.drive);
         Fault::PlanAgain
     }
 
@@ -216,35 +227,44 @@ impl Volume {
         memory: &Memory,
         durability: Durability,
     ) -> Result<DriveSet, IoError> {
-        let mut started: SmallVec<[Option<Io>; 8]> = SmallVec::new();
-        for write in plan.writes() {
-            started.push(self.start_write(plan, write, memory, durability));
+        let mut started: SmallVec<[Started; 8]> = SmallVec::new();
+        let copies = matches!(plan.request(), Request::Copy { .. });
+        for (index, write) in plan.writes().iter().enumerate() {
+            if !copies {
+                let member = self.member(write.drive).ok();
+                let io = member.as_ref().and_then(|to| self.start_write(plan, write, to, memory, durability));
+                started.push(Started { index, to: To::Slot(member), io });
+            }
+            if let Some(shadow) = self.members.shadow(write.drive) {
+                let failed = shadow.failed.get().is_some();
+                let to = (!failed).then_some(&shadow.member);
+                let io = to.and_then(|to| self.start_write(plan, write, to, memory, durability));
+                started.push(Started { index, to: To::Shadow(shadow), io });
+            }
         }
         let mut skipped = DriveSet::EMPTY;
         let mut hopeless = None;
-        for (index, io) in started.into_iter().enumerate() {
+        let mut lacking: SmallVec<[(DriveIndex, Rc<Shadow>, IoError); 1]> = SmallVec::new();
+        for Started { index, to, io } in started {
             let write = &plan.writes()[index];
-            let mut result = match io {
-                Some(io) => io.await.result,
+            let result = match io {
+                Some(io) => self.finish_write(plan, write, &to, io, memory, durability).await,
                 None => Err(IoError::new(IoErrorKind::Gone)),
             };
-            let zeroes = plan.write_parts(write).iter().all(|part| memory.is_zero(part.from));
-            if zeroes && result.is_err_and(|error| error.kind == IoErrorKind::NotSupported) {
-                // It cannot write zeroes by itself: send them.
-                result = match self.member(write.drive) {
-                    Ok(member) => {
-                        let slices = SmallVec::from_iter([Slice::zero(write.len)]);
-                        member.write(self.raw(write.offset), slices, durability).await.result
-                    }
-                    Err(error) => Err(error),
-                };
-            }
             self.shard.env().trace("write done", u64::from(write.drive.0), result.is_ok() as u64);
-            if let Err(error) = result {
-                match self.write_fault(write.drive, error) {
+            let Err(error) = result else { continue };
+            match to {
+                To::Shadow(shadow) => lacking.push((write.drive, shadow, error)),
+                To::Slot(member) => match self.write_fault(plan, write.drive, member.as_ref(), error) {
                     Ok(()) => skipped.insert(write.drive),
                     Err(error) => hopeless = Some(error),
-                }
+                },
+            }
+        }
+        for (drive, shadow, error) in lacking {
+            // The host is not affected, but for the wait until it is certain that nobody misses what that one lacks.
+            if let Err(error) = self.shadow_lacks(drive, &shadow, error).await {
+                hopeless = Some(error);
             }
         }
         match hopeless {
@@ -263,10 +283,10 @@ impl Volume {
         &self,
         plan: &Plan,
         write: &plan::Write,
+        member: &Member,
         memory: &Memory,
         durability: Durability,
     ) -> Option<Io> {
-        let member = self.member(write.drive).ok()?;
         let mut slices: Slices = SmallVec::new();
         for part in plan.write_parts(write) {
             slices.push(memory.slice(part.from, part.len)?);
@@ -280,37 +300,29 @@ impl Volume {
         })
     }
 
-    /// A write failed after the commit. `Ok`: the drive is out of use, and redundancy holds what it lacks.
-    fn write_fault(self: &Rc<Self>, drive: DriveIndex, error: IoError) -> Result<(), IoError> {
-        if error.kind == IoErrorKind::OutOfSpace {
-            return Err(error); // The file system is full; the drive is fine (rule (i) of the promises).
-        }
-        let already_out = !self.health.usable().1.contains(drive);
-        let survivable = already_out || self.may_lose(drive);
-        if survivable || is_gone(&error) {
-            self.fail_drive(drive, error, "write");
-        }
-        if survivable { Ok(()) } else { Err(error) }
-    }
-
-    /// Whether the volume still has all its data without `drive` and those that are out already.
-    pub(crate) fn may_lose(&self, drive: DriveIndex) -> bool {
-        let (_, writable) = self.health.usable();
-        let all = DriveSet::first(self.geometry().drives());
-        self.may_lose_all(&all.minus(&writable).with(drive))
-    }
-
-    /// Whether the volume has all its data without these drives.
-    pub(crate) fn may_lose_all(&self, out: &DriveSet) -> bool {
-        self.geometry().survives_set(out)
-    }
-
-    /// Takes a drive out of use here and tells the controller, once.
-    pub(crate) fn fail_drive(self: &Rc<Self>, drive: DriveIndex, error: IoError, operation: &'static str) {
-        if self.health.fail(drive) {
-            self.shard.env().trace("drive failed", u64::from(drive.0), error.kind as u64);
-            self.look_at_health();
-            self.shard.report_later(self, ReportKind::DriveFailed { drive, error, operation });
+    /// Waits for a write. A drive that cannot write zeroes by itself is sent some.
+    async fn finish_write(
+        &self,
+        plan: &Plan,
+        write: &plan::Write,
+        to: &To,
+        io: Io,
+        memory: &Memory,
+        durability: Durability,
+    ) -> Result<(), IoError> {
+        let result = io.await.result.map(drop);
+        let refused = result.is_err_and(|error| error.kind == IoErrorKind::NotSupported);
+        let zeroes = || plan.write_parts(write).iter().all(|part| memory.is_zero(part.from));
+        let member = match to {
+            To::Slot(member) => member.as_ref(),
+            To::Shadow(shadow) => Some(&shadow.member),
+        };
+        match member {
+            Some(member) if refused && zeroes() => {
+                let slices = SmallVec::from_iter([Slice::zero(write.len)]);
+                member.write(self.raw(write.offset), slices, durability).await.result.map(drop)
+            }
+            _ => result,
         }
     }
 

@@ -1,58 +1,75 @@
 //! FastPath: the shorter way through the same rooms, for requests that need nothing but mapping.
 //!
-//! A read inside one strip of a healthy volume, and a write inside one strip where no redundancy has to
+//! A read inside one strip that its drive holds, and a write inside one strip where no redundancy has to
 //! follow, is mapped and issued: no cache lookup, no plan, no waiting, no allocation. Anything else, and anything
-//! that fails here, goes the long way, which knows what to do about it.
+//! that fails here, goes the long way, which knows what to do about it. While something is wrong with the volume
+//! (a drive out or being rebuilt, lanes unsynced, blocks lost), reads still come this way where that is elsewhere.
 //!
 //! Budget: 50 ns beyond the drive's own time.
 
-use crate::execute::is_gone;
+use crate::faults::is_gone;
 use crate::volume::Volume;
 use env::locks::Mode;
 use env::{Buf, Durability, IoError, Member, Slice};
-use layout::CopyIndex;
+use layout::{CopyIndex, DataIndex, StripeMap};
 use smallvec::smallvec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, StripeIndex};
 
+/// Where a range inside one strip lies.
+struct Spot {
+    drive: DriveIndex,
+    member: Rc<Member>,
+    /// On the raw drive.
+    offset: ByteOffset,
+}
+
 impl Volume {
-    /// Where a range inside one strip lies: its drive and raw address; `None` when it is not inside one.
-    fn map_one(&self, range: ByteRange) -> Option<(DriveIndex, Rc<Member>, ByteOffset)> {
+    /// Where a range inside one strip can be read without further ado; `None` where it cannot, or is not inside one.
+    fn spot_to_read(&self, range: ByteRange) -> Option<Spot> {
         let geometry = self.geometry();
         let (stripe, within) = geometry.stripe_of(range.start);
         let (index, at) = geometry.strip_of(within);
         if at.0 + range.len.0 > geometry.strip().bytes().0 {
             return None;
         }
-        let copy = self.choose_copy(stripe);
-        let cell = geometry.data_cell(stripe, index, copy);
+        let map = geometry.stripe_map(stripe);
+        let bytes = ByteRange::new(ByteOffset(at.0), range.len);
+        let copy = if self.all_well.get() {
+            self.choose_copy(stripe, &map, index, bytes, |_| true)?
+        } else {
+            self.copy_in_doubt(stripe, &map, index, bytes)?
+        };
+        let cell = map.data_cell(index, copy);
         let member = self.members.get(cell.drive)?;
-        Some((cell.drive, member, self.raw(cell.offset) + at))
+        Some(Spot { drive: cell.drive, member, offset: self.raw(cell.offset) + at })
     }
 
-    /// The mirror to read: the one with the fewest operations under way, alternating where they are equal. Where
-    /// mirrors may differ, one speaks for all: the first that can be read, which is also what a resync writes to
-    /// the others.
-    pub(crate) fn choose_copy(&self, stripe: StripeIndex) -> CopyIndex {
-        let copies = self.geometry().copies();
-        if copies == 1 || !self.dirty.is_synced(self.lane_of(stripe)) {
-            return CopyIndex(0);
+    /// The same for a volume with which something is wrong, though perhaps not here.
+    fn copy_in_doubt(
+        &self,
+        stripe: StripeIndex,
+        map: &StripeMap,
+        index: DataIndex,
+        bytes: ByteRange,
+    ) -> Option<CopyIndex> {
+        let lane = self.lane_of(stripe);
+        if self.geometry().copies() > 1 && !self.dirty.is_synced(lane) {
+            return None; // Copies may differ: one speaks for all.
         }
-        let busy = |copy: u16| {
-            let cell = self.geometry().data_cell(stripe, layout::DataIndex(0), CopyIndex(copy));
-            self.members.outstanding(cell.drive)
-        };
-        let start = (stripe.0 % u64::from(copies)) as u16;
-        let order = (0..copies).map(|i| (start + i) % copies);
-        CopyIndex(order.min_by_key(|&copy| busy(copy)).unwrap_or(0))
+        let home = map.data_cell(index, CopyIndex(0));
+        let lost = ByteRange::new(home.offset + ByteCount(bytes.start.0), bytes.len);
+        if self.members.is_bad(home.drive, lost) || self.relocated_in(lane).is_some() {
+            return None;
+        }
+        let (readable, _) = self.health.usable();
+        let may = |drive| readable.contains(drive) && self.members.is_current(drive, lane, stripe);
+        self.choose_copy(stripe, map, index, bytes, may)
     }
 
     /// Reads on the fast path. `Err` with the buffer: take the long way; without: a drive kept the buffer.
     pub(crate) async fn fast_read(self: &Rc<Self>, range: ByteRange, buf: Buf) -> Result<Buf, Option<Buf>> {
-        if !self.all_well.get() {
-            return Err(Some(buf));
-        }
-        let Some((_, member, offset)) = self.map_one(range) else { return Err(Some(buf)) };
+        let Some(Spot { member, offset, .. }) = self.spot_to_read(range) else { return Err(Some(buf)) };
         let io = member.read(offset, smallvec![buf]);
         let mut outcome = io.await;
         let buf = outcome.buffers.pop();
@@ -80,7 +97,7 @@ impl Volume {
         if !eligible {
             return None;
         }
-        let (drive, member, offset) = self.map_one(range)?;
+        let Spot { drive, member, offset } = self.spot_to_read(range)?;
         // The lock is there for writes that complete a sector; it lives on the stripe's owner.
         let (stripe, within) = self.geometry().stripe_of(range.start);
         if !self.is_mine(stripe) {
@@ -97,7 +114,9 @@ impl Volume {
             }
             // It may still be under way: written again, it could land after a later write (rule (d)).
             Err(error) if is_gone(&error) => {
-                self.fail_drive(drive, error, "write");
+                if self.members.is_in_slot(drive, &member) {
+                    self.fail_drive(drive, error, "write");
+                }
                 Some(Err(error))
             }
             Err(_) => None,

@@ -5,14 +5,18 @@
 //! on the others, and not before. Requests that arrive while a flush runs share the next
 //! one: the running one may have passed their writes already.
 
-use crate::execute::is_gone;
+use crate::faults::is_gone;
+use crate::members::Shadow;
 use crate::volume::Volume;
 use env::sync::Signal;
-use env::{Io, IoError, IoErrorKind};
+use env::{Io, IoError, IoErrorKind, Member};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet};
+
+/// The flush of a drive that is being filled; none of one that lacks a write already.
+type ShadowFlush = (DriveIndex, Rc<Shadow>, Option<Io>);
 
 /// The flushes of a volume on one shard.
 #[derive(Default)]
@@ -66,23 +70,35 @@ impl Volume {
 
     async fn flush_drives(self: &Rc<Self>) -> Result<(), IoError> {
         let (_, writable) = self.health.usable();
-        let mut flushes: SmallVec<[(DriveIndex, Io); 8]> = SmallVec::new();
+        let mut flushes: SmallVec<[(DriveIndex, Rc<Member>, Io); 8]> = SmallVec::new();
         for drive in writable.iter() {
             if let Ok(member) = self.member(drive) {
-                flushes.push((drive, member.flush()));
+                let io = member.flush();
+                flushes.push((drive, member, io));
+            }
+        }
+        // One that takes a slot must hold all that was flushed before.
+        let mut filling: SmallVec<[ShadowFlush; 1]> = SmallVec::new();
+        for drive in self.members.shadowed().iter() {
+            if let Some(shadow) = self.members.shadow(drive) {
+                let io = shadow.failed.get().is_none().then(|| shadow.member.flush());
+                filling.push((drive, shadow, io));
             }
         }
         // Drives that are out already are flushed by nobody: what they had cached is to be had from the others,
         // once it is durably known that they are out, and where the level can do without them.
         let mut error = None;
         let mut failed = DriveSet::first(self.geometry().drives()).minus(&writable);
-        if !self.may_lose_all(&failed) {
+        if !self.geometry().survives_set(&failed.union(&self.members.stale_anywhere())) {
             error = Some(IoError::new(IoErrorKind::Gone));
         }
-        for (drive, flush) in flushes {
+        for (drive, member, flush) in flushes {
             if let Err(flush_error) = flush.await.result {
                 if flush_error.kind == IoErrorKind::NotSupported {
                     continue; // Without a volatile cache there is nothing to flush.
+                }
+                if !self.members.is_in_slot(drive, &member) {
+                    continue; // Where it mattered, the drive that has the slot now is not current.
                 }
                 // What the drive had cached may be lost: it no longer holds what it should.
                 let survivable = self.may_lose(drive);
@@ -95,7 +111,19 @@ impl Volume {
                 }
             }
         }
-        self.health.recorded(self.shard.env(), &failed).await?;
+        for (drive, shadow, flush) in filling {
+            let result = match flush {
+                Some(flush) => flush.await.result,
+                None => Err(IoError::new(IoErrorKind::Gone)),
+            };
+            match result {
+                Err(lacks) if lacks.kind != IoErrorKind::NotSupported => {
+                    self.shadow_lacks(drive, &shadow, lacks).await?;
+                }
+                _ => {}
+            }
+        }
+        self.recorded(&failed).await?;
         error.map_or(Ok(()), Err)
     }
 }

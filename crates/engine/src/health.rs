@@ -1,25 +1,39 @@
 //! Which drives of a volume are used, and what happens when one fails.
 //!
 //! # Fault model and invariants
-//! - A drive *fails* when a write to it fails, or when it is gone or does not answer in time. A medium error
-//!   on a read concerns those blocks only.
+//! - A drive *fails* when it is gone or does not answer in time, or by the policy of [`faults`](crate::faults).
 //! - From the moment this shard sees the failure it neither reads nor writes the drive (`failing`).
 //! - Rule (a) of the promises: that a drive failed is durable on the others *before* any write that skipped it
-//!   is acknowledged. The controller does that; [`Health::recorded`] waits for it.
+//!   is acknowledged. The controller does that; [`Volume::recorded`](crate::Volume) waits for it.
 //! - A drive never comes back by itself: only the controller, with a new view, says that it is used again.
 
 use crate::attachment::HealthView;
 use env::sync::Signal;
-use env::{Env, IoError, IoErrorKind};
-use std::cell::Cell;
+use env::{Env, Instant, IoError, IoErrorKind};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
 use units::{DriveIndex, DriveSet};
+
+/// How long a refusal to record a failure stands before it is asked for again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// A failure that could not be made durable.
+struct Refused {
+    drive: DriveIndex,
+    at: Instant,
+    error: IoError,
+    operation: &'static str,
+}
 
 pub(crate) struct Health {
     view: Cell<HealthView>,
     /// Seen failing here, not yet in the controller's view.
     failing: Cell<DriveSet>,
-    /// Their failure could not be made durable: writes that skipped them cannot be acknowledged.
-    unrecordable: Cell<DriveSet>,
+    /// The controller has been told, and has not answered.
+    reporting: Cell<DriveSet>,
+    /// Writes that skipped these cannot be acknowledged.
+    refused: RefCell<SmallVec<[Refused; 1]>>,
     changed: Signal,
 }
 
@@ -28,7 +42,8 @@ impl Health {
         Health {
             view: Cell::new(view),
             failing: Cell::default(),
-            unrecordable: Cell::default(),
+            reporting: Cell::default(),
+            refused: RefCell::default(),
             changed: Signal::default(),
         }
     }
@@ -43,15 +58,16 @@ impl Health {
         (view.readable.minus(&failing), view.writable.minus(&failing))
     }
 
-    /// Drives that the durable record says are not written.
-    fn recorded_out(&self, drive: DriveIndex) -> bool {
-        !self.view.get().writable.contains(drive)
+    /// Whether none of these drives has failed without that being durable. What else a write may have skipped is
+    /// recorded anyway: drives that are out, and drives that are stale.
+    pub(crate) fn are_recorded(&self, drives: &DriveSet) -> bool {
+        drives.intersection(&self.failing.get()).is_empty()
     }
 
     /// Takes a drive out of use on this shard. Whether that is news, and has to be reported.
     pub(crate) fn fail(&self, drive: DriveIndex) -> bool {
         let failing = self.failing.get();
-        if failing.contains(drive) || self.recorded_out(drive) {
+        if failing.contains(drive) || !self.view.get().writable.contains(drive) {
             return false;
         }
         self.failing.set(failing.with(drive));
@@ -60,25 +76,56 @@ impl Health {
 
     pub(crate) fn set(&self, env: &Env, view: HealthView) {
         self.view.set(view);
-        let failing = self.failing.get();
-        self.failing.set(failing.intersection(&view.writable));
+        self.failing.set(self.failing.get().intersection(&view.writable));
+        self.refused.borrow_mut().retain(|refused| view.writable.contains(refused.drive));
+        self.changed.notify(env);
+    }
+
+    /// Another drive has the slot: the one before is of no interest any more.
+    pub(crate) fn forget(&self, drive: DriveIndex) {
+        self.failing.set(self.failing.get().without(drive));
+        self.refused.borrow_mut().retain(|refused| refused.drive != drive);
+    }
+
+    /// The controller is being told that `drive` failed.
+    pub(crate) fn reporting(&self, drive: DriveIndex) {
+        self.reporting.set(self.reporting.get().with(drive));
+    }
+
+    /// The controller has made the failure of `drive` durable.
+    pub(crate) fn reported(&self, env: &Env, drive: DriveIndex) {
+        self.reporting.set(self.reporting.get().without(drive));
         self.changed.notify(env);
     }
 
     /// The controller could not make the failure of `drive` durable.
-    pub(crate) fn give_up_recording(&self, env: &Env, drive: DriveIndex) {
-        self.unrecordable.set(self.unrecordable.get().with(drive));
+    pub(crate) fn refused(&self, env: &Env, drive: DriveIndex, error: IoError, operation: &'static str) {
+        self.reporting.set(self.reporting.get().without(drive));
+        if self.failing.get().contains(drive) {
+            self.refused.borrow_mut().push(Refused { drive, at: env.now(), error, operation });
+        }
         self.changed.notify(env);
+    }
+
+    /// What to tell the controller again: what it refused to record some time ago.
+    pub(crate) fn ask_again(&self, env: &Env, drive: DriveIndex) -> Option<(IoError, &'static str)> {
+        let now = env.now();
+        let mut refused = self.refused.borrow_mut();
+        let old = refused.iter().position(|r| r.drive == drive && r.at + ASK_AGAIN_AFTER <= now)?;
+        let Refused { error, operation, .. } = refused.remove(old);
+        Some((error, operation))
     }
 
     /// Waits until the failure of every drive in `skipped` is durable.
     ///
     /// # Errors
-    /// When that cannot be made durable.
-    pub(crate) async fn recorded(&self, env: &Env, skipped: &DriveSet) -> Result<(), IoError> {
-        let pending = || skipped.iter().any(|drive| !self.recorded_out(drive));
-        let hopeless = || !skipped.intersection(&self.unrecordable.get()).is_empty();
-        self.changed.wait_until(env, || !pending() || hopeless()).await;
-        if pending() { Err(IoError::new(IoErrorKind::Gone)) } else { Ok(()) }
+    /// When that was refused.
+    pub(crate) async fn wait_recorded(&self, env: &Env, skipped: &DriveSet) -> Result<(), IoError> {
+        let hopeless = || {
+            let refused = self.refused.borrow();
+            refused.iter().any(|refused| skipped.contains(refused.drive))
+        };
+        self.changed.wait_until(env, || self.are_recorded(skipped) || hopeless()).await;
+        if self.are_recorded(skipped) { Ok(()) } else { Err(IoError::new(IoErrorKind::Gone)) }
     }
 }

@@ -316,7 +316,7 @@ impl Volume {
 
     /// The parts of a read as one buffer: the host's own again, or, where a drive that did not answer in time keeps
     /// some of it, another one with the same content.
-    fn put_together(&self, parts: impl Iterator<Item = Buf>) -> Option<Buf> {
+    pub(crate) fn put_together(&self, parts: impl Iterator<Item = Buf>) -> Option<Buf> {
         let mut runs: SmallVec<[Buf; 4]> = SmallVec::new();
         for part in parts {
             match runs.pop() {

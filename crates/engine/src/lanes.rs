@@ -176,7 +176,7 @@ impl Lanes {
     /// The lanes of a volume. Lanes are a power of two of rows; where the volume would have more lanes than
     /// the write-intent map holds ([`Lanes::MAX`]), they are larger.
     pub fn of(geometry: &Geometry) -> Lanes {
-        let stripes_per_row = 1;
+        let stripes_per_row = u32::from(geometry.stripes_per_row()).max(1);
         let row = (geometry.stripe_bytes().0 * u64::from(stripes_per_row)).max(1);
         let per_lane = (LANE_BYTES / row).max(1);
         let mut rows_shift = per_lane.ilog2();

@@ -25,11 +25,14 @@
 
 mod as_drive;
 mod attachment;
+mod attempt;
 mod bad;
+mod balance;
 mod compute;
 mod dirty;
 mod execute;
 mod fast_path;
+mod faults;
 mod flush;
 mod health;
 mod intake;
@@ -37,6 +40,8 @@ mod lanes;
 mod members;
 mod messages;
 mod pieces;
+mod reading;
+mod repair;
 mod shard;
 mod task;
 pub mod unkept;

@@ -17,6 +17,7 @@ use crate::lanes::{LaneIndex, LaneSet};
 use crate::messages::Done;
 use crate::shard::Shard;
 use crate::volume::Volume;
+use env::sync::Signal;
 use env::{DriveSource, Env, IoError, IoErrorKind, Member};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -42,6 +43,8 @@ pub(crate) struct Shadow {
     pub(crate) member: Rc<Member>,
     /// It lacks a write.
     pub(crate) failed: Cell<Option<IoError>>,
+    /// Whether it is certain that it will not take the slot as it is.
+    pub(crate) settled: Cell<Option<Result<(), IoError>>>,
 }
 
 /// A place in the array, and what is known of its drive.
@@ -52,6 +55,8 @@ pub(crate) struct Slot {
     stale: RefCell<LaneSet>,
     windows: RefCell<Vec<Window>>,
     bad: RefCell<BadBlocks>,
+    /// Where the last read of it ended, in its part of the volume: the next one is near if it begins there.
+    pub(crate) last_end: Cell<u64>,
     /// Unreadable places that writing anew did not repair.
     pub(crate) unrepaired: Cell<u32>,
 }
@@ -66,6 +71,7 @@ pub(crate) struct Members {
     /// Slots whose successor is being filled.
     shadowed: Cell<DriveSet>,
     changes: Cell<u64>,
+    changed: Signal,
 }
 
 #[allow(dead_code, reason = "the windows over stale lanes use the rest")]
@@ -79,6 +85,7 @@ impl Members {
             bad: Cell::default(),
             shadowed: Cell::default(),
             changes: Cell::new(0),
+            changed: Signal::default(),
         };
         for (index, slot) in members.slots.iter().enumerate() {
             if let Some(Some(source)) = attachment.sources.get(index) {
@@ -117,12 +124,28 @@ impl Members {
         self.slot(drive)?.member.borrow().clone()
     }
 
-    /// The drive that is being filled for a slot and lacks nothing.
+    /// The drive that is being filled for a slot.
     pub(crate) fn shadow(&self, drive: DriveIndex) -> Option<Rc<Shadow>> {
         if !self.shadowed.get().contains(drive) {
             return None;
         }
-        self.slot(drive)?.shadow.borrow().clone().filter(|shadow| shadow.failed.get().is_none())
+        self.slot(drive)?.shadow.borrow().clone()
+    }
+
+    /// Whether a drive is the one in the slot now.
+    pub(crate) fn is_in_slot(&self, drive: DriveIndex, member: &Rc<Member>) -> bool {
+        let slot = self.slot(drive);
+        slot.is_some_and(|slot| slot.member.borrow().as_ref().is_some_and(|now| Rc::ptr_eq(now, member)))
+    }
+
+    /// Told when what becomes of a drive that is being filled is settled.
+    pub(crate) fn changed(&self) -> &Signal {
+        &self.changed
+    }
+
+    /// Whether a drive has nothing to do for this shard.
+    pub(crate) fn is_idle(&self, drive: DriveIndex) -> bool {
+        self.slot(drive).is_some_and(|slot| slot.outstanding() == 0)
     }
 
     /// How many swaps there have been.
@@ -138,13 +161,6 @@ impl Members {
     /// Slots whose drive is stale somewhere, in whichever lane.
     pub(crate) fn stale_anywhere(&self) -> DriveSet {
         self.stale.get()
-    }
-
-    /// Operations that the drive has not returned; the most there can be where there is no drive.
-    pub(crate) fn outstanding(&self, drive: DriveIndex) -> u32 {
-        let slot = self.slot(drive);
-        slot.and_then(|slot| slot.member.borrow().as_ref().map(|member| member.outstanding()))
-            .unwrap_or(u32::MAX)
     }
 
     /// Slots whose drive is not current in a stripe.
@@ -264,6 +280,11 @@ impl Members {
 }
 
 impl Slot {
+    /// Operations that the drive has not returned; the most there can be where there is no drive.
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.member.borrow().as_ref().map_or(u32::MAX, |member| member.outstanding())
+    }
+
     fn is_stale(&self, lane: LaneIndex, stripe: StripeIndex) -> bool {
         self.stale.borrow().contains(lane)
             && !self.windows.borrow().iter().any(|window| {
@@ -277,7 +298,11 @@ fn attach(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env::Res
 }
 
 fn shadow(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env::Result<Rc<Shadow>> {
-    Ok(Rc::new(Shadow { member: attach(env, source, limit)?, failed: Cell::new(None) }))
+    Ok(Rc::new(Shadow {
+        member: attach(env, source, limit)?,
+        failed: Cell::new(None),
+        settled: Cell::new(None),
+    }))
 }
 
 impl Volume {
@@ -294,6 +319,7 @@ impl Volume {
             None => None,
         };
         let before = self.members.swap(slot, member, stale);
+        self.health.forget(slot);
         if let Some(slot) = self.members.slot(slot) {
             *slot.bad.borrow_mut() = bad;
         }
@@ -336,6 +362,7 @@ impl Volume {
             return Err(format!("no drive is being filled for slot {slot} of '{}'", self.spec.name));
         };
         let before = self.members.swap(slot, Some(shadow.member.clone()), stale);
+        self.health.forget(slot);
         self.look_at_health();
         if let Some(error) = shadow.failed.get() {
             // It lacks a write of this shard's, and the controller has not heard yet.

@@ -1,12 +1,15 @@
 //! One piece of a request: bytes of one stripe, from the lock to the acknowledgement.
 
+use crate::attempt::{Attempt, Ended, Patience};
 use crate::dirty::begin_write;
-use crate::execute::{Executed, Host, scratch_need};
+use crate::execute::Host;
+use crate::faults::{Places, Trouble};
 use crate::messages::{Piece, PieceKind, PieceOutcome, ReportKind};
+use crate::repair::Mend;
 use crate::volume::Volume;
 use env::locks::Mode;
-use env::{Buf, Durability, IoError, IoErrorKind, IoRequest, Slice};
-use plan::{CopyChoice, Method, Plan, Request, Unplannable};
+use env::{Durability, IoError, IoErrorKind, IoRequest, Slice};
+use plan::Request;
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveSet, StripeIndex};
@@ -32,59 +35,6 @@ impl Volume {
             }
             PieceKind::Trim => PieceOutcome { result: self.trim_piece(stripe, within).await, buffer: None },
         }
-    }
-
-    /// Reads: without the lock where data only has to be fetched, with it where it has to be computed.
-    async fn read_piece(
-        self: &Rc<Self>,
-        stripe: StripeIndex,
-        within: ByteRange,
-        buf: Buf,
-    ) -> (Result<(), IoError>, Option<Buf>) {
-        let mut plan = self.take_plan();
-        let mut host = Host::Buffer(buf);
-        let mut unreadable = DriveSet::EMPTY;
-        let mut guard = None;
-        let result = loop {
-            // The lane may have become unsynced meanwhile: then another copy is to be read.
-            let request = self.read_request(stripe, within);
-            let health = self.stripe_health(stripe, &unreadable);
-            if let Err(lost) = plan::plan_into(&mut plan, self.geometry(), stripe, request, &health) {
-                break Err(self.unplannable(&lost));
-            }
-            if plan.method() != Method::Direct && guard.is_none() {
-                guard = Some(self.lock(stripe, Mode::Shared, within).await);
-                continue; // The health may have changed while we waited.
-            }
-            let _scratch = self.shard.reserve_scratch(scratch_need(&plan)).await;
-            match self.execute(&plan, host, &mut unreadable).await {
-                Executed::Done { host: back, .. } => {
-                    host = back;
-                    break Ok(());
-                }
-                Executed::Again { host: back } => {
-                    host = back;
-                    self.count(|counters| counters.replans += 1);
-                }
-                Executed::Failed { host: back, error } => {
-                    host = back;
-                    break Err(error);
-                }
-            }
-            if matches!(host, Host::None) {
-                break Err(IoError::new(IoErrorKind::TimedOut));
-            }
-        };
-        self.put_plan(plan);
-        match host {
-            Host::Buffer(buf) => (result, Some(buf)),
-            Host::None | Host::Payload(..) => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), None),
-        }
-    }
-
-    /// A read of mirrors from the copies that are least busy.
-    fn read_request(&self, stripe: StripeIndex, range: ByteRange) -> Request {
-        Request::Read { range, prefer: CopyChoice::all(self.choose_copy(stripe)), split: false }
     }
 
     async fn write_piece(
@@ -136,7 +86,11 @@ impl Volume {
                 continue;
             }
             let old = self.take_scratch(sector, data.is_hollow());
-            let (result, old) = self.read_locked(stripe, edge, old).await;
+            let mut places = Places::new();
+            let (result, old) = self.read_held(stripe, edge, old, &mut places).await;
+            if !places.is_empty() {
+                self.repair_later(stripe, places);
+            }
             result?;
             let old = old.ok_or(missing)?;
             if !whole.is_hollow() {
@@ -151,21 +105,6 @@ impl Volume {
         Ok(whole.freeze())
     }
 
-    /// Reads while the stripe is held by the caller.
-    async fn read_locked(
-        self: &Rc<Self>,
-        stripe: StripeIndex,
-        within: ByteRange,
-        buf: Buf,
-    ) -> (Result<(), IoError>, Option<Buf>) {
-        let request = self.read_request(stripe, within);
-        let (result, host) = self.run_request(stripe, request, Host::Buffer(buf)).await;
-        match host {
-            Host::Buffer(buf) => (result.map(drop), Some(buf)),
-            Host::None | Host::Payload(..) => (result.map(drop), None),
-        }
-    }
-
     async fn write_planned(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -177,92 +116,65 @@ impl Volume {
             true => Request::WriteZeroes { range: within },
             false => Request::Write { range: within },
         };
-        let (result, _) = self.run_request(stripe, request, Host::Payload(data, durability)).await;
-        let skipped = result?;
+        let host = Host::Payload(data, durability);
+        let skipped = self.write_mending(stripe, within, request, host).await?;
         // Rule (a): what was skipped is durably known to have failed before the write is acknowledged.
         if skipped.is_empty() {
             return Ok(());
         }
-        self.health.recorded(self.shard.env(), &skipped).await
+        self.recorded(&skipped).await
     }
 
-    /// Plans and executes until it is done: the caller holds what has to be held. Which drives of the array
-    /// were not written although they should have been.
-    pub(crate) async fn run_request(
+    /// Plans and executes until it is done. What cannot be read and stands in the way is repaired first; what of it
+    /// nothing can give back is given up for lost, where redundancy could not be kept otherwise: one
+    /// unreadable block must not keep others from being written.
+    async fn write_mending(
         self: &Rc<Self>,
         stripe: StripeIndex,
+        within: ByteRange,
         request: Request,
         mut host: Host,
-    ) -> (Result<DriveSet, IoError>, Host) {
-        let mut plan = self.take_plan();
-        let mut unreadable = DriveSet::EMPTY;
-        let result = loop {
-            let health = self.stripe_health(stripe, &unreadable);
-            if let Err(lost) = plan::plan_into(&mut plan, self.geometry(), stripe, request, &health) {
-                break Err(self.unplannable(&lost));
+    ) -> Result<DriveSet, IoError> {
+        const STEPS: [(Patience, Option<Mend>); 3] = [
+            (Patience::Repair, Some(Mend::Look)),
+            (Patience::PlanAround, Some(Mend::GiveUp)),
+            (Patience::PlanAround, None),
+        ];
+        for (patience, then) in STEPS {
+            // What is written is not lost any more. That is durable with the write, or the next start would call
+            // lost what was acknowledged; and not before it, or a power cut would pass zeroes off as what is lost.
+            let healed = self.lost_within(stripe, within);
+            if let (false, Host::Payload(_, durability)) = (healed.is_empty(), &mut host) {
+                *durability = Durability::Durable;
             }
-            if matches!(request, Request::Write { .. } | Request::WriteZeroes { .. }) {
-                self.note_gap(&plan);
-            }
-            let _scratch = self.shard.reserve_scratch(scratch_need(&plan)).await;
-            match self.execute(&plan, host, &mut unreadable).await {
-                Executed::Done { host: back, skipped, mismatch } => {
-                    host = back;
-                    if let Some(mismatch) = mismatch {
-                        self.shard.env().trace("mismatch", stripe.0, mismatch.columns.start.0);
+            let mut trouble = Trouble::default();
+            let how = Attempt::HELD.with(patience);
+            let (ended, back) = self.attempt(stripe, request, host, &mut trouble, how).await;
+            host = back;
+            match (ended, then) {
+                (Ended::Done { skipped, .. }, _) => {
+                    if !healed.is_empty() {
+                        self.healed_by_host(&healed).await?;
                     }
-                    break Ok(skipped.union(&self.unwritten(&plan)));
+                    return Ok(skipped);
                 }
-                Executed::Again { host: back } => {
-                    host = back;
-                    self.count(|counters| counters.replans += 1);
+                (Ended::Failed(error), _) => return Err(error),
+                (Ended::Lost | Ended::NeedsLock, Some(mend)) if !trouble.is_empty() => {
+                    self.mend(stripe, &trouble.places, mend).await?;
                 }
-                Executed::Failed { host: back, error } => {
-                    host = back;
-                    break Err(error);
-                }
-            }
-        };
-        self.put_plan(plan);
-        (result, host)
-    }
-
-    /// Takes note of a write that parity cannot follow: it does not agree with the data, and not all of these
-    /// can be had to compute it anew.
-    fn note_gap(&self, plan: &Plan) {
-        let (health, drives) = (plan.health(), self.geometry().drives());
-        let complete = health.readable.contains_first(drives) && health.writable.contains_first(drives);
-        if self.geometry().parity_strips() > 0 && !health.parity_trusted && !complete {
-            self.dirty.note_gap();
-        }
-    }
-
-    /// Drives that the plan left out because they fail, whose failure is perhaps not durable yet.
-    fn unwritten(&self, plan: &Plan) -> DriveSet {
-        let all = DriveSet::first(self.geometry().drives());
-        match plan.request() {
-            Request::Read { .. } | Request::Verify { .. } => DriveSet::EMPTY,
-            _ => all.minus(&plan.health().writable),
-        }
-    }
-
-    fn unplannable(&self, lost: &Unplannable) -> IoError {
-        tracing::debug!(volume = %self.spec.name, "{lost}");
-        match lost.kind {
-            plan::ErrorKind::DataLost | plan::ErrorKind::NothingToCompare => {
-                IoError::new(IoErrorKind::Medium)
-            }
-            plan::ErrorKind::NothingWritable => IoError::new(IoErrorKind::Gone),
-            plan::ErrorKind::OutOfRange | plan::ErrorKind::UnknownRequest => {
-                IoError::new(IoErrorKind::Invalid)
+                (Ended::Lost | Ended::NeedsLock, _) => break,
             }
         }
+        Err(IoError::new(IoErrorKind::Medium))
     }
 
     /// Gives up the content of bytes of one stripe, where redundancy can follow: on levels without any, each
     /// drive is told; on others whole stripes become zeroes on every drive, which every level's redundancy
     /// agrees with; parts of stripes are left as they are.
     async fn trim_piece(self: &Rc<Self>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
+        if !self.members.shadowed().is_empty() {
+            return Ok(()); // A drive that is being filled could not follow for certain.
+        }
         let whole = within.len == self.geometry().stripe_bytes();
         if self.is_redundant() && !(whole && self.all_well.get()) {
             return Ok(());
@@ -294,7 +206,7 @@ impl Volume {
                 trims.push((write.drive, self.member(write.drive).map(|member| member.start(request))));
             }
         }
-        let mut skipped = self.unwritten(&plan);
+        let mut skipped = self.left_out(&plan);
         self.put_plan(plan);
         let mut unsure = false;
         for (drive, trim) in trims {
@@ -305,7 +217,7 @@ impl Volume {
             match result {
                 Ok(_) => {}
                 Err(error) if error.kind == IoErrorKind::NotSupported => unsure = true,
-                Err(error) if crate::execute::is_gone(&error) => {
+                Err(error) if crate::faults::is_gone(&error) => {
                     self.fail_drive(drive, error, "trim");
                     skipped.insert(drive);
                 }
@@ -317,7 +229,7 @@ impl Volume {
             return self.write_planned(stripe, within, Slice::zero(within.len), Durability::Cached).await;
         }
         // Rule (a) holds for trims as it does for writes.
-        self.health.recorded(self.shard.env(), &skipped).await
+        self.recorded(&skipped).await
     }
 
     fn whole_sectors(&self, within: ByteRange) -> ByteRange {

@@ -245,7 +245,7 @@ impl Shard {
     ///
     /// # Errors
     /// What the controller met, or `Gone` if there is none any more.
-    async fn report(&self, volume: VolumeId, kind: ReportKind) -> Result<(), IoError> {
+    pub(crate) async fn report(&self, volume: VolumeId, kind: ReportKind) -> Result<(), IoError> {
         let inner = &self.inner;
         let _credit = inner.reports_open.take(1).await;
         let number = inner.next_report.get();
@@ -275,13 +275,8 @@ impl Shard {
     pub(crate) fn report_later(&self, volume: &Rc<Volume>, kind: ReportKind) {
         let (shard, volume) = (self.clone(), volume.clone());
         self.inner.env.spawn("report", async move {
-            let failed = match &kind {
-                ReportKind::DriveFailed { drive, .. } => Some(*drive),
-                _ => None,
-            };
-            let result = shard.report(volume.spec().id, kind).await;
-            if let (Err(_), Some(drive)) = (result, failed) {
-                volume.health.give_up_recording(shard.env(), drive);
+            if let Err(error) = shard.report(volume.spec().id, kind).await {
+                tracing::debug!(volume = %volume.spec().name, "a report came to nothing: {error}");
             }
         });
     }
@@ -409,6 +404,7 @@ impl Shard {
             ShardMessage::Unsynced(id, lanes) => {
                 if let Some(volume) = self.volume(id) {
                     volume.set_unsynced(&lanes);
+                    self.inner.env.spawn("resync", crate::window::resync(volume));
                 }
             }
             ShardMessage::TrustAll(id, done) => {

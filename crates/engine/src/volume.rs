@@ -9,12 +9,13 @@ use crate::members::Members;
 use crate::shard::Shard;
 use env::locks::Mode;
 use env::{DriveInfo, IoError, IoErrorKind};
-use layout::Geometry;
+use layout::{Geometry, Level, StripeMap};
 use plan::Plan;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
-use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize, StripeIndex};
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize, StripSize, StripeIndex};
 
 /// Names a volume among those that a controller serves; never used again for another one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -60,6 +61,26 @@ pub struct Counters {
     pub errors: u64,
     /// Stripes that the resync has passed.
     pub resynced_stripes: u64,
+    /// Runs of blocks that a drive could not read and that were written anew.
+    pub repaired: u64,
+    /// Runs of blocks whose content was lost.
+    pub lost_blocks: u64,
+}
+
+/// The layout as it is served. Mirrors hold the volume as it is, so that their strip does not matter to where a
+/// byte lives: a larger one makes for fewer and larger operations. It is as large as its drives, the memory that
+/// one stripe may take, and whole strips allow. Lanes stay what they are, as they are counted in bytes.
+fn served(geometry: &Geometry) -> Geometry {
+    if geometry.level() != Level::Raid1 {
+        return *geometry;
+    }
+    let share = (ByteCount::MIB.0 / u64::from(geometry.drives().0.max(1))).max(1);
+    let shift = share.ilog2().min(geometry.member_size().0.trailing_zeros());
+    let wide = StripSize::new(ByteCount(1 << shift)).unwrap_or(geometry.strip());
+    if wide.bytes() <= geometry.strip().bytes() {
+        return *geometry;
+    }
+    geometry.shape().geometry(wide, geometry.member_size()).unwrap_or(*geometry)
 }
 
 /// A volume on one shard: its drives as this shard reaches them, and what this shard knows of its state.
@@ -70,6 +91,15 @@ pub struct Volume {
     pub(crate) members: Members,
     pub(crate) policy: Cell<FaultPolicy>,
     pub(crate) relocated: RefCell<Option<Relocated>>,
+    /// The unit that every drive writes without reading first: of one that holds a sector it cannot read, it could
+    /// not write a part.
+    pub(crate) repair_unit: ByteCount,
+    /// Stripes that wait to be repaired.
+    pub(crate) repairing: RefCell<BTreeSet<StripeIndex>>,
+    /// Whether a task resyncs unsynced lanes.
+    pub(crate) resyncing: Cell<bool>,
+    /// How the stripes lie, for this crate: see [`served`].
+    geometry: Geometry,
     pub(crate) health: Health,
     pub(crate) dirty: DirtyLanes,
     pub(crate) flushing: Flush,
@@ -91,13 +121,21 @@ impl Volume {
         let env = shard.env();
         let members = Members::attach(env, attachment)?;
         let spec = attachment.spec.clone();
-        let lanes = Lanes::of(&spec.geometry);
+        let geometry = served(&spec.geometry);
+        let sources = attachment.sources.iter().chain(&attachment.shadows).flatten();
+        let physical = sources.map(|source| source.info().physical_sector.bytes()).max();
+        let repair_unit = ByteCount(physical.unwrap_or_default().0.max(spec.sector.bytes().0));
+        let lanes = Lanes::of(&geometry);
         let volume = Rc::new(Volume {
             shard: shard.clone(),
             lanes,
             members,
             policy: Cell::new(spec.policy),
             relocated: RefCell::new(attachment.relocated.clone()),
+            repair_unit,
+            repairing: RefCell::default(),
+            resyncing: Cell::new(false),
+            geometry,
             health: Health::new(attachment.health),
             dirty: DirtyLanes::new(&lanes, attachment, |lane| {
                 lanes.owner(lane, shard.count()) == shard.index()
@@ -136,12 +174,26 @@ impl Volume {
 
     /// Whether writes need something kept besides the data.
     pub(crate) fn is_redundant(&self) -> bool {
-        let geometry = &self.spec.geometry;
-        geometry.parity_strips() > 0 || geometry.copies() > 1
+        self.geometry.parity_strips() > 0 || self.geometry.copies() > 1
     }
 
     pub(crate) fn geometry(&self) -> &Geometry {
-        &self.spec.geometry
+        &self.geometry
+    }
+
+    /// Where the cells of a stripe are now.
+    pub(crate) fn map(&self, stripe: StripeIndex) -> StripeMap {
+        let map = self.geometry.stripe_map(stripe);
+        match self.relocated_in(self.lane_of(stripe)) {
+            Some(drive) => map.relocated(drive),
+            None => map,
+        }
+    }
+
+    /// The drive whose cells in a lane are in the distributed spare.
+    pub(crate) fn relocated_in(&self, lane: LaneIndex) -> Option<DriveIndex> {
+        let relocated = self.relocated.borrow();
+        relocated.as_ref().filter(|relocated| relocated.lanes.contains(lane)).map(|relocated| relocated.slot)
     }
 
     pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
@@ -180,7 +232,7 @@ impl Volume {
         }
         let readable = readable.minus(unreadable);
         let synced = self.dirty.is_synced(lane);
-        plan::Health { readable, writable, parity_trusted: synced, relocated: None }
+        plan::Health { readable, writable, parity_trusted: synced, relocated: self.relocated_in(lane) }
     }
 
     /// A plan to fill in; give it back with [`Volume::put_plan`] and planning allocates nothing.
@@ -199,6 +251,8 @@ impl Volume {
 
     /// The columns of its stripe that a range of the stripe's data touches: what its lock covers.
     pub(crate) fn columns(&self, within: ByteRange) -> std::ops::Range<u32> {
+        // Repairs look at whole units: they must lie within what is held.
+        let within = within.align_out(self.repair_unit);
         let strip = self.geometry().strip().bytes().0;
         let (first, last) = (within.start.0 / strip, (within.end().0 - 1) / strip);
         if first == last {

@@ -1,0 +1,411 @@
+//! What becomes of blocks that a drive could not read.
+//!
+//! They are looked for (the drive may not say which of a strip's blocks it was), computed from redundancy, written
+//! anew in place (a drive then uses other sectors for them), and read again. Where redundancy cannot help, their
+//! content is lost, and that is listed (see [`BadBlocks`](crate::BadBlocks)) before anything is done that
+//! could pass for it.
+//!
+//! # Invariants
+//! - All of it happens while the columns concerned are held exclusively: no write comes between looking and listing.
+//! - Blocks are *given up* only by whoever cannot go on with them: a rebuild, a resync, a write to their stripe. Then all
+//!   data blocks of these columns that cannot be had are listed, durably and on every shard; only then their places
+//!   are filled with zeroes, so that redundancy can be computed again and protects all others.
+//! - A reader lists what is lost only where that is beyond doubt: nobody is absent who might come back with it, and
+//!   redundancy is to be trusted.
+
+use crate::attempt::{Attempt, Ended, Patience};
+use crate::dirty::begin_write;
+use crate::execute::Host;
+use crate::faults::{Places, Trouble};
+use crate::messages::ReportKind;
+use crate::volume::Volume;
+use env::locks::{ALL_COLUMNS, Mode};
+use env::{Durability, IoError, IoErrorKind, IoRequest, Member, Slice};
+use layout::{Cell, CopyIndex, DataIndex, Role};
+use plan::Request;
+use smallvec::SmallVec;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
+
+/// Stripes of a volume that may wait to be repaired at a time; what is beyond is met again when it is read again.
+const REPAIRS_WAITING: usize = 64;
+
+/// What to do with blocks that redundancy cannot give back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mend {
+    /// List them, if it is beyond doubt that they are lost.
+    Look,
+    /// List them, and fill their places with zeroes, so that the rest of the stripe can be worked with.
+    GiveUp,
+}
+
+/// Whether a cell can be had.
+enum Reach {
+    Readable,
+    /// Its drive is there and cannot read it.
+    Unreadable(Rc<Member>),
+    /// Its drive is out, or stale.
+    Absent,
+}
+
+/// How the repair of a run of blocks ended.
+enum Repaired {
+    /// They hold what they should, and can be read.
+    Healed,
+    /// The drive does not take them.
+    Refused(IoError),
+    /// Nothing has their content.
+    Lost,
+}
+
+impl Volume {
+    /// Repairs places of a stripe that could not be read, in a task of its own.
+    pub(crate) fn repair_later(self: &Rc<Self>, stripe: StripeIndex, places: Places) {
+        let is_new = {
+            let mut repairing = self.repairing.borrow_mut();
+            repairing.len() < REPAIRS_WAITING && repairing.insert(stripe)
+        };
+        if !is_new {
+            return;
+        }
+        let volume = self.clone();
+        self.shard.env().spawn("repair", async move {
+            if let Ok(_user) = volume.enter() {
+                let key = volume.lock_key(stripe);
+                let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+                if let Err(error) = volume.mend(stripe, &places, Mend::Look).await {
+                    tracing::debug!(volume = %volume.spec.name, stripe = stripe.0, "not repaired: {error}");
+                }
+            }
+            volume.repairing.borrow_mut().remove(&stripe);
+        });
+    }
+
+    /// Repairs places of a stripe whose columns the caller holds exclusively.
+    ///
+    /// # Errors
+    /// When blocks that had to be given up could not be listed, or their places not be filled.
+    pub(crate) async fn mend(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        places: &Places,
+        how: Mend,
+    ) -> Result<(), IoError> {
+        // All that can be had first: what is filled with zeroes then must not be taken for a source.
+        let mut lost = Places::new();
+        for (drive, range) in merged(places) {
+            let Ok(member) = self.member(drive) else { continue };
+            let unreadable = self.probe(&member, range).await;
+            if unreadable.is_empty() {
+                // It can be read now, whatever it was.
+                self.report_medium_error(drive, range, true, true);
+            }
+            for run in unreadable {
+                self.mend_run(stripe, drive, &member, run, &mut lost).await;
+            }
+        }
+        let mut columns: Vec<ByteRange> = Vec::new();
+        for (drive, range) in lost {
+            let Some(located) = self.geometry().locate(drive, range.start) else { continue };
+            columns.push(ByteRange::new(ByteOffset(located.within.0), range.len));
+        }
+        columns.sort_unstable_by_key(|range| range.start);
+        columns.dedup();
+        for columns in columns {
+            self.take_for_lost(stripe, columns, how).await?;
+        }
+        Ok(())
+    }
+
+    /// The sectors that a drive cannot read among those of the units, as it writes them, that a range touches.
+    async fn probe(self: &Rc<Self>, member: &Rc<Member>, range: ByteRange) -> Vec<ByteRange> {
+        let unit = self.spec.sector.bytes();
+        let mut rest = vec![range.align_out(self.repair_unit)];
+        let mut unreadable: Vec<ByteRange> = Vec::new();
+        while let Some(range) = rest.pop() {
+            if self.can_read(member, range).await {
+                continue;
+            }
+            if range.len <= unit {
+                match unreadable.last_mut() {
+                    Some(last) if last.end() == range.start => last.len += range.len,
+                    _ => unreadable.push(range),
+                }
+                continue;
+            }
+            let middle = (range.start + ByteCount(range.len.0 / 2)).align_up(unit);
+            rest.push(ByteRange::from_to(middle, range.end()));
+            rest.push(ByteRange::from_to(range.start, middle));
+        }
+        unreadable
+    }
+
+    async fn can_read(self: &Rc<Self>, member: &Rc<Member>, range: ByteRange) -> bool {
+        let _scratch = self.shard.reserve_scratch(env::BufferPool::block_size(range.len)).await;
+        let buf = self.take_scratch(range.len, false);
+        member.read(self.raw(range.start), SmallVec::from_iter([buf])).await.result.is_ok()
+    }
+
+    /// Repairs blocks that a drive cannot read: all at once, or as many of them as can be had. Those that cannot
+    /// are added to `lost`, sector by sector.
+    async fn mend_run(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        drive: DriveIndex,
+        member: &Rc<Member>,
+        run: ByteRange,
+        lost: &mut Places,
+    ) {
+        let unit = self.spec.sector.bytes();
+        let mut rest = vec![run];
+        while let Some(range) = rest.pop() {
+            match self.repair_run(stripe, drive, member, range).await {
+                Repaired::Healed => self.report_medium_error(drive, range, true, true),
+                Repaired::Refused(error) => {
+                    self.report_medium_error(drive, range, true, false);
+                    self.not_repaired(drive, error);
+                }
+                Repaired::Lost if range.len > unit => {
+                    let middle = (range.start + ByteCount(range.len.0 / 2)).align_up(unit);
+                    rest.push(ByteRange::from_to(middle, range.end()));
+                    rest.push(ByteRange::from_to(range.start, middle));
+                }
+                Repaired::Lost => {
+                    self.report_medium_error(drive, range, false, false);
+                    self.not_repaired(drive, IoError::new(IoErrorKind::Medium));
+                    lost.push((drive, range));
+                }
+            }
+        }
+    }
+
+    /// Computes some blocks of a drive from the others of their stripe, writes them, and reads them again.
+    async fn repair_run(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        drive: DriveIndex,
+        member: &Rc<Member>,
+        range: ByteRange,
+    ) -> Repaired {
+        let Some(located) = self.geometry().locate(drive, range.start) else { return Repaired::Lost };
+        let mut trouble = Trouble { drives: DriveSet::EMPTY.with(drive), ..Trouble::default() };
+        let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
+        let request = Request::Repair { culprit: located.role, columns };
+        let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, Attempt::HELD).await;
+        match ended {
+            Ended::Done { skipped, .. } if skipped.contains(drive) => {
+                Repaired::Refused(IoError::new(IoErrorKind::Gone))
+            }
+            Ended::Done { .. } if self.can_read(member, range).await => {
+                self.count(|counters| counters.repaired += 1);
+                Repaired::Healed
+            }
+            Ended::Done { .. } => Repaired::Refused(IoError::new(IoErrorKind::Medium)),
+            Ended::Lost | Ended::NeedsLock => Repaired::Lost,
+            Ended::Failed(error) => Repaired::Refused(error),
+        }
+    }
+
+    /// In these columns blocks are lost. Those that nothing can give back are listed, if that is beyond doubt or they
+    /// have to be given up; what has to be given up is filled with zeroes, and redundancy computed over them.
+    async fn take_for_lost(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        columns: ByteRange,
+        how: Mend,
+    ) -> Result<(), IoError> {
+        let health = self.stripe_health(stripe, &DriveSet::EMPTY);
+        let everybody_is_here = health.readable.contains_first(self.geometry().drives());
+        if how == Mend::Look && !(everybody_is_here && health.parity_trusted) {
+            return Ok(());
+        }
+        let mut cells: SmallVec<[(Cell, Role, Reach); 8]> = SmallVec::new();
+        for (cell, role) in self.map(stripe).cells().filter(|(_, role)| *role != Role::Spare) {
+            let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
+            let reach = match self.member(cell.drive) {
+                Ok(member) if health.readable.contains(cell.drive) => {
+                    if self.can_read(&member, place).await {
+                        Reach::Readable
+                    } else {
+                        Reach::Unreadable(member)
+                    }
+                }
+                _ => Reach::Absent,
+            };
+            cells.push((cell, role, reach));
+        }
+        let in_reach = |index: DataIndex| {
+            cells.iter().any(|(_, role, reach)| {
+                matches!(role, Role::Data { index: other, .. } if *other == index)
+                    && matches!(reach, Reach::Readable)
+            })
+        };
+        let map = self.map(stripe);
+        for index in (0..self.geometry().data_strips()).map(DataIndex).filter(|index| !in_reach(*index)) {
+            let home = map.data_cell(index, CopyIndex(0));
+            let place = ByteRange::new(home.offset + ByteCount(columns.start.0), columns.len);
+            self.list_lost(home.drive, place).await?;
+        }
+        if how == Mend::Look {
+            return Ok(());
+        }
+        // From the first zero to the new parity a crash must be followed by a resync.
+        let _writing = match self.is_redundant() {
+            true => Some(begin_write(self, self.lane_of(stripe)).await?),
+            false => None,
+        };
+        for (cell, _, reach) in &cells {
+            if let Reach::Unreadable(member) = reach {
+                let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
+                let filled = self.fill_with_zeroes(member, place).await;
+                filled.inspect_err(|error| self.not_repaired(cell.drive, *error))?;
+            }
+        }
+        self.settle(stripe, columns, &DriveSet::EMPTY).await
+    }
+
+    /// Computes redundancy anew in columns where zeroes have taken the place of what was lost. `filled`: drives that
+    /// are stale in the stripe, but current in these columns.
+    pub(crate) async fn settle(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        columns: ByteRange,
+        filled: &DriveSet,
+    ) -> Result<(), IoError> {
+        if self.geometry().parity_strips() == 0 {
+            return Ok(());
+        }
+        let how = Attempt { filling: *filled, settle: true, ..Attempt::HELD };
+        let request = Request::Resync { columns };
+        let (ended, _) = self.attempt(stripe, request, Host::None, &mut Trouble::default(), how).await;
+        match ended {
+            Ended::Done { skipped, .. } => self.recorded(&skipped).await,
+            // As many are absent as there is parity: what that gives for them is what was listed as lost.
+            Ended::Lost | Ended::NeedsLock | Ended::Failed(_) if self.is_determined(stripe, filled) => Ok(()),
+            Ended::Lost | Ended::NeedsLock | Ended::Failed(_) => {
+                self.distrust(stripe).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether what is absent of a stripe takes all the parity there is to be computed: then parity cannot disagree.
+    fn is_determined(&self, stripe: StripeIndex, filled: &DriveSet) -> bool {
+        let readable = self.stripe_health(stripe, &DriveSet::EMPTY).readable.union(filled);
+        let (mut absent, mut parity) = (0, 0);
+        for (cell, role) in self.map(stripe).cells() {
+            match role {
+                Role::Data { .. } => absent += u16::from(!readable.contains(cell.drive)),
+                Role::P | Role::Q => parity += u16::from(readable.contains(cell.drive)),
+                Role::Spare => {}
+            }
+        }
+        absent >= parity
+    }
+
+    async fn list_lost(self: &Rc<Self>, drive: DriveIndex, range: ByteRange) -> Result<(), IoError> {
+        let listed: u64 = self.members.bad_within(drive, range).iter().map(|bad| bad.len.0).sum();
+        if listed == range.len.0 {
+            return Ok(());
+        }
+        let kind = ReportKind::BadBlocks { drive, ranges: vec![range], bad: true };
+        self.shard.report(self.spec.id, kind).await?;
+        self.count(|counters| counters.lost_blocks += 1);
+        Ok(())
+    }
+
+    async fn fill_with_zeroes(&self, member: &Rc<Member>, range: ByteRange) -> Result<(), IoError> {
+        let raw = ByteRange::new(self.raw(range.start), range.len);
+        let durability = Durability::Durable;
+        let request = IoRequest::WriteZeroes { range: raw, may_unmap: false, durability };
+        match member.start(request).await.result {
+            Err(error) if error.kind == IoErrorKind::NotSupported => {
+                let slices = SmallVec::from_iter([Slice::zero(range.len)]);
+                member.write(raw.start, slices, durability).await.result.map(drop)
+            }
+            result => result.map(drop),
+        }
+    }
+
+    /// A host has written blocks that were lost: they are not any more. Done when that is durable.
+    ///
+    /// # Errors
+    /// When it cannot be made durable: then the next start would call them lost.
+    pub(crate) async fn healed_by_host(self: &Rc<Self>, healed: &Places) -> Result<(), IoError> {
+        for (drive, range) in healed {
+            self.members.set_bad(*drive, &[*range], false);
+            let kind = ReportKind::BadBlocks { drive: *drive, ranges: vec![*range], bad: false };
+            self.shard.report(self.spec.id, kind).await?;
+        }
+        self.look_at_health();
+        Ok(())
+    }
+
+    fn report_medium_error(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        range: ByteRange,
+        recovered: bool,
+        healed: bool,
+    ) {
+        self.shard.report_later(self, ReportKind::MediumError { drive, range, recovered, healed });
+    }
+
+    /// Brings the redundancy of a stripe in order, and what it holds on the drives in `filling`, which are stale in it.
+    /// The caller holds the stripe exclusively. Blocks that nothing can give back are given up for lost. Which drives
+    /// were not written although they have a part in the stripe.
+    ///
+    /// # Errors
+    /// When it cannot be done.
+    pub(crate) async fn restore_stripe(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        filling: &DriveSet,
+    ) -> Result<DriveSet, IoError> {
+        /// Drives are mended so often for one stripe; one that cannot read what it has just been written is no help.
+        const MOST_MENDS: u32 = 4;
+        let how = Attempt { filling: *filling, ..Attempt::HELD.with(Patience::OneCopy) };
+        let request = Request::Resync { columns: plan::WHOLE_STRIP };
+        let mut given_up = Places::new();
+        for _ in 0..MOST_MENDS {
+            let mut trouble = Trouble::default();
+            let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, how).await;
+            match ended {
+                Ended::Done { skipped, .. } => {
+                    if !trouble.is_empty() {
+                        self.mend(stripe, &trouble.places, Mend::Look).await?;
+                    }
+                    for (drive, range) in given_up.into_iter().filter(|_| !filling.is_empty()) {
+                        let Some(located) = self.geometry().locate(drive, range.start) else { continue };
+                        let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
+                        self.settle(stripe, columns, filling).await?;
+                    }
+                    return Ok(skipped);
+                }
+                Ended::Lost if !trouble.is_empty() => {
+                    self.mend(stripe, &trouble.places, Mend::GiveUp).await?;
+                    given_up.extend(trouble.places);
+                }
+                Ended::Lost | Ended::NeedsLock => break,
+                Ended::Failed(error) => return Err(error),
+            }
+        }
+        Err(IoError::new(IoErrorKind::Medium))
+    }
+}
+
+/// The places that touch or overlap as one.
+fn merged(places: &Places) -> Places {
+    let mut sorted = places.clone();
+    sorted.sort_unstable_by_key(|(drive, range)| (drive.0, range.start));
+    let mut merged = Places::new();
+    for (drive, range) in sorted {
+        match merged.last_mut() {
+            Some((last_drive, last)) if *last_drive == drive && range.start <= last.end() => {
+                *last = ByteRange::from_to(last.start, last.end().max(range.end()));
+            }
+            _ => merged.push((drive, range)),
+        }
+    }
+    merged
+}

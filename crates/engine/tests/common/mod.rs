@@ -1,0 +1,203 @@
+//! A volume on the shards of a simulation, kept by nobody but a list of what was reported.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use engine::{
+    Attachment, FaultPolicy, HealthView, LaneSet, Report, ReportKind, Shard, ShardIndex, ShardMessage,
+    ShardSeed, Volume, VolumeId, VolumeSpec,
+};
+use env::{Buf, Durability, Env, mailbox};
+use layout::{Geometry, Level};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
+use world_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
+
+pub const MEMBER: ByteCount = ByteCount(256 << 10);
+pub const VOLUME: VolumeId = VolumeId(1);
+
+#[derive(Clone)]
+pub struct Setup {
+    pub level: Level,
+    pub drives: u16,
+    pub shards: u16,
+    /// Lanes that are unsynced at the start.
+    pub unsynced: bool,
+    pub strip: StripSize,
+    pub member: ByteCount,
+    pub policy: FaultPolicy,
+}
+
+impl Setup {
+    pub fn new(level: Level, drives: u16) -> Setup {
+        Setup {
+            level,
+            drives,
+            shards: 1,
+            unsynced: false,
+            strip: StripSize::MIN,
+            member: MEMBER,
+            policy: FaultPolicy::default(),
+        }
+    }
+
+    pub fn geometry(&self) -> Geometry {
+        Geometry::new(self.level, DriveCount(self.drives), self.strip, self.member).expect("a small array")
+    }
+
+    /// A simulation with the drives `d0`, `d1`, ... and `spares` more of them.
+    pub fn sim(&self, seed: u64, spares: u16) -> Sim {
+        let mut options = SimOptions::seeded(seed);
+        options.order = Order::Shuffled;
+        options.shards = usize::from(self.shards);
+        let mut sim = Sim::new(options);
+        for drive in 0..self.drives + spares {
+            sim.add_drive(&format!("d{drive}"), DriveOptions::sized(self.member));
+        }
+        sim
+    }
+
+    pub async fn attachment(&self, env: &Env) -> Attachment {
+        let geometry = self.geometry();
+        let mut sources = Vec::new();
+        for drive in 0..self.drives {
+            sources.push(Some(open(env, drive).await));
+        }
+        let all = DriveSet::first(geometry.drives());
+        let health = HealthView { readable: all, writable: all };
+        let lanes = engine::Lanes::of(&geometry);
+        let unsynced = LaneSet::first(if self.unsynced { lanes.count } else { 0 });
+        let spec = VolumeSpec {
+            id: VOLUME,
+            name: "v".into(),
+            geometry,
+            sector: SectorSize::B512,
+            data_start: ByteOffset::ZERO,
+            capacity: geometry.capacity(),
+            policy: self.policy,
+        };
+        Attachment { dirty: unsynced.clone(), unsynced, ..Attachment::new(Arc::new(spec), sources, health) }
+    }
+}
+
+pub async fn open(env: &Env, drive: u16) -> Arc<dyn env::DriveSource> {
+    env.world().open_drive(&format!("d{drive}")).await.expect("the drive opens")
+}
+
+pub fn envs(sim: &Sim, setup: &Setup) -> Vec<Env> {
+    (0..usize::from(setup.shards)).map(|shard| sim.shard(shard)).collect()
+}
+
+pub fn drive(sim: &Sim, drive: u16) -> SimDrive {
+    sim.drive(&format!("d{drive}")).expect("a drive")
+}
+
+/// A volume on its shards.
+pub struct Bench {
+    pub env: Env,
+    pub shards: Vec<Shard>,
+    pub volumes: Vec<Rc<Volume>>,
+    pub senders: Vec<mailbox::Sender<ShardMessage>>,
+    /// What was reported, in order.
+    pub reports: Rc<RefCell<Vec<ReportKind>>>,
+    pub health: HealthView,
+}
+
+impl Bench {
+    pub async fn start(envs: Vec<Env>, setup: &Setup) -> Bench {
+        let attachment = setup.attachment(&envs[0]).await;
+        Bench::attach(envs, attachment).await
+    }
+
+    /// Starts every shard with the volume attached.
+    pub async fn attach(envs: Vec<Env>, attachment: Attachment) -> Bench {
+        let count = envs.len() as u16;
+        let env = envs[0].clone();
+        let (reports, mut receiver) =
+            mailbox::mailbox::<Report>(&env, usize::from(count) * engine::REPORTS_OPEN);
+        let (kept, inbox) = mailbox::mailbox::<Report>(&env, usize::from(count) * engine::REPORTS_OPEN);
+        let log: Rc<RefCell<Vec<ReportKind>>> = Rc::default();
+        let noted = log.clone();
+        env.spawn("log", async move {
+            while let Some(report) = receiver.receive().await {
+                noted.borrow_mut().push(report.kind.clone());
+                assert!(kept.send(report).is_ok());
+            }
+        });
+        let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
+        let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
+        let mut shards = Vec::new();
+        for (index, seed) in seeds.into_iter().enumerate() {
+            shards.push(seed.start(ShardIndex(index as u16), count, reports.clone()));
+        }
+        for sender in &senders {
+            assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok());
+        }
+        let health = attachment.health;
+        let keeper =
+            engine::unkept::keep(env.clone(), inbox, senders.clone(), BTreeMap::from([(VOLUME, health)]));
+        env.spawn("keeper", keeper);
+        let mut bench = Bench { env, shards, volumes: Vec::new(), senders, reports: log, health };
+        bench.tell(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
+        bench.volumes = bench.shards.iter().map(|shard| shard.volume(VOLUME).expect("attached")).collect();
+        bench
+    }
+
+    pub fn volume(&self) -> &Rc<Volume> {
+        &self.volumes[0]
+    }
+
+    /// Tells every shard and waits until all have dealt with it.
+    pub async fn tell(&self, message: impl Fn(engine::Done) -> ShardMessage) {
+        self.ask(message).await.expect("every shard does it");
+    }
+
+    /// The same, with what they answer.
+    pub async fn ask(&self, message: impl Fn(engine::Done) -> ShardMessage) -> Result<(), String> {
+        let (done, mut answers) = mailbox::mailbox(&self.env, self.senders.len());
+        for sender in &self.senders {
+            assert!(sender.send(message(done.clone())).is_ok());
+        }
+        drop(done);
+        let mut result = Ok(());
+        while let Some(answer) = answers.receive().await {
+            result = result.and(answer);
+        }
+        result
+    }
+
+    pub async fn wait(&self, time: Duration) {
+        self.env.sleep(time).await;
+    }
+
+    pub fn count(&self, is_it: impl Fn(&ReportKind) -> bool) -> usize {
+        self.reports.borrow().iter().filter(|kind| is_it(kind)).count()
+    }
+}
+
+pub async fn read(volume: &Rc<Volume>, start: u64, len: u64) -> Result<Vec<u8>, env::IoError> {
+    let range = ByteRange::new(ByteOffset(start), ByteCount(len));
+    let (result, buf) = volume.read(range, Buf::unpooled(ByteCount(len))).await;
+    result.map(|()| buf.expect("the buffer comes back").bytes().to_vec())
+}
+
+pub async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Result<(), env::IoError> {
+    let range = ByteRange::new(ByteOffset(start), ByteCount::of(bytes));
+    volume.write(range, Buf::copy_of(bytes).freeze(), Durability::Cached).await
+}
+
+/// Bytes that tell where they belong.
+pub fn pattern(seed: u64, len: u64) -> Vec<u8> {
+    (0..len).map(|i| ((i / 97) ^ (i >> 9) ^ seed) as u8).collect()
+}
+
+pub fn range(start: u64, len: u64) -> ByteRange {
+    ByteRange::new(ByteOffset(start), ByteCount(len))
+}
+
+pub fn slots(slots: &[u16]) -> DriveSet {
+    slots.iter().map(|slot| DriveIndex(*slot)).collect()
+}
