@@ -241,6 +241,7 @@ impl Core {
             | ReportKind::BadBlocks { .. }
             | ReportKind::ShadowFailed { .. }
             | ReportKind::Mismatch { .. }
+            | ReportKind::Moved { .. }
             | ReportKind::TaskProgress { .. }
             | ReportKind::TaskDone { .. } => {
                 self.answer_report(from, number, Err(IoError::new(IoErrorKind::NotSupported)));

@@ -6,7 +6,7 @@ use crate::volume::Volume;
 use env::{IoError, IoErrorKind};
 use plan::{Method, Mismatch, Plan, Request, Unplannable};
 use std::rc::Rc;
-use units::{DriveSet, StripeIndex};
+use units::{DriveIndex, DriveSet, StripeIndex};
 
 /// What to do about something that cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -32,12 +32,20 @@ pub(crate) struct Attempt {
     pub(crate) filling: DriveSet,
     /// The stripe's redundancy is to be computed anew, `filling` is current already.
     pub(crate) settle: bool,
+    /// A drive whose strip of the stripe is to be computed into its spare strip, and the drive that has that
+    /// (RAID 5EE).
+    pub(crate) moving: Option<(DriveIndex, DriveIndex)>,
 }
 
 impl Attempt {
     /// Nobody holds anything.
-    pub(crate) const FREE: Attempt =
-        Attempt { held: false, patience: Patience::OneCopy, filling: DriveSet::EMPTY, settle: false };
+    pub(crate) const FREE: Attempt = Attempt {
+        held: false,
+        patience: Patience::OneCopy,
+        filling: DriveSet::EMPTY,
+        settle: false,
+        moving: None,
+    };
     /// The caller holds what has to be held.
     pub(crate) const HELD: Attempt = Attempt { held: true, patience: Patience::PlanAround, ..Attempt::FREE };
 
@@ -138,6 +146,10 @@ impl Volume {
             }
         }
         health.parity_trusted &= !how.settle;
+        if let Some((slot, spare)) = how.moving {
+            health.relocated = Some(slot);
+            health.readable.remove(spare);
+        }
         health
     }
 
@@ -155,7 +167,7 @@ impl Volume {
     pub(crate) fn left_out(&self, plan: &Plan) -> DriveSet {
         let all = DriveSet::first(self.geometry().drives());
         match plan.request() {
-            Request::Read { .. } | Request::Verify { .. } => DriveSet::EMPTY,
+            Request::Read { .. } | Request::Verify { .. } | Request::Copy { .. } => DriveSet::EMPTY,
             _ => all.minus(&plan.health().writable),
         }
     }

@@ -228,14 +228,16 @@ impl Volume {
         durability: Durability,
     ) -> Result<DriveSet, IoError> {
         let mut started: SmallVec<[Started; 8]> = SmallVec::new();
-        let copies = matches!(plan.request(), Request::Copy { .. });
         for (index, write) in plan.writes().iter().enumerate() {
-            if !copies {
+            let shadow = self.members.shadow(write.drive);
+            // What is copied is on the slot's drive already, unless it comes back to it from somewhere else.
+            let only_shadow = shadow.is_some() && matches!(plan.request(), Request::Copy { .. });
+            if !only_shadow {
                 let member = self.member(write.drive).ok();
                 let io = member.as_ref().and_then(|to| self.start_write(plan, write, to, memory, durability));
                 started.push(Started { index, to: To::Slot(member), io });
             }
-            if let Some(shadow) = self.members.shadow(write.drive) {
+            if let Some(shadow) = shadow {
                 let failed = shadow.failed.get().is_some();
                 let to = (!failed).then_some(&shadow.member);
                 let io = to.and_then(|to| self.start_write(plan, write, to, memory, durability));

@@ -139,6 +139,13 @@ pub enum ShardMessage {
     SetPace(TaskId, TaskPace),
     /// End a task before it is done. Answered when this shard does nothing of it any more.
     StopTask(TaskId, Done),
+    /// Another shard has a task and asks whether hosts are around here, so that it may stand back.
+    AskHosts {
+        /// Who asks.
+        from: ShardIndex,
+    },
+    /// The answer, if they are.
+    HostsAround,
     /// The operator accepts a volume's redundancy as it is: nothing is unsynced any more.
     TrustAll(VolumeId, Done),
     /// The controller has dealt with a report.
@@ -191,6 +198,16 @@ pub enum ReportKind {
         drive: DriveIndex,
         /// Where.
         lanes: LaneSet,
+    },
+    /// What a drive has in these lanes was moved into the distributed spare, or back to the drive: flush the drives,
+    /// make that durable, tell every shard ([`ShardMessage::Relocated`]), then answer. Hosts wait for it.
+    Moved {
+        /// Whose strips they are.
+        drive: DriveIndex,
+        /// Where.
+        lanes: LaneSet,
+        /// Whether they are in the spare now; otherwise they are at home.
+        to_spare: bool,
     },
     /// A drive could not read some blocks.
     MediumError {

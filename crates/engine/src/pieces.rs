@@ -56,7 +56,7 @@ impl Volume {
             true => Some(self.shard.reserve_write_edges(aligned.len).await),
             false => None,
         };
-        let _guard = self.lock(stripe, Mode::Exclusive, aligned).await;
+        let _guard = self.lock_to_write(stripe, aligned).await;
         let _writing = match self.is_redundant() {
             true => Some(begin_write(self, self.lane_of(stripe)).await?),
             false => None,
@@ -66,6 +66,18 @@ impl Volume {
         }
         let data = self.complete_sectors(stripe, within, aligned, &data).await?;
         self.write_planned(stripe, aligned, data, durability).await
+    }
+
+    /// Holds what a write to a stripe must hold, as soon as the stripe may be written.
+    async fn lock_to_write(&self, stripe: StripeIndex, within: ByteRange) -> env::locks::Guard {
+        loop {
+            let guard = self.lock(stripe, Mode::Exclusive, within).await;
+            if !self.is_gated(stripe) {
+                return guard;
+            }
+            drop(guard);
+            self.pass_gate(stripe).await;
+        }
     }
 
     /// Rule (h) of the promises: bytes that are not whole sectors are completed to sectors under the lock.
@@ -105,7 +117,7 @@ impl Volume {
         Ok(whole.freeze())
     }
 
-    async fn write_planned(
+    pub(crate) async fn write_planned(
         self: &Rc<Self>,
         stripe: StripeIndex,
         within: ByteRange,
@@ -186,7 +198,7 @@ impl Volume {
         if within.is_empty() {
             return Ok(());
         }
-        let _guard = self.lock(stripe, Mode::Exclusive, within).await;
+        let _guard = self.lock_to_write(stripe, within).await;
         let _writing = match self.is_redundant() {
             true => Some(begin_write(self, self.lane_of(stripe)).await?),
             false => None,

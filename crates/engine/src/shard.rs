@@ -8,7 +8,9 @@ use crate::messages::{
     Done, PIECES_AWAY, Piece, PieceOutcome, REPORTS_OPEN, Report, ReportKind, ShardIndex, ShardMessage,
     Ticket,
 };
+use crate::task::TaskId;
 use crate::volume::{Volume, VolumeId};
+use crate::window::{HostActivity, Running};
 use env::locks::StripeLocks;
 use env::sync::{Answerer, Credits, Signal, Taken, answer};
 use env::{Env, IoError, IoErrorKind, Member, mailbox};
@@ -69,6 +71,8 @@ struct Inner {
     job_waiting: Signal,
     changed: Signal,
     stopping: Cell<bool>,
+    tasks: RefCell<BTreeMap<TaskId, Rc<Running>>>,
+    hosts: HostActivity,
 }
 
 /// A handle to a shard, on its thread. Cheap to clone.
@@ -125,6 +129,8 @@ impl ShardSeed {
                 job_waiting: Signal::default(),
                 changed: Signal::default(),
                 stopping: Cell::new(false),
+                tasks: RefCell::default(),
+                hosts: HostActivity::default(),
                 env: env.clone(),
             }),
         };
@@ -394,6 +400,8 @@ impl Shard {
                     self.volume_or(order.volume).and_then(|volume| crate::window::start(&volume, *order));
                 answer_control(&done, result);
             }
+            ShardMessage::AskHosts { from } => self.look_for_hosts(from),
+            ShardMessage::HostsAround => self.hosts_seen(),
             ShardMessage::SetPace(task, pace) => crate::window::set_pace(self, task, pace),
             ShardMessage::StopTask(task, done) => crate::window::stop(self, task, done),
             ShardMessage::Synced(id, lanes) => {
@@ -449,6 +457,31 @@ impl Shard {
                 self.inner.env.spawn("swapped drive", when_quiet(self.clone(), before, done));
             }
             Err(why) => answer_control(&done, Err(why)),
+        }
+    }
+
+    pub(crate) fn task(&self, task: TaskId) -> Option<Rc<Running>> {
+        self.inner.tasks.borrow().get(&task).cloned()
+    }
+
+    pub(crate) fn add_task(&self, running: &Rc<Running>) {
+        self.inner.tasks.borrow_mut().insert(running.id, running.clone());
+    }
+
+    pub(crate) fn remove_task(&self, task: TaskId) {
+        self.inner.tasks.borrow_mut().remove(&task);
+    }
+
+    pub(crate) fn hosts(&self) -> &HostActivity {
+        &self.inner.hosts
+    }
+
+    /// Tells another shard something that costs nothing if it is lost.
+    pub(crate) fn tell_peer(&self, peer: ShardIndex, message: ShardMessage) {
+        if let Some(sender) = self.inner.peers.borrow().get(usize::from(peer.0))
+            && sender.send(message).is_err()
+        {
+            tracing::debug!(peer = peer.0, "a shard is too busy to be asked about hosts");
         }
     }
 

@@ -8,6 +8,7 @@ use crate::lanes::{LaneIndex, LaneSet, Lanes};
 use crate::members::Members;
 use crate::shard::Shard;
 use env::locks::Mode;
+use env::sync::Signal;
 use env::{DriveInfo, IoError, IoErrorKind};
 use layout::{Geometry, Level, StripeMap};
 use plan::Plan;
@@ -96,6 +97,9 @@ pub struct Volume {
     pub(crate) repair_unit: ByteCount,
     /// Stripes that wait to be repaired.
     pub(crate) repairing: RefCell<BTreeSet<StripeIndex>>,
+    /// Lanes that are changing sides between the distributed spare and home: writes to them wait.
+    pub(crate) gated: RefCell<LaneSet>,
+    pub(crate) gate_opened: Signal,
     /// Whether a task resyncs unsynced lanes.
     pub(crate) resyncing: Cell<bool>,
     /// How the stripes lie, for this crate: see [`served`].
@@ -134,6 +138,8 @@ impl Volume {
             relocated: RefCell::new(attachment.relocated.clone()),
             repair_unit,
             repairing: RefCell::default(),
+            gated: RefCell::default(),
+            gate_opened: Signal::default(),
             resyncing: Cell::new(false),
             geometry,
             health: Health::new(attachment.health),

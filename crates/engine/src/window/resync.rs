@@ -1,13 +1,20 @@
-//! The resync: after a crash the redundancy of the lanes that were being written is made to agree with
-//! their data again.
+//! The resync: the redundancy of lanes that were being written at a crash, or that never agreed, is made to agree
+//! with their data.
 //!
-//! The window is one stripe: it is locked whole, planned and executed like any request, and released. A lane is
+//! A stripe is locked whole, planned and executed like any request, and released. A lane is
 //! synced when all its stripes are; until then its parity is not used, and one designated mirror speaks.
 //! A stripe that cannot be resynced (a drive it needs is missing) leaves its lane unsynced, and reads that need
 //! its redundancy fail: what is unknown is not guessed.
+//!
+//! It runs by itself wherever there are such lanes that were ever written. As a task of the controller's it takes the
+//! others too: that is background initialisation.
 
-use crate::lanes::LaneIndex;
+use crate::lanes::{LaneIndex, LaneSet};
+use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace};
 use crate::volume::Volume;
+use crate::window::Running;
+use crate::window::walk::{self, Step, Walked};
+use env::IoError;
 use env::locks::{ALL_COLUMNS, Mode};
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,62 +23,86 @@ use units::{DriveSet, StripeIndex};
 /// How long to wait before lanes that could not be resynced are tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
+/// The pace of a resync that nobody ordered.
+const OWN_PACE: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
+
+/// The number of a resync that nobody ordered: the controller never gives it.
+const OWN_TASK: TaskId = TaskId(u64::MAX);
+
 /// Resyncs every unsynced lane of this shard that was ever written, until none is left or the volume is detached.
 /// One task of a volume does it; a second one ends at once.
 pub(crate) async fn resync(volume: Rc<Volume>) {
     if volume.resyncing.replace(true) {
         return;
     }
-    let mine = |lane: &LaneIndex| {
-        // The owner of another one resyncs it, and the controller tells us.
-        volume.lanes.owner(*lane, volume.shard.count()) == volume.shard.index()
+    let order = TaskOrder {
+        volume: volume.spec.id,
+        task: OWN_TASK,
+        kind: TaskKind::Resync,
+        lanes: None,
+        pace: OWN_PACE,
     };
+    let task = Running::new(&volume, order);
+    let _watcher = volume.shard.watch_hosts();
     loop {
-        let unsynced = volume.dirty.unsynced().minus(&volume.dirty.unwritten());
-        let lanes: Vec<LaneIndex> = unsynced.iter().filter(mine).collect();
-        let mut left = false;
-        for lane in &lanes {
-            if volume.closing.get() {
-                break;
-            }
-            if resync_lane(&volume, *lane).await {
-                volume.set_synced(&(*lane).into());
-                volume.report_synced(*lane);
-            } else {
-                left = true;
-            }
-        }
-        if lanes.is_empty() || volume.closing.get() {
+        let lanes = task.take_on(volume.dirty.unsynced().minus(&volume.dirty.unwritten()));
+        let outcome = resync_lanes(&task, &lanes).await;
+        if lanes.is_empty() || volume.closing.get() || outcome == TaskOutcome::Stopped {
             break;
         }
-        if left {
+        if outcome != TaskOutcome::Done {
             volume.shard.env().sleep(RETRY_AFTER).await;
         }
     }
     volume.resyncing.set(false);
 }
 
-/// Whether every stripe of the lane agrees with its redundancy afterwards.
-async fn resync_lane(volume: &Rc<Volume>, lane: LaneIndex) -> bool {
-    let gaps = volume.dirty.gaps();
-    let end = volume.geometry().stripes().0;
-    for stripe in volume.lanes.stripes_of(lane) {
-        if stripe >= end {
-            break;
+/// Resyncs every unsynced lane, those that were never written among them: by order.
+pub(crate) async fn initialise_in_background(task: &Rc<Running>) -> TaskOutcome {
+    let lanes = task.take_on(task.volume.dirty.unsynced());
+    resync_lanes(task, &lanes).await
+}
+
+async fn resync_lanes(task: &Rc<Running>, lanes: &LaneSet) -> TaskOutcome {
+    let volume = &task.volume;
+    let mut outcome = TaskOutcome::Done;
+    for lane in lanes.iter() {
+        if task.must_end() {
+            return TaskOutcome::Stopped;
         }
-        let stripe = StripeIndex(stripe);
-        let Ok(_user) = volume.enter() else { return false };
-        let key = volume.lock_key(stripe);
-        let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
-        let restored = match volume.restore_stripe(stripe, &DriveSet::EMPTY).await {
-            Ok(skipped) => volume.recorded(&skipped).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = restored {
-            tracing::warn!(volume = %volume.spec.name, stripe = stripe.0, "resync stopped: {error}");
-            return false;
+        if volume.dirty.is_synced(lane) {
+            task.finished(lane); // Somebody else was faster.
+            continue;
         }
-        volume.count(|counters| counters.resynced_stripes += 1);
+        let gaps = volume.dirty.gaps();
+        match walk::walk(task, lane, resync_stripe).await {
+            // A write that parity could not follow came between: the lane does not agree, whatever was done.
+            Walked::Whole if volume.dirty.gaps() != gaps => {
+                outcome = TaskOutcome::Failed(IoError::new(env::IoErrorKind::Gone));
+            }
+            Walked::Whole => synced(task, lane),
+            Walked::Stopped => return TaskOutcome::Stopped,
+            Walked::Failed(error) => outcome = TaskOutcome::Failed(error),
+        }
     }
-    volume.dirty.gaps() == gaps
+    outcome
+}
+
+fn synced(task: &Rc<Running>, lane: LaneIndex) {
+    task.volume.set_synced(&lane.into());
+    task.volume.report_synced(lane);
+    task.finished(lane);
+}
+
+async fn resync_stripe(task: Rc<Running>, stripe: StripeIndex) -> Result<Step, IoError> {
+    let volume = &task.volume;
+    let _user = volume.enter()?;
+    let key = volume.lock_key(stripe);
+    let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+    let skipped = volume.restore_stripe(stripe, &DriveSet::EMPTY).await.inspect_err(|error| {
+        tracing::warn!(volume = %volume.spec.name, stripe = stripe.0, "resync stopped: {error}");
+    })?;
+    volume.recorded(&skipped).await?;
+    volume.count(|counters| counters.resynced_stripes += 1);
+    Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
 }

@@ -1,0 +1,114 @@
+//! The consistency check: redundancy is compared with data, stripe by stripe.
+//!
+//! A stripe is held against writes while it is read. Where it does not agree the controller is told, with the drive
+//! that is wrong where the level can tell (RAID 6, three copies); where repairs were asked for, that drive's strip is
+//! computed from the others, or, where nothing tells, redundancy is made to follow the data. What is
+//! unsynced, stale or was never written has nothing to compare, and is passed over. Reading everything also
+//! finds what drives cannot read any more, while redundancy can still give it back.
+
+use crate::attempt::{Attempt, Ended};
+use crate::dirty::begin_write;
+use crate::execute::Host;
+use crate::faults::Trouble;
+use crate::lanes::{LaneIndex, LaneSet};
+use crate::messages::ReportKind;
+use crate::repair::Mend;
+use crate::task::TaskOutcome;
+use crate::window::Running;
+use crate::window::walk::{self, Step, Walked};
+use env::locks::{ALL_COLUMNS, Mode};
+use env::{IoError, IoErrorKind};
+use plan::{Mismatch, Request, WHOLE_STRIP};
+use std::rc::Rc;
+use units::{DriveIndex, DriveSet, StripeIndex};
+
+/// Checks every lane of this shard in which there is something to compare.
+pub(crate) async fn check(task: &Rc<Running>, repair: bool) -> TaskOutcome {
+    let volume = &task.volume;
+    let all = LaneSet::first(volume.lanes.count);
+    let lanes = task.take_on(all.minus(&volume.dirty.unwritten()));
+    for lane in lanes.iter() {
+        if task.must_end() {
+            return TaskOutcome::Stopped;
+        }
+        match walk::walk(task, lane, move |task, stripe| check_stripe(task, lane, stripe, repair)).await {
+            Walked::Whole => task.finished(lane),
+            Walked::Stopped => return TaskOutcome::Stopped,
+            Walked::Failed(error) => task.note_error(error),
+        }
+    }
+    TaskOutcome::Done
+}
+
+async fn check_stripe(
+    task: Rc<Running>,
+    lane: LaneIndex,
+    stripe: StripeIndex,
+    repair: bool,
+) -> Result<Step, IoError> {
+    let volume = &task.volume;
+    let _user = volume.enter()?;
+    if !volume.dirty.is_synced(lane) {
+        return Ok(Step::Skipped);
+    }
+    let key = volume.lock_key(stripe);
+    let mode = if repair { Mode::Exclusive } else { Mode::Shared };
+    let _guard = volume.shard.locks().lock_columns(key, mode, ALL_COLUMNS).await;
+    let mut trouble = Trouble::default();
+    let request = Request::Verify { columns: WHOLE_STRIP };
+    let (ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, Attempt::HELD).await;
+    if !trouble.is_empty() {
+        task.count(|progress| progress.repaired += 1);
+        match mode {
+            Mode::Exclusive => volume.mend(stripe, &trouble.places, Mend::Look).await?,
+            Mode::Shared => volume.repair_later(stripe, trouble.places.clone()),
+        }
+    }
+    let mismatch = match ended {
+        Ended::Done { mismatch, .. } => mismatch,
+        Ended::Lost | Ended::NeedsLock => return Ok(Step::Skipped),
+        Ended::Failed(error) => return Err(error),
+    };
+    if let Some(mismatch) = mismatch {
+        found(&task, stripe, mismatch, repair).await?;
+    }
+    Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
+}
+
+/// A stripe does not agree with itself. With `repair` the caller holds it exclusively.
+async fn found(
+    task: &Rc<Running>,
+    stripe: StripeIndex,
+    mismatch: Mismatch,
+    repair: bool,
+) -> Result<(), IoError> {
+    let volume = &task.volume;
+    let cell = mismatch.culprit.and_then(|role| volume.map(stripe).cell_of(role));
+    let wrong: Option<DriveIndex> = cell.map(|cell| cell.drive);
+    let mut repaired = false;
+    if repair {
+        let _writing = begin_write(volume, volume.lane_of(stripe)).await?;
+        let request = match mismatch.culprit {
+            Some(culprit) => Request::Repair { culprit, columns: mismatch.columns },
+            None => Request::Resync { columns: mismatch.columns },
+        };
+        // Where nothing tells what is wrong, redundancy follows the data.
+        let settle = mismatch.culprit.is_none();
+        let how = Attempt { settle, filling: DriveSet::EMPTY, ..Attempt::HELD };
+        let (ended, _) = volume.attempt(stripe, request, Host::None, &mut Trouble::default(), how).await;
+        match ended {
+            Ended::Done { skipped, .. } => {
+                volume.recorded(&skipped).await?;
+                repaired = true;
+            }
+            Ended::Failed(error) => return Err(error),
+            Ended::Lost | Ended::NeedsLock => return Err(IoError::new(IoErrorKind::Medium)),
+        }
+    }
+    task.count(|progress| {
+        progress.mismatches += 1;
+        progress.repaired += u64::from(repaired);
+    });
+    let kind = ReportKind::Mismatch { task: task.id, stripe, wrong, repaired };
+    volume.shard.report(volume.spec.id, kind).await
+}

@@ -1,0 +1,77 @@
+//! The copy: a drive is filled with what another one holds, while that one serves.
+//!
+//! From the moment the new drive is there it gets every write that the old one gets ([`Shadow`](crate::members)); what
+//! was there before is copied here, stripe by stripe, each held exclusively, so that no write comes between the
+//! read and the write. What the old drive cannot read is computed from the others. Lanes that were finished are
+//! named in the progress: were the old drive to fail now, they are what need not be rebuilt.
+//!
+//! RAID 5EE comes back from its distributed spare the same way (`relocate.rs`): what is copied there is what lies in
+//! the spare strips.
+
+use crate::attempt::{Attempt, Ended};
+use crate::execute::Host;
+use crate::faults::Trouble;
+use crate::lanes::LaneSet;
+use crate::task::TaskOutcome;
+use crate::window::Running;
+use crate::window::walk::{self, Step, Walked};
+use env::locks::{ALL_COLUMNS, Mode};
+use env::{IoError, IoErrorKind};
+use plan::{Request, WHOLE_STRIP};
+use std::rc::Rc;
+use units::{DriveIndex, StripeIndex};
+
+/// Copies every lane of this shard that was ever written to the drive that is being filled for `slot`.
+pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
+    let volume = &task.volume;
+    let all = LaneSet::first(volume.lanes.count);
+    let stale = volume.members.stale_lanes(slot);
+    // Where the old drive is stale there is nothing to copy: the new one is as stale.
+    let lanes = task.take_on(all.minus(&volume.dirty.unwritten()).minus(&stale));
+    for lane in lanes.iter() {
+        if task.must_end() {
+            return TaskOutcome::Stopped;
+        }
+        match walk::walk(task, lane, move |task, stripe| to_shadow(task, slot, stripe)).await {
+            Walked::Whole => task.finished(lane),
+            Walked::Stopped => return TaskOutcome::Stopped,
+            // A copy that is not whole is no use.
+            Walked::Failed(error) => return TaskOutcome::Failed(error),
+        }
+    }
+    TaskOutcome::Done
+}
+
+async fn to_shadow(task: Rc<Running>, slot: DriveIndex, stripe: StripeIndex) -> Result<Step, IoError> {
+    let volume = &task.volume;
+    let _user = volume.enter()?;
+    if !volume.map(stripe).drives().any(|drive| drive == slot) {
+        return Ok(Step::Skipped);
+    }
+    let key = volume.lock_key(stripe);
+    let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+    if volume.members.shadow(slot).is_none_or(|shadow| shadow.failed.get().is_some()) {
+        return Err(IoError::new(IoErrorKind::Gone));
+    }
+    copy_stripe(&task, slot, stripe).await
+}
+
+/// Copies what `slot` has of a stripe to its place. The caller holds it exclusively.
+pub(crate) async fn copy_stripe(
+    task: &Rc<Running>,
+    slot: DriveIndex,
+    stripe: StripeIndex,
+) -> Result<Step, IoError> {
+    let volume = &task.volume;
+    let request = Request::Copy { drive: slot, columns: WHOLE_STRIP };
+    let mut trouble = Trouble::default();
+    let (ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, Attempt::HELD).await;
+    match ended {
+        Ended::Done { .. } => {
+            let rows = u64::from(volume.geometry().rows_per_stripe());
+            Ok(Step::Done { drive_bytes: 2 * rows * volume.geometry().strip().bytes().0 })
+        }
+        Ended::Failed(error) => Err(error),
+        Ended::Lost | Ended::NeedsLock => Err(IoError::new(IoErrorKind::Medium)),
+    }
+}

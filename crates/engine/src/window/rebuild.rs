@@ -1,0 +1,93 @@
+//! The rebuild: what a drive should hold is computed from the others and written to it, where it is stale.
+//!
+//! A lane's window opens at its first stripe: each stripe is held exclusively while it is computed and written, and
+//! from then on current, so that host writes reach the drive. When the lane is whole the controller flushes the
+//! drive, remembers the lane as current and tells every shard: a crash before that costs the lane, not the rebuild.
+//! Blocks that nothing can give back are listed as lost, and the rebuild goes on.
+
+use crate::lanes::LaneIndex;
+use crate::messages::ReportKind;
+use crate::task::TaskOutcome;
+use crate::window::Running;
+use crate::window::walk::{self, Step, Walked};
+use env::locks::{ALL_COLUMNS, Mode};
+use env::{IoError, IoErrorKind};
+use std::rc::Rc;
+use units::{DriveIndex, DriveSet, StripeIndex};
+
+/// Rebuilds every stale lane of this shard.
+pub(crate) async fn rebuild(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
+    let volume = &task.volume;
+    let lanes = task.take_on(volume.members.stale_lanes(slot));
+    for lane in lanes.iter() {
+        if task.must_end() {
+            return TaskOutcome::Stopped;
+        }
+        let first = StripeIndex(walk::stripes(volume, lane).start);
+        volume.members.open_window(slot, lane, first);
+        let walked = walk::walk(task, lane, move |task, stripe| stripe_of(task, slot, lane, stripe)).await;
+        match walked {
+            Walked::Whole => finished(task, slot, lane).await,
+            Walked::Stopped => {
+                volume.members.close_window(slot, lane);
+                return TaskOutcome::Stopped;
+            }
+            Walked::Failed(error) => {
+                volume.members.close_window(slot, lane);
+                if !volume.health.usable().1.contains(slot) {
+                    return TaskOutcome::Failed(error);
+                }
+                task.note_error(error);
+            }
+        }
+    }
+    task.background_done().await;
+    TaskOutcome::Done
+}
+
+/// The lane is current: the controller makes that durable, in its own time. The window stays open until it has.
+async fn finished(task: &Rc<Running>, slot: DriveIndex, lane: LaneIndex) {
+    let running = task.clone();
+    task.in_background(async move {
+        let volume = &running.volume;
+        let kind = ReportKind::Current { drive: slot, lanes: lane.into() };
+        match volume.shard.report(volume.spec.id, kind).await {
+            Ok(()) => running.finished(lane),
+            Err(error) => {
+                volume.members.close_window(slot, lane);
+                running.note_error(error);
+            }
+        }
+    })
+    .await;
+}
+
+async fn stripe_of(
+    task: Rc<Running>,
+    slot: DriveIndex,
+    lane: LaneIndex,
+    stripe: StripeIndex,
+) -> Result<Step, IoError> {
+    let volume = &task.volume;
+    let _user = volume.enter()?;
+    let key = volume.lock_key(stripe);
+    let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+    if volume.members.is_current(slot, lane, stripe) {
+        return Ok(Step::Skipped);
+    }
+    let has_a_part = volume.map(stripe).drives().any(|drive| drive == slot);
+    if has_a_part {
+        let skipped = volume.restore_stripe(stripe, &DriveSet::EMPTY.with(slot)).await?;
+        if skipped.contains(slot) {
+            return Err(IoError::new(IoErrorKind::Gone));
+        }
+        volume.recorded(&skipped).await?;
+    }
+    if !volume.members.stripe_current(slot, lane, stripe) {
+        return Err(IoError::new(IoErrorKind::Gone)); // The drive was swapped, or failed.
+    }
+    Ok(match has_a_part {
+        true => Step::Done { drive_bytes: walk::stripe_bytes(volume) },
+        false => Step::Skipped, // The stripe lies on another span's drives.
+    })
+}

@@ -1,0 +1,131 @@
+//! RAID 5EE: what a failed drive held moves into the distributed spare, and back to the drive that takes its place.
+//!
+//! Every stripe has a spare strip, on another drive each time. *Relocating* computes the failed drive's strip of a
+//! stripe from the others and writes it to the spare strip; from then on that is where it lives, and the array
+//! survives another loss. *Restoring* copies it back.
+//!
+//! The window is a lane. While it is open, host writes to it wait ([`Volume::pass_gate`]) and reads go where they
+//! went before; when all its stripes are moved the controller flushes the drives, remembers on which side the lane
+//! is, and tells every shard; then the window closes. A crash or a failure before that leaves the lane on the
+//! side it was on, with everything that was acknowledged. For the writes that wait, the stripes of one lane are
+//! moved at full speed; the task rests between lanes.
+
+use crate::attempt::{Attempt, Ended};
+use crate::execute::Host;
+use crate::faults::Trouble;
+use crate::lanes::{LaneIndex, LaneSet};
+use crate::messages::ReportKind;
+use crate::task::TaskOutcome;
+use crate::volume::Volume;
+use crate::window::Running;
+use crate::window::copy::copy_stripe;
+use crate::window::walk::{self, Step, Walked};
+use env::locks::{ALL_COLUMNS, Mode};
+use env::{IoError, IoErrorKind};
+use plan::{Request, WHOLE_STRIP};
+use std::rc::Rc;
+use units::{DriveIndex, StripeIndex};
+
+/// Moves what `slot` held into the distributed spare, or back.
+pub(crate) async fn relocate(task: &Rc<Running>, slot: DriveIndex, to_spare: bool) -> TaskOutcome {
+    let volume = &task.volume;
+    if volume.geometry().spare_strips() == 0 {
+        return TaskOutcome::Failed(IoError::new(IoErrorKind::NotSupported));
+    }
+    let moved = match &*volume.relocated.borrow() {
+        Some(relocated) if relocated.slot == slot => relocated.lanes.clone(),
+        Some(_) => return TaskOutcome::Failed(IoError::new(IoErrorKind::Invalid)),
+        None => LaneSet::EMPTY,
+    };
+    let all = LaneSet::first(volume.lanes.count);
+    let lanes = task.take_on(if to_spare { all.minus(&moved) } else { moved });
+    for lane in lanes.iter() {
+        if !task.pace.turn(&volume.shard).await || task.must_end() {
+            return TaskOutcome::Stopped;
+        }
+        let began = volume.shard.env().now();
+        volume.close_gate(lane);
+        let result = move_lane(task, slot, lane, to_spare).await;
+        volume.open_gate(lane);
+        match result {
+            Ok(()) => task.finished(lane),
+            Err(error) => return TaskOutcome::Failed(error),
+        }
+        let stripes = walk::stripes(volume, lane);
+        task.pace.took(&volume.shard, began, (stripes.end - stripes.start) * walk::stripe_bytes(volume));
+    }
+    TaskOutcome::Done
+}
+
+async fn move_lane(
+    task: &Rc<Running>,
+    slot: DriveIndex,
+    lane: LaneIndex,
+    to_spare: bool,
+) -> Result<(), IoError> {
+    let volume = &task.volume;
+    // A lane that was never written has nothing to be moved: it merely changes sides.
+    if !volume.dirty.is_unwritten(lane) {
+        let step = move |task, stripe| move_stripe(task, slot, stripe, to_spare);
+        match walk::walk_unpaced(task, lane, step).await {
+            Walked::Whole => {}
+            Walked::Stopped => return Err(IoError::new(IoErrorKind::Gone)),
+            Walked::Failed(error) => return Err(error),
+        }
+    }
+    let kind = ReportKind::Moved { drive: slot, lanes: lane.into(), to_spare };
+    volume.shard.report(volume.spec.id, kind).await
+}
+
+async fn move_stripe(
+    task: Rc<Running>,
+    slot: DriveIndex,
+    stripe: StripeIndex,
+    to_spare: bool,
+) -> Result<Step, IoError> {
+    let volume = &task.volume;
+    let _user = volume.enter()?;
+    let key = volume.lock_key(stripe);
+    let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+    if !to_spare {
+        return copy_stripe(&task, slot, stripe).await;
+    }
+    let spare = volume.geometry().stripe_map(stripe).spare_cell();
+    let Some(spare) = spare.filter(|spare| spare.drive != slot) else {
+        return Ok(Step::Skipped); // What failed was the spare strip itself.
+    };
+    let how = Attempt { moving: Some((slot, spare.drive)), ..Attempt::HELD };
+    let request = Request::Resync { columns: WHOLE_STRIP };
+    let (ended, _) = volume.attempt(stripe, request, Host::None, &mut Trouble::default(), how).await;
+    match ended {
+        Ended::Done { skipped, .. } if !skipped.contains(spare.drive) => {
+            Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
+        }
+        Ended::Done { .. } => Err(IoError::new(IoErrorKind::Gone)),
+        Ended::Failed(error) => Err(error),
+        Ended::Lost | Ended::NeedsLock => Err(IoError::new(IoErrorKind::Medium)),
+    }
+}
+
+impl Volume {
+    fn close_gate(&self, lane: LaneIndex) {
+        self.gated.borrow_mut().insert(lane);
+    }
+
+    fn open_gate(&self, lane: LaneIndex) {
+        self.gated.borrow_mut().remove(lane);
+        self.gate_opened.notify(self.shard.env());
+    }
+
+    /// Whether writes to a stripe have to wait, because its lane is changing sides. Asked by whoever holds the stripe:
+    /// until he lets go, the answer stands.
+    pub(crate) fn is_gated(&self, stripe: StripeIndex) -> bool {
+        let gated = self.gated.borrow();
+        !gated.is_empty() && gated.contains(self.lane_of(stripe))
+    }
+
+    /// Waits until a stripe may be written. Nothing may be held meanwhile.
+    pub(crate) async fn pass_gate(&self, stripe: StripeIndex) {
+        self.gate_opened.wait_until(self.shard.env(), || !self.is_gated(stripe)).await;
+    }
+}

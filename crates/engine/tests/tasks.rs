@@ -1,0 +1,529 @@
+//! Background tasks in virtual time: rebuilds under load, their pace beside hosts, stopping and pausing them.
+
+use engine::{
+    Attachment, BadBlocks, FaultPolicy, HealthView, LaneSet, Lanes, MemberChange, Relocated, Report,
+    ReportKind, ShardIndex, ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace,
+    TaskProgress, Volume, VolumeId, VolumeSpec,
+};
+use env::mailbox::{Receiver, Sender};
+use env::{Buf, Durability, Env};
+use layout::{Geometry, Level};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
+use world_sim::{DriveOptions, Latency, Rng, Sim, SimDrive, SimOptions};
+
+const VOLUME: VolumeId = VolumeId(1);
+const TASK: TaskId = TaskId(7);
+const FULL_SPEED: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
+
+struct Setup {
+    level: Level,
+    drives: u16,
+    shards: u16,
+    member: ByteCount,
+}
+
+/// What the controller of a test was told.
+#[derive(Default)]
+struct Told {
+    progress: RefCell<BTreeMap<u16, TaskProgress>>,
+    outcomes: RefCell<Vec<TaskOutcome>>,
+    current: RefCell<LaneSet>,
+    bad: RefCell<Vec<(DriveIndex, ByteRange)>>,
+    wrong: RefCell<Vec<Option<DriveIndex>>>,
+    relocated: RefCell<LaneSet>,
+    out: Cell<DriveSet>,
+}
+
+/// A volume on its shards, and the controller's end of it.
+struct Rig {
+    env: Env,
+    shards: Vec<Sender<ShardMessage>>,
+    volumes: Vec<Rc<Volume>>,
+    told: Rc<Told>,
+}
+
+impl Setup {
+    fn geometry(&self) -> Geometry {
+        Geometry::new(self.level, DriveCount(self.drives), StripSize::KIB_64, self.member).expect("an array")
+    }
+
+    fn sim(&self, seed: u64) -> Sim {
+        let mut options = SimOptions::seeded(seed);
+        options.shards = usize::from(self.shards);
+        let mut sim = Sim::new(options);
+        for drive in 0..self.drives {
+            let latency = Latency::range_us(400, 600);
+            let options = DriveOptions { latency, ..DriveOptions::sized(self.member) };
+            sim.add_drive(&format!("d{drive}"), options);
+        }
+        sim
+    }
+
+    /// Serves the volume with `slot` stale in every lane.
+    async fn serve(&self, envs: Vec<Env>, slot: Option<DriveIndex>) -> Rig {
+        let (env, geometry, count) = (envs[0].clone(), self.geometry(), envs.len() as u16);
+        let (reports, receiver) = env::mailbox::mailbox(&env, usize::from(count) * engine::REPORTS_OPEN);
+        let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
+        let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
+        let mut shards = Vec::new();
+        for (index, seed) in seeds.into_iter().enumerate() {
+            shards.push(seed.start(ShardIndex(index as u16), count, reports.clone()));
+        }
+        let mut sources = Vec::new();
+        for drive in 0..self.drives {
+            sources.push(Some(env.world().open_drive(&format!("d{drive}")).await.expect("it opens")));
+        }
+        let all = DriveSet::first(geometry.drives());
+        let spec = VolumeSpec {
+            id: VOLUME,
+            name: "v".into(),
+            geometry,
+            sector: SectorSize::B512,
+            data_start: ByteOffset::ZERO,
+            capacity: geometry.capacity(),
+            policy: FaultPolicy::default(),
+        };
+        let health = HealthView { readable: all, writable: all };
+        let mut attachment = Attachment::new(Arc::new(spec), sources, health);
+        if let Some(slot) = slot {
+            attachment.stale = vec![LaneSet::EMPTY; usize::from(self.drives)];
+            attachment.stale[slot.as_usize()] = LaneSet::first(Lanes::of(&geometry).count);
+        }
+        let told = Rc::new(Told::default());
+        let (nobody, mut ignored) = env::mailbox::mailbox(&env, 10_000);
+        NOBODY.with(|place| *place.borrow_mut() = Some(nobody));
+        env.spawn("ignored answers", async move { while ignored.receive().await.is_some() {} });
+        env.spawn("controller", control(receiver, senders.clone(), told.clone(), health));
+        let mut rig = Rig { env, shards: senders, volumes: Vec::new(), told };
+        let peers = rig.shards.clone();
+        peers.iter().for_each(|shard| assert!(shard.send(ShardMessage::Peers(peers.clone())).is_ok()));
+        rig.tell(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
+        rig.volumes = shards.iter().map(|shard| shard.volume(VOLUME).expect("attached")).collect();
+        rig
+    }
+}
+
+/// The controller as far as tasks need one: everything it is told is durable at once.
+async fn control(
+    mut reports: Receiver<Report>,
+    shards: Vec<Sender<ShardMessage>>,
+    told: Rc<Told>,
+    health: HealthView,
+) {
+    while let Some(Report { from, number, volume, kind }) = reports.receive().await {
+        let to_all = |message: &dyn Fn() -> ShardMessage| {
+            shards.iter().for_each(|shard| assert!(shard.send(message()).is_ok()));
+        };
+        match kind {
+            ReportKind::Current { drive, lanes } => {
+                told.current.borrow_mut().insert_all(&lanes);
+                to_all(&|| ShardMessage::Current(volume, drive, lanes.clone()));
+            }
+            ReportKind::TaskProgress { progress, .. } => {
+                told.progress.borrow_mut().insert(from.0, progress);
+            }
+            ReportKind::TaskDone { outcome, .. } => told.outcomes.borrow_mut().push(outcome),
+            ReportKind::DriveFailed { drive, .. } => {
+                told.out.set(told.out.get().with(drive));
+                let left = health.readable.minus(&told.out.get());
+                let health = HealthView { readable: left, writable: left };
+                to_all(&|| ShardMessage::SetHealth(volume, health, nobody()));
+            }
+            ReportKind::BadBlocks { drive, ranges, bad } => {
+                told.bad.borrow_mut().extend(ranges.iter().map(|range| (drive, *range)));
+                to_all(&|| ShardMessage::Bad { volume, drive, ranges: ranges.clone(), bad, done: nobody() });
+            }
+            ReportKind::Mismatch { wrong, .. } => told.wrong.borrow_mut().push(wrong),
+            ReportKind::Moved { drive, lanes, to_spare } => {
+                let all = match to_spare {
+                    true => told.relocated.take().union(&lanes),
+                    false => told.relocated.take().minus(&lanes),
+                };
+                told.relocated.replace(all.clone());
+                let now = (!all.is_empty()).then_some(Relocated { slot: drive, lanes: all });
+                to_all(&|| ShardMessage::Relocated(volume, now.clone(), nobody()));
+            }
+            ReportKind::Synced(lanes) => to_all(&|| ShardMessage::Synced(volume, lanes.clone())),
+            ReportKind::Unsynced(lanes) => to_all(&|| ShardMessage::Unsynced(volume, lanes.clone())),
+            _ => {}
+        }
+        let done = ShardMessage::ReportDone { report: number, result: Ok(()) };
+        assert!(shards[usize::from(from.0)].send(done).is_ok());
+    }
+}
+
+thread_local! {
+    static NOBODY: RefCell<Option<engine::Done>> = const { RefCell::new(None) };
+}
+
+/// An answer that nobody waits for.
+fn nobody() -> engine::Done {
+    NOBODY.with(|nobody| nobody.borrow().clone().expect("set up by the rig"))
+}
+
+impl Rig {
+    async fn tell(&self, message: impl Fn(engine::Done) -> ShardMessage) {
+        let (done, mut answers) = env::mailbox::mailbox(&self.env, self.shards.len());
+        for shard in &self.shards {
+            assert!(shard.send(message(done.clone())).is_ok());
+        }
+        drop(done);
+        while let Some(answer) = answers.receive().await {
+            answer.expect("the shard does it");
+        }
+    }
+
+    async fn start(&self, kind: TaskKind, pace: TaskPace) {
+        let order = TaskOrder { volume: VOLUME, task: TASK, kind, lanes: None, pace };
+        self.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
+    }
+
+    /// Waits until every shard has said how its part ended.
+    async fn outcomes(&self) -> Vec<TaskOutcome> {
+        while self.told.outcomes.borrow().len() < self.shards.len() {
+            self.env.sleep(Duration::from_millis(1)).await;
+        }
+        self.told.outcomes.borrow().clone()
+    }
+
+    fn progress(&self) -> TaskProgress {
+        let mut sum = TaskProgress::default();
+        for part in self.told.progress.borrow().values() {
+            sum.done_stripes += part.done_stripes;
+            sum.total_stripes += part.total_stripes;
+            sum.drive_bytes += part.drive_bytes;
+            sum.mismatches += part.mismatches;
+            sum.repaired += part.repaired;
+        }
+        sum
+    }
+}
+
+fn envs(sim: &Sim, setup: &Setup) -> Vec<Env> {
+    (0..usize::from(setup.shards)).map(|shard| sim.shard(shard)).collect()
+}
+
+fn drives(sim: &Sim, setup: &Setup) -> Vec<SimDrive> {
+    (0..setup.drives).map(|i| sim.drive(&format!("d{i}")).expect("a drive")).collect()
+}
+
+async fn read(volume: &Rc<Volume>, start: u64, len: u64) -> Result<Vec<u8>, env::IoError> {
+    let range = ByteRange::new(ByteOffset(start), ByteCount(len));
+    let (result, buf) = volume.read(range, Buf::unpooled(ByteCount(len))).await;
+    result.map(|()| buf.expect("the buffer comes back").bytes().to_vec())
+}
+
+async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Result<(), env::IoError> {
+    let range = ByteRange::new(ByteOffset(start), ByteCount::of(bytes));
+    volume.write(range, Buf::copy_of(bytes).freeze(), Durability::Cached).await
+}
+
+/// Bytes that tell where and when they were written.
+fn content(at: u64, len: usize, stamp: u64) -> Vec<u8> {
+    (0..len as u64).map(|i| ((at + i) / 7 + stamp * 31) as u8).collect()
+}
+
+/// Writes all over the volume; what it holds then.
+async fn fill(volume: &Rc<Volume>, rng: &mut Rng) -> Vec<u8> {
+    let mut model = vec![0; volume.spec().capacity.as_usize()];
+    for stamp in 0..200 {
+        put(volume, rng, &mut model, 64 << 10, stamp).await;
+    }
+    model
+}
+
+/// Writes up to `most` bytes somewhere.
+async fn put(volume: &Rc<Volume>, rng: &mut Rng, model: &mut [u8], most: u64, stamp: u64) {
+    let at = rng.below(model.len() as u64 - most);
+    let bytes = content(at, 1 + rng.below(most) as usize, stamp);
+    write(volume, at, &bytes).await.expect("writable");
+    model[at as usize..][..bytes.len()].copy_from_slice(&bytes);
+}
+
+async fn compare(volume: &Rc<Volume>, model: &[u8]) {
+    for (i, part) in model.chunks(4 << 20).enumerate() {
+        let got = read(volume, (i as u64) << 22, part.len() as u64).await.expect("readable");
+        assert!(got == part, "the volume differs from the model near {} MiB", i * 4);
+    }
+}
+
+#[test]
+fn a_rebuild_under_writes_makes_the_drive_current() {
+    for (level, drives_count, shards, member_mib) in [
+        (Level::Raid1, 2, 1, 96),
+        (Level::Raid5, 4, 2, 40),
+        (Level::Raid6, 5, 2, 40),
+        (Level::Raid10, 4, 2, 64),
+        (Level::Raid50, 6, 2, 32),
+    ] {
+        let setup = Setup { level, drives: drives_count, shards, member: ByteCount::MIB * member_mib };
+        let mut sim = setup.sim(u64::from(drives_count));
+        let (envs, all) = (envs(&sim, &setup), drives(&sim, &setup));
+        sim.run(async move {
+            let slot = DriveIndex(1);
+            let rig = setup.serve(envs, Some(slot)).await;
+            let volume = rig.volumes[0].clone();
+            let mut rng = Rng::new(5, "content", "");
+            let mut model = fill(&volume, &mut rng).await;
+            rig.start(TaskKind::Rebuild { slot }, FULL_SPEED).await;
+            // Somebody writes meanwhile, everywhere.
+            let mut stamp = 1000;
+            while rig.told.outcomes.borrow().len() < usize::from(setup.shards) {
+                put(&volume, &mut rng, &mut model, 5000, stamp).await;
+                rig.env.sleep(Duration::from_millis(3)).await;
+                stamp += 1;
+            }
+            assert_eq!(rig.outcomes().await, vec![TaskOutcome::Done; usize::from(setup.shards)]);
+            assert_eq!(rig.told.current.borrow().len(), Lanes::of(&setup.geometry()).count, "{level}");
+            assert_eq!(rig.progress().done_stripes, rig.progress().total_stripes);
+            // The drive gives its data, and stands in for another one.
+            compare(&volume, &model).await;
+            all[0].fail_now();
+            compare(&volume, &model).await;
+        })
+        .expect("no stall");
+    }
+}
+
+/// How long a rebuild takes, and how much of the time hosts had the drives to themselves.
+#[test]
+fn a_rebuild_takes_its_share_of_the_time_beside_hosts_and_all_of_it_without() {
+    let setup = || Setup { level: Level::Raid5, drives: 4, shards: 1, member: ByteCount::MIB * 32 };
+    let took = |hosts: bool, share_percent: u8| {
+        let setup = setup();
+        let mut sim = setup.sim(9);
+        let envs = envs(&sim, &setup);
+        sim.run(async move {
+            let slot = DriveIndex(2);
+            let rig = setup.serve(envs, Some(slot)).await;
+            let volume = rig.volumes[0].clone();
+            let stop = Rc::new(Cell::new(false));
+            if hosts {
+                let (stop, env) = (stop.clone(), rig.env.clone());
+                rig.env.spawn("host", async move {
+                    while !stop.get() {
+                        read(&volume, 0, 4096).await.expect("readable");
+                        env.sleep(Duration::from_millis(5)).await;
+                    }
+                });
+            }
+            rig.env.sleep(Duration::from_secs(1)).await;
+            let began = rig.env.now();
+            rig.start(TaskKind::Rebuild { slot }, TaskPace { share_percent, ..FULL_SPEED }).await;
+            rig.outcomes().await;
+            stop.set(true);
+            rig.env.now().since(began)
+        })
+        .expect("no stall")
+    };
+    let alone = took(false, 30);
+    let (half, tenth) = (took(true, 50), took(true, 10));
+    assert!(half > alone * 2, "one stripe at a time, half of the time: {half:?}, alone {alone:?}");
+    let ratio = tenth.as_secs_f64() / half.as_secs_f64();
+    assert!((4.5..5.5).contains(&ratio), "a tenth takes five times as long as a half: {tenth:?}, {half:?}");
+}
+
+#[test]
+fn a_task_pauses_goes_on_and_stops() {
+    let setup = Setup { level: Level::Raid5, drives: 4, shards: 2, member: ByteCount::MIB * 256 };
+    let mut sim = setup.sim(11);
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let slot = DriveIndex(0);
+        let rig = setup.serve(envs, Some(slot)).await;
+        let slow = TaskPace { max_bytes_per_s: Some(1 << 24), ..FULL_SPEED };
+        rig.start(TaskKind::Rebuild { slot }, TaskPace { paused: true, ..slow }).await;
+        rig.env.sleep(Duration::from_secs(2)).await;
+        assert_eq!(rig.progress().done_stripes, 0, "paused from the start");
+        for shard in &rig.shards {
+            assert!(shard.send(ShardMessage::SetPace(TASK, slow)).is_ok());
+        }
+        rig.env.sleep(Duration::from_secs(4)).await;
+        let moved = rig.progress().drive_bytes;
+        // Two shards at 16 MiB/s for four seconds, and what was under way.
+        assert!((100 << 20..150 << 20).contains(&moved), "{} MiB", moved >> 20);
+        rig.tell(|done| ShardMessage::StopTask(TASK, done)).await;
+        assert_eq!(rig.outcomes().await, [TaskOutcome::Stopped; 2]);
+        assert!(rig.told.current.borrow().len() < Lanes::of(&setup.geometry()).count, "it is not done");
+    })
+    .expect("no stall");
+}
+
+/// A drive is filled while the other one serves and hosts write; then it takes its place.
+#[test]
+fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
+    let setup = Setup { level: Level::Raid5, drives: 4, shards: 2, member: ByteCount::MIB * 40 };
+    let mut sim = setup.sim(21);
+    sim.add_drive("new", DriveOptions::sized(setup.member));
+    let (envs, all) = (envs(&sim, &setup), drives(&sim, &setup));
+    sim.run(async move {
+        let slot = DriveIndex(2);
+        let rig = setup.serve(envs, None).await;
+        let volume = rig.volumes[0].clone();
+        let mut rng = Rng::new(6, "content", "");
+        let mut model = fill(&volume, &mut rng).await;
+        // A place that the old drive cannot read is computed from the others.
+        all[2].make_unreadable(ByteRange::new(ByteOffset(1 << 20), ByteCount(4096)));
+        let source = rig.env.world().open_drive("new").await.expect("it opens");
+        rig.tell(|done| ShardMessage::SetShadow(VOLUME, slot, Some(source.clone()), done)).await;
+        rig.start(TaskKind::Copy { slot }, FULL_SPEED).await;
+        let mut stamp = 1000;
+        while rig.told.outcomes.borrow().len() < usize::from(setup.shards) {
+            put(&volume, &mut rng, &mut model, 5000, stamp).await;
+            rig.env.sleep(Duration::from_millis(3)).await;
+            stamp += 1;
+        }
+        assert_eq!(rig.outcomes().await, [TaskOutcome::Done; 2]);
+        rig.tell(|done| ShardMessage::Promote(VOLUME, slot, LaneSet::EMPTY, done)).await;
+        all[2].fail_now(); // Nobody uses it any more.
+        compare(&volume, &model).await;
+        all[0].fail_now();
+        compare(&volume, &model).await;
+    })
+    .expect("no stall");
+}
+
+/// What a drive does not report, a check finds; RAID 6 names the drive, and repairs it.
+#[test]
+fn a_check_finds_rot_and_names_the_drive_where_the_level_can() {
+    for (level, count, repair) in [(Level::Raid6, 5, true), (Level::Raid5, 4, false), (Level::Raid1, 3, true)]
+    {
+        let setup = Setup { level, drives: count, shards: 1, member: ByteCount::MIB * 8 };
+        let mut sim = setup.sim(31);
+        let (envs, all) = (envs(&sim, &setup), drives(&sim, &setup));
+        sim.run(async move {
+            let rig = setup.serve(envs, None).await;
+            let volume = rig.volumes[0].clone();
+            let model = fill(&volume, &mut Rng::new(7, "content", "")).await;
+            let rotten = ByteRange::new(ByteOffset(3 << 20), ByteCount(512));
+            all[1].rot(rotten);
+            rig.start(TaskKind::Check { repair }, FULL_SPEED).await;
+            assert_eq!(rig.outcomes().await, [TaskOutcome::Done]);
+            assert_eq!(rig.progress().mismatches, 1, "{level}");
+            let expected = (level != Level::Raid5).then_some(DriveIndex(1));
+            assert_eq!(*rig.told.wrong.borrow(), [expected], "{level}");
+            if repair {
+                rig.told.outcomes.borrow_mut().clear();
+                rig.start(TaskKind::Check { repair: false }, FULL_SPEED).await;
+                rig.outcomes().await;
+                assert_eq!(rig.told.wrong.borrow().len(), 1, "{level}: nothing is left to find");
+                compare(&volume, &model).await;
+            }
+        })
+        .expect("no stall");
+    }
+}
+
+/// RAID 5EE: a drive fails, its strips move into the distributed spare, another one fails; then back to a new drive.
+#[test]
+fn a_distributed_spare_takes_a_failed_drive_in_and_gives_it_back() {
+    let setup = Setup { level: Level::Raid5ee, drives: 5, shards: 2, member: ByteCount::MIB * 40 };
+    let mut sim = setup.sim(41);
+    sim.add_drive("new", DriveOptions::sized(setup.member));
+    let (envs, all) = (envs(&sim, &setup), drives(&sim, &setup));
+    sim.run(async move {
+        let slot = DriveIndex(1);
+        let rig = setup.serve(envs, None).await;
+        let volume = rig.volumes[0].clone();
+        let mut rng = Rng::new(8, "content", "");
+        let mut model = fill(&volume, &mut rng).await;
+        all[1].fail_now();
+        put(&volume, &mut rng, &mut model, 60_000, 900).await;
+        compare(&volume, &model).await;
+        let mut stamp = 1000;
+        for kind in [TaskKind::Relocate { slot }, TaskKind::Restore { slot }] {
+            rig.told.outcomes.borrow_mut().clear();
+            rig.start(kind, FULL_SPEED).await;
+            while rig.told.outcomes.borrow().len() < usize::from(setup.shards) {
+                put(&volume, &mut rng, &mut model, 5000, stamp).await;
+                rig.env.sleep(Duration::from_millis(3)).await;
+                stamp += 1;
+            }
+            assert_eq!(rig.outcomes().await, [TaskOutcome::Done; 2], "{kind:?}");
+            compare(&volume, &model).await;
+            if matches!(kind, TaskKind::Relocate { .. }) {
+                // Another drive takes the slot. What it should hold is in the spare strips.
+                let source = rig.env.world().open_drive("new").await.expect("it opens");
+                let all = DriveSet::first(setup.geometry().drives());
+                let change = MemberChange {
+                    slot,
+                    source: Some(source),
+                    stale: LaneSet::EMPTY,
+                    bad: BadBlocks::NONE,
+                    health: HealthView { readable: all, writable: all },
+                };
+                rig.told.out.set(DriveSet::EMPTY);
+                rig.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+                compare(&volume, &model).await;
+            }
+        }
+        assert!(rig.told.relocated.borrow().is_empty(), "all of it is at home again");
+        all[3].fail_now();
+        compare(&volume, &model).await;
+    })
+    .expect("no stall");
+}
+
+#[test]
+fn a_full_initialisation_leaves_zeroes_and_redundancy_that_agrees() {
+    let setup = Setup { level: Level::Raid6, drives: 4, shards: 2, member: ByteCount::MIB * 40 };
+    let mut sim = setup.sim(51);
+    let (envs, all) = (envs(&sim, &setup), drives(&sim, &setup));
+    for drive in &all {
+        drive.poke(ByteOffset(5 << 20), &[0xAB; 102_400]);
+    }
+    sim.run(async move {
+        let rig = setup.serve(envs, None).await;
+        rig.start(TaskKind::Initialise { full: true }, FULL_SPEED).await;
+        assert_eq!(rig.outcomes().await, [TaskOutcome::Done; 2]);
+        all[0].fail_now();
+        all[2].fail_now();
+        compare(&rig.volumes[0], &vec![0; setup.geometry().capacity().as_usize()]).await;
+    })
+    .expect("no stall");
+}
+
+/// Two drives that were to give a third one back could not read the same place: that place is lost and listed, and
+/// everything else is rebuilt.
+#[test]
+fn a_rebuild_lists_what_is_lost_and_goes_on() {
+    let setup = Setup { level: Level::Raid5, drives: 4, shards: 1, member: ByteCount::MIB * 8 };
+    let mut sim = setup.sim(61);
+    let (envs, all) = (envs(&sim, &setup), drives(&sim, &setup));
+    sim.run(async move {
+        let slot = DriveIndex(0);
+        let rig = setup.serve(envs, Some(slot)).await;
+        let volume = rig.volumes[0].clone();
+        let mut rng = Rng::new(9, "content", "");
+        let mut model = fill(&volume, &mut rng).await;
+        let place = ByteRange::new(ByteOffset(2 << 20), ByteCount(4096));
+        all[1].make_unreadable(place);
+        rig.start(TaskKind::Rebuild { slot }, FULL_SPEED).await;
+        assert_eq!(rig.outcomes().await, [TaskOutcome::Done]);
+        let lost: u64 = rig.told.bad.borrow().iter().map(|(_, range)| range.len.0).sum();
+        let mut failed = 0;
+        for at in (0..model.len() as u64).step_by(4096) {
+            match read(&volume, at, 4096).await {
+                Ok(got) => assert!(got == model[at as usize..][..4096], "at {at}"),
+                Err(error) => {
+                    assert_eq!(error.kind, env::IoErrorKind::Medium);
+                    failed += 4096;
+                    // Written anew, it is lost no more.
+                    write(&volume, at, &content(at, 4096, 77)).await.expect("writable");
+                    model[at as usize..][..4096].copy_from_slice(&content(at, 4096, 77));
+                }
+            }
+        }
+        assert_eq!(failed, lost, "what is lost is listed, and nothing else");
+        assert!(failed > 0 && failed <= 8192, "{failed} bytes");
+        compare(&volume, &model).await;
+        all[2].fail_now();
+        compare(&volume, &model).await;
+    })
+    .expect("no stall");
+}
