@@ -25,6 +25,7 @@ test-long: tools-test
 	$(CARGO) build --release -p torture
 	./target/release/torture --seeds 0..5000
 	PARITY_TESTS=all $(CARGO) test --release -p parity
+	PLAN_TESTS=all $(CARGO) test --release -p plan
 
 bench: tools-bench
 	$(CARGO) build --release -p softroc

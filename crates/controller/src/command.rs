@@ -123,9 +123,18 @@ pub struct Explain {
     /// The strip; 64 KiB otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_bytes: Option<u64>,
-    /// How parity rotates.
+    /// In how many spans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spans: Option<u16>,
+    /// Where parity is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation: Option<String>,
+    /// How often each strip is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u16>,
+    /// Where copies are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirrors: Option<String>,
     /// Slots of drives that are to be taken for failed, besides those of the volume that are.
     #[serde(default)]
     pub failed: Vec<u16>,

@@ -71,6 +71,8 @@ fn parameters(request: &Explain) -> Result<Geometry> {
         None => StripSize::KIB_64,
     };
     let parity = request.rotation.as_deref().map(str::parse).transpose().map_err(invalid)?;
-    let shape = Shape { parity, ..Shape::new(level, DriveCount(drives)) };
+    let mirrors = request.mirrors.as_deref().map(str::parse).transpose().map_err(invalid)?;
+    let (spans, copies) = (request.spans, request.copies);
+    let shape = Shape { parity, mirrors, spans, copies, ..Shape::new(level, DriveCount(drives)) };
     shape.geometry(strip, MEMBER).map_err(invalid)
 }

@@ -68,7 +68,7 @@ impl Plan {
     }
 
     /// The most steps a plan on this geometry may have: two per cell of the stripe (its old bytes read, its new
-    /// bytes written) and four; with two parity strips, five. A stripe has a cell on each of its drives; RAID 1E
+    /// bytes written) and four; with two parity strips, six. A stripe has a cell on each of its drives; RAID 1E
     /// alone has more.
     ///
     /// Four are the commit and a computation for each of at most three bands of columns. Recovering what is lost
@@ -77,21 +77,22 @@ impl Plan {
     ///
     /// - Where all three bands are active, RMW of all data strips takes `k + r` reads, as many writes, and four:
     ///   `2 n + 4`, the bound for one parity strip.
-    /// - Where strips are recovered for a write, all bands from the first to the last that need it are read in one
-    ///   run per drive, and one computation recovers for them all. So `k` reads (a parity strip in place of
+    /// - Where strips are recovered for a write, all bands from the first to the last that must have it are read in
+    ///   one run per drive, and one computation recovers for them all. So `k` reads (a parity strip in place of
     ///   each cell that cannot be read), at most one recovery and one computation per band, the commit, and `k + r`
     ///   writes: `2 k + r + 5`, which is less.
     /// - A drive can have two pieces to read or write where a request over two strips ends before the column it
     ///   starts in, so that its two bands do not touch. But then only two data strips, and parity in two pieces,
     ///   are written: `2 + 2 r` writes, two computations (three with recovery) and the commit. The most reads are
-    ///   `2 (k - 2) + 2` with RCW in both bands, `1 + r + (k - 1)` with RMW in one and RCW in the other, and `k` with
-    ///   recovery. The second makes `k + 3 r + 5`: one more than `2 n + 4` on the narrowest RAID 6, with `k = 2`,
-    ///   and no more elsewhere.
+    ///   `2 (k - 2) + 2` with RCW in both bands, `1 + r + (k - 1)` with RMW in one and RCW in the other, and
+    ///   `1 + r + k` with RMW in one and recovery in the other: that takes two lost strips, one of them not written,
+    ///   so `r = 2` and `k >= 3`. It makes `k + 3 r + 7`: two more than `2 n + 4` on the narrowest such array, with
+    ///   `k = 3`, and no more elsewhere.
     /// - A degraded read takes at most `2 k` reads (its bands need not touch), a computation per band and the commit.
     ///   Copies are written with a write per cell, and compared with a read per cell and a computation per
     ///   data strip.
     pub fn step_bound(geometry: &Geometry) -> usize {
-        let more = if geometry.parity_strips() > 1 { 5 } else { 4 };
+        let more = if geometry.parity_strips() > 1 { 6 } else { 4 };
         2 * usize::from(geometry.cells_per_stripe()) + more
     }
 

@@ -69,6 +69,9 @@ impl Plan {
     #[inline]
     pub(crate) fn readable_copy(&self, index: DataIndex, prefer: CopyIndex) -> Option<CopyIndex> {
         let copies = self.geometry.copies();
+        if copies == 1 {
+            return self.can_read(index, CopyIndex(0)).then_some(CopyIndex(0));
+        }
         let first = match prefer.0 {
             _ if !self.health.parity_trusted => 0,
             prefer if prefer < copies => prefer,
@@ -77,6 +80,7 @@ impl Plan {
         (first..copies).chain(0..first).map(CopyIndex).find(|copy| self.can_read(index, *copy))
     }
 
+    #[inline]
     pub(crate) fn can_read(&self, index: DataIndex, copy: CopyIndex) -> bool {
         self.health.readable.contains(self.map.data_cell(index, copy).drive)
     }

@@ -5,7 +5,7 @@
 //! - Reads do not depend on each other, nor do writes; a compute depends on reads and on computes before it.
 //! - No two reads overlap on a drive, nor two writes; pieces of a cell that touch are one I/O.
 //! - A plan for reading delivers every byte of the host's range exactly once.
-//! - At most two steps per cell of the stripe, and four or five (see [`crate::Plan::step_bound`]).
+//! - At most two steps per cell of the stripe, and four or six (see [`crate::Plan::step_bound`]).
 
 use layout::Role;
 use serde::Serialize;

@@ -14,10 +14,18 @@ pub fn run(explain: &Explain) -> Outcome {
     };
     let range = parse_range(&explain.range)?;
     let failed = failed_drives(&explain.failed, drives)?;
+    let shape = Shape {
+        spans: explain.spans,
+        copies: explain.copies,
+        parity: explain.layout,
+        mirrors: explain.mirrors,
+        ..Shape::new(level, DriveCount(drives))
+    };
     // As large as the request asks for: what lies beyond does not change the plan.
-    let data_per_drive = (range.end().0 / explain.strip.bytes().0 + 2) * explain.strip.bytes().0;
-    let shape = Shape { parity: explain.rotation, ..Shape::new(level, DriveCount(drives)) };
-    let geometry = shape.geometry(explain.strip, ByteCount(data_per_drive))?;
+    let rows = ByteCount(explain.strip.bytes().0 * u64::from(drives.max(1)));
+    let smallest = shape.geometry(explain.strip, rows)?;
+    let needed = ByteCount(range.end().0) + smallest.stripe_bytes();
+    let geometry = smallest.with_member_size(smallest.member_size_for(needed))?;
     let explanation =
         plan::explain(&geometry, explain.operation.into(), range, &failed).map_err(Failure::refused)?;
     match explain.output.json {
@@ -55,6 +63,8 @@ impl From<Operation> for RequestKind {
             Operation::Read => RequestKind::Read,
             Operation::Write => RequestKind::Write,
             Operation::WriteZeroes => RequestKind::WriteZeroes,
+            Operation::Resync => RequestKind::Resync,
+            Operation::Verify => RequestKind::Verify,
         }
     }
 }

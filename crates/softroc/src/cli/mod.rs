@@ -7,7 +7,7 @@ pub use bench::{Bench, BenchCommand, BenchImport, BenchProfiles, BenchRun};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use env::Address;
-use layout::{Level, ParityArrangement};
+use layout::{Level, MirrorArrangement, ParityArrangement};
 use std::path::PathBuf;
 use units::{ByteCount, StripSize};
 
@@ -255,7 +255,7 @@ pub struct Events {
 #[derive(Args, Debug)]
 pub struct Explain {
     /// Of this volume of the running controller, as it is now.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["level", "drives", "strip", "rotation"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["level", "drives", "spans", "strip", "layout", "copies", "mirrors"])]
     pub volume: Option<String>,
 
     /// The RAID level.
@@ -270,9 +270,21 @@ pub struct Explain {
     #[arg(long, value_name = "SIZE", default_value = "64K", visible_alias = "stripe-size")]
     pub strip: StripSize,
 
-    /// How parity and data are arranged on the drives of a level with parity, such as left-symmetric.
+    /// In how many spans (RAID 00, 10, 50, 60) [default: pairs for RAID 10, otherwise as few as can be].
+    #[arg(long, value_name = "N")]
+    pub spans: Option<u16>,
+
+    /// Where parity is (levels with parity), such as left-symmetric.
+    #[arg(long, value_name = "ARRANGEMENT", visible_alias = "rotation")]
+    pub layout: Option<ParityArrangement>,
+
+    /// How often each strip is stored (RAID 1E) [default: 2].
+    #[arg(long, value_name = "N")]
+    pub copies: Option<u16>,
+
+    /// Where copies are (RAID 1E): near, offset or far.
     #[arg(long, value_name = "ARRANGEMENT")]
-    pub rotation: Option<ParityArrangement>,
+    pub mirrors: Option<MirrorArrangement>,
 
     /// Drives that have failed, such as 2 or 2,5.
     #[arg(long, value_name = "SLOTS", value_delimiter = ',')]
@@ -290,7 +302,7 @@ pub struct Explain {
     pub output: Output,
 }
 
-/// What a host can do.
+/// What is asked of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Operation {
     /// Read.
@@ -299,6 +311,10 @@ pub enum Operation {
     Write,
     /// Write zeroes.
     WriteZeroes,
+    /// Make redundancy agree with the data, in every stripe that is touched.
+    Resync,
+    /// Compare redundancy with the data, in every stripe that is touched.
+    Verify,
 }
 
 /// Reads a level, and lists those there are.
