@@ -24,6 +24,11 @@ impl Failure {
         Failure { sentence: sentence.to_string(), code: 1 }
     }
 
+    /// Somebody stopped the command: it did what it could until then. Exit code 130, as after Ctrl-C.
+    pub fn stopped(sentence: impl fmt::Display) -> Failure {
+        Failure { sentence: sentence.to_string(), code: 130 }
+    }
+
     /// Prints the sentence; the exit code for the process.
     pub fn report(&self) -> ExitCode {
         eprintln!("softroc: {}", self.sentence);

@@ -40,7 +40,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Events(events) => control.events(events),
         Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),
         Command::Explain(explain) => explain::run(explain),
-        Command::Bench(bench) => bench::run(bench, &control),
+        Command::Bench(bench) => bench::run(bench, &control, &cli.state),
         Command::Info(output) => info::run(&control, output.json),
     }
 }

@@ -46,6 +46,15 @@ pub fn write_file(path: &Path, content: &str) -> Outcome {
         .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
 }
 
+/// Writes a file of bytes, or standard output for `-`.
+pub fn write_bytes(path: &Path, content: &[u8]) -> Outcome {
+    let written = match path == Path::new("-") {
+        true => std::io::stdout().lock().write_all(content),
+        false => std::fs::write(path, content),
+    };
+    written.map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
+}
+
 /// Asks on a terminal before something is destroyed; elsewhere `--yes` must have been given.
 pub fn confirm(question: &str, yes: bool) -> Outcome {
     if yes {

@@ -1,23 +1,12 @@
-//! Progress bars, to a terminal only.
+//! What is seen while something runs: bars and a live view on a terminal, plain lines elsewhere. Without colours.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::cell::Cell;
 use std::io::IsTerminal;
 use std::time::Duration;
-use storagebench::{Observer, Phase, Progress, Settings};
-
-/// The bar of a measurement: how far it is, what runs, and at what rate.
-pub struct Bars {
-    bar: ProgressBar,
-    targets: usize,
-}
-
-impl Bars {
-    /// A bar for a measurement of `targets` targets.
-    pub fn new(settings: &Settings, targets: usize) -> Bars {
-        let total = settings.duration() * targets as u32;
-        Bars { bar: bar(total.as_millis() as u64), targets }
-    }
-}
+use storagebench::{
+    LatencyShape, Observer, Phase, Progress, Row, Settings, duration_text, number_text, row_text,
+};
 
 /// A bar over `length` units, invisible unless standard error is a terminal.
 pub fn bar(length: u64) -> ProgressBar {
@@ -32,40 +21,185 @@ pub fn bar(length: u64) -> ProgressBar {
     bar
 }
 
-impl Observer for Bars {
-    fn progress(&self, progress: &Progress<'_>) {
-        let length = self.bar.length().unwrap_or(1) as f64 / self.targets.max(1) as f64;
-        let before = (self.bar.position() as f64 / length).floor().min(self.targets as f64 - 1.0);
-        let at = (before + progress.fraction()) * length;
-        self.bar.set_position(at.max(self.bar.position() as f64) as u64);
-        let left = Duration::from_millis((length * (1.0 - progress.fraction())) as u64);
-        let phase = match progress.phase {
-            Phase::Precondition => "preconditioning",
-            Phase::Ramp => "ramp",
-            Phase::Run => "run",
-        };
-        self.bar.set_message(format!(
-            "{} · {} outstanding · {phase} · {:.0} IO/s · {:.0} MiB/s · {} left",
-            progress.profile,
-            progress.outstanding,
-            progress.iops,
-            progress.throughput_mib_s,
-            seconds(left)
-        ));
+/// A measurement while it runs, on standard error. On a terminal: how far it is, what runs, at what rate, the latest
+/// latencies as a small histogram. Elsewhere: a line a row.
+pub struct Live {
+    bar: ProgressBar,
+    terminal: bool,
+    per_point: Duration,
+    points: usize,
+    /// Of this target and those before.
+    points_done: Cell<usize>,
+    preconditioning: Cell<bool>,
+}
+
+/// The bar's length: thousandths.
+const LENGTH: u64 = 1000;
+
+impl Live {
+    /// A view of a measurement of `targets` targets.
+    pub fn new(settings: &Settings, targets: usize) -> Live {
+        let points = settings.points() * targets;
+        Live {
+            bar: bar(LENGTH),
+            terminal: std::io::stderr().is_terminal(),
+            per_point: settings.duration() / settings.points().max(1) as u32,
+            points,
+            points_done: Cell::new(0),
+            preconditioning: Cell::new(false),
+        }
+    }
+
+    /// How long the points after the one under way will take at the least.
+    fn left_after(&self, points: usize) -> Duration {
+        self.per_point * self.points.saturating_sub(points) as u32
     }
 }
 
-impl Drop for Bars {
+impl Observer for Live {
+    fn progress(&self, progress: &Progress<'_>) {
+        let preconditioning = progress.phase == Phase::Precondition;
+        if !self.terminal {
+            if preconditioning && !self.preconditioning.replace(preconditioning) {
+                eprintln!("{}: preconditioning", progress.target);
+            }
+            return;
+        }
+        let done = self.points_done.get();
+        let share = progress.elapsed.as_secs_f64() / progress.total.as_secs_f64().max(1e-9);
+        let at = if preconditioning { done as f64 } else { done as f64 + share.clamp(0.0, 1.0) };
+        self.bar.set_position((at / self.points.max(1) as f64 * LENGTH as f64) as u64);
+        let left = progress.total.saturating_sub(progress.elapsed)
+            + self.left_after(if preconditioning { done } else { done + 1 });
+        self.bar.set_message(lines(progress, done, self.points, left));
+    }
+
+    fn row(&self, row: &Row) {
+        let done = self.points_done.get() + 1;
+        self.points_done.set(done);
+        if !self.terminal {
+            let left = self.left_after(done);
+            let left =
+                if left.is_zero() { String::new() } else { format!("; at least {} left", seconds(left)) };
+            eprintln!("[{done}/{}] {}{left}", self.points, row_text(row));
+        }
+    }
+}
+
+impl Drop for Live {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// A time for people: `12 s`, `3 min 05 s`.
+/// What stands beside and below the bar.
+fn lines(progress: &Progress<'_>, done: usize, points: usize, left: Duration) -> String {
+    let phase = match progress.phase {
+        Phase::Precondition => "preconditioning",
+        Phase::Ramp => "ramp",
+        Phase::Run => "run",
+    };
+    let latency =
+        progress.latency_us.map_or_else(String::new, |us| format!(" · {} on average", duration_text(us)));
+    let errors = match progress.errors {
+        0 => String::new(),
+        count => format!(" · {count} failed"),
+    };
+    let mut text = format!(
+        "{} left · point {} of {points}\n{} · {} · {} outstanding · {phase}\n{} IO/s · {} MiB/s{latency}{errors}",
+        seconds(left),
+        done + 1,
+        progress.target,
+        progress.profile,
+        progress.outstanding,
+        number_text(progress.iops),
+        number_text(progress.throughput_mib_s),
+    );
+    if let Some(histogram) = histogram(progress.latency_shape) {
+        text.push('\n');
+        text.push_str(&histogram);
+    }
+    text
+}
+
+/// Latencies by powers of two, as blocks: `16 µs ▁▂▅█▃▁ 1.02 ms`; `None` when there are none. Ends that hold less than
+/// a thousandth are cut off.
+fn histogram(shape: &LatencyShape) -> Option<String> {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let all: u64 = shape.iter().sum();
+    let counts = |count: &u64| count * 1000 > all;
+    let first = shape.iter().position(counts)?;
+    let last = shape.iter().rposition(counts)?;
+    let most = *shape[first..=last].iter().max()? as f64;
+    let bars: String = shape[first..=last]
+        .iter()
+        .map(|count| match count {
+            0 => ' ',
+            count => BLOCKS[((*count as f64 / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
+        })
+        .flat_map(|block| [block, block])
+        .collect();
+    let edge = |power: usize| duration_text((1_u64 << power) as f64 / 1e3);
+    Some(format!("{} {bars} {}", edge(first), edge(last + 1)))
+}
+
+/// A time for people: `12 s`, `3 min 05 s`, `2 h 05 min`.
 pub fn seconds(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..60 => format!("{seconds} s"),
-        _ => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_for_people() {
+        for (time, text) in [(0, "0 s"), (59, "59 s"), (185, "3 min 05 s"), (7500, "2 h 05 min")] {
+            assert_eq!(seconds(Duration::from_secs(time)), text);
+        }
+    }
+
+    #[test]
+    fn the_small_histogram_is_as_high_as_its_counts_and_cut_to_where_they_are() {
+        let mut shape = [0; 42];
+        assert_eq!(histogram(&shape), None);
+        (shape[14], shape[15], shape[17]) = (50, 100, 10);
+        // Too few to be seen.
+        shape[30] = 0;
+        assert_eq!(histogram(&shape).unwrap(), "16.4 µs ▄▄██  ▁▁ 262 µs");
+        (shape[14], shape[30]) = (50_000, 1);
+        assert!(histogram(&shape).unwrap().starts_with("16.4 µs ██"));
+    }
+
+    #[test]
+    fn the_view_says_what_runs_and_how_much_is_left() {
+        let profile = "database".parse().unwrap();
+        let mut shape = [0; 42];
+        shape[18] = 7;
+        let progress = Progress {
+            target: "mem:1G",
+            profile: &profile,
+            outstanding: 8,
+            point: 1,
+            points: 4,
+            phase: Phase::Run,
+            elapsed: Duration::from_secs(3),
+            total: Duration::from_secs(10),
+            iops: 20_000.0,
+            throughput_mib_s: 156.25,
+            latency_us: Some(400.0),
+            latency_shape: &shape,
+            errors: 2,
+        };
+        assert_eq!(
+            lines(&progress, 1, 4, Duration::from_secs(67)),
+            "1 min 07 s left · point 2 of 4\nmem:1G · database · 8 outstanding · run\n\
+             20\u{202F}000 IO/s · 156 MiB/s · 400 µs on average · 2 failed\n262 µs ██ 524 µs"
+        );
     }
 }

@@ -9,7 +9,7 @@ use controller::{Command, CreateVolume, Reply};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use storagebench::{Profile, Settings, Table};
+use storagebench::{Ending, Profile, Settings, Table};
 use units::ByteCount;
 
 const DRIVES: usize = 8;
@@ -116,7 +116,12 @@ fn measure(tour: &Quickstart, address: &str, control: &Control) -> Outcome<stora
     let cancel = bench::cancel_on_interrupt()?;
     let targets = [(format!("volume:{VOLUME}"), address.to_owned())];
     let environment = bench::environment_of(&targets, control);
-    bench::measure_targets(&settings, &targets, bench::AtOnce::One, environment, cancel)
+    let (results, ending) =
+        bench::Measurement::new(settings, targets.to_vec(), bench::AtOnce::One, environment, cancel).run()?;
+    match ending {
+        Ending::Failed(sentence) => Err(Failure::failed(sentence)),
+        Ending::Complete | Ending::Cancelled(_) => Ok(results),
+    }
 }
 
 fn say(line: &str) {

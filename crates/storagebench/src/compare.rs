@@ -12,6 +12,7 @@
 
 use crate::results::Results;
 use crate::row::Row;
+use crate::sides::side_name;
 use crate::stats::{student_p, student_t, student_t_95};
 use crate::table::percent_change;
 use serde::Serialize;
@@ -57,6 +58,13 @@ pub struct Change {
     pub p: Option<f64>,
     /// What it comes to.
     pub verdict: Verdict,
+}
+
+impl Change {
+    /// As it is read: `+10.0 % (+8.1 to +11.9 %)`.
+    pub fn text(&self) -> String {
+        percent_change(self)
+    }
 }
 
 /// One number of outstanding I/Os.
@@ -200,11 +208,7 @@ fn sides<'a>(runs: &'a [(String, &'a Results)]) -> Vec<Side<'a>> {
     for (run, results) in runs {
         let targets = results.targets();
         for target in &targets {
-            let name = match (runs.len(), targets.len()) {
-                (1, _) => (*target).to_owned(),
-                (_, 1) => run.clone(),
-                _ => format!("{run}: {target}"),
-            };
+            let name = side_name(runs.len(), run, targets.len(), target);
             sides.push(Side { name, target, results });
         }
     }

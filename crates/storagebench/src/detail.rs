@@ -57,14 +57,7 @@ impl LatencyHistogram {
     /// # Errors
     /// When the text is not a histogram.
     pub fn cumulative_us(&self) -> Result<Vec<(f64, u64)>, NotAHistogram> {
-        let histogram = self.decode()?;
-        let mut below = 0;
-        let mut bins = Vec::new();
-        for step in histogram.iter_recorded() {
-            below += step.count_at_value();
-            bins.push((step.value_iterated_to() as f64 / 1e3, below));
-        }
-        Ok(bins)
+        Ok(cumulative_us(&self.decode()?))
     }
 }
 
@@ -96,7 +89,31 @@ pub struct Detail {
     pub write_latency_ns: LatencyHistogram,
 }
 
+/// The bins of a histogram that hold something, as latencies in microseconds, each with how many requests took no
+/// longer.
+fn cumulative_us(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
+    let mut below = 0;
+    let mut bins = Vec::new();
+    for step in histogram.iter_recorded() {
+        below += step.count_at_value();
+        bins.push((step.value_iterated_to() as f64 / 1e3, below));
+    }
+    bins
+}
+
 impl Detail {
+    /// The latencies of reads and writes together in microseconds, each with how many requests took no longer, in
+    /// ascending order.
+    ///
+    /// # Errors
+    /// When a histogram cannot be read.
+    pub fn cumulative_us(&self) -> Result<Vec<(f64, u64)>, NotAHistogram> {
+        let mut both = self.read_latency_ns.decode()?;
+        let writes = self.write_latency_ns.decode()?;
+        both.add(&writes).map_err(|error| NotAHistogram(error.to_string()))?;
+        Ok(cumulative_us(&both))
+    }
+
     pub(crate) fn of(reading: &Reading) -> Detail {
         let trace = |count: fn(&Slice) -> &crate::meter::Count| Trace {
             ios: reading.slices.iter().map(|slice| count(slice).ios).collect(),

@@ -38,6 +38,8 @@ pub struct Interval95 {
 
 /// With fewer requests beyond a percentile there is no interval for it.
 const FEWEST_BEYOND: f64 = 10.0;
+/// The same for the independent ones that those are worth.
+const FEWEST_INDEPENDENT_BEYOND: f64 = 5.0;
 
 /// A window in batches of equal time.
 pub(crate) struct Batches<'a> {
@@ -98,6 +100,11 @@ impl<'a> Batches<'a> {
             }
             let latency_ns = direction.latencies_ns.value_at_quantile(quantile);
             let share = stats::ratio(&sums(&|part| part.at_most(latency_ns)), &ios)?;
+            // Requests that resemble their neighbours are worth fewer independent ones.
+            let independent = quantile * (1.0 - quantile) / share.error.powi(2);
+            if independent * (1.0 - quantile).min(quantile) < FEWEST_INDEPENDENT_BEYOND {
+                return None;
+            }
             let half = share.half_width();
             Some(
                 [quantile - half, quantile + half]

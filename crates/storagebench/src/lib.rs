@@ -65,8 +65,13 @@
 //! - **Counted** is every I/O that completes within the run, with its latency from its start to its
 //!   completion, also when it was started during the ramp. What completes later is not counted.
 //! - **Latencies** are kept in histograms to a thousandth; mean and maximum are exact.
-//! - **`ci95`** comes from the spread between 30 equal parts of the run (see [`student_t_95`]): repeat the
-//!   measurement and 95 of 100 such intervals hold the true value, if the target is in a steady state.
+//! - **`ci95`** comes from the spread between at least 30 equal parts of the run, and is wider where neighbouring
+//!   parts resemble one another: repeat the measurement and 95 of 100 such intervals hold the true value, if the
+//!   target is in a steady state. A point is measured on until they are narrow enough
+//!   ([`Settings::confidence_percent`]).
+//! - **`steady_state`** judges the run's fifths, or the rounds that were asked for ([`SteadyRule`]).
+//! - **`notes`** say what makes a row doubtful ([`NoteKind`]), from what was seen around it ([`Surroundings`]).
+//! - **`detail`** holds the histograms whole and the course over time: rows that have it merge exactly ([`merge`()]).
 //! - **Errors** are requests that failed or moved fewer bytes than asked. They have no latency. A medium error
 //!   is counted and the run goes on; a target that is gone, does not answer within its time limit, cannot do
 //!   what is asked, or returns nothing but errors ends it: [`Measured::ending`] says what happened and when,
@@ -88,9 +93,12 @@
 //! | which part of a target is measured | `area.rs` |
 //! | where requests go, and what they carry | `pattern.rs`, `skew.rs`, `payload.rs`, `verify.rs` |
 //! | the loops, their cost and their rules | `generator.rs`, `schedule.rs` |
-//! | ramp, run, progress, cancelling | `bench.rs`, `observe.rs` |
-//! | what is counted, and the intervals | `meter.rs`, `stats.rs` |
-//! | field names of rows, JSON, CSV | `row.rs`, `results.rs` |
+//! | ramp, run, extra time, rounds, progress, cancelling | `bench.rs`, `supervise.rs`, `observe.rs` |
+//! | what is counted, and the intervals | `meter.rs`, `intervals.rs`, `stats.rs` |
+//! | steady state, preconditioning | `steady.rs`, `precondition.rs` |
+//! | doubts, and what they are judged by | `notes.rs`, `surroundings.rs` |
+//! | field names of rows, JSON, CSV | `row.rs`, `detail.rs`, `results.rs`, `iometer.rs` |
+//! | comparing, merging, side by side | `compare.rs`, `merge.rs`, `sides.rs` |
 //! | what the terminal shows | `table.rs` |
 //! | the HTML page and its figures | `report/` |
 
@@ -104,7 +112,9 @@ mod generator;
 pub mod guard;
 mod import;
 mod intervals;
+mod iometer;
 mod ladder;
+mod merge;
 mod meter;
 mod notes;
 mod observe;
@@ -121,6 +131,7 @@ mod row;
 mod sample;
 mod schedule;
 mod settings;
+mod sides;
 mod skew;
 mod stats;
 mod steady;
@@ -138,7 +149,9 @@ pub use detail::{Detail, LatencyHistogram, NotAHistogram, Trace};
 pub use error::{Error, ErrorKind, Result};
 pub use import::{import_fio, import_icf};
 pub use intervals::Interval95;
+pub use iometer::iometer_csv;
 pub use ladder::{Ladder, MAX_OUTSTANDING};
+pub use merge::{CannotMerge, merge};
 pub use meter::LatencyShape;
 pub use notes::{Note, NoteKind};
 pub use observe::{Observer, Phase, Progress};
@@ -147,12 +160,13 @@ pub use profile::{
     Access, Align, Arrivals, Component, Extent, Load, Pace, Profile, RequestKind, Skew, Streams, Zone,
 };
 pub use read_back::Verified;
-pub use report::{ReportOptions, html_report};
+pub use report::{Plot, ReportOptions, html_report, svg_plot};
 pub use results::{Environment, Method, Results};
 pub use row::{BlockShare, Latency, OpenLoop, Row, Split};
 pub use settings::Settings;
+pub use sides::side_by_side;
 pub use stats::student_t_95;
 pub use steady::{SteadyRule, SteadyState};
 pub use surroundings::{DeviceCounters, MachineTime, Snapshot, Surrounded, Surroundings};
-pub use table::{Table, summary};
+pub use table::{Table, doubts, duration as duration_text, number as number_text, row_text, summary};
 pub use target::{DEFAULT_TIME_LIMIT, Target};

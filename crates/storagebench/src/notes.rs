@@ -212,7 +212,7 @@ fn cached(row: &Row, around: &Surrounded, expected: &Expected) -> Option<String>
         let floor = DEVICE_FLOOR_BYTES_S * row.duration_s;
         if ours - read > (ours * DEVICE_PERCENT / 100.0).max(floor) {
             return Some(format!(
-                "Of what was read, {:.0} % did not come from the device {name}: a cache answered, and the figures are partly the cache's.",
+                "Of what was read, {:.0} % did not come from the device {name}: a cache answered, or blocks were never written; the figures are not the device's alone.",
                 (1.0 - read / ours) * 100.0
             ));
         }

@@ -136,7 +136,8 @@ impl Results {
     pub fn add_row(&mut self, row: Row) {
         let better = self.best.get(&row.profile).is_none_or(|best| row.iops > best.iops);
         if better {
-            self.best.insert(row.profile.clone(), row.clone());
+            // What lies behind it is with the row itself.
+            self.best.insert(row.profile.clone(), Row { detail: None, ..row.clone() });
         }
         self.rows.push(row);
     }
@@ -155,6 +156,13 @@ impl Results {
     pub fn best_of(&self, target: &str, profile: &str) -> Option<&Row> {
         let rows = self.rows.iter().filter(|row| row.target == target && row.profile == profile);
         rows.reduce(|best, row| if row.iops > best.iops { row } else { best })
+    }
+
+    /// The same without histograms and courses: rows alone, which are short.
+    pub fn without_detail(&self) -> Results {
+        let mut bare = self.clone();
+        bare.rows.iter_mut().chain(bare.best.values_mut()).for_each(|row| row.detail = None);
+        bare
     }
 
     /// The results file.
@@ -253,7 +261,7 @@ fn latency_fields(latency: Option<Latency>) -> [String; 6] {
     })
 }
 
-fn quoted(field: &str) -> String {
+pub(crate) fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {

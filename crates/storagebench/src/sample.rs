@@ -1,6 +1,8 @@
 //! Made-up rows for the tests of this crate.
 
+use crate::detail::{Detail, LatencyHistogram, Trace};
 use crate::intervals::Interval95;
+use crate::meter::{Count, Direction, Part};
 use crate::profile::Profile;
 use crate::results::{Environment, Method, Results};
 use crate::row::{Latency, Row, Split, rounded};
@@ -58,6 +60,30 @@ pub(crate) fn row(profile: &str, outstanding: u32, iops: f64, mean: f64) -> Row 
         notes: Vec::new(),
         detail: None,
     }
+}
+
+/// A row with what lies behind it: 120 slices of a quarter of a second, latencies from 100 µs up.
+pub(crate) fn detailed(profile: &str, outstanding: u32) -> Row {
+    let mut row = row(profile, outstanding, 4000.0, 250.0);
+    let (mut read, mut write) = (Direction::new(), Direction::new());
+    for at in 0..10_000_u64 {
+        let part = Part { count: Count { ios: 1, ..Count::default() }, bins: vec![(100_000 + at * at, 1)] };
+        if at % 3 == 0 { write.add(&part) } else { read.add(&part) }
+    }
+    let trace = |ios: u64| Trace {
+        ios: (0..120).map(|at| ios + at % 7).collect(),
+        bytes: vec![ios * 8192; 120],
+        latency_ns_sum: vec![ios * 250_000; 120],
+    };
+    row.detail = Some(Box::new(Detail {
+        slice_s: 0.25,
+        read: trace(670),
+        write: trace(330),
+        latency_us_p99: (0..120).map(|at| (at != 5).then_some(700.0 + f64::from(at))).collect(),
+        read_latency_ns: LatencyHistogram::of(&read.latencies_ns),
+        write_latency_ns: LatencyHistogram::of(&write.latencies_ns),
+    }));
+    row
 }
 
 pub(crate) fn results() -> Results {

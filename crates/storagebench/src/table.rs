@@ -1,7 +1,9 @@
 //! Results for a terminal: cells that the caller lays out, and sentences.
 
+use crate::notes::NoteKind;
 use crate::results::Results;
 use crate::row::Row;
+use std::collections::BTreeMap;
 use units::ByteCount;
 
 /// A table as text: what the caller draws lines around.
@@ -76,9 +78,7 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
     let latency = |pick: fn(&crate::Latency) -> f64| {
         row.latency_us.as_ref().map_or_else(|| "–".to_owned(), |latency| duration(pick(latency)))
     };
-    let spread = row.ci95.filter(|_| row.iops > 0.0).map_or_else(String::new, |interval| {
-        percent((interval.iops[1] - interval.iops[0]) / 2.0 / row.iops * 100.0)
-    });
+    let spread = half_width(row.ci95.map(|ci| ci.iops), row.iops);
     [
         row.target.clone(),
         row.profile.clone(),
@@ -91,6 +91,31 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
         row.cpu_percent.map_or_else(String::new, |share| format!("{share:.0} %")),
         row.errors.to_string(),
     ]
+}
+
+/// Half the width of an interval, in percent of its figure; empty where there is none.
+pub(crate) fn half_width(interval: Option<[f64; 2]>, value: f64) -> String {
+    interval
+        .filter(|_| value > 0.0)
+        .map_or_else(String::new, |[low, high]| percent((high - low) / 2.0 / value * 100.0))
+}
+
+/// A row in a line: `database, 8 outstanding: 20 000 IO/s ± 2.00 %, 156 MiB/s, mean 400 µs, p99 1.20 ms`.
+pub fn row_text(row: &Row) -> String {
+    let half = half_width(row.ci95.map(|ci| ci.iops), row.iops);
+    let half = if half.is_empty() { half } else { format!(" ± {half}") };
+    let latency = row.latency_us.map_or_else(String::new, |latency| {
+        format!(", mean {}, p99 {}", duration(latency.mean), duration(latency.p99))
+    });
+    let doubtful = if row.notes.is_empty() { "" } else { " (doubtful: see the notes)" };
+    format!(
+        "{}: {}, {} outstanding: {} IO/s{half}, {} MiB/s{latency}{doubtful}",
+        row.target,
+        row.profile,
+        row.outstanding,
+        number(row.iops),
+        number(row.throughput_mib_s)
+    )
 }
 
 /// What the results come to, in a sentence for each profile of each target; then the notes.
@@ -106,6 +131,32 @@ pub fn summary(results: &Results) -> Vec<String> {
     }
     sentences.extend(results.notes.iter().map(|note| format!("{}.", note.trim_end_matches('.'))));
     sentences
+}
+
+/// What makes rows doubtful: each kind of doubt once, with the rows that it is about.
+pub fn doubts(results: &Results) -> Vec<String> {
+    doubts_by_kind(results).iter().map(|(text, places)| format!("{}: {text}", places.join("; "))).collect()
+}
+
+/// Each kind of doubt once, in the words of the first row that has it, with the rows that it is about: `database, 8`.
+pub(crate) fn doubts_by_kind(results: &Results) -> Vec<(String, Vec<String>)> {
+    let several = results.targets().len() > 1;
+    let mut kinds: BTreeMap<NoteKind, (String, Vec<String>)> = BTreeMap::new();
+    for row in &results.rows {
+        let target = if several { format!("{}, ", row.target) } else { String::new() };
+        let place = format!("{target}{}, {}", row.profile, row.outstanding);
+        for note in &row.notes {
+            let (_, places) = kinds.entry(note.kind).or_insert_with(|| (note.text.clone(), Vec::new()));
+            if places.last() != Some(&place) {
+                places.push(place.clone());
+            }
+        }
+    }
+    let said = |(text, places): (String, Vec<String>)| match places.len() {
+        1 => (text, places),
+        _ => (format!("{text} (Figures of the first of them.)"), places),
+    };
+    kinds.into_values().map(said).collect()
 }
 
 /// What a row reached, in words.
@@ -139,7 +190,7 @@ pub(crate) fn profile_line(row: &Row) -> String {
 }
 
 /// A figure with three or four significant digits and thousands set apart by a thin space: `12 345`, `87.4`.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 999.5 || v == 0.0 => 0,
         v if v >= 99.95 => 0,
@@ -160,7 +211,7 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 /// A time given in microseconds, in the unit that suits it: `87.4 µs`, `1.25 ms`.
-pub(crate) fn duration(us: f64) -> String {
+pub fn duration(us: f64) -> String {
     match us {
         us if us < 999.5 => format!("{} µs", number(us)),
         us if us < 999_500.0 => format!("{} ms", number(us / 1e3)),

@@ -2,22 +2,33 @@
 
 mod block_device;
 mod environment;
+mod files;
+mod kept;
+mod png;
 mod run;
 mod surroundings;
 mod workloads;
 
 pub use environment::describe as environment_of;
-pub use run::{AtOnce, cancel_on_interrupt, measure_targets, report};
+pub use files::report;
+pub use run::{AtOnce, Measurement, cancel_on_interrupt};
 
 use crate::cli::{Bench, BenchCommand};
 use crate::failure::Outcome;
+use std::path::Path;
 
-/// Runs the command.
-pub fn run(bench: &Bench, control: &crate::control::Control) -> Outcome {
+/// Runs the command; `state` is the folder where results are kept.
+pub fn run(bench: &Bench, control: &crate::control::Control, state: &Path) -> Outcome {
     match &bench.command {
+        None => run::measure(&bench.run, control, state),
+        Some(BenchCommand::Run(run)) => run::measure(run, control, state),
         Some(BenchCommand::Profiles(asked)) => workloads::profiles(asked),
         Some(BenchCommand::Import(import)) => workloads::import(import),
-        Some(BenchCommand::Run(run)) => run::measure(run, control),
-        None => run::measure(&bench.run, control),
+        Some(BenchCommand::List(output)) => kept::list(state, output.json),
+        Some(BenchCommand::Show { run, output }) => kept::show(state, run, output.json),
+        Some(BenchCommand::Compare(compare)) => kept::compare(state, compare),
+        Some(BenchCommand::Export { runs, files }) => kept::export(state, runs, files),
+        Some(BenchCommand::Merge(merge)) => kept::merge(state, merge),
+        Some(BenchCommand::Delete { run, yes }) => kept::delete(state, run, *yes),
     }
 }

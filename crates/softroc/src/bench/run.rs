@@ -1,19 +1,25 @@
-//! `softroc bench run`: measures targets, and delivers what came out.
+//! `softroc bench run`: measures targets, keeps the rows as they come, and delivers what came out.
 
+use super::files;
+use super::kept;
 use super::surroundings::Machine;
 use super::{environment, workloads};
 use crate::array_target::ArrayTarget;
 use crate::cli::BenchRun;
+use crate::control::Control;
 use crate::failure::{Failure, Outcome};
-use crate::progress::Bars;
+use crate::progress::Live;
 use crate::{machine, output};
 use env::Env;
+use results::{NewRun, RunId, RunState, Store};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use storagebench::{
-    Environment, Ladder, Method, Precondition, Profile, Results, Settings, SteadyRule, Table, Target,
+    Ending, Environment, Ladder, Method, Observer, Precondition, Profile, Progress, Results, Row, Settings,
+    SteadyRule, Target,
 };
 use units::ByteCount;
 
@@ -21,7 +27,7 @@ use units::ByteCount;
 const SNIA_ROUND: Duration = Duration::from_secs(60);
 
 /// Runs the command.
-pub fn measure(run: &BenchRun, control: &crate::control::Control) -> Outcome {
+pub fn measure(run: &BenchRun, control: &Control, state: &Path) -> Outcome {
     let mut settings = settings(run)?;
     if let Some(size) = run.create
         && create_missing(&run.targets, size)?
@@ -36,60 +42,37 @@ pub fn measure(run: &BenchRun, control: &crate::control::Control) -> Outcome {
         .map(|target| resolve(target, control))
         .collect::<Outcome<Vec<(String, String)>>>()?;
     let environment = environment::describe(&targets, control);
+    let started_unix_s = machine::unix_time();
+    let keeping = match run.no_save {
+        true => None,
+        false => {
+            let new = NewRun { name: run.name.clone(), host: machine::host(), started_unix_s };
+            let store = kept::open(state)?;
+            let id = store.begin(&new, &Method::of(&settings), &environment)?;
+            Some(Rc::new(Keeping { store, id }))
+        }
+    };
+    let cancel = cancel_on_interrupt()?;
     let at_once = if run.together { AtOnce::All } else { AtOnce::One };
-    let results = measure_targets(&settings, &targets, at_once, environment, cancel_on_interrupt()?)?;
-    deliver(run, &results, false)
-}
-
-/// Writes the results where they were asked for, and the table to the terminal.
-fn deliver(run: &BenchRun, results: &Results, indicative: bool) -> Outcome {
-    let to_stdout = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(std::path::Path::new("-"));
-    if let Some(path) = &run.json {
-        output::write_file(path, &results.to_json())?;
+    let measurement =
+        Measurement { settings, targets, at_once, environment, cancel, keeping: keeping.clone() };
+    let outcome = measurement.run();
+    if let Some(keeping) = keeping {
+        keeping.end(&outcome)?;
     }
-    if let Some(path) = &run.csv {
-        output::write_file(path, &results.to_csv())?;
-    }
-    if let Some(path) = &run.html {
-        output::write_file(path, &report(results, indicative))?;
-    }
-    if !to_stdout(&run.json) && !to_stdout(&run.csv) && !to_stdout(&run.html) {
-        output::print(&text(results))?;
-        if let Some(path) = &run.html {
+    let (results, ending) = outcome?;
+    run.files.write(&results, started_unix_s, None)?;
+    if !run.files.take_stdout() {
+        output::print(&files::text(&results))?;
+        if let Some(path) = &run.files.html {
             output::print(&format!("\nReport: {}", path.display()))?;
         }
     }
-    match results.rows.is_empty() {
-        true => Err(Failure::failed(results.notes.join(" "))),
-        false => Ok(()),
+    match ending {
+        Ending::Complete => Ok(()),
+        Ending::Cancelled(sentence) => Err(Failure::stopped(sentence)),
+        Ending::Failed(sentence) => Err(Failure::failed(sentence)),
     }
-}
-
-/// The report's page.
-pub fn report(results: &Results, indicative: bool) -> String {
-    let options = storagebench::ReportOptions {
-        indicative,
-        date: Some(crate::render::date(machine::unix_time())),
-        ..storagebench::ReportOptions::default()
-    };
-    storagebench::html_report(results, &options)
-}
-
-/// The table of all rows, and what there is to say about them.
-pub fn text(results: &Results) -> String {
-    let table = Table::of(results);
-    let headers: Vec<&str> = table.headers.iter().map(String::as_str).collect();
-    let mut text = output::table(&headers, &table.rows, &table.numeric);
-    let sentences = storagebench::summary(results);
-    if !sentences.is_empty() {
-        text.push_str("\n\n");
-        text.push_str(&sentences.join("\n"));
-    }
-    for note in &results.notes {
-        text.push_str("\nNote: ");
-        text.push_str(note);
-    }
-    text
 }
 
 fn settings(run: &BenchRun) -> Outcome<Settings> {
@@ -110,14 +93,14 @@ fn settings(run: &BenchRun) -> Outcome<Settings> {
         (None, _) => None,
     };
     Ok(Settings {
-        confidence_percent: run.confidence.0,
-        max_runtime: run.max_runtime,
-        precondition: run.precondition,
-        steady_state,
         profiles,
         outstanding,
         runtime: run.runtime,
         ramp: run.ramp,
+        confidence_percent: run.confidence.0,
+        max_runtime: run.max_runtime,
+        precondition: run.precondition,
+        steady_state,
         workers: run.workers,
         area: run.area,
         verify: run.verify,
@@ -149,7 +132,7 @@ fn create_missing(targets: &[String], size: ByteCount) -> Outcome<bool> {
 }
 
 /// What a target is called in the results, and how it is opened.
-fn resolve(target: &str, control: &crate::control::Control) -> Outcome<(String, String)> {
+fn resolve(target: &str, control: &Control) -> Outcome<(String, String)> {
     match target.strip_prefix("volume:") {
         None => Ok((target.to_owned(), target.to_owned())),
         Some(name) => Ok((target.to_owned(), control.volume_address(name)?)),
@@ -165,53 +148,116 @@ pub enum AtOnce {
     All,
 }
 
-/// Measures every target, on a shard of this thread.
-pub fn measure_targets(
-    settings: &Settings,
-    targets: &[(String, String)],
-    at_once: AtOnce,
-    environment: Environment,
-    cancel: Arc<AtomicBool>,
-) -> Outcome<Results> {
-    // Every outstanding I/O has a buffer each way; an array needs as much again to work with.
-    let need = |profile: &Profile| {
-        let rungs = profile.rungs(&settings.outstanding);
-        let outstanding = u64::from(rungs.into_iter().max().unwrap_or(1)) * targets.len() as u64;
-        env::BufferPool::block_size(profile.largest_block()) * (4 * outstanding)
-    };
-    let memory = settings.profiles.iter().map(need).max().unwrap_or(ByteCount::ZERO) + ByteCount::GIB;
-    let shard = world_real::Shard::new(&world_real::Settings::with_memory(memory))?;
-    let env = shard.env().clone();
-    let (settings, targets) = (settings.clone(), targets.to_vec());
-    shard.run(async move { measure_on(&env, settings, &targets, at_once, environment, cancel).await })
+/// Where the rows are kept while they come.
+struct Keeping {
+    store: Store,
+    id: RunId,
 }
 
-async fn measure_on(
-    env: &Env,
+impl Keeping {
+    /// Ends the run in the database. One that never began to measure is forgotten.
+    fn end(&self, outcome: &Outcome<(Results, Ending)>) -> Outcome {
+        let Ok((results, ending)) = outcome else { return Ok(self.store.delete(self.id)?) };
+        if results.rows.is_empty() {
+            return Ok(self.store.delete(self.id)?);
+        }
+        let state = match ending {
+            Ending::Complete => RunState::Complete,
+            Ending::Cancelled(_) => RunState::Stopped,
+            Ending::Failed(_) => RunState::Failed,
+        };
+        Ok(self.store.finish(self.id, state, &results.notes, machine::unix_time())?)
+    }
+}
+
+/// Shows a measurement, and keeps its rows.
+struct Watch {
+    live: Live,
+    keeping: Option<Rc<Keeping>>,
+}
+
+impl Observer for Watch {
+    fn progress(&self, progress: &Progress<'_>) {
+        self.live.progress(progress);
+    }
+
+    fn row(&self, row: &Row) {
+        self.live.row(row);
+        if let Some(keeping) = &self.keeping {
+            keeping.store.add_row(keeping.id, row);
+        }
+    }
+}
+
+/// Targets to measure, on a shard of this thread.
+pub struct Measurement {
     settings: Settings,
-    targets: &[(String, String)],
+    /// Names and addresses.
+    targets: Vec<(String, String)>,
     at_once: AtOnce,
     environment: Environment,
     cancel: Arc<AtomicBool>,
-) -> Outcome<Results> {
-    let mut results = Results::new(Method::of(&settings), environment);
-    let bench = storagebench::Bench::new(settings.clone())
-        .observed_by(Rc::new(Bars::new(&settings, if at_once == AtOnce::All { 1 } else { targets.len() })))
-        .surrounded_by(Rc::new(Machine::new(targets)))
-        .cancelled_by(cancel)
-        .guarding(&[controller::drive_mark()]);
-    let mut together = Vec::new();
-    for (name, address) in targets {
-        let target = open(env, name, address).await?;
-        match at_once {
-            AtOnce::One => results.add(bench.run(env, &target).await?),
-            AtOnce::All => together.push(target),
+    keeping: Option<Rc<Keeping>>,
+}
+
+impl Measurement {
+    /// One that is kept nowhere.
+    pub fn new(
+        settings: Settings,
+        targets: Vec<(String, String)>,
+        at_once: AtOnce,
+        environment: Environment,
+        cancel: Arc<AtomicBool>,
+    ) -> Measurement {
+        Measurement { settings, targets, at_once, environment, cancel, keeping: None }
+    }
+
+    /// Measures every target, until one fails or somebody stops it.
+    pub fn run(self) -> Outcome<(Results, Ending)> {
+        // Every outstanding I/O has a buffer each way; an array needs as much again to work with.
+        let need = |profile: &Profile| {
+            let rungs = profile.rungs(&self.settings.outstanding);
+            let outstanding = u64::from(rungs.into_iter().max().unwrap_or(1)) * self.targets.len() as u64;
+            env::BufferPool::block_size(profile.largest_block()) * (4 * outstanding)
+        };
+        let most = self.settings.profiles.iter().map(need).max().unwrap_or(ByteCount::ZERO);
+        let memory = most + ByteCount::GIB;
+        let shard = world_real::Shard::new(&world_real::Settings::with_memory(memory))?;
+        let env = shard.env().clone();
+        shard.run(async move { self.run_on(&env).await })
+    }
+
+    async fn run_on(self, env: &Env) -> Outcome<(Results, Ending)> {
+        let mut results = Results::new(Method::of(&self.settings), self.environment);
+        let shown = if self.at_once == AtOnce::All { 1 } else { self.targets.len() };
+        let live = Live::new(&self.settings, shown);
+        let bench = storagebench::Bench::new(self.settings.clone())
+            .observed_by(Rc::new(Watch { live, keeping: self.keeping }))
+            .surrounded_by(Rc::new(Machine::new(&self.targets)))
+            .cancelled_by(self.cancel)
+            .guarding(&[controller::drive_mark()]);
+        let mut together = Vec::new();
+        for (name, address) in &self.targets {
+            let target = open(env, name, address).await?;
+            if self.at_once == AtOnce::All {
+                together.push(target);
+                continue;
+            }
+            let measured = bench.run(env, &target).await?;
+            let ending = measured.ending.clone();
+            results.add(measured);
+            if ending != Ending::Complete {
+                return Ok((results, ending));
+            }
         }
+        if together.is_empty() {
+            return Ok((results, Ending::Complete));
+        }
+        let measured = bench.run_together(env, &together).await?;
+        let ending = measured.ending.clone();
+        results.add(measured);
+        Ok((results, ending))
     }
-    if at_once == AtOnce::All {
-        results.add(bench.run_together(env, &together).await?);
-    }
-    Ok(results)
 }
 
 async fn open(env: &Env, name: &str, address: &str) -> Outcome<Target> {

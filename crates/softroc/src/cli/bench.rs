@@ -3,7 +3,7 @@
 use super::{Output, parse_duration};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use storagebench::{Area, Precondition};
+use storagebench::{Area, Plot, Precondition};
 use units::ByteCount;
 
 /// See [`super::Command::Bench`].
@@ -19,7 +19,7 @@ pub struct Bench {
     pub run: BenchRun,
 }
 
-/// The verbs of StorageBench.
+/// The verbs of StorageBench. RUN is a number or a name of `softroc bench list`, `last`, or a results file (JSON).
 #[derive(Subcommand, Debug)]
 pub enum BenchCommand {
     /// Measure.
@@ -28,6 +28,37 @@ pub enum BenchCommand {
     Profiles(BenchProfiles),
     /// Turn an fio job file or an Iometer configuration into a file of load profiles.
     Import(BenchImport),
+    /// List the measurements that are kept.
+    List(Output),
+    /// Show a measurement: its rows, notes and surroundings.
+    Show {
+        /// Its number or name, last, or a results file.
+        run: String,
+        /// How to answer.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Compare measurements with the first one (or the targets of one): faster, slower or no difference, by profile.
+    Compare(BenchCompare),
+    /// Write a measurement to files: rows with histograms, tables, a report, a plot.
+    Export {
+        /// Its number or name, last, or a results file; several are written side by side.
+        #[arg(required = true, value_name = "RUN")]
+        runs: Vec<String>,
+        /// Where to.
+        #[command(flatten)]
+        files: Files,
+    },
+    /// Join measurements that ran at the same time on several hosts: rates add up, histograms merge exactly.
+    Merge(BenchMerge),
+    /// Forget a measurement.
+    Delete {
+        /// Its number or name, or last.
+        run: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 /// See [`BenchCommand::Profiles`].
@@ -55,6 +86,67 @@ pub struct BenchImport {
     /// Write the load profiles here instead of to standard output.
     #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,
+}
+
+/// See [`BenchCommand::Compare`].
+#[derive(Args, Debug)]
+pub struct BenchCompare {
+    /// Numbers or names, last, or results files; the first is what the others are compared with.
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<String>,
+
+    /// Write a report that shows them side by side.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// How to answer.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// See [`BenchCommand::Merge`].
+#[derive(Args, Debug)]
+pub struct BenchMerge {
+    /// Numbers or names, last, or results files of 'softroc bench export'.
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<String>,
+
+    /// What the joined measurement shall be called.
+    #[arg(long, default_value = "merged")]
+    pub name: String,
+}
+
+/// Where results are written.
+#[derive(Args, Debug, Default)]
+pub struct Files {
+    /// Write the result rows as JSON; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write the result rows as CSV; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+
+    /// Write the result rows as CSV laid out like a results file of Iometer 1.1; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub iometer: Option<PathBuf>,
+
+    /// Write the report, one HTML page with plots.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write one plot as SVG.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
+    /// Write one plot as PNG.
+    #[arg(long, value_name = "FILE")]
+    pub png: Option<PathBuf>,
+
+    /// Which plot: best-iops, best-throughput, or throughput, latency, distribution or time, of a profile as in
+    /// latency:database.
+    #[arg(long, value_name = "PLOT", default_value = "best-iops")]
+    pub plot: Plot,
 }
 
 /// A measurement.
@@ -134,21 +226,21 @@ pub struct BenchRun {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub workers: u32,
 
+    /// What the measurement shall be called, for show, compare and export.
+    #[arg(long, default_value = "")]
+    pub name: String,
+
+    /// Do not keep the measurement in the results database (STATE/results.db).
+    #[arg(long)]
+    pub no_save: bool,
+
     /// Write to a target that holds data.
     #[arg(long)]
     pub destroy_data: bool,
 
-    /// Write the result rows as JSON; - is standard output.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-
-    /// Write the result rows as CSV; - is standard output.
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-
-    /// Write the report, one HTML page with plots.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    /// Where to write the results.
+    #[command(flatten)]
+    pub files: Files,
 }
 
 /// How narrow intervals are to be, in percent; `None`: as they come.

@@ -2,7 +2,7 @@
 
 mod bench;
 
-pub use bench::{Bench, BenchCommand, BenchImport, BenchProfiles, BenchRun};
+pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};

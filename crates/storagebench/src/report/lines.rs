@@ -1,16 +1,10 @@
 //! Figures over outstanding I/Os: throughput and latency.
 
+use super::frame::{Frame, LEFT, RIGHT, TOP};
 use super::scale::{Linear, Log, Rungs};
 use super::svg::{Anchor, Svg};
 use crate::row::{Latency, Row};
 use crate::table::{duration, number};
-
-const WIDTH: f64 = 360.0;
-const HEIGHT: f64 = 248.0;
-const LEFT: f64 = 52.0;
-const RIGHT: f64 = 314.0;
-const TOP: f64 = 34.0;
-const BOTTOM: f64 = 200.0;
 
 /// The rows of one target under one profile.
 pub(super) struct Curve<'a> {
@@ -21,51 +15,16 @@ pub(super) struct Curve<'a> {
     pub(super) name: Option<&'a str>,
 }
 
-/// The frame that both figures share.
-struct Frame {
-    svg: Svg,
-    rungs: Rungs,
-}
-
-impl Frame {
-    fn new(id: &str, title: &str, description: &str, curves: &[Curve<'_>]) -> Frame {
-        let all: Vec<u32> =
-            curves.iter().flat_map(|curve| curve.rows.iter().map(|row| row.outstanding)).collect();
-        let rungs = Rungs::holding(&all);
-        let mut svg = Svg::new(id, WIDTH, HEIGHT, title, description);
-        for rung in rungs.labelled(&all, 0.095) {
-            let x = LEFT + (RIGHT - LEFT) * rungs.share(rung);
-            svg.line("axis", (x, BOTTOM), (x, BOTTOM + 4.0));
-            svg.text("tick", (x, BOTTOM + 18.0), Anchor::Middle, &rung.to_string());
-        }
-        svg.text("unit", ((LEFT + RIGHT) / 2.0, BOTTOM + 38.0), Anchor::Middle, "outstanding I/Os");
-        Frame { svg, rungs }
+/// A frame over outstanding I/Os.
+fn frame(id: &str, title: &str, description: &str, curves: &[Curve<'_>]) -> (Frame, Rungs) {
+    let all: Vec<u32> =
+        curves.iter().flat_map(|curve| curve.rows.iter().map(|row| row.outstanding)).collect();
+    let rungs = Rungs::holding(&all);
+    let mut frame = Frame::new(id, title, description, "outstanding I/Os");
+    for rung in rungs.labelled(&all, 0.095) {
+        frame.x_tick(rungs.share(rung), &rung.to_string());
     }
-
-    fn x(&self, rung: u32) -> f64 {
-        LEFT + (RIGHT - LEFT) * self.rungs.share(rung)
-    }
-
-    fn y(share: f64) -> f64 {
-        BOTTOM - (BOTTOM - TOP) * share
-    }
-
-    fn grid(&mut self, share: f64, label: &str) {
-        let y = Frame::y(share);
-        let class = if share == 0.0 { "axis" } else { "grid" };
-        self.svg.line(class, (LEFT, y), (RIGHT, y));
-        self.svg.text("tick", (LEFT - 7.0, y + 4.0), Anchor::End, label);
-    }
-
-    fn empty(mut self) -> String {
-        self.svg.text(
-            "note",
-            ((LEFT + RIGHT) / 2.0, (TOP + BOTTOM) / 2.0),
-            Anchor::Middle,
-            "nothing completed",
-        );
-        self.svg.finish()
-    }
+    (frame, rungs)
 }
 
 /// Throughput: requests per second to the left, MiB per second to the right, which for a fixed block size are
@@ -73,19 +32,19 @@ impl Frame {
 pub(super) fn throughput(id: &str, profile: &str, curves: &[Curve<'_>]) -> String {
     let description = describe(curves, |row| Some(format!("{} IO/s", number(row.iops))));
     let title = format!("{profile}: throughput over outstanding I/Os");
-    let mut frame = Frame::new(id, &title, &description, curves);
+    let (mut frame, rungs) = frame(id, &title, &description, curves);
     let rows = || curves.iter().flat_map(|curve| curve.rows.iter().copied());
     let highest =
         rows().fold(0.0_f64, |high, row| high.max(row.ci95.map_or(0.0, |ci| ci.iops[1])).max(row.iops));
     if highest == 0.0 {
-        return frame.empty();
+        return frame.empty("nothing completed");
     }
     // Room above the peak for what is written there.
     let axis = Linear::holding(highest * 1.1);
     for tick in &axis.ticks {
         frame.grid(axis.share(*tick), &short(*tick));
     }
-    frame.svg.text("unit", (LEFT - 7.0, TOP - 16.0), Anchor::End, "IO/s");
+    frame.left_unit("IO/s");
     if let Some(mib_per_io) = rows().find(|row| row.iops > 0.0).map(|row| row.throughput_mib_s / row.iops) {
         for tick in Linear::holding(axis.top * mib_per_io).ticks {
             let share = tick / (axis.top * mib_per_io);
@@ -98,8 +57,8 @@ pub(super) fn throughput(id: &str, profile: &str, curves: &[Curve<'_>]) -> Strin
     }
     for curve in curves {
         let series = curve.series;
-        let place = |frame: &Frame, row: &Row| (frame.x(row.outstanding), Frame::y(axis.share(row.iops)));
-        let points: Vec<_> = curve.rows.iter().map(|row| place(&frame, row)).collect();
+        let place = |row: &Row| (Frame::x(rungs.share(row.outstanding)), Frame::y(axis.share(row.iops)));
+        let points: Vec<_> = curve.rows.iter().map(|row| place(row)).collect();
         frame.svg.polyline(&format!("line s{series}"), &points);
         for (row, at) in curve.rows.iter().zip(&points) {
             if let Some(interval) = row.ci95 {
@@ -116,15 +75,15 @@ pub(super) fn throughput(id: &str, profile: &str, curves: &[Curve<'_>]) -> Strin
             frame.svg.mark(&format!("mark s{series}"), series, *at, &tip);
         }
     }
-    peak(&mut frame, curves, &axis);
+    peak(&mut frame, &rungs, curves, &axis);
     frame.svg.finish()
 }
 
 /// Writes the highest value over its point.
-fn peak(frame: &mut Frame, curves: &[Curve<'_>], axis: &Linear) {
+fn peak(frame: &mut Frame, rungs: &Rungs, curves: &[Curve<'_>], axis: &Linear) {
     let rows = curves.iter().flat_map(|curve| curve.rows.iter().copied());
     let Some(best) = rows.reduce(|best, row| if row.iops > best.iops { row } else { best }) else { return };
-    let (x, y) = (frame.x(best.outstanding), Frame::y(axis.share(best.iops)));
+    let (x, y) = (Frame::x(rungs.share(best.outstanding)), Frame::y(axis.share(best.iops)));
     // Kept within the frame, whatever the point's place.
     let (x, anchor) = match x {
         x if x < LEFT + 45.0 => (x.max(LEFT + 2.0), Anchor::Start),
@@ -141,12 +100,12 @@ pub(super) fn latency(id: &str, profile: &str, curves: &[Curve<'_>]) -> String {
         Some(format!("mean {}, 99th percentile {}", duration(latency.mean), duration(latency.p99)))
     });
     let title = format!("{profile}: latency over outstanding I/Os");
-    let mut frame = Frame::new(id, &title, &description, curves);
+    let (mut frame, rungs) = frame(id, &title, &description, curves);
     let latencies = || curves.iter().flat_map(|curve| curve.rows.iter().filter_map(|row| row.latency_us));
     let low = latencies().map(|latency| latency.mean.min(latency.p99)).fold(f64::INFINITY, f64::min);
     let high = latencies().map(|latency| latency.p99.max(latency.mean)).fold(0.0, f64::max);
     if high == 0.0 {
-        return frame.empty();
+        return frame.empty("nothing completed");
     }
     let axis = Log::holding(low, high);
     for tick in &axis.ticks {
@@ -155,14 +114,14 @@ pub(super) fn latency(id: &str, profile: &str, curves: &[Curve<'_>]) -> String {
     let mut ends: Vec<(f64, &str)> = Vec::new();
     for curve in curves {
         let series = curve.series;
-        let line = |frame: &Frame, pick: fn(&Latency) -> f64| -> Vec<(f64, f64)> {
+        let line = |pick: fn(&Latency) -> f64| -> Vec<(f64, f64)> {
             let point = |row: &&Row| {
                 let latency = row.latency_us.as_ref()?;
-                Some((frame.x(row.outstanding), Frame::y(axis.share(pick(latency)))))
+                Some((Frame::x(rungs.share(row.outstanding)), Frame::y(axis.share(pick(latency)))))
             };
             curve.rows.iter().filter_map(point).collect()
         };
-        let (mean, p99) = (line(&frame, |latency| latency.mean), line(&frame, |latency| latency.p99));
+        let (mean, p99) = (line(|latency| latency.mean), line(|latency| latency.p99));
         let band: Vec<(f64, f64)> = p99.iter().chain(mean.iter().rev()).copied().collect();
         frame.svg.polygon(&format!("band s{series}"), &band);
         frame.svg.polyline(&format!("line dashed s{series}"), &p99);
@@ -249,7 +208,7 @@ pub(super) fn short(value: f64) -> String {
     format!("{digits}{unit}")
 }
 
-fn duration_tick(us: f64) -> String {
+pub(super) fn duration_tick(us: f64) -> String {
     match us {
         us if us < 999.5 => format!("{} µs", short(us)),
         us if us < 999_500.0 => format!("{} ms", short(us / 1e3)),

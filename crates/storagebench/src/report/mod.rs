@@ -2,15 +2,24 @@
 //! from a file, in light and dark, on a phone and on paper.
 
 mod bars;
+mod distribution;
+mod frame;
 mod lines;
+mod plot;
 mod scale;
+mod sections;
 mod svg;
 
+pub use plot::{Plot, svg_plot};
+
+use crate::compare::{Change, Comparisons, ProfileChange, Verdict};
 use crate::results::Results;
 use crate::row::Row;
-use crate::table::{Table, number, profile_line, reached};
+use crate::table::{number, percent_change, profile_line, reached};
 use bars::{Bar, Group, bars};
+use distribution::Behind;
 use lines::Curve;
+use sections::{doubts_section, settings_section, table_section};
 use svg::escape;
 
 const STYLE: &str = include_str!("style.css");
@@ -19,7 +28,7 @@ const STYLE: &str = include_str!("style.css");
 const COLOURS: usize = 5;
 
 /// What a report says beside its results.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct ReportOptions {
     /// The heading; `None`: the target's name.
     pub title: Option<String>,
@@ -27,6 +36,8 @@ pub struct ReportOptions {
     pub indicative: bool,
     /// When it was measured, as it shall be read.
     pub date: Option<String>,
+    /// What comparing its targets came to.
+    pub comparisons: Option<Comparisons>,
 }
 
 /// The whole page.
@@ -40,10 +51,12 @@ pub fn html_report(results: &Results, options: &ReportOptions) -> String {
     let mut page = String::new();
     page += &head(&title);
     page += &header(results, &title, options);
+    page += &options.comparisons.as_ref().map_or_else(String::new, comparison_section);
     page += &overview(results);
     for (at, profile) in results.profiles().into_iter().enumerate() {
         page += &profile_section(results, profile, at);
     }
+    page += &doubts_section(results);
     page += &table_section(results);
     page += &settings_section(results);
     page += "</main></body></html>\n";
@@ -91,11 +104,80 @@ fn method_sentence(results: &Results) -> String {
     } else {
         String::new()
     };
+    let time = match (method.steady_round_s, method.max_runtime_s, method.confidence_percent) {
+        (Some(round), ..) => format!("in rounds of {} until steady", seconds(round)),
+        (None, Some(most), Some(percent)) => format!(
+            "for {} to {}, until its 95 % intervals are within ± {percent} %",
+            seconds(method.runtime_s),
+            seconds(most)
+        ),
+        _ => format!("for {}", seconds(method.runtime_s)),
+    };
+    let profiles = match results.profiles().len() {
+        1 => "One load profile".to_owned(),
+        count => format!("{count} load profiles, each"),
+    };
+    let preconditioned = match method.precondition.as_str() {
+        "none" => String::new(),
+        "snia" => " The targets were written full twice before.".to_owned(),
+        size => format!(" {size} were written to each target before."),
+    };
     format!(
-        "{} load profiles, each measured for {}{ramp} at {} outstanding I/Os by {workers}.",
-        results.profiles().len(),
-        seconds(method.runtime_s),
-        method.outstanding.replace("..", " to ").replace(',', ", "),
+        "{profiles} measured {time}{ramp} at {} outstanding I/Os by {workers}.{preconditioned}",
+        method.outstanding
+    )
+}
+
+/// The verdicts, in words and as a table.
+fn comparison_section(comparisons: &Comparisons) -> String {
+    let sentences: String =
+        comparisons.sentences().iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
+    let cautions: String =
+        comparisons.cautions.iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
+    let cautions =
+        if cautions.is_empty() { String::new() } else { format!("<ul class=\"notes\">{cautions}</ul>") };
+    let class = |verdict: Verdict| match verdict {
+        Verdict::Faster => "up",
+        Verdict::Slower => "down",
+        Verdict::NoDifference | Verdict::Unknown => "same",
+    };
+    let cells = |change: &Change| {
+        format!(
+            "<td class=\"{}\">{}</td><td class=\"n\">{}</td>",
+            class(change.verdict),
+            change.verdict,
+            escape(&percent_change(change))
+        )
+    };
+    let row = |other: &str, profile: &ProfileChange| {
+        format!(
+            "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>{}{}</tr>\n",
+            escape(other),
+            escape(&profile.profile),
+            number(profile.best_iops[0]),
+            number(profile.best_iops[1]),
+            cells(&profile.iops),
+            cells(&profile.latency_us_p99)
+        )
+    };
+    let rows: String = comparisons
+        .comparisons
+        .iter()
+        .flat_map(|comparison| comparison.profiles.iter().map(move |profile| row(&comparison.other, profile)))
+        .collect();
+    let baseline = comparisons.comparisons.first().map_or("", |comparison| comparison.baseline.as_str());
+    format!(
+        "<section><h2>Compared with {}</h2><ul class=\"summary plain\">{sentences}</ul>{cautions}\
+         <div class=\"scroll\" role=\"region\" aria-label=\"Verdicts\" tabindex=\"0\"><table class=\"verdicts\"><thead><tr>\
+         <th>side</th><th>profile</th><th class=\"n\">first, best IO/s</th><th class=\"n\">side, best IO/s</th>\
+         <th>rate</th><th class=\"n\">change</th><th>p99 latency</th><th class=\"n\">change</th></tr></thead>\
+         <tbody>\n{rows}</tbody></table></div>\
+         <p class=\"fine\">Changes are geometric means over the numbers of outstanding I/Os that both sides were measured \
+         at. The intervals hold together with 95 % over all {} figures (Welch's t on the means of equal parts of the runs, \
+         at levels divided by the number of figures); a verdict says that an interval does not hold zero. A difference \
+         within an interval that does may exist and have stayed unseen.</p></section>\n",
+        escape(baseline),
+        comparisons.figures
     )
 }
 
@@ -110,45 +192,55 @@ fn series(results: &Results, target: &str) -> usize {
 }
 
 /// Which colour and mark is which target, where there are several.
-fn legend(results: &Results) -> String {
+fn legend_entries(results: &Results) -> Vec<(usize, String)> {
     let targets = results.targets();
     if targets.len() < 2 {
-        return String::new();
+        return Vec::new();
     }
-    let entries: String = targets
+    targets.iter().map(|target| (series(results, target), (*target).to_owned())).collect()
+}
+
+fn legend(results: &Results) -> String {
+    let entries: String = legend_entries(results)
         .iter()
-        .map(|target| {
-            format!("<li><span class=\"swatch s{}\"></span>{}</li>", series(results, target), escape(target))
-        })
+        .map(|(series, name)| format!("<li><span class=\"swatch s{series}\"></span>{}</li>", escape(name)))
         .collect();
-    format!("<ul class=\"legend\">{entries}</ul>")
+    if entries.is_empty() { entries } else { format!("<ul class=\"legend\">{entries}</ul>") }
+}
+
+/// The best row of each profile and target, as bars of the requests or of the data per second.
+fn best_bars(results: &Results, id: &str, data: bool) -> String {
+    let bar = |row: &Row| Bar {
+        value: if data { row.throughput_mib_s } else { row.iops },
+        interval: row.ci95.and_then(|ci| if data { ci.throughput_mib_s } else { Some(ci.iops) }),
+        series: series(results, &row.target),
+        name: if results.targets().len() > 1 { format!(" ({})", row.target) } else { String::new() },
+    };
+    let group = |profile: &&str| Group {
+        name: (*profile).to_owned(),
+        bars: results
+            .targets()
+            .iter()
+            .filter_map(|target| results.best_of(target, profile))
+            .map(bar)
+            .collect(),
+    };
+    let groups: Vec<Group> = results.profiles().iter().map(group).collect();
+    let (caption, unit) = best_caption(data);
+    bars(id, caption, unit, &groups)
+}
+
+fn best_caption(data: bool) -> (&'static str, &'static str) {
+    if data { ("Data per second (MiB/s)", "MiB/s") } else { ("Requests per second (IO/s)", "IO/s") }
 }
 
 fn overview(results: &Results) -> String {
-    let figure = |id: &str, caption: &str, unit: &str, value: fn(&Row) -> f64, interval: bool| {
-        let group = |profile: &&str| Group {
-            name: (*profile).to_owned(),
-            bars: results
-                .targets()
-                .iter()
-                .filter_map(|target| results.best_of(target, profile))
-                .map(|row| Bar {
-                    value: value(row),
-                    interval: row.ci95.filter(|_| interval).map(|interval| interval.iops),
-                    series: series(results, &row.target),
-                    name: if results.targets().len() > 1 {
-                        format!(" ({})", row.target)
-                    } else {
-                        String::new()
-                    },
-                })
-                .collect(),
-        };
-        let groups: Vec<Group> = results.profiles().iter().map(group).collect();
+    let figure = |id: &str, data: bool| {
+        let (caption, _) = best_caption(data);
         format!(
             "<figure><figcaption>{}</figcaption>{}</figure>",
             escape(caption),
-            bars(id, caption, unit, &groups)
+            best_bars(results, id, data)
         )
     };
     let sentences: String =
@@ -156,8 +248,8 @@ fn overview(results: &Results) -> String {
     format!(
         "<section><h2>The best of each profile</h2>{}<div class=\"plots\">{}{}</div><ul class=\"summary\">{sentences}</ul></section>\n",
         legend(results),
-        figure("best-iops", "Requests per second (IO/s)", "IO/s", |row| row.iops, true),
-        figure("best-mib", "Data per second (MiB/s)", "MiB/s", |row| row.throughput_mib_s, false),
+        figure("best-iops", false),
+        figure("best-mib", true),
     )
 }
 
@@ -185,9 +277,10 @@ fn best_in_words(results: &Results, profile: &str) -> String {
     format!("<li><strong>{}</strong><span>{words}</span></li>", escape(profile))
 }
 
-fn profile_section(results: &Results, profile: &str, at: usize) -> String {
+/// The rows of each target under a profile, by outstanding I/Os.
+fn curves<'a>(results: &'a Results, profile: &str) -> Vec<Curve<'a>> {
     let several = results.targets().len() > 1;
-    let curves: Vec<Curve<'_>> = results
+    results
         .targets()
         .into_iter()
         .map(|target| {
@@ -197,7 +290,11 @@ fn profile_section(results: &Results, profile: &str, at: usize) -> String {
             Curve { rows, series: series(results, target), name: several.then_some(target) }
         })
         .filter(|curve| !curve.rows.is_empty())
-        .collect();
+        .collect()
+}
+
+fn profile_section(results: &Results, profile: &str, at: usize) -> String {
+    let curves = curves(results, profile);
     let Some(first) = curves.first().and_then(|curve| curve.rows.first()) else { return String::new() };
     let line = profile_line(first);
     // An inline profile's name says all of it.
@@ -206,66 +303,47 @@ fn profile_section(results: &Results, profile: &str, at: usize) -> String {
     format!(
         "<section><h2>{}{about}</h2>{}<div class=\"plots\">\
          <figure><figcaption>Throughput</figcaption>{}</figure>\
-         <figure><figcaption>Latency: mean (solid) and 99th percentile (dotted)</figcaption>{}</figure></div></section>\n",
+         <figure><figcaption>Latency: mean (solid) and 99th percentile (dotted)</figcaption>{}</figure>{}</div></section>\n",
         escape(profile),
         legend(results),
         lines::throughput(&format!("t{at}"), profile, &curves),
         lines::latency(&format!("l{at}"), profile, &curves),
+        behind_figures(results, profile, at),
     )
 }
 
-fn table_section(results: &Results) -> String {
-    let table = Table::of(results);
-    let class = |column: usize| if table.numeric[column] { " class=\"n\"" } else { "" };
-    let cells = |tag: &str, cells: &[String]| -> String {
-        let cell = |(at, text): (usize, &String)| format!("<{tag}{}>{}</{tag}>", class(at), escape(text));
-        cells.iter().enumerate().map(cell).collect()
-    };
-    let rows: String = results
-        .rows
-        .iter()
-        .zip(&table.rows)
-        .map(|(row, texts)| {
-            let best = results.best_of(&row.target, &row.profile) == Some(row);
-            let class = if best { " class=\"best\"" } else { "" };
-            format!("<tr{class}>{}</tr>\n", cells("td", texts))
+/// The best row of each target of which more than the row was kept.
+fn behind<'a>(results: &'a Results, profile: &str) -> Vec<Behind<'a>> {
+    let targets = results.targets();
+    let several = targets.len() > 1;
+    targets
+        .into_iter()
+        .filter_map(|target| {
+            let row = results.best_of(target, profile).filter(|row| row.detail.is_some())?;
+            Some(Behind { row, series: series(results, target), name: several.then_some(target) })
         })
-        .collect();
-    format!(
-        "<section><h2>All rows</h2><div class=\"scroll\" role=\"region\" aria-label=\"All rows\" tabindex=\"0\">\
-         <table><thead><tr>{}</tr></thead><tbody>\n{rows}</tbody></table></div>\
-         <p class=\"fine\">The best row of each profile is set in bold. Sizes are binary: 1 MiB = 2<sup>20</sup> bytes. \
-         ± 95 %: half the width of the interval that holds the true rate in 95 of 100 measurements, estimated from the \
-         spread between 30 equal parts of the run; figures show it as whiskers where it is larger than the mark. \
-         An I/O counts when it completes within the run, from its start to its completion.</p></section>\n",
-        cells("th", &table.headers)
-    )
+        .collect()
 }
 
-fn settings_section(results: &Results) -> String {
-    let method = &results.method;
-    let mut settings = vec![
-        ("Run time per point", seconds(method.runtime_s)),
-        ("Ramp", seconds(method.ramp_s)),
-        ("Outstanding I/Os", method.outstanding.clone()),
-        ("Workers", method.workers.to_string()),
-    ];
-    settings.push(("Area", method.area.clone().unwrap_or_else(|| "the whole target".to_owned())));
-    let errors: u64 = results.rows.iter().map(|row| row.errors).sum();
-    settings.push(("Failed requests", number(errors as f64)));
-    let list = |pairs: &mut dyn Iterator<Item = (&str, &str)>| -> String {
-        pairs.map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(value))).collect()
-    };
-    let settings = list(&mut settings.iter().map(|(name, value)| (*name, value.as_str())));
-    let environment = &results.environment.0;
-    let environment = list(&mut environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-    let environment = if environment.is_empty() {
-        String::new()
-    } else {
-        format!("<div><h2>Environment</h2><dl>{environment}</dl></div>")
+/// How the best rows' latencies are distributed, and how these rows went over time.
+fn behind_figures(results: &Results, profile: &str, at: usize) -> String {
+    let curves = behind(results, profile);
+    if curves.is_empty() {
+        return String::new();
+    }
+    let mut depths: Vec<String> = curves.iter().map(|curve| curve.row.outstanding.to_string()).collect();
+    depths.dedup();
+    let depth = match depths.len() {
+        1 => format!("{} outstanding", depths[0]),
+        _ => format!("the best row of each: {} outstanding", depths.join(", ")),
     };
     format!(
-        "<section class=\"about\"><div><h2>Settings</h2><dl>{settings}</dl></div>{environment}</section>\n"
+        "<figure><figcaption>Latency distribution, {depth}</figcaption>{}</figure>\
+         <figure><figcaption>Requests per second over time, {depth}</figcaption>{}</figure>\
+         <figure><figcaption>99th percentile over time, {depth}</figcaption>{}</figure>",
+        distribution::distribution(&format!("d{at}"), profile, &curves),
+        distribution::rate_over_time(&format!("r{at}"), profile, &curves),
+        distribution::tail_over_time(&format!("o{at}"), profile, &curves),
     )
 }
 

@@ -127,6 +127,11 @@ pub enum Service {
     Fixed(u64),
     /// With this mean.
     Exponential(u64),
+    /// With this mean, and a memory: its logarithm forgets by this factor from request to request (a first-order
+    /// autoregressive process with a deviation of 0.3).
+    Remembering(u64, f64),
+    /// As long as this says for the time of its start.
+    At(fn(u64) -> u64),
     /// Completes within the call.
     None,
 }
@@ -160,7 +165,10 @@ pub struct TestDrive {
     service: Cell<Service>,
     fault: Cell<Fault>,
     random: Cell<u64>,
+    memory: Cell<Option<f64>>,
     pub seen: RefCell<Vec<Seen>>,
+    /// Whether requests are put into `seen`.
+    pub remembers: Cell<bool>,
     pub requests: Cell<u64>,
     pub in_flight: Rc<Cell<u32>>,
     /// For how many nanoseconds so many requests were in flight.
@@ -191,7 +199,9 @@ impl TestDrive {
             service: Cell::new(service),
             fault: Cell::new(Fault::None),
             random: Cell::new(99),
+            memory: Cell::new(None),
             seen: RefCell::default(),
+            remembers: Cell::new(true),
             requests: Cell::new(0),
             in_flight: Rc::default(),
             time_at: Rc::default(),
@@ -225,6 +235,20 @@ impl TestDrive {
         let (state, value) = split_mix(self.random.get());
         self.random.set(state);
         (value >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn normal(&self) -> f64 {
+        let (u, v) = (1.0 - self.draw(), self.draw());
+        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+    }
+
+    /// The mean of exp(d x) with x normal is exp(d² / 2).
+    fn remembered(&self, mean: u64, factor: f64) -> u64 {
+        const DEVIATION: f64 = 0.3;
+        let last = self.memory.get().unwrap_or_else(|| self.normal());
+        let x = factor * last + (1.0 - factor * factor).sqrt() * self.normal();
+        self.memory.set(Some(x));
+        (mean as f64 * (DEVIATION * x - DEVIATION * DEVIATION / 2.0).exp()) as u64
     }
 
     fn outcome(&self, request: IoRequest) -> IoOutcome {
@@ -279,7 +303,9 @@ impl Drive for TestDrive {
         let (number, now) = (self.requests.get() + 1, self.env.now().ns);
         self.requests.set(number);
         let write = matches!(request, IoRequest::Write { .. });
-        self.seen.borrow_mut().push(Seen { write, offset: request.range().start.0, at_ns: now });
+        if self.remembers.get() {
+            self.seen.borrow_mut().push(Seen { write, offset: request.range().start.0, at_ns: now });
+        }
         if matches!(self.fault.get(), Fault::Silent(count) if number > count) {
             self.held.borrow_mut().push(completion);
             return;
@@ -288,6 +314,8 @@ impl Drive for TestDrive {
         let service = match self.service.get() {
             Service::None => return completion.complete(outcome),
             Service::Fixed(ns) => ns,
+            Service::Remembering(mean, factor) => self.remembered(mean, factor),
+            Service::At(service) => service(now),
             Service::Exponential(mean) => (-(1.0 - self.draw()).ln() * mean as f64) as u64,
         };
         let mut servers = self.servers.borrow_mut();

@@ -1,0 +1,281 @@
+//! Measurements that are kept: list, show, compare, export, merge, delete.
+
+use super::files;
+use crate::cli::{BenchCompare, BenchMerge, Files};
+use crate::failure::{Failure, Outcome};
+use crate::{machine, output, render};
+use results::{NewRun, Run, RunId, RunState, Store};
+use std::path::{Path, PathBuf};
+use storagebench::{Comparisons, Results, side_by_side};
+
+/// The file in the state folder.
+pub const DATABASE: &str = "results.db";
+
+impl From<results::Error> for Failure {
+    fn from(error: results::Error) -> Failure {
+        Failure::failed(error)
+    }
+}
+
+/// Opens the database to write to; makes it, and its folder.
+pub fn open(state: &Path) -> Outcome<Store> {
+    std::fs::create_dir_all(state).map_err(|error| {
+        Failure::refused(format!(
+            "the folder {} for results cannot be made: {error}; give another --state, or --no-save",
+            state.display()
+        ))
+    })?;
+    Ok(Store::open(&state.join(DATABASE))?)
+}
+
+/// Opens the database that is there.
+fn open_existing(state: &Path) -> Outcome<Store> {
+    let path = state.join(DATABASE);
+    if !path.exists() {
+        return Err(Failure::refused(format!(
+            "no measurement is kept in {} yet; softroc bench run keeps one, and --state names another folder",
+            state.display()
+        )));
+    }
+    Ok(Store::open(&path)?)
+}
+
+/// A measurement that a command names.
+struct Named {
+    /// What it is called beside others.
+    name: String,
+    /// When it was measured, in seconds since 1970.
+    when: u64,
+    /// The database's entry, if it is from there.
+    run: Option<Run>,
+    results: Results,
+}
+
+/// The measurements that texts name: runs of the database, or results files.
+fn load(state: &Path, texts: &[String]) -> Outcome<Vec<Named>> {
+    let mut store = None;
+    let mut all: Vec<Named> = Vec::new();
+    for text in texts {
+        let path = PathBuf::from(text);
+        let is_file = text.ends_with(".json") || text.contains('/');
+        let mut named = if is_file {
+            from_file(&path)?
+        } else {
+            let store = match &mut store {
+                Some(store) => store,
+                none => none.insert(open_existing(state)?),
+            };
+            from_database(store, text)?
+        };
+        // Runs of one name are told apart by their numbers, files by counting.
+        if all.iter().any(|other| other.name == named.name) {
+            let number = named.run.as_ref().map_or(all.len() as i64 + 1, |run| run.id.0);
+            named.name = format!("{} ({number})", named.name);
+        }
+        all.push(named);
+    }
+    Ok(all)
+}
+
+fn from_database(store: &Store, text: &str) -> Outcome<Named> {
+    let id = store.find(text).map_err(Failure::refused)?;
+    let (run, results) = store.load(id)?;
+    Ok(Named { name: called(&run), when: run.started_unix_s, run: Some(run), results })
+}
+
+fn from_file(path: &Path) -> Outcome<Named> {
+    let refused = |error: &dyn std::fmt::Display| {
+        Failure::refused(format!(
+            "{} is no results file: {error}; expected what softroc bench --json wrote",
+            path.display()
+        ))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| refused(&error))?;
+    let results = Results::from_json(&text).map_err(|error| refused(&error))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Named { name, when: machine::unix_time(), run: None, results })
+}
+
+/// Its name, or its number where it has none.
+fn called(run: &Run) -> String {
+    if run.name.is_empty() { format!("run {}", run.id) } else { run.name.clone() }
+}
+
+/// `softroc bench list`.
+pub fn list(state: &Path, json: bool) -> Outcome {
+    let runs = match state.join(DATABASE).exists() {
+        true => open_existing(state)?.list()?,
+        false => Vec::new(),
+    };
+    if json {
+        return output::json(&serde_json::json!({ "runs": runs }));
+    }
+    if runs.is_empty() {
+        return output::print("No measurement is kept yet. Make one with 'softroc bench TARGET'.");
+    }
+    let row = |run: &Run| {
+        vec![
+            run.id.to_string(),
+            run.name.clone(),
+            render::date(run.started_unix_s),
+            run.host.clone(),
+            run.targets.join(" "),
+            run.profiles.join(" "),
+            run.rows.to_string(),
+            run.state.name().to_owned(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
+    let headers = ["run", "name", "date", "host", "targets", "profiles", "rows", "state"];
+    output::print(&output::table(&headers, &rows, &[true, false, false, false, false, false, true, false]))
+}
+
+/// `softroc bench show`.
+pub fn show(state: &Path, run: &str, json: bool) -> Outcome {
+    let named = load_one(state, run)?;
+    if json {
+        return output::print(&named.results.without_detail().to_json());
+    }
+    let mut text = String::new();
+    if let Some(run) = &named.run {
+        let facts = [
+            ("run", run.id.to_string()),
+            ("name", run.name.clone()),
+            ("host", run.host.clone()),
+            ("began", render::date(run.started_unix_s)),
+            ("ended", run.ended_unix_s.map_or_else(|| "-".to_owned(), render::date)),
+            ("state", run.state.name().to_owned()),
+        ];
+        text = render::facts(&facts) + "\n\n";
+    }
+    let environment: Vec<(&str, String)> =
+        named.results.environment.0.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    text += &format!("{}\n\n{}", render::facts(&environment), files::text(&named.results));
+    output::print(&text)
+}
+
+fn load_one(state: &Path, text: &str) -> Outcome<Named> {
+    let mut all = load(state, std::slice::from_ref(&text.to_owned()))?;
+    // One text names one measurement.
+    all.pop().ok_or_else(|| Failure::refused("no measurement is named"))
+}
+
+/// `softroc bench compare`.
+pub fn compare(state: &Path, command: &BenchCompare) -> Outcome {
+    let named = load(state, &command.runs)?;
+    let comparisons = compared(&named);
+    if comparisons.comparisons.is_empty() {
+        return Err(Failure::refused(format!(
+            "'{}' has one target, and there is nothing else to compare it with; name two measurements",
+            command.runs.join(" ")
+        )));
+    }
+    if let Some(path) = &command.html {
+        let files = Files { html: Some(path.clone()), ..Files::default() };
+        write(&named, &files)?;
+    }
+    if command.output.json {
+        return output::json(&comparisons);
+    }
+    if command.html.as_deref() == Some(Path::new("-")) {
+        return Ok(());
+    }
+    output::print(&verdicts(&comparisons))
+}
+
+fn compared(named: &[Named]) -> Comparisons {
+    let runs: Vec<(String, &Results)> =
+        named.iter().map(|named| (named.name.clone(), &named.results)).collect();
+    storagebench::compare(&runs)
+}
+
+/// The verdicts as a table, then what must be known to judge them.
+fn verdicts(comparisons: &Comparisons) -> String {
+    let mut rows = Vec::new();
+    for comparison in &comparisons.comparisons {
+        for profile in &comparison.profiles {
+            rows.push(vec![
+                comparison.other.clone(),
+                comparison.baseline.clone(),
+                profile.profile.clone(),
+                profile.iops.verdict.to_string(),
+                profile.iops.text(),
+                profile.latency_us_p99.verdict.to_string(),
+                profile.latency_us_p99.text(),
+            ]);
+        }
+    }
+    let headers = ["side", "compared with", "profile", "rate", "change", "p99 latency", "change"];
+    let mut text = output::table(&headers, &rows, &[false, false, false, false, true, false, true]);
+    if rows.is_empty() {
+        text = "They have no profile with the same number of outstanding I/Os in common.".to_owned();
+    } else {
+        text += &format!(
+            "\n\nVerdicts and intervals hold together with 95 % over all {} figures.",
+            comparisons.figures
+        );
+    }
+    for caution in &comparisons.cautions {
+        text += &format!("\nNote: {caution}");
+    }
+    text
+}
+
+/// Writes files of one measurement, or of several side by side.
+fn write(named: &[Named], files: &Files) -> Outcome {
+    let when = named.iter().map(|named| named.when).max().unwrap_or_else(machine::unix_time);
+    let runs: Vec<(String, Results)> =
+        named.iter().map(|named| (named.name.clone(), named.results.clone())).collect();
+    let Some(all) = side_by_side(&runs) else {
+        return Err(Failure::refused("no measurement is named"));
+    };
+    let comparisons = Some(compared(named)).filter(|compared| !compared.comparisons.is_empty());
+    files.write(&all, when, comparisons)
+}
+
+/// `softroc bench export`.
+pub fn export(state: &Path, runs: &[String], files: &Files) -> Outcome {
+    if !files.any() {
+        return Err(Failure::refused(
+            "nothing is asked for; give --json, --csv, --iometer, --html, --svg or --png with a file",
+        ));
+    }
+    write(&load(state, runs)?, files)
+}
+
+/// `softroc bench merge`.
+pub fn merge(state: &Path, command: &BenchMerge) -> Outcome {
+    let named = load(state, &command.runs)?;
+    let parts: Vec<(String, Results)> =
+        named.iter().map(|named| (named.name.clone(), named.results.clone())).collect();
+    let merged = storagebench::merge(&parts).map_err(Failure::refused)?;
+    let store = open(state)?;
+    let new = NewRun {
+        name: command.name.clone(),
+        host: machine::host(),
+        started_unix_s: named.iter().map(|named| named.when).min().unwrap_or_else(machine::unix_time),
+    };
+    let id = keep(&store, &new, &merged)?;
+    output::print(&format!("{}\n\nKept as run {id}, '{}'.", files::text(&merged), command.name))
+}
+
+/// Keeps results that are complete.
+fn keep(store: &Store, new: &NewRun, results: &Results) -> Outcome<RunId> {
+    let id = store.begin(new, &results.method, &results.environment)?;
+    results.rows.iter().for_each(|row| store.add_row(id, row));
+    store.finish(id, RunState::Complete, &results.notes, machine::unix_time())?;
+    Ok(id)
+}
+
+/// `softroc bench delete`.
+pub fn delete(state: &Path, run: &str, yes: bool) -> Outcome {
+    let store = open_existing(state)?;
+    let id = store.find(run).map_err(Failure::refused)?;
+    let (about, _) = store.load(id)?;
+    output::confirm(
+        &format!("The measurement {id} ({}, {} rows) will be lost. Delete it?", called(&about), about.rows),
+        yes,
+    )?;
+    store.delete(id)?;
+    output::print(&format!("Deleted run {id}."))
+}

@@ -1,0 +1,28 @@
+//! A plot as PNG: drawn by resvg, with the fonts of this machine.
+
+use crate::failure::{Failure, Outcome};
+use resvg::{tiny_skia, usvg};
+use std::sync::Arc;
+
+/// Pixels for each of the drawing's units: sharp on a dense screen and in print.
+const SCALE: f32 = 3.0;
+
+/// The bytes of the picture.
+pub fn draw(svg: &str) -> Outcome<Vec<u8>> {
+    let mut fonts = usvg::fontdb::Database::new();
+    fonts.load_system_fonts();
+    if fonts.is_empty() {
+        return Err(Failure::failed(
+            "this machine has no fonts to draw a PNG with; install some (fonts-dejavu-core), or write --svg",
+        ));
+    }
+    let options = usvg::Options { fontdb: Arc::new(fonts), ..usvg::Options::default() };
+    let tree = usvg::Tree::from_str(svg, &options)
+        .map_err(|error| Failure::failed(format!("the plot cannot be drawn: {error}")))?;
+    let size = tree.size();
+    let pixels = |units: f32| (units * SCALE).ceil() as u32;
+    let mut picture = tiny_skia::Pixmap::new(pixels(size.width()), pixels(size.height()))
+        .ok_or_else(|| Failure::failed("the plot is too large to be drawn; write --svg"))?;
+    resvg::render(&tree, tiny_skia::Transform::from_scale(SCALE, SCALE), &mut picture.as_mut());
+    picture.encode_png().map_err(|error| Failure::failed(format!("the plot cannot be drawn: {error}")))
+}

@@ -1,0 +1,78 @@
+//! Several measurements side by side in one: for reports that compare.
+
+use crate::results::{Environment, Results};
+
+/// How a target of a run is called beside others: by the run where that has one target, by the target where there is
+/// one run, else by both.
+pub(crate) fn side_name(runs: usize, run: &str, targets: usize, target: &str) -> String {
+    match (runs, targets) {
+        (1, _) => target.to_owned(),
+        (_, 1) => run.to_owned(),
+        _ => format!("{run}: {target}"),
+    }
+}
+
+/// Puts named measurements side by side: each target of each becomes a target of the whole. What was the same
+/// around all of them is said once. The method is the first one's; where another differs, a note says so.
+pub fn side_by_side(runs: &[(String, Results)]) -> Option<Results> {
+    let (_, first) = runs.first()?;
+    let mut all = Results::new(first.method.clone(), environment(runs));
+    for (run, results) in runs {
+        let targets = results.targets().len();
+        let several = runs.len() > 1;
+        all.notes.extend(results.notes.iter().map(|note| match several {
+            true => format!("{run}: {note}"),
+            false => note.clone(),
+        }));
+        if results.method != first.method {
+            all.notes.push(format!(
+                "{run} was measured by another method than {} (see softroc bench show).",
+                runs[0].0
+            ));
+        }
+        for row in &results.rows {
+            let target = side_name(runs.len(), run, targets, &row.target);
+            all.add_row(crate::Row { target, ..row.clone() });
+        }
+    }
+    Some(all)
+}
+
+fn environment(runs: &[(String, Results)]) -> Environment {
+    let mut facts: Vec<(String, String)> = Vec::new();
+    for (run, results) in runs {
+        for (name, value) in &results.environment.0 {
+            let everywhere = runs.iter().all(|(_, other)| {
+                other.environment.0.iter().any(|(other_name, other)| other_name == name && other == value)
+            });
+            let fact = (if everywhere { name.clone() } else { format!("{run}: {name}") }, value.clone());
+            if !facts.contains(&fact) {
+                facts.push(fact);
+            }
+        }
+    }
+    Environment(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn runs_stand_side_by_side_under_their_names() {
+        let (first, mut second) = (sample::results(), sample::results());
+        second.environment.0[1].1 = "6.12.0".to_owned();
+        second.method.ramp_s = 1.0;
+        second.notes.push("stopped".to_owned());
+        let both = side_by_side(&[("a".to_owned(), first), ("b".to_owned(), second)]).unwrap();
+        assert_eq!((both.targets(), both.rows.len()), (vec!["a", "b"], 12));
+        let names: Vec<&str> = both.environment.0.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["processor", "a: kernel", "b: kernel"]);
+        assert_eq!(both.notes[0], "b: stopped");
+        assert!(both.notes[1].starts_with("b was measured by another method"));
+        assert!(side_by_side(&[]).is_none());
+        let alone = side_by_side(&[("a".to_owned(), sample::results())]).unwrap();
+        assert_eq!(alone, sample::results());
+    }
+}
