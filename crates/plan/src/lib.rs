@@ -80,7 +80,8 @@
 //! | `explain.rs`, `picture.rs`, `grid.rs`, `reason.rs`, `text.rs` | plans for people |
 //!
 //! Cost, on one core of a 2023 server, without allocation: a small read is planned in about 50 ns, a small
-//! write in 80 ns, a full stripe of eight drives or a write over two strips in 140 to 180 ns.
+//! write in 80 ns, with one parity strip or two; a full stripe of eight drives or a write over two strips in 150 to
+//! 200 ns, where strips are lost in up to twice that. `examples/planning_cost.rs` measures it.
 
 mod bands;
 mod emit;

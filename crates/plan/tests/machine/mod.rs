@@ -57,11 +57,16 @@ pub fn geometries(drives: u16) -> Vec<Geometry> {
     all
 }
 
+/// Whether a layout is arranged as its level is by default.
+pub fn is_default(geometry: &Geometry) -> bool {
+    Shape { parity: None, mirrors: None, ..geometry.shape() }
+        .geometry(geometry.strip(), geometry.member_size())
+        .is_ok_and(|default| default == *geometry)
+}
+
 /// The stripes of a layout to try: of its default arrangement all until it repeats, of the others one.
 pub fn stripes(geometry: &Geometry) -> Vec<StripeIndex> {
-    let is_default = Shape { parity: None, mirrors: None, ..geometry.shape() }
-        .geometry(geometry.strip(), geometry.member_size())
-        .is_ok_and(|default| default == *geometry);
+    let is_default = is_default(geometry);
     let width = u64::from(geometry.drives_per_stripe().0 * geometry.stripes_per_row());
     let until = match geometry.parity_strips() {
         0 => 1,
