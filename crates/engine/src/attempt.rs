@@ -62,7 +62,6 @@ pub(crate) enum Ended {
         /// Drives of the array that were not written although they have a part in the stripe.
         skipped: DriveSet,
         /// Where what was compared differs.
-        #[allow(dead_code, reason = "checks look at it")]
         mismatch: Option<Mismatch>,
     },
     /// Bytes cannot be read that are needed, and nothing replaces them; the trouble says where. Less of them may

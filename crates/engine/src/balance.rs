@@ -8,7 +8,7 @@ use layout::{CopyIndex, DataIndex, StripeMap};
 use plan::CopyChoice;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, StripeIndex};
 
-/// Reads of one strip from this length on are split between copies that are idle.
+/// Reads of one strip from this length on are split between copies that are next to idle.
 const SPLIT_FROM_BYTES: u64 = 128 << 10;
 
 impl Volume {

@@ -2,22 +2,34 @@
 //!
 //! # The life of a request
 //! A **read**: *admit → fast path*, or *admit → plan → execute*; where bytes have to be computed from others,
-//! *admit → lock → plan → execute*, because a stripe that is being written does not add up.
+//! *admit → lock → plan → execute*, because a stripe that is being written does not add up. What a drive could not
+//! read is repaired afterwards, behind the host's back.
 //!
 //! A **write** (write-through): *admit → lock → mark dirty → plan → execute (reads, compute, commit, writes) →
-//! record what failed → acknowledge → release*.
+//! record what failed → acknowledge → release*. What cannot be read and stands in its way is repaired first.
 //!
 //! | step | where | what it guarantees |
 //! | --- | --- | --- |
 //! | admit | [`intake`](Volume::read) | inside the volume; cut into pieces of one stripe, dealt to the shards that own them; memory reserved whole or waited for |
-//! | fast path | `fast_path` | a request that needs nothing but mapping takes nothing else |
+//! | fast path | `fast_path`, `balance` | a request that needs nothing but mapping takes nothing else; of several copies the least busy and nearest |
 //! | lock | `env::locks` | nobody else writes these columns of the stripe, or computes from them |
 //! | mark dirty | `dirty` | a crash from here on is followed by a resync of this lane |
-//! | plan | the crate `plan` | which drives are read and written, and what is computed: a value |
-//! | execute | `execute` | reads, computes, the commit, writes; before the commit a fault means a new plan, after it the plan is finished |
-//! | record | `health` | a drive that was skipped is durably known to have failed before the write is acknowledged |
+//! | plan | `attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
+//! | execute | `execute`, `compute` | reads, computes, the commit, writes; before the commit a fault means a new plan, after it the plan is finished |
+//! | divide | `reading` | where no plan serves all of a read, its parts are served one by one |
+//! | repair | `repair` | what a drive could not read is written anew; what is lost is listed before anything could pass for it |
+//! | record | `faults`, `health` | a drive that was skipped is durably known to have failed before the write is acknowledged |
 //!
-//! Long flows move a window over the volume: `window` (the resync after a crash).
+//! # What is known of a volume
+//! | what | where | who changes it |
+//! | --- | --- | --- |
+//! | which drives are used | `health` | the controller; this shard at once takes out what fails |
+//! | the drives, and those that are being filled to take their places | `members` | the controller, while requests run |
+//! | lanes in which a drive is stale, and how far they are made current again | `members` | the lane's owner, then the controller for all |
+//! | blocks whose content is lost | `bad`, `members` | the stripe's owner by way of the controller |
+//! | lanes that are unsynced, never written, dirty | `dirty` | the lane's owner, then the controller for all |
+//!
+//! Long flows move a window over the volume: `window` (resync, rebuild, copy, check, initialisation, relocation).
 //!
 //! # Shards
 //! A [`Shard`] is the sole owner of its lanes; all state of a stripe lives on its shard. Shards and the

@@ -84,8 +84,11 @@ impl Volume {
                 result = Err(IoError::new(IoErrorKind::TimedOut));
                 continue;
             };
+            let never_written = || self.dirty.is_unwritten(self.lane_of(stripe));
             match (ended, smaller) {
                 (Ended::Done { .. }, _) => {}
+                // Nobody ever wrote it: what its drive would have shown is of no interest.
+                (Ended::Lost, _) if self.is_in_one_strip(range) && never_written() => buf.bytes_mut().fill(0),
                 (Ended::Failed(error), _) => result = Err(error),
                 (Ended::Lost | Ended::NeedsLock, Some((first, second))) => {
                     let second_buf = buf.split_off(first.len);
@@ -114,6 +117,11 @@ impl Volume {
         };
         (range.start < middle && middle < range.end())
             .then(|| (ByteRange::from_to(range.start, middle), ByteRange::from_to(middle, range.end())))
+    }
+
+    fn is_in_one_strip(&self, range: ByteRange) -> bool {
+        let strip = self.geometry().strip().bytes();
+        range.end() <= range.start.align_down(strip) + strip
     }
 
     /// The request for bytes of a stripe, from the copies that are the least busy.

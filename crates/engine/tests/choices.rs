@@ -1,0 +1,113 @@
+//! Which drive is asked, and in how many operations; and what happens when failures cannot be recorded.
+
+mod common;
+
+use common::{Bench, Setup, VOLUME, drive, envs, pattern, read, slots, write};
+use engine::{HealthView, Report, ReportKind, ShardMessage, ShardSeed};
+use env::{IoError, IoErrorKind, mailbox};
+use layout::Level;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+use units::{ByteCount, StripSize};
+
+/// A request to a mirror was cut at every strip, so that each drive got sixteen operations for a megabyte.
+#[test]
+fn a_large_request_to_mirrors_is_not_cut_at_strips() {
+    let setup = Setup { strip: StripSize::KIB_64, member: ByteCount(8 << 20), ..Setup::new(Level::Raid1, 2) };
+    let mut sim = setup.sim(3, 0);
+    let drives = [drive(&sim, 0), drive(&sim, 1)];
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let bytes = pattern(1, 1 << 20);
+        write(bench.volume(), 1 << 20, &bytes).await.expect("writable");
+        assert_eq!(drives.each_ref().map(|drive| drive.stats().writes), [2, 2]);
+        assert!(read(bench.volume(), 1 << 20, 1 << 20).await.expect("readable") == bytes);
+        let reads = drives.each_ref().map(|drive| drive.stats().reads);
+        assert!(reads.iter().all(|reads| (1..=2).contains(reads)), "{reads:?}");
+        let read_bytes = drives.each_ref().map(|drive| drive.stats().read_bytes);
+        assert_eq!(read_bytes, [512 << 10, 512 << 10], "both mirrors serve a large read");
+    })
+    .expect("no stall");
+}
+
+#[test]
+fn mirrors_share_what_is_outstanding_and_streams_stay_where_they_are() {
+    let setup = Setup { member: ByteCount(8 << 20), ..Setup::new(Level::Raid1, 2) };
+    let mut sim = setup.sim(3, 0);
+    let drives = [drive(&sim, 0), drive(&sim, 1)];
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let reads = || drives.each_ref().map(|drive| drive.stats().reads);
+        // One stream of small reads, one at a time: one drive.
+        for block in 0..64 {
+            read(bench.volume(), block * 4096, 4096).await.expect("readable");
+        }
+        let after_stream = reads();
+        assert!(after_stream.contains(&64) && after_stream.contains(&0), "{after_stream:?}");
+        // Sixteen at a time: both.
+        let mut tasks = Vec::new();
+        for block in 0..64 {
+            let volume = bench.volume().clone();
+            tasks.push(bench.env.spawn("read", async move { read(&volume, block * 8192, 4096).await }));
+        }
+        for task in tasks {
+            task.await.expect("readable");
+        }
+        let both: Vec<u64> = reads().iter().zip(after_stream).map(|(now, then)| now - then).collect();
+        assert!(both.iter().all(|reads| *reads >= 24), "{both:?}");
+    })
+    .expect("no stall");
+}
+
+/// That a drive failed could not be recorded once, for want of space. It was never asked for again, and every write
+/// failed until the next start.
+#[test]
+fn a_failure_that_could_not_be_recorded_is_recorded_later() {
+    let setup = Setup::new(Level::Raid1, 2);
+    let mut sim = setup.sim(3, 0);
+    let victim = drive(&sim, 1);
+    let env = envs(&sim, &setup).remove(0);
+    sim.run(async move {
+        let (reports, mut receiver) = mailbox::mailbox::<Report>(&env, engine::REPORTS_OPEN);
+        let seed = ShardSeed::new(&env, 1);
+        let sender = seed.sender();
+        let shard = seed.start(engine::ShardIndex(0), 1, reports);
+        assert!(sender.send(ShardMessage::Peers(vec![sender.clone()])).is_ok());
+        let (done, mut answers) = mailbox::mailbox(&env, 1);
+        let attachment = setup.attachment(&env).await;
+        assert!(sender.send(ShardMessage::Attach(Box::new(attachment), done)).is_ok());
+        answers.receive().await.expect("an answer").expect("attached");
+        let full = Rc::new(Cell::new(true));
+        let is_full = full.clone();
+        let keeper = env.clone();
+        env.spawn("keeper", async move {
+            while let Some(report) = receiver.receive().await {
+                let mut result = Ok(());
+                if matches!(report.kind, ReportKind::DriveFailed { .. }) {
+                    if is_full.get() {
+                        result = Err(IoError::new(IoErrorKind::OutOfSpace));
+                    } else {
+                        let health = HealthView { readable: slots(&[0]), writable: slots(&[0]) };
+                        let (done, mut answers) = mailbox::mailbox(&keeper, 1);
+                        assert!(sender.send(ShardMessage::SetHealth(VOLUME, health, done)).is_ok());
+                        answers.receive().await.expect("an answer").expect("set");
+                    }
+                }
+                let answer = ShardMessage::ReportDone { report: report.number, result };
+                assert!(sender.send(answer).is_ok());
+            }
+        });
+        let volume = shard.volume(VOLUME).expect("attached");
+        victim.fail_now();
+        assert!(write(&volume, 0, &[1; 4096]).await.is_err(), "nobody would know which mirror is right");
+        assert!(write(&volume, 0, &[1; 4096]).await.is_err());
+        full.set(false);
+        env.sleep(Duration::from_secs(2)).await;
+        write(&volume, 0, &[2; 4096]).await.expect("there is space again");
+        assert!(read(&volume, 0, 4096).await.expect("readable") == [2; 4096]);
+    })
+    .expect("no stall");
+}

@@ -1,0 +1,253 @@
+//! Drives that are swapped, filled and made current while the volume is served.
+
+mod common;
+
+use common::{Bench, Setup, VOLUME, drive, envs, open, pattern, read, slots, write};
+use engine::{Attachment, BadBlocks, HealthView, LaneSet, MemberChange, ReportKind, ShardMessage};
+use env::Durability;
+use layout::Level;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, DriveIndex};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn change(
+    slot: u16,
+    source: Option<std::sync::Arc<dyn env::DriveSource>>,
+    health: HealthView,
+) -> MemberChange {
+    // Small volumes have one lane.
+    let stale = LaneSet::first(1);
+    MemberChange { slot: DriveIndex(slot), source, stale, bad: BadBlocks::NONE, health }
+}
+
+#[test]
+fn a_drive_is_replaced_under_load_and_nobody_notices() {
+    for (level, drives) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 5)] {
+        for seed in 0..2 {
+            let setup = Setup { shards: 2, ..Setup::new(level, drives) };
+            let mut sim = setup.sim(seed, 1);
+            let (old, new) = (drive(&sim, 1), drive(&sim, drives));
+            let envs = envs(&sim, &setup);
+            sim.run(async move {
+                let bench = Bench::start(envs, &setup).await;
+                let capacity = bench.volume().spec().capacity.0;
+                let stop = Rc::new(Cell::new(false));
+                let (finished, mut finishes) = env::mailbox::mailbox(&bench.env, 4);
+                for worker in 0..4u64 {
+                    let (volume, stop) = (bench.volumes[worker as usize % 2].clone(), stop.clone());
+                    let (start, len) = (capacity / 4 * worker, capacity / 4);
+                    let finished = finished.clone();
+                    // Each writer is a task of its volume's shard.
+                    volume.shard().env().clone().spawn("writer", async move {
+                        let mut round = 0;
+                        while !stop.get() {
+                            round += 1;
+                            let bytes = pattern(round, len);
+                            write(&volume, start, &bytes).await.expect("writable");
+                            let got = read(&volume, start, len).await.expect("readable");
+                            assert!(got == bytes, "round {round} of writer {worker} differs");
+                        }
+                        assert!(finished.send((worker, round)).is_ok());
+                    });
+                }
+                bench.wait(SECOND / 100).await;
+                let source = open(&bench.env, setup.drives).await;
+                let swap = |done| {
+                    let change = change(1, Some(source.clone()), bench.health);
+                    ShardMessage::SetMember(VOLUME, Box::new(change), done)
+                };
+                bench.tell(swap).await;
+                let (before, writes) = (old.snapshot(), old.stats().writes);
+                bench.wait(SECOND / 50).await;
+                assert_eq!(old.stats().writes, writes, "nothing lands on a drive that has left");
+                drop(before);
+                stop.set(true);
+                let mut rounds = [0; 4];
+                for _ in 0..4 {
+                    let (worker, round): (u64, u64) = finishes.receive().await.expect("it finishes");
+                    rounds[worker as usize] = round;
+                }
+                let expected: Vec<u8> =
+                    rounds.iter().flat_map(|round| pattern(*round, capacity / 4)).collect();
+                assert_eq!(new.stats().reads, 0, "what is stale is not read");
+                let len = expected.len() as u64;
+                assert!(read(bench.volume(), 0, len).await.expect("readable") == expected);
+            })
+            .expect("no stall");
+        }
+    }
+}
+
+/// Rule (d): a drive that did not answer is not done with when its time is up.
+#[test]
+fn a_swap_is_answered_when_the_old_drive_has_returned_everything() {
+    let setup = Setup::new(Level::Raid1, 2);
+    let mut sim = setup.sim(3, 1);
+    let old = drive(&sim, 1);
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let bench = Rc::new(Bench::start(envs, &setup).await);
+        write(bench.volume(), 0, &[1; 4096]).await.expect("writable");
+        old.hold();
+        // The drive is out, and still has the write.
+        write(bench.volume(), 0, &[2; 4096]).await.expect("the other mirror takes it");
+        assert_eq!(bench.volume().health_view().writable, slots(&[0]));
+        let (asked, answered) = (bench.clone(), Rc::new(Cell::new(false)));
+        let told = answered.clone();
+        let swap = bench.env.spawn("swap", async move {
+            let health = asked.volume().health_view();
+            asked.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change(1, None, health)), done)).await;
+            told.set(true);
+        });
+        bench.wait(SECOND * 100).await;
+        assert!(!answered.get(), "a late write may still land");
+        old.release();
+        swap.await;
+    })
+    .expect("no stall");
+}
+
+/// Writes the whole volume while a drive is being filled; gives what it holds then.
+async fn fill(bench: &Bench, slot: u16, spare: u16) -> Vec<u8> {
+    let source = open(&bench.env, spare).await;
+    let set = |done| ShardMessage::SetShadow(VOLUME, DriveIndex(slot), Some(source.clone()), done);
+    bench.tell(set).await;
+    let capacity = bench.volume().spec().capacity.0;
+    let mut bytes = pattern(9, capacity);
+    write(bench.volume(), 0, &bytes).await.expect("writable");
+    // Parts of sectors, zeroes.
+    write(bench.volume(), 5000, &[3; 777]).await.expect("writable");
+    bytes[5000..5777].fill(3);
+    let zeroes = common::range(20_000, 9000);
+    bench.volume().write_zeroes(zeroes, Durability::Cached).await.expect("writable");
+    bytes[20_000..29_000].fill(0);
+    bench.volume().flush().await.expect("flushed");
+    bytes
+}
+
+#[test]
+fn a_drive_that_is_filled_gets_every_write_and_takes_the_slot() {
+    for (level, drives) in
+        [(Level::Jbod, 1), (Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 4)]
+    {
+        let setup = Setup::new(level, drives);
+        let mut sim = setup.sim(3, 1);
+        let (old, new) = (drive(&sim, 0), drive(&sim, drives));
+        let envs = envs(&sim, &setup);
+        sim.run(async move {
+            let bench = Bench::start(envs, &setup).await;
+            let bytes = fill(&bench, 0, setup.drives).await;
+            let size = setup.geometry().member_size();
+            let holds = |drive: &world_sim::SimDrive| drive.read_durable(ByteOffset::ZERO, size);
+            assert!(holds(&old) == holds(&new), "{level:?}: they differ, or are not flushed");
+            assert_eq!(new.stats().reads, 0, "it does not serve yet");
+            bench.tell(|done| ShardMessage::Promote(VOLUME, DriveIndex(0), LaneSet::EMPTY, done)).await;
+            old.fail_now();
+            let len = bytes.len() as u64;
+            assert!(read(bench.volume(), 0, len).await.expect("readable") == bytes);
+            write(bench.volume(), 0, &bytes[..50_000]).await.expect("writable");
+            assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0);
+        })
+        .expect("no stall");
+    }
+}
+
+#[test]
+fn a_drive_that_fails_while_it_is_filled_fails_no_host() {
+    let setup = Setup::new(Level::Raid0, 3);
+    let mut sim = setup.sim(3, 1);
+    let new = drive(&sim, 3);
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let mut bytes = fill(&bench, 0, 3).await;
+        new.fail_now();
+        write(bench.volume(), 0, &[5; 40_000]).await.expect("the slot's drive takes it");
+        bytes[..40_000].fill(5);
+        bench.volume().flush().await.expect("the slot's drives are flushed");
+        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::ShadowFailed { .. })), 1);
+        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0);
+        assert!(read(bench.volume(), 0, bytes.len() as u64).await.expect("readable") == bytes);
+        // The controller has told the shards to leave it alone: there is nothing to promote.
+        let promote = |done| ShardMessage::Promote(VOLUME, DriveIndex(0), LaneSet::EMPTY, done);
+        assert!(bench.ask(promote).await.is_err());
+    })
+    .expect("no stall");
+}
+
+#[test]
+fn a_stale_drive_is_neither_read_nor_written_until_it_is_current() {
+    for (level, drives) in [(Level::Raid1, 2), (Level::Raid5, 4)] {
+        let setup = Setup::new(level, drives);
+        let mut sim = setup.sim(3, 0);
+        let back = drive(&sim, 1);
+        let envs = envs(&sim, &setup);
+        sim.run(async move {
+            let attachment = setup.attachment(&envs[0]).await;
+            let stale = vec![LaneSet::EMPTY, LaneSet::first(1)];
+            let bench = Bench::attach(envs, Attachment { stale, ..attachment }).await;
+            let capacity = bench.volume().spec().capacity.0;
+            let bytes = pattern(1, capacity);
+            write(bench.volume(), 0, &bytes).await.expect("writable");
+            assert!(read(bench.volume(), 0, capacity).await.expect("readable") == bytes);
+            for at in (0..capacity).step_by(4096) {
+                let got = read(bench.volume(), at, 512).await.expect("readable");
+                assert!(got == bytes[at as usize..][..512]);
+            }
+            assert_eq!((back.stats().reads, back.stats().writes), (0, 0), "{level:?}");
+            assert!(bench.volume().counters().fast_path > 0, "what is not stale is read the short way");
+            for sender in &bench.senders {
+                let lanes = LaneSet::first(1);
+                assert!(sender.send(ShardMessage::Current(VOLUME, DriveIndex(1), lanes)).is_ok());
+            }
+            bench.wait(SECOND).await;
+            write(bench.volume(), 0, &bytes).await.expect("writable");
+            assert!(back.stats().writes > 0, "it is current now");
+        })
+        .expect("no stall");
+    }
+}
+
+#[test]
+fn a_lane_that_was_never_written_needs_no_redundancy() {
+    let setup = Setup { unsynced: true, ..Setup::new(Level::Raid5, 4) };
+    let mut sim = setup.sim(3, 0);
+    let victim = drive(&sim, 1);
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let attachment = setup.attachment(&envs[0]).await;
+        let (unwritten, dirty) = (LaneSet::first(1), LaneSet::EMPTY);
+        let bench = Bench::attach(envs, Attachment { unwritten, dirty, ..attachment }).await;
+        bench.wait(SECOND * 30).await;
+        assert_eq!(bench.volume().counters().resynced_stripes, 0, "there is nothing to resync");
+        let capacity = bench.volume().spec().capacity.0;
+        write(bench.volume(), 0, &[1; 4096]).await.expect("writable");
+        bench.wait(SECOND * 30).await;
+        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Synced(_))), 1, "now there is");
+        victim.fail_now();
+        let got = read(bench.volume(), 0, capacity).await.expect("readable");
+        assert!(got[..4096].iter().all(|byte| *byte == 1));
+    })
+    .expect("no stall");
+}
+
+#[test]
+fn what_was_never_written_can_be_read_without_its_drive() {
+    let setup = Setup { unsynced: true, ..Setup::new(Level::Raid5, 4) };
+    let mut sim = setup.sim(3, 0);
+    let victim = drive(&sim, 1);
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let attachment = setup.attachment(&envs[0]).await;
+        let (unwritten, dirty) = (LaneSet::first(1), LaneSet::EMPTY);
+        let bench = Bench::attach(envs, Attachment { unwritten, dirty, ..attachment }).await;
+        victim.fail_now();
+        let capacity = bench.volume().spec().capacity.0;
+        let got = read(bench.volume(), 0, capacity).await.expect("nobody wrote anything");
+        assert!(ByteCount::of(&got).0 == capacity && got.iter().all(|byte| *byte == 0));
+    })
+    .expect("no stall");
+}
