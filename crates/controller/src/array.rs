@@ -1,12 +1,15 @@
-//! An array and the volume on it, as the controller keeps it.
+//! An array and its volumes, as the controller keeps them.
 
 use crate::inventory::Drive;
+use crate::keeper::Failing;
+use crate::volume::Volume;
 use crate::{DriveState, VolumeState};
-use engine::{HealthView, LaneSet, Lanes, ShardIndex, VolumeId};
-use env::Env;
+use engine::{HealthView, LaneIndex, LaneSet, ShardIndex, VolumeId};
 use env::sync::{Credits, Signal};
-use layout::Geometry;
-use ondisk::{Cause, FoundArray, IntentMap, Label, MemberState, Readiness, Role, Uuid};
+use env::{Env, IoErrorKind};
+use ondisk::{
+    Cause, FoundArray, IntentMap, Label, MemberState, Readiness, Role, Runs, Uuid, readiness, slots,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -19,17 +22,19 @@ pub(crate) struct Place {
     pub(crate) role: Role,
     /// Why it is not current: a sentence.
     pub(crate) reason: Option<String>,
+    /// The drive that is being filled to take this place.
+    pub(crate) shadow: Option<Rc<Drive>>,
 }
 
-/// What is served while the array is started.
+/// While the array is started.
+#[derive(Default)]
 pub(crate) struct Running {
-    pub(crate) id: VolumeId,
-    /// Slots whose drives the shards have: others cannot be used before the next start.
-    pub(crate) attached: DriveSet,
     pub(crate) stopped: Cell<bool>,
+    /// Whether somebody is trying to record failures for which there was no space.
+    pub(crate) recording: Cell<bool>,
 }
 
-/// What shards have reported and what is to be done about it.
+/// What shards have reported and what is to be done about it. Lanes are the array's.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) failures: RefCell<Vec<FailureReport>>,
@@ -40,12 +45,26 @@ pub(crate) struct Work {
     pub(crate) clearing: RefCell<BTreeMap<u32, u64>>,
     /// How many clearings there have been.
     pub(crate) clearings: Cell<u64>,
+    /// What the recorder has to record.
+    pub(crate) to_record: RefCell<Vec<crate::reports::ToRecord>>,
+    /// Shadows of drives that go out, until they take over.
+    pub(crate) left_shadows: RefCell<BTreeMap<usize, ondisk::Shadow>>,
+    /// Slots whose shadows can no longer be written.
+    pub(crate) lost_shadows: RefCell<BTreeSet<usize>>,
     pub(crate) changed: Signal,
+}
+
+impl Work {
+    /// Whether the keeper has something to do.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.failures.borrow().is_empty() || !self.marks.borrow().is_empty()
+    }
 }
 
 pub(crate) struct FailureReport {
     pub(crate) from: ShardIndex,
     pub(crate) number: u64,
+    pub(crate) volume: Uuid,
     pub(crate) drive: DriveIndex,
     pub(crate) what: String,
 }
@@ -53,45 +72,33 @@ pub(crate) struct FailureReport {
 pub(crate) struct MarkReport {
     pub(crate) from: ShardIndex,
     pub(crate) number: u64,
+    pub(crate) volume: Uuid,
     pub(crate) lanes: LaneSet,
 }
 
-impl Work {
-    pub(crate) fn add_failure(&self, from: ShardIndex, number: u64, drive: DriveIndex, what: String) {
-        self.failures.borrow_mut().push(FailureReport { from, number, drive, what });
-    }
-
-    pub(crate) fn add_marks(&self, from: ShardIndex, number: u64, lanes: LaneSet) {
-        self.marks.borrow_mut().push(MarkReport { from, number, lanes });
-    }
-
-    pub(crate) fn add_quiet(&self, lanes: &LaneSet) {
-        self.quiet.borrow_mut().extend(lanes.iter().map(|lane| lane.0));
-    }
-}
-
-/// An array and its volume.
+/// An array and its volumes.
 pub(crate) struct Array {
     pub(crate) uuid: Uuid,
-    /// The layout, which does not change.
-    pub(crate) geometry: Geometry,
     /// The newest label that was written.
     label: RefCell<Label>,
+    /// A generation that every member has carried that the label calls online.
+    confirmed: Cell<u64>,
     places: RefCell<Vec<Place>>,
-    pub(crate) readiness: Cell<Readiness>,
-    /// Why it could not be started, or is not optimal, as its drives tell.
+    volumes: RefCell<Vec<Rc<Volume>>>,
+    /// Why nothing of it may be started, whatever drives there are.
+    pub(crate) apart: RefCell<Option<String>>,
+    /// Why it is not optimal, as its drives tell.
     pub(crate) reasons: RefCell<Vec<String>>,
-    /// Why the last attempt to start it failed.
-    pub(crate) refusal: RefCell<Option<String>>,
     running: RefCell<Option<Rc<Running>>>,
     /// The marks, as they are on the drives while the array is started.
     pub(crate) map: RefCell<IntentMap>,
-    /// Lanes whose redundancy may not agree with their data.
+    /// Lanes whose redundancy may not agree with their data: their marks stay.
     pub(crate) unsynced: RefCell<BTreeSet<u32>>,
-    /// Drives that failed when the level could not spare them: that is not recorded, since nothing was written
-    /// without them. The volume is offline. Why, by slot.
+    /// Drives that failed when no volume could spare them: that is not recorded, since nothing was written
+    /// without them. All volumes are offline. Why, by slot.
     pub(crate) lost: RefCell<BTreeMap<usize, String>>,
-    state: Cell<(VolumeState, u64)>,
+    /// Failures that could not be recorded for want of space: tried again, and until then no mark goes.
+    pub(crate) unrecorded: RefCell<Vec<Failing>>,
     /// The turn to change labels and map.
     pub(crate) metadata: Credits,
     pub(crate) work: Work,
@@ -100,57 +107,92 @@ pub(crate) struct Array {
 impl Array {
     /// An array that was found or made, not started. `None` if its label describes none.
     pub(crate) fn new(env: &Env, label: Label) -> Option<Rc<Array>> {
-        let geometry = label.geometry().ok()?;
-        let lanes = Lanes::of(&geometry).count;
-        Some(Rc::new(Array {
+        let array = Array {
             uuid: label.array,
-            geometry,
-            map: RefCell::new(IntentMap::new(label.array, lanes, false)),
-            label: RefCell::new(label),
+            map: RefCell::new(IntentMap::new(label.array, label.lanes(), false)),
+            confirmed: Cell::new(label.confirmed),
+            label: RefCell::new(label.clone()),
             places: RefCell::default(),
-            readiness: Cell::new(Readiness::Offline),
+            volumes: RefCell::default(),
+            apart: RefCell::default(),
             reasons: RefCell::default(),
-            refusal: RefCell::default(),
             running: RefCell::default(),
             unsynced: RefCell::default(),
             lost: RefCell::default(),
-            state: Cell::new((VolumeState::Offline, env.unix_time())),
+            unrecorded: RefCell::default(),
             metadata: Credits::new(env, 1),
             work: Work::default(),
-        }))
+        };
+        array.set_volumes(&label, env.unix_time())?;
+        Some(Rc::new(array))
     }
 
-    /// Takes in what its drives tell of it now; `drives` are those that were asked.
-    pub(crate) fn update(&self, found: &FoundArray, drives: &[Rc<Drive>]) {
+    /// Takes in what its drives tell of it now; `drives` are those that were asked. `None` if that is no array.
+    pub(crate) fn update(&self, env: &Env, found: &FoundArray, drives: &[Rc<Drive>]) -> Option<()> {
+        self.set_volumes(&found.label, env.unix_time())?;
         *self.label.borrow_mut() = found.label.clone();
+        self.confirmed.set(found.label.confirmed);
+        let drive = |index: Option<usize>| index.map(|index| drives[index].clone());
         *self.places.borrow_mut() = found
             .members
             .iter()
             .map(|member| Place {
-                drive: member.drive.map(|index| drives[index].clone()),
+                drive: drive(member.drive),
                 role: member.role.clone(),
                 reason: member.reason.clone(),
+                shadow: drive(member.shadow),
             })
             .collect();
-        self.readiness.set(found.readiness);
+        self.apart.borrow_mut().clone_from(&found.apart);
         self.reasons.borrow_mut().clone_from(&found.reasons);
+        Some(())
     }
 
     /// None of its drives is there any more.
     pub(crate) fn nothing_found(&self) {
         for place in self.places.borrow_mut().iter_mut() {
-            *place = Place { drive: None, role: Role::Missing, reason: Some("it is missing".to_owned()) };
+            let reason = Some("it is missing".to_owned());
+            *place = Place { drive: None, role: Role::Missing, reason, shadow: None };
         }
-        self.readiness.set(Readiness::Offline);
-        *self.reasons.borrow_mut() = vec![format!("none of the drives of '{}' is there", self.name())];
+        *self.reasons.borrow_mut() = vec![format!("none of the drives of {} is there", self.names())];
     }
 
     pub(crate) fn label(&self) -> Label {
         self.label.borrow().clone()
     }
 
-    pub(crate) fn set_label(&self, label: Label) {
+    /// A label that is durable on all members that it calls online.
+    pub(crate) fn set_label(&self, env: &Env, label: Label) {
+        self.confirmed.set(label.generation);
+        if self.set_volumes(&label, env.unix_time()).is_none() {
+            tracing::error!("a label of {} describes no volume", label.names());
+        }
         *self.label.borrow_mut() = label;
+    }
+
+    /// The volumes that a label names; those that there are already stay.
+    fn set_volumes(&self, label: &Label, now_unix_s: u64) -> Option<()> {
+        let mut volumes = Vec::new();
+        for of in &label.volume {
+            let existing = self.volumes.borrow().iter().find(|volume| volume.uuid == of.uuid).cloned();
+            volumes.push(match existing {
+                Some(volume) => {
+                    volume.set_label(of.clone());
+                    volume
+                }
+                None => {
+                    let geometry = of.geometry(label.member.len()).ok()?;
+                    Rc::new(Volume::new(of.clone(), geometry, now_unix_s))
+                }
+            });
+        }
+        *self.volumes.borrow_mut() = volumes;
+        Some(())
+    }
+
+    /// A generation that every member has carried that the label calls online.
+    pub(crate) fn confirmed(&self) -> u64 {
+        self.confirmed.get()
     }
 
     /// Labels with this generation may be on drives: the next one is higher.
@@ -158,8 +200,37 @@ impl Array {
         self.label.borrow_mut().generation = generation;
     }
 
+    /// Its volumes.
+    pub(crate) fn volumes(&self) -> Vec<Rc<Volume>> {
+        self.volumes.borrow().clone()
+    }
+
+    /// Its volumes that the shards serve.
+    pub(crate) fn served(&self) -> Vec<Rc<Volume>> {
+        self.volumes.borrow().iter().filter(|volume| volume.is_served()).cloned().collect()
+    }
+
+    pub(crate) fn volume_served_as(&self, id: VolumeId) -> Option<Rc<Volume>> {
+        self.volumes.borrow().iter().find(|volume| volume.id() == Some(id)).cloned()
+    }
+
+    pub(crate) fn volume(&self, uuid: Uuid) -> Option<Rc<Volume>> {
+        self.volumes.borrow().iter().find(|volume| volume.uuid == uuid).cloned()
+    }
+
+    /// The volume that a lane belongs to.
+    pub(crate) fn volume_of(&self, lane: u32) -> Option<Rc<Volume>> {
+        self.volumes.borrow().iter().find(|volume| volume.lanes().contains(&lane)).cloned()
+    }
+
+    /// Its volumes' names, for sentences.
+    pub(crate) fn names(&self) -> String {
+        self.label.borrow().names()
+    }
+
+    /// The name that stands for it: that of its first volume.
     pub(crate) fn name(&self) -> String {
-        self.label.borrow().volume.name.clone()
+        self.label.borrow().volume.first().map(|volume| volume.name.clone()).unwrap_or_default()
     }
 
     pub(crate) fn places(&self) -> Vec<Place> {
@@ -181,6 +252,12 @@ impl Array {
         self.places.borrow().iter().position(is_it)
     }
 
+    /// The slot that a drive is the shadow of.
+    pub(crate) fn shadowed_by(&self, drive: &Drive) -> Option<usize> {
+        let is_it = |place: &Place| place.shadow.as_ref().is_some_and(|other| other.name == drive.name);
+        self.places.borrow().iter().position(is_it)
+    }
+
     pub(crate) fn running(&self) -> Option<Rc<Running>> {
         self.running.borrow().clone()
     }
@@ -193,19 +270,6 @@ impl Array {
         self.running.borrow().is_some()
     }
 
-    pub(crate) fn volume_id(&self) -> Option<VolumeId> {
-        self.running.borrow().as_ref().map(|running| running.id)
-    }
-
-    /// How many of its drives may be out at a time.
-    pub(crate) fn survives(&self) -> usize {
-        self.geometry.survives().at_least.as_usize()
-    }
-
-    pub(crate) fn is_redundant(&self) -> bool {
-        self.geometry.parity_strips() > 0 || self.geometry.copies() > 1
-    }
-
     /// Slots that the label calls online and that have not been lost since.
     pub(crate) fn in_use(&self) -> Vec<usize> {
         let (label, lost) = (self.label.borrow(), self.lost.borrow());
@@ -213,20 +277,96 @@ impl Array {
         online.map(|(slot, _)| slot).filter(|slot| !lost.contains_key(slot)).collect()
     }
 
-    /// Which drives the shards may use. A drive that was lost is among them: that it failed is not recorded, and
-    /// a write that skipped it must not be taken for one that may be acknowledged.
-    pub(crate) fn health(&self) -> HealthView {
+    /// Slots that the label calls out, and those that are lost.
+    pub(crate) fn out(&self) -> DriveSet {
+        self.label.borrow().out().union(&slots(self.lost.borrow().keys().copied()))
+    }
+
+    /// Of a volume: slots whose content is old in some of its lanes, though they take part.
+    pub(crate) fn behind(&self, volume: &Volume) -> DriveSet {
+        let lanes = volume.lanes();
+        let label = self.label.borrow();
+        let online = label.member.iter().enumerate().filter(|(_, member)| member.is_online());
+        slots(online.filter(|(_, m)| m.stale.touches(lanes.start, lanes.end)).map(|(slot, _)| slot))
+    }
+
+    /// Whether a volume can go on, and lose nothing, without the members in `out`.
+    pub(crate) fn can_spare(&self, volume: &Volume, out: &DriveSet) -> bool {
+        volume.lost().intersection(out).is_empty()
+            && volume.geometry.survives_set(&out.union(&self.behind(volume)))
+    }
+
+    /// As its drives told when they were looked at: slots that cannot be used.
+    pub(crate) fn not_current(&self) -> DriveSet {
+        let places = self.places.borrow();
+        slots(
+            places.iter().enumerate().filter(|(_, place)| place.role != Role::Current).map(|(slot, _)| slot),
+        )
+    }
+
+    /// Whether a volume can be started, as its drives tell.
+    pub(crate) fn readiness(&self, volume: &Volume) -> Readiness {
+        if self.apart.borrow().is_some() || self.places.borrow().is_empty() {
+            return Readiness::Offline;
+        }
+        let out = self.not_current().union(&self.out());
+        readiness(&self.label.borrow(), &volume.label(), &out)
+    }
+
+    /// Which drives the shards may use for a volume. A drive that was lost is among them: nothing that skipped it
+    /// may be acknowledged.
+    pub(crate) fn health(&self, volume: &Volume) -> HealthView {
         let label = self.label.borrow();
         let online = label.member.iter().enumerate().filter(|(_, member)| member.is_online());
         let set: DriveSet = online.map(|(slot, _)| DriveIndex(slot as u16)).collect();
+        let set = set.union(&volume.lost());
         HealthView { readable: set, writable: set }
     }
 
-    /// How the volume is now.
-    pub(crate) fn current_state(&self) -> VolumeState {
-        if !self.is_running() || !self.lost.borrow().is_empty() {
+    /// Lanes of the array in which what a member holds is old: those recorded, and of one that is out those that are
+    /// marked, but for volumes to which nothing was written without it.
+    pub(crate) fn missed(&self, slot: usize) -> LaneSet {
+        let label = self.label.borrow();
+        let Some(member) = label.member.get(slot) else { return LaneSet::EMPTY };
+        let mut missed = set_of(&member.stale);
+        if !member.is_online() {
+            let mut marked: LaneSet = self.map.borrow().iter().map(LaneIndex).collect();
+            let drive = DriveIndex(slot as u16);
+            for volume in self.volumes().iter().filter(|volume| volume.lost().contains(drive)) {
+                marked.remove_all(&volume.all_lanes());
+            }
+            missed.insert_all(&marked);
+        }
+        missed
+    }
+
+    /// Lanes of the array that somebody may have written: all of its volumes', but those that are known to be
+    /// unwritten.
+    pub(crate) fn written(&self) -> LaneSet {
+        let mut written = LaneSet::EMPTY;
+        for volume in self.volumes() {
+            written.insert_all(&volume.all_lanes().minus(&self.unwritten(&volume)));
+        }
+        written
+    }
+
+    /// Lanes of the array, a volume's, that nobody has written: those recorded, but for those that are marked.
+    pub(crate) fn unwritten(&self, volume: &Volume) -> LaneSet {
+        let mut unwritten = set_of(&volume.label().unwritten);
+        let map = self.map.borrow();
+        volume.lanes().filter(|lane| map.is_marked(*lane)).for_each(|lane| {
+            unwritten.remove(LaneIndex(lane));
+        });
+        unwritten
+    }
+
+    /// How a volume is now.
+    pub(crate) fn current_state(&self, volume: &Volume) -> VolumeState {
+        let label = self.label.borrow();
+        let out = label.out();
+        if !volume.is_served() || !self.lost.borrow().is_empty() || !volume.lost().is_empty() {
             VolumeState::Offline
-        } else if self.label.borrow().online() == self.places.borrow().len() {
+        } else if out.is_empty() && self.behind(volume).is_empty() {
             VolumeState::Optimal
         } else {
             VolumeState::Degraded
@@ -234,12 +374,19 @@ impl Array {
     }
 
     /// The state and since when it is so; a change is noticed here.
-    pub(crate) fn state(&self, now_unix_s: u64) -> (VolumeState, u64) {
-        let current = self.current_state();
-        if self.state.get().0 != current {
-            self.state.set((current, now_unix_s));
+    pub(crate) fn state(&self, volume: &Volume, now_unix_s: u64) -> (VolumeState, u64) {
+        let current = self.current_state(volume);
+        if volume.state.get().0 != current {
+            volume.state.set((current, now_unix_s));
         }
-        self.state.get()
+        volume.state.get()
+    }
+
+    /// Notices changes of the state of all its volumes.
+    pub(crate) fn look_at_state(&self, now_unix_s: u64) {
+        self.volumes().iter().for_each(|volume| {
+            self.state(volume, now_unix_s);
+        });
     }
 
     /// What the drive in a slot is, and why it is not in service.
@@ -251,25 +398,29 @@ impl Array {
         let label = self.label.borrow();
         let Some(member) = label.member.get(slot) else { return (DriveState::Missing, None) };
         if self.is_running() && member.state == MemberState::Online {
-            return (DriveState::Online, None);
+            let left = member.stale.lanes();
+            return match left {
+                0 => (DriveState::Online, None),
+                _ => (
+                    DriveState::Rebuilding,
+                    Some(format!("drive {} is being rebuilt: lanes left: {left}", member.name)),
+                ),
+            };
         }
         if place.drive.is_none() {
             return (DriveState::Missing, place.reason);
         }
-        if !self.is_running() {
-            return match place.role {
-                Role::Current => (DriveState::Online, None),
-                Role::MissedNothing(_) => (DriveState::Offline, place.reason),
-                Role::Stale => (DriveState::Stale, place.reason),
-                Role::Missing | Role::Out => (DriveState::Missing, place.reason),
-            };
-        }
-        let reason = place.reason.or_else(|| Some(ondisk::why(member).to_owned()));
-        match member.cause {
-            Some(Cause::Offline) => (DriveState::Offline, reason),
-            Some(Cause::Missing) if member.missed_writes => (DriveState::Stale, reason),
-            Some(Cause::Missing) => (DriveState::Offline, reason),
-            Some(Cause::Error | Cause::Operator) | None => (DriveState::Failed, reason),
+        let reason = place.reason.clone().or_else(|| Some(ondisk::why(member).to_owned()));
+        let missed = || !self.missed(slot).is_empty();
+        match place.role {
+            Role::Current if !self.is_running() => (DriveState::Online, None),
+            Role::Stale => (DriveState::Stale, reason),
+            Role::Missing | Role::Out => (DriveState::Missing, reason),
+            Role::Current | Role::Left(_) => match member.cause {
+                Some(Cause::Missing | Cause::Offline) if missed() => (DriveState::Stale, reason),
+                Some(Cause::Missing | Cause::Offline) => (DriveState::Offline, reason),
+                Some(Cause::Error | Cause::Operator) | None => (DriveState::Failed, reason),
+            },
         }
     }
 
@@ -279,4 +430,19 @@ impl Array {
             place.reason = reason;
         }
     }
+}
+
+/// A set of lanes, as labels write it.
+pub(crate) fn runs(lanes: &LaneSet) -> Runs {
+    Runs(lanes.runs().to_vec())
+}
+
+/// The lanes in a set that a label wrote.
+pub(crate) fn set_of(runs: &Runs) -> LaneSet {
+    LaneSet::from_runs(runs.0.iter().copied())
+}
+
+/// Whether an error says that there is no space below a drive, which is no failure of the drive.
+pub(crate) fn is_full(error: &env::IoError) -> bool {
+    error.kind == IoErrorKind::OutOfSpace
 }

@@ -1,13 +1,13 @@
-//! Drives out and in, volumes renamed and started.
+//! Drives taken out, volumes renamed and started; and how commands name them.
 
 use crate::array::Array;
 use crate::core::Core;
-use crate::disk::LabelSeen;
 use crate::inventory::Drive;
 use crate::keeper::Failing;
+use crate::volume::Volume;
 use crate::{Error, ErrorKind, Reply, Result, VolumeState};
 use engine::ShardMessage;
-use ondisk::{Cause, MemberState, Role};
+use ondisk::Cause;
 use std::rc::Rc;
 use units::DriveIndex;
 
@@ -36,7 +36,7 @@ impl Core {
         }
         if let Some((array, slot)) = self.slot_named(text) {
             let missing =
-                || wrong(format!("drive {slot} of '{}' is missing; connect it and add it", array.name()));
+                || wrong(format!("drive {slot} of {} is missing; connect it and add it", array.names()));
             return array.drive(slot).ok_or_else(missing);
         }
         Err(Error::new(
@@ -45,52 +45,72 @@ impl Core {
         ))
     }
 
-    /// A volume by its name or UUID.
-    pub(crate) fn find_array(&self, text: &str) -> Result<Rc<Array>> {
+    /// A volume by its name or UUID, and its array.
+    pub(crate) fn find_volume(&self, text: &str) -> Result<(Rc<Array>, Rc<Volume>)> {
         let arrays = self.arrays();
-        let mut named = arrays.iter().filter(|array| array.name() == text);
-        let found = named.next().cloned();
-        if named.next().is_some() {
-            let uuids: Vec<String> = arrays
-                .iter()
-                .filter(|array| array.name() == text)
-                .map(|array| array.uuid.to_string())
-                .collect();
-            return Err(Error::new(
-                ErrorKind::NameTaken,
-                format!("several volumes have the name '{text}'; name one by its UUID: {}", uuids.join(", ")),
-            ));
+        let with_array = |array: &Rc<Array>| {
+            let array = array.clone();
+            array.volumes().into_iter().map(move |volume| (array.clone(), volume))
+        };
+        let all: Vec<(Rc<Array>, Rc<Volume>)> = arrays.iter().flat_map(with_array).collect();
+        let named: Vec<&(Rc<Array>, Rc<Volume>)> =
+            all.iter().filter(|(_, volume)| volume.name() == text).collect();
+        match named[..] {
+            [(array, volume)] => Ok((array.clone(), volume.clone())),
+            [] => {
+                let by_uuid = all.iter().find(|(_, volume)| volume.uuid.to_string() == text).cloned();
+                by_uuid.ok_or_else(|| {
+                    Error::new(ErrorKind::NotFound, format!("there is no volume '{text}' (see volume list)"))
+                })
+            }
+            _ => {
+                let uuids: Vec<String> = named.iter().map(|(_, volume)| volume.uuid.to_string()).collect();
+                Err(Error::new(
+                    ErrorKind::NameTaken,
+                    format!(
+                        "several volumes have the name '{text}'; name one by its UUID: {}",
+                        uuids.join(", ")
+                    ),
+                ))
+            }
         }
-        let by_uuid = || arrays.iter().find(|array| array.uuid.to_string() == text).cloned();
-        found.or_else(by_uuid).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("there is no volume '{text}' (see volume list)"))
-        })
+    }
+
+    /// An array, by one of its volumes or by its own UUID.
+    pub(crate) fn find_array(&self, text: &str) -> Result<Rc<Array>> {
+        let by_uuid = self.arrays().into_iter().find(|array| array.uuid.to_string() == text);
+        match by_uuid {
+            Some(array) => Ok(array),
+            None => self.find_volume(text).map(|(array, _)| array),
+        }
     }
 
     /// `drive fail` and `drive offline`.
-    pub(crate) async fn take_out(&self, text: &str, cause: Cause) -> Result<Reply> {
+    pub(crate) async fn take_out(self: &Rc<Self>, text: &str, cause: Cause) -> Result<Reply> {
         let drive = self.find_drive(text)?;
         let Some((array, slot)) = self.place_of(&drive) else {
             return Err(wrong(format!(
                 "drive {text} belongs to no volume, so there is nothing to take it out of"
             )));
         };
-        let name = array.name();
+        let names = array.names();
         if !array.is_running() {
             return Err(wrong(format!(
-                "'{name}' is offline; drives are taken out of volumes that are started"
+                "{names} is offline; drives are taken out of volumes that are started"
             )));
         }
         let _turn = array.metadata.take(1).await;
         if !array.in_use().contains(&slot) {
-            return Err(wrong(format!("drive {text} of '{name}' is out already")));
+            return Err(wrong(format!("drive {text} of {names} is out already")));
         }
-        let out = array.geometry.drives().as_usize() - array.in_use().len();
-        if out + 1 > array.survives() {
+        let out = array.out().with(DriveIndex(slot as u16));
+        let needs = |volume: &Rc<Volume>| volume.lost().is_empty() && !array.can_spare(volume, &out);
+        if let Some(volume) = array.volumes().iter().find(|volume| needs(volume)) {
             return Err(wrong(format!(
-                "'{name}' ({}, {}) cannot do without drive {text}: its data would be lost to hosts; nothing was changed",
-                array.geometry.level().title(),
-                array.current_state()
+                "'{}' ({}, {}) cannot do without drive {text}: its data would be lost to hosts; nothing was changed",
+                volume.name(),
+                volume.geometry.level().title(),
+                array.current_state(volume)
             )));
         }
         let what = match cause {
@@ -100,159 +120,79 @@ impl Core {
         let failing = vec![Failing { slot, cause, what: what.to_owned() }];
         if !self.put_out(&array, failing).await {
             let sentence = format!(
-                "that drive {text} is out could not be recorded on the others; see volume show {name}"
+                "that drive {text} is out could not be recorded on the others; see volume show {}",
+                array.name()
             );
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
+        self.tell_out(&array, slot).await;
         Ok(Reply::Drive { drive: self.drive_info(&drive), notes: Vec::new() })
-    }
-
-    /// `drive online`.
-    pub(crate) async fn take_in(self: &Rc<Self>, text: &str) -> Result<Reply> {
-        let drive = self.find_drive(text)?;
-        let place = self.place_of(&drive);
-        let Some((array, slot)) = place.filter(|(array, _)| array.is_running()) else {
-            // Perhaps it is back, and an array can be assembled with it.
-            let (drive, notes) = self.add_drive(&drive.name, None).await?;
-            return Ok(Reply::Drive { drive: self.drive_info(&drive), notes });
-        };
-        let name = array.name();
-        let _turn = array.metadata.take(1).await;
-        let label = array.label();
-        let member = &label.member[slot];
-        if let Some(why) = array.lost.borrow().get(&slot) {
-            return Err(wrong(why.clone()));
-        }
-        if member.is_online() {
-            return Err(wrong(format!("drive {text} of '{name}' is online already")));
-        }
-        if member.missed_writes || array.map.borrow().marked() > 0 {
-            return Err(wrong(format!(
-                "drive {text} is stale: '{name}' was written while the drive was out ({}); it has to be rebuilt",
-                ondisk::why(member)
-            )));
-        }
-        let attached =
-            array.running().is_some_and(|running| running.attached.contains(DriveIndex(slot as u16)));
-        if !attached {
-            return Err(wrong(format!(
-                "'{name}' was started without drive {text}; the drive missed no write and is used again at the next start of the controller"
-            )));
-        }
-        self.check_returning(&array, slot, &drive).await?;
-        if !self.readmit(&array, slot).await {
-            let sentence = format!("drive {text} could not be taken in; see volume show {name}");
-            return Err(Error::new(ErrorKind::Failed, sentence));
-        }
-        Ok(Reply::Drive { drive: self.drive_info(&drive), notes: Vec::new() })
-    }
-
-    /// Whether a drive answers, holds nothing back (rule (d)), and still is the one it was.
-    async fn check_returning(&self, array: &Array, slot: usize, drive: &Drive) -> Result<()> {
-        let name = &drive.name;
-        let unavailable = |why: String| {
-            Error::new(
-                ErrorKind::Unavailable,
-                format!("drive {name} cannot be used again: {why}; replace it or its cable"),
-            )
-        };
-        let Some(access) = drive.access() else { return Err(unavailable("it is not open".to_owned())) };
-        if access.member.outstanding() > 0 {
-            return Err(wrong(format!(
-                "drive {name} still has operations from before under way; try again when they have returned"
-            )));
-        }
-        match access.read_label().await {
-            Err(error) => Err(unavailable(error.to_string())),
-            Ok(LabelSeen::Sound(carried)) if carried.label.drive == array.label().member[slot].uuid => Ok(()),
-            Ok(_) => Err(unavailable("it no longer carries its label".to_owned())),
-        }
-    }
-
-    /// Uses a drive again that missed nothing. The caller has the metadata turn.
-    async fn readmit(&self, array: &Rc<Array>, slot: usize) -> bool {
-        let failing = self.heal_map(array, &[slot]).await;
-        if !failing.is_empty() {
-            return false;
-        }
-        let mut next = array.label();
-        let since = next.generation + 1;
-        let member = &mut next.member[slot];
-        (member.state, member.since, member.cause) = (MemberState::Online, since, None);
-        if !self.commit(array, next, Vec::new()).await {
-            return false;
-        }
-        array.set_reason(slot, None);
-        self.set_health(array).await;
-        self.say_back(array, slot);
-        array.state(self.env.unix_time());
-        array.label().member[slot].is_online()
     }
 
     /// `volume set --name`.
     pub(crate) async fn rename_volume(self: &Rc<Self>, volume: &str, name: &str) -> Result<Reply> {
-        let array = self.find_array(volume)?;
-        let old = array.name();
+        let (array, volume) = self.find_volume(volume)?;
+        let old = volume.name();
         if old == name {
-            return Ok(self.volume_reply(&array, Vec::new()));
+            return Ok(self.volume_reply(&array, &volume, Vec::new()));
         }
         self.check_new_name(name)?;
-        let was_running = array.is_running();
-        let complete =
-            array.places().iter().all(|place| place.role == Role::Current && place.drive.is_some());
-        if !was_running && !complete {
-            return Err(wrong(format!(
-                "'{old}' is offline, and not all of its drives are there to record the name; connect them and start it first"
-            )));
-        }
-        if !array.lost.borrow().is_empty() {
-            return Err(wrong(format!("'{old}' has lost drives; start it again first: volume start {old}")));
-        }
-        self.detach(&array).await;
+        self.check_can_record(&array, &old)?;
+        let was_served = volume.is_served();
+        self.withdraw(&array, &volume).await;
         let recorded = {
             let _turn = array.metadata.take(1).await;
             let mut next = array.label();
-            next.volume.name = name.to_owned();
+            if let Some(label) = next.volume_mut(volume.uuid) {
+                name.clone_into(&mut label.name);
+            }
             self.commit(&array, next, Vec::new()).await
         };
-        if was_running && array.lost.borrow().is_empty() {
-            self.attach(&array).await?;
+        if was_served && array.lost.borrow().is_empty() {
+            self.attach(&array, &volume).await?;
         }
         if !recorded {
-            let sentence = format!("the name could not be recorded; see volume show {}", array.name());
+            let sentence = format!("the name could not be recorded; see volume show {}", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         let text = format!("'{old}' is called '{name}' now; hosts find it under that name");
-        self.events.info(
-            name,
-            "an operator renamed it",
-            "hosts that used it were disconnected from it",
-            text,
-        );
+        let effect = "hosts that used it were disconnected from it";
+        self.events.info(name, "an operator renamed it", effect, text);
         let mut notes = Vec::new();
-        if !was_running {
+        if !was_served {
             notes.push(format!("'{name}' is not started; say volume start {name}"));
         }
-        Ok(self.volume_reply(&array, notes))
+        Ok(self.volume_reply(&array, &volume, notes))
     }
 
     /// `volume start`.
     pub(crate) async fn start_volume(self: &Rc<Self>, volume: &str, accept: bool) -> Result<Reply> {
-        let array = self.find_array(volume)?;
-        let name = array.name();
-        if array.is_running() && array.lost.borrow().is_empty() {
-            if accept && array.current_state() == VolumeState::Degraded && !array.unsynced.borrow().is_empty()
-            {
-                self.trust_all(&array).await?;
-                return Ok(self.volume_reply(&array, Vec::new()));
+        let (array, volume) = self.find_volume(volume)?;
+        let name = volume.name();
+        let is_well = array.lost.borrow().is_empty();
+        if volume.is_served() && is_well {
+            let own = volume.lanes();
+            let distrusted = array.unsynced.borrow().range(own).next().is_some();
+            if accept && array.current_state(&volume) == VolumeState::Degraded && distrusted {
+                self.trust_all(&array, &volume).await?;
+                return Ok(self.volume_reply(&array, &volume, Vec::new()));
             }
-            return Err(wrong(format!("'{name}' is started already; it is {}", array.current_state())));
+            let state = array.current_state(&volume);
+            return Err(wrong(format!("'{name}' is started already; it is {state}")));
+        }
+        if array.is_running() && is_well {
+            self.start_one(&array, &volume, accept).await?;
+            return Ok(self.volume_reply(&array, &volume, Vec::new()));
         }
         self.detach(&array).await;
         self.look_again(&array).await;
-        let array = self.find_array(&array.uuid.to_string())?;
-        self.start_array(&array, accept).await?;
-        Ok(self.volume_reply(&array, Vec::new()))
+        let (array, volume) = self.find_volume(&volume.uuid.to_string())?;
+        self.start_array(&array, accept.then_some(volume.uuid)).await?;
+        let refusal = volume.refusal.borrow().clone();
+        if let (false, Some(why)) = (volume.is_served(), refusal) {
+            return Err(wrong(why));
+        }
+        Ok(self.volume_reply(&array, &volume, Vec::new()))
     }
 
     /// Opens drives anew that were lost or never opened, and looks at all labels again.
@@ -267,13 +207,13 @@ impl Core {
     }
 
     /// The operator accepts the redundancy of a degraded volume as it is, for the resync cannot be completed.
-    async fn trust_all(&self, array: &Array) -> Result<()> {
-        let (Some(id), name) = (array.volume_id(), array.name()) else { return Ok(()) };
-        let lanes = array.unsynced.borrow().len();
+    async fn trust_all(&self, array: &Array, volume: &Volume) -> Result<()> {
+        let (Some(id), name, own) = (volume.id(), volume.name(), volume.lanes()) else { return Ok(()) };
+        let lanes = array.unsynced.borrow().range(own.clone()).count();
         self.tell_shards(|done| ShardMessage::TrustAll(id, done))
             .await
             .map_err(|why| Error::new(ErrorKind::Failed, format!("'{name}': {why}")))?;
-        array.unsynced.borrow_mut().clear();
+        array.unsynced.borrow_mut().retain(|lane| !own.contains(lane));
         let text = format!(
             "the parity of {lanes} lanes of '{name}' is taken as it is, by order: blocks of the missing drive may read wrongly there"
         );

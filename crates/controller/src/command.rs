@@ -34,8 +34,26 @@ pub enum Command {
         /// Which.
         drive: String,
     },
-    /// Uses a drive again that missed no write. Answered by [`Reply::Drive`](crate::Reply::Drive).
+    /// Uses a drive again that is out: what it missed is rebuilt. Answered by
+    /// [`Reply::Drive`](crate::Reply::Drive).
     DriveOnline {
+        /// Which.
+        drive: String,
+    },
+    /// Puts another drive into a place of an array: where the place is out, what belongs there is rebuilt; where it
+    /// serves, the new drive is filled first. Answered by [`Reply::Drive`](crate::Reply::Drive), of the new drive.
+    DriveReplace {
+        /// Which drive is replaced.
+        drive: String,
+        /// By which.
+        with: String,
+        /// What that one holds may be lost.
+        #[serde(default)]
+        destroy_data: bool,
+    },
+    /// Does not look at a drive any more that belongs to no volume. Answered by
+    /// [`Reply::Done`](crate::Reply::Done).
+    DriveForget {
         /// Which.
         drive: String,
     },
@@ -91,14 +109,25 @@ pub struct CreateVolume {
     pub name: String,
     /// The RAID level, such as `raid5`.
     pub level: String,
-    /// Its drives in the order of their slots. Drives that the controller does not know yet are added.
+    /// Its drives in the order of their slots. Drives that the controller does not know yet are added. If they are all
+    /// the drives of an array, the volume is laid beside the others on it.
+    #[serde(default)]
     pub drives: Vec<String>,
+    /// Instead of drives: one of the volumes beside which it is laid, or the UUID of their array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<String>,
+    /// How many spans, where the level has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spans: Option<u16>,
+    /// How often each strip is stored: a choice for `raid1e`, 2 otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u16>,
     /// The strip; 256 KiB if a drive rotates, 64 KiB otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_bytes: Option<u64>,
-    /// How parity rotates, such as `left-symmetric`.
+    /// Where parity or copies are, such as `left-symmetric` or `near`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rotation: Option<String>,
+    pub arrangement: Option<String>,
     /// Its capacity; all there is otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,

@@ -5,7 +5,7 @@
 //! | commands | takes commands; answers questions at once, hands changes on |
 //! | changes | carries out one change after the other |
 //! | reports | takes what shards report, sorts it to the arrays |
-//! | keeper, cleaner | one each per started array: see [`keeper`](crate::keeper) |
+//! | keeper, cleaner, recorder | one each per started array: see `keeper.rs`, `clear.rs`, `reports.rs` |
 //! | events | stores events |
 //!
 //! State lives in cells; nothing is borrowed over an await. What concerns one array's labels and map is done
@@ -16,9 +16,9 @@ use crate::events::Events;
 use crate::handle::{Answer, ControllerHandle, Request};
 use crate::inventory::Drive;
 use crate::{Command, Error, ErrorKind, Reply, Result};
-use engine::{REPORTS_OPEN, Report, ReportKind, ShardIndex, ShardMessage, VolumeId};
+use engine::{REPORTS_OPEN, Report, ShardIndex, ShardMessage, TaskId, TaskKind, VolumeId};
 use env::sync::Signal;
-use env::{Env, IoError, IoErrorKind, mailbox};
+use env::{Env, IoError, mailbox};
 use ondisk::Uuid;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -60,6 +60,8 @@ impl Controller {
             drives: RefCell::default(),
             arrays: RefCell::default(),
             next_volume: Cell::new(0),
+            next_task: Cell::new(0),
+            tasks: RefCell::default(),
             changes: RefCell::default(),
             change_waiting: Signal::default(),
             stopping: Cell::new(false),
@@ -83,6 +85,15 @@ struct Change {
     answer: Answer,
 }
 
+/// A task that the shards are at.
+pub(crate) struct ShardTask {
+    /// On which volume, as it is served.
+    pub(crate) volume: VolumeId,
+    pub(crate) kind: TaskKind,
+    /// How many shards are still at it.
+    pub(crate) shards_left: usize,
+}
+
 pub(crate) struct Core {
     pub(crate) env: Env,
     pub(crate) shards: Vec<mailbox::Sender<ShardMessage>>,
@@ -90,6 +101,9 @@ pub(crate) struct Core {
     pub(crate) drives: RefCell<Vec<Rc<Drive>>>,
     pub(crate) arrays: RefCell<BTreeMap<Uuid, Rc<Array>>>,
     next_volume: Cell<u32>,
+    next_task: Cell<u64>,
+    /// Tasks that the shards are at.
+    pub(crate) tasks: RefCell<BTreeMap<TaskId, ShardTask>>,
     changes: RefCell<VecDeque<Change>>,
     change_waiting: Signal,
     stopping: Cell<bool>,
@@ -104,11 +118,18 @@ impl Core {
         VolumeId(id)
     }
 
+    /// A number for a task; each is used once.
+    pub(crate) fn new_task_id(&self) -> TaskId {
+        let id = self.next_task.get();
+        self.next_task.set(id + 1);
+        TaskId(id)
+    }
+
     pub(crate) fn new_uuid(&self) -> Uuid {
         Uuid::from_random(self.env.random(), self.env.random())
     }
 
-    /// Every array, by the name of its volume.
+    /// Every array, by the name of its first volume.
     pub(crate) fn arrays(&self) -> Vec<Rc<Array>> {
         let mut arrays: Vec<Rc<Array>> = self.arrays.borrow().values().cloned().collect();
         arrays.sort_by_key(|array| (array.name(), array.uuid));
@@ -142,11 +163,9 @@ impl Core {
             Command::DriveShow { drive } => self
                 .find_drive(drive)
                 .map(|drive| Reply::Drive { drive: self.drive_info(&drive), notes: Vec::new() }),
-            Command::VolumeList {} => {
-                Ok(Reply::Volumes { volumes: self.arrays().iter().map(|a| self.volume_info(a)).collect() })
-            }
+            Command::VolumeList {} => Ok(Reply::Volumes { volumes: self.volume_infos() }),
             Command::VolumeShow { volume } => {
-                self.find_array(volume).map(|array| self.volume_reply(&array, vec![]))
+                self.find_volume(volume).map(|(array, volume)| self.volume_reply(&array, &volume, vec![]))
             }
             Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
             Command::Explain(explain) => self.explain(explain),
@@ -155,6 +174,8 @@ impl Core {
             | Command::DriveFail { .. }
             | Command::DriveOffline { .. }
             | Command::DriveOnline { .. }
+            | Command::DriveReplace { .. }
+            | Command::DriveForget { .. }
             | Command::VolumeCreate(_)
             | Command::VolumeSet { .. }
             | Command::VolumeDelete { .. }
@@ -185,7 +206,11 @@ impl Core {
             }
             Command::DriveFail { drive } => self.take_out(&drive, ondisk::Cause::Operator).await,
             Command::DriveOffline { drive } => self.take_out(&drive, ondisk::Cause::Offline).await,
-            Command::DriveOnline { drive } => self.take_in(&drive).await,
+            Command::DriveOnline { drive } => self.take_in_again(&drive).await,
+            Command::DriveReplace { drive, with, destroy_data } => {
+                self.replace_drive(&drive, &with, destroy_data).await
+            }
+            Command::DriveForget { drive } => self.forget_drive(&drive).await,
             Command::VolumeCreate(create) => self.create_volume(create).await,
             Command::VolumeSet { volume, name } => self.rename_volume(&volume, &name).await,
             Command::VolumeDelete { volume } => self.delete_volume(&volume).await,
@@ -199,55 +224,6 @@ impl Core {
             }
             question => self.answer_question(&question).unwrap_or_else(|| Err(stopping())),
         }
-    }
-
-    async fn take_reports(self: Rc<Self>, mut reports: mailbox::Receiver<Report>) {
-        while let Some(report) = reports.receive().await {
-            let arrays = self.arrays.borrow();
-            let array = arrays.values().find(|array| array.volume_id() == Some(report.volume)).cloned();
-            drop(arrays);
-            match array {
-                Some(array) => self.take_report(&array, report),
-                None => self.answer_report(report.from, report.number, Err(IoError::new(IoErrorKind::Gone))),
-            }
-        }
-    }
-
-    fn take_report(&self, array: &Rc<Array>, report: Report) {
-        let Report { from, number, kind, .. } = report;
-        match kind {
-            ReportKind::DriveFailed { drive, error, operation } => {
-                array.work.add_failure(from, number, drive, format!("{operation}: {error}"));
-            }
-            ReportKind::MarkDirty(lanes) => array.work.add_marks(from, number, lanes),
-            ReportKind::Quiet(lanes) => {
-                array.work.add_quiet(&lanes);
-                self.answer_report(from, number, Ok(()));
-            }
-            ReportKind::Synced(lanes) => {
-                self.lanes_synced(array, from, &lanes);
-                self.answer_report(from, number, Ok(()));
-            }
-            ReportKind::Unsynced(lanes) => {
-                self.lanes_unsynced(array, from, &lanes);
-                self.answer_report(from, number, Ok(()));
-            }
-            ReportKind::MediumError { drive, range, recovered, .. } => {
-                self.medium_error(array, drive, range, recovered);
-                self.answer_report(from, number, Ok(()));
-            }
-            // Nothing is done yet that these tell of.
-            ReportKind::Current { .. }
-            | ReportKind::BadBlocks { .. }
-            | ReportKind::ShadowFailed { .. }
-            | ReportKind::Mismatch { .. }
-            | ReportKind::Moved { .. }
-            | ReportKind::TaskProgress { .. }
-            | ReportKind::TaskDone { .. } => {
-                self.answer_report(from, number, Err(IoError::new(IoErrorKind::NotSupported)));
-            }
-        }
-        array.work.changed.notify(&self.env);
     }
 
     pub(crate) fn answer_report(
@@ -270,19 +246,36 @@ impl Core {
         &self,
         message: impl Fn(engine::Done) -> ShardMessage,
     ) -> std::result::Result<(), String> {
-        let (done, mut answers) = mailbox::mailbox(&self.env, self.shards.len());
-        let mut result = Ok(());
+        answers(self.send_shards(message)).await
+    }
+
+    /// Sends every shard a message; [`answers`] waits for what they say. A shard that cannot be told says so there.
+    pub(crate) fn send_shards(&self, message: impl Fn(engine::Done) -> ShardMessage) -> Answers {
+        let (done, answers) = mailbox::mailbox(&self.env, self.shards.len());
         for shard in &self.shards {
-            if shard.send(message(done.clone())).is_err() {
-                result = Err("a shard is gone; restart the controller".to_owned());
+            if shard.send(message(done.clone())).is_err()
+                && done.send(Err("a shard is gone; restart the controller".to_owned())).is_err()
+            {
+                tracing::error!("a shard is gone, and nobody can be told");
             }
         }
-        drop(done);
-        while let Some(answer) = answers.receive().await {
-            result = result.and(answer);
-        }
-        result
+        answers
     }
+}
+
+/// What the shards say to a control message.
+pub(crate) type Answers = mailbox::Receiver<std::result::Result<(), String>>;
+
+/// Waits until all shards have dealt with a message.
+///
+/// # Errors
+/// The first sentence of a shard that could not.
+pub(crate) async fn answers(mut answers: Answers) -> std::result::Result<(), String> {
+    let mut result = Ok(());
+    while let Some(answer) = answers.receive().await {
+        result = result.and(answer);
+    }
+    result
 }
 
 fn stopping() -> Error {

@@ -44,13 +44,14 @@ impl Core {
 
     /// A volume's layout, and what its drives can do in a range now.
     fn live(&self, volume: &str, range: ByteRange) -> Result<(Geometry, Health)> {
-        let array = self.find_array(volume)?;
-        let geometry = array.geometry;
-        let in_use: DriveSet = array.in_use().into_iter().map(|slot| DriveIndex(slot as u16)).collect();
-        let mut health = Health { readable: in_use, writable: in_use, parity_trusted: true, relocated: None };
+        let (array, volume) = self.find_volume(volume)?;
+        let geometry = volume.geometry;
+        let out = array.out().union(&array.behind(&volume));
+        let usable = DriveSet::first(geometry.drives()).minus(&out);
+        let mut health = Health { readable: usable, writable: usable, ..Health::optimal(&geometry) };
         let lanes = engine::Lanes::of(&geometry);
         let unsynced = array.unsynced.borrow();
-        let lane = |at: ByteOffset| lanes.lane_of(geometry.stripe_of(at).0).0;
+        let lane = |at: ByteOffset| volume.array_lane(lanes.lane_of(geometry.stripe_of(at).0));
         let last = ByteOffset(range.end().0.saturating_sub(1)).max(range.start);
         if unsynced.range(lane(range.start)..=lane(last)).next().is_some() {
             health.parity_trusted = false;

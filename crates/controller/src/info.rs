@@ -2,15 +2,25 @@
 
 use crate::array::Array;
 use crate::core::Core;
+use crate::disk::LabelSeen;
+use crate::extents;
 use crate::inventory::Drive;
+use crate::shape::free_end;
+use crate::volume::Volume;
 use crate::{ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, VolumeInfo, VolumeState};
 use layout::Level;
+use ondisk::Content;
 use std::rc::Rc;
+use units::StripSize;
 
 impl Core {
     pub(crate) fn info(&self) -> ControllerInfo {
         let arrays = self.arrays();
-        let count = |state| arrays.iter().filter(|array| array.current_state() == state).count() as u32;
+        let states: Vec<VolumeState> = arrays
+            .iter()
+            .flat_map(|array| array.volumes().into_iter().map(|volume| array.current_state(&volume)))
+            .collect();
+        let count = |state| states.iter().filter(|other| **other == state).count() as u32;
         ControllerInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_unix_s: self.started_unix_s,
@@ -23,15 +33,18 @@ impl Core {
         }
     }
 
-    /// Every drive: those of volumes by slot, missing ones too, then the others by name.
+    /// Every drive: those of arrays by slot, missing ones and those that are being filled too, then the others by name.
     pub(crate) fn drive_infos(&self) -> Vec<DriveInfo> {
         let arrays = self.arrays();
         let mut infos: Vec<DriveInfo> = Vec::new();
         for array in &arrays {
             infos.extend(self.member_infos(array));
+            let shadows = array.places().into_iter().filter_map(|place| place.shadow);
+            infos.extend(shadows.map(|shadow| self.drive_info(&shadow)));
         }
+        let shadows = |drive: &Rc<Drive>| arrays.iter().any(|array| array.shadowed_by(drive).is_some());
         let mut others: Vec<Rc<Drive>> = self.drives.borrow().clone();
-        others.retain(|drive| self.shown_place(drive).is_none());
+        others.retain(|drive| self.shown_place(drive).is_none() && !shadows(drive));
         others.sort_by(|a, b| a.name.cmp(&b.name));
         infos.extend(others.iter().map(|drive| self.drive_info(drive)));
         infos
@@ -47,18 +60,24 @@ impl Core {
         let drive = array.drive(slot);
         let (state, reason) = array.drive_state(slot);
         let name = self.member_name(array, slot);
+        let of_drive = physical_info(name, drive.as_deref());
         DriveInfo {
             state,
             reason,
-            volume: Some(array.name()),
+            volumes: label.volume.iter().map(|volume| volume.name.clone()).collect(),
             slot: u16::try_from(slot).ok(),
             uuid: member.map(|member| member.uuid.to_string()),
-            ..physical_info(name, drive.as_deref())
+            free_bytes: of_drive.size_bytes.map(|size| {
+                let used: u64 = label.volume.iter().map(|volume| volume.member_bytes).sum();
+                free_end([units::ByteCount(size)].into_iter()).0.saturating_sub(used)
+            }),
+            stale_lanes: array.missed(slot).len(),
+            ..of_drive
         }
     }
 
     /// The place of a drive; of one that cannot be opened, the place that was left by a drive of its name.
-    fn shown_place(&self, drive: &Drive) -> Option<(Rc<Array>, usize)> {
+    pub(crate) fn shown_place(&self, drive: &Drive) -> Option<(Rc<Array>, usize)> {
         let left_by = |array: Rc<Array>| {
             let names = array.label().member;
             let slot = names.iter().position(|member| member.name == drive.name)?;
@@ -74,52 +93,101 @@ impl Core {
         if let Some((array, slot)) = self.shown_place(drive) {
             return self.member_info(&array, slot);
         }
+        let info = physical_info(drive.name.clone(), Some(drive));
+        let filling =
+            self.arrays().into_iter().find_map(|array| array.shadowed_by(drive).map(|slot| (array, slot)));
+        if let Some((array, slot)) = filling {
+            let name = self.member_name(&array, slot);
+            return DriveInfo {
+                state: DriveState::Filling,
+                reason: Some(format!("it is filled to take the place of drive {name}")),
+                volumes: array.volumes().iter().map(|volume| volume.name()).collect(),
+                slot: u16::try_from(slot).ok(),
+                stale_lanes: self.shadow_stale(&array, slot).len(),
+                ..info
+            };
+        }
         let problem = drive.problem();
+        let is_spare = matches!(drive.label(), LabelSeen::Sound(carried) if matches!(carried.content, Content::Spare(_)));
         let state = match (&problem, drive.access()) {
             (_, None) => DriveState::Missing,
             (Some(_), Some(_)) => DriveState::Refused,
+            (None, Some(_)) if is_spare => DriveState::Spare,
             (None, Some(_)) => DriveState::Unused,
         };
+        let free = info.size_bytes.filter(|_| state == DriveState::Unused);
         DriveInfo {
             state,
             reason: problem.map(|problem| problem.message),
-            ..physical_info(drive.name.clone(), Some(drive))
+            free_bytes: free.map(|size| free_end([units::ByteCount(size)].into_iter()).0),
+            ..info
         }
     }
 
-    pub(crate) fn volume_reply(&self, array: &Array, notes: Vec<String>) -> Reply {
-        Reply::Volume { volume: Box::new(self.volume_info(array)), notes }
+    pub(crate) fn volume_reply(&self, array: &Array, volume: &Volume, notes: Vec<String>) -> Reply {
+        Reply::Volume { volume: Box::new(self.volume_info(array, volume)), notes }
     }
 
-    pub(crate) fn volume_info(&self, array: &Array) -> VolumeInfo {
-        let label = array.label();
-        let volume = &label.volume;
-        let (state, since_unix_s) = array.state(self.env.unix_time());
+    /// Every volume, by name.
+    pub(crate) fn volume_infos(&self) -> Vec<VolumeInfo> {
+        let arrays = self.arrays();
+        let of_array = |array: &Rc<Array>| {
+            let array = array.clone();
+            array.volumes().into_iter().map(move |volume| self.volume_info(&array, &volume))
+        };
+        let mut infos: Vec<VolumeInfo> = arrays.iter().flat_map(of_array).collect();
+        infos.sort_by(|a, b| (&a.name, &a.uuid).cmp(&(&b.name, &b.uuid)));
+        infos
+    }
+
+    pub(crate) fn volume_info(&self, array: &Array, volume: &Volume) -> VolumeInfo {
+        let (of_array, label) = (array.label(), volume.label());
+        let (state, since_unix_s) = array.state(volume, self.env.unix_time());
         let drives = self.member_infos(array);
-        let out = array.geometry.drives().as_usize() - array.in_use().len();
-        let may_lose = if state == VolumeState::Offline { 0 } else { array.survives().saturating_sub(out) };
+        let out = array.out().union(&array.behind(volume));
+        let left = volume.survives_more(&out).filter(|_| state != VolumeState::Offline);
+        let (may_lose, may_lose_at_most) = left.unwrap_or((0, 0));
+        let arrangement =
+            label.parity.map(|parity| parity.name()).or(label.mirrors.map(|mirrors| mirrors.name()));
+        let lost = label.bad.iter().flat_map(|bad| &bad.bytes);
+        let lanes = volume.lanes();
+        let dirty = lanes.filter(|lane| array.map.borrow().is_marked(*lane)).count();
         VolumeInfo {
-            name: volume.name.clone(),
-            uuid: array.uuid.to_string(),
+            name: label.name.clone(),
+            uuid: volume.uuid.to_string(),
             state,
-            reasons: reasons(array, state, &drives),
+            reasons: reasons(array, volume, state, &drives),
             since_unix_s,
-            level: volume.level.name().to_owned(),
-            spans: volume.spans,
-            strip_bytes: volume.strip_bytes,
-            rotation: volume.rotation.map(|rotation| rotation.name().to_owned()),
-            sector_bytes: volume.sector_bytes,
-            capacity_bytes: volume.capacity_bytes,
-            member_bytes: volume.member_bytes,
-            may_lose: u16::try_from(may_lose).unwrap_or(u16::MAX),
+            level: label.level.name().to_owned(),
+            spans: label.spans,
+            copies: label.copies,
+            strip_bytes: label.strip_bytes,
+            arrangement: arrangement.map(str::to_owned),
+            sector_bytes: label.sector_bytes,
+            capacity_bytes: label.capacity_bytes,
+            data_start_bytes: label.data_start_bytes,
+            member_bytes: label.member_bytes,
+            array: array.uuid.to_string(),
+            array_volumes: of_array.volume.iter().map(|volume| volume.name.clone()).collect(),
+            array_free_bytes: free_bytes(&of_array, &drives),
+            may_lose,
+            may_lose_at_most,
+            lost_bytes: lost.map(|run| run[1] - run[0]).sum(),
             drives,
-            resync: progress(array),
-            dirty_lanes: array.map.borrow().marked(),
-            policies: policies(array, volume.created_unix_s),
-            generation: label.generation,
-            created_unix_s: volume.created_unix_s,
+            resync: progress(array, volume),
+            dirty_lanes: u32::try_from(dirty).unwrap_or(u32::MAX),
+            policies: policies(volume, label.created_unix_s),
+            generation: of_array.generation,
+            created_unix_s: label.created_unix_s,
         }
     }
+}
+
+/// The longest free run on the drives of an array.
+fn free_bytes(label: &ondisk::Label, drives: &[DriveInfo]) -> u64 {
+    let sizes = drives.iter().filter_map(|drive| drive.size_bytes).map(units::ByteCount);
+    let gaps = extents::free_bytes(Some(label), free_end(sizes), StripSize::MIN);
+    extents::longest(&gaps).map_or(0, |gap| gap.end - gap.start)
 }
 
 /// What the drive says of itself.
@@ -130,8 +198,10 @@ fn physical_info(name: String, drive: Option<&Drive>) -> DriveInfo {
         name,
         state: DriveState::Missing,
         reason: None,
-        volume: None,
+        volumes: Vec::new(),
         slot: None,
+        free_bytes: None,
+        stale_lanes: 0,
         uuid: None,
         size_bytes: info.map(|info| info.size.0),
         kind: info.map(|info| info.kind.to_string()),
@@ -144,29 +214,42 @@ fn physical_info(name: String, drive: Option<&Drive>) -> DriveInfo {
     }
 }
 
-fn reasons(array: &Array, state: VolumeState, drives: &[DriveInfo]) -> Vec<String> {
+fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveInfo]) -> Vec<String> {
+    let name = volume.name();
     if !array.is_running() {
         let mut reasons = array.reasons.borrow().clone();
-        reasons.extend(array.refusal.borrow().clone());
+        reasons.extend(volume.refusal.borrow().clone());
         if reasons.is_empty() {
-            reasons.push(format!("'{0}' is not started; say volume start {0}", array.name()));
+            reasons.push(format!("'{name}' is not started; say volume start {name}"));
         }
         return reasons;
     }
     let mut reasons: Vec<String> = drives.iter().filter_map(|drive| drive.reason.clone()).collect();
-    let stuck = state == VolumeState::Degraded && !array.unsynced.borrow().is_empty();
-    if stuck && array.geometry.parity_strips() > 0 {
+    if !volume.is_served() {
+        reasons.extend(volume.refusal.borrow().clone());
+    }
+    for drive in volume.lost().iter().filter_map(|slot| drives.get(slot.as_usize())) {
         reasons.push(format!(
-            "a drive went out before the resync was complete: where it was not, blocks of that drive cannot be told and give I/O errors; if they may read wrongly instead, say volume start {} --accept-stale-parity",
-            array.name()
+            "'{name}' cannot do without drive {}; when it is well again, say drive online {}",
+            drive.name, drive.name
+        ));
+    }
+    let own = volume.lanes();
+    let stuck = state == VolumeState::Degraded
+        && !array.out().is_empty()
+        && array.unsynced.borrow().range(own).next().is_some();
+    if stuck && volume.has_parity() {
+        reasons.push(format!(
+            "a drive went out before the resync was complete: where it was not, blocks of that drive cannot be told and give I/O errors; if they may read wrongly instead, say volume start {name} --accept-stale-parity"
         ));
     }
     reasons
 }
 
-fn progress(array: &Array) -> Option<Progress> {
-    let left = u32::try_from(array.unsynced.borrow().len()).unwrap_or(u32::MAX);
-    let lanes = array.map.borrow().lanes();
+fn progress(array: &Array, volume: &Volume) -> Option<Progress> {
+    let own = volume.lanes();
+    let lanes = own.end - own.start;
+    let left = u32::try_from(array.unsynced.borrow().range(own).count()).unwrap_or(u32::MAX);
     (left > 0).then(|| {
         let done = u64::from(lanes.saturating_sub(left)) * 100 / u64::from(lanes.max(1));
         Progress { lanes_left: left, lanes, percent: u8::try_from(done).unwrap_or(99) }
@@ -174,7 +257,7 @@ fn progress(array: &Array) -> Option<Progress> {
 }
 
 /// What there is of policies now: each is as configured, and says what it means.
-fn policies(array: &Array, since_unix_s: u64) -> Vec<Policy> {
+fn policies(volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     let policy = |name: &str, value: &str, reason: &str| Policy {
         name: name.to_owned(),
         configured: value.to_owned(),
@@ -187,8 +270,8 @@ fn policies(array: &Array, since_unix_s: u64) -> Vec<Policy> {
         "none",
         "write-through: a write is acknowledged when the drives have it, and survives a power cut once it is flushed",
     )];
-    if array.is_redundant() {
-        let reason = if array.geometry.parity_strips() > 0 {
+    if volume.is_redundant() {
+        let reason = if volume.has_parity() {
             "after a crash, lanes that were being written are resynced; a volume that is degraded as well is not started without an operator"
         } else {
             "after a crash, lanes that were being written are resynced; until then one mirror speaks for all"

@@ -73,12 +73,17 @@ impl Drive {
         *self.label.borrow_mut() = label;
     }
 
-    /// The array that its label names.
-    pub(crate) fn array(&self) -> Option<Uuid> {
+    /// Its label, if it is that of a member of an array, or of a shadow.
+    pub(crate) fn member_label(&self) -> Option<ondisk::Label> {
         match &*self.label.borrow() {
-            LabelSeen::Sound(carried) => Some(carried.label.array),
+            LabelSeen::Sound(carried) => carried.label().cloned(),
             LabelSeen::Blank | LabelSeen::Bad(_) => None,
         }
+    }
+
+    /// The array that its label names.
+    pub(crate) fn array(&self) -> Option<Uuid> {
+        self.member_label().map(|label| label.array)
     }
 
     /// Lets go of it, and of the lock against another controller.
@@ -253,7 +258,7 @@ impl Core {
         {
             return Ok((
                 drive.clone(),
-                vec![format!("drive {} is in use already, by '{}'", drive.name, array.name())],
+                vec![format!("drive {} is in use already, by {}", drive.name, array.names())],
             ));
         }
         drive.look(&self.env).await;

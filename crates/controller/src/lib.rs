@@ -8,11 +8,14 @@
 //! | --- | --- |
 //! | `command.rs`, `reply.rs`, `error.rs`, `handle.rs` | what interfaces see |
 //! | `core.rs` | the state and the tasks |
-//! | `keeper.rs` | **the promises while a volume is started**: failures, marks, their clearing |
-//! | `assemble.rs` | from labels to started volumes and back, and in which order |
-//! | `create.rs` | making and deleting volumes, and in which order |
-//! | `change.rs` | drives out and in, names, starting by order |
-//! | `array.rs`, `inventory.rs` | an array, a drive, as they are kept |
+//! | `reports.rs` | what shards report, sorted to the arrays |
+//! | `keeper.rs`, `record.rs`, `clear.rs` | **the promises while an array is started**: failures and marks; labels; how marks go |
+//! | `scan.rs`, `assemble.rs`, `serve.rs` | from labels to arrays; started and stopped, and in which order; volumes on shards |
+//! | `create.rs`, `delete.rs` | making and deleting volumes, and in which order |
+//! | `candidates.rs`, `shape.rs`, `extents.rs` | drives that are to be taken; what a volume is like on them, and where |
+//! | `change.rs` | drives taken out, names, starting by order |
+//! | `returning.rs`, `members.rs`, `rebuild.rs` | drives that come back or take the place of others, and in which order |
+//! | `array.rs`, `volume.rs`, `inventory.rs` | an array, a volume, a drive, as they are kept |
 //! | `disk.rs` | labels and maps on drives |
 //! | `events.rs`, `info.rs`, `explain.rs` | what is told |
 //!
@@ -29,19 +32,32 @@
 
 mod array;
 mod assemble;
+mod candidates;
 mod change;
+mod clear;
 mod command;
 mod core;
 mod create;
+mod delete;
 mod disk;
 mod error;
 mod events;
 mod explain;
+mod extents;
 mod handle;
 mod info;
 mod inventory;
 mod keeper;
+mod members;
+mod rebuild;
+mod record;
 mod reply;
+mod reports;
+mod returning;
+mod scan;
+mod serve;
+mod shape;
+mod volume;
 
 pub use crate::core::{Controller, Options};
 

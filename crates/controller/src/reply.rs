@@ -71,6 +71,12 @@ pub enum DriveState {
     Missing,
     /// It belongs to a volume that went on without it: what it holds is old.
     Stale,
+    /// It serves, but what it holds is still old in part: it is being rebuilt.
+    Rebuilding,
+    /// It is filled with what another one holds, to take its place.
+    Filling,
+    /// It is a hot spare.
+    Spare,
     /// It carries a label that cannot be used: of another version, or a copy of another drive's.
     Refused,
 }
@@ -84,10 +90,14 @@ pub struct DriveInfo {
     pub state: DriveState,
     /// Why it is in that state, if it is not in service: a sentence.
     pub reason: Option<String>,
-    /// The name of its volume.
-    pub volume: Option<String>,
-    /// Its place in the volume, from zero.
+    /// The names of the volumes on it, the first of which names its array.
+    pub volumes: Vec<String>,
+    /// Its place in its array, from zero.
     pub slot: Option<u16>,
+    /// How much of it no volume uses; `None` while it cannot be opened.
+    pub free_bytes: Option<u64>,
+    /// How many lanes of its volumes it still has to be given, or has missed.
+    pub stale_lanes: u32,
     /// The UUID in its label.
     pub uuid: Option<String>,
     /// Its capacity; `None` while it cannot be opened.
@@ -161,20 +171,34 @@ pub struct VolumeInfo {
     pub since_unix_s: u64,
     /// The level, such as `raid5`.
     pub level: String,
-    /// Spans.
+    /// Spans; 1 where the level has none.
     pub spans: u16,
+    /// How often each strip is stored.
+    pub copies: u16,
     /// The strip.
     pub strip_bytes: u64,
-    /// How parity rotates, where the level has it.
-    pub rotation: Option<String>,
+    /// Where parity or copies are, where the level has a choice.
+    pub arrangement: Option<String>,
     /// The sector.
     pub sector_bytes: u64,
     /// What hosts can use.
     pub capacity_bytes: u64,
+    /// Where its data begins on each drive.
+    pub data_start_bytes: u64,
     /// How much of each drive is used for data.
     pub member_bytes: u64,
-    /// How many more drives may fail now.
+    /// The UUID of its array.
+    pub array: String,
+    /// The names of all volumes of its array.
+    pub array_volumes: Vec<String>,
+    /// How much of each drive of its array is free in one piece: room for another volume.
+    pub array_free_bytes: u64,
+    /// How many more drives may fail now, whichever they are.
     pub may_lose: u16,
+    /// How many more drives may fail now, if they are the luckiest ones.
+    pub may_lose_at_most: u16,
+    /// Bytes whose content is lost.
+    pub lost_bytes: u64,
     /// Its drives, by slot.
     pub drives: Vec<DriveInfo>,
     /// The resync that runs or is due; `None` when all redundancy agrees.
@@ -248,6 +272,9 @@ impl fmt::Display for DriveState {
             DriveState::Offline => "offline",
             DriveState::Missing => "missing",
             DriveState::Stale => "stale",
+            DriveState::Rebuilding => "rebuilding",
+            DriveState::Filling => "filling",
+            DriveState::Spare => "spare",
             DriveState::Refused => "refused",
         })
     }

@@ -5,6 +5,7 @@
 
 mod common;
 
+use common::events::{End, at_every_event, end};
 use common::{Bench, create};
 use controller::{Command, VolumeState};
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -12,23 +13,6 @@ use units::{ByteCount, ByteOffset, ByteRange};
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 const STRIPE: u64 = 2 * 65536;
 const ALL: u64 = 8 * STRIPE;
-
-/// How the process ends.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum End {
-    Killed,
-    PowerCut,
-}
-
-fn end(bench: &mut Bench, how: End) {
-    bench.sim.stop_at_event(None);
-    bench.forget();
-    match how {
-        End::Killed => bench.sim.kill(),
-        End::PowerCut => bench.sim.power_cut(),
-    }
-    bench.sim.restart_process();
-}
 
 /// A volume with `old` in it, flushed, nothing marked.
 fn prepared(level: &str, shards: usize) -> Bench {
@@ -48,30 +32,6 @@ fn prepared_by(seed: u64, level: &str, shards: usize) -> Bench {
 fn flush(bench: &mut Bench) {
     let volume = bench.shards[0].volume_named("data").unwrap();
     bench.sim.run(async move { volume.flush().await }).unwrap().unwrap();
-}
-
-/// Runs `scene` to its end once, to learn how many events it has; then again and again, ended at every
-/// `step`th of them; each time `check` looks at what is left.
-fn at_every_event<T>(
-    step: u64,
-    how: End,
-    prepare: impl Fn() -> Bench,
-    scene: impl Fn(&mut Bench) -> Option<T>,
-    check: impl Fn(&mut Bench, Option<T>, u64),
-) {
-    let mut bench = prepare();
-    let first = bench.sim.events();
-    assert!(scene(&mut bench).is_some(), "the scene plays to its end when nothing stops it");
-    let last = bench.sim.events();
-    assert!(last > first + 10, "a scene of {} events", last - first);
-    for event in (first..last).step_by(step as usize) {
-        let mut bench = prepare();
-        assert_eq!(bench.sim.events(), first, "every run is the same");
-        bench.sim.stop_at_event(Some(event));
-        let outcome = scene(&mut bench);
-        end(&mut bench, how);
-        check(&mut bench, outcome, event);
-    }
 }
 
 /// The sectors of `range` are all `old` or all `new` each, the others all `old`.

@@ -46,11 +46,11 @@ fn names_levels_strips_and_sizes_that_cannot_be() {
     assert!(why.contains("300") || why.contains("fewer"), "{why}");
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.strip_bytes = Some(48 << 10));
     assert!(why.contains("48 KiB") && why.contains("power of two"), "{why}");
-    let why = refused(&mut bench, ErrorKind::Invalid, |create| create.rotation = Some("up".into()));
+    let why = refused(&mut bench, ErrorKind::Invalid, |create| create.arrangement = Some("up".into()));
     assert!(why.contains("'up'") && why.contains("left-symmetric"), "{why}");
     let why = refused(&mut bench, ErrorKind::Invalid, |create| {
         create.level = "raid0".into();
-        create.rotation = Some("left-symmetric".into());
+        create.arrangement = Some("left-symmetric".into());
     });
     assert!(why.contains("raid0 has none"), "{why}");
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.size_bytes = Some(1 << 30));

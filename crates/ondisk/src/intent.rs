@@ -181,9 +181,26 @@ impl IntentMap {
         changed.into_iter().map(|index| self.write_of(index)).collect()
     }
 
-    /// These blocks did not become durable everywhere: they count as changed again.
+    /// These blocks did not become durable everywhere: they count as changed again. The next write of each goes
+    /// to the same copy as this one, which may be torn: the other copy is the last that is sound everywhere.
     pub fn not_written(&mut self, writes: &[BlockWrite]) {
-        self.changed.extend(writes.iter().map(|write| write.block));
+        for BlockWrite { block, .. } in writes {
+            self.blocks[*block as usize].sequence += 1;
+            self.changed.insert(*block);
+        }
+    }
+
+    /// Gives the map another number of lanes (at most [`MAX_LANES`]): new ones are not marked, those past the end
+    /// are forgotten. Blocks that are new are to be written twice, like those of a new map.
+    pub fn resize(&mut self, lanes: u32) {
+        let lanes = lanes.min(MAX_LANES);
+        (lanes..self.lanes).for_each(|lane| {
+            self.unmark(lane);
+        });
+        let blank = Block { sequence: 0, bits: vec![0; LEN - HEADER] };
+        self.blocks.resize(blocks_for(lanes) as usize, blank);
+        self.changed.retain(|block| *block < blocks_for(lanes));
+        self.lanes = lanes;
     }
 
     /// Every block, with its next sequence. Taken and written twice, both copies of all blocks are sound.
@@ -284,7 +301,7 @@ mod tests {
         map.mark(1);
         let writes = map.take_changed();
         map.not_written(&writes);
-        assert_eq!(map.take_changed()[0].copy, 1 - writes[0].copy);
+        assert_eq!(map.take_changed()[0].copy, writes[0].copy, "never over the last sound copy");
         map.unmark(1);
         assert_eq!(marks(&map), [0, LANES_PER_BLOCK, MAX_LANES - 1]);
     }
@@ -330,6 +347,39 @@ mod tests {
         let mut disk = Disk::new(10);
         IntentMap::new(Uuid([8; 16]), 10, false).take_all().iter().for_each(|write| disk.write(write, LEN));
         assert_eq!(IntentMap::unite(ARRAY, 10, &[disk.0]).1, 1);
+    }
+
+    /// A write of the map failed on one drive of two, for want of space, and was tried again: the second attempt
+    /// went to the other copy, the last one that was sound everywhere, and the process died in the middle of it.
+    #[test]
+    fn a_write_that_is_tried_again_spares_the_last_sound_copy() {
+        let mut map = IntentMap::new(ARRAY, 10, false);
+        let mut disk = Disk::new(10);
+        for _ in 0..2 {
+            map.take_all().iter().for_each(|write| disk.write(write, LEN));
+        }
+        map.mark(3);
+        map.take_changed().iter().for_each(|write| disk.write(write, LEN));
+        map.mark(4);
+        for _ in 0..3 {
+            let writes = map.take_changed();
+            writes.iter().for_each(|write| disk.write(write, 40));
+            map.not_written(&writes);
+        }
+        let (found, unknown) = IntentMap::unite(ARRAY, 10, &[disk.0]);
+        assert_eq!((marks(&found), unknown), (vec![3], 0));
+    }
+
+    #[test]
+    fn a_map_grows_and_shrinks_with_its_volumes() {
+        let mut map = IntentMap::new(ARRAY, 10, false);
+        assert!(map.mark(3) && map.mark(9));
+        map.resize(LANES_PER_BLOCK + 1);
+        assert!(map.mark(LANES_PER_BLOCK) && marks(&map) == [3, 9, LANES_PER_BLOCK]);
+        map.resize(5);
+        assert_eq!((marks(&map), map.marked(), map.take_all().len()), (vec![3], 1, 1));
+        map.resize(10);
+        assert_eq!(marks(&map), [3]);
     }
 
     proptest! {

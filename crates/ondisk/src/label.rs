@@ -1,11 +1,13 @@
-//! What a label says: the array, its volume, its members; as TOML text.
+//! What the label of a member says: the array, its volumes, its members; as TOML text.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::tail::{SLOT, Tail};
+use crate::runs::Runs;
+use crate::spare::is_enclosure_name;
+use crate::tail::Tail;
 use crate::uuid::Uuid;
-use layout::{Geometry, Level, ParityArrangement, Shape};
+use crate::volume::{MAX_VOLUMES, VolumeLabel};
 use serde::{Deserialize, Serialize};
-use units::{ByteCount, DriveCount, SectorSize, StripSize};
+use units::{ByteCount, DriveSet, MAX_DRIVES};
 
 /// How far the life of an array has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -23,7 +25,7 @@ pub enum Phase {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberState {
-    /// It holds what it should.
+    /// It takes part; what it holds is current but for its stale lanes.
     Online,
     /// The array goes on without it.
     Failed,
@@ -43,6 +45,19 @@ pub enum Cause {
     Operator,
 }
 
+/// A drive that is being filled with what a member holds, to take its place.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shadow {
+    /// The UUID of the drive.
+    pub uuid: Uuid,
+    /// How it was named, for people.
+    pub name: String,
+    /// Lanes that are not copied yet, besides those that are marked.
+    #[serde(default, skip_serializing_if = "Runs::is_empty")]
+    pub stale: Runs,
+}
+
 /// A member of the array, as the label records it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,56 +70,122 @@ pub struct Member {
     pub state: MemberState,
     /// The generation from which on it stands so.
     pub since: u64,
+    /// The generation that its own label had at least when it last went out; 0 of one that never did.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub knew: u64,
     /// Why it failed; `None` of one that is online.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// Whether anything was, or may have been, written without it: then what it holds is old.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub missed_writes: bool,
+    /// The enclosure it sits in, as the operator calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enclosure: Option<String>,
+    /// Lanes in which what it holds is old; of one that is out, besides those that are marked.
+    #[serde(default, skip_serializing_if = "Runs::is_empty")]
+    pub stale: Runs,
+    /// The drive that is to take its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Shadow>,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 impl Member {
+    /// A member that takes part from `since` on.
+    pub fn online(uuid: Uuid, name: impl Into<String>, since: u64) -> Member {
+        Member {
+            uuid,
+            name: name.into(),
+            state: MemberState::Online,
+            since,
+            knew: 0,
+            cause: None,
+            enclosure: None,
+            stale: Runs::default(),
+            shadow: None,
+        }
+    }
+
     /// Whether it is online.
     pub fn is_online(&self) -> bool {
         self.state == MemberState::Online
     }
 }
 
-/// The volume that lies on the array.
+/// What the operator wishes for the array.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct VolumeLabel {
-    /// Its UUID.
-    pub uuid: Uuid,
-    /// Its name.
-    pub name: String,
-    /// Its level.
-    pub level: Level,
-    /// Where parity is, where the level has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rotation: Option<ParityArrangement>,
-    /// How many spans; 1 where the level has none.
-    pub spans: u16,
-    /// The strip.
-    pub strip_bytes: u64,
-    /// Bytes used of every member, from its first byte on.
-    pub member_bytes: u64,
-    /// The sector.
-    pub sector_bytes: u64,
-    /// What hosts can use.
-    pub capacity_bytes: u64,
-    /// How redundancy is made to agree with data after a crash.
-    pub write_hole: WriteHole,
-    /// When it was created, in seconds since 1970.
-    pub created_unix_s: u64,
+pub struct Policy {
+    /// A drive goes out after so many medium errors that could not be repaired.
+    pub medium_error_limit: u32,
+    /// What a spare took over goes back to the drive that replaces the failed one.
+    pub copyback: bool,
+    /// Where there is no spare, an unused drive may be taken.
+    pub emergency_spare: bool,
+    /// A drive that reports wear-out or a failure to come is copied to a spare.
+    pub drive_guard: bool,
+    /// A spare of another kind may be taken: a rotating one for a solid-state one, or the other way round.
+    pub mixed_kinds: bool,
+    /// The share of time that background tasks take beside hosts.
+    pub task_share_percent: u8,
 }
 
-/// How a stripe that was interrupted in the middle is dealt with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            medium_error_limit: 100,
+            copyback: true,
+            emergency_spare: false,
+            drive_guard: true,
+            mixed_kinds: false,
+            task_share_percent: 30,
+        }
+    }
+}
+
+/// What a background task does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum WriteHole {
-    /// Lanes that were being written are resynced; until then their redundancy is not used.
+pub enum TaskName {
+    /// Makes a member's stale lanes current.
+    Rebuild,
+    /// Fills a shadow.
+    Copy,
+    /// Compares redundancy with data.
+    Check,
+    /// Compares redundancy with data, and makes it agree.
+    Repair,
+    /// Zeroes a new volume.
+    Initialise,
+    /// Makes redundancy agree after a crash, or on a new volume.
     Resync,
+    /// Rebuilds a lost drive into the distributed spare.
+    Relocate,
+    /// Brings what lies in the distributed spare back to its place.
+    Restore,
+}
+
+/// How far a task has come that has no other trace: rebuilds and copies go by stale lanes, resyncs by marks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskLabel {
+    /// What it does.
+    pub name: TaskName,
+    /// On which volume.
+    pub volume: Uuid,
+    /// On which member, where it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u16>,
+    /// Lanes that it has still to do.
+    #[serde(default, skip_serializing_if = "Runs::is_empty")]
+    pub left: Runs,
+    /// Whether the operator has paused it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// Its share, where it is not the array's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_percent: Option<u8>,
 }
 
 /// What a label says. All members carry the same, but for `drive`.
@@ -115,44 +196,58 @@ pub struct Label {
     pub array: Uuid,
     /// The UUID of the drive that carries this label.
     pub drive: Uuid,
-    /// Counts changes of what the label says. Every change is on all online members before the next.
+    /// Counts changes of what the label says, and attempts at them.
     pub generation: u64,
+    /// A generation that is durable on every member that was online in it: whoever is called online here has a
+    /// label at least as new.
+    pub confirmed: u64,
     /// How far the array's life has come.
     pub phase: Phase,
     /// Whether the array was stopped in order, with everything on the drives and no lane marked.
     pub clean: bool,
-    /// Its volume.
-    pub volume: VolumeLabel,
+    /// What the operator wishes.
+    pub policy: Policy,
+    /// Its volumes.
+    pub volume: Vec<VolumeLabel>,
     /// Its members, by slot.
     pub member: Vec<Member>,
+    /// Tasks that go on after a restart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub task: Vec<TaskLabel>,
 }
 
-/// The longest name of a volume.
-pub const LONGEST_NAME: usize = 64;
+/// How far a start without all members raises the generation, twice: further than any label that was left behind
+/// by attempts that failed.
+pub const GENERATION_STRIDE: u64 = 1 << 20;
 
-/// Whether a text can be the name of a volume.
-pub fn is_volume_name(name: &str) -> bool {
-    let first_is_fine = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    let fits = name.len() <= LONGEST_NAME;
-    first_is_fine && fits && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-}
+/// The generation is never further ahead of what is confirmed.
+pub const MAX_LEAD: u64 = 2 * GENERATION_STRIDE;
+
+/// The most tasks that a label keeps.
+const MAX_TASKS: usize = 1024;
 
 fn contradiction(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Contradiction, what)
 }
 
 impl Label {
-    /// The slot of the drive that carries it, if it is a member.
+    /// The slot of the drive that carries it, if it is a member or the shadow of one.
     pub fn slot(&self) -> Option<usize> {
-        self.slot_of(self.drive)
+        self.slot_of(self.drive).or_else(|| self.shadowed_by(self.drive))
     }
 
-    /// The slot of a drive.
+    /// The slot of a member's drive.
     pub fn slot_of(&self, drive: Uuid) -> Option<usize> {
         self.member.iter().position(|member| member.uuid == drive)
     }
 
-    /// The same label for another member.
+    /// The slot that a drive is the shadow of.
+    pub fn shadowed_by(&self, drive: Uuid) -> Option<usize> {
+        let is_it = |member: &Member| member.shadow.as_ref().is_some_and(|shadow| shadow.uuid == drive);
+        self.member.iter().position(is_it)
+    }
+
+    /// The same label for another drive.
     #[must_use]
     pub fn for_drive(&self, drive: Uuid) -> Label {
         Label { drive, ..self.clone() }
@@ -168,40 +263,44 @@ impl Label {
         self.member.iter().filter(|member| member.is_online()).count()
     }
 
-    /// The layout of the volume.
-    ///
-    /// # Errors
-    /// When no volume can be like that.
-    pub fn geometry(&self) -> Result<Geometry> {
-        let volume = &self.volume;
-        let wrong = |sentence: String| contradiction(format!("the label describes no volume: {sentence}"));
-        let strip =
-            StripSize::new(ByteCount(volume.strip_bytes)).map_err(|error| wrong(error.to_string()))?;
-        let drives = u16::try_from(self.member.len())
-            .map_err(|_| wrong(format!("it has {} members", self.member.len())))?;
-        let member_size = ByteCount(volume.member_bytes);
-        let shape = Shape {
-            spans: Some(volume.spans),
-            parity: volume.rotation,
-            ..Shape::new(volume.level, DriveCount(drives))
-        };
-        shape.geometry(strip, member_size).map_err(|error| wrong(error.to_string()))
+    /// The slots of the members that are out.
+    pub fn out(&self) -> DriveSet {
+        let out = self.member.iter().enumerate().filter(|(_, member)| !member.is_online());
+        crate::volume::slots(out.map(|(slot, _)| slot))
     }
 
-    /// The volume's sector.
-    ///
-    /// # Errors
-    /// When drives have no such sector.
-    pub fn sector(&self) -> Result<SectorSize> {
-        let bytes = self.volume.sector_bytes;
-        SectorSize::from_bytes(bytes).ok_or_else(|| {
-            contradiction(format!("the label names sectors of {bytes} bytes; 512 and 4096 exist"))
-        })
+    /// Its volumes' names, for sentences.
+    pub fn names(&self) -> String {
+        let names: Vec<String> = self.volume.iter().map(|volume| format!("'{}'", volume.name)).collect();
+        match names.len() {
+            0..=3 => names.join(", "),
+            more => format!("{}, {} and {} more volumes", names[0], names[1], more - 2),
+        }
     }
 
-    /// Whether the drive that carries it can, by its size.
+    /// A volume by its UUID.
+    pub fn volume_of(&self, uuid: Uuid) -> Option<&VolumeLabel> {
+        self.volume.iter().find(|volume| volume.uuid == uuid)
+    }
+
+    /// A volume by its UUID, to be changed.
+    pub fn volume_mut(&mut self, uuid: Uuid) -> Option<&mut VolumeLabel> {
+        self.volume.iter_mut().find(|volume| volume.uuid == uuid)
+    }
+
+    /// Lanes of the write-intent map: up to the end of the last volume.
+    pub fn lanes(&self) -> u32 {
+        self.volume.iter().map(VolumeLabel::end_lane).max().unwrap_or(0)
+    }
+
+    /// Bytes used of every member, from its first byte on.
+    pub fn used_bytes(&self) -> u64 {
+        self.volume.iter().map(VolumeLabel::data_end_bytes).max().unwrap_or(0)
+    }
+
+    /// Whether a drive of that size has room for all of it.
     pub fn fits(&self, drive_size: ByteCount) -> bool {
-        Tail::of(drive_size).is_some_and(|tail| tail.start().0 >= self.volume.member_bytes)
+        Tail::of(drive_size).is_some_and(|tail| tail.start().0 >= self.used_bytes())
     }
 
     /// Looks whether everything it says can be.
@@ -209,26 +308,72 @@ impl Label {
     /// # Errors
     /// Says what cannot.
     pub fn check(&self) -> Result<()> {
-        let geometry = self.geometry()?;
-        let sector = self.sector()?;
-        let volume = &self.volume;
-        if geometry.member_size().0 != volume.member_bytes {
-            return Err(contradiction("the label names a member size that is not whole strips"));
+        if self.member.is_empty() || self.member.len() > MAX_DRIVES {
+            return Err(contradiction(format!("the label names {} members", self.member.len())));
         }
-        let capacity = ByteCount(volume.capacity_bytes);
-        if capacity.is_zero() || capacity > geometry.capacity() || !capacity.is_aligned(sector.bytes()) {
+        if self.volume.is_empty() || self.volume.len() > MAX_VOLUMES {
+            return Err(contradiction(format!("the label names {} volumes", self.volume.len())));
+        }
+        self.volume.iter().try_for_each(|volume| volume.check(self.member.len()))?;
+        self.check_places()?;
+        self.check_members()?;
+        self.check_tasks()?;
+        if self.generation == 0 || self.generation >= u64::MAX / 2 {
+            return Err(contradiction(format!("the label's generation {} cannot be", self.generation)));
+        }
+        let Label { generation, confirmed, .. } = *self;
+        if confirmed >= generation || generation - confirmed > MAX_LEAD {
             return Err(contradiction(format!(
-                "the label names a capacity of {capacity}, but its volume has {}",
-                geometry.capacity()
+                "the label has generation {generation} and calls {confirmed} confirmed, which cannot be"
             )));
         }
-        if !is_volume_name(&volume.name) {
-            return Err(contradiction(format!(
-                "the label names a volume {:?}, which is no name",
-                volume.name
-            )));
+        Ok(())
+    }
+
+    /// No two volumes share bytes, lanes, a name or a UUID.
+    fn check_places(&self) -> Result<()> {
+        let distinct = |mut keys: Vec<(u64, u64)>| {
+            keys.sort_unstable();
+            keys.windows(2).all(|pair| pair[0].1 <= pair[1].0)
+        };
+        let bytes = self.volume.iter().map(|volume| (volume.data_start_bytes, volume.data_end_bytes()));
+        if !distinct(bytes.collect()) {
+            return Err(contradiction("the label lets two volumes lie on the same bytes"));
         }
-        let mut uuids: Vec<Uuid> = self.member.iter().map(|member| member.uuid).collect();
+        let lanes = |volume: &VolumeLabel| (u64::from(volume.first_lane), u64::from(volume.end_lane()));
+        if !distinct(self.volume.iter().map(lanes).collect()) {
+            return Err(contradiction("the label gives two volumes the same lanes"));
+        }
+        let mut names: Vec<&str> = self.volume.iter().map(|volume| volume.name.as_str()).collect();
+        names.sort_unstable();
+        let mut uuids: Vec<Uuid> = self.volume.iter().map(|volume| volume.uuid).collect();
+        uuids.sort_unstable();
+        if names.windows(2).any(|pair| pair[0] == pair[1]) || uuids.windows(2).any(|pair| pair[0] == pair[1])
+        {
+            return Err(contradiction("the label names two volumes alike"));
+        }
+        Ok(())
+    }
+
+    fn check_members(&self) -> Result<()> {
+        let mut uuids: Vec<Uuid> = Vec::new();
+        for member in &self.member {
+            uuids.push(member.uuid);
+            member.stale.check("stale")?;
+            if let Some(shadow) = &member.shadow {
+                uuids.push(shadow.uuid);
+                shadow.stale.check("stale")?;
+            }
+            if member.since > self.generation || member.knew >= member.since {
+                return Err(contradiction(format!(
+                    "the label says that drive {} is as it is since generation {}, which cannot be",
+                    member.uuid, member.since
+                )));
+            }
+            if member.enclosure.as_ref().is_some_and(|name| !is_enclosure_name(name)) {
+                return Err(contradiction("the label names an enclosure with no name"));
+            }
+        }
         uuids.sort_unstable();
         if uuids.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(contradiction("the label names one drive as two members"));
@@ -236,39 +381,52 @@ impl Label {
         if self.slot().is_none() {
             return Err(contradiction(format!("the label says that its drive {} is no member", self.drive)));
         }
-        if self.generation == 0 || self.generation >= u64::MAX / 2 {
-            return Err(contradiction(format!("the label's generation {} cannot be", self.generation)));
+        Ok(())
+    }
+
+    fn check_tasks(&self) -> Result<()> {
+        let share_is_one = |share: u8| (1..=100).contains(&share);
+        let mut shares = self.task.iter().filter_map(|task| task.share_percent);
+        if !share_is_one(self.policy.task_share_percent) || !shares.all(share_is_one) {
+            return Err(contradiction("the label names a share that is not 1 to 100 percent"));
+        }
+        for task in &self.task {
+            task.left.check("left")?;
+            let slot_exists = task.slot.is_none_or(|slot| usize::from(slot) < self.member.len());
+            if self.volume_of(task.volume).is_none() || !slot_exists {
+                return Err(contradiction("the label names a task on what does not exist"));
+            }
+        }
+        if self.task.len() > MAX_TASKS {
+            return Err(contradiction(format!("the label names {} tasks", self.task.len())));
         }
         Ok(())
     }
 
-    /// As text.
-    ///
-    /// # Errors
-    /// When it does not fit a slot.
-    pub(crate) fn to_text(&self) -> Result<String> {
-        let text = toml::to_string(self)
-            .map_err(|error| contradiction(format!("the label cannot be written as text: {error}")))?;
-        if text.len() as u64 > (SLOT - crate::tail::BLOCK).0 {
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "the label takes {} bytes, but a slot has room for 1 MiB; use shorter names",
-                    text.len()
-                ),
-            ));
+    /// The same with at most `most` runs in each set of lanes: more is called stale, and less unwritten, than is.
+    pub(crate) fn coarser(&self, most: usize) -> Label {
+        let mut label = self.clone();
+        for member in &mut label.member {
+            member.stale = member.stale.widened(most);
+            if let Some(shadow) = &mut member.shadow {
+                shadow.stale = shadow.stale.widened(most);
+            }
         }
-        Ok(text)
+        label.volume.iter_mut().for_each(|volume| volume.unwritten = volume.unwritten.narrowed(most));
+        label.task.iter_mut().for_each(|task| task.left = task.left.widened(most));
+        label
     }
 
     /// From text.
     ///
     /// # Errors
     /// When it is not a label's text, or says what cannot be.
-    pub(crate) fn from_text(text: &[u8]) -> Result<Label> {
-        let text = std::str::from_utf8(text).map_err(|_| contradiction("the label's text is not UTF-8"))?;
+    pub(crate) fn from_text(text: &str) -> Result<Label> {
         let label: Label = toml::from_str(text).map_err(|error| {
-            contradiction(format!("the label's text cannot be understood: {}", error.message()))
+            Error::new(
+                ErrorKind::Contradiction,
+                format!("the label's text cannot be understood: {}", error.message()),
+            )
         })?;
         label.check()?;
         Ok(label)

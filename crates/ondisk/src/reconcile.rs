@@ -2,21 +2,23 @@
 //!
 //! # What decides
 //! - Drives belong together by array UUID, and have their slots by drive UUID. Paths and order mean nothing.
-//! - The label of the highest generation speaks for the array. A drive that it calls failed is *stale*, unless
-//!   it missed no write.
-//! - Every change is on all online members before the next one begins. So a member that is called online may
-//!   be one generation behind (the last change was interrupted), and no more: one that is further behind is
-//!   a copy from an earlier time.
+//! - The label of the highest generation speaks for the array.
+//! - Every member that it calls online since its *confirmed* generation or earlier has carried the label of that
+//!   generation. So one whose own label is older is a copy from an earlier time.
+//! - A member that it calls failed carried, when it went out, a label at least as new as the member's `knew`; so did
+//!   one that came back later than what is confirmed. One whose own label is older is a copy from an earlier time
+//!   too. Otherwise, of one that failed, it is what *left*, and may come back:
+//!   it has missed the lanes that are recorded as stale, and those that are marked.
 //! - Two parts of an array that were each used without the other have labels that contradict one another.
 //!   Neither is newer in any way that counts, whatever their generations: the array is not started.
 
 use crate::label::{Cause, Label, Member, MemberState, Phase};
-use crate::slot::Carried;
 use crate::uuid::Uuid;
+use crate::volume::{VolumeLabel, slots};
 use std::collections::BTreeMap;
-use units::{ByteCount, DriveIndex};
+use units::{ByteCount, DriveSet};
 
-/// A drive that carries a sound label.
+/// A drive that carries the sound label of a member, or of a member's shadow.
 #[derive(Clone, Debug)]
 pub struct SeenDrive {
     /// How it is named, for sentences.
@@ -24,17 +26,19 @@ pub struct SeenDrive {
     /// Its size.
     pub size: ByteCount,
     /// Its label.
-    pub carried: Carried,
+    pub label: Label,
+    /// The label's number among those that the drive has carried.
+    pub sequence: u64,
 }
 
 /// What a member is to its array, now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// It holds what it should.
+    /// It takes part; what it holds is current but for its stale lanes.
     Current,
-    /// It is out, but missed no write and may be used again.
-    MissedNothing(Cause),
-    /// It is there, and what it holds is old.
+    /// It is out, and here: it may come back with what it has missed.
+    Left(Cause),
+    /// It is there, and nothing that it holds can be relied upon.
     Stale,
     /// It is not there; the array last used it.
     Missing,
@@ -51,14 +55,16 @@ pub struct FoundMember {
     pub role: Role,
     /// Why it is not current: a sentence.
     pub reason: Option<String>,
+    /// Which of the drives given is its shadow, if it has one that can be used.
+    pub shadow: Option<usize>,
 }
 
-/// Whether an array can serve.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Whether a volume can serve.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Readiness {
     /// All members are current.
     Optimal,
-    /// Members are missing, no more than the level survives.
+    /// Members are missing, and the level survives that.
     Degraded,
     /// It cannot serve.
     Offline,
@@ -73,19 +79,42 @@ pub struct FoundArray {
     pub members: Vec<FoundMember>,
     /// Drives that say they belong to it and cannot be used, and why: a sentence each.
     pub refused: Vec<(usize, String)>,
-    /// Whether it can serve.
-    pub readiness: Readiness,
+    /// Why nothing of it can serve, whatever members there are: a sentence.
+    pub apart: Option<String>,
     /// Why it is not optimal: a sentence each.
     pub reasons: Vec<String>,
 }
 
 impl FoundArray {
-    /// The current members: their slots, and which of the drives given they are.
-    pub fn current(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+    /// Members that are not current, by slot.
+    pub fn out(&self) -> DriveSet {
         let with_slot = self.members.iter().enumerate();
-        with_slot
-            .filter(|(_, member)| member.role == Role::Current)
-            .filter_map(|(slot, m)| Some((slot, m.drive?)))
+        slots(with_slot.filter(|(_, member)| member.role != Role::Current).map(|(slot, _)| slot))
+    }
+
+    /// Whether a volume of it can serve.
+    pub fn readiness(&self, volume: &VolumeLabel) -> Readiness {
+        match self.apart {
+            Some(_) => Readiness::Offline,
+            None => readiness(&self.label, volume, &self.out()),
+        }
+    }
+}
+
+/// Whether a volume can serve without the members in `out`. Where there are any, members that are still to be
+/// rebuilt in some of its lanes cannot stand in for them.
+pub fn readiness(label: &Label, volume: &VolumeLabel, out: &DriveSet) -> Readiness {
+    let lost = slots(volume.lost.iter().map(|slot| usize::from(*slot)));
+    let is_behind = |member: &Member| member.stale.touches(volume.first_lane, volume.end_lane());
+    let with_slot = label.member.iter().enumerate();
+    let behind = slots(with_slot.filter(|(_, member)| is_behind(member)).map(|(slot, _)| slot));
+    let enough =
+        || lost.intersection(out).is_empty() && volume.survives(label.member.len(), &out.union(&behind));
+    match out.is_empty() {
+        true if behind.is_empty() => Readiness::Optimal,
+        true => Readiness::Degraded,
+        false if enough() => Readiness::Degraded,
+        false => Readiness::Offline,
     }
 }
 
@@ -93,7 +122,7 @@ impl FoundArray {
 pub fn reconcile(drives: &[SeenDrive]) -> Vec<FoundArray> {
     let mut groups: BTreeMap<Uuid, Vec<usize>> = BTreeMap::new();
     for (index, drive) in drives.iter().enumerate() {
-        groups.entry(drive.carried.label.array).or_default().push(index);
+        groups.entry(drive.label.array).or_default().push(index);
     }
     groups.into_values().filter_map(|group| found(drives, group)).collect()
 }
@@ -106,18 +135,25 @@ fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
         if group.is_empty() { refused.iter().map(|(d, _)| *d).collect() } else { group.clone() };
     let newest = speakers
         .into_iter()
-        .max_by_key(|&drive| (label(drives, drive).generation, drive_key(drives, drive)))?;
-    let newest = label(drives, newest).clone();
+        .max_by_key(|&drive| (drives[drive].label.generation, drives[drive].label.drive))?;
+    let newest = drives[newest].label.clone();
+    let carrier = |uuid: Uuid| group.iter().copied().find(|&drive| drives[drive].label.drive == uuid);
     let mut members = Vec::new();
     for member in &newest.member {
-        let drive = group.iter().copied().find(|&drive| label(drives, drive).drive == member.uuid);
-        members.push(judge(drives, &newest, member, drive));
+        let mut found = judge(drives, &newest, member, carrier(member.uuid));
+        found.shadow = member.shadow.as_ref().and_then(|shadow| carrier(shadow.uuid));
+        found.shadow = found.shadow.filter(|&drive| {
+            drives[drive].label.generation >= newest.confirmed && newest.fits(drives[drive].size)
+        });
+        members.push(found);
     }
     for &drive in &group {
-        if newest.slot_of(label(drives, drive).drive).is_none() {
+        let uuid = drives[drive].label.drive;
+        if newest.slot_of(uuid).is_none() && newest.shadowed_by(uuid).is_none() {
             let sentence = format!(
-                "{} was a member of '{}' once and is none any more",
-                drives[drive].name, newest.volume.name
+                "{} was a member of the array of {} once and is none any more",
+                drives[drive].name,
+                newest.names()
             );
             refused.push((drive, sentence));
         }
@@ -125,22 +161,23 @@ fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
     refused.sort();
     let mut reasons: Vec<String> = members.iter().filter_map(|member| member.reason.clone()).collect();
     let apart = apart(drives, &newest, &group);
-    let readiness = if let Some(sentence) = apart {
-        reasons.push(sentence);
-        Readiness::Offline
-    } else {
-        readiness(&newest, &members, &mut reasons)
-    };
-    Some(FoundArray { label: newest, members, refused, readiness, reasons })
+    reasons.extend(apart.clone());
+    let mut found = FoundArray { label: newest, members, refused, apart, reasons };
+    if found.apart.is_none() {
+        let short = found.label.volume.iter().filter(|volume| found.readiness(volume) == Readiness::Offline);
+        let short: Vec<String> = short.map(|volume| too_few(&found, volume)).collect();
+        found.reasons.extend(short);
+    }
+    Some(found)
 }
 
-fn label(drives: &[SeenDrive], drive: usize) -> &Label {
-    &drives[drive].carried.label
-}
-
-/// An order of drives that does not depend on how they were given.
-fn drive_key(drives: &[SeenDrive], drive: usize) -> Uuid {
-    label(drives, drive).drive
+fn too_few(found: &FoundArray, volume: &VolumeLabel) -> String {
+    let members = found.members.len();
+    format!(
+        "'{}' cannot do without {} of its {members} drives; connect them and add them",
+        volume.name,
+        found.out().count()
+    )
 }
 
 /// Of drives with one UUID at most one is the member: the one whose label is newer. Where they are equally
@@ -148,11 +185,11 @@ fn drive_key(drives: &[SeenDrive], drive: usize) -> Uuid {
 fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(usize, String)>) -> Vec<usize> {
     let mut by_uuid: BTreeMap<Uuid, Vec<usize>> = BTreeMap::new();
     for drive in group {
-        by_uuid.entry(label(drives, drive).drive).or_default().push(drive);
+        by_uuid.entry(drives[drive].label.drive).or_default().push(drive);
     }
     let mut kept = Vec::new();
     for mut same in by_uuid.into_values() {
-        let age = |drive: &usize| (label(drives, *drive).generation, drives[*drive].carried.sequence);
+        let age = |drive: &usize| (drives[*drive].label.generation, drives[*drive].sequence);
         same.sort_by_key(age);
         let Some(newest) = same.pop() else { continue };
         let ties = same.iter().filter(|drive| age(drive) == age(&newest)).count();
@@ -181,62 +218,53 @@ fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(us
 }
 
 fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<usize>) -> FoundMember {
-    let volume = &newest.volume.name;
-    let say = |role, reason: String| FoundMember { drive, role, reason: Some(reason) };
+    let volumes = newest.names();
+    let say = |role, reason: String| FoundMember { drive, role, reason: Some(reason), shadow: None };
     let Some(index) = drive else {
         return match member.state {
             MemberState::Online => {
-                say(Role::Missing, format!("drive {} of '{volume}' is missing", member.name))
+                say(Role::Missing, format!("drive {} of {volumes} is missing", member.name))
             }
             MemberState::Failed => {
-                say(Role::Out, format!("drive {} of '{volume}' is out: {}", member.name, why(member)))
+                say(Role::Out, format!("drive {} of {volumes} is out: {}", member.name, why(member)))
             }
         };
     };
     let seen = &drives[index];
-    let own = label(drives, index);
+    let own = &seen.label;
     if !newest.fits(seen.size) {
-        let need = ByteCount(newest.volume.member_bytes);
+        let need = ByteCount(newest.used_bytes());
         return say(
             Role::Stale,
             format!(
-                "{} has become too small for '{volume}', which uses {need} of it and 32 MiB for its label",
+                "{} has become too small for {volumes}, which use {need} of it and 32 MiB for its label",
                 seen.name
             ),
         );
     }
-    if member.is_online() {
-        if own.generation + 1 >= newest.generation {
-            return FoundMember { drive, role: Role::Current, reason: None };
-        }
+    // One that came in with a change that is not confirmed need not have heard of it.
+    let known =
+        if member.is_online() && member.since <= newest.confirmed { newest.confirmed } else { member.knew };
+    if own.generation < known {
         return say(
             Role::Stale,
             format!(
-                "{} is a copy from an earlier time: it knows {} of {} changes of '{volume}'; it has to be rebuilt",
-                seen.name, own.generation, newest.generation
+                "{} is a copy from an earlier time: it knows {} of the first {known} changes of {volumes}; it has to be replaced: drive replace",
+                seen.name, own.generation
             ),
         );
     }
-    match member.cause {
-        Some(cause) if !member.missed_writes => say(
-            Role::MissedNothing(cause),
-            format!("{} is out ({}), but missed no write", seen.name, why(member)),
-        ),
-        _ => say(
-            Role::Stale,
-            format!(
-                "{} is stale: '{volume}' was written without it ({}); it has to be rebuilt",
-                seen.name,
-                why(member)
-            ),
-        ),
+    if member.is_online() {
+        return FoundMember { drive, role: Role::Current, reason: None, shadow: None };
     }
+    let sentence = format!("{} is out ({}); say drive online to use it again", seen.name, why(member));
+    say(Role::Left(member.cause.unwrap_or(Cause::Error)), sentence)
 }
 
 /// Why a member is out, to be read within a sentence.
 pub fn why(member: &Member) -> &'static str {
     match member.cause {
-        Some(Cause::Missing) => "it was missing when the volume was started",
+        Some(Cause::Missing) => "it was missing when its volumes were started",
         Some(Cause::Offline) => "an operator took it offline",
         Some(Cause::Operator) => "an operator declared it failed",
         Some(Cause::Error) | None => "it failed",
@@ -253,66 +281,26 @@ fn contradicts(other: &Label, newest: &Label) -> bool {
 /// Whether another part of the array was used without this one: a sentence.
 ///
 /// Only where that part could be used: all members that it calls online are of it too, or not here to be
-/// asked, and they are enough for the level. Otherwise its label is merely the beginning of a change that was
+/// asked, and they are enough for some volume. Otherwise its label is merely the beginning of a change that was
 /// never completed, and nothing was acknowledged on the strength of it.
 fn apart(drives: &[SeenDrive], newest: &Label, group: &[usize]) -> Option<String> {
     for &drive in group {
-        let other = label(drives, drive);
-        let offline: Vec<usize> = (0..)
-            .zip(&other.member)
-            .filter(|(_, member)| !member.is_online())
-            .map(|(slot, _)| slot)
-            .collect();
-        if other.phase != Phase::Online || !contradicts(other, newest) || !can_do_without(other, &offline) {
+        let other = &drives[drive].label;
+        let serves = |volume: &VolumeLabel| readiness(other, volume, &other.out()) != Readiness::Offline;
+        if other.phase != Phase::Online || !contradicts(other, newest) || !other.volume.iter().any(serves) {
             continue;
         }
         let on_its_side = |member: &Member| {
-            let carrier = group.iter().find(|&&drive| label(drives, drive).drive == member.uuid);
-            carrier.is_none_or(|&carrier| contradicts(label(drives, carrier), newest))
+            let carrier = group.iter().find(|&&drive| drives[drive].label.drive == member.uuid);
+            carrier.is_none_or(|&carrier| contradicts(&drives[carrier].label, newest))
         };
         if other.member.iter().filter(|member| member.is_online()).all(on_its_side) {
             return Some(format!(
-                "drives of '{}' were used without one another: {} went one way and others another, and each may hold writes that the other lacks; disconnect those that are not to be used",
-                newest.volume.name, drives[drive].name
+                "drives of {} were used without one another: {} went one way and others another, and each may hold writes that the other lacks; disconnect those that are not to be used",
+                newest.names(),
+                drives[drive].name
             ));
         }
     }
     None
-}
-
-fn why_offline(label: &Label, members: usize, out: usize) -> String {
-    let (name, here) = (&label.volume.name, members - out);
-    match label.geometry().map(|geometry| geometry.survives()) {
-        Ok(survives) if survives.at_least == survives.at_most => {
-            let needed = members - survives.at_least.as_usize();
-            format!(
-                "'{name}' needs {needed} of its {members} drives and has {here}; connect the others and add them"
-            )
-        }
-        _ => format!(
-            "the {here} drives that '{name}' has of {members} do not hold all of its data; connect the others and add them"
-        ),
-    }
-}
-
-/// Whether the volume still has all its data without the members in these slots.
-fn can_do_without(label: &Label, out: &[usize]) -> bool {
-    // Only a label with a layout has few enough members for a set of them.
-    out.is_empty()
-        || label.geometry().is_ok_and(|geometry| {
-            geometry.survives_set(&out.iter().map(|slot| DriveIndex(*slot as u16)).collect())
-        })
-}
-
-fn readiness(label: &Label, members: &[FoundMember], reasons: &mut Vec<String>) -> Readiness {
-    let out: Vec<usize> =
-        (0..).zip(members).filter(|(_, m)| m.role != Role::Current).map(|(i, _)| i).collect();
-    if out.is_empty() {
-        Readiness::Optimal
-    } else if can_do_without(label, &out) {
-        Readiness::Degraded
-    } else {
-        reasons.push(why_offline(label, members.len(), out.len()));
-        Readiness::Offline
-    }
 }

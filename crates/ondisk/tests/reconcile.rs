@@ -2,8 +2,8 @@
 
 use layout::Level;
 use ondisk::{
-    Carried, Cause, FoundArray, Label, Member, MemberState, Phase, Readiness, Role, SeenDrive, Slot, Uuid,
-    VolumeLabel, WriteHole, reconcile,
+    Cause, FoundArray, Init, Label, Member, MemberState, Phase, Policy, Readiness, Role, Runs, SeenDrive,
+    Shadow, Uuid, VolumeLabel, WriteHole, reconcile,
 };
 use units::ByteCount;
 
@@ -11,55 +11,72 @@ fn uuid(last: u8) -> Uuid {
     Uuid([last; 16])
 }
 
-fn label(level: Level, drives: u8, generation: u64) -> Label {
-    let member = |slot: u8| Member {
-        uuid: uuid(slot),
-        name: format!("d{slot}"),
-        state: MemberState::Online,
-        since: 1,
-        cause: None,
-        missed_writes: false,
-    };
-    Label {
-        array: uuid(0xAA),
-        drive: uuid(0),
-        generation,
-        phase: Phase::Online,
-        clean: true,
-        volume: VolumeLabel {
-            uuid: uuid(0xBB),
-            name: "data".into(),
-            level,
-            rotation: None,
-            spans: 1,
-            strip_bytes: 65536,
-            member_bytes: 1 << 20,
-            sector_bytes: 512,
-            capacity_bytes: 65536,
-            write_hole: WriteHole::Resync,
-            created_unix_s: 0,
+fn volume(level: Level, drives: u8) -> VolumeLabel {
+    VolumeLabel {
+        uuid: uuid(0xBB),
+        name: "data".into(),
+        level,
+        parity: None,
+        mirrors: None,
+        spans: if level == Level::Raid10 { u16::from(drives) / 2 } else { 1 },
+        copies: match level {
+            Level::Raid1 => u16::from(drives),
+            Level::Raid10 => 2,
+            _ => 1,
         },
-        member: (0..drives).map(member).collect(),
+        strip_bytes: 65536,
+        data_start_bytes: 0,
+        member_bytes: 1 << 20,
+        first_lane: 0,
+        lanes: 1,
+        sector_bytes: 512,
+        capacity_bytes: 65536,
+        write_hole: WriteHole::Resync,
+        init: Init::Zeroed,
+        created_unix_s: 0,
+        lost: Vec::new(),
+        unwritten: Runs::default(),
+        relocated: None,
+        bad: Vec::new(),
     }
 }
 
-fn without(mut label: Label, slot: usize, cause: Cause, missed_writes: bool) -> Label {
-    label.generation += 1;
-    let since = label.generation;
+fn label(level: Level, drives: u8, generation: u64) -> Label {
+    let label = Label {
+        array: uuid(0xAA),
+        drive: uuid(0),
+        generation,
+        confirmed: generation - 1,
+        phase: Phase::Online,
+        clean: true,
+        policy: Policy::default(),
+        volume: vec![volume(level, drives)],
+        member: (0..drives).map(|slot| Member::online(uuid(slot), format!("d{slot}"), 1)).collect(),
+        task: Vec::new(),
+    };
+    label.check().unwrap();
+    label
+}
+
+/// The next label, with a drive out; the one before is confirmed by then.
+fn without(mut label: Label, slot: usize, cause: Cause) -> Label {
+    (label.confirmed, label.generation) = (label.generation, label.generation + 1);
+    let (since, knew) = (label.generation, label.confirmed);
     let member = &mut label.member[slot];
-    (member.state, member.since) = (MemberState::Failed, since);
-    (member.cause, member.missed_writes) = (Some(cause), missed_writes);
+    (member.state, member.since, member.knew) = (MemberState::Failed, since, knew);
+    member.cause = Some(cause);
+    label.check().unwrap();
     label
 }
 
 fn drive(label: &Label, slot: u8) -> SeenDrive {
     let label = label.for_drive(uuid(slot));
     let sequence = label.generation;
-    SeenDrive {
-        name: format!("/dev/{slot}"),
-        size: ByteCount(33 << 20),
-        carried: Carried { label, sequence, slot: Slot::A },
-    }
+    SeenDrive { name: format!("/dev/{slot}"), size: ByteCount(34 << 20), label, sequence }
+}
+
+fn readiness(array: &FoundArray) -> Readiness {
+    array.readiness(&array.label.volume[0])
 }
 
 fn one(drives: &[SeenDrive]) -> FoundArray {
@@ -72,7 +89,7 @@ fn one(drives: &[SeenDrive]) -> FoundArray {
     let again = reconcile(&reversed).remove(0);
     let roles = |array: &FoundArray| array.members.iter().map(|m| m.role.clone()).collect::<Vec<_>>();
     assert_eq!(roles(&array), roles(&again));
-    assert_eq!((array.readiness, &array.reasons), (again.readiness, &again.reasons));
+    assert_eq!((readiness(&array), &array.reasons), (readiness(&again), &again.reasons));
     assert!(array.label.agrees_with(&again.label));
     array
 }
@@ -81,27 +98,122 @@ fn one(drives: &[SeenDrive]) -> FoundArray {
 fn drives_come_up_in_their_slots_whatever_their_order() {
     let label = label(Level::Raid5, 3, 4);
     let array = one(&[drive(&label, 2), drive(&label, 0), drive(&label, 1)]);
-    assert_eq!(array.readiness, Readiness::Optimal);
-    assert_eq!(array.current().collect::<Vec<_>>(), [(0, 1), (1, 2), (2, 0)]);
+    assert_eq!(readiness(&array), Readiness::Optimal);
+    assert_eq!(
+        array.members.iter().map(|member| member.drive).collect::<Vec<_>>(),
+        [Some(1), Some(2), Some(0)]
+    );
     assert!(array.reasons.is_empty());
 }
 
 #[test]
-fn a_stale_drive_is_recognised_and_not_used() {
+fn a_drive_that_left_is_recognised_and_may_come_back() {
     let old = label(Level::Raid5, 3, 4);
-    let new = without(old.clone(), 1, Cause::Error, true);
-    let array = one(&[drive(&new, 0), drive(&old, 1), drive(&new, 2)]);
+    let new = without(old.clone(), 1, Cause::Error);
+    for told in [&old, &new] {
+        let array = one(&[drive(&new, 0), drive(told, 1), drive(&new, 2)]);
+        assert_eq!(array.members[1].role, Role::Left(Cause::Error));
+        assert_eq!(readiness(&array), Readiness::Degraded);
+        assert!(array.reasons[0].contains("/dev/1 is out"), "{:?}", array.reasons);
+    }
+}
+
+/// A drive was restored from an image while it was out, and came back as one that had missed nothing: the image was
+/// older than what the drive held when it left.
+#[test]
+fn an_earlier_image_of_a_drive_that_left_is_not_taken_for_it() {
+    let image = label(Level::Raid5, 3, 4);
+    let mut then = image.clone();
+    (then.generation, then.confirmed) = (6, 5);
+    let new = without(then.clone(), 1, Cause::Missing);
+    assert_eq!(new.member[1].knew, 6);
+    let array = one(&[drive(&new, 0), drive(&image, 1), drive(&new, 2)]);
     assert_eq!(array.members[1].role, Role::Stale);
-    assert_eq!(array.readiness, Readiness::Degraded);
-    assert!(array.reasons[0].contains("/dev/1") && array.reasons[0].contains("stale"), "{:?}", array.reasons);
+    assert!(array.reasons[0].contains("earlier time"), "{:?}", array.reasons);
+    let array = one(&[drive(&new, 0), drive(&then, 1), drive(&new, 2)]);
+    assert_eq!(array.members[1].role, Role::Left(Cause::Missing));
+}
+
+/// A drive was used again; the process died when the label that says so was on the others and not on the drive. It was
+/// taken for an earlier copy of itself.
+#[test]
+fn a_drive_whose_return_was_interrupted_is_what_left() {
+    let then = label(Level::Raid5, 3, 4);
+    let mut out = without(then.clone(), 1, Cause::Offline);
+    (out.generation, out.confirmed) = (7, 6);
+    let mut back = out.clone();
+    (back.generation, back.confirmed) = (8, 7);
+    let member = &mut back.member[1];
+    (member.state, member.cause, member.since) = (MemberState::Online, None, 8);
+    back.check().unwrap();
+    let array = one(&[drive(&back, 0), drive(&then, 1), drive(&out, 2)]);
+    assert_eq!(array.members[1].role, Role::Current);
+    // Once it is confirmed, it has heard of it.
+    (back.generation, back.confirmed) = (9, 8);
+    let array = one(&[drive(&back, 0), drive(&then, 1), drive(&back, 2)]);
+    assert_eq!(array.members[1].role, Role::Stale);
+}
+
+/// An operator took out one of two mirrors, which still answered; started alone, it came up as if it were all there is.
+#[test]
+fn a_drive_that_was_told_that_it_is_out_does_not_start_alone() {
+    let new = without(label(Level::Raid1, 2, 4), 1, Cause::Operator);
+    assert_eq!(readiness(&one(&[drive(&new, 1)])), Readiness::Offline);
+    assert_eq!(readiness(&one(&[drive(&new, 0)])), Readiness::Degraded);
 }
 
 #[test]
-fn a_drive_that_missed_no_write_may_come_back() {
-    let old = label(Level::Raid5, 3, 4);
-    let new = without(old.clone(), 1, Cause::Missing, false);
-    let array = one(&[drive(&new, 0), drive(&old, 1), drive(&new, 2)]);
-    assert_eq!(array.members[1].role, Role::MissedNothing(Cause::Missing));
+fn mirrors_in_pairs_may_lose_one_of_each_and_not_both_of_one() {
+    let raid10 = label(Level::Raid10, 6, 4);
+    let all: Vec<SeenDrive> = (0..6).map(|slot| drive(&raid10, slot)).collect();
+    let one_of_each = [all[1].clone(), all[2].clone(), all[5].clone()];
+    assert_eq!(readiness(&one(&one_of_each)), Readiness::Degraded);
+    let array = one(&all[2..]);
+    assert_eq!(readiness(&array), Readiness::Offline);
+    assert!(array.reasons[2].contains("'data' cannot do without 2 of its 6 drives"), "{:?}", array.reasons);
+}
+
+#[test]
+fn each_volume_of_an_array_is_ready_or_not_by_its_own_level() {
+    let mut both = label(Level::Raid5, 3, 4);
+    both.volume.push(VolumeLabel {
+        uuid: uuid(0xBC),
+        name: "scratch".into(),
+        data_start_bytes: 1 << 20,
+        first_lane: 1,
+        ..volume(Level::Raid0, 3)
+    });
+    both.check().unwrap();
+    let array = one(&[drive(&both, 0), drive(&both, 1)]);
+    assert_eq!(readiness(&array), Readiness::Degraded);
+    assert_eq!(array.readiness(&array.label.volume[1]), Readiness::Offline);
+    assert!(array.reasons[1].contains("'scratch' cannot do without 1"), "{:?}", array.reasons);
+    // The drive is out now, and the other volume went on: 'scratch' needs it back, and it missed nothing of it.
+    let mut out = without(both.clone(), 2, Cause::Error);
+    out.volume[1].lost = vec![2];
+    let array = one(&[drive(&out, 0), drive(&out, 1), drive(&both, 2)]);
+    assert_eq!(array.members[2].role, Role::Left(Cause::Error));
+    assert_eq!(array.readiness(&array.label.volume[1]), Readiness::Offline);
+}
+
+#[test]
+fn a_shadow_is_found_beside_the_member_it_is_to_replace() {
+    let mut shadowed = label(Level::Raid1, 2, 4);
+    shadowed.member[1].shadow = Some(Shadow { uuid: uuid(7), name: "d7".into(), stale: Runs::one(0, 1) });
+    let array = one(&[drive(&shadowed, 0), drive(&shadowed, 1), drive(&shadowed, 7)]);
+    assert_eq!((array.members[1].shadow, array.refused.len()), (Some(2), 0));
+    assert_eq!(readiness(&array), Readiness::Optimal);
+    let mut earlier = shadowed.clone();
+    (earlier.generation, earlier.confirmed) = (2, 1);
+    let array = one(&[drive(&shadowed, 0), drive(&shadowed, 1), drive(&earlier, 7)]);
+    assert_eq!(array.members[1].shadow, None);
+    // It took its place; the drive that was replaced belongs to nobody.
+    let mut promoted = shadowed.clone();
+    (promoted.generation, promoted.confirmed) = (5, 4);
+    promoted.member[1] = Member::online(uuid(7), "d7", 5);
+    let array = one(&[drive(&promoted, 0), drive(&shadowed, 1), drive(&promoted, 7)]);
+    assert_eq!((array.members[1].drive, array.refused.len()), (Some(2), 1));
+    assert!(array.refused[0].1.contains("none any more"), "{:?}", array.refused);
 }
 
 #[test]
@@ -110,8 +222,12 @@ fn an_interrupted_change_makes_no_drive_stale_but_an_older_copy_is() {
     let mut new = old.clone();
     new.generation = 5;
     let array = one(&[drive(&new, 0), drive(&old, 1), drive(&old, 2)]);
-    assert_eq!((array.readiness, array.label.generation), (Readiness::Optimal, 5));
-    new.generation = 6;
+    assert_eq!((readiness(&array), array.label.generation), (Readiness::Optimal, 5));
+    // Attempts that could not be completed, for want of space, do not make it one.
+    new.generation = 9;
+    let array = one(&[drive(&new, 0), drive(&old, 1), drive(&old, 2)]);
+    assert_eq!((readiness(&array), array.label.generation), (Readiness::Optimal, 9));
+    new.confirmed = 5;
     let array = one(&[drive(&new, 0), drive(&old, 1), drive(&new, 2)]);
     assert_eq!(array.members[1].role, Role::Stale);
     assert!(array.reasons[0].contains("earlier time"), "{:?}", array.reasons);
@@ -121,13 +237,13 @@ fn an_interrupted_change_makes_no_drive_stale_but_an_older_copy_is() {
 fn missing_drives_are_counted_against_what_the_level_survives() {
     let raid5 = label(Level::Raid5, 3, 4);
     let array = one(&[drive(&raid5, 0), drive(&raid5, 2)]);
-    assert_eq!((array.readiness, &array.members[1].role), (Readiness::Degraded, &Role::Missing));
+    assert_eq!((readiness(&array), &array.members[1].role), (Readiness::Degraded, &Role::Missing));
     assert_eq!(array.reasons, ["drive d1 of 'data' is missing"]);
     let array = one(&[drive(&raid5, 2)]);
-    assert_eq!(array.readiness, Readiness::Offline);
-    assert!(array.reasons[2].contains("needs 2 of its 3 drives and has 1"), "{:?}", array.reasons);
+    assert_eq!(readiness(&array), Readiness::Offline);
+    assert!(array.reasons[2].contains("'data' cannot do without 2 of its 3 drives"), "{:?}", array.reasons);
     let raid0 = label(Level::Raid0, 2, 4);
-    assert_eq!(one(&[drive(&raid0, 1)]).readiness, Readiness::Offline);
+    assert_eq!(readiness(&one(&[drive(&raid0, 1)])), Readiness::Offline);
 }
 
 #[test]
@@ -136,45 +252,48 @@ fn of_two_copies_of_a_drive_the_newer_is_used_and_of_equals_none() {
     let mut new = old.clone();
     new.generation = 5;
     let array = one(&[drive(&old, 0), drive(&new, 0), drive(&new, 1)]);
-    assert_eq!(array.readiness, Readiness::Optimal);
+    assert_eq!(readiness(&array), Readiness::Optimal);
     assert_eq!(array.refused.len(), 1);
     assert!(array.refused[0].1.contains("copy"), "{:?}", array.refused);
     let array = one(&[drive(&new, 0), drive(&new, 0), drive(&new, 1)]);
-    assert_eq!(array.readiness, Readiness::Degraded);
+    assert_eq!(readiness(&array), Readiness::Degraded);
     assert_eq!(array.members[0].role, Role::Missing);
     assert_eq!(array.refused.len(), 2);
 }
 
 #[test]
 fn an_array_of_nothing_but_copies_is_offline_and_says_why() {
-    let label = label(Level::Raid0, 1, 4);
+    let label = label(Level::Raid0, 2, 4);
     let array = one(&[drive(&label, 0), drive(&label, 0)]);
-    assert_eq!((array.readiness, array.refused.len()), (Readiness::Offline, 2));
+    assert_eq!((readiness(&array), array.refused.len()), (Readiness::Offline, 2));
 }
 
 #[test]
 fn mirrors_that_were_used_without_one_another_are_not_started() {
     let both = label(Level::Raid1, 2, 4);
-    let zero = without(both.clone(), 1, Cause::Missing, true);
-    let mut one_side = without(both, 0, Cause::Missing, true);
+    let zero = without(both.clone(), 1, Cause::Missing);
+    let mut one_side = without(both, 0, Cause::Missing);
     for later in [0, 3] {
-        one_side.generation = 5 + later;
+        (one_side.generation, one_side.confirmed) = (5 + later, 4 + later);
         let array = one(&[drive(&zero, 0), drive(&one_side, 1)]);
-        assert_eq!(array.readiness, Readiness::Offline, "{later}");
+        assert_eq!(readiness(&array), Readiness::Offline, "{later}");
         assert!(array.reasons.last().unwrap().contains("without one another"), "{:?}", array.reasons);
     }
-    assert_eq!(one(&[drive(&zero, 0)]).readiness, Readiness::Degraded);
+    assert_eq!(readiness(&one(&[drive(&zero, 0)])), Readiness::Degraded);
 }
 
 #[test]
 fn the_beginning_of_a_change_that_was_never_completed_is_no_other_side() {
     // Drive 0 recorded that 2 failed, alone; the others then went on without 0.
     let all = label(Level::Raid5, 3, 4);
-    let begun = without(all.clone(), 2, Cause::Error, true);
-    let mut others = without(all, 0, Cause::Missing, true);
-    others.generation = 6;
+    let begun = without(all.clone(), 2, Cause::Error);
+    let mut others = without(all, 0, Cause::Missing);
+    (others.generation, others.confirmed) = (6, 5);
     let array = one(&[drive(&begun, 0), drive(&others, 1), drive(&others, 2)]);
-    assert_eq!((array.readiness, &array.members[0].role), (Readiness::Degraded, &Role::Stale));
+    assert_eq!(
+        (readiness(&array), &array.members[0].role),
+        (Readiness::Degraded, &Role::Left(Cause::Missing))
+    );
 }
 
 #[test]
@@ -195,5 +314,5 @@ fn arrays_are_told_apart_by_uuid() {
     let drives = [drive(&first, 0), drive(&second, 1), drive(&second, 0), drive(&first, 1)];
     let arrays = reconcile(&drives);
     assert_eq!(arrays.len(), 2);
-    assert!(arrays.iter().all(|array| array.readiness == Readiness::Optimal));
+    assert!(arrays.iter().all(|array| readiness(array) == Readiness::Optimal));
 }

@@ -86,6 +86,14 @@ impl Control {
             DriveCommand::Online { drive, output } => {
                 self.show(&Command::DriveOnline { drive: named(drive)? }, output.json)
             }
+            DriveCommand::Replace { drive, with, destroy_data, output } => {
+                let (drive, with) = (named(drive)?, absolute(with)?);
+                let command = Command::DriveReplace { drive, with, destroy_data: *destroy_data };
+                self.show(&command, output.json)
+            }
+            DriveCommand::Forget { drive, output } => {
+                self.show(&Command::DriveForget { drive: named(drive)? }, output.json)
+            }
         }
     }
 
@@ -146,8 +154,11 @@ fn creation(create: &VolumeCreate) -> Outcome<Command> {
         name: create.name.clone(),
         level: create.level.to_string(),
         drives: create.drives.iter().map(|drive| absolute(drive)).collect::<Outcome<_>>()?,
+        array: create.array.clone(),
+        spans: create.spans,
+        copies: create.copies,
         strip_bytes: create.strip.map(|strip| strip.bytes().0),
-        rotation: create.rotation.map(|rotation| rotation.to_string()),
+        arrangement: create.arrangement.clone(),
         size_bytes: create.size.map(|size| size.0),
         destroy_data: create.destroy_data,
     }))

@@ -44,9 +44,11 @@ fn one_drive(drive: &DriveInfo) -> String {
     let mut list = vec![("drive", drive.name.clone()), ("state", drive.state.to_string())];
     let mut add = |name, value: Option<String>| list.extend(value.map(|value| (name, value)));
     add("reason", drive.reason.clone());
-    add("volume", drive.volume.clone());
+    add("volumes", (!drive.volumes.is_empty()).then(|| drive.volumes.join(" ")));
     add("slot", drive.slot.map(|slot| slot.to_string()));
     add("capacity", drive.size_bytes.map(|size| decimal_capacity(ByteCount(size))));
+    add("free", drive.free_bytes.map(|bytes| ByteCount(bytes).to_string()));
+    add("stale lanes", (drive.stale_lanes > 0).then(|| drive.stale_lanes.to_string()));
     add("kind", drive.kind.clone());
     add("rotates", drive.rotational.then(|| "yes".into()));
     add("sector", drive.logical_sector_bytes.map(|bytes| ByteCount(bytes).to_string()));
@@ -63,7 +65,7 @@ fn drive_table(drives: &[DriveInfo], with_volume: bool) -> String {
         .map(|drive| {
             let mut row = vec![drive.slot.map_or_else(dash, |slot| slot.to_string())];
             if with_volume {
-                row.insert(0, drive.volume.clone().unwrap_or_else(dash));
+                row.insert(0, volumes_of(drive));
             }
             row.push(drive.state.to_string());
             row.push(drive.size_bytes.map_or_else(dash, |size| decimal_capacity(ByteCount(size))));
@@ -76,10 +78,19 @@ fn drive_table(drives: &[DriveInfo], with_volume: bool) -> String {
     let mut headers = vec!["slot", "state", "capacity", "kind", "drive", ""];
     let mut numeric = vec![true, false, true, false, false, false];
     if with_volume {
-        headers.insert(0, "volume");
+        headers.insert(0, "volumes");
         numeric.insert(0, false);
     }
     table(&headers, &rows, &numeric)
+}
+
+/// The volumes on a drive, as a table has room for.
+fn volumes_of(drive: &DriveInfo) -> String {
+    match &drive.volumes[..] {
+        [] => "-".to_owned(),
+        [one] => one.clone(),
+        [first, others @ ..] => format!("{first} +{}", others.len()),
+    }
 }
 
 fn volume_table(volumes: &[VolumeInfo]) -> String {
@@ -112,10 +123,16 @@ fn one_volume(volume: &VolumeInfo) -> String {
         ("level", volume.level.clone()),
         ("strip", ByteCount(volume.strip_bytes).to_string()),
     ];
-    list.extend(volume.rotation.clone().map(|rotation| ("rotation", rotation)));
+    list.extend(volume.arrangement.clone().map(|arrangement| ("arrangement", arrangement)));
+    list.extend((volume.spans > 1).then(|| ("spans", volume.spans.to_string())));
+    list.extend((volume.copies > 1).then(|| ("copies", volume.copies.to_string())));
     list.push(("capacity", ByteCount(volume.capacity_bytes).to_string()));
     list.push(("sector", ByteCount(volume.sector_bytes).to_string()));
-    list.push(("may lose", format!("{} more drives", volume.may_lose)));
+    list.push(("may lose", may_lose(volume)));
+    if volume.lost_bytes > 0 {
+        list.push(("lost", format!("{} cannot be read", ByteCount(volume.lost_bytes))));
+    }
+    list.push(("array", array_of(volume)));
     if let Some(resync) = &volume.resync {
         let progress = format!("{} % ({} of {} lanes left)", resync.percent, resync.lanes_left, resync.lanes);
         list.push(("resync", progress));
@@ -137,6 +154,29 @@ fn one_volume(volume: &VolumeInfo) -> String {
     text.push_str("\n\n");
     text.push_str(&drive_table(&volume.drives, false));
     text
+}
+
+fn may_lose(volume: &VolumeInfo) -> String {
+    match (volume.may_lose, volume.may_lose_at_most) {
+        (least, most) if least == most => format!("{least} more drives"),
+        (least, most) => {
+            format!("{least} more drives, whichever they are; {most} if they are the right ones")
+        }
+    }
+}
+
+/// The volume's place on its drives, and its neighbours.
+fn array_of(volume: &VolumeInfo) -> String {
+    let beside: Vec<&str> =
+        volume.array_volumes.iter().map(String::as_str).filter(|name| *name != volume.name).collect();
+    let beside = match beside.len() {
+        0 => String::new(),
+        1..=4 => format!(", beside {}", beside.join(", ")),
+        more => format!(", beside {more} other volumes"),
+    };
+    let (start, len) = (ByteCount(volume.data_start_bytes), ByteCount(volume.member_bytes));
+    let free = ByteCount(volume.array_free_bytes);
+    format!("{len} at {start} of each of {} drives{beside}; {free} free", volume.drives.len())
 }
 
 fn controller_facts(info: &ControllerInfo) -> String {

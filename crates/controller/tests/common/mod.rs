@@ -1,6 +1,8 @@
 //! A controller in the simulated world: some shards, some drives, commands, hosts' reads and writes.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod events;
+
 use controller::{
     Command, Controller, ControllerHandle, CreateVolume, DriveInfo, Error, ErrorKind, Event, Options, Reply,
     VolumeInfo,
@@ -180,6 +182,29 @@ impl Bench {
         let bytes = self.try_read(name, at, len).unwrap();
         let wrong = bytes.iter().position(|&other| other != byte);
         assert_eq!(wrong, None, "{name}+{at}: {:?} instead of {byte}", wrong.map(|at| bytes[at]));
+    }
+
+    /// Adds drives of that size, named by letters.
+    pub fn add_drives(&mut self, names: &[&str], size: u64) {
+        for name in names {
+            self.sim.add_drive(name, DriveOptions { size: ByteCount(size), ..drive_options() });
+        }
+    }
+
+    /// Asks for a volume, changed from the usual.
+    pub fn create_with(
+        &mut self,
+        name: &str,
+        level: &str,
+        drives: &[&str],
+        change: impl FnOnce(&mut CreateVolume),
+    ) -> Result<VolumeInfo, Error> {
+        let Command::VolumeCreate(mut wanted) = create(name, level, drives) else { unreachable!() };
+        change(&mut wanted);
+        match self.ask(Command::VolumeCreate(wanted))? {
+            Reply::Volume { volume, .. } => Ok(*volume),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Lets virtual time pass.

@@ -142,9 +142,31 @@ pub enum DriveCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Use a drive again that missed nothing.
+    /// Use a drive again that is out: what it missed is rebuilt.
     Online {
         /// Its path, or VOLUME:SLOT.
+        drive: String,
+        /// How to answer.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Put another drive in a drive's place: rebuilt at once if that one is out, filled first if it serves.
+    Replace {
+        /// The drive that is replaced: VOLUME:SLOT, or its path.
+        drive: String,
+        /// The drive that takes its place.
+        #[arg(long, value_name = "DRIVE")]
+        with: String,
+        /// Overwrite what that one holds now.
+        #[arg(long)]
+        destroy_data: bool,
+        /// How to answer.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Look at a drive no more that belongs to no volume; what is on it stays.
+    Forget {
+        /// Its path.
         drive: String,
         /// How to answer.
         #[command(flatten)]
@@ -162,17 +184,29 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "LEVEL", value_parser = levels())]
     pub level: Level,
 
-    /// Its drives in order: paths, mem:SIZE, nbd:// addresses.
-    #[arg(long, required = true, num_args = 1.., value_name = "DRIVE")]
+    /// Its drives in order: paths, mem:SIZE, nbd:// addresses. All drives of an array: beside its other volumes.
+    #[arg(long, required_unless_present = "array", num_args = 1.., value_name = "DRIVE")]
     pub drives: Vec<String>,
+
+    /// Instead of drives: a volume beside which it is laid, in what is free on the same drives.
+    #[arg(long, value_name = "VOLUME", conflicts_with = "drives")]
+    pub array: Option<String>,
+
+    /// Spans of raid00, raid10, raid50 and raid60 [default: pairs for raid10, as few as possible for others].
+    #[arg(long, value_name = "N")]
+    pub spans: Option<u16>,
+
+    /// How often raid1e stores each strip [default: 2].
+    #[arg(long, value_name = "N")]
+    pub copies: Option<u16>,
 
     /// The strip: the run of blocks on one drive, 4K to 1M [default: 256K on rotating drives, 64K on others].
     #[arg(long, value_name = "SIZE", visible_alias = "stripe-size")]
     pub strip: Option<StripSize>,
 
-    /// How parity and data are arranged on the drives of a level with parity, such as left-symmetric.
+    /// Where parity or copies are on the drives, such as left-symmetric or near [default: the level's usual one].
     #[arg(long, value_name = "ARRANGEMENT")]
-    pub rotation: Option<ParityArrangement>,
+    pub arrangement: Option<String>,
 
     /// Its capacity [default: all there is].
     #[arg(long, value_name = "SIZE")]

@@ -1,0 +1,386 @@
+//! Drives that come back, take the place of others, or are filled to do so, while their volumes are served.
+//!
+//! # The order of things
+//! Everything happens under the array's metadata turn, so that no lane is marked meanwhile.
+//!
+//! *A drive takes a slot that is out* (it comes back, or replaces what was there):
+//! 1. The map, both copies, to the drive. Killed here: it is what it was, and the map says no more than it did.
+//! 2. The next label, to it and to the others: the slot is its, and it is stale in every lane that it may have missed,
+//!    which for a drive that is new is every lane that was ever written. Killed in the middle: one label that says so is
+//!    the newest and speaks, and is right; none, and the slot is out as before.
+//! 3. The shards get the drive, stale as recorded. Nothing is written to it before that.
+//! 4. A rebuild makes it current lane by lane. A lane counts as current for the label after a flush of the drive
+//!    that began later.
+//!
+//! *A drive is filled to take a slot that serves*: the next label names it as the slot's shadow, stale in every lane
+//! that was ever written; then the shards write to it too. When nothing is stale any more, the next label gives it the
+//! slot, and the shards promote it; the drive that was there has its label taken off last. Killed in the middle:
+//! each drive's label is right about both; the shadow is stale where it was not copied and where a lane is marked.
+//!
+//! *A shadow fails*: the next label drops it before the report is answered. *The drive of a slot with a shadow fails*:
+//! it goes out, and the shadow is dropped by the same label; then the shadow is put into the slot, stale where it was
+//! not copied and where a lane is marked. Killed between: the slot is out, and the shadow belongs to nobody.
+
+use crate::array::{Array, runs, set_of};
+use crate::core::{Core, answers};
+use crate::disk::{Access, LabelSeen};
+use crate::inventory::Drive;
+use crate::keeper::Failing;
+use crate::serve::bad_blocks;
+use crate::{Error, ErrorKind, Result};
+use engine::{LaneSet, MemberChange, ShardMessage};
+use ondisk::{Init, Label, Member, Role, Shadow};
+use std::rc::Rc;
+use units::DriveIndex;
+
+fn failed(sentence: String) -> Error {
+    Error::new(ErrorKind::Failed, sentence)
+}
+
+/// What a drive is to the slot that it is put into.
+pub(crate) enum Entering {
+    /// The drive that left it.
+    Back,
+    /// One that holds nothing of the array yet: it gets a UUID of its own.
+    New,
+    /// The one that was being filled for it.
+    Filled(Shadow),
+}
+
+impl Core {
+    /// Puts a drive into a slot that is out. The caller has the metadata turn.
+    ///
+    /// # Errors
+    /// When it could not be recorded, or a shard cannot use the drive.
+    pub(crate) async fn put_in(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+        entering: Entering,
+    ) -> Result<()> {
+        let mut places = array.places();
+        let before = places[slot].clone();
+        let mut next = array.label();
+        let (stale, uuid) = match &entering {
+            Entering::Back => (array.missed(slot), next.member[slot].uuid),
+            Entering::New => (array.written(), self.new_uuid()),
+            Entering::Filled(shadow) => (set_of(&shadow.stale).union(&array.missed(slot)), shadow.uuid),
+        };
+        let fresh = matches!(entering, Entering::New);
+        let replaces = uuid != next.member[slot].uuid;
+        if replaces {
+            let enclosure = next.member[slot].enclosure.take();
+            next.member[slot] = Member { enclosure, ..Member::online(uuid, "", 0) };
+        }
+        if fresh {
+            doubt_unwritten(&mut next);
+        }
+        self.take_back(&mut next, slot, &runs(&stale));
+        next.member[slot].name.clone_from(&drive.name);
+        places[slot].drive = Some(drive.clone());
+        array.set_places(places);
+        let recorded = match self.prepare(array, slot, drive, &next, fresh).await {
+            Ok(()) => self.commit(array, next, Vec::new()).await,
+            Err(error) => {
+                self.undo_place(array, slot, &before);
+                return Err(error);
+            }
+        };
+        if !recorded || !array.label().member[slot].is_online() {
+            self.undo_place(array, slot, &before);
+            if replaces {
+                self.take_label_off(drive, &array.names()).await;
+            }
+            return Err(failed(format!(
+                "drive {} could not be taken in; see volume show {}",
+                drive.name,
+                array.name()
+            )));
+        }
+        let mut places = array.places();
+        (places[slot].role, places[slot].reason) = (Role::Current, None);
+        array.set_places(places);
+        self.give_to_shards(array, slot, drive, &stale);
+        if fresh {
+            self.doubt_on_shards(array).await;
+        }
+        self.say_back(array, slot);
+        array.look_at_state(self.env.unix_time());
+        Ok(())
+    }
+
+    fn undo_place(&self, array: &Array, slot: usize, before: &crate::array::Place) {
+        let mut places = array.places();
+        places[slot] = before.clone();
+        array.set_places(places);
+    }
+
+    /// Step 1: the map, and on a drive that is new nothing but the mark.
+    async fn prepare(
+        &self,
+        array: &Array,
+        slot: usize,
+        drive: &Drive,
+        next: &Label,
+        fresh: bool,
+    ) -> Result<()> {
+        let unwritable =
+            |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
+        if fresh {
+            self.clean_slots(drive).await.map_err(unwritable)?;
+        }
+        let lanes = next.lanes();
+        debug_assert_eq!(lanes, array.map.borrow().lanes());
+        match self.heal_map(array, &[slot]).await.into_values().next() {
+            Some(error) => Err(unwritable(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes away what lies where labels go, so that no label from before is found when one of ours is torn; the mark
+    /// goes on.
+    async fn clean_slots(&self, drive: &Drive) -> std::result::Result<(), env::IoError> {
+        let gone = env::IoError::new(env::IoErrorKind::Gone);
+        let access: Access = drive.access().ok_or(gone)?;
+        let tail = access.tail().ok_or(gone)?;
+        access.erase().await?;
+        drive.set_label(LabelSeen::Blank);
+        drive.seat.set(crate::disk::Seat::FIRST);
+        access.write(tail.mark().start, &ondisk::mark(&tail)).await.result.map(drop)
+    }
+
+    /// Step 3: the drive in a slot is this one from now on, for all volumes that are served. A shard learns of it
+    /// before of any mark that is granted later. What the drive before has under way is not waited for: it cannot
+    /// land on this one.
+    fn give_to_shards(self: &Rc<Self>, array: &Rc<Array>, slot: usize, drive: &Rc<Drive>, stale: &LaneSet) {
+        let source = drive.access().map(|access| access.source);
+        for volume in array.served() {
+            let Some(id) = volume.id() else { continue };
+            let change = MemberChange {
+                slot: DriveIndex(slot as u16),
+                source: source.clone(),
+                stale: volume.own_lanes(stale),
+                bad: bad_blocks(&volume.label(), slot),
+                health: array.health(&volume),
+            };
+            let told = self.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
+            let (core, array, drive) = (self.clone(), array.clone(), drive.clone());
+            self.env.spawn("drive given to shards", async move {
+                let Err(why) = answers(told).await else { return };
+                let what = format!("'{}' cannot use it: {why}", volume.name());
+                tracing::error!("drive {}: {what}", drive.name);
+                let _turn = array.metadata.take(1).await;
+                let is_it = array.drive(slot).is_some_and(|other| Rc::ptr_eq(&other, &drive));
+                if is_it && array.in_use().contains(&slot) {
+                    let failing = Failing { slot, cause: ondisk::Cause::Error, what };
+                    core.put_out(&array, vec![failing]).await;
+                }
+            });
+        }
+    }
+
+    /// Drives went out whose successors were being filled: those take their places at once.
+    pub(crate) fn use_shadows(self: &Rc<Self>, array: &Rc<Array>, failing: &[Failing]) {
+        for Failing { slot, .. } in failing {
+            let slot = *slot;
+            let left = array.work.left_shadows.borrow_mut().remove(&slot);
+            let (Some(shadow), Some(drive)) = (left, self.drop_place_of_shadow(array, slot)) else {
+                continue;
+            };
+            for volume in array.served() {
+                let (Some(id), drive) = (volume.id(), DriveIndex(slot as u16)) else { continue };
+                drop(self.send_shards(|done| ShardMessage::SetShadow(id, drive, None, done)));
+            }
+            let (core, array) = (self.clone(), array.clone());
+            self.env.spawn("shadow takes over", async move {
+                let taken = {
+                    let _turn = array.metadata.take(1).await;
+                    match array.is_running() && array.label().out().contains(DriveIndex(slot as u16)) {
+                        true => core.put_in(&array, slot, &drive, Entering::Filled(shadow)).await,
+                        false => return,
+                    }
+                };
+                match taken {
+                    Ok(()) => core.go_on_with(&array).await,
+                    Err(error) => tracing::error!("{error}"),
+                }
+            });
+        }
+    }
+
+    /// What nobody wrote yet agrees no more, where zeroes were relied upon: a drive came in that holds anything.
+    async fn doubt_on_shards(&self, array: &Array) {
+        for volume in array.served().iter().filter(|volume| volume.is_redundant()) {
+            let unwritten = volume.own_lanes(&array.unwritten(volume));
+            if let (Some(id), false) = (volume.id(), unwritten.is_empty()) {
+                self.tell_all(|| ShardMessage::Unsynced(id, unwritten.clone()));
+            }
+        }
+    }
+
+    /// Sends every shard a message that is not answered.
+    pub(crate) fn tell_all(&self, message: impl Fn() -> ShardMessage) {
+        for (index, shard) in self.shards.iter().enumerate() {
+            if shard.send(message()).is_err() {
+                tracing::warn!(shard = index, "a shard does not take a message");
+            }
+        }
+    }
+
+    /// Begins to fill a drive with what a slot's drive holds, while that one serves. The caller has the metadata turn.
+    ///
+    /// # Errors
+    /// When it could not be recorded, or a shard cannot use the drive.
+    pub(crate) async fn begin_shadow(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+    ) -> Result<()> {
+        let unwritable =
+            |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
+        self.clean_slots(drive).await.map_err(unwritable)?;
+        let mut next = array.label();
+        let stale = array.written();
+        let shadow = Shadow { uuid: self.new_uuid(), name: drive.name.clone(), stale: runs(&stale) };
+        next.member[slot].shadow = Some(shadow);
+        doubt_unwritten(&mut next);
+        let mut places = array.places();
+        places[slot].shadow = Some(drive.clone());
+        array.set_places(places);
+        let recorded = self.commit(array, next, Vec::new()).await;
+        if !recorded || array.label().member[slot].shadow.is_none() {
+            self.drop_place_of_shadow(array, slot);
+            self.take_label_off(drive, &array.names()).await;
+            return Err(failed(format!("drive {} could not be taken in; see volume show", drive.name)));
+        }
+        let source = drive.access().map(|access| access.source);
+        for volume in array.served() {
+            let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
+            let set = |done| ShardMessage::SetShadow(id, slot, source.clone(), done);
+            let told = self.tell_shards(set).await;
+            told.map_err(|why| {
+                failed(format!("'{}' cannot use drive {}: {why}", volume.name(), drive.name))
+            })?;
+        }
+        self.doubt_on_shards(array).await;
+        let text = format!(
+            "drive {} is filled with what drive {} of {} holds, and takes its place then",
+            drive.name,
+            self.member_name(array, slot),
+            array.names()
+        );
+        let effect = "the drive that it replaces goes on until then";
+        self.events.info(&array.name(), "a drive is to be replaced", effect, text);
+        Ok(())
+    }
+
+    fn drop_place_of_shadow(&self, array: &Array, slot: usize) -> Option<Rc<Drive>> {
+        let mut places = array.places();
+        let shadow = places.get_mut(slot)?.shadow.take();
+        array.set_places(places);
+        shadow
+    }
+
+    /// Leaves the shadow of a slot alone: it failed, or is not wanted any more. Whether that is recorded; the
+    /// caller has the metadata turn.
+    pub(crate) async fn end_shadow(self: &Rc<Self>, array: &Rc<Array>, slot: usize, why: &str) -> bool {
+        let mut next = array.label();
+        let Some(shadow) = next.member[slot].shadow.take() else { return true };
+        if !self.commit(array, next, Vec::new()).await {
+            return false;
+        }
+        let drive = self.drop_place_of_shadow(array, slot);
+        for volume in array.served() {
+            let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
+            let told = self.tell_shards(|done| ShardMessage::SetShadow(id, slot, None, done)).await;
+            if let Err(why) = told {
+                tracing::error!("a shadow of '{}' was not left by every shard: {why}", volume.name());
+            }
+        }
+        if let Some(drive) = drive {
+            self.take_label_off(&drive, &array.names()).await;
+        }
+        let text = format!(
+            "drive {} does not take the place of drive {} of {}: {why}",
+            shadow.name,
+            self.member_name(array, slot),
+            array.names()
+        );
+        self.events.warn(&array.name(), why, "the drive that was to be replaced goes on", text);
+        true
+    }
+
+    /// Gives the slot to its shadow, which is current but for what is stale of it. The caller has the metadata turn.
+    ///
+    /// # Errors
+    /// When there is none, or it could not be recorded, or a shard cannot use it.
+    pub(crate) async fn promote(self: &Rc<Self>, array: &Rc<Array>, slot: usize) -> Result<()> {
+        let names = array.names();
+        let mut next = array.label();
+        let places = array.places();
+        let (Some(shadow), Some(drive)) = (next.member[slot].shadow.take(), places[slot].shadow.clone())
+        else {
+            return Err(failed(format!("no drive is filled for drive {slot} of {names}")));
+        };
+        let old = places[slot].drive.clone();
+        let enclosure = next.member[slot].enclosure.clone();
+        let stale = set_of(&shadow.stale);
+        next.member[slot] = Member {
+            stale: shadow.stale.clone(),
+            enclosure,
+            ..Member::online(shadow.uuid, shadow.name.clone(), 0)
+        };
+        let mut promoted = places.clone();
+        promoted[slot] = crate::array::Place {
+            drive: Some(drive.clone()),
+            role: Role::Current,
+            reason: None,
+            shadow: None,
+        };
+        array.set_places(promoted);
+        if let Some(error) = self.heal_map(array, &[slot]).await.into_values().next() {
+            array.set_places(places);
+            return Err(failed(format!("drive {} could not be written ({error})", drive.name)));
+        }
+        if !self.commit(array, next, Vec::new()).await {
+            array.set_places(places);
+            return Err(failed(format!("that drive {} takes its place could not be recorded", drive.name)));
+        }
+        for volume in array.served() {
+            let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
+            let own = volume.own_lanes(&stale);
+            let told = self.tell_shards(|done| ShardMessage::Promote(id, slot, own.clone(), done)).await;
+            told.map_err(|why| {
+                failed(format!("'{}' cannot use drive {}: {why}", volume.name(), drive.name))
+            })?;
+        }
+        if let Some(old) = old {
+            self.take_label_off(&old, &names).await;
+            let text = format!("drive {} took the place of drive {} of {names}", drive.name, old.name);
+            let effect = format!("drive {} is free", old.name);
+            self.events.info(&array.name(), "a drive was replaced", &effect, text);
+        }
+        array.look_at_state(self.env.unix_time());
+        Ok(())
+    }
+
+    /// Lanes that a shadow still has to be given: those recorded, and after a start those that are marked.
+    pub(crate) fn shadow_stale(&self, array: &Array, slot: usize) -> LaneSet {
+        let label = array.label();
+        let Some(shadow) = label.member.get(slot).and_then(|member| member.shadow.as_ref()) else {
+            return LaneSet::EMPTY;
+        };
+        set_of(&shadow.stale)
+    }
+}
+
+/// A drive comes in that holds anything: zeroes are not relied upon any more where nothing was written.
+fn doubt_unwritten(next: &mut Label) {
+    for volume in &mut next.volume {
+        if volume.init == Init::Zeroed && !volume.unwritten.is_empty() {
+            volume.init = Init::None;
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! What shards report, sorted to the arrays.
+//!
+//! What has to be durable before it is answered goes to the array's keeper (`keeper.rs`) or recorder (below), which
+//! take the array's metadata turn; the rest is dealt with at once.
+
+use crate::array::{Array, Running, is_full, runs, set_of};
+use crate::core::Core;
+use crate::keeper::{failing, join};
+use crate::volume::Volume;
+use engine::{
+    BadBlocks, LaneSet, Report, ReportKind, ShardIndex, ShardMessage, TaskId, TaskKind, TaskOutcome,
+    TaskProgress,
+};
+use env::{IoError, IoErrorKind, mailbox};
+use ondisk::{Bad, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+use units::{ByteRange, DriveIndex};
+
+/// Lanes that were made current are recorded this often at the most.
+const CHECKPOINT: Duration = Duration::from_secs(1);
+
+/// A report whose answer waits for the recorder.
+pub(crate) struct ToRecord {
+    /// Who waits for the answer, if anybody does.
+    waiting: Option<(ShardIndex, u64)>,
+    volume: Uuid,
+    slot: usize,
+    what: What,
+}
+
+enum What {
+    /// Made current, on the slot's drive or its shadow.
+    Current(LaneSet),
+    /// Lost, or written again.
+    Bad(Vec<ByteRange>, bool),
+    /// The shadow lacks a write.
+    ShadowFailed(IoError),
+    /// Moved into the distributed spare, or back.
+    Moved(LaneSet, bool),
+}
+
+impl Core {
+    pub(crate) async fn take_reports(self: Rc<Self>, mut reports: mailbox::Receiver<Report>) {
+        while let Some(report) = reports.receive().await {
+            let found = self.arrays.borrow().values().find_map(|array| {
+                array.volume_served_as(report.volume).map(|volume| (array.clone(), volume))
+            });
+            match found {
+                Some((array, volume)) => self.take_report(&array, &volume, report),
+                None => self.answer_report(report.from, report.number, Err(IoError::new(IoErrorKind::Gone))),
+            }
+        }
+    }
+
+    fn take_report(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>, report: Report) {
+        let Report { from, number, kind, .. } = report;
+        let record = |slot: DriveIndex, what| {
+            let (volume, slot) = (volume.uuid, slot.as_usize());
+            let waiting = Some((from, number));
+            array.work.to_record.borrow_mut().push(ToRecord { waiting, volume, slot, what });
+        };
+        match kind {
+            ReportKind::DriveFailed { drive, error, operation } => {
+                let (volume, what) = (volume.uuid, format!("{operation}: {error}"));
+                let report = crate::array::FailureReport { from, number, volume, drive, what };
+                array.work.failures.borrow_mut().push(report);
+            }
+            ReportKind::MarkDirty(lanes) => {
+                let (volume, lanes) = (volume.uuid, volume.array_lanes(&lanes));
+                array.work.marks.borrow_mut().push(crate::array::MarkReport { from, number, volume, lanes });
+            }
+            ReportKind::Current { drive, lanes } => record(drive, What::Current(lanes)),
+            ReportKind::BadBlocks { drive, ranges, bad } => record(drive, What::Bad(ranges, bad)),
+            ReportKind::ShadowFailed { drive, error } => record(drive, What::ShadowFailed(error)),
+            ReportKind::Moved { drive, lanes, to_spare } => record(drive, What::Moved(lanes, to_spare)),
+            at_once => {
+                self.take_at_once(array, volume, from, at_once);
+                self.answer_report(from, number, Ok(()));
+            }
+        }
+        array.work.changed.notify(&self.env);
+    }
+
+    /// What needs nothing durable.
+    fn take_at_once(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        from: ShardIndex,
+        kind: ReportKind,
+    ) {
+        match kind {
+            ReportKind::Quiet(lanes) => {
+                let lanes = volume.array_lanes(&lanes);
+                array.work.quiet.borrow_mut().extend(lanes.iter().map(|lane| lane.0));
+            }
+            ReportKind::Synced(lanes) => self.lanes_synced(array, volume, from, &lanes),
+            ReportKind::Unsynced(lanes) => self.lanes_unsynced(array, volume, from, &lanes),
+            ReportKind::MediumError { drive, range, recovered, .. } => {
+                self.medium_error(array, volume, drive, range, recovered);
+            }
+            ReportKind::Mismatch { stripe, wrong, repaired, .. } => {
+                let name = volume.name();
+                let who = wrong.map_or_else(String::new, |drive| {
+                    format!("; drive {} is the one that is wrong", self.member_name(array, drive.as_usize()))
+                });
+                let effect = if repaired { "it was written anew" } else { "it was left as it is" };
+                let text =
+                    format!("stripe {stripe} of '{name}' has redundancy that does not agree{who}: {effect}");
+                self.events.warn(&name, "a check found it", effect, text);
+            }
+            ReportKind::TaskProgress { task, progress } => self.task_progress(array, volume, task, &progress),
+            ReportKind::TaskDone { task, outcome } => self.task_ended(array, volume, task, outcome),
+            ReportKind::DriveFailed { .. }
+            | ReportKind::MarkDirty(_)
+            | ReportKind::Current { .. }
+            | ReportKind::BadBlocks { .. }
+            | ReportKind::Moved { .. }
+            | ReportKind::ShadowFailed { .. } => {}
+        }
+    }
+
+    /// Records what was made current, what was lost and which shadows failed, until the array is stopped.
+    pub(crate) async fn record(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
+        let work = &array.work;
+        let urgent = |report: &ToRecord| !matches!(report.what, What::Current(_));
+        let lost = || !work.lost_shadows.borrow().is_empty();
+        loop {
+            let waiting = || !work.to_record.borrow().is_empty() || lost();
+            work.changed.wait_until(&self.env, || waiting() || running.stopped.get()).await;
+            if !work.to_record.borrow().iter().any(urgent) && !lost() && !running.stopped.get() {
+                // Others follow, as a rule: they are recorded together.
+                self.env.sleep(CHECKPOINT).await;
+            }
+            let reports = work.to_record.take();
+            if reports.is_empty() && !lost() {
+                if running.stopped.get() {
+                    return;
+                }
+                continue;
+            }
+            self.flush_for(&array, &reports).await;
+            {
+                let _turn = array.metadata.take(1).await;
+                let lost: Vec<usize> = work.lost_shadows.take().into_iter().collect();
+                for slot in lost {
+                    self.end_shadow(&array, slot, "it cannot be written").await;
+                }
+                self.deal_with_records(&array, reports).await;
+            }
+            self.promote_complete(&array).await;
+        }
+    }
+
+    /// Flushes the drives that were made current somewhere: the label must not say so of what a power cut takes back.
+    async fn flush_for(self: &Rc<Self>, array: &Rc<Array>, reports: &[ToRecord]) {
+        let current = reports.iter().filter(|report| matches!(report.what, What::Current(_)));
+        let mut slots: BTreeSet<usize> = current.map(|report| report.slot).collect();
+        if reports.iter().any(|report| matches!(report.what, What::Moved(..))) {
+            slots.extend(array.in_use());
+        }
+        let places = array.places();
+        let start = |slot: &usize| {
+            let place = places.get(*slot)?;
+            let drive = place.shadow.as_ref().or(place.drive.as_ref())?;
+            drive.access().map(|access| access.member.flush())
+        };
+        let mut errors = join(slots.iter().map(|slot| (*slot, start(slot))).collect()).await;
+        errors.retain(|_, error| error.kind != IoErrorKind::NotSupported);
+        if errors.is_empty() {
+            return;
+        }
+        let _turn = array.metadata.take(1).await;
+        let (shadows, members): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            errors.into_iter().partition(|(slot, _)| array.places()[*slot].shadow.is_some());
+        array.work.lost_shadows.borrow_mut().extend(shadows.into_keys());
+        let members: BTreeMap<_, _> =
+            members.into_iter().filter(|(slot, _)| array.in_use().contains(slot)).collect();
+        if !members.is_empty() {
+            self.put_out(array, failing(members, "flush")).await;
+        }
+    }
+
+    async fn deal_with_records(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<ToRecord>) {
+        for report in &reports {
+            if let What::ShadowFailed(error) = &report.what {
+                self.shadow_failed(array, report.slot, error).await;
+            }
+        }
+        let before = array.label();
+        let mut next = before.clone();
+        let mut refused = Vec::new();
+        for (number, ToRecord { volume, slot, what, .. }) in reports.iter().enumerate() {
+            let Some(volume) = array.volume(*volume) else { continue };
+            let fits = match what {
+                What::Current(lanes) => {
+                    note_current(&mut next, *slot, &volume.array_lanes(lanes));
+                    true
+                }
+                What::Bad(ranges, bad) => note_bad(&mut next, volume.uuid, *slot, ranges, *bad),
+                What::ShadowFailed(_) => before.member[*slot].shadow.is_none(),
+                What::Moved(lanes, to_spare) => {
+                    note_moved(&mut next, &volume, *slot, &volume.array_lanes(lanes), *to_spare)
+                }
+            };
+            if !fits {
+                refused.push(number);
+            }
+        }
+        let recorded =
+            array.lost.borrow().is_empty() && (next == before || self.commit(array, next, Vec::new()).await);
+        for (number, report) in reports.into_iter().enumerate() {
+            let done = recorded && !refused.contains(&number);
+            if done && let Some(volume) = array.volume(report.volume) {
+                self.tell_recorded(&volume, &report).await;
+            }
+            let failed = Err(IoError::new(IoErrorKind::Gone));
+            if let Some((from, number)) = report.waiting {
+                self.answer_report(from, number, if done { Ok(()) } else { failed });
+            }
+        }
+        array.look_at_state(self.env.unix_time());
+    }
+
+    async fn tell_recorded(&self, volume: &Volume, report: &ToRecord) {
+        let (Some(id), drive) = (volume.id(), DriveIndex(report.slot as u16)) else { return };
+        match &report.what {
+            What::Current(lanes) => self.tell_all(|| ShardMessage::Current(id, drive, lanes.clone())),
+            What::Bad(ranges, bad) => {
+                let message = |done| {
+                    let (ranges, bad) = (ranges.clone(), *bad);
+                    ShardMessage::Bad { volume: id, drive, ranges, bad, done }
+                };
+                if let Err(why) = self.tell_shards(message).await {
+                    tracing::error!("lost blocks of '{}' are not known to every shard: {why}", volume.name());
+                }
+            }
+            What::Moved(..) => {
+                let relocated = crate::serve::relocated(volume);
+                let told =
+                    self.tell_shards(|done| ShardMessage::Relocated(id, relocated.clone(), done)).await;
+                if let Err(why) = told {
+                    tracing::error!("where '{}' lies is not known to every shard: {why}", volume.name());
+                }
+            }
+            What::ShadowFailed(_) => {}
+        }
+    }
+
+    /// A shadow lacks a write: it is dropped, or, if it has taken the slot meanwhile, goes out.
+    async fn shadow_failed(self: &Rc<Self>, array: &Rc<Array>, slot: usize, error: &IoError) {
+        if array.label().member.get(slot).is_some_and(|member| member.shadow.is_some()) {
+            self.end_shadow(array, slot, &format!("it cannot be written ({error})")).await;
+        } else if array.in_use().contains(&slot) && !is_full(error) {
+            self.put_out(array, failing(BTreeMap::from([(slot, *error)]), "write")).await;
+        }
+    }
+
+    /// What a copy has finished is current on the shadow.
+    fn task_progress(&self, array: &Array, volume: &Volume, task: TaskId, progress: &TaskProgress) {
+        let kind = self.tasks.borrow().get(&task).map(|task| task.kind);
+        if let (Some(TaskKind::Copy { slot }), false) = (kind, progress.finished.is_empty()) {
+            let (volume, slot, what) =
+                (volume.uuid, slot.as_usize(), What::Current(progress.finished.clone()));
+            array.work.to_record.borrow_mut().push(ToRecord { waiting: None, volume, slot, what });
+        }
+    }
+
+    fn task_ended(&self, array: &Array, volume: &Volume, task: TaskId, outcome: TaskOutcome) {
+        let mut tasks = self.tasks.borrow_mut();
+        let Some(of_shards) = tasks.get_mut(&task) else { return };
+        of_shards.shards_left = of_shards.shards_left.saturating_sub(1);
+        let (kind, is_over) = (of_shards.kind, of_shards.shards_left == 0);
+        if is_over {
+            tasks.remove(&task);
+        }
+        drop(tasks);
+        let TaskOutcome::Failed(error) = outcome else { return };
+        let name = volume.name();
+        if let TaskKind::Copy { slot } = kind {
+            array.work.lost_shadows.borrow_mut().insert(slot.as_usize());
+        }
+        let text = format!("a task on '{name}' could not be completed: {error}");
+        self.events.warn(&name, &error.to_string(), "redundancy is not restored yet", text);
+    }
+}
+
+fn note_current(next: &mut ondisk::Label, slot: usize, lanes: &LaneSet) {
+    let Some(member) = next.member.get_mut(slot) else { return };
+    let stale = match &mut member.shadow {
+        Some(shadow) => &mut shadow.stale,
+        None => &mut member.stale,
+    };
+    *stale = runs(&set_of(stale).minus(lanes));
+}
+
+/// Notes what lies in the distributed spare. Whether it is that of the drive that lies there.
+fn note_moved(
+    next: &mut ondisk::Label,
+    volume: &Volume,
+    slot: usize,
+    lanes: &LaneSet,
+    to_spare: bool,
+) -> bool {
+    let Some(label) = next.volume_mut(volume.uuid) else { return false };
+    let slot = slot as u16;
+    let before = match &label.relocated {
+        Some(relocated) if relocated.slot != slot => return false,
+        Some(relocated) => set_of(&relocated.lanes),
+        None => LaneSet::EMPTY,
+    };
+    let after = if to_spare { before.union(lanes) } else { before.minus(lanes) };
+    label.relocated = (!after.is_empty()).then(|| ondisk::Relocated { slot, lanes: runs(&after) });
+    true
+}
+
+/// Notes lost blocks, or that they are written again. Whether there is room for them.
+fn note_bad(next: &mut ondisk::Label, volume: Uuid, slot: usize, ranges: &[ByteRange], bad: bool) -> bool {
+    let Some(label) = next.volume_mut(volume) else { return false };
+    let mut table = crate::serve::bad_blocks(label, slot);
+    for range in ranges {
+        if bad {
+            table.insert(*range)
+        } else {
+            table.remove(*range)
+        };
+    }
+    set_bad(label, slot, &table)
+}
+
+fn set_bad(label: &mut ondisk::VolumeLabel, slot: usize, table: &BadBlocks) -> bool {
+    let bytes: Vec<[u64; 2]> = table.ranges().iter().map(|range| [range.start.0, range.end().0]).collect();
+    if bytes.len() > ondisk::MAX_BAD_RUNS {
+        return false;
+    }
+    let slot = slot as u16;
+    label.bad.retain(|bad| bad.slot != slot);
+    if !bytes.is_empty() {
+        label.bad.push(Bad { slot, bytes });
+        label.bad.sort_by_key(|bad| bad.slot);
+    }
+    true
+}

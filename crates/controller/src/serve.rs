@@ -1,0 +1,145 @@
+//! Volumes given to the shards, and taken from them.
+
+use crate::array::{Array, Running};
+use crate::core::Core;
+use crate::volume::Volume;
+use crate::{Error, ErrorKind, Result};
+use engine::{
+    Attachment, BadBlocks, FaultPolicy, LaneIndex, LaneSet, Relocated, ShardMessage, VolumeId, VolumeSpec,
+};
+use env::DriveSource;
+use ondisk::VolumeLabel;
+use std::rc::Rc;
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
+
+/// The lost blocks of a slot that a label names.
+pub(crate) fn bad_blocks(label: &VolumeLabel, slot: usize) -> BadBlocks {
+    let of_slot = label.bad.iter().filter(|bad| usize::from(bad.slot) == slot);
+    let runs = of_slot.flat_map(|bad| &bad.bytes);
+    BadBlocks::from_ranges(runs.map(|run| ByteRange::from_to(ByteOffset(run[0]), ByteOffset(run[1]))))
+}
+
+/// What of a volume lies in its distributed spare.
+pub(crate) fn relocated(volume: &Volume) -> Option<Relocated> {
+    let ondisk::Relocated { slot, lanes } = volume.label().relocated?;
+    let lanes = volume.own_lanes(&crate::array::set_of(&lanes));
+    Some(Relocated { slot: DriveIndex(slot), lanes })
+}
+
+impl Core {
+    /// Begins to keep an array.
+    pub(crate) fn begin(self: &Rc<Self>, array: &Rc<Array>) {
+        let running = Rc::new(Running::default());
+        array.set_running(Some(running.clone()));
+        self.env.spawn("keeper", self.clone().keep(array.clone(), running.clone()));
+        self.env.spawn("recorder", self.clone().record(array.clone(), running.clone()));
+        self.env.spawn("cleaner", self.clone().clean(array.clone(), running));
+    }
+
+    fn attachment(&self, array: &Array, volume: &Volume, id: VolumeId) -> Result<Attachment> {
+        let (of_array, label) = (array.label(), volume.label());
+        let sector = label.sector().map_err(|error| Error::new(ErrorKind::WrongState, error.to_string()))?;
+        let spec = VolumeSpec {
+            id,
+            name: label.name.clone(),
+            geometry: volume.geometry,
+            sector,
+            data_start: ByteOffset(label.data_start_bytes),
+            capacity: ByteCount(label.capacity_bytes),
+            policy: fault_policy(&of_array.policy),
+        };
+        let in_use = array.in_use();
+        let members = 0..of_array.member.len();
+        let source = |slot: usize| -> Option<Arc<dyn DriveSource>> {
+            let access = array.drive(slot).and_then(|drive| drive.access());
+            access.filter(|_| in_use.contains(&slot)).map(|access| access.source)
+        };
+        let places = array.places();
+        let shadow = |slot: usize| -> Option<Arc<dyn DriveSource>> {
+            of_array.member[slot].shadow.as_ref()?;
+            places.get(slot)?.shadow.as_ref()?.access().map(|access| access.source)
+        };
+        let stale = |slot: usize| volume.own_lanes(&array.missed(slot));
+        let dirty: LaneSet = match volume.is_redundant() {
+            true => array.map.borrow().iter().map(LaneIndex).collect(),
+            false => LaneSet::EMPTY,
+        };
+        let unwritten = array.unwritten(volume);
+        let mut unsynced: LaneSet = array.unsynced.borrow().iter().copied().map(LaneIndex).collect();
+        if volume.is_redundant() && label.init != ondisk::Init::Zeroed {
+            unsynced.insert_all(&unwritten);
+        }
+        Ok(Attachment {
+            shadows: members.clone().map(shadow).collect(),
+            stale: members.clone().map(stale).collect(),
+            bad: members.clone().map(|slot| bad_blocks(&label, slot)).collect(),
+            unsynced: volume.own_lanes(&unsynced),
+            dirty: volume.own_lanes(&dirty),
+            unwritten: volume.own_lanes(&unwritten),
+            relocated: relocated(volume),
+            ..Attachment::new(Arc::new(spec), members.map(source).collect(), array.health(volume))
+        })
+    }
+
+    /// Gives a volume to all shards.
+    ///
+    /// # Errors
+    /// When a shard cannot serve it; then none does.
+    pub(crate) async fn attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let attached = self.try_attach(array, volume).await;
+        *volume.refusal.borrow_mut() = attached.as_ref().err().map(|error| error.message.clone());
+        array.state(volume, self.env.unix_time());
+        attached
+    }
+
+    async fn try_attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let id = self.new_volume_id();
+        let attachment = self.attachment(array, volume, id)?;
+        volume.set_served(Some(id));
+        let told = self.tell_shards(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
+        if let Err(why) = told {
+            self.withdraw(array, volume).await;
+            let sentence = format!("'{}' cannot be served: {why}", volume.name());
+            return Err(Error::new(ErrorKind::Failed, sentence));
+        }
+        self.begin_rebuilds(array, volume).await;
+        Ok(())
+    }
+
+    /// Takes a volume from all shards, once what is under way is done.
+    pub(crate) async fn withdraw(&self, array: &Array, volume: &Volume) {
+        let Some(id) = volume.id() else { return };
+        if let Err(why) = self.tell_shards(|done| ShardMessage::Detach(id, done)).await {
+            tracing::error!("'{}' was not detached from every shard: {why}", volume.name());
+        }
+        if volume.id() == Some(id) {
+            volume.set_served(None);
+        }
+        self.tasks.borrow_mut().retain(|_, task| task.volume != id);
+        // A clearing that is still under way must not unmark what the next attachment is about to write.
+        let (own, work) = (volume.lanes(), &array.work);
+        work.quiet.borrow_mut().retain(|lane| !own.contains(lane));
+        work.clearing.borrow_mut().retain(|lane, _| !own.contains(lane));
+        array.state(volume, self.env.unix_time());
+    }
+
+    /// Takes all volumes of an array from the shards, and ends the keeping.
+    pub(crate) async fn detach(&self, array: &Array) {
+        let Some(running) = array.running() else { return };
+        for volume in array.served() {
+            self.withdraw(array, &volume).await;
+        }
+        running.stopped.set(true);
+        array.work.changed.notify(&self.env);
+        array.set_running(None);
+        array.work.quiet.take();
+        array.work.clearing.take();
+        array.look_at_state(self.env.unix_time());
+    }
+}
+
+/// When drives go out for their errors.
+pub(crate) fn fault_policy(policy: &ondisk::Policy) -> FaultPolicy {
+    FaultPolicy { unrepaired_limit: policy.medium_error_limit, ..FaultPolicy::default() }
+}

@@ -1,0 +1,240 @@
+//! A volume of an array, as the controller keeps it.
+
+use crate::VolumeState;
+use engine::{LaneIndex, LaneSet, VolumeId};
+use layout::Geometry;
+use ondisk::{Uuid, VolumeLabel, slots};
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use units::DriveSet;
+
+/// A volume. Its lanes are a run of its array's; what shards call its lane 0 is the first of them.
+pub(crate) struct Volume {
+    pub(crate) uuid: Uuid,
+    /// The layout, which does not change.
+    pub(crate) geometry: Geometry,
+    /// What the array's newest label says of it.
+    label: RefCell<VolumeLabel>,
+    /// What the shards call it while they serve it.
+    served: Cell<Option<VolumeId>>,
+    /// Why the last attempt to start it failed.
+    pub(crate) refusal: RefCell<Option<String>>,
+    pub(crate) state: Cell<(VolumeState, u64)>,
+}
+
+impl Volume {
+    pub(crate) fn new(label: VolumeLabel, geometry: Geometry, now_unix_s: u64) -> Volume {
+        Volume {
+            uuid: label.uuid,
+            geometry,
+            label: RefCell::new(label),
+            served: Cell::default(),
+            refusal: RefCell::default(),
+            state: Cell::new((VolumeState::Offline, now_unix_s)),
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.label.borrow().name.clone()
+    }
+
+    pub(crate) fn label(&self) -> VolumeLabel {
+        self.label.borrow().clone()
+    }
+
+    pub(crate) fn set_label(&self, label: VolumeLabel) {
+        *self.label.borrow_mut() = label;
+    }
+
+    /// Its lanes, of the array's.
+    pub(crate) fn lanes(&self) -> Range<u32> {
+        let label = self.label.borrow();
+        label.first_lane..label.end_lane()
+    }
+
+    /// What the array calls one of its lanes.
+    pub(crate) fn array_lane(&self, lane: LaneIndex) -> u32 {
+        self.label.borrow().first_lane.saturating_add(lane.0)
+    }
+
+    /// Those of the array's lanes that are its own, as the shards call them.
+    pub(crate) fn own_lanes(&self, lanes: &LaneSet) -> LaneSet {
+        let own = self.lanes();
+        let clip = |lane: u32| lane.clamp(own.start, own.end) - own.start;
+        LaneSet::from_runs(lanes.runs().iter().map(|[first, end]| [clip(*first), clip(*end)]))
+    }
+
+    /// Its lanes, as the array calls them.
+    pub(crate) fn array_lanes(&self, lanes: &LaneSet) -> LaneSet {
+        let own = self.lanes();
+        let shift = |lane: u32| lane.saturating_add(own.start).min(own.end);
+        LaneSet::from_runs(lanes.runs().iter().map(|[first, end]| [shift(*first), shift(*end)]))
+    }
+
+    /// All its lanes, as the array calls them.
+    pub(crate) fn all_lanes(&self) -> LaneSet {
+        let own = self.lanes();
+        LaneSet::from_runs([[own.start, own.end]])
+    }
+
+    /// Members that it could not do without when they went out, and that are out still: nothing was written to it
+    /// since.
+    pub(crate) fn lost(&self) -> DriveSet {
+        slots(self.label.borrow().lost.iter().map(|slot| usize::from(*slot)))
+    }
+
+    pub(crate) fn is_redundant(&self) -> bool {
+        self.geometry.level().is_redundant()
+    }
+
+    pub(crate) fn has_parity(&self) -> bool {
+        self.geometry.parity_strips() > 0
+    }
+
+    pub(crate) fn id(&self) -> Option<VolumeId> {
+        self.served.get()
+    }
+
+    pub(crate) fn is_served(&self) -> bool {
+        self.served.get().is_some()
+    }
+
+    pub(crate) fn set_served(&self, id: Option<VolumeId>) {
+        self.served.set(id);
+    }
+
+    /// How many more drives it survives losing without those in `out`: whichever they are, and when they are the
+    /// luckiest ones. `None` where it does not even survive these.
+    pub(crate) fn survives_more(&self, out: &DriveSet) -> Option<(u16, u16)> {
+        let geometry = &self.geometry;
+        if !geometry.survives_set(out) {
+            return None;
+        }
+        let drives = geometry.drives();
+        let mut luckiest = *out;
+        let mut at_most = 0;
+        for drive in drives.indexes().filter(|drive| !out.contains(*drive)) {
+            if geometry.survives_set(&luckiest.with(drive)) {
+                luckiest.insert(drive);
+                at_most += 1;
+            }
+        }
+        // What is lost first is the content of some run of neighbours: one more than survives of a span, or all that
+        // hold the same strip.
+        let run =
+            usize::from(if self.has_parity() { geometry.parity_strips() + 1 } else { geometry.copies() });
+        let width = if self.has_parity() { geometry.drives_per_span().0 } else { drives.0 };
+        let mut at_least = at_most;
+        for first in drives.indexes() {
+            let span = first.0 / width * width;
+            let in_span = |step: u16| units::DriveIndex(span + (first.0 - span + step) % width);
+            let mut lost = *out;
+            let more = (0..width).map(in_span).filter(|drive| !out.contains(*drive));
+            for (count, drive) in (0..).zip(more.take(run)) {
+                lost.insert(drive);
+                if !geometry.survives_set(&lost) {
+                    at_least = at_least.min(count);
+                    break;
+                }
+            }
+        }
+        Some((at_least, at_most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layout::{Level, Shape};
+    use ondisk::{Init, Runs, WriteHole};
+    use units::{ByteCount, DriveCount, DriveIndex, StripSize};
+
+    fn volume(level: Level, drives: u16) -> Volume {
+        let geometry =
+            Shape::new(level, DriveCount(drives)).geometry(StripSize::KIB_64, ByteCount::MIB * 64).unwrap();
+        let label = VolumeLabel {
+            uuid: Uuid([1; 16]),
+            name: "v".into(),
+            level,
+            parity: None,
+            mirrors: None,
+            spans: geometry.spans(),
+            copies: geometry.copies(),
+            strip_bytes: 65536,
+            data_start_bytes: 0,
+            member_bytes: geometry.member_size().0,
+            first_lane: 10,
+            lanes: 5,
+            sector_bytes: 512,
+            capacity_bytes: geometry.capacity().0,
+            write_hole: WriteHole::Resync,
+            init: Init::Zeroed,
+            created_unix_s: 0,
+            lost: Vec::new(),
+            unwritten: Runs::default(),
+            relocated: None,
+            bad: Vec::new(),
+        };
+        Volume::new(label, geometry, 0)
+    }
+
+    #[test]
+    fn what_is_survived_besides_what_is_out_is_told_at_worst_and_at_best() {
+        for (level, drives, out, expected) in [
+            (Level::Raid0, 4, &[][..], Some((0, 0))),
+            (Level::Raid0, 4, &[1], None),
+            (Level::Raid1, 3, &[], Some((2, 2))),
+            (Level::Raid1, 3, &[0], Some((1, 1))),
+            (Level::Raid10, 6, &[], Some((1, 3))),
+            (Level::Raid10, 6, &[0], Some((0, 2))),
+            (Level::Raid10, 6, &[0, 3], Some((0, 1))),
+            (Level::Raid10, 6, &[2, 3], None),
+            (Level::Raid1e, 5, &[], Some((1, 2))),
+            (Level::Raid5, 5, &[], Some((1, 1))),
+            (Level::Raid5, 5, &[4], Some((0, 0))),
+            (Level::Raid6, 6, &[], Some((2, 2))),
+            (Level::Raid6, 6, &[1], Some((1, 1))),
+            (Level::Raid50, 6, &[], Some((1, 2))),
+            (Level::Raid50, 6, &[0], Some((0, 1))),
+            (Level::Raid60, 8, &[0], Some((1, 3))),
+        ] {
+            let out = slots(out.iter().map(|slot: &u16| usize::from(*slot)));
+            assert_eq!(volume(level, drives).survives_more(&out), expected, "{level} without {out:?}");
+        }
+    }
+
+    /// Against every set, on few drives.
+    #[test]
+    fn the_worst_is_the_worst_of_all_sets() {
+        for level in Level::ALL {
+            for drives in 1..=8 {
+                if Shape::new(level, DriveCount(drives)).check().is_err() {
+                    continue;
+                }
+                let volume = volume(level, drives);
+                let set = |bits: u16| -> DriveSet {
+                    (0..drives).filter(|at| bits >> at & 1 == 1).map(DriveIndex).collect()
+                };
+                for out in 0..1 << drives {
+                    let more = (0..1_u16 << drives).filter(|more| more & out == 0);
+                    let fatal = more.filter(|more| !volume.geometry.survives_set(&set(out | more)));
+                    let worst = fatal.map(|more| more.count_ones()).min();
+                    let found = volume.survives_more(&set(out)).map(|(worst, _)| u32::from(worst) + 1);
+                    assert_eq!(found.unwrap_or(0), worst.unwrap_or(0), "{level} on {drives} without {out:b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lanes_are_counted_from_the_volumes_first() {
+        let volume = volume(Level::Raid0, 2);
+        assert_eq!(volume.array_lane(LaneIndex(3)), 13);
+        let all = LaneSet::from_runs([[0, 11], [13, 99]]);
+        let own = volume.own_lanes(&all);
+        assert_eq!(own.runs(), [[0, 1], [3, 5]]);
+        assert_eq!(volume.array_lanes(&own).runs(), [[10, 11], [13, 15]]);
+        assert_eq!(volume.own_lanes(&LaneSet::from_runs([[0, 10], [15, 20]])), LaneSet::EMPTY);
+        assert_eq!(volume.all_lanes().runs(), [[10, 15]]);
+    }
+}

@@ -1,0 +1,256 @@
+//! What a label says of one of the volumes of its array.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::intent::MAX_LANES;
+use crate::runs::Runs;
+use crate::uuid::Uuid;
+use layout::{Geometry, Level, MirrorArrangement, ParityArrangement, Shape};
+use serde::{Deserialize, Serialize};
+use units::{ByteCount, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
+
+/// The most volumes of one array.
+pub const MAX_VOLUMES: usize = 256;
+
+/// The most runs of lost blocks that a label names of one drive in one volume.
+pub const MAX_BAD_RUNS: usize = 1024;
+
+/// The longest name of a volume.
+pub const LONGEST_NAME: usize = 64;
+
+/// How a stripe that was interrupted in the middle is dealt with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteHole {
+    /// Lanes that were being written are resynced; until then their redundancy is not used.
+    Resync,
+}
+
+/// What the drives held where the volume lies when it was made, and what was done about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Init {
+    /// Zeroes: redundancy agrees from the start.
+    Zeroed,
+    /// Anything, and nothing is done about it: redundancy of a lane agrees once it was written and resynced.
+    None,
+    /// Anything: the ends are zeroed, and redundancy is made to agree in the background.
+    Fast,
+    /// Anything: redundancy is made to agree in the background.
+    Background,
+    /// Anything: all is zeroed, and the volume is not served before that is done.
+    Full,
+}
+
+/// Blocks of one drive whose content is lost.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bad {
+    /// The drive's slot.
+    pub slot: u16,
+    /// Half-open runs of bytes from the volume's first byte on that drive, ascending; whole sectors.
+    pub bytes: Vec<[u64; 2]>,
+}
+
+/// Lanes in which a lost drive's strips lie in the distributed spare.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Relocated {
+    /// The slot of the lost drive.
+    pub slot: u16,
+    /// The lanes.
+    pub lanes: Runs,
+}
+
+/// A volume of the array.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeLabel {
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Its name.
+    pub name: String,
+    /// Its level.
+    pub level: Level,
+    /// Where parity is, where the level has a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parity: Option<ParityArrangement>,
+    /// Where copies are, where the level has a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirrors: Option<MirrorArrangement>,
+    /// How many spans; 1 where the level has none.
+    pub spans: u16,
+    /// How often each data strip is stored.
+    pub copies: u16,
+    /// The strip.
+    pub strip_bytes: u64,
+    /// Where its data begins on every member.
+    pub data_start_bytes: u64,
+    /// Bytes used of every member, from there on.
+    pub member_bytes: u64,
+    /// Its first lane, of the array's.
+    pub first_lane: u32,
+    /// How many lanes it has.
+    pub lanes: u32,
+    /// The sector.
+    pub sector_bytes: u64,
+    /// What hosts can use.
+    pub capacity_bytes: u64,
+    /// How redundancy is made to agree with data after a crash.
+    pub write_hole: WriteHole,
+    /// What its drives held, and what is done about it.
+    pub init: Init,
+    /// When it was created, in seconds since 1970.
+    pub created_unix_s: u64,
+    /// Slots of members that it could not do without when they went out: nothing was written to it since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<u16>,
+    /// Lanes that nobody has written since it was created, but for those that are marked.
+    #[serde(default, skip_serializing_if = "Runs::is_empty")]
+    pub unwritten: Runs,
+    /// Lanes that lie in the distributed spare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relocated: Option<Relocated>,
+    /// Blocks whose content is lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bad: Vec<Bad>,
+}
+
+/// Whether a text can be the name of a volume.
+pub fn is_volume_name(name: &str) -> bool {
+    let first_is_fine = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let fits = name.len() <= LONGEST_NAME;
+    first_is_fine && fits && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+fn contradiction(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Contradiction, what)
+}
+
+impl VolumeLabel {
+    /// Its layout over so many members.
+    ///
+    /// # Errors
+    /// When no volume can be like that.
+    pub fn geometry(&self, members: usize) -> Result<Geometry> {
+        let wrong = |sentence: String| contradiction(format!("the label describes no volume: {sentence}"));
+        let strip = StripSize::new(ByteCount(self.strip_bytes)).map_err(|error| wrong(error.to_string()))?;
+        let drives = u16::try_from(members).map_err(|_| wrong(format!("it has {members} members")))?;
+        let shape = Shape {
+            level: self.level,
+            drives: DriveCount(drives),
+            spans: Some(self.spans),
+            copies: Some(self.copies),
+            parity: self.parity,
+            mirrors: self.mirrors,
+        };
+        shape.geometry(strip, ByteCount(self.member_bytes)).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Its sector.
+    ///
+    /// # Errors
+    /// When drives have no such sector.
+    pub fn sector(&self) -> Result<SectorSize> {
+        let bytes = self.sector_bytes;
+        SectorSize::from_bytes(bytes).ok_or_else(|| {
+            contradiction(format!("the label names sectors of {bytes} bytes; 512 and 4096 exist"))
+        })
+    }
+
+    /// Where its data ends on every member.
+    pub fn data_end_bytes(&self) -> u64 {
+        self.data_start_bytes.saturating_add(self.member_bytes)
+    }
+
+    /// The lane behind its last one, of the array's.
+    pub fn end_lane(&self) -> u32 {
+        self.first_lane.saturating_add(self.lanes)
+    }
+
+    /// Whether it can be served, as to redundancy, without these of its members.
+    pub fn survives(&self, members: usize, out: &DriveSet) -> bool {
+        self.geometry(members).is_ok_and(|geometry| geometry.survives_set(out))
+    }
+
+    /// Looks whether everything it says can be.
+    ///
+    /// # Errors
+    /// Says what cannot.
+    pub(crate) fn check(&self, members: usize) -> Result<()> {
+        let name = &self.name;
+        if !is_volume_name(name) {
+            return Err(contradiction(format!("the label names a volume {name:?}, which is no name")));
+        }
+        let geometry = self.geometry(members)?;
+        let sector = self.sector()?;
+        if geometry.member_size().0 != self.member_bytes {
+            return Err(contradiction("the label names a member size that is not whole strips"));
+        }
+        let capacity = ByteCount(self.capacity_bytes);
+        if capacity.is_zero() || capacity > geometry.capacity() || !capacity.is_aligned(sector.bytes()) {
+            return Err(contradiction(format!(
+                "the label names a capacity of {capacity}, but its volume has {}",
+                geometry.capacity()
+            )));
+        }
+        let ends = self.data_start_bytes.checked_add(self.member_bytes).is_some_and(|end| end < 1 << 63);
+        if !ends || !ByteCount(self.data_start_bytes).is_aligned(sector.bytes()) {
+            return Err(contradiction(format!(
+                "the label lets '{name}' begin at byte {}, which cannot be",
+                self.data_start_bytes
+            )));
+        }
+        let lanes = u64::from(self.first_lane) + u64::from(self.lanes);
+        if self.lanes == 0 || lanes > u64::from(MAX_LANES) {
+            return Err(contradiction(format!(
+                "the label gives '{name}' lanes {} to {lanes}; an array has {MAX_LANES}",
+                self.first_lane
+            )));
+        }
+        self.check_sets(members, sector)
+    }
+
+    fn check_sets(&self, members: usize, sector: SectorSize) -> Result<()> {
+        let is_slot = |slot: u16| usize::from(slot) < members;
+        let inside =
+            |runs: &Runs| runs.0.iter().all(|run| run[0] >= self.first_lane && run[1] <= self.end_lane());
+        self.unwritten.check("unwritten")?;
+        let mut sets_are_inside = inside(&self.unwritten);
+        let mut slots_exist = self.lost.iter().all(|slot| is_slot(*slot));
+        if let Some(relocated) = &self.relocated {
+            relocated.lanes.check("relocated")?;
+            sets_are_inside &= inside(&relocated.lanes);
+            slots_exist &= is_slot(relocated.slot);
+        }
+        slots_exist &= self.bad.iter().all(|bad| is_slot(bad.slot));
+        if !sets_are_inside {
+            return Err(contradiction(format!(
+                "the label names lanes of '{}' that are not its own",
+                self.name
+            )));
+        }
+        if !slots_exist || self.bad.windows(2).any(|pair| pair[0].slot >= pair[1].slot) {
+            return Err(contradiction(format!("the label names slots for '{}' that are none", self.name)));
+        }
+        for Bad { slot, bytes } in &self.bad {
+            let in_order = bytes.windows(2).all(|pair| pair[0][1] < pair[1][0]);
+            let fine = |run: &[u64; 2]| {
+                run[0] < run[1]
+                    && run[1] <= self.member_bytes
+                    && run.iter().all(|at| ByteCount(*at).is_aligned(sector.bytes()))
+            };
+            if !in_order || bytes.len() > MAX_BAD_RUNS || !bytes.iter().all(fine) {
+                return Err(contradiction(format!(
+                    "the label names lost blocks of drive {slot} in '{}' that cannot be",
+                    self.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Members by slot, as a set.
+pub fn slots(slots: impl IntoIterator<Item = usize>) -> DriveSet {
+    slots.into_iter().filter_map(|slot| u16::try_from(slot).ok()).map(DriveIndex).collect()
+}
