@@ -97,7 +97,8 @@ impl Attachment {
 /// Another drive, or none, in a slot of a volume that is served.
 ///
 /// Writes may be under way that were planned without the new drive. So `stale` must hold at least every lane
-/// that is marked dirty or may be marked until every shard has answered.
+/// that is marked dirty or may be marked until every shard has answered. Lanes that were never written and are not among
+/// them are unsynced from then on: what a new drive holds there agrees with nothing. That has to be durable before.
 #[derive(Clone)]
 pub struct MemberChange {
     /// Which slot.

@@ -106,9 +106,23 @@ impl DirtyLanes {
         self.unwritten.borrow_mut().remove_all(lanes);
     }
 
-    /// Nothing of interest is in these lanes any more.
+    /// Nothing of interest is in these lanes any more. Those that are being written again already are not meant.
     pub(crate) fn set_unwritten(&self, lanes: &LaneSet) {
-        self.unwritten.borrow_mut().insert_all(lanes);
+        let quiet: LaneSet = lanes.iter().filter(|lane| self.is_clean(*lane)).collect();
+        self.unwritten.borrow_mut().insert_all(&quiet);
+    }
+
+    fn is_clean(&self, lane: LaneIndex) -> bool {
+        self.marks
+            .borrow()
+            .get(lane.0 as usize)
+            .is_some_and(|mark| matches!(mark, Mark::Clean | Mark::Refused(_)))
+    }
+
+    /// Whether nothing was ever written to a lane, nor is about to be: its first write waits for the mark while it
+    /// holds its stripe.
+    pub(crate) fn is_untouched(&self, lane: LaneIndex) -> bool {
+        self.is_unwritten(lane) && self.is_clean(lane)
     }
 
     /// How many writes parity did not follow so far.

@@ -245,7 +245,7 @@ impl Volume {
             }
         }
         let mut skipped = DriveSet::EMPTY;
-        let mut hopeless = None;
+        let (mut skipped_for, mut hopeless) = (None, None);
         let mut lacking: SmallVec<[(DriveIndex, Rc<Shadow>, IoError); 1]> = SmallVec::new();
         for Started { index, to, io } in started {
             let write = &plan.writes()[index];
@@ -257,11 +257,17 @@ impl Volume {
             let Err(error) = result else { continue };
             match to {
                 To::Shadow(shadow) => lacking.push((write.drive, shadow, error)),
-                To::Slot(member) => match self.write_fault(plan, write.drive, member.as_ref(), error) {
-                    Ok(()) => skipped.insert(write.drive),
+                To::Slot(member) => match self.write_fault(write.drive, member.as_ref(), error) {
+                    Ok(()) => {
+                        skipped.insert(write.drive);
+                        skipped_for = Some(error);
+                    }
                     Err(error) => hopeless = Some(error),
                 },
             }
+        }
+        if hopeless.is_none() && !self.is_kept(plan, &skipped) {
+            hopeless = skipped_for;
         }
         for (drive, shadow, error) in lacking {
             // The host is not affected, but for the wait until it is certain that nobody misses what that one lacks.

@@ -73,8 +73,13 @@ impl Volume {
         let io = member.read(offset, smallvec![buf]);
         let mut outcome = io.await;
         let buf = outcome.buffers.pop();
+        // What was given up while it was read may be zeroes by now.
+        let is_lost = || {
+            let (stripe, within) = self.geometry().stripe_of(range.start);
+            self.is_lost(stripe, ByteRange::new(ByteOffset(within.0), range.len))
+        };
         match (outcome.result, buf) {
-            (Ok(_), Some(buf)) => {
+            (Ok(_), Some(buf)) if !is_lost() => {
                 self.count(|counters| counters.fast_path += 1);
                 Ok(buf)
             }

@@ -15,6 +15,7 @@ use crate::members::Shadow;
 use crate::messages::ReportKind;
 use crate::volume::Volume;
 use env::{IoError, IoErrorKind, Member};
+use layout::{DataIndex, Role};
 use plan::Plan;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -23,6 +24,14 @@ use units::{ByteRange, DriveIndex, DriveSet};
 /// Errors after which a drive is taken out of use, whatever it was asked.
 pub(crate) fn is_gone(error: &IoError) -> bool {
     matches!(error.kind, IoErrorKind::Gone | IoErrorKind::TimedOut)
+}
+
+/// The data strip of a role; `None` for parity.
+fn strip_of(role: Role) -> Option<DataIndex> {
+    match role {
+        Role::Data { index, .. } => Some(index),
+        Role::P | Role::Q | Role::Spare => None,
+    }
 }
 
 /// What a request has met on the drives of its stripe so far.
@@ -44,11 +53,10 @@ impl Trouble {
 }
 
 impl Volume {
-    /// A write failed after the commit. `Ok`: redundancy holds what the drive lacks, and the drive is out of use,
-    /// or is not the slot's drive any more.
+    /// A write failed after the commit. `Ok`: the drive is out of use, or is not the slot's drive any more; what it
+    /// lacks is to be had from others, if [`Volume::is_kept`] says so.
     pub(crate) fn write_fault(
         self: &Rc<Self>,
-        plan: &Plan,
         drive: DriveIndex,
         member: Option<&Rc<Member>>,
         error: IoError,
@@ -62,20 +70,50 @@ impl Volume {
         if !self.health.usable().1.contains(drive) {
             return Ok(()); // It went out meanwhile.
         }
-        let spared = self.may_lose(drive);
-        if spared || is_gone(&error) {
-            self.fail_drive(drive, error, "write");
+        if !self.may_lose(drive) && !is_gone(&error) {
+            return Err(error);
         }
-        let all = DriveSet::first(self.geometry().drives());
-        let out_here = all.minus(&plan.health().writable).with(drive);
-        let held = (spared || is_gone(&error)) && self.geometry().survives_set(&out_here);
-        if held { Ok(()) } else { Err(error) }
+        self.fail_drive(drive, error, "write");
+        Ok(())
     }
 
-    /// Drives that do not hold everything they should: out of use, or stale somewhere.
+    /// Whether everything that a plan was to write can be had although these drives did not take their part: all
+    /// of them together, as several may fail under one write.
+    pub(crate) fn is_kept(&self, plan: &Plan, missed: &DriveSet) -> bool {
+        let health = plan.health();
+        let out = DriveSet::first(self.geometry().drives()).minus(&health.writable).union(missed);
+        if !plan.request().is_write() {
+            // What is written is computed from what is there, or a copy of it.
+            let moved = health.relocated.map_or(out, |slot| out.without(slot));
+            return self.geometry().survives_set(&moved);
+        }
+        let taken = |write: &&plan::Write| !missed.contains(write.drive);
+        let has_copy = |strip| plan.writes().iter().filter(taken).any(|write| strip_of(write.role) == strip);
+        let mut lacking = plan.writes().iter().filter(|write| missed.contains(write.drive));
+        if self.geometry().parity_strips() == 0 {
+            return lacking.all(|write| has_copy(strip_of(write.role)));
+        }
+        if lacking.all(|write| strip_of(write.role).is_none()) {
+            return true; // All data was taken.
+        }
+        let home = self.geometry().stripe_map(plan.stripe());
+        let map = health.relocated.map_or(home, |slot| home.relocated(slot));
+        let lost = map.cells().filter(|(cell, role)| out.contains(cell.drive) && strip_of(*role).is_some());
+        let parity = [Role::P, Role::Q].into_iter();
+        let follows = parity.filter(|role| plan.writes().iter().filter(taken).any(|w| w.role == *role));
+        lost.count() <= follows.count()
+    }
+
+    /// Drives that do not hold everything they should: out of use, or stale somewhere. What a drive held that lies
+    /// in the distributed spare is not missed.
     pub(crate) fn behind(&self) -> DriveSet {
         let (_, writable) = self.health.usable();
-        DriveSet::first(self.geometry().drives()).minus(&writable).union(&self.members.stale_anywhere())
+        let out = DriveSet::first(self.geometry().drives()).minus(&writable);
+        let behind = out.union(&self.members.stale_anywhere());
+        match &*self.relocated.borrow() {
+            Some(relocated) if relocated.lanes.len() == self.lanes.count => behind.without(relocated.slot),
+            _ => behind,
+        }
     }
 
     /// Whether the volume still has all its data without `drive` and those that are behind already.

@@ -89,7 +89,7 @@ impl Volume {
         // once it is durably known that they are out, and where the level can do without them.
         let mut error = None;
         let mut failed = DriveSet::first(self.geometry().drives()).minus(&writable);
-        if !self.geometry().survives_set(&failed.union(&self.members.stale_anywhere())) {
+        if !self.geometry().survives_set(&self.behind()) {
             error = Some(IoError::new(IoErrorKind::Gone));
         }
         for (drive, member, flush) in flushes {

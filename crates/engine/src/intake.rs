@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use units::{ByteCount, ByteRange, StripeIndex};
+use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
 /// A request whose pieces are under way.
 #[derive(Default)]
@@ -242,6 +242,10 @@ impl Volume {
         len: ByteCount,
     ) -> Vec<StatusExtent> {
         let data = vec![StatusExtent { len, status: BlockStatus::Data }];
+        let start = ByteOffset(self.geometry().strip().bytes().0 * u64::from(index.0) + at.0);
+        if self.is_lost(stripe, ByteRange::new(start, len)) {
+            return data; // Whoever skipped it as zeroes would never meet the error.
+        }
         let health = self.stripe_health(stripe, &units::DriveSet::EMPTY);
         for copy in 0..self.geometry().copies() {
             let cell = self.geometry().data_cell(stripe, index, layout::CopyIndex(copy));

@@ -54,6 +54,8 @@ pub(crate) struct Slot {
     shadow: RefCell<Option<Rc<Shadow>>>,
     stale: RefCell<LaneSet>,
     windows: RefCell<Vec<Window>>,
+    /// How many drives have had the slot.
+    drives: Cell<u64>,
     bad: RefCell<BadBlocks>,
     /// Where the last read of it ended, in its part of the volume: the next one is near if it begins there.
     pub(crate) last_end: Cell<u64>,
@@ -152,6 +154,11 @@ impl Members {
         self.changes.get()
     }
 
+    /// How many drives a slot has had: tells whether it was swapped meanwhile.
+    pub(crate) fn drives_of(&self, drive: DriveIndex) -> u64 {
+        self.slot(drive).map_or(0, |slot| slot.drives.get())
+    }
+
     /// Slots with a shadow.
     pub(crate) fn shadowed(&self) -> DriveSet {
         self.shadowed.get()
@@ -197,12 +204,12 @@ impl Members {
         self.sum_up();
     }
 
-    /// Begins to make a stale lane current, from its first stripe on.
-    pub(crate) fn open_window(&self, drive: DriveIndex, lane: LaneIndex, first: StripeIndex) {
+    /// Begins to make a stale lane current; those stripes that come before `below` are current already.
+    pub(crate) fn open_window(&self, drive: DriveIndex, lane: LaneIndex, below: StripeIndex) {
         if let Some(slot) = self.slot(drive) {
             let mut windows = slot.windows.borrow_mut();
             windows.retain(|window| window.lane != lane);
-            windows.push(Window { lane, below: first.0, ahead: SmallVec::new() });
+            windows.push(Window { lane, below: below.0, ahead: SmallVec::new() });
         }
     }
 
@@ -262,6 +269,7 @@ impl Members {
     fn swap(&self, drive: DriveIndex, member: Option<Rc<Member>>, stale: LaneSet) -> Option<Rc<Member>> {
         self.changes.set(self.changes.get() + 1);
         let slot = self.slot(drive)?;
+        slot.drives.set(slot.drives.get() + 1);
         *slot.stale.borrow_mut() = stale;
         slot.windows.borrow_mut().clear();
         slot.unrepaired.set(0);
@@ -317,6 +325,9 @@ impl Volume {
             Some(source) => Some(attach(self.shard.env(), source, limit).map_err(|error| error.to_string())?),
             None => None,
         };
+        if member.is_some() {
+            self.doubt_unwritten(&stale);
+        }
         let before = self.members.swap(slot, member, stale);
         self.health.forget(slot);
         if let Some(slot) = self.members.slot(slot) {
@@ -360,6 +371,7 @@ impl Volume {
         let Some(shadow) = self.members.swap_shadow(slot, None) else {
             return Err(format!("no drive is being filled for slot {slot} of '{}'", self.spec.name));
         };
+        self.doubt_unwritten(&stale);
         let before = self.members.swap(slot, Some(shadow.member.clone()), stale);
         self.health.forget(slot);
         self.look_at_health();

@@ -215,7 +215,8 @@ impl Volume {
                     true => IoRequest::WriteZeroes { range, may_unmap: true, durability: Durability::Cached },
                     false => IoRequest::Trim { range },
                 };
-                trims.push((write.drive, self.member(write.drive).map(|member| member.start(request))));
+                let started = self.member(write.drive).map(|member| (member.start(request), member));
+                trims.push((write.drive, started));
             }
         }
         let mut skipped = self.left_out(&plan);
@@ -223,7 +224,11 @@ impl Volume {
         let mut unsure = false;
         for (drive, trim) in trims {
             let result = match trim {
-                Ok(trim) => trim.await.result,
+                Ok((trim, member)) => match trim.await.result {
+                    // The one that has the slot now is not current in any lane that is being written.
+                    Err(_) if !self.members.is_in_slot(drive, &member) => continue,
+                    result => result,
+                },
                 Err(error) => Err(error),
             };
             match result {
@@ -271,6 +276,11 @@ impl Volume {
 
     /// Tells the controller that a lane is resynced.
     pub(crate) fn report_synced(self: &Rc<Self>, lane: crate::LaneIndex) {
-        self.shard.report_later(self, ReportKind::Synced(lane.into()));
+        let volume = self.clone();
+        self.shard.env().spawn("report what is synced", async move {
+            // It may be distrusted by the time there is room for a report: that must not be taken back.
+            let still = || volume.dirty.is_synced(lane);
+            volume.shard.report_if(volume.spec.id, ReportKind::Synced(lane.into()), still).await;
+        });
     }
 }

@@ -31,7 +31,7 @@ impl Volume {
         within: ByteRange,
         buf: Buf,
     ) -> (Result<(), IoError>, Option<Buf>) {
-        if self.members.any_bad() && !self.lost_within(stripe, within).is_empty() {
+        if self.is_lost(stripe, within) {
             return (Err(IoError::new(IoErrorKind::Medium)), Some(buf));
         }
         let mut trouble = Trouble::default();
@@ -40,7 +40,7 @@ impl Volume {
             self.attempt(stripe, request, Host::Buffer(buf), &mut trouble, Attempt::FREE).await;
         let mut places = trouble.places;
         let (result, buf) = match (ended, host) {
-            (Ended::Done { .. }, Host::Buffer(buf)) => (Ok(()), Some(buf)),
+            (Ended::Done { .. }, Host::Buffer(buf)) => (self.still_there(stripe, within), Some(buf)),
             (Ended::Failed(error), host) => (Err(error), host.into_buffer()),
             (_, Host::Buffer(buf)) => {
                 let _guard = self.lock(stripe, Mode::Shared, within).await;
@@ -86,7 +86,7 @@ impl Volume {
             };
             let never_written = || self.dirty.is_unwritten(self.lane_of(stripe));
             match (ended, smaller) {
-                (Ended::Done { .. }, _) => {}
+                (Ended::Done { .. }, _) => result = self.still_there(stripe, range),
                 // Nobody ever wrote it: what its drive would have shown is of no interest.
                 (Ended::Lost, _) if self.is_in_one_strip(range) && never_written() => buf.bytes_mut().fill(0),
                 (Ended::Failed(error), _) => result = Err(error),
@@ -128,6 +128,16 @@ impl Volume {
     pub(crate) fn read_request(&self, stripe: StripeIndex, range: ByteRange) -> Request {
         let (prefer, split) = self.choose_copies(stripe, range);
         Request::Read { range, prefer, split }
+    }
+
+    /// Whether blocks among some bytes of a stripe's data are lost.
+    pub(crate) fn is_lost(&self, stripe: StripeIndex, within: ByteRange) -> bool {
+        self.members.any_bad() && !self.lost_within(stripe, within).is_empty()
+    }
+
+    /// What has been read is data, unless it was given up meanwhile: that is known before zeroes take its place.
+    fn still_there(&self, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
+        if self.is_lost(stripe, within) { Err(IoError::new(IoErrorKind::Medium)) } else { Ok(()) }
     }
 
     /// The lost blocks among some bytes of a stripe's data: the drive that stands for them, and where.

@@ -16,7 +16,7 @@
 use crate::attempt::{Attempt, Ended, Patience};
 use crate::dirty::begin_write;
 use crate::execute::Host;
-use crate::faults::{Places, Trouble};
+use crate::faults::{Places, Trouble, is_gone};
 use crate::messages::ReportKind;
 use crate::volume::Volume;
 use env::locks::{ALL_COLUMNS, Mode};
@@ -95,7 +95,7 @@ impl Volume {
         let mut lost = Places::new();
         for (drive, range) in merged(places) {
             let Ok(member) = self.member(drive) else { continue };
-            let unreadable = self.probe(&member, range).await;
+            let Ok(unreadable) = self.probe(drive, &member, range).await else { continue };
             if unreadable.is_empty() {
                 // It can be read now, whatever it was.
                 self.report_medium_error(drive, range, true, true);
@@ -106,7 +106,7 @@ impl Volume {
         }
         let mut columns: Vec<ByteRange> = Vec::new();
         for (drive, range) in lost {
-            let Some(located) = self.geometry().locate(drive, range.start) else { continue };
+            let Some(located) = self.locate(drive, range.start) else { continue };
             columns.push(ByteRange::new(ByteOffset(located.within.0), range.len));
         }
         columns.sort_unstable_by_key(|range| range.start);
@@ -118,12 +118,20 @@ impl Volume {
     }
 
     /// The sectors that a drive cannot read among those of the units, as it writes them, that a range touches.
-    async fn probe(self: &Rc<Self>, member: &Rc<Member>, range: ByteRange) -> Vec<ByteRange> {
+    ///
+    /// # Errors
+    /// When the drive is out of use.
+    async fn probe(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        member: &Rc<Member>,
+        range: ByteRange,
+    ) -> Result<Vec<ByteRange>, IoError> {
         let unit = self.spec.sector.bytes();
         let mut rest = vec![range.align_out(self.repair_unit)];
         let mut unreadable: Vec<ByteRange> = Vec::new();
         while let Some(range) = rest.pop() {
-            if self.can_read(member, range).await {
+            if self.can_read(drive, member, range).await? {
                 continue;
             }
             if range.len <= unit {
@@ -137,13 +145,34 @@ impl Volume {
             rest.push(ByteRange::from_to(middle, range.end()));
             rest.push(ByteRange::from_to(range.start, middle));
         }
-        unreadable
+        Ok(unreadable)
     }
 
-    async fn can_read(self: &Rc<Self>, member: &Rc<Member>, range: ByteRange) -> bool {
+    /// Whether a drive can read a range.
+    ///
+    /// # Errors
+    /// When it is out of use, or goes out for not answering: it is not asked for sector after sector then.
+    async fn can_read(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        member: &Rc<Member>,
+        range: ByteRange,
+    ) -> Result<bool, IoError> {
+        if !self.health.usable().0.contains(drive) {
+            return Err(IoError::new(IoErrorKind::Gone));
+        }
         let _scratch = self.shard.reserve_scratch(env::BufferPool::block_size(range.len)).await;
         let buf = self.take_scratch(range.len, false);
-        member.read(self.raw(range.start), SmallVec::from_iter([buf])).await.result.is_ok()
+        match member.read(self.raw(range.start), SmallVec::from_iter([buf])).await.result {
+            Ok(_) => Ok(true),
+            Err(error) if is_gone(&error) => {
+                if self.members.is_in_slot(drive, member) {
+                    self.fail_drive(drive, error, "read");
+                }
+                Err(error)
+            }
+            Err(_) => Ok(false),
+        }
     }
 
     /// Repairs blocks that a drive cannot read: all at once, or as many of them as can be had. Those that cannot
@@ -187,7 +216,7 @@ impl Volume {
         member: &Rc<Member>,
         range: ByteRange,
     ) -> Repaired {
-        let Some(located) = self.geometry().locate(drive, range.start) else { return Repaired::Lost };
+        let Some(located) = self.locate(drive, range.start) else { return Repaired::Lost };
         let mut trouble = Trouble { drives: DriveSet::EMPTY.with(drive), ..Trouble::default() };
         let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
         let request = Request::Repair { culprit: located.role, columns };
@@ -196,11 +225,14 @@ impl Volume {
             Ended::Done { skipped, .. } if skipped.contains(drive) => {
                 Repaired::Refused(IoError::new(IoErrorKind::Gone))
             }
-            Ended::Done { .. } if self.can_read(member, range).await => {
-                self.count(|counters| counters.repaired += 1);
-                Repaired::Healed
-            }
-            Ended::Done { .. } => Repaired::Refused(IoError::new(IoErrorKind::Medium)),
+            Ended::Done { .. } => match self.can_read(drive, member, range).await {
+                Ok(true) => {
+                    self.count(|counters| counters.repaired += 1);
+                    Repaired::Healed
+                }
+                Ok(false) => Repaired::Refused(IoError::new(IoErrorKind::Medium)),
+                Err(error) => Repaired::Refused(error),
+            },
             Ended::Lost | Ended::NeedsLock => Repaired::Lost,
             Ended::Failed(error) => Repaired::Refused(error),
         }
@@ -224,10 +256,11 @@ impl Volume {
             let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
             let reach = match self.member(cell.drive) {
                 Ok(member) if health.readable.contains(cell.drive) => {
-                    if self.can_read(&member, place).await {
-                        Reach::Readable
-                    } else {
-                        Reach::Unreadable(member)
+                    match self.can_read(cell.drive, &member, place).await {
+                        Ok(true) => Reach::Readable,
+                        Ok(false) => Reach::Unreadable(member),
+                        // Less is known now than before: the caller sees what to do about that.
+                        Err(_) => return Ok(()),
                     }
                 }
                 _ => Reach::Absent,
@@ -240,11 +273,12 @@ impl Volume {
                     && matches!(reach, Reach::Readable)
             })
         };
-        let map = self.map(stripe);
+        let home = self.geometry().stripe_map(stripe);
         for index in (0..self.geometry().data_strips()).map(DataIndex).filter(|index| !in_reach(*index)) {
-            let home = map.data_cell(index, CopyIndex(0));
-            let place = ByteRange::new(home.offset + ByteCount(columns.start.0), columns.len);
-            self.list_lost(home.drive, place).await?;
+            // Listed where it belongs, wherever it lies now.
+            let cell = home.data_cell(index, CopyIndex(0));
+            let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
+            self.list_lost(cell.drive, place).await?;
         }
         if how == Mend::Look {
             return Ok(());
@@ -259,6 +293,7 @@ impl Volume {
                 let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
                 let filled = self.fill_with_zeroes(member, place).await;
                 filled.inspect_err(|error| self.not_repaired(cell.drive, *error))?;
+                self.fill_shadow(cell.drive, place).await?;
             }
         }
         self.settle(stripe, columns, &DriveSet::EMPTY).await
@@ -282,11 +317,46 @@ impl Volume {
             Ended::Done { skipped, .. } => self.recorded(&skipped).await,
             // As many are absent as there is parity: what that gives for them is what was listed as lost.
             Ended::Lost | Ended::NeedsLock | Ended::Failed(_) if self.is_determined(stripe, filled) => Ok(()),
+            Ended::Lost | Ended::NeedsLock | Ended::Failed(_) => match self.absent_strip(stripe, filled) {
+                Some(absent) => self.settle_absent(stripe, columns, absent, how).await,
+                None => {
+                    self.distrust(stripe).await;
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// There is more parity than strips are absent, one of them data. What that held in these columns is lost too:
+    /// parity is computed as if it had become zeroes.
+    async fn settle_absent(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        columns: ByteRange,
+        absent: DataIndex,
+        how: Attempt,
+    ) -> Result<(), IoError> {
+        let start = self.geometry().strip().bytes().0 * u64::from(absent.0) + columns.start.0;
+        let request = Request::WriteZeroes { range: ByteRange::new(ByteOffset(start), columns.len) };
+        let host = Host::Payload(Slice::zero(columns.len), Durability::Durable);
+        let (ended, _) = self.attempt(stripe, request, host, &mut Trouble::default(), how).await;
+        match ended {
+            Ended::Done { skipped, .. } => self.recorded(&skipped).await,
             Ended::Lost | Ended::NeedsLock | Ended::Failed(_) => {
                 self.distrust(stripe).await;
                 Ok(())
             }
         }
+    }
+
+    /// The one data strip of a stripe that is absent.
+    fn absent_strip(&self, stripe: StripeIndex, filled: &DriveSet) -> Option<DataIndex> {
+        let readable = self.stripe_health(stripe, &DriveSet::EMPTY).readable.union(filled);
+        let mut absent = self.map(stripe).cells().filter_map(|(cell, role)| match role {
+            Role::Data { index, .. } if !readable.contains(cell.drive) => Some(index),
+            _ => None,
+        });
+        absent.next().filter(|_| absent.next().is_none())
     }
 
     /// Whether what is absent of a stripe takes all the parity there is to be computed: then parity cannot disagree.
@@ -327,6 +397,18 @@ impl Volume {
         }
     }
 
+    /// What takes the place of a slot's drive must hold the same zeroes, or redundancy would not agree with it.
+    async fn fill_shadow(self: &Rc<Self>, drive: DriveIndex, range: ByteRange) -> Result<(), IoError> {
+        let Some(shadow) = self.members.shadow(drive) else { return Ok(()) };
+        match shadow.failed.get() {
+            Some(_) => Ok(()),
+            None => match self.fill_with_zeroes(&shadow.member, range).await {
+                Ok(()) => Ok(()),
+                Err(error) => self.shadow_lacks(drive, &shadow, error).await,
+            },
+        }
+    }
+
     /// A host has written blocks that were lost: they are not any more. Done when that is durable.
     ///
     /// # Errors
@@ -349,6 +431,30 @@ impl Volume {
         healed: bool,
     ) {
         self.shard.report_later(self, ReportKind::MediumError { drive, range, recovered, healed });
+    }
+
+    /// Attempts what moves the content of a stripe to another place; the caller holds it exclusively. Blocks that
+    /// nothing can give back are given up for lost: one of them must not keep all others where they are.
+    ///
+    /// # Errors
+    /// When they could not be listed, or their places not be filled.
+    pub(crate) async fn attempt_giving_up(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        request: Request,
+        how: Attempt,
+    ) -> Result<Ended, IoError> {
+        for mend in [Some(Mend::GiveUp), Some(Mend::GiveUp), None] {
+            let mut trouble = Trouble::default();
+            let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, how).await;
+            match (&ended, mend) {
+                (Ended::Lost, Some(mend)) if !trouble.is_empty() => {
+                    self.mend(stripe, &trouble.places, mend).await?;
+                }
+                _ => return Ok(ended),
+            }
+        }
+        Ok(Ended::Lost)
     }
 
     /// Brings the redundancy of a stripe in order, and what it holds on the drives in `filling`, which are stale in it.
@@ -376,7 +482,7 @@ impl Volume {
                         self.mend(stripe, &trouble.places, Mend::Look).await?;
                     }
                     for (drive, range) in given_up.into_iter().filter(|_| !filling.is_empty()) {
-                        let Some(located) = self.geometry().locate(drive, range.start) else { continue };
+                        let Some(located) = self.locate(drive, range.start) else { continue };
                         let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
                         self.settle(stripe, columns, filling).await?;
                     }

@@ -252,8 +252,12 @@ impl Shard {
     /// # Errors
     /// What the controller met, or `Gone` if there is none any more.
     pub(crate) async fn report(&self, volume: VolumeId, kind: ReportKind) -> Result<(), IoError> {
-        let inner = &self.inner;
-        let _credit = inner.reports_open.take(1).await;
+        let credit = self.inner.reports_open.take(1).await;
+        self.report_with(credit, volume, kind).await
+    }
+
+    async fn report_with(&self, credit: Taken, volume: VolumeId, kind: ReportKind) -> Result<(), IoError> {
+        let (inner, _credit) = (&self.inner, credit);
         let number = inner.next_report.get();
         inner.next_report.set(number + 1);
         let (answerer, reply) = answer(&inner.env);
@@ -264,6 +268,16 @@ impl Shard {
             return Err(IoError::new(IoErrorKind::Gone));
         }
         reply.await.unwrap_or(Err(IoError::new(IoErrorKind::Gone)))
+    }
+
+    /// Tells the controller, if that is `still` true when there is room for it.
+    pub(crate) async fn report_if(&self, volume: VolumeId, kind: ReportKind, still: impl Fn() -> bool) {
+        let credit = self.inner.reports_open.take(1).await;
+        if still()
+            && let Err(error) = self.report_with(credit, volume, kind).await
+        {
+            tracing::debug!(volume = volume.0, "a report came to nothing: {error}");
+        }
     }
 
     pub(crate) async fn mark_dirty(&self, volume: VolumeId, lane: LaneIndex) -> Result<(), IoError> {
@@ -374,7 +388,7 @@ impl Shard {
             }
             ShardMessage::Unwritten(id, lanes) => {
                 if let Some(volume) = self.volume(id) {
-                    volume.dirty.set_unwritten(&lanes);
+                    volume.set_unwritten(&lanes);
                 }
             }
             ShardMessage::Relocated(id, relocated, done) => {
@@ -493,6 +507,8 @@ impl Shard {
         let inner = &self.inner;
         if let Some(volume) = self.volume(id) {
             volume.closing.set(true);
+            let of_volume = |task: &&Rc<Running>| task.volume.spec().id == id;
+            inner.tasks.borrow().values().filter(of_volume).for_each(|task| task.pace.stop(&inner.env));
             inner.changed.wait_until(&inner.env, || volume.users.get() == 0).await;
             inner.volumes.borrow_mut().remove(&id);
         }

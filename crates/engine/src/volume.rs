@@ -10,7 +10,7 @@ use crate::shard::Shard;
 use env::locks::Mode;
 use env::sync::Signal;
 use env::{DriveInfo, IoError, IoErrorKind};
-use layout::{Geometry, Level, StripeMap};
+use layout::{Geometry, Level, Located, StripeMap};
 use plan::Plan;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -154,6 +154,10 @@ impl Volume {
             plans: RefCell::default(),
             spec,
         });
+        if !volume.is_redundant() {
+            // Nobody marks lanes there before they are written: all of them may have been.
+            volume.dirty.set_written(&attachment.unwritten);
+        }
         volume.look_at_health();
         Ok(volume)
     }
@@ -194,6 +198,18 @@ impl Volume {
             Some(drive) => map.relocated(drive),
             None => map,
         }
+    }
+
+    /// What lies at a byte of a drive now, be it moved there.
+    pub(crate) fn locate(&self, drive: DriveIndex, offset: ByteOffset) -> Option<Located> {
+        let located = self.geometry.locate(drive, offset)?;
+        if self.relocated_in(self.lane_of(located.stripe)).is_none() {
+            return Some(located);
+        }
+        let cell_starts = ByteOffset(offset.0 - located.within.0);
+        let mut cells = self.map(located.stripe).cells();
+        let (_, role) = cells.find(|(cell, _)| cell.drive == drive && cell.offset == cell_starts)?;
+        Some(Located { role, ..located })
     }
 
     /// The drive whose cells in a lane are in the distributed spare.
@@ -289,6 +305,22 @@ impl Volume {
     pub(crate) fn set_synced(&self, lanes: &LaneSet) {
         self.dirty.set_synced(lanes);
         self.look_at_health();
+    }
+
+    /// Nothing of interest is in these lanes any more.
+    pub(crate) fn set_unwritten(&self, lanes: &LaneSet) {
+        if self.is_redundant() {
+            self.dirty.set_unwritten(lanes);
+        }
+    }
+
+    /// Another drive has a slot, and is not stale in all lanes that were never written: what it holds there is
+    /// anything, and does not agree with the others. (The controller has made that durable.)
+    pub(crate) fn doubt_unwritten(&self, stale: &LaneSet) {
+        let doubtful = self.dirty.unwritten().minus(stale);
+        if self.is_redundant() && !doubtful.is_empty() {
+            self.set_unsynced(&doubtful);
+        }
     }
 
     /// A drive is current in these lanes.

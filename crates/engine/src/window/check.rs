@@ -14,13 +14,14 @@ use crate::lanes::{LaneIndex, LaneSet};
 use crate::messages::ReportKind;
 use crate::repair::Mend;
 use crate::task::TaskOutcome;
+use crate::volume::Volume;
 use crate::window::Running;
 use crate::window::walk::{self, Step, Walked};
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
 use plan::{Mismatch, Request, WHOLE_STRIP};
 use std::rc::Rc;
-use units::{DriveIndex, DriveSet, StripeIndex};
+use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
 /// Checks every lane of this shard in which there is something to compare.
 pub(crate) async fn check(task: &Rc<Running>, repair: bool) -> TaskOutcome {
@@ -70,18 +71,66 @@ async fn check_stripe(
         Ended::Failed(error) => return Err(error),
     };
     if let Some(mismatch) = mismatch {
-        found(&task, stripe, mismatch, repair).await?;
+        let mut repaired = false;
+        for part in told_apart(volume, stripe, mismatch).await? {
+            repaired |= found(&task, stripe, part, repair).await?;
+        }
+        task.count(|progress| {
+            progress.mismatches += 1;
+            progress.repaired += u64::from(repaired);
+        });
     }
     Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
 }
 
-/// A stripe does not agree with itself. With `repair` the caller holds it exclusively.
+/// What does not agree, in parts that one drive explains each: several may be wrong in a stripe, in different
+/// columns. Where nothing tells who is wrong, or nobody is alone with it, it is one part.
+async fn told_apart(
+    volume: &Rc<Volume>,
+    stripe: StripeIndex,
+    mismatch: Mismatch,
+) -> Result<Vec<Mismatch>, IoError> {
+    let tells = volume.geometry().parity_strips() > 1 || volume.geometry().copies() > 2;
+    let sector = volume.spec.sector.bytes();
+    let columns = mismatch.columns.align_out(sector);
+    let mut rest = vec![Mismatch { columns, ..mismatch }];
+    let mut parts: Vec<Mismatch> = Vec::new();
+    while let Some(part) = rest.pop() {
+        if !tells || part.culprit.is_some() || part.columns.len <= sector {
+            match parts.last_mut() {
+                Some(last) if last.culprit == part.culprit && last.columns.end() == part.columns.start => {
+                    last.columns.len += part.columns.len;
+                }
+                _ => parts.push(part),
+            }
+            continue;
+        }
+        let middle = (part.columns.start + ByteCount(part.columns.len.0 / 2)).align_up(sector);
+        let halves = [(middle, part.columns.end()), (part.columns.start, middle)];
+        for (start, end) in halves {
+            let request = Request::Verify { columns: ByteRange::from_to(start, end) };
+            let mut trouble = Trouble::default();
+            match volume.attempt(stripe, request, Host::None, &mut trouble, Attempt::HELD).await.0 {
+                Ended::Done { mismatch, .. } => {
+                    rest.extend(
+                        mismatch.map(|found| Mismatch { columns: found.columns.align_out(sector), ..found }),
+                    );
+                }
+                Ended::Failed(error) => return Err(error),
+                Ended::Lost | Ended::NeedsLock => {}
+            }
+        }
+    }
+    Ok(parts)
+}
+
+/// Some of a stripe does not agree. With `repair` the caller holds it exclusively. Whether it was repaired.
 async fn found(
     task: &Rc<Running>,
     stripe: StripeIndex,
     mismatch: Mismatch,
     repair: bool,
-) -> Result<(), IoError> {
+) -> Result<bool, IoError> {
     let volume = &task.volume;
     let cell = mismatch.culprit.and_then(|role| volume.map(stripe).cell_of(role));
     let wrong: Option<DriveIndex> = cell.map(|cell| cell.drive);
@@ -105,10 +154,7 @@ async fn found(
             Ended::Lost | Ended::NeedsLock => return Err(IoError::new(IoErrorKind::Medium)),
         }
     }
-    task.count(|progress| {
-        progress.mismatches += 1;
-        progress.repaired += u64::from(repaired);
-    });
     let kind = ReportKind::Mismatch { task: task.id, stripe, wrong, repaired };
-    volume.shard.report(volume.spec.id, kind).await
+    volume.shard.report(volume.spec.id, kind).await?;
+    Ok(repaired)
 }

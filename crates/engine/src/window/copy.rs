@@ -2,15 +2,13 @@
 //!
 //! From the moment the new drive is there it gets every write that the old one gets ([`Shadow`](crate::members)); what
 //! was there before is copied here, stripe by stripe, each held exclusively, so that no write comes between the
-//! read and the write. What the old drive cannot read is computed from the others. Lanes that were finished are
+//! read and the write. What the old drive cannot read is computed from the others, or listed as lost. Lanes that were finished are
 //! named in the progress: were the old drive to fail now, they are what need not be rebuilt.
 //!
 //! RAID 5EE comes back from its distributed spare the same way (`relocate.rs`): what is copied there is what lies in
 //! the spare strips.
 
 use crate::attempt::{Attempt, Ended};
-use crate::execute::Host;
-use crate::faults::Trouble;
 use crate::lanes::LaneSet;
 use crate::task::TaskOutcome;
 use crate::window::Running;
@@ -64,9 +62,8 @@ pub(crate) async fn copy_stripe(
 ) -> Result<Step, IoError> {
     let volume = &task.volume;
     let request = Request::Copy { drive: slot, columns: WHOLE_STRIP };
-    let mut trouble = Trouble::default();
-    let (ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, Attempt::HELD).await;
-    match ended {
+    match volume.attempt_giving_up(stripe, request, Attempt::HELD).await? {
+        Ended::Done { skipped, .. } if skipped.contains(slot) => Err(IoError::new(IoErrorKind::Gone)),
         Ended::Done { .. } => {
             let rows = u64::from(volume.geometry().rows_per_stripe());
             Ok(Step::Done { drive_bytes: 2 * rows * volume.geometry().strip().bytes().0 })

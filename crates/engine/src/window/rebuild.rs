@@ -17,14 +17,28 @@ use units::{DriveIndex, DriveSet, StripeIndex};
 
 /// Rebuilds every stale lane of this shard.
 pub(crate) async fn rebuild(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
+    let outcome = rebuild_lanes(task, slot).await;
+    // What is on its way to the controller is about the drive that has the slot now: the task is not over before.
+    task.background_done().await;
+    outcome
+}
+
+async fn rebuild_lanes(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     let volume = &task.volume;
     let lanes = task.take_on(volume.members.stale_lanes(slot));
     for lane in lanes.iter() {
         if task.must_end() {
             return TaskOutcome::Stopped;
         }
-        let first = StripeIndex(walk::stripes(volume, lane).start);
-        volume.members.open_window(slot, lane, first);
+        let stripes = walk::stripes(volume, lane);
+        if volume.dirty.is_unwritten(lane) && !volume.dirty.is_synced(lane) {
+            // Nothing is there, and redundancy follows when something is: the drive is as good as any other.
+            volume.members.open_window(slot, lane, StripeIndex(stripes.end));
+            task.count(|progress| progress.done_stripes += stripes.end - stripes.start);
+            finished(task, slot, lane).await;
+            continue;
+        }
+        volume.members.open_window(slot, lane, StripeIndex(stripes.start));
         let walked = walk::walk(task, lane, move |task, stripe| stripe_of(task, slot, lane, stripe)).await;
         match walked {
             Walked::Whole => finished(task, slot, lane).await,
@@ -41,7 +55,6 @@ pub(crate) async fn rebuild(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome
             }
         }
     }
-    task.background_done().await;
     TaskOutcome::Done
 }
 
@@ -75,6 +88,7 @@ async fn stripe_of(
     if volume.members.is_current(slot, lane, stripe) {
         return Ok(Step::Skipped);
     }
+    let drive = volume.members.drives_of(slot);
     let has_a_part = volume.map(stripe).drives().any(|drive| drive == slot);
     if has_a_part {
         let skipped = volume.restore_stripe(stripe, &DriveSet::EMPTY.with(slot)).await?;
@@ -83,7 +97,8 @@ async fn stripe_of(
         }
         volume.recorded(&skipped).await?;
     }
-    if !volume.members.stripe_current(slot, lane, stripe) {
+    let is_same = volume.members.drives_of(slot) == drive;
+    if !is_same || !volume.members.stripe_current(slot, lane, stripe) {
         return Err(IoError::new(IoErrorKind::Gone)); // The drive was swapped, or failed.
     }
     Ok(match has_a_part {

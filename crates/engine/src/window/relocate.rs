@@ -11,8 +11,6 @@
 //! moved at full speed; the task rests between lanes.
 
 use crate::attempt::{Attempt, Ended};
-use crate::execute::Host;
-use crate::faults::Trouble;
 use crate::lanes::{LaneIndex, LaneSet};
 use crate::messages::ReportKind;
 use crate::task::TaskOutcome;
@@ -65,7 +63,7 @@ async fn move_lane(
 ) -> Result<(), IoError> {
     let volume = &task.volume;
     // A lane that was never written has nothing to be moved: it merely changes sides.
-    if !volume.dirty.is_unwritten(lane) {
+    if !volume.dirty.is_untouched(lane) {
         let step = move |task, stripe| move_stripe(task, slot, stripe, to_spare);
         match walk::walk_unpaced(task, lane, step).await {
             Walked::Whole => {}
@@ -96,8 +94,7 @@ async fn move_stripe(
     };
     let how = Attempt { moving: Some((slot, spare.drive)), ..Attempt::HELD };
     let request = Request::Resync { columns: WHOLE_STRIP };
-    let (ended, _) = volume.attempt(stripe, request, Host::None, &mut Trouble::default(), how).await;
-    match ended {
+    match volume.attempt_giving_up(stripe, request, how).await? {
         Ended::Done { skipped, .. } if !skipped.contains(spare.drive) => {
             Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
         }
