@@ -6,7 +6,7 @@ use engine::{
     VolumeId, VolumeSpec,
 };
 use env::Env;
-use layout::{Level, ParityArrangement, Shape};
+use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,12 +18,14 @@ pub struct ArrayTarget {
     level: Level,
     drives: Vec<String>,
     strip: StripSize,
+    spans: Option<u16>,
+    copies: Option<u16>,
     rotation: Option<ParityArrangement>,
+    mirrors: Option<MirrorArrangement>,
     failed: DriveSet,
 }
 
-const FORM: &str =
-    "expected array:LEVEL,drives=8xmem:256M[,strip=64K][,rotation=R][,failed=2][,preset=fast-path]";
+const FORM: &str = "expected array:LEVEL,drives=8xmem:256M[,strip=64K][,spans=2][,copies=2][,rotation=R][,mirrors=M][,failed=2+5][,preset=fast-path]";
 
 impl ArrayTarget {
     /// Reads what stands behind `array:`.
@@ -34,7 +36,10 @@ impl ArrayTarget {
             level,
             drives: Vec::new(),
             strip: StripSize::KIB_64,
+            spans: None,
+            copies: None,
             rotation: None,
+            mirrors: None,
             failed: DriveSet::EMPTY,
         };
         for field in fields {
@@ -44,7 +49,10 @@ impl ArrayTarget {
             match key {
                 "drives" => target.drives.extend(parse_drives(value)?),
                 "strip" => target.strip = value.parse().map_err(Failure::refused)?,
+                "spans" => target.spans = Some(parse_count(key, value)?),
+                "copies" => target.copies = Some(parse_count(key, value)?),
                 "rotation" => target.rotation = Some(value.parse()?),
+                "mirrors" => target.mirrors = Some(value.parse()?),
                 "failed" => target.failed = parse_failed(value)?,
                 // The only way there is so far: write-through, direct, no read-ahead.
                 "preset" if value == "fast-path" => {}
@@ -65,7 +73,29 @@ impl ArrayTarget {
                 target.drives.len() - 1
             )));
         }
+        target.check()?;
         Ok(target)
+    }
+
+    fn shape(&self) -> Outcome<Shape> {
+        let drives = DriveCount(u16::try_from(self.drives.len()).map_err(Failure::refused)?);
+        let (level, spans, copies) = (self.level, self.spans, self.copies);
+        Ok(Shape { level, drives, spans, copies, parity: self.rotation, mirrors: self.mirrors })
+    }
+
+    /// Whether there can be such an array, and whether it has its data without the drives that are to be failed.
+    fn check(&self) -> Outcome {
+        let one_row_or_more = ByteCount(1 << 30);
+        let geometry = self.shape()?.geometry(self.strip, one_row_or_more)?;
+        if geometry.survives_set(&self.failed) {
+            return Ok(());
+        }
+        let slots: Vec<String> = self.failed.iter().map(|drive| drive.to_string()).collect();
+        Err(Failure::refused(format!(
+            "{} does not survive the loss of drives {}; fail others, or fewer",
+            geometry,
+            slots.join(" and ")
+        )))
     }
 
     /// Makes the array on this thread's shard: the engine alone, nothing kept.
@@ -77,10 +107,8 @@ impl ArrayTarget {
         let smallest = sources.iter().map(|source| source.info().size).min().unwrap_or(ByteCount::ZERO);
         let sector =
             sources.iter().map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
-        let count = DriveCount(u16::try_from(sources.len()).map_err(Failure::refused)?);
-        let shape = Shape { parity: self.rotation, ..Shape::new(self.level, count) };
-        let geometry = shape.geometry(self.strip, smallest)?;
-        let all = DriveSet::first(count).minus(&self.failed);
+        let geometry = self.shape()?.geometry(self.strip, smallest)?;
+        let all = DriveSet::first(geometry.drives()).minus(&self.failed);
         let health = HealthView { readable: all, writable: all };
         let id = VolumeId(0);
         let lanes = Lanes::of(&geometry);
@@ -136,6 +164,12 @@ fn parse_drives(text: &str) -> Outcome<Vec<String>> {
     Ok(drives)
 }
 
+fn parse_count(key: &str, value: &str) -> Outcome<u16> {
+    value
+        .parse()
+        .map_err(|_| Failure::refused(format!("{key}={value} is not a number; expected such as {key}=2")))
+}
+
 fn parse_failed(text: &str) -> Outcome<DriveSet> {
     text.split('+')
         .map(|slot| {
@@ -163,6 +197,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_level_leaves_open_can_be_chosen() {
+        let shape = |text: &str| ArrayTarget::parse(text).unwrap().shape().unwrap();
+        let raid60 = shape("raid60,drives=12xmem:1G,spans=3,rotation=ddf-zero-restart,failed=0+1+4+5+8+9");
+        assert_eq!((raid60.spans, raid60.parity), (Some(3), Some(ParityArrangement::DdfZeroRestart)));
+        let raid1e = shape("raid1e,drives=5xmem:1G,copies=3,mirrors=offset,failed=1+2");
+        assert_eq!((raid1e.copies, raid1e.mirrors), (Some(3), Some(MirrorArrangement::Offset)));
+        assert_eq!(shape("raid10,drives=6xmem:1G"), Shape::new(Level::Raid10, DriveCount(6)));
+    }
+
+    #[test]
     fn what_is_wrong_with_an_array_is_named() {
         for (text, named) in [
             ("raid7,drives=3xmem:1M", "raid7"),
@@ -173,6 +217,15 @@ mod tests {
             ("raid5,drives=3xmem:1M,preset=turbo", "turbo"),
             ("raid5,drives=3xmem:1M,failed=3", "drive 3"),
             ("raid5,drives=3xmem:1M,failed=a", "'a'"),
+            ("raid5,drives=3xmem:1M,failed=0+1", "0 and 1"),
+            ("raid10,drives=4xmem:1M,failed=2+3", "2 and 3"),
+            ("raid50,drives=8xmem:1M,spans=3", "3 spans"),
+            ("raid50,drives=8xmem:1M,spans=two", "spans=two"),
+            ("raid5,drives=3xmem:1M,copies=2", "copies"),
+            ("raid1e,drives=5xmem:1M,copies=6", "6 copies"),
+            ("raid1e,drives=5xmem:1M,mirrors=left-symmetric", "left-symmetric"),
+            ("raid5,drives=3xmem:1M,mirrors=far", "far"),
+            ("raid0,drives=3xmem:1M,rotation=left-symmetric", "left-symmetric"),
         ] {
             let failure = ArrayTarget::parse(text).expect_err(text);
             assert!(failure.to_string().contains(named), "{text}: {failure}");

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod host;
+pub mod mounted;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -184,8 +185,13 @@ impl Controller {
 
     /// Makes `count` new file drives and gives their paths.
     pub fn file_drives(&self, count: usize) -> Vec<String> {
+        self.file_drives_of(DRIVE, count)
+    }
+
+    /// Makes `count` new file drives of a size and gives their paths.
+    pub fn file_drives_of(&self, size: &str, count: usize) -> Vec<String> {
         let drives: Vec<String> = (0..count).map(|i| self.folder.file(&format!("d{i}.img"))).collect();
-        let mut arguments = vec!["drive", "add", "--create", DRIVE];
+        let mut arguments = vec!["drive", "add", "--create", size];
         arguments.extend(drives.iter().map(String::as_str));
         self.softroc(&arguments).ok();
         drives
@@ -218,6 +224,47 @@ impl Controller {
         let deadline = Instant::now() + Duration::from_secs(120);
         while !self.show(volume)["resync"].is_null() {
             assert!(Instant::now() < deadline, "the resync does not end: {}", self.show(volume));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The tasks, those that go on first, then those that ended, the newest first.
+    pub fn tasks(&self) -> Vec<serde_json::Value> {
+        self.json(&["task", "list"])["tasks"].as_array().expect("a list of tasks").clone()
+    }
+
+    /// Waits until a task has ended, and tells how it did.
+    pub fn wait_task(&self, task: &serde_json::Value) -> serde_json::Value {
+        let number = task["task"].as_u64().expect("a task has a number").to_string();
+        let deadline = Instant::now() + Duration::from_secs(300);
+        loop {
+            let task = self.json(&["task", "show", &number])["task"].clone();
+            if !["running", "waiting", "paused"].contains(&task["state"].as_str().unwrap_or_default()) {
+                return task;
+            }
+            assert!(Instant::now() < deadline, "the task does not end: {task}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until every drive of a volume is current and all its redundancy agrees.
+    pub fn wait_optimal(&self, volume: &str) {
+        let deadline = Instant::now() + Duration::from_secs(300);
+        loop {
+            let show = self.show(volume);
+            if show["state"] == "optimal" && show["resync"].is_null() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "it is not optimal again: {show}\ntasks: {:?}", self.tasks());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until no write is under way any more, as far as the write-intent map tells.
+    pub fn wait_clean(&self, volume: &str) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while self.show(volume)["dirty_lanes"] != 0 {
+            assert!(Instant::now() < deadline, "lanes stay marked: {}", self.show(volume));
             std::thread::sleep(Duration::from_millis(50));
         }
     }
