@@ -161,6 +161,7 @@ fn fio_verifies_what_it_wrote() {
                     "--verify=crc32c",
                     "--do_verify=1",
                     "--verify_fatal=1",
+                    "--verify_state_save=0",
                     "--randseed=7",
                     "--fsync=64",
                 ],
