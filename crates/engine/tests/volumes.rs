@@ -1,116 +1,24 @@
 //! Volumes of every level in virtual time: random requests at the same time, drives failing under them,
 //! several shards; each read is compared with what a plain array of bytes would hold.
 
-use engine::{
-    Attachment, HealthView, ShardIndex, ShardMessage, ShardSeed, Volume, VolumeDrive, VolumeId, VolumeSpec,
-};
+mod common;
+
+use common::{Bench, MEMBER, Setup, envs, read, write};
+use engine::{ShardIndex, ShardMessage, ShardSeed, Volume, VolumeDrive, VolumeId};
 use env::{Buf, Durability, Env, IoErrorKind, Slice};
-use layout::{Geometry, Level};
+use layout::Level;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
-use world_sim::{DriveOptions, Order, Rng, Sim, SimOptions};
-
-const MEMBER: ByteCount = ByteCount(256 << 10);
-
-struct Setup {
-    level: Level,
-    drives: u16,
-    shards: u16,
-    /// Lanes that are unsynced at the start.
-    unsynced: bool,
-}
-
-impl Setup {
-    fn new(level: Level, drives: u16) -> Setup {
-        Setup { level, drives, shards: 1, unsynced: false }
-    }
-
-    fn geometry(&self) -> Geometry {
-        Geometry::new(self.level, DriveCount(self.drives), StripSize::MIN, MEMBER).expect("a small array")
-    }
-}
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex};
+use world_sim::{DriveOptions, Rng, Sim, SimOptions};
 
 fn sim(seed: u64, setup: &Setup) -> Sim {
-    let mut options = SimOptions::seeded(seed);
-    options.order = Order::Shuffled;
-    options.shards = usize::from(setup.shards);
-    let mut sim = Sim::new(options);
-    for drive in 0..setup.drives {
-        sim.add_drive(&format!("d{drive}"), DriveOptions::sized(MEMBER));
-    }
-    sim
+    setup.sim(seed, 0)
 }
 
-/// Starts every shard with the volume attached, kept by nobody; gives the volume on each shard.
+/// The volume on each shard.
 async fn start(envs: Vec<Env>, setup: Setup) -> Vec<Rc<Volume>> {
-    let count = envs.len() as u16;
-    let env = envs[0].clone();
-    let (reports, receiver) = env::mailbox::mailbox(&env, usize::from(count) * engine::REPORTS_OPEN);
-    let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
-    let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
-    let mut shards = Vec::new();
-    for (index, seed) in seeds.into_iter().enumerate() {
-        shards.push(seed.start(ShardIndex(index as u16), count, reports.clone()));
-    }
-    for sender in &senders {
-        assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok());
-    }
-    let attachment = attachment(&env, &setup).await;
-    let health = attachment.health;
-    let (done, mut answers) = env::mailbox::mailbox(&env, usize::from(count));
-    for sender in &senders {
-        assert!(sender.send(ShardMessage::Attach(Box::new(attachment.clone()), done.clone())).is_ok());
-    }
-    drop(done);
-    while let Some(answer) = answers.receive().await {
-        answer.expect("the shard attaches the volume");
-    }
-    env.spawn(
-        "keeper",
-        engine::unkept::keep(env.clone(), receiver, senders, BTreeMap::from([(VolumeId(1), health)])),
-    );
-    shards.iter().map(|shard| shard.volume(VolumeId(1)).expect("attached")).collect()
-}
-
-/// The volume over all drives.
-async fn attachment(env: &Env, setup: &Setup) -> Attachment {
-    let geometry = setup.geometry();
-    let mut sources = Vec::new();
-    for drive in 0..setup.drives {
-        sources.push(Some(env.world().open_drive(&format!("d{drive}")).await.expect("the drive opens")));
-    }
-    let all = DriveSet::first(geometry.drives());
-    let health = HealthView { readable: all, writable: all };
-    let lanes = engine::Lanes::of(&geometry);
-    let unsynced = engine::LaneSet::first(if setup.unsynced { lanes.count } else { 0 });
-    let spec = VolumeSpec {
-        id: VolumeId(1),
-        name: "v".into(),
-        geometry,
-        sector: SectorSize::B512,
-        data_start: ByteOffset::ZERO,
-        capacity: geometry.capacity(),
-        policy: engine::FaultPolicy::default(),
-    };
-    Attachment { dirty: unsynced.clone(), unsynced, ..Attachment::new(Arc::new(spec), sources, health) }
-}
-
-fn envs(sim: &Sim, setup: &Setup) -> Vec<Env> {
-    (0..usize::from(setup.shards)).map(|shard| sim.shard(shard)).collect()
-}
-
-async fn read(volume: &Rc<Volume>, start: u64, len: u64) -> Result<Vec<u8>, env::IoError> {
-    let range = ByteRange::new(ByteOffset(start), ByteCount(len));
-    let (result, buf) = volume.read(range, Buf::unpooled(ByteCount(len))).await;
-    result.map(|()| buf.expect("the buffer comes back").bytes().to_vec())
-}
-
-async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Result<(), env::IoError> {
-    let range = ByteRange::new(ByteOffset(start), ByteCount::of(bytes));
-    volume.write(range, Buf::copy_of(bytes).freeze(), Durability::Cached).await
+    Bench::start(envs, &setup).await.volumes
 }
 
 /// Many writers and readers at the same time, each in bytes of its own (which lie in the same sectors,
@@ -189,10 +97,23 @@ fn run(seed: u64, setup: Setup, rounds: u64, fail_at: Option<u64>) -> (u64, Vec<
 
 #[test]
 fn concurrent_requests_of_any_bytes_read_what_was_written() {
-    for (level, drives) in
-        [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid5, 3), (Level::Raid5, 5)]
-    {
-        for seed in 0..4 {
+    for (level, drives) in [
+        (Level::Jbod, 1),
+        (Level::Raid0, 3),
+        (Level::Raid00, 4),
+        (Level::Raid1, 2),
+        (Level::Raid1, 3),
+        (Level::Raid1e, 3),
+        (Level::Raid10, 6),
+        (Level::Raid4, 3),
+        (Level::Raid5, 3),
+        (Level::Raid5, 5),
+        (Level::Raid5ee, 5),
+        (Level::Raid6, 5),
+        (Level::Raid50, 6),
+        (Level::Raid60, 8),
+    ] {
+        for seed in 0..2 {
             run(seed, Setup::new(level, drives), 60, None);
         }
     }
@@ -200,8 +121,17 @@ fn concurrent_requests_of_any_bytes_read_what_was_written() {
 
 #[test]
 fn a_drive_fails_under_load_and_nobody_notices() {
-    for (level, drives) in [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid5, 3), (Level::Raid5, 4)] {
-        for seed in 0..8 {
+    for (level, drives) in [
+        (Level::Raid1, 2),
+        (Level::Raid1, 3),
+        (Level::Raid1e, 5),
+        (Level::Raid10, 4),
+        (Level::Raid5, 3),
+        (Level::Raid5, 4),
+        (Level::Raid6, 4),
+        (Level::Raid60, 8),
+    ] {
+        for seed in 0..4 {
             let (_, volumes) = run(seed, Setup::new(level, drives), 60, Some(100 + seed * 37));
             let health = volumes[0].health_view();
             assert_eq!(health.writable.count(), DriveCount(drives - 1), "the drive is out");
@@ -498,7 +428,7 @@ async fn start_noting_marks(env: &Env, setup: &Setup) -> (Rc<Volume>, Rc<Cell<bo
     let shard = seed.start(ShardIndex(0), 1, reports);
     assert!(sender.send(ShardMessage::Peers(vec![sender.clone()])).is_ok());
     let (done, mut answers) = env::mailbox::mailbox(env, 1);
-    let attachment = attachment(env, setup).await;
+    let attachment = setup.attachment(env).await;
     assert!(sender.send(ShardMessage::Attach(Box::new(attachment), done)).is_ok());
     answers.receive().await.expect("an answer").expect("attached");
     let marked = Rc::new(Cell::new(false));
