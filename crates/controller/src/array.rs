@@ -293,7 +293,7 @@ impl Array {
     /// Whether a volume can go on, and lose nothing, without the members in `out`.
     pub(crate) fn can_spare(&self, volume: &Volume, out: &DriveSet) -> bool {
         volume.lost().intersection(out).is_empty()
-            && volume.geometry.survives_set(&out.union(&self.behind(volume)))
+            && volume.label().survives(self.places.borrow().len(), &out.union(&self.behind(volume)))
     }
 
     /// As its drives told when they were looked at: slots that cannot be used.

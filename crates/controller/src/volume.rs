@@ -107,6 +107,7 @@ impl Volume {
     /// luckiest ones. `None` where it does not even survive these.
     pub(crate) fn survives_more(&self, out: &DriveSet) -> Option<(u16, u16)> {
         let geometry = &self.geometry;
+        let out = &self.label.borrow().truly_lost(out);
         if !geometry.survives_set(out) {
             return None;
         }

@@ -395,6 +395,39 @@ fn medium_errors_are_counted_and_reported_without_flooding() {
 }
 
 #[test]
+fn blocks_whose_content_is_lost_are_listed_until_a_host_writes_them() {
+    let mut bench = Bench::new(30, 1, 0);
+    for name in ["a", "b", "c"] {
+        let noise = world_sim::DriveOptions { unwritten: Unwritten::Noise, ..drive_options() };
+        bench.sim.add_drive(name, noise);
+    }
+    // Nothing can be computed yet that would stand in for it.
+    let unreadable = ByteRange::new(ByteOffset(8192), ByteCount(4096));
+    bench.sim.drive("a").unwrap().make_unreadable(unreadable);
+    bench.boot(&[]);
+    bench.create_with("data", "raid5", &["a", "b", "c"], |create| create.destroy_data = true).unwrap();
+    bench.settle("data");
+    let lost = bench.show("data").lost_bytes;
+    assert_eq!(lost, 4096);
+    bench.sim.drive("a").unwrap().heal(unreadable);
+    bench.shut_down();
+    bench.restart(&[]);
+    let info = bench.show("data");
+    assert_eq!((info.lost_bytes, info.state), (lost, VolumeState::Optimal));
+    assert!(bench.try_read("data", 0, 64 << 10).is_err());
+    for at in [0, 8192 + 4096] {
+        bench.try_read("data", at, 8192).unwrap();
+    }
+    bench.write("data", 8192, 5, 4096);
+    bench.expect("data", 8192, 5, 4096);
+    bench.wait(3);
+    assert_eq!(bench.show("data").lost_bytes, 0);
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").lost_bytes, 0);
+    bench.expect("data", 8192, 5, 4096);
+}
+
+#[test]
 fn events_are_kept_over_restarts_even_with_a_torn_line() {
     let mut bench = Bench::new(31, 1, 2);
     bench.boot(&[]);

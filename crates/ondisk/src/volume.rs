@@ -167,9 +167,19 @@ impl VolumeLabel {
         self.first_lane.saturating_add(self.lanes)
     }
 
+    /// Of members that are out, those whose strips do not all lie in the distributed spare.
+    pub fn truly_lost(&self, out: &DriveSet) -> DriveSet {
+        match &self.relocated {
+            Some(relocated) if relocated.lanes.0 == [[self.first_lane, self.end_lane()]] => {
+                out.without(DriveIndex(relocated.slot))
+            }
+            _ => *out,
+        }
+    }
+
     /// Whether it can be served, as to redundancy, without these of its members.
     pub fn survives(&self, members: usize, out: &DriveSet) -> bool {
-        self.geometry(members).is_ok_and(|geometry| geometry.survives_set(out))
+        self.geometry(members).is_ok_and(|geometry| geometry.survives_set(&self.truly_lost(out)))
     }
 
     /// Looks whether everything it says can be.

@@ -68,6 +68,8 @@ pub struct Faults {
     unreadable: DriveSet,
     /// Drives that something ever happened to that may cost them their place.
     ever: DriveSet,
+    /// Drives that ever had blocks that could not be read.
+    ever_unreadable: DriveSet,
     count: usize,
 }
 
@@ -80,6 +82,7 @@ impl Faults {
             away: DriveSet::EMPTY,
             unreadable: DriveSet::EMPTY,
             ever: DriveSet::EMPTY,
+            ever_unreadable: DriveSet::EMPTY,
             count: drives,
         }
     }
@@ -98,6 +101,11 @@ impl Faults {
     /// Drives that the controller may have taken out at some time.
     pub fn ever(&self) -> DriveSet {
         self.ever
+    }
+
+    /// Whether blocks of any drive could not be read at some time.
+    pub fn ever_unreadable(&self) -> bool {
+        !self.ever_unreadable.is_empty()
     }
 
     /// Whether something happened in that life.
@@ -187,7 +195,10 @@ fn happen(scene: &Rc<Scene>, index: DriveIndex, fault: Fault, rng: &mut Rng) {
         match fault {
             Fault::Dies => faults.dead.insert(index),
             Fault::Vanishes => faults.away.insert(index),
-            Fault::MediumErrors => faults.unreadable.insert(index),
+            Fault::MediumErrors => {
+                faults.unreadable.insert(index);
+                faults.ever_unreadable.insert(index);
+            }
             _ => {}
         }
     }

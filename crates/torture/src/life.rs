@@ -239,6 +239,7 @@ impl Host {
             let resync = if volume.resync.is_some() { ", to be resynced" } else { "" };
             format!("the volume is {}{without}{resync}", volume.state)
         });
+        note_lost(scene, volume)?;
         let mut faults = scene.faults.borrow_mut();
         let innocent = out.minus(&faults.ever());
         if !innocent.is_empty() {
@@ -296,6 +297,7 @@ impl Host {
         workload::flush(scene, volume).await?;
         look_at_all(scene, volume).await?;
         let shown = self.show().await?;
+        note_lost(scene, &shown)?;
         let out = out_of(&shown);
         let expected = if out.is_empty() { VolumeState::Optimal } else { VolumeState::Degraded };
         if shown.state != expected || shown.resync.is_some() || out != scene.out.get() {
@@ -322,6 +324,20 @@ async fn show(env: &Env, control: &ControllerHandle) -> Result<VolumeInfo> {
     }
 }
 
+/// Blocks are lost only where a drive could not read and redundancy could not help.
+fn note_lost(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
+    if volume.lost_bytes == 0 {
+        return Ok(());
+    }
+    if !scene.faults.borrow().ever_unreadable() {
+        return Error::wrong_state("blocks are called lost although every drive could always read them");
+    }
+    if !scene.has_lost_blocks.replace(true) {
+        scene.tell(|| format!("{} bytes are called lost", volume.lost_bytes));
+    }
+    Ok(())
+}
+
 fn out_of(volume: &VolumeInfo) -> DriveSet {
     let out = volume.drives.iter().enumerate().filter(|(_, drive)| drive.state != DriveState::Online);
     out.map(|(slot, _)| DriveIndex(slot as u16)).collect()
@@ -334,8 +350,8 @@ async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
         env.sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));
         let Ok(volume) = show(&env, &control).await else { return };
-        if volume.state == VolumeState::Offline {
-            return;
+        if volume.state == VolumeState::Offline || note_lost(&scene, &volume).is_err() {
+            return; // The next look tells of it.
         }
         if volume.resync.is_none() && !scene.synced.get() {
             scene.settle();

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::faults::Faults;
 use crate::oracle::{Oracle, Value, Violation};
 use crate::setup::Setup;
-use env::IoError;
+use env::{IoError, IoErrorKind};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use units::{ByteRange, DriveSet};
@@ -73,6 +73,8 @@ pub struct Scene {
     pub out: Cell<DriveSet>,
     /// Sectors that were written while parity could neither be used nor made to agree, for want of a drive.
     pub without_parity: RefCell<BTreeSet<u64>>,
+    /// Whether the controller ever listed blocks whose content is lost: requests for those fail from then on.
+    pub has_lost_blocks: Cell<bool>,
     /// Which life it is.
     pub life: Cell<u64>,
     /// The sum of it.
@@ -101,6 +103,7 @@ impl Scene {
             synced: Cell::new(false),
             out: Cell::new(DriveSet::EMPTY),
             without_parity: RefCell::default(),
+            has_lost_blocks: Cell::new(false),
             life: Cell::new(0),
             tally: Cell::default(),
             time,
@@ -169,7 +172,8 @@ impl Scene {
     /// When it must not have failed.
     pub fn judge_error(&self, what: &str, range: ByteRange, error: IoError) -> Result<()> {
         self.tell(|| format!("{what} of {range:?} failed: {error}"));
-        if !self.may_fail() {
+        let lost = self.has_lost_blocks.get() && error.kind == IoErrorKind::Medium;
+        if !self.may_fail() && !lost {
             let faults = self.faults.borrow().describe();
             return Err(Error::new(
                 ErrorKind::NeedlessError,
