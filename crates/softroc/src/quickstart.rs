@@ -116,7 +116,7 @@ fn measure(tour: &Quickstart, address: &str, control: &Control) -> Outcome<stora
     let cancel = bench::cancel_on_interrupt()?;
     let targets = [(format!("volume:{VOLUME}"), address.to_owned())];
     let environment = bench::environment_of(&targets, control);
-    let (results, ending) =
+    let bench::Finished { results, ending, .. } =
         bench::Measurement::new(settings, targets.to_vec(), bench::AtOnce::One, environment, cancel).run()?;
     match ending {
         Ending::Failed(sentence) => Err(Failure::failed(sentence)),

@@ -115,9 +115,82 @@ fn what_cannot_be_done_is_said() {
             &["null:64M", "--runtime", "10s", "--max-runtime", "1s"],
             "at most 1 s is less than the run time of 10 s",
         ),
+        (&["null:64M", "--json", "-", "--csv", "-"], "--json and --csv would both write to standard output"),
+        (&["null:64M", "--json", "/nowhere/r.json"], "--json /nowhere/r.json: there is no such folder"),
+        (&["null:64M", "--html", "/"], "--html /: this is a folder"),
+        (
+            &["null:64M", "--profile", "database", "--plot", "latency:streaming"],
+            "--plot latency:streaming is of a profile that is not measured; name one of database",
+        ),
+        (&["null:64M", "null:64M"], "'null:64M' is named twice"),
+        (&["/nowhere/t.img"], "there is no file or device /nowhere/t.img; name another target, or make"),
+        (&["null:64M", "--profile", "database,hot=90%:4G"], "has 4 GiB, more than the area's 64 MiB"),
     ] {
         let sentence = kept(&folder, arguments).refused();
         assert!(sentence.contains(words), "{arguments:?}: {sentence}");
     }
+    assert!(!folder.0.join("state").exists(), "a command that is refused changes nothing");
     assert!(kept(&folder, &["list"]).ok().contains("No measurement is kept yet"));
+}
+
+#[test]
+fn nothing_is_measured_before_every_target_can_be_and_no_test_file_is_left_behind() {
+    let folder = Folder::new("bench-all");
+    let (new, other) = (folder.file("new.img"), folder.file("other.img"));
+    std::fs::write(&other, vec![7; 1 << 20]).expect("a file");
+    // The second target holds data that a profile would overwrite.
+    let sentence = kept(&folder, &[&new, &other, "--create", "1M", "--profile", "database"]).refused();
+    assert!(sentence.contains("holds data that is not from an earlier run"), "{sentence}");
+    assert!(!std::path::Path::new(&new).exists() && !folder.0.join("state").exists());
+    assert!(std::fs::read(&other).expect("the file") == vec![7; 1 << 20]);
+    let sentence = kept(&folder, &[&other, "--create", "2M", "--profile", "streaming"]).refused();
+    assert!(
+        sentence.contains("is there already and has 1 MiB, not the 2 MiB that --create says"),
+        "{sentence}"
+    );
+    let sentence = kept(&folder, &[&other, "--json", &other, "--profile", "streaming"]).refused();
+    assert!(sentence.contains("this is the target itself"), "{sentence}");
+}
+
+#[test]
+fn without_a_state_folder_results_are_kept_for_the_user_and_the_place_is_said() {
+    let folder = Folder::new("bench-xdg");
+    let here = folder.file("here");
+    std::fs::create_dir(&here).expect("a folder");
+    let bench = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_softroc"))
+            .arg("bench")
+            .args(arguments)
+            .current_dir(&here)
+            .env("XDG_STATE_HOME", folder.file("xdg"))
+            .output()
+            .expect("softroc starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    // The profiles of a workload file are what is measured if none is named; no ramp is one too.
+    let job = folder.file("job.fio");
+    std::fs::write(&job, "[mail]\nrw=randread\nbs=8k\niodepth=2\nsize=1m\nnorandommap\n").expect("a job");
+    let said = bench(&[
+        "null:64M",
+        "--workload-file",
+        &job,
+        "--runtime",
+        "100ms",
+        "--ramp",
+        "0s",
+        "--confidence",
+        "none",
+    ]);
+    let kept = folder.file("xdg/softroc/results.db");
+    assert!(said.contains("mail") && !said.contains("database"), "{said}");
+    assert!(said.contains(&format!("Kept as run 1 in {kept} (softroc bench show 1).")), "{said}");
+    assert!(
+        std::fs::read_dir(&here).expect("the folder").next().is_none(),
+        "nothing is left where one stands"
+    );
+    assert!(bench(&["list"]).contains("mail"));
+    // Where a controller has its folder, results belong there.
+    std::fs::create_dir(folder.0.join("here/softroc-data")).expect("a folder");
+    assert!(bench(&["list"]).contains("No measurement is kept yet in ./softroc-data"));
 }

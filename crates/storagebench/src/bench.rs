@@ -110,6 +110,16 @@ impl Bench {
         &self.settings
     }
 
+    /// Whether `target` can be measured: what [`Bench::run`] refuses before it starts, this refuses too. Who measures
+    /// several targets, one after the other, asks for each before the first.
+    ///
+    /// # Errors
+    /// When it cannot, or must not be written to.
+    pub async fn check(&self, env: &Env, target: &Target) -> Result<()> {
+        self.settings.check(env, target)?;
+        guard::check(env, target, &self.settings, &self.labels).await
+    }
+
     /// Measures `target`.
     ///
     /// # Errors
@@ -129,8 +139,7 @@ impl Bench {
             return Err(Error::new(ErrorKind::BadSettings, "there is no target to measure; name one"));
         }
         for target in targets {
-            self.settings.check(env, target)?;
-            guard::check(env, target, &self.settings, &self.labels).await?;
+            self.check(env, target).await?;
         }
         let seed = self.settings.seed.unwrap_or_else(|| env.random());
         let mut seats = Vec::new();

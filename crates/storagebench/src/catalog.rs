@@ -132,8 +132,7 @@ impl Catalog {
 
     /// The profiles of a group; none if there is no such group.
     pub fn group(&self, name: &str) -> Vec<Profile> {
-        let groups = self.groups.iter().filter(|group| group.name == name);
-        groups.flat_map(|group| &group.entries).flat_map(|entry| entry.profiles.clone()).collect()
+        self.groups.iter().filter(|group| group.name == name).flat_map(Group::profiles).collect()
     }
 
     fn named(&self, name: &str) -> Vec<Profile> {
@@ -179,6 +178,13 @@ impl Catalog {
             "{part}'{first}' is not a load profile; choose one of {} or another that 'softroc bench profiles' lists, or describe one, such as random,67%read,8K",
             names.join(", ")
         ))
+    }
+}
+
+impl Group {
+    /// All its profiles, in the order of the file.
+    pub fn profiles(&self) -> Vec<Profile> {
+        self.entries.iter().flat_map(|entry| entry.profiles.clone()).collect()
     }
 }
 

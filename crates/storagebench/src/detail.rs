@@ -1,7 +1,7 @@
 //! What lies behind a row: its histograms, whole, and how it went over time. Rows with their detail can be merged
 //! exactly, compared, and drawn.
 
-use crate::meter::{Direction, Reading, Slice, histogram};
+use crate::meter::{Reading, Slice, histogram};
 use crate::row::rounded;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -120,11 +120,7 @@ impl Detail {
             bytes: reading.slices.iter().map(|slice| count(slice).bytes).collect(),
             latency_ns_sum: reading.slices.iter().map(|slice| count(slice).latency_sum_ns).collect(),
         };
-        let p99 = |slice: &Slice| {
-            let mut all = Direction::new();
-            all.add(&slice.both());
-            (all.count.ios > 0).then(|| rounded(all.quantile_ns(0.99) as f64 / 1e3))
-        };
+        let p99 = |slice: &Slice| slice.both().quantile_ns(0.99).map(|ns| rounded(ns as f64 / 1e3));
         Detail {
             slice_s: reading.slice_ns as f64 / 1e9,
             read: trace(|slice| &slice.read.count),

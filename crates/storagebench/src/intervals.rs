@@ -30,8 +30,8 @@ pub struct Interval95 {
     /// The degrees of freedom of Student's t behind them: batches minus one.
     #[serde(default)]
     pub freedom: f64,
-    /// How much the rate of one batch says about the next one's, from 0 (nothing) up; the intervals are widened
-    /// for it.
+    /// How much the rate or the mean latency of one batch says about the next one's, whichever says more, from 0
+    /// (nothing) up; the intervals are widened for it.
     #[serde(default)]
     pub correlation: f64,
 }
@@ -120,7 +120,7 @@ impl<'a> Batches<'a> {
             latency_us_p99: percentile(0.99),
             latency_us_p999: percentile(0.999),
             freedom: rate.freedom,
-            correlation: rounded(rate.correlation),
+            correlation: rounded(rate.correlation.max(latency.correlation)),
         })
     }
 }

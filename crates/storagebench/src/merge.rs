@@ -26,13 +26,20 @@ impl std::error::Error for CannotMerge {}
 /// outstanding I/Os; the joined row has as many times more outstanding.
 ///
 /// # Errors
-/// When there are fewer than two, a row has no histograms, or no row is in all of them.
+/// When there are fewer than two, one is there twice, a row has no histograms, or no row is in all of them.
 pub fn merge(parts: &[(String, Results)]) -> Result<Results, CannotMerge> {
     let [(_, first), others @ ..] = parts else {
         return Err(CannotMerge("there is nothing to merge; give two measurements or more".to_owned()));
     };
     if others.is_empty() {
         return Err(CannotMerge("one measurement alone cannot be merged; give two or more".to_owned()));
+    }
+    for (at, (name, part)) in parts.iter().enumerate() {
+        if let Some((twin, _)) = parts[..at].iter().find(|(_, other)| other.rows == part.rows) {
+            return Err(CannotMerge(format!(
+                "'{twin}' and '{name}' are the same measurement, which would count twice; name each once"
+            )));
+        }
     }
     let mut merged = Results::new(first.method.clone(), environment(parts));
     merged.notes = notes(parts);
@@ -337,6 +344,10 @@ mod tests {
     fn what_cannot_be_merged_is_said() {
         let a = run("a", 4, &[1_000_000], 10);
         let sentence = |parts: &[(String, Results)]| merge(parts).unwrap_err().to_string();
+        let twice = [a.clone(), ("file".to_owned(), a.1.clone())];
+        assert!(
+            sentence(&twice).contains("'a' and 'file' are the same measurement, which would count twice")
+        );
         assert!(sentence(&[]).contains("nothing to merge"));
         assert!(sentence(std::slice::from_ref(&a)).contains("one measurement alone"));
         assert!(sentence(&[a.clone(), run("b", 8, &[1_000_000], 10)]).contains("no profile was measured"));

@@ -15,7 +15,8 @@
 //! - There are at most [`MOST_SLICES`] slices: when there would be more, each two become one of twice the length.
 //!
 //! Cost: a completion is recorded once, in the histogram of the current slice (about 10 ns); closing a slice takes
-//! some ten microseconds, [`SLICES`] times a run.
+//! some twenty microseconds, [`SLICES`] times a run, and less when it holds few requests: the first [`FEW`] latencies
+//! of a slice are kept as they are, so that a histogram of ten thousand empty bins is not gone through for them.
 
 use crate::pattern::Operation;
 use hdrhistogram::Histogram;
@@ -25,6 +26,9 @@ use std::cell::{Cell, RefCell};
 pub(crate) const SLICES: u64 = 120;
 /// How many slices are kept apart.
 const MOST_SLICES: usize = 480;
+
+/// How many latencies of a slice are kept as they are before its histogram is used.
+const FEW: usize = 256;
 
 /// Latencies above an hour count as one: the time limit of a request is far below.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -84,6 +88,18 @@ impl Part {
             joined.push(bin);
         }
         self.bins = joined;
+    }
+
+    /// A percentile as the upper end of its bin, which for the last may be above the maximum; `None` when nothing
+    /// completed.
+    pub(crate) fn quantile_ns(&self, quantile: f64) -> Option<u64> {
+        let wanted = ((quantile * self.count.ios as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        let bin = self.bins.iter().find(|(_, count)| {
+            seen += count;
+            seen >= wanted
+        });
+        bin.map(|(value, _)| (*value).min(self.count.latency_max_ns))
     }
 
     /// How many took no longer than `latency_ns`, to the precision of a bin.
@@ -163,39 +179,69 @@ impl Direction {
     }
 }
 
-/// A slice being filled.
+/// A slice being filled. Its histogram is emptied for every slice, so its counters are short (they saturate).
 struct Recorder {
-    latencies_ns: Histogram<u64>,
+    /// The first [`FEW`] latencies.
+    few_ns: Vec<u64>,
+    /// Those after them.
+    latencies_ns: Histogram<u32>,
     count: Count,
 }
 
 impl Recorder {
     fn new() -> Recorder {
-        Recorder { latencies_ns: histogram(), count: Count::default() }
+        Recorder { few_ns: Vec::with_capacity(FEW), latencies_ns: histogram(), count: Count::default() }
     }
 
     #[inline]
     fn record(&mut self, latency_ns: u64, bytes: u64) {
-        self.latencies_ns.saturating_record(latency_ns);
+        if self.few_ns.len() < FEW {
+            self.few_ns.push(latency_ns.min(LONGEST_NS));
+        } else {
+            self.latencies_ns.saturating_record(latency_ns);
+        }
         self.count.ios += 1;
         self.count.bytes += bytes;
         self.count.latency_sum_ns += latency_ns;
         self.count.latency_max_ns = self.count.latency_max_ns.max(latency_ns);
     }
 
-    fn take(&mut self) -> Part {
-        let bins = match self.count.ios {
-            0 => Vec::new(),
-            _ => self
-                .latencies_ns
-                .iter_recorded()
-                .map(|step| (step.value_iterated_to(), step.count_at_value()))
-                .collect(),
-        };
-        if self.count.ios > 0 {
-            self.latencies_ns.reset();
+    /// The bins that hold something, in ascending order, if these are all the latencies there are.
+    fn few_bins(&mut self) -> Vec<(u64, u64)> {
+        self.few_ns.sort_unstable();
+        let mut bins: Vec<(u64, u64)> = Vec::with_capacity(self.few_ns.len());
+        for latency_ns in &self.few_ns {
+            let value = self.latencies_ns.highest_equivalent(*latency_ns);
+            match bins.last_mut() {
+                Some((last, count)) if *last == value => *count += 1,
+                _ => bins.push((value, 1)),
+            }
         }
+        bins
+    }
+
+    fn take(&mut self) -> Part {
+        let bins = if self.count.ios <= FEW as u64 {
+            self.few_bins()
+        } else {
+            self.few_ns.iter().for_each(|latency_ns| self.latencies_ns.saturating_record(*latency_ns));
+            let step = self.latencies_ns.iter_recorded();
+            let bins =
+                step.map(|step| (step.value_iterated_to(), u64::from(step.count_at_value()))).collect();
+            self.latencies_ns.reset();
+            bins
+        };
+        self.few_ns.clear();
         Part { count: std::mem::take(&mut self.count), bins }
+    }
+
+    /// Calls `with` for latencies and how many there were of each.
+    fn each(&self, mut with: impl FnMut(u64, u64)) {
+        self.few_ns.iter().for_each(|latency_ns| with(*latency_ns, 1));
+        if self.count.ios > FEW as u64 {
+            let steps = self.latencies_ns.iter_recorded();
+            steps.for_each(|step| with(step.value_iterated_to(), u64::from(step.count_at_value())));
+        }
     }
 }
 
@@ -329,12 +375,7 @@ impl Meter {
             shape[(value.max(1).ilog2() as usize).min(41)] += count;
         };
         for recorder in [&counts.read, &counts.write] {
-            if recorder.count.ios > 0 {
-                recorder
-                    .latencies_ns
-                    .iter_recorded()
-                    .for_each(|step| add(step.value_iterated_to(), step.count_at_value()));
-            }
+            recorder.each(&mut add);
         }
         for part in counts.slices.last().iter().flat_map(|slice| [&slice.read, &slice.write]) {
             part.bins.iter().for_each(|(value, count)| add(*value, *count));
@@ -417,148 +458,4 @@ impl Counts {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A window of 3 µs from 1 µs on, in thirty slices.
-    fn meter() -> Meter {
-        Meter::new(1000, 4000, 100)
-    }
-
-    fn ios(reading: &Reading) -> Vec<u64> {
-        reading.slices.iter().map(Slice::ios).collect()
-    }
-
-    #[test]
-    fn only_what_completes_in_the_window_counts() {
-        let meter = meter();
-        for now in [0, 999, 1000, 2500, 3999, 4000, 9000] {
-            meter.complete(now, now, Operation::Read, 512);
-        }
-        let reading = meter.finish();
-        let Count { ios, bytes, latency_sum_ns, latency_max_ns, errors } = reading.read.count;
-        assert_eq!(
-            (ios, bytes, latency_sum_ns, latency_max_ns, errors),
-            (3, 1536, 1000 + 2500 + 3999, 3999, 0)
-        );
-        assert_eq!((reading.read.latencies_ns.len(), reading.read.quantile_ns(1.0)), (3, 3999));
-        assert_eq!((reading.write.count.ios, reading.duration_ns), (0, 3000));
-    }
-
-    #[test]
-    fn every_counted_completion_is_in_one_slice() {
-        let meter = meter();
-        for now in (1000..4000).step_by(50) {
-            meter.complete(now, 7, if now % 100 == 0 { Operation::Read } else { Operation::Write }, 1);
-        }
-        let reading = meter.finish();
-        assert_eq!((reading.slice_ns, ios(&reading)), (100, vec![2; 30]));
-        assert!(
-            reading.slices.iter().all(|slice| slice.latency_sum_ns() == 14 && slice.both().bins == [(7, 2)])
-        );
-        assert_eq!(reading.read.sum(&reading.write).count.ios, 60);
-    }
-
-    #[test]
-    fn silence_gives_empty_slices_and_a_stop_drops_the_broken_one_from_the_spread_alone() {
-        let meter = meter();
-        meter.complete(1050, 1, Operation::Read, 1);
-        meter.complete(1450, 1, Operation::Read, 1);
-        meter.complete(1610, 1, Operation::Read, 1);
-        meter.stop(1620);
-        meter.stop(9999);
-        meter.complete(1620, 1, Operation::Read, 1);
-        let reading = meter.finish();
-        assert_eq!((reading.read.count.ios, reading.duration_ns), (3, 620));
-        assert_eq!(ios(&reading), [1, 0, 0, 0, 1, 0]);
-    }
-
-    #[test]
-    fn a_stop_before_the_window_leaves_nothing() {
-        let meter = meter();
-        meter.complete(500, 1, Operation::Read, 512);
-        let look = meter.look();
-        assert_eq!((look.ios, look.bytes, look.errors), (1, 512, 0));
-        meter.stop(600);
-        let reading = meter.finish();
-        assert_eq!((reading.duration_ns, reading.read.count.ios, reading.slices.len()), (0, 0, 0));
-    }
-
-    #[test]
-    fn errors_count_in_the_window_and_have_no_latency() {
-        let meter = meter();
-        meter.fail(10, Operation::Write);
-        meter.fail(1500, Operation::Write);
-        assert_eq!(meter.look().errors, 1);
-        let reading = meter.finish();
-        let count = reading.write.count;
-        assert_eq!((count.errors, count.ios, reading.write.latencies_ns.len()), (1, 0, 0));
-    }
-
-    #[test]
-    fn a_window_may_be_extended_and_its_beginning_forgotten() {
-        let meter = meter();
-        meter.extend(5000);
-        meter.extend(2000);
-        for now in (1000..6000).step_by(100) {
-            meter.complete(now, now, Operation::Write, 1);
-        }
-        assert_eq!(meter.with_slices(6000, <[Slice]>::len), 40);
-        meter.forget(30);
-        assert_eq!(meter.window_start_ns(), 4000);
-        let reading = meter.finish();
-        assert_eq!((reading.duration_ns, reading.write.count.ios, reading.slices.len()), (1000, 10, 10));
-        assert_eq!(reading.write.count.latency_sum_ns, (4000..5000).step_by(100).sum::<u64>());
-    }
-
-    #[test]
-    fn what_completes_after_a_stop_at_a_slices_boundary_is_not_counted_but_failures_are() {
-        let meter = meter();
-        meter.complete(1999, 1, Operation::Read, 1);
-        // Nobody has looked at the clock since 2000, when the window is to end.
-        meter.complete(2005, 1, Operation::Read, 1);
-        meter.fail(2105, Operation::Read);
-        meter.complete(2205, 1, Operation::Read, 1);
-        meter.stop(2000);
-        let reading = meter.finish();
-        assert_eq!(reading.read.count.errors, 1);
-        assert_eq!((reading.read.count.ios, reading.duration_ns, reading.slices.len()), (1, 1000, 10));
-    }
-
-    #[test]
-    fn many_slices_become_fewer_longer_ones_and_nothing_is_lost() {
-        let meter = Meter::new(0, u64::MAX, 10);
-        for now in 0..20_000 {
-            meter.complete(now, now, if now % 3 == 0 { Operation::Read } else { Operation::Write }, 1);
-        }
-        meter.stop(20_000);
-        let reading = meter.finish();
-        assert_eq!((reading.slice_ns, reading.slices.len()), (80, 250));
-        assert!(reading.slices.iter().all(|slice| slice.ios() == 80));
-        let all = reading.read.sum(&reading.write);
-        assert_eq!((all.count.ios, all.latencies_ns.len()), (20_000, 20_000));
-        let middle = all.latencies_ns.value_at_quantile(0.5);
-        assert!((9990..=10_010).contains(&middle), "{middle}");
-    }
-
-    #[test]
-    fn the_share_below_a_latency_counts_whole_bins() {
-        let meter = meter();
-        for latency in [10, 20, 20, 30] {
-            meter.complete(1500, latency, Operation::Read, 1);
-        }
-        let part = meter.finish().slices[5].both();
-        assert_eq!([5, 10, 25, 30].map(|latency| part.at_most(latency)), [0, 1, 3, 4]);
-    }
-
-    #[test]
-    fn a_look_shows_the_latencies_by_powers_of_two() {
-        let meter = meter();
-        for latency in [1, 3, 1000, 1023, 1024, LONGEST_NS] {
-            meter.complete(1500, latency, Operation::Read, 1);
-        }
-        let shape = meter.look().shape;
-        assert_eq!((shape[0], shape[1], shape[9], shape[10], shape[41]), (1, 1, 2, 1, 1));
-        assert_eq!(shape.iter().sum::<u64>(), 6);
-    }
-}
+mod tests;

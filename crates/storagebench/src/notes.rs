@@ -3,7 +3,7 @@
 
 use crate::row::Row;
 use crate::surroundings::Surrounded;
-use crate::table::{duration, number};
+use crate::table::{count, duration, number};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub enum NoteKind {
     NotSteady,
     /// The interval is wider than was asked for.
     Unsure,
-    /// The rate swings more slowly than the run can average over.
+    /// The rate or the latency swings more slowly than the run can average over.
     SlowSwings,
     /// There were too few requests for some figures.
     FewRequests,
@@ -66,7 +66,7 @@ const DEVICE_FLOOR_BYTES_S: f64 = 1_048_576.0;
 /// so half of one 2 ms, and the heads move besides.
 const ROTATING_US: f64 = 1000.0;
 /// From this correlation between batches on, longer batches are needed.
-const SLOW_CORRELATION: f64 = 0.5;
+pub(crate) const SLOW_CORRELATION: f64 = 0.5;
 /// With fewer requests the 99th percentile is one of the two longest.
 const FEW_REQUESTS: u64 = 200;
 
@@ -102,7 +102,10 @@ pub(crate) fn judge(row: &Row, around: &Surrounded, expected: &Expected) -> Vec<
 
 fn errors(row: &Row) -> Option<String> {
     let first = row.first_error.as_ref()?;
-    Some(format!("{} requests failed; the first was {first}.", number(row.errors.max(1) as f64)))
+    Some(match row.errors {
+        0 | 1 => format!("A request failed: {first}."),
+        many => format!("{} requests failed; the first was {first}.", count(many)),
+    })
 }
 
 fn not_steady(row: &Row, expected: &Expected) -> Option<String> {
@@ -127,7 +130,7 @@ fn not_steady(row: &Row, expected: &Expected) -> Option<String> {
 fn slow_swings(row: &Row) -> Option<String> {
     let interval = row.ci95.filter(|interval| interval.correlation >= SLOW_CORRELATION)?;
     Some(format!(
-        "The rate swings slowly (neighbouring parts of the run correlate by {:.2}): the intervals are widened for it, and may still be too narrow. A longer run is surer.",
+        "The rate or the latency swings slowly (neighbouring parts of the run correlate by {:.2}): the intervals are widened for it, and may still be too narrow. A longer run is surer.",
         interval.correlation
     ))
 }
@@ -151,7 +154,7 @@ fn unsure(row: &Row, expected: &Expected) -> Option<String> {
 
 fn few_requests(row: &Row) -> Option<String> {
     (row.ios < FEW_REQUESTS)
-        .then(|| format!("Only {} requests completed: the percentiles say little.", number(row.ios as f64)))
+        .then(|| format!("Only {} requests completed: the percentiles say little.", count(row.ios)))
 }
 
 fn saturated(around: &Surrounded) -> Option<String> {

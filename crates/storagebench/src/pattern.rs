@@ -195,7 +195,14 @@ impl Place {
                     Extent::Bytes(size) => size.0,
                     Extent::Percent(percent) => (self.len as f64 * percent / 100.0) as u64,
                 };
-                let len = wanted.min(self.len) / self.unit * self.unit;
+                if wanted > self.len {
+                    return Err(too_small(format!(
+                        "the hot spot of the profile '{profile}' has {}, more than the area's {}; give a larger target, or a smaller spot such as {access_percent}%:10%",
+                        ByteCount(wanted),
+                        ByteCount(self.len)
+                    )));
+                }
+                let len = wanted / self.unit * self.unit;
                 self.check_part(profile, "hot spot", len)?;
                 if self.len - len < self.block {
                     return Ok(Spread::Uniform);

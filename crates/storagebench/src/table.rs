@@ -138,25 +138,44 @@ pub fn doubts(results: &Results) -> Vec<String> {
     doubts_by_kind(results).iter().map(|(text, places)| format!("{}: {text}", places.join("; "))).collect()
 }
 
-/// Each kind of doubt once, in the words of the first row that has it, with the rows that it is about: `database, 8`.
+/// Each kind of doubt once, in the words of the first row that has it, with the rows that it is about: `database, 8`,
+/// or `database, 1, 2, 4` for several, or `all rows`.
 pub(crate) fn doubts_by_kind(results: &Results) -> Vec<(String, Vec<String>)> {
     let several = results.targets().len() > 1;
-    let mut kinds: BTreeMap<NoteKind, (String, Vec<String>)> = BTreeMap::new();
+    let mut kinds: BTreeMap<NoteKind, (String, Vec<&Row>)> = BTreeMap::new();
     for row in &results.rows {
-        let target = if several { format!("{}, ", row.target) } else { String::new() };
-        let place = format!("{target}{}, {}", row.profile, row.outstanding);
         for note in &row.notes {
-            let (_, places) = kinds.entry(note.kind).or_insert_with(|| (note.text.clone(), Vec::new()));
-            if places.last() != Some(&place) {
-                places.push(place.clone());
+            let (_, rows) = kinds.entry(note.kind).or_insert_with(|| (note.text.clone(), Vec::new()));
+            if !rows.last().is_some_and(|last| std::ptr::eq(*last, row)) {
+                rows.push(row);
             }
         }
     }
-    let said = |(text, places): (String, Vec<String>)| match places.len() {
-        1 => (text, places),
-        _ => (format!("{text} (Figures of the first of them.)"), places),
+    let said = |(text, rows): (String, Vec<&Row>)| {
+        let places = match rows.len() {
+            all if all == results.rows.len() && all > 1 => vec!["all rows".to_owned()],
+            _ => places(&rows, several),
+        };
+        match rows.len() {
+            1 => (text, places),
+            _ => (format!("{text} (Figures of the first of them.)"), places),
+        }
     };
     kinds.into_values().map(said).collect()
+}
+
+/// Which rows these are, those of a target and profile in one: `database, 1, 2, 4`.
+fn places(rows: &[&Row], several_targets: bool) -> Vec<String> {
+    let mut places: Vec<(String, Vec<String>)> = Vec::new();
+    for row in rows {
+        let target = if several_targets { format!("{}, ", row.target) } else { String::new() };
+        let whose = format!("{target}{}", row.profile);
+        match places.iter_mut().find(|(known, _)| *known == whose) {
+            Some((_, depths)) => depths.push(row.outstanding.to_string()),
+            None => places.push((whose, vec![row.outstanding.to_string()])),
+        }
+    }
+    places.into_iter().map(|(whose, depths)| format!("{whose}, {}", depths.join(", "))).collect()
 }
 
 /// What a row reached, in words.
@@ -200,14 +219,24 @@ pub fn number(value: f64) -> String {
     let text = format!("{value:.decimals$}");
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
-    let mut grouped = String::from(sign);
+    let grouped = format!("{sign}{}", in_thousands(digits));
+    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
+}
+
+/// A whole number with its thousands set apart: `22`, `12 345`.
+pub(crate) fn count(value: u64) -> String {
+    in_thousands(&value.to_string())
+}
+
+fn in_thousands(digits: &str) -> String {
+    let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && digits.len() > 4 && (digits.len() - at).is_multiple_of(3) {
             grouped.push('\u{202F}');
         }
         grouped.push(digit);
     }
-    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
+    grouped
 }
 
 /// A time given in microseconds, in the unit that suits it: `87.4 µs`, `1.25 ms`.
@@ -258,6 +287,9 @@ mod tests {
         ] {
             assert_eq!(number(value), text, "{value}");
         }
+        for (value, text) in [(0, "0"), (22, "22"), (4321, "4321"), (12_345, "12\u{202F}345")] {
+            assert_eq!(count(value), text);
+        }
         for (us, text) in [(0.25, "0.25 µs"), (87.44, "87.4 µs"), (999.6, "1.00 ms"), (2.5e6, "2.50 s")] {
             assert_eq!(duration(us), text);
         }
@@ -288,6 +320,26 @@ mod tests {
             ["database", "8", "10.0", "", "0.08", "–", "–", "42 %", "3"]
         );
         assert_eq!(Table::of_best(&results).rows.len(), 3);
+    }
+
+    #[test]
+    fn a_doubt_is_said_once_with_the_rows_that_it_is_about() {
+        let mut results = sample::results();
+        let note = |kind, text: &str| crate::notes::Note { kind, text: text.to_owned() };
+        for row in &mut results.rows {
+            row.notes = vec![note(NoteKind::CpuSaturated, "busy.")];
+        }
+        results.rows[0].notes.push(note(NoteKind::Thermal, "hot."));
+        results.rows[2].notes.push(note(NoteKind::Thermal, "hotter."));
+        results.rows[3].notes.push(note(NoteKind::StolenTime, "stolen."));
+        let depth = |at: usize| results.rows[at].outstanding;
+        let said = doubts(&results);
+        assert!(said.contains(&"all rows: busy. (Figures of the first of them.)".to_owned()), "{said:?}");
+        let both = format!("database, {}, {}: hot. (Figures of the first of them.)", depth(0), depth(2));
+        assert!(
+            said.contains(&both) && said.contains(&format!("streaming, {}: stolen.", depth(3))),
+            "{said:?}"
+        );
     }
 
     #[test]

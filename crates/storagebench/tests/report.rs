@@ -48,10 +48,10 @@ fn write(name: &str, page: &str) -> PathBuf {
     path
 }
 
-/// Opens a page in a headless browser of that width; `None` where there is none. Returns what it logged, and
-/// the document as the browser understood it.
-fn open(page: &Path, width: u32) -> Option<(String, String)> {
-    let profile = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("browser-{width}"));
+/// Opens a page in a headless browser; `None` where there is none. Returns what it logged, and the document as the
+/// browser understood it.
+fn open(page: &Path) -> Option<(String, String)> {
+    let profile = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
     let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     })?;
@@ -65,7 +65,7 @@ fn open(page: &Path, width: u32) -> Option<(String, String)> {
         ])
         .args(["--enable-logging=stderr", "--log-level=0", "--dump-dom"])
         .arg(format!("--user-data-dir={}", profile.display()))
-        .arg(format!("--window-size={width},2400"))
+        .arg("--window-size=1440,2400")
         .arg(page)
         .output()
         .unwrap();
@@ -73,10 +73,10 @@ fn open(page: &Path, width: u32) -> Option<(String, String)> {
     Some((String::from_utf8_lossy(&output.stderr).into(), String::from_utf8_lossy(&output.stdout).into()))
 }
 
-/// A page with the report in a frame of the given width (a window cannot be as narrow as a phone), and in it a
-/// script that writes what it measures into the title: how far the report is too wide, the smallest text's size
-/// on the screen, how many texts are outside their figure.
-fn probe(report: &str, width: u32) -> String {
+/// A frame of the given width with the report in it (a window cannot be as narrow as a phone), and a script that adds
+/// what it measures to the page's title, behind `name`: how wide the report is shown, how far it is too wide, the
+/// smallest text's size on the screen, how many texts are outside their figure, how many figures there are.
+fn frame(name: &str, report: &str, width: u32) -> String {
     let script = "<script>addEventListener('load', () => {\
         const d = document.documentElement; let least = 1e9, outside = 0;\
         for (const t of document.querySelectorAll('svg text')) {\
@@ -85,14 +85,15 @@ fn probe(report: &str, width: u32) -> String {
           const r = t.getBoundingClientRect(), b = s.getBoundingClientRect();\
           if (r.left < b.left - 1 || r.right > b.right + 1 || r.top < b.top - 1 || r.bottom > b.bottom + 1) outside++;\
         }\
-        parent.document.title = `${d.clientWidth} ${d.scrollWidth - d.clientWidth} ${least.toFixed(1)} ${outside}`;\
-      });</script></body>";
-    let report = report.replace("default-src 'none'; ", "").replace("</body>", script);
+        const figures = document.querySelectorAll('figure svg path, figure svg rect').length ? \
+          document.querySelectorAll('figure svg').length : 0;\
+        parent.document.title += \
+          `NAME ${d.clientWidth} ${d.scrollWidth - d.clientWidth} ${least.toFixed(1)} ${outside} ${figures};`;\
+      });</script></body>"
+        .replace("NAME", name);
+    let report = report.replace("default-src 'none'; ", "").replace("</body>", &script);
     let framed = report.replace('&', "&amp;").replace('"', "&quot;");
-    format!(
-        "<!DOCTYPE html><html><head><title></title><link rel=icon href=data:,></head><body>\
-         <iframe srcdoc=\"{framed}\" style=\"width:{width}px;height:2000px;border:0\"></iframe></body></html>"
-    )
+    format!("<iframe srcdoc=\"{framed}\" style=\"width:{width}px;height:2000px;border:0\"></iframe>")
 }
 
 #[test]
@@ -100,23 +101,36 @@ fn a_browser_shows_the_report_without_complaint_on_a_phone_and_on_a_desk() {
     let one = results(&[("mem:1G", 8, 400)]);
     let two = results(&[("/dev/disk/by-id/a-drive-with-a-rather-long-name-0001", 8, 400), ("mem:1G", 3, 90)]);
     let options = ReportOptions { indicative: true, ..ReportOptions::default() };
-    for (name, results) in [("report-one.html", one), ("report-two.html", two)] {
-        let page = html_report(&results, &options);
-        write(name, &page);
-        for width in [390, 1440] {
-            let probe = write(&format!("probe-{width}-{name}"), &probe(&page, width));
-            let Some((log, document)) = open(&probe, width) else {
-                println!("skipped: no chromium on this machine");
-                return;
-            };
-            assert!(!log.contains("CONSOLE"), "{log}");
-            let title =
-                document.split("<title>").nth(1).and_then(|rest| rest.split('<').next()).unwrap_or_default();
-            let figures: Vec<f64> = title.split(' ').filter_map(|word| word.parse().ok()).collect();
-            let [shown, wide, least, outside] = figures[..] else { panic!("no measurements: {title}") };
-            assert_eq!((wide, outside), (0.0, 0.0), "{name} at {width}: {title}");
-            // A bar to scroll by may take a little of the width.
-            assert!(shown > f64::from(width) - 20.0 && least >= 12.0, "{name} at {width}: {title}");
-        }
+    let mut frames = String::new();
+    for (name, results, figures) in [("one", &one, 27), ("two", &two, 27)] {
+        let page = html_report(results, &options);
+        assert_eq!(page.matches("<figure>").count(), figures, "{name}");
+        write(&format!("report-{name}.html"), &page);
+        // As it is, with its own policy of what it may load.
+        let whole = page.replace('&', "&amp;").replace('"', "&quot;");
+        frames += &format!("<iframe srcdoc=\"{whole}\"></iframe>");
+        frames += &[390, 1440].map(|width| frame(&format!("{name}-{width}"), &page, width)).concat();
+    }
+    let probe = write(
+        "report-probe.html",
+        &format!(
+            "<!DOCTYPE html><html><head><title></title><link rel=icon href=data:,></head><body>{frames}</body></html>"
+        ),
+    );
+    let Some((log, document)) = open(&probe) else {
+        println!("skipped: no chromium on this machine");
+        return;
+    };
+    assert!(!log.contains("CONSOLE"), "{log}");
+    let title = document.split("<title>").nth(1).and_then(|rest| rest.split('<').next()).unwrap_or_default();
+    assert_eq!(title.matches(';').count(), 4, "measurements of two reports at two widths: {title}");
+    for measured in title.split_terminator(';') {
+        let (name, figures) = measured.split_once(' ').unwrap();
+        let width: f64 = name.split('-').nth(1).unwrap().parse().unwrap();
+        let figures: Vec<f64> = figures.split(' ').map(|word| word.parse().unwrap()).collect();
+        let [shown, wide, least, outside, drawn] = figures[..] else { panic!("{measured}") };
+        assert_eq!((wide, outside, drawn), (0.0, 0.0, 27.0), "{measured}");
+        // A bar to scroll by may take a little of the width.
+        assert!(shown > width - 20.0 && least >= 12.0, "{measured}");
     }
 }

@@ -2,10 +2,10 @@
 
 use super::png;
 use crate::cli::Files;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::{machine, output};
 use std::path::{Path, PathBuf};
-use storagebench::{Comparisons, ReportOptions, Results, Table, iometer_csv, svg_plot};
+use storagebench::{Comparisons, Profile, ReportOptions, Results, Table, iometer_csv, svg_plot};
 
 fn is_stdout(path: &Option<PathBuf>) -> bool {
     path.as_deref() == Some(Path::new("-"))
@@ -22,6 +22,46 @@ impl Files {
         [&self.json, &self.csv, &self.iometer, &self.html, &self.svg, &self.png]
             .into_iter()
             .any(Option::is_some)
+    }
+
+    /// Whether all that are asked for can be written: found out before a measurement, not after it. None may be one
+    /// of the `targets`; `profiles` are those there will be, where that is known.
+    pub fn check(&self, targets: &[String], profiles: Option<&[Profile]>) -> Outcome {
+        let asked = [
+            ("--json", &self.json),
+            ("--csv", &self.csv),
+            ("--iometer", &self.iometer),
+            ("--html", &self.html),
+            ("--svg", &self.svg),
+            ("--png", &self.png),
+        ];
+        let mut before: Vec<(&str, &Path)> = Vec::new();
+        for (option, path) in asked.iter().filter_map(|(option, path)| Some((*option, path.as_deref()?))) {
+            if let Some((other, _)) = before.iter().find(|(_, other)| *other == path) {
+                let place = if path == Path::new("-") {
+                    "standard output".into()
+                } else {
+                    path.display().to_string()
+                };
+                return Err(Failure::refused(format!(
+                    "{other} and {option} would both write to {place}; give each a file of its own"
+                )));
+            }
+            before.push((option, path));
+            if path != Path::new("-") {
+                check_path(option, path, targets)?;
+            }
+        }
+        let (Some(wanted), Some(profiles)) = (self.plot.profile(), profiles) else { return Ok(()) };
+        if profiles.iter().any(|profile| profile.name() == wanted) {
+            return Ok(());
+        }
+        let names: Vec<&str> = profiles.iter().map(Profile::name).collect();
+        Err(Failure::refused(format!(
+            "--plot {} is of a profile that is not measured; name one of {}",
+            self.plot,
+            names.join("; ")
+        )))
     }
 
     /// Writes those that are asked for. `when` is the measurement's date in seconds since 1970.
@@ -48,6 +88,28 @@ impl Files {
         }
         Ok(())
     }
+}
+
+fn check_path(option: &str, path: &Path, targets: &[String]) -> Outcome {
+    let wrong = |why: &str| Err(Failure::refused(format!("{option} {}: {why}", path.display())));
+    if path.is_dir() {
+        return wrong("this is a folder; name a file in it");
+    }
+    let folder = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        return wrong("there is no such folder; make it, or name another file");
+    }
+    let same = |target: &String| {
+        target.as_str() == path.as_os_str()
+            || path.canonicalize().is_ok_and(|path| Path::new(target).canonicalize().is_ok_and(|t| t == path))
+    };
+    if targets.iter().any(same) {
+        return wrong("this is the target itself; name another file");
+    }
+    Ok(())
 }
 
 /// The report's page, dated now.

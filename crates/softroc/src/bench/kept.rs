@@ -1,7 +1,7 @@
 //! Measurements that are kept: list, show, compare, export, merge, delete.
 
 use super::files;
-use crate::cli::{BenchCompare, BenchMerge, Files};
+use crate::cli::{BenchCompare, BenchMerge, DEFAULT_STATE, Files};
 use crate::failure::{Failure, Outcome};
 use crate::{machine, output, render};
 use results::{NewRun, Run, RunId, RunState, Store};
@@ -15,6 +15,18 @@ impl From<results::Error> for Failure {
     fn from(error: results::Error) -> Failure {
         Failure::failed(error)
     }
+}
+
+/// The folder of the database: the state folder that is named or there. Who measures without a controller has none,
+/// and is not left one wherever they stand: the results go where programs keep such things for a user (the XDG Base
+/// Directory Specification).
+pub fn folder(state: &Path) -> PathBuf {
+    if state != Path::new(DEFAULT_STATE) || state.is_dir() {
+        return state.to_owned();
+    }
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let users = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    users.map_or_else(|| state.to_owned(), |users| users.join("softroc"))
 }
 
 /// Opens the database to write to; makes it, and its folder.
@@ -111,7 +123,10 @@ pub fn list(state: &Path, json: bool) -> Outcome {
         return output::json(&serde_json::json!({ "runs": runs }));
     }
     if runs.is_empty() {
-        return output::print("No measurement is kept yet. Make one with 'softroc bench TARGET'.");
+        return output::print(&format!(
+            "No measurement is kept yet in {}. Make one with 'softroc bench TARGET'.",
+            state.display()
+        ));
     }
     let row = |run: &Run| {
         vec![
@@ -119,8 +134,8 @@ pub fn list(state: &Path, json: bool) -> Outcome {
             run.name.clone(),
             render::date(run.started_unix_s),
             run.host.clone(),
-            run.targets.join(" "),
-            run.profiles.join(" "),
+            some(&run.targets),
+            some(&run.profiles),
             run.rows.to_string(),
             run.state.name().to_owned(),
         ]
@@ -128,6 +143,14 @@ pub fn list(state: &Path, json: bool) -> Outcome {
     let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
     let headers = ["run", "name", "date", "host", "targets", "profiles", "rows", "state"];
     output::print(&output::table(&headers, &rows, &[true, false, false, false, false, false, true, false]))
+}
+
+/// The first few of many names.
+fn some(names: &[String]) -> String {
+    match names {
+        [first, second, others @ ..] if others.len() > 1 => format!("{first} {second} +{}", others.len()),
+        all => all.join(" "),
+    }
 }
 
 /// `softroc bench show`.
@@ -240,6 +263,7 @@ pub fn export(state: &Path, runs: &[String], files: &Files) -> Outcome {
             "nothing is asked for; give --json, --csv, --iometer, --html, --svg or --png with a file",
         ));
     }
+    files.check(&[], None)?;
     write(&load(state, runs)?, files)
 }
 

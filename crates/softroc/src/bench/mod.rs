@@ -11,14 +11,15 @@ mod workloads;
 
 pub use environment::describe as environment_of;
 pub use files::report;
-pub use run::{AtOnce, Measurement, cancel_on_interrupt};
+pub use run::{AtOnce, Finished, Measurement, cancel_on_interrupt};
 
 use crate::cli::{Bench, BenchCommand};
 use crate::failure::Outcome;
 use std::path::Path;
 
-/// Runs the command; `state` is the folder where results are kept.
+/// Runs the command; `state` is the controller's folder, where results are kept if there is one.
 pub fn run(bench: &Bench, control: &crate::control::Control, state: &Path) -> Outcome {
+    let state = &kept::folder(state);
     match &bench.command {
         None => run::measure(&bench.run, control, state),
         Some(BenchCommand::Run(run)) => run::measure(run, control, state),

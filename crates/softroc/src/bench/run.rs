@@ -12,7 +12,8 @@ use crate::progress::Live;
 use crate::{machine, output};
 use env::Env;
 use results::{NewRun, RunId, RunState, Store};
-use std::path::Path;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -29,49 +30,82 @@ const SNIA_ROUND: Duration = Duration::from_secs(60);
 /// Runs the command.
 pub fn measure(run: &BenchRun, control: &Control, state: &Path) -> Outcome {
     let mut settings = settings(run)?;
-    if let Some(size) = run.create
-        && create_missing(&run.targets, size)?
-        && settings.precondition == Precondition::None
-    {
-        // Reserved space that was never written is read without asking the disk.
-        settings.precondition = Precondition::Written(size);
-    }
+    once_each(run)?;
+    run.files.check(&run.targets, Some(&settings.profiles))?;
+    all_there(run)?;
     let targets = run
         .targets
         .iter()
         .map(|target| resolve(target, control))
         .collect::<Outcome<Vec<(String, String)>>>()?;
+    let made = match run.create {
+        Some(size) => create_missing(&run.targets, size)?,
+        None => Vec::new(),
+    };
+    if let (Some(size), false, Precondition::None) = (run.create, made.is_empty(), settings.precondition) {
+        // Reserved space that was never written is read without asking the disk.
+        settings.precondition = Precondition::Written(size);
+    }
     let environment = environment::describe(&targets, control);
     let started_unix_s = machine::unix_time();
-    let keeping = match run.no_save {
-        true => None,
-        false => {
-            let new = NewRun { name: run.name.clone(), host: machine::host(), started_unix_s };
-            let store = kept::open(state)?;
-            let id = store.begin(&new, &Method::of(&settings), &environment)?;
-            Some(Rc::new(Keeping { store, id }))
-        }
+    let new = NewRun { name: run.name.clone(), host: machine::host(), started_unix_s };
+    let measurement = Measurement {
+        settings,
+        targets,
+        at_once: if run.together { AtOnce::All } else { AtOnce::One },
+        environment,
+        cancel: cancel_on_interrupt()?,
+        keep: (!run.no_save).then(|| Keep { state: state.to_owned(), new }),
     };
-    let cancel = cancel_on_interrupt()?;
-    let at_once = if run.together { AtOnce::All } else { AtOnce::One };
-    let measurement =
-        Measurement { settings, targets, at_once, environment, cancel, keeping: keeping.clone() };
-    let outcome = measurement.run();
-    if let Some(keeping) = keeping {
-        keeping.end(&outcome)?;
-    }
-    let (results, ending) = outcome?;
+    let Finished { results, ending, kept } = measurement.run().inspect_err(|_| remove(&made))?;
     run.files.write(&results, started_unix_s, None)?;
     if !run.files.take_stdout() {
-        output::print(&files::text(&results))?;
-        if let Some(path) = &run.files.html {
-            output::print(&format!("\nReport: {}", path.display()))?;
-        }
+        deliver(run, &results, &ending, kept)?;
     }
     match ending {
         Ending::Complete => Ok(()),
         Ending::Cancelled(sentence) => Err(Failure::stopped(sentence)),
         Ending::Failed(sentence) => Err(Failure::failed(sentence)),
+    }
+}
+
+/// Shows on standard output what came out, and where it is.
+fn deliver(run: &BenchRun, results: &Results, ending: &Ending, kept: Option<String>) -> Outcome {
+    let mut shown = results.without_detail();
+    if std::io::stdout().is_terminal() {
+        // Its sentence follows on standard error: who sees both need not read it twice.
+        shown.notes.retain(|note| Some(note.as_str()) != ending.sentence());
+    }
+    let mut text = files::text(&shown);
+    let report = run.files.html.iter().map(|path| format!("Report: {}", path.display()));
+    for (at, line) in report.chain(kept).enumerate() {
+        text.push_str(if at == 0 { "\n\n" } else { "\n" });
+        text.push_str(&line);
+    }
+    output::print(&text)
+}
+
+/// Refuses a target that is named twice: its rows could not be told apart. Measured together, memory that is named
+/// twice is two.
+fn once_each(run: &BenchRun) -> Outcome {
+    let twice = run.targets.iter().enumerate().find(|(at, target)| run.targets[..*at].contains(target));
+    match twice {
+        Some((_, target)) if !run.together => Err(Failure::refused(format!(
+            "the target '{target}' is named twice, and its rows could not be told apart; name it once, or measure again and compare the runs"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a path that leads nowhere, unless a file is to be made there.
+fn all_there(run: &BenchRun) -> Outcome {
+    let is_path = |target: &&String| !target.is_empty() && !target.contains(':');
+    let missing = run.targets.iter().filter(is_path).find(|target| !Path::new(target).exists());
+    match missing {
+        Some(path) if run.create.is_none() => Err(Failure::refused(format!(
+            "there is no file or device {path}; name another target, or make a test file of some size with --create 8G"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -110,8 +144,24 @@ fn settings(run: &BenchRun) -> Outcome<Settings> {
     })
 }
 
-/// Makes test files for those targets that do not exist. Says whether there was one.
-fn create_missing(targets: &[String], size: ByteCount) -> Outcome<bool> {
+/// Makes test files for those targets that do not exist: their paths.
+fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
+    if size == ByteCount::ZERO {
+        return Err(Failure::refused(
+            "a test file of 0 bytes holds nothing; give a size such as --create 8G",
+        ));
+    }
+    for target in targets.iter().filter(|target| !target.contains(':')) {
+        if let Ok(there) = std::fs::metadata(target)
+            && there.is_file()
+            && there.len() != size.0
+        {
+            return Err(Failure::refused(format!(
+                "{target} is there already and has {}, not the {size} that --create says; leave --create out, or remove the file",
+                ByteCount(there.len())
+            )));
+        }
+    }
     let is_missing = |target: &&String| !target.contains(':') && !std::path::Path::new(target).exists();
     let missing: Vec<String> = targets.iter().filter(is_missing).cloned().collect();
     let is_device = |path: &&String| path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
@@ -120,15 +170,28 @@ fn create_missing(targets: &[String], size: ByteCount) -> Outcome<bool> {
             "there is no device {device}, and no test file is made in its place; name a file elsewhere or a device that exists"
         )));
     }
-    let any = !missing.is_empty();
     let shard = world_real::Shard::new(&world_real::Settings::with_memory(ByteCount::MIB))?;
     let env = shard.env().clone();
     shard.run(async move {
+        let mut made = Vec::new();
         for path in missing {
-            env.world().create_drive(&path, size).await?;
+            if let Err(error) = env.world().create_drive(&path, size).await {
+                remove(&made);
+                return Err(error.into());
+            }
+            made.push(path);
         }
-        Outcome::Ok(any)
+        Outcome::Ok(made)
     })
+}
+
+/// Removes test files that were made for a measurement that did not begin.
+fn remove(made: &[String]) {
+    for path in made {
+        if let Err(error) = std::fs::remove_file(path) {
+            eprintln!("softroc: the test file {path} stays, for it cannot be removed: {error}");
+        }
+    }
 }
 
 /// What a target is called in the results, and how it is opened.
@@ -148,26 +211,57 @@ pub enum AtOnce {
     All,
 }
 
+/// Where a measurement is to be kept, and as what.
+struct Keep {
+    state: PathBuf,
+    new: NewRun,
+}
+
+impl Keep {
+    fn begin(self, settings: &Settings, environment: &Environment) -> Outcome<Keeping> {
+        let store = kept::open(&self.state)?;
+        let id = store.begin(&self.new, &Method::of(settings), environment)?;
+        Ok(Keeping { store, id, path: self.state.join(kept::DATABASE) })
+    }
+}
+
 /// Where the rows are kept while they come.
 struct Keeping {
     store: Store,
     id: RunId,
+    path: PathBuf,
 }
 
 impl Keeping {
-    /// Ends the run in the database. One that never began to measure is forgotten.
-    fn end(&self, outcome: &Outcome<(Results, Ending)>) -> Outcome {
-        let Ok((results, ending)) = outcome else { return Ok(self.store.delete(self.id)?) };
+    /// Ends the run in the database, and says where it is. One without a row is forgotten.
+    fn end(&self, results: &Results, ending: &Ending) -> Outcome<Option<String>> {
         if results.rows.is_empty() {
-            return Ok(self.store.delete(self.id)?);
+            self.store.delete(self.id)?;
+            return Ok(None);
         }
         let state = match ending {
             Ending::Complete => RunState::Complete,
             Ending::Cancelled(_) => RunState::Stopped,
             Ending::Failed(_) => RunState::Failed,
         };
-        Ok(self.store.finish(self.id, state, &results.notes, machine::unix_time())?)
+        self.store.finish(self.id, state, &results.notes, machine::unix_time())?;
+        Ok(Some(format!(
+            "Kept as run {} in {} (softroc bench show {}).",
+            self.id,
+            self.path.display(),
+            self.id
+        )))
     }
+}
+
+/// What a measurement came to.
+pub struct Finished {
+    /// What was measured.
+    pub results: Results,
+    /// How it ended.
+    pub ending: Ending,
+    /// Where it is kept, in a sentence.
+    kept: Option<String>,
 }
 
 /// Shows a measurement, and keeps its rows.
@@ -197,7 +291,7 @@ pub struct Measurement {
     at_once: AtOnce,
     environment: Environment,
     cancel: Arc<AtomicBool>,
-    keeping: Option<Rc<Keeping>>,
+    keep: Option<Keep>,
 }
 
 impl Measurement {
@@ -209,11 +303,14 @@ impl Measurement {
         environment: Environment,
         cancel: Arc<AtomicBool>,
     ) -> Measurement {
-        Measurement { settings, targets, at_once, environment, cancel, keeping: None }
+        Measurement { settings, targets, at_once, environment, cancel, keep: None }
     }
 
     /// Measures every target, until one fails or somebody stops it.
-    pub fn run(self) -> Outcome<(Results, Ending)> {
+    ///
+    /// # Errors
+    /// When it does not begin: nothing was written, and nothing is kept.
+    pub fn run(self) -> Outcome<Finished> {
         // Every outstanding I/O has a buffer each way; an array needs as much again to work with.
         let need = |profile: &Profile| {
             let rungs = profile.rungs(&self.settings.outstanding);
@@ -227,37 +324,71 @@ impl Measurement {
         shard.run(async move { self.run_on(&env).await })
     }
 
-    async fn run_on(self, env: &Env) -> Outcome<(Results, Ending)> {
-        let mut results = Results::new(Method::of(&self.settings), self.environment);
-        let shown = if self.at_once == AtOnce::All { 1 } else { self.targets.len() };
-        let live = Live::new(&self.settings, shown);
-        let bench = storagebench::Bench::new(self.settings.clone())
-            .observed_by(Rc::new(Watch { live, keeping: self.keeping }))
-            .surrounded_by(Rc::new(Machine::new(&self.targets)))
-            .cancelled_by(self.cancel)
-            .guarding(&[controller::drive_mark()]);
-        let mut together = Vec::new();
-        for (name, address) in &self.targets {
+    async fn run_on(self, env: &Env) -> Outcome<Finished> {
+        let Measurement { settings, targets: names, at_once, environment, cancel, keep } = self;
+        let bench = storagebench::Bench::new(settings.clone()).guarding(&[controller::drive_mark()]);
+        // All of them before the first: who is refused the last target has not waited for the others.
+        let mut targets = Vec::new();
+        for (name, address) in &names {
             let target = open(env, name, address).await?;
-            if self.at_once == AtOnce::All {
-                together.push(target);
-                continue;
-            }
-            let measured = bench.run(env, &target).await?;
-            let ending = measured.ending.clone();
-            results.add(measured);
-            if ending != Ending::Complete {
-                return Ok((results, ending));
-            }
+            bench.check(env, &target).await?;
+            targets.push(target);
         }
-        if together.is_empty() {
-            return Ok((results, Ending::Complete));
+        let keeping = keep.map(|keep| keep.begin(&settings, &environment)).transpose()?.map(Rc::new);
+        let live = Live::new(&settings, if at_once == AtOnce::All { 1 } else { targets.len() });
+        let bench = bench
+            .observed_by(Rc::new(Watch { live, keeping: keeping.clone() }))
+            .surrounded_by(Rc::new(Machine::new(&names)))
+            .cancelled_by(cancel);
+        let mut results = Results::new(Method::of(&settings), environment);
+        let ending = match at_once {
+            AtOnce::All => measure_part(&bench, env, &targets, &mut results).await,
+            AtOnce::One => one_by_one(&bench, env, targets, &mut results).await,
+        };
+        if let (Err(_), Some(keeping)) = (&ending, &keeping) {
+            keeping.store.delete(keeping.id)?;
         }
-        let measured = bench.run_together(env, &together).await?;
-        let ending = measured.ending.clone();
-        results.add(measured);
-        Ok((results, ending))
+        let ending = ending?;
+        let kept = keeping.map(|keeping| keeping.end(&results, &ending)).transpose()?.flatten();
+        Ok(Finished { results, ending, kept })
     }
+}
+
+/// Measures targets one after the other. One that does not begin after others were measured ends it, and what was
+/// measured stays.
+async fn one_by_one(
+    bench: &storagebench::Bench,
+    env: &Env,
+    targets: Vec<Target>,
+    results: &mut Results,
+) -> Outcome<Ending> {
+    for target in targets {
+        let ending = match measure_part(bench, env, std::slice::from_ref(&target), results).await {
+            Err(error) if !results.rows.is_empty() => {
+                let sentence = format!("'{}' was not measured: {error}", target.name());
+                results.notes.push(sentence.clone());
+                Ending::Failed(sentence)
+            }
+            outcome => outcome?,
+        };
+        if ending != Ending::Complete {
+            return Ok(ending);
+        }
+    }
+    Ok(Ending::Complete)
+}
+
+/// Measures targets at the same time.
+async fn measure_part(
+    bench: &storagebench::Bench,
+    env: &Env,
+    targets: &[Target],
+    results: &mut Results,
+) -> Outcome<Ending> {
+    let measured = bench.run_together(env, targets).await?;
+    let ending = measured.ending.clone();
+    results.add(measured);
+    Ok(ending)
 }
 
 async fn open(env: &Env, name: &str, address: &str) -> Outcome<Target> {

@@ -17,10 +17,14 @@ pub fn catalog(files: &[PathBuf]) -> Outcome<Catalog> {
     Ok(catalog)
 }
 
-/// The profiles that are named; the standard ones if none is.
+/// The profiles that are named; if none is, those of the user's files, and without these the standard ones.
 pub fn select(catalog: &Catalog, names: &[String]) -> Outcome<Vec<Profile>> {
     if names.is_empty() {
-        return Ok(Profile::standard());
+        let users = &catalog.groups()[Catalog::builtin().groups().len()..];
+        return Ok(match users {
+            [] => Profile::standard(),
+            users => users.iter().flat_map(Group::profiles).collect(),
+        });
     }
     let mut profiles: Vec<Profile> = Vec::new();
     for name in names {

@@ -159,7 +159,7 @@ pub struct BenchRun {
 
     /// A load profile: a name, a family or a group ('softroc bench profiles' lists them), or inline such as
     /// random,67%read,8K; options may follow, such as database,hot=90%:4G,rate=5000/s. May be given several times
-    /// [default: the five standard profiles].
+    /// [default: all of --workload-file, else the five standard profiles].
     #[arg(long, value_name = "PROFILE")]
     pub profile: Vec<String>,
 
@@ -198,8 +198,8 @@ pub struct BenchRun {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub runtime: std::time::Duration,
 
-    /// How long to run before measuring.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    /// How long to run before measuring; 0s: not at all.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_ramp)]
     pub ramp: std::time::Duration,
 
     /// Measure on until the 95 % intervals of the rate and the mean latency are this narrow, either way; none: never
@@ -230,7 +230,8 @@ pub struct BenchRun {
     #[arg(long, default_value = "")]
     pub name: String,
 
-    /// Do not keep the measurement in the results database (STATE/results.db).
+    /// Do not keep the measurement in the results database (STATE/results.db; without a state folder
+    /// ~/.local/state/softroc/results.db).
     #[arg(long)]
     pub no_save: bool,
 
@@ -246,6 +247,11 @@ pub struct BenchRun {
 /// How narrow intervals are to be, in percent; `None`: as they come.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Confidence(pub Option<f64>);
+
+/// Reads a time, or none of it.
+fn parse_ramp(text: &str) -> Result<std::time::Duration, String> {
+    if matches!(text, "0" | "0s") { Ok(std::time::Duration::ZERO) } else { parse_duration(text) }
+}
 
 /// Reads `2%`, `0.5` or `none`.
 fn parse_confidence(text: &str) -> Result<Confidence, String> {

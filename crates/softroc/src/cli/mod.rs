@@ -11,6 +11,9 @@ use layout::{Level, MirrorArrangement, ParityArrangement};
 use std::path::PathBuf;
 use units::{ByteCount, StripSize};
 
+/// Where a controller keeps its state if nothing else is said.
+pub const DEFAULT_STATE: &str = "./softroc-data";
+
 /// SoftROC: the RAID-on-Chip controller in software.
 #[derive(Parser, Debug)]
 #[command(name = "softroc", version, max_term_width = 100, arg_required_else_help = true)]
@@ -25,7 +28,7 @@ pub struct Cli {
     pub socket: Option<PathBuf>,
 
     /// The folder where a controller keeps its sockets, its events, and the paths of its drives.
-    #[arg(long, global = true, value_name = "DIR", default_value = "./softroc-data")]
+    #[arg(long, global = true, value_name = "DIR", default_value = DEFAULT_STATE)]
     pub state: PathBuf,
 }
 

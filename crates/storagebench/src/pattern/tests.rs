@@ -163,6 +163,12 @@ fn what_does_not_fit_is_refused_with_a_sentence() {
         ("random,read,512", 1 << 20, 4096, "blocks of 512 B, which are not whole 4 KiB sectors"),
         ("random,read,8K,align=512", 1 << 20, 4096, "an alignment of 512 B, which are not whole"),
         ("random,read,8K,hot=90%:4K", 1 << 20, 512, "a hot spot of the profile"),
+        (
+            "random,read,8K,hot=90%:4G",
+            1 << 20,
+            512,
+            "has 4 GiB, more than the area's 1 MiB; give a larger target",
+        ),
         ("random,read,64K,zones=50/1:50/99", 1 << 20, 512, "a zone of the profile"),
         ("sequential,read,64K,streams=8x1G", 1 << 30, 512, "8 streams of the profile"),
         ("sequential,read,64K,streams=2x100K", 1 << 20, 512, "no multiple of 64 KiB"),

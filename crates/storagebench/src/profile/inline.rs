@@ -172,6 +172,7 @@ fn parse_zone(text: &str) -> Option<Zone> {
 
 /// Changes `load` by options such as `rate=5000/s`. `whole` is what the user wrote.
 fn parse_options(load: &mut Load, whole: &str, given: &[&str]) -> Result<()> {
+    let mut before: Vec<&'static str> = Vec::new();
     for text in given {
         let known = text.split_once('=').and_then(|(key, value)| {
             OPTIONS.iter().find(|option| option.key == key.trim()).map(|option| (option, value.trim()))
@@ -183,6 +184,21 @@ fn parse_options(load: &mut Load, whole: &str, given: &[&str]) -> Result<()> {
                 keys.join(", ")
             )));
         };
+        if let Some(other) = before.iter().find(|other| exclude(other, option.key)) {
+            return Err(wrong(match *other == option.key {
+                true => format!("in the load profile '{whole}', {other}= is given twice; give it once"),
+                false => format!(
+                    "in the load profile '{whole}', {other}= and {}= exclude one another; give one of them",
+                    option.key
+                ),
+            }));
+        }
+        before.push(option.key);
+        if let Some(why) = in_vain(option.key, load) {
+            return Err(wrong(format!(
+                "in the load profile '{whole}', '{text}' changes nothing, for {why}; leave it out, or choose another profile"
+            )));
+        }
         (option.set)(load, value).ok_or_else(|| {
             let after = match option.key {
                 "moves" => " behind hot=",
@@ -196,6 +212,23 @@ fn parse_options(load: &mut Load, whole: &str, given: &[&str]) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Whether a profile has no room for both options.
+fn exclude(one: &str, other: &str) -> bool {
+    const SAME_THING: [&[&str]; 2] = [&["zipf", "hot", "zones"], &["rate", "think"]];
+    one == other || SAME_THING.iter().any(|keys| keys.contains(&one) && keys.contains(&other))
+}
+
+/// Why an option would do nothing for this load.
+fn in_vain(key: &str, load: &Load) -> Option<&'static str> {
+    let all = |test: fn(&RequestKind) -> bool| load.components.iter().flat_map(|one| &one.kinds).all(test);
+    match key {
+        "zipf" | "hot" | "zones" => all(|kind| kind.random_percent <= 0.0).then_some("none of it is random"),
+        "streams" => all(|kind| kind.random_percent >= 100.0).then_some("none of it is sequential"),
+        "compressible" => all(|kind| kind.read_percent >= 100.0).then_some("it writes nothing"),
+        _ => None,
+    }
 }
 
 /// Changes `load` by one option, as in a catalog's file. The value's expected form, if it is not understood.

@@ -142,11 +142,18 @@ fn comparison_section(comparisons: &Comparisons) -> String {
         Verdict::NoDifference | Verdict::Unknown => "same",
     };
     let cells = |change: &Change| {
+        // The interval stands below its figure: in one line the table would be wider than a page.
+        let text = percent_change(change);
+        let (figure, interval) = text.split_once(" (").unwrap_or((&text, ""));
+        let interval = match interval {
+            "" => String::new(),
+            interval => format!("<br><small>({}</small>", escape(interval)),
+        };
         format!(
-            "<td class=\"{}\">{}</td><td class=\"n\">{}</td>",
+            "<td class=\"{}\">{}</td><td class=\"n\">{}{interval}</td>",
             class(change.verdict),
             change.verdict,
-            escape(&percent_change(change))
+            escape(figure)
         )
     };
     let row = |other: &str, profile: &ProfileChange| {

@@ -39,6 +39,13 @@ impl Plot {
     }
 }
 
+impl Plot {
+    /// The profile that it is of, if it names one.
+    pub fn profile(&self) -> Option<&str> {
+        self.parts().1.map(String::as_str)
+    }
+}
+
 impl fmt::Display for Plot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.parts() {

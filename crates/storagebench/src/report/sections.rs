@@ -4,7 +4,7 @@ use super::seconds;
 use super::svg::escape;
 use crate::results::Results;
 use crate::row::Row;
-use crate::table::{doubts_by_kind, duration, half_width, number};
+use crate::table::{count, doubts_by_kind, duration, half_width, number};
 
 /// Every doubt once, with the rows that it is about.
 pub(super) fn doubts_section(results: &Results) -> String {
@@ -51,7 +51,7 @@ const COLUMNS: [Column; 17] = [
         Some(_) => "no".to_owned(),
         None => String::new(),
     }),
-    ("failed", true, |row| number(row.errors as f64)),
+    ("failed", true, |row| count(row.errors)),
 ];
 
 fn latency(row: &Row, pick: fn(&crate::Latency) -> f64) -> String {
@@ -112,7 +112,7 @@ pub(super) fn settings_section(results: &Results) -> String {
     ]);
     settings.push(("Area", method.area.clone().unwrap_or_else(|| "the whole target".to_owned())));
     let errors: u64 = results.rows.iter().map(|row| row.errors).sum();
-    settings.push(("Failed requests", number(errors as f64)));
+    settings.push(("Failed requests", count(errors)));
     let list = |pairs: &mut dyn Iterator<Item = (&str, &str)>| -> String {
         pairs.map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(value))).collect()
     };

@@ -167,7 +167,7 @@ pub struct TestDrive {
     random: Cell<u64>,
     memory: Cell<Option<f64>>,
     pub seen: RefCell<Vec<Seen>>,
-    /// Whether requests are put into `seen`.
+    /// Whether requests are put into `seen`, and counted while they are in flight.
     pub remembers: Cell<bool>,
     pub requests: Cell<u64>,
     pub in_flight: Rc<Cell<u32>>,
@@ -322,8 +322,16 @@ impl Drive for TestDrive {
         let free = servers.iter_mut().min().expect("a drive has a server");
         *free = (*free).max(now) + service;
         let done = Instant { ns: *free };
+        let env = self.env.clone();
+        if !self.remembers.get() {
+            self.env.spawn("a request", async move {
+                env.sleep_until(done).await;
+                completion.complete(outcome);
+            });
+            return;
+        }
         self.count_to(1)();
-        let (env, left) = (self.env.clone(), self.count_to(-1));
+        let left = self.count_to(-1);
         self.env.spawn("a request", async move {
             env.sleep_until(done).await;
             left();
