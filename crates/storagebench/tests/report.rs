@@ -22,8 +22,8 @@ fn results(targets: &[(&str, usize, u64)]) -> Results {
     let settings = Settings {
         profiles: Profile::standard(),
         outstanding: "1..64".parse().unwrap(),
-        runtime: Duration::from_secs(2),
-        ramp: Duration::from_millis(200),
+        runtime: Duration::from_millis(500),
+        ramp: Duration::from_millis(100),
         hollow: true,
         ..Settings::default()
     };
