@@ -88,7 +88,11 @@ impl Volume {
         let ended = loop {
             let health = self.health_for(stripe, trouble, how);
             if let Err(lost) = plan::plan_into(&mut plan, self.geometry(), stripe, request, &health) {
-                break self.unplannable(&lost);
+                // What stands in the way of a write is given up, if need be: one block must not keep others from it.
+                break match self.unplannable(&lost) {
+                    Ended::Failed(_) if request.is_write() && !trouble.is_empty() => Ended::Lost,
+                    ended => ended,
+                };
             }
             if !how.held && plan.method() != Method::Direct {
                 break Ended::NeedsLock;

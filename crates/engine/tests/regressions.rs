@@ -371,6 +371,32 @@ fn three_lost_sectors_of_a_column_of_raid_6_are_no_more_than_three() {
     .expect("no stall");
 }
 
+/// A drive was stale, another one could not read a sector. A write to the strip of the first in the column of the
+/// second had to give that sector up, but was refused as if no drive could be written.
+#[test]
+fn an_unreadable_sector_does_not_keep_a_strip_of_a_stale_drive_from_being_written() {
+    let setup = Setup::new(Level::Raid5, 4);
+    let mut sim = setup.sim(24, 0);
+    let all: Vec<_> = (0..4).map(|index| drive(&sim, index)).collect();
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let mut attachment = setup.attachment(&envs[0]).await;
+        attachment.stale = stale_on(&setup, data(&setup, 3, 0).0);
+        let bench = Bench::attach(envs, attachment).await;
+        let volume = bench.volume();
+        let bytes = pattern(1, volume.spec().capacity.0);
+        write(volume, 0, &bytes).await.expect("writable");
+        let (other, offset) = data(&setup, 3, 1);
+        all[usize::from(other)].make_unreadable(range(offset + 512, 512));
+        let at = setup.geometry().stripe_start(StripeIndex(3)).0;
+        write(volume, at, &[4; 1024]).await.expect("writable");
+        assert_eq!(read(volume, at, 1024).await.expect("written"), [4; 1024]);
+        assert_eq!(read(volume, at + 4096 + 512, 512).await.expect_err("lost").kind, IoErrorKind::Medium);
+        assert!(read(volume, at + 4096, 512).await.expect("not lost") == bytes[at as usize + 4096..][..512]);
+    })
+    .expect("no stall");
+}
+
 /// A drive that could not read a strip stopped answering while it was searched for the sectors concerned: every one
 /// was tried, for the whole time limit each, with the stripe held. A write to it hung for more than two hours.
 #[test]
