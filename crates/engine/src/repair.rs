@@ -200,8 +200,9 @@ impl Volume {
                     rest.push(ByteRange::from_to(range.start, middle));
                 }
                 Repaired::Lost => {
+                    // It was not written anew, and would be met again with every read: it does not count against its
+                    // drive, or one lost block would cost the drive its place in time.
                     self.report_medium_error(drive, range, false, false);
-                    self.not_repaired(drive, IoError::new(IoErrorKind::Medium));
                     lost.push((drive, range));
                 }
             }

@@ -98,6 +98,11 @@ impl Faults {
         broken.union(&self.dead).union(&self.away).union(&self.unreadable)
     }
 
+    /// Drives that nobody can bring back now.
+    pub fn gone(&self) -> DriveSet {
+        self.dead.union(&self.away)
+    }
+
     /// Drives that the controller may have taken out at some time.
     pub fn ever(&self) -> DriveSet {
         self.ever

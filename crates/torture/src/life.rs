@@ -30,6 +30,8 @@ pub struct Plan {
     pub look_first: bool,
     /// Whether to wait until redundancy agrees before requests are sent.
     pub wait_for_resync: bool,
+    /// Whether an operator brings drives back that are out, before or while requests are sent.
+    pub bring_back: bool,
     /// How many requests to send.
     pub ops: u64,
     /// Whether to shut down in the end.
@@ -84,9 +86,13 @@ pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcom
     if plan.wait_for_resync {
         host.wait_for_resync(plan.is_last).await?;
     }
+    if plan.bring_back {
+        host.bring_back(plan.is_last).await?;
+    }
     let name = format!("{}", scene.life.get());
     workload::run(scene.clone(), volumes.clone(), plan.ops, &name).await?;
     if plan.is_last {
+        host.wait_for_rebuilds().await?;
         host.last_look(&volumes[0]).await?;
     }
     if plan.shut_down {
@@ -199,6 +205,10 @@ impl Host {
         }
         self.must(start(true)).await?;
         scene.count(|tally| tally.refusals += 1);
+        let geometry = &scene.setup.geometry;
+        if geometry.parity_strips() == 2 || geometry.stripes_per_row() > 1 {
+            scene.doubtful_parity.set(true);
+        }
         let given_up = self.give_up(&out_of(&self.show().await?));
         scene.tell(|| format!("the operator accepts stale parity: {given_up} sectors may read as anything"));
         Ok(())
@@ -220,7 +230,9 @@ impl Host {
             for index in 0..geometry.data_strips() {
                 let index = layout::DataIndex(index);
                 let cell = geometry.data_cell(stripe, index, layout::CopyIndex(0));
-                if out.contains(cell.drive) {
+                // With two parities, which the interrupted write may have left at odds with each other, other drives'
+                // blocks are in doubt too once one of those is needed that was not missing at the crash.
+                if out.contains(cell.drive) || geometry.parity_strips() == 2 {
                     lost.insert(geometry.volume_offset(stripe, index, at).0 / sector);
                 }
             }
@@ -234,7 +246,9 @@ impl Host {
         let scene = &self.scene;
         let out = out_of(volume);
         scene.tell(|| {
-            let out = out.iter().map(|drive| drive.0.to_string()).collect::<Vec<_>>().join(" ");
+            let out =
+                out.iter().map(|slot| format!("{} ({:?})", slot.0, volume.drives[slot.as_usize()].state));
+            let out = out.collect::<Vec<_>>().join(", ");
             let without = if out.is_empty() { String::new() } else { format!(" without drives {out}") };
             let resync = if volume.resync.is_some() { ", to be resynced" } else { "" };
             format!("the volume is {}{without}{resync}", volume.state)
@@ -247,7 +261,12 @@ impl Host {
                 "drives {innocent:?} are not used although nothing happened to them"
             ));
         }
-        let dirty_and_degraded = scene.setup.has_parity() && !out.is_empty() && volume.resync.is_some();
+        // A drive that is being rebuilt is missed only where it is not current yet, which nobody here knows.
+        let missed = volume
+            .drives
+            .iter()
+            .any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
+        let dirty_and_degraded = scene.setup.has_parity() && missed && volume.resync.is_some();
         if dirty_and_degraded && !faults.happened_in(scene.life.get()) {
             return Error::wrong_state(
                 "a volume that is degraded and dirty was started without the operator",
@@ -289,6 +308,49 @@ impl Host {
             pause = (pause * 2).min(Duration::from_secs(5));
         }
         Ok(())
+    }
+
+    /// An operator brings every drive back that is out and there. `must`: nothing keeps him from it.
+    async fn bring_back(&self, must: bool) -> Result<()> {
+        let scene = &self.scene;
+        let shown = self.show().await?;
+        let gone = scene.faults.borrow().gone();
+        for slot in out_of(&shown).minus(&gone).iter() {
+            if shown.drives[slot.as_usize()].state == DriveState::Rebuilding {
+                continue;
+            }
+            let drive = format!("{VOLUME}:{}", slot.0);
+            match self.ask(Command::DriveOnline { drive }).await {
+                Ok(_) => {
+                    scene.count(|tally| tally.returns += 1);
+                    scene.tell(|| format!("drive {} is brought back", slot.0));
+                }
+                Err(error) if must => {
+                    return Error::wrong_state(format!("drive {} is not taken back: {error}", slot.0));
+                }
+                Err(error) => scene.tell(|| format!("drive {} is not taken back: {error}", slot.0)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until every drive that is there has been made current.
+    async fn wait_for_rebuilds(&self) -> Result<()> {
+        let end = self.env.now() + RESYNC_LIMIT;
+        let gone = self.scene.faults.borrow().gone();
+        loop {
+            let shown = self.show().await?;
+            if out_of(&shown).minus(&gone).is_empty() {
+                self.scene.out.set(out_of(&shown));
+                return Ok(());
+            }
+            if self.env.now() > end {
+                let states: Vec<DriveState> = shown.drives.iter().map(|drive| drive.state).collect();
+                let sentence = format!("drives are not rebuilt: {states:?}: {}", shown.reasons.join("; "));
+                return Err(Error::new(ErrorKind::Stall, sentence));
+            }
+            self.env.sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// At the end of all things nothing is wrong that can be repaired.
@@ -352,6 +414,11 @@ async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
         let Ok(volume) = show(&env, &control).await else { return };
         if volume.state == VolumeState::Offline || note_lost(&scene, &volume).is_err() {
             return; // The next look tells of it.
+        }
+        let out = scene.out.get().intersection(&out_of(&volume));
+        if out != scene.out.get() {
+            scene.tell(|| format!("rebuilt; now without drives {out:?}"));
+            scene.out.set(out);
         }
         if volume.resync.is_none() && !scene.synced.get() {
             scene.settle();

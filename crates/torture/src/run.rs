@@ -125,6 +125,7 @@ impl Run {
             given: self.given(),
             look_first: self.rng.chance(2, 3),
             wait_for_resync: self.rng.chance(1, 3),
+            bring_back: self.rng.chance(1, 2),
             ops: self.rng.between(ops / 4, ops * 3 / 2),
             shut_down: self.rng.chance(1, 2),
             is_last: false,
@@ -228,6 +229,7 @@ impl Run {
             given: setup.names(),
             look_first: true,
             wait_for_resync: true,
+            bring_back: true,
             ops: setup.ops / (setup.lives + 1),
             shut_down: true,
             is_last: true,
@@ -243,7 +245,11 @@ impl Run {
     fn without_some(&mut self) -> Result<()> {
         let setup = self.scene.setup.clone();
         let (survives, out) = (setup.survives(), self.scene.out.get());
-        let spare = survives.saturating_sub(out.count().0);
+        // What an operator accepted is not undone by anybody: no further drive is taken away then.
+        let spare = match self.scene.doubtful_parity.get() {
+            true => 0,
+            false => survives.saturating_sub(out.count().0),
+        };
         self.find_drives();
         let images: Vec<DriveImage> = self.scene.drives.borrow().iter().map(SimDrive::snapshot).collect();
         if images.len() < setup.drives.len() {

@@ -29,6 +29,8 @@ pub struct Tally {
     pub recoveries: u64,
     /// Starts that were refused until the operator accepted what is lost.
     pub refusals: u64,
+    /// Drives that were out and brought back, to be rebuilt.
+    pub returns: u64,
     /// Times that the whole volume was read with drives removed.
     pub removals: u64,
     /// Steps of the simulation.
@@ -45,6 +47,7 @@ impl Tally {
         self.faults += other.faults;
         self.recoveries += other.recoveries;
         self.refusals += other.refusals;
+        self.returns += other.returns;
         self.removals += other.removals;
         self.events += other.events;
     }
@@ -75,6 +78,9 @@ pub struct Scene {
     pub without_parity: RefCell<BTreeSet<u64>>,
     /// Whether the controller ever listed blocks whose content is lost: requests for those fail from then on.
     pub has_lost_blocks: Cell<bool>,
+    /// Whether an operator took parity as it was after a crash, where that leaves other drives in doubt than those
+    /// that were missing: with two parities that may be at odds, and in spans that miss no drive.
+    pub doubtful_parity: Cell<bool>,
     /// Which life it is.
     pub life: Cell<u64>,
     /// The sum of it.
@@ -104,6 +110,7 @@ impl Scene {
             out: Cell::new(DriveSet::EMPTY),
             without_parity: RefCell::default(),
             has_lost_blocks: Cell::new(false),
+            doubtful_parity: Cell::new(false),
             life: Cell::new(0),
             tally: Cell::default(),
             time,

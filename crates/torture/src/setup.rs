@@ -74,10 +74,16 @@ impl Setup {
     /// What `seed` draws.
     pub fn draw(seed: u64, options: &Options) -> Setup {
         let mut rng = Rng::new(seed, "torture setup", "");
-        let level = options.level.unwrap_or(match rng.below(8) {
+        let level = options.level.unwrap_or(match rng.below(16) {
             0 => Level::Raid0,
             1..=3 => Level::Raid1,
-            _ => Level::Raid5,
+            4..=7 => Level::Raid5,
+            8..=10 => Level::Raid6,
+            11 => Level::Raid10,
+            12 => Level::Raid1e,
+            13 => Level::Raid50,
+            14 => Level::Raid4,
+            _ => Level::Raid5ee,
         });
         let count = match level {
             Level::Jbod => 1,

@@ -23,14 +23,13 @@ fn no_seed_breaks_a_promise() {
     assert!(tally.ops > 30_000, "{tally:?}");
     assert!(tally.kills > 150 && tally.power_cuts > 150, "{tally:?}");
     assert!(tally.faults > 40 && tally.refusals > 15, "{tally:?}");
-    assert!(tally.recoveries > 150 && tally.removals > 150, "{tally:?}");
+    assert!(tally.recoveries > 150 && tally.removals > 150 && tally.returns > 15, "{tally:?}");
 }
 
 #[test]
 fn every_level_is_tortured_when_it_is_asked_for() {
     // Without its only drive, a JBOD volume is nowhere to be asked of.
-    let levels = Level::ALL.into_iter().filter(|level| *level != Level::Jbod);
-    for level in levels {
+    for level in Level::ALL.into_iter().filter(|level| *level != Level::Jbod) {
         let options = Options { level: Some(level), ..Options::default() };
         assert_fine(&run_all(1000..1012, &options, THREADS, |_, _| {}));
     }
