@@ -108,6 +108,10 @@ async fn serve(listener: std::os::unix::net::UnixListener, desk: Desk, stopped: 
         .route("/v1/drives", get(|state| ask(state, Command::DriveList {})))
         .route("/v1/volumes", get(|state| ask(state, Command::VolumeList {})))
         .route("/v1/volumes/{volume}", get(volume))
+        .route("/v1/spares", get(|state| ask(state, Command::SpareList {})))
+        .route("/v1/tasks", get(|state| ask(state, Command::TaskList {})))
+        .route("/v1/tasks/{task}", get(task))
+        .route("/v1/schedules", get(|state| ask(state, Command::ScheduleList {})))
         .route("/v1/events", get(events))
         .fallback(|| async {
             refuse(ErrorKind::NotFound, "there is nothing at this address; see GET /v1/info")
@@ -133,6 +137,10 @@ async fn command(state: State<Desk>, command: Result<Json<Command>, JsonRejectio
 
 async fn volume(state: State<Desk>, Path(volume): Path<String>) -> Response {
     ask(state, Command::VolumeShow { volume }).await
+}
+
+async fn task(state: State<Desk>, Path(task): Path<u64>) -> Response {
+    ask(state, Command::TaskShow { task }).await
 }
 
 /// What may be asked of the events.

@@ -49,6 +49,8 @@ pub(crate) struct Work {
     pub(crate) to_record: RefCell<Vec<crate::reports::ToRecord>>,
     /// Shadows of drives that go out, until they take over.
     pub(crate) left_shadows: RefCell<BTreeMap<usize, ondisk::Shadow>>,
+    /// Slots that are out and that the drive which was being filled for them is about to take.
+    pub(crate) taking_over: RefCell<BTreeSet<usize>>,
     /// Slots whose shadows can no longer be written.
     pub(crate) lost_shadows: RefCell<BTreeSet<usize>>,
     pub(crate) changed: Signal,
@@ -292,8 +294,7 @@ impl Array {
 
     /// Whether a volume can go on, and lose nothing, without the members in `out`.
     pub(crate) fn can_spare(&self, volume: &Volume, out: &DriveSet) -> bool {
-        volume.lost().intersection(out).is_empty()
-            && volume.label().survives(self.places.borrow().len(), &out.union(&self.behind(volume)))
+        volume.lost().intersection(out).is_empty() && volume.survives(&out.union(&self.behind(volume)))
     }
 
     /// As its drives told when they were looked at: slots that cannot be used.
@@ -338,6 +339,11 @@ impl Array {
             missed.insert_all(&marked);
         }
         missed
+    }
+
+    /// Lanes of the array whose redundancy may not agree with their data.
+    pub(crate) fn unsynced_lanes(&self) -> LaneSet {
+        self.unsynced.borrow().iter().copied().map(LaneIndex).collect()
     }
 
     /// Lanes of the array that somebody may have written: all of its volumes', but those that are known to be

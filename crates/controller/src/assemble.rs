@@ -361,6 +361,7 @@ impl Core {
     /// `shutdown`: every array is stopped in order. Notes, a sentence each.
     pub(crate) async fn shut_down(self: &Rc<Self>) -> Vec<String> {
         let mut notes = Vec::new();
+        self.tasks.close().await;
         for array in self.arrays() {
             if array.is_running() && !self.stop_array(&array).await {
                 let left = array.map.borrow().marked();

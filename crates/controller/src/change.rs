@@ -126,7 +126,7 @@ impl Core {
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         self.tell_out(&array, slot).await;
-        Ok(Reply::Drive { drive: self.drive_info(&drive), notes: Vec::new() })
+        Ok(self.drive_reply(&drive, Vec::new()))
     }
 
     /// `volume set --name`.

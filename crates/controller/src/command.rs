@@ -3,6 +3,7 @@
 //!
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
+use crate::{AddSpare, SetPolicy, SetSchedule, SetTask, StartTask};
 use serde::{Deserialize, Serialize};
 
 /// A command.
@@ -87,6 +88,47 @@ pub enum Command {
         #[serde(default)]
         accept_stale_parity: bool,
     },
+    /// Changes what is wished for the array of a volume. Answered by [`Reply::Volume`](crate::Reply::Volume).
+    VolumePolicy(SetPolicy),
+    /// Every spare, what it covers, and which arrays none covers. Answered by [`Reply::Spares`](crate::Reply::Spares).
+    SpareList {},
+    /// Lets a drive stand by for one that fails. Answered by [`Reply::Spare`](crate::Reply::Spare).
+    SpareAdd(AddSpare),
+    /// Lets a drive stand by no longer. Answered by [`Reply::Done`](crate::Reply::Done), with notes.
+    SpareRemove {
+        /// Which.
+        drive: String,
+    },
+    /// Every background task. Answered by [`Reply::Tasks`](crate::Reply::Tasks).
+    TaskList {},
+    /// One task. Answered by [`Reply::Task`](crate::Reply::Task).
+    TaskShow {
+        /// Its number.
+        task: u64,
+    },
+    /// Begins a task. Answered by [`Reply::Task`](crate::Reply::Task).
+    TaskStart(StartTask),
+    /// Lets a task stand still. Answered by [`Reply::Task`](crate::Reply::Task).
+    TaskPause {
+        /// Its number.
+        task: u64,
+    },
+    /// Goes on with a task that was paused or stopped, or has failed. Answered by [`Reply::Task`](crate::Reply::Task).
+    TaskResume {
+        /// Its number.
+        task: u64,
+    },
+    /// Ends a task before it is done. Answered by [`Reply::Task`](crate::Reply::Task), with notes.
+    TaskStop {
+        /// Its number.
+        task: u64,
+    },
+    /// Changes how fast a task may be. Answered by [`Reply::Task`](crate::Reply::Task).
+    TaskSet(SetTask),
+    /// What is done by itself every so often. Answered by [`Reply::Schedules`](crate::Reply::Schedules).
+    ScheduleList {},
+    /// Says what is done by itself every so often. Answered by [`Reply::Schedules`](crate::Reply::Schedules).
+    TaskSchedule(SetSchedule),
     /// What happened, newest last. Answered by [`Reply::Events`](crate::Reply::Events).
     EventsList {
         /// No more than so many of the newest.

@@ -7,6 +7,9 @@
 //! | reports | takes what shards report, sorts it to the arrays |
 //! | keeper, cleaner, recorder | one each per started array: see `keeper.rs`, `clear.rs`, `reports.rs` |
 //! | events | stores events |
+//! | tender | begins what has to be done: spares, rebuilds, what is due; see `tend.rs` |
+//! | health | asks drives for their health; see `guard.rs` |
+//! | tasks | stores what is kept of background tasks; each one that goes on is a task here too, see `tasks/run.rs` |
 //!
 //! State lives in cells; nothing is borrowed over an await. What concerns one array's labels and map is done
 //! under its [`metadata`](crate::array::Array) turn, one after the other.
@@ -15,13 +18,14 @@ use crate::array::Array;
 use crate::events::Events;
 use crate::handle::{Answer, ControllerHandle, Request};
 use crate::inventory::Drive;
-use crate::{Command, Error, ErrorKind, Reply, Result};
-use engine::{REPORTS_OPEN, Report, ShardIndex, ShardMessage, TaskId, TaskKind, VolumeId};
-use env::sync::Signal;
-use env::{Env, IoError, mailbox};
+use crate::tasks::Tasks;
+use crate::{Command, Error, ErrorKind, HealthInfo, Reply, Result};
+use engine::{REPORTS_OPEN, Report, ShardIndex, ShardMessage, VolumeId};
+use env::sync::{Credits, Signal};
+use env::{Env, Instant, IoError, mailbox};
 use ondisk::Uuid;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 /// Commands that may wait in the mailbox at a time, and changes that may wait for their turn.
@@ -60,8 +64,13 @@ impl Controller {
             drives: RefCell::default(),
             arrays: RefCell::default(),
             next_volume: Cell::new(0),
-            next_task: Cell::new(0),
-            tasks: RefCell::default(),
+            tasks: Tasks::new(env),
+            health: RefCell::default(),
+            told: RefCell::default(),
+            changes_seen: Cell::new(0),
+            looking_again: Cell::new(false),
+            began: env.now(),
+            turn: Credits::new(env, 1),
             changes: RefCell::default(),
             change_waiting: Signal::default(),
             stopping: Cell::new(false),
@@ -72,7 +81,17 @@ impl Controller {
         env.spawn("events", async move { writer.events.write().await });
         env.spawn("reports", core.clone().take_reports(reports));
         core.open_known_drives(&options.drives).await;
+        if let Err(why) = core.tasks.load().await {
+            let text = format!(
+                "tasks and schedules of before cannot be read: {why}; schedules are as in the beginning"
+            );
+            core.events.warn("controller", &why, "checks and patrols begin anew", text);
+        }
         core.start_all().await;
+        let keeper = core.clone();
+        env.spawn("tasks", async move { keeper.tasks.write().await });
+        env.spawn("tender", core.clone().tend());
+        env.spawn("health", core.clone().watch_health());
         env.spawn("commands", core.clone().take_commands(receiver));
         env.spawn("changes", core.make_changes());
         ControllerHandle { commands }
@@ -85,15 +104,6 @@ struct Change {
     answer: Answer,
 }
 
-/// A task that the shards are at.
-pub(crate) struct ShardTask {
-    /// On which volume, as it is served.
-    pub(crate) volume: VolumeId,
-    pub(crate) kind: TaskKind,
-    /// How many shards are still at it.
-    pub(crate) shards_left: usize,
-}
-
 pub(crate) struct Core {
     pub(crate) env: Env,
     pub(crate) shards: Vec<mailbox::Sender<ShardMessage>>,
@@ -101,9 +111,20 @@ pub(crate) struct Core {
     pub(crate) drives: RefCell<Vec<Rc<Drive>>>,
     pub(crate) arrays: RefCell<BTreeMap<Uuid, Rc<Array>>>,
     next_volume: Cell<u32>,
-    next_task: Cell<u64>,
-    /// Tasks that the shards are at.
-    pub(crate) tasks: RefCell<BTreeMap<TaskId, ShardTask>>,
+    /// Background tasks and their schedules.
+    pub(crate) tasks: Tasks,
+    /// What drives have told of their health, by name.
+    pub(crate) health: RefCell<BTreeMap<String, HealthInfo>>,
+    /// What the tender has told already and does not repeat.
+    pub(crate) told: RefCell<BTreeSet<String>>,
+    /// Counts what the tender should look at.
+    pub(crate) changes_seen: Cell<u64>,
+    /// Whether the tender comes back by itself before long.
+    pub(crate) looking_again: Cell<bool>,
+    /// When the controller was started.
+    pub(crate) began: Instant,
+    /// The turn to make changes: commands and the tender, one after the other.
+    pub(crate) turn: Credits,
     changes: RefCell<VecDeque<Change>>,
     change_waiting: Signal,
     stopping: Cell<bool>,
@@ -116,13 +137,6 @@ impl Core {
         let id = self.next_volume.get();
         self.next_volume.set(id + 1);
         VolumeId(id)
-    }
-
-    /// A number for a task; each is used once.
-    pub(crate) fn new_task_id(&self) -> TaskId {
-        let id = self.next_task.get();
-        self.next_task.set(id + 1);
-        TaskId(id)
     }
 
     pub(crate) fn new_uuid(&self) -> Uuid {
@@ -156,17 +170,29 @@ impl Core {
         }
     }
 
-    /// Answers a command that changes nothing; `None` for one that does.
+    /// Answers a command that waits for no drive; `None` for one that does.
     fn answer_question(&self, command: &Command) -> Option<Result<Reply>> {
         Some(match command {
             Command::DriveList {} => Ok(Reply::Drives { drives: self.drive_infos() }),
-            Command::DriveShow { drive } => self
-                .find_drive(drive)
-                .map(|drive| Reply::Drive { drive: self.drive_info(&drive), notes: Vec::new() }),
+            Command::DriveShow { drive } => {
+                self.find_drive(drive).map(|drive| self.drive_reply(&drive, Vec::new()))
+            }
             Command::VolumeList {} => Ok(Reply::Volumes { volumes: self.volume_infos() }),
             Command::VolumeShow { volume } => {
                 self.find_volume(volume).map(|(array, volume)| self.volume_reply(&array, &volume, vec![]))
             }
+            Command::SpareList {} => Ok(self.spares_reply()),
+            Command::TaskList {} => Ok(Reply::Tasks { tasks: self.tasks.infos() }),
+            Command::TaskShow { task } => {
+                self.find_task(*task).map(|task| self.task_reply(&task, Vec::new()))
+            }
+            Command::TaskStart(start) => self.start_task(start),
+            Command::TaskPause { task } => self.pause_task(*task),
+            Command::TaskResume { task } => self.resume_task(*task),
+            Command::TaskStop { task } => self.stop_task(*task),
+            Command::TaskSet(set) => self.set_task(set),
+            Command::ScheduleList {} => Ok(Reply::Schedules { schedules: self.schedules() }),
+            Command::TaskSchedule(set) => self.set_schedule(set),
             Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
             Command::Explain(explain) => self.explain(explain),
             Command::Info {} => Ok(Reply::Info { info: self.info() }),
@@ -180,6 +206,9 @@ impl Core {
             | Command::VolumeSet { .. }
             | Command::VolumeDelete { .. }
             | Command::VolumeStart { .. }
+            | Command::VolumePolicy(_)
+            | Command::SpareAdd(_)
+            | Command::SpareRemove { .. }
             | Command::Shutdown {} => return None,
         })
     }
@@ -190,7 +219,9 @@ impl Core {
             self.change_waiting.wait_until(&self.env, waiting).await;
             let next = self.changes.borrow_mut().pop_front();
             if let Some(Change { command, answer }) = next {
+                let _turn = self.turn.take(1).await;
                 answer(self.change(command).await);
+                self.look_after();
             }
         }
         for Change { answer, .. } in self.changes.take() {
@@ -202,7 +233,7 @@ impl Core {
         match command {
             Command::DriveAdd { drive, size_bytes } => {
                 let (drive, notes) = self.add_drive(&drive, size_bytes).await?;
-                Ok(Reply::Drive { drive: self.drive_info(&drive), notes })
+                Ok(self.drive_reply(&drive, notes))
             }
             Command::DriveFail { drive } => self.take_out(&drive, ondisk::Cause::Operator).await,
             Command::DriveOffline { drive } => self.take_out(&drive, ondisk::Cause::Offline).await,
@@ -217,6 +248,9 @@ impl Core {
             Command::VolumeStart { volume, accept_stale_parity } => {
                 self.start_volume(&volume, accept_stale_parity).await
             }
+            Command::VolumePolicy(set) => self.set_policy(set).await,
+            Command::SpareAdd(add) => self.add_spare(add).await,
+            Command::SpareRemove { drive } => self.remove_spare(&drive).await,
             Command::Shutdown {} => {
                 let notes = self.shut_down().await;
                 self.stopping.set(true);

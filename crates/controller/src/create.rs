@@ -150,7 +150,6 @@ impl Core {
             policy: Policy::default(),
             volume: vec![volume],
             member,
-            task: Vec::new(),
         };
         label.check().map_err(invalid)?;
         let cannot = || invalid(format!("'{}' cannot be laid over its drives", create.name));

@@ -82,7 +82,6 @@ impl Core {
             let own = volume.all_lanes();
             let mut next = array.label();
             next.volume.retain(|other| other.uuid != volume.uuid);
-            next.task.retain(|task| task.volume != volume.uuid);
             for member in &mut next.member {
                 member.stale = runs(&set_of(&member.stale).minus(&own));
                 if let Some(shadow) = &mut member.shadow {

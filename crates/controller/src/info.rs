@@ -60,7 +60,7 @@ impl Core {
         let drive = array.drive(slot);
         let (state, reason) = array.drive_state(slot);
         let name = self.member_name(array, slot);
-        let of_drive = physical_info(name, drive.as_deref());
+        let of_drive = self.physical_info(name, drive.as_deref());
         DriveInfo {
             state,
             reason,
@@ -93,7 +93,7 @@ impl Core {
         if let Some((array, slot)) = self.shown_place(drive) {
             return self.member_info(&array, slot);
         }
-        let info = physical_info(drive.name.clone(), Some(drive));
+        let info = self.physical_info(drive.name.clone(), Some(drive));
         let filling =
             self.arrays().into_iter().find_map(|array| array.shadowed_by(drive).map(|slot| (array, slot)));
         if let Some((array, slot)) = filling {
@@ -122,6 +122,37 @@ impl Core {
             free_bytes: free.map(|size| free_end([units::ByteCount(size)].into_iter()).0),
             ..info
         }
+    }
+
+    /// What the drive says of itself.
+    fn physical_info(&self, name: String, drive: Option<&Drive>) -> DriveInfo {
+        let access = drive.and_then(Drive::access);
+        let info = access.as_ref().map(|access| access.info());
+        DriveInfo {
+            name,
+            state: DriveState::Missing,
+            reason: None,
+            volumes: Vec::new(),
+            slot: None,
+            free_bytes: None,
+            stale_lanes: 0,
+            uuid: None,
+            size_bytes: info.map(|info| info.size.0),
+            kind: info.map(|info| info.kind.to_string()),
+            identity: info.map(|info| info.identity.0.clone()),
+            logical_sector_bytes: info.map(|info| info.logical_sector.bytes().0),
+            physical_sector_bytes: info.map(|info| info.physical_sector.bytes().0),
+            rotational: info.is_some_and(|info| info.rotational),
+            read_only: info.is_some_and(|info| info.read_only),
+            medium_errors: drive.map_or(0, |drive| drive.medium_errors.get()),
+            enclosure: info.and_then(|info| info.hardware.enclosure.clone()),
+            bay: info.and_then(|info| info.hardware.slot.clone()),
+            health: drive.and_then(|drive| self.health_of(drive)).map(Box::new),
+        }
+    }
+
+    pub(crate) fn drive_reply(&self, drive: &Rc<Drive>, notes: Vec<String>) -> Reply {
+        Reply::Drive { drive: Box::new(self.drive_info(drive)), notes }
     }
 
     pub(crate) fn volume_reply(&self, array: &Array, volume: &Volume, notes: Vec<String>) -> Reply {
@@ -176,7 +207,7 @@ impl Core {
             drives,
             resync: progress(array, volume),
             dirty_lanes: u32::try_from(dirty).unwrap_or(u32::MAX),
-            policies: policies(volume, label.created_unix_s),
+            policies: policies(array, volume, label.created_unix_s),
             generation: of_array.generation,
             created_unix_s: label.created_unix_s,
         }
@@ -188,30 +219,6 @@ fn free_bytes(label: &ondisk::Label, drives: &[DriveInfo]) -> u64 {
     let sizes = drives.iter().filter_map(|drive| drive.size_bytes).map(units::ByteCount);
     let gaps = extents::free_bytes(Some(label), free_end(sizes), StripSize::MIN);
     extents::longest(&gaps).map_or(0, |gap| gap.end - gap.start)
-}
-
-/// What the drive says of itself.
-fn physical_info(name: String, drive: Option<&Drive>) -> DriveInfo {
-    let access = drive.and_then(Drive::access);
-    let info = access.as_ref().map(|access| access.info());
-    DriveInfo {
-        name,
-        state: DriveState::Missing,
-        reason: None,
-        volumes: Vec::new(),
-        slot: None,
-        free_bytes: None,
-        stale_lanes: 0,
-        uuid: None,
-        size_bytes: info.map(|info| info.size.0),
-        kind: info.map(|info| info.kind.to_string()),
-        identity: info.map(|info| info.identity.0.clone()),
-        logical_sector_bytes: info.map(|info| info.logical_sector.bytes().0),
-        physical_sector_bytes: info.map(|info| info.physical_sector.bytes().0),
-        rotational: info.is_some_and(|info| info.rotational),
-        read_only: info.is_some_and(|info| info.read_only),
-        medium_errors: drive.map_or(0, |drive| drive.medium_errors.get()),
-    }
 }
 
 fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveInfo]) -> Vec<String> {
@@ -232,6 +239,11 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
         reasons.push(format!(
             "'{name}' cannot do without drive {}; when it is well again, say drive online {}",
             drive.name, drive.name
+        ));
+    }
+    if volume.is_hidden() {
+        reasons.push(format!(
+            "all of '{name}' is being zeroed; hosts can use it when that is done (see task list)"
         ));
     }
     let own = volume.lanes();
@@ -257,7 +269,7 @@ fn progress(array: &Array, volume: &Volume) -> Option<Progress> {
 }
 
 /// What there is of policies now: each is as configured, and says what it means.
-fn policies(volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
+fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     let policy = |name: &str, value: &str, reason: &str| Policy {
         name: name.to_owned(),
         configured: value.to_owned(),
@@ -278,5 +290,6 @@ fn policies(volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
         };
         policies.push(policy("write-hole", "resync", reason));
     }
+    policies.extend(crate::policy::policies(array, since_unix_s));
     policies
 }

@@ -197,6 +197,7 @@ impl Core {
         lanes.iter().for_each(|lane| {
             unsynced.remove(&volume.array_lane(lane));
         });
+        self.tasks.changed.notify(&self.env);
         if before > 0 && unsynced.range(own).next().is_none() {
             let name = volume.name();
             let text = format!("the resync of '{name}' is complete: all redundancy agrees with its data");

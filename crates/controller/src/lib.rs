@@ -34,37 +34,53 @@ mod array;
 mod assemble;
 mod candidates;
 mod change;
+mod choose;
 mod clear;
 mod command;
+mod command_tasks;
 mod core;
 mod create;
 mod delete;
 mod disk;
+mod due;
 mod error;
 mod events;
 mod explain;
 mod extents;
+mod guard;
 mod handle;
 mod info;
 mod inventory;
 mod keeper;
 mod members;
-mod rebuild;
+mod patrol;
+mod policy;
 mod record;
 mod reply;
+mod reply_tasks;
 mod reports;
 mod returning;
 mod scan;
+mod schedule;
 mod serve;
 mod shape;
+mod spares;
+mod tasks;
+mod tend;
 mod volume;
+mod waiting;
 
 pub use crate::core::{Controller, Options};
 
 pub use command::{Command, CreateVolume, Explain};
+pub use command_tasks::{AddSpare, Scheduled, SetPolicy, SetSchedule, SetTask, StartTask, Startable};
 pub use disk::drive_mark;
 pub use error::{Error, ErrorKind, Result};
+pub use guard::HealthInfo;
 pub use handle::{Answer, ControllerHandle, Request};
 pub use reply::{
     ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo, VolumeState,
+};
+pub use reply_tasks::{
+    Blamed, CoverageInfo, Found, ScheduleInfo, SpareInfo, SpareKind, TaskInfo, TaskKind, TaskState,
 };

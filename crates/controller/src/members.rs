@@ -29,7 +29,7 @@ use crate::keeper::Failing;
 use crate::serve::bad_blocks;
 use crate::{Error, ErrorKind, Result};
 use engine::{LaneSet, MemberChange, ShardMessage};
-use ondisk::{Init, Label, Member, Role, Shadow};
+use ondisk::{Init, Label, Member, Role, Shadow, StandIn};
 use std::rc::Rc;
 use units::DriveIndex;
 
@@ -41,8 +41,9 @@ fn failed(sentence: String) -> Error {
 pub(crate) enum Entering {
     /// The drive that left it.
     Back,
-    /// One that holds nothing of the array yet: it gets a UUID of its own.
-    New,
+    /// One that holds nothing of the array yet: it gets a UUID of its own. Whether it stands in for the one before
+    /// until that is replaced.
+    New(Option<StandIn>),
     /// The one that was being filled for it.
     Filled(Shadow),
 }
@@ -64,14 +65,19 @@ impl Core {
         let mut next = array.label();
         let (stale, uuid) = match &entering {
             Entering::Back => (array.missed(slot), next.member[slot].uuid),
-            Entering::New => (array.written(), self.new_uuid()),
+            Entering::New(_) => (array.written(), self.new_uuid()),
             Entering::Filled(shadow) => (set_of(&shadow.stale).union(&array.missed(slot)), shadow.uuid),
         };
-        let fresh = matches!(entering, Entering::New);
+        let fresh = matches!(entering, Entering::New(_));
         let replaces = uuid != next.member[slot].uuid;
         if replaces {
             let enclosure = next.member[slot].enclosure.take();
-            next.member[slot] = Member { enclosure, ..Member::online(uuid, "", 0) };
+            let stands_in = match entering {
+                Entering::New(stands_in) => stands_in,
+                Entering::Filled(shadow) => shadow.stands_in,
+                Entering::Back => None,
+            };
+            next.member[slot] = Member { enclosure, stands_in, ..Member::online(uuid, "", 0) };
         }
         if fresh {
             doubt_unwritten(&mut next);
@@ -193,14 +199,17 @@ impl Core {
                 drop(self.send_shards(|done| ShardMessage::SetShadow(id, drive, None, done)));
             }
             let (core, array) = (self.clone(), array.clone());
+            array.work.taking_over.borrow_mut().insert(slot);
             self.env.spawn("shadow takes over", async move {
                 let taken = {
                     let _turn = array.metadata.take(1).await;
                     match array.is_running() && array.label().out().contains(DriveIndex(slot as u16)) {
                         true => core.put_in(&array, slot, &drive, Entering::Filled(shadow)).await,
-                        false => return,
+                        false => Ok(()),
                     }
                 };
+                array.work.taking_over.borrow_mut().remove(&slot);
+                core.look_after();
                 match taken {
                     Ok(()) => core.go_on_with(&array).await,
                     Err(error) => tracing::error!("{error}"),
@@ -237,13 +246,15 @@ impl Core {
         array: &Rc<Array>,
         slot: usize,
         drive: &Rc<Drive>,
+        stands_in: Option<StandIn>,
     ) -> Result<()> {
         let unwritable =
             |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
         self.clean_slots(drive).await.map_err(unwritable)?;
         let mut next = array.label();
         let stale = array.written();
-        let shadow = Shadow { uuid: self.new_uuid(), name: drive.name.clone(), stale: runs(&stale) };
+        let shadow =
+            Shadow { uuid: self.new_uuid(), name: drive.name.clone(), stale: runs(&stale), stands_in };
         next.member[slot].shadow = Some(shadow);
         doubt_unwritten(&mut next);
         let mut places = array.places();
@@ -325,11 +336,13 @@ impl Core {
             return Err(failed(format!("no drive is filled for drive {slot} of {names}")));
         };
         let old = places[slot].drive.clone();
+        let stood_in = next.member[slot].stands_in.take();
         let enclosure = next.member[slot].enclosure.clone();
         let stale = set_of(&shadow.stale);
         next.member[slot] = Member {
             stale: shadow.stale.clone(),
             enclosure,
+            stands_in: shadow.stands_in.clone(),
             ..Member::online(shadow.uuid, shadow.name.clone(), 0)
         };
         let mut promoted = places.clone();
@@ -358,12 +371,39 @@ impl Core {
         }
         if let Some(old) = old {
             self.take_label_off(&old, &names).await;
+            self.spare_again(&old, stood_in).await;
             let text = format!("drive {} took the place of drive {} of {names}", drive.name, old.name);
             let effect = format!("drive {} is free", old.name);
             self.events.info(&array.name(), "a drive was replaced", &effect, text);
         }
         array.look_at_state(self.env.unix_time());
         Ok(())
+    }
+
+    /// Shadows that are current in everything take their slots.
+    pub(crate) async fn promote_complete(self: &Rc<Self>, array: &Rc<Array>) {
+        for slot in 0..array.places().len() {
+            let _turn = array.metadata.take(1).await;
+            let label = array.label();
+            let member = &label.member[slot];
+            let is_complete = member.is_online()
+                && member.shadow.as_ref().is_some_and(|shadow| shadow.stale.is_empty())
+                && array.places()[slot].shadow.is_some();
+            if is_complete
+                && array.is_running()
+                && let Err(error) = self.promote(array, slot).await
+            {
+                let names = array.names();
+                let text = format!("a drive that is filled could not take drive {slot} of {names}: {error}");
+                self.events.warn(
+                    &array.name(),
+                    &error.message,
+                    "the drive that was to be replaced goes on",
+                    text,
+                );
+                self.end_shadow(array, slot, &error.message).await;
+            }
+        }
     }
 
     /// Lanes that a shadow still has to be given: those recorded, and after a start those that are marked.

@@ -124,6 +124,7 @@ impl Core {
             array.volumes().iter().map(|volume| (volume.uuid, volume.lost().is_empty())).collect();
         array.set_label(&self.env, label);
         failing.iter().for_each(|failing| self.say_out(array, failing));
+        self.look_after();
         for (uuid, was_whole) in before {
             if let Some(volume) = array.volume(uuid)
                 && was_whole

@@ -1,5 +1,6 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
+use crate::{CoverageInfo, HealthInfo, ScheduleInfo, SpareInfo, TaskInfo};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -15,7 +16,7 @@ pub enum Reply {
     /// A drive.
     Drive {
         /// It.
-        drive: DriveInfo,
+        drive: Box<DriveInfo>,
         /// What is worth knowing, a sentence each.
         notes: Vec<String>,
     },
@@ -35,6 +36,37 @@ pub enum Reply {
     Volumes {
         /// They.
         volumes: Vec<VolumeInfo>,
+    },
+    /// A task.
+    Task {
+        /// It.
+        task: Box<TaskInfo>,
+        /// What is worth knowing, a sentence each.
+        notes: Vec<String>,
+    },
+    /// Tasks: those that go on, then those that ended, the newest first.
+    Tasks {
+        /// They.
+        tasks: Vec<TaskInfo>,
+    },
+    /// What is done by itself every so often.
+    Schedules {
+        /// They.
+        schedules: Vec<ScheduleInfo>,
+    },
+    /// A spare.
+    Spare {
+        /// It.
+        spare: Box<SpareInfo>,
+        /// What is worth knowing, a sentence each.
+        notes: Vec<String>,
+    },
+    /// Spares, and what they cover.
+    Spares {
+        /// They, by name.
+        spares: Vec<SpareInfo>,
+        /// Each array that could use one.
+        coverage: Vec<CoverageInfo>,
     },
     /// Events, newest last.
     Events {
@@ -116,6 +148,12 @@ pub struct DriveInfo {
     pub read_only: bool,
     /// Times that it could not read some blocks, since the controller started.
     pub medium_errors: u64,
+    /// The enclosure it sits in, as the machine tells.
+    pub enclosure: Option<String>,
+    /// Its place in the enclosure.
+    pub bay: Option<String>,
+    /// What it tells of its health; `None` before it was asked.
+    pub health: Option<Box<HealthInfo>>,
 }
 
 /// How a volume is.

@@ -7,10 +7,7 @@ use crate::array::{Array, Running, is_full, runs, set_of};
 use crate::core::Core;
 use crate::keeper::{failing, join};
 use crate::volume::Volume;
-use engine::{
-    BadBlocks, LaneSet, Report, ReportKind, ShardIndex, ShardMessage, TaskId, TaskKind, TaskOutcome,
-    TaskProgress,
-};
+use engine::{BadBlocks, LaneSet, Report, ReportKind, ShardIndex, ShardMessage};
 use env::{IoError, IoErrorKind, mailbox};
 use ondisk::{Bad, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,10 +18,9 @@ use units::{ByteRange, DriveIndex};
 /// Lanes that were made current are recorded this often at the most.
 const CHECKPOINT: Duration = Duration::from_secs(1);
 
-/// A report whose answer waits for the recorder.
+/// What the recorder is to record, and the report whose answer waits for it, if one does.
 pub(crate) struct ToRecord {
-    /// Who waits for the answer, if anybody does.
-    waiting: Option<(ShardIndex, u64)>,
+    answer: Option<(ShardIndex, u64)>,
     volume: Uuid,
     slot: usize,
     what: What,
@@ -33,12 +29,14 @@ pub(crate) struct ToRecord {
 enum What {
     /// Made current, on the slot's drive or its shadow.
     Current(LaneSet),
+    /// Copied to the drive of that UUID, which is being filled.
+    Copied(Uuid, LaneSet),
+    /// Moved into the distributed spare, or back.
+    Moved(LaneSet, bool),
     /// Lost, or written again.
     Bad(Vec<ByteRange>, bool),
     /// The shadow lacks a write.
     ShadowFailed(IoError),
-    /// Moved into the distributed spare, or back.
-    Moved(LaneSet, bool),
 }
 
 impl Core {
@@ -58,8 +56,8 @@ impl Core {
         let Report { from, number, kind, .. } = report;
         let record = |slot: DriveIndex, what| {
             let (volume, slot) = (volume.uuid, slot.as_usize());
-            let waiting = Some((from, number));
-            array.work.to_record.borrow_mut().push(ToRecord { waiting, volume, slot, what });
+            let answer = Some((from, number));
+            array.work.to_record.borrow_mut().push(ToRecord { answer, volume, slot, what });
         };
         match kind {
             ReportKind::DriveFailed { drive, error, operation } => {
@@ -72,7 +70,13 @@ impl Core {
                 array.work.marks.borrow_mut().push(crate::array::MarkReport { from, number, volume, lanes });
             }
             ReportKind::Current { drive, lanes } => record(drive, What::Current(lanes)),
-            ReportKind::BadBlocks { drive, ranges, bad } => record(drive, What::Bad(ranges, bad)),
+            ReportKind::BadBlocks { drive, ranges, bad } => {
+                if let (Some(id), true) = (volume.id(), bad) {
+                    let bytes: u64 = ranges.iter().map(|range| range.len.0).sum();
+                    self.note_on_legs(id, |found| found.unrecoverable_bytes += bytes);
+                }
+                record(drive, What::Bad(ranges, bad));
+            }
             ReportKind::ShadowFailed { drive, error } => record(drive, What::ShadowFailed(error)),
             ReportKind::Moved { drive, lanes, to_spare } => record(drive, What::Moved(lanes, to_spare)),
             at_once => {
@@ -99,10 +103,14 @@ impl Core {
             ReportKind::Synced(lanes) => self.lanes_synced(array, volume, from, &lanes),
             ReportKind::Unsynced(lanes) => self.lanes_unsynced(array, volume, from, &lanes),
             ReportKind::MediumError { drive, range, recovered, .. } => {
+                if let Some(id) = volume.id() {
+                    self.note_on_legs(id, |found| found.unreadable += 1);
+                }
                 self.medium_error(array, volume, drive, range, recovered);
             }
-            ReportKind::Mismatch { stripe, wrong, repaired, .. } => {
+            ReportKind::Mismatch { task, stripe, wrong, repaired } => {
                 let name = volume.name();
+                self.leg_mismatch(task, wrong);
                 let who = wrong.map_or_else(String::new, |drive| {
                     format!("; drive {} is the one that is wrong", self.member_name(array, drive.as_usize()))
                 });
@@ -111,8 +119,8 @@ impl Core {
                     format!("stripe {stripe} of '{name}' has redundancy that does not agree{who}: {effect}");
                 self.events.warn(&name, "a check found it", effect, text);
             }
-            ReportKind::TaskProgress { task, progress } => self.task_progress(array, volume, task, &progress),
-            ReportKind::TaskDone { task, outcome } => self.task_ended(array, volume, task, outcome),
+            ReportKind::TaskProgress { task, progress } => self.leg_progress(from, task, progress),
+            ReportKind::TaskDone { task, outcome } => self.leg_done(from, task, outcome),
             ReportKind::DriveFailed { .. }
             | ReportKind::MarkDirty(_)
             | ReportKind::Current { .. }
@@ -125,7 +133,7 @@ impl Core {
     /// Records what was made current, what was lost and which shadows failed, until the array is stopped.
     pub(crate) async fn record(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
         let work = &array.work;
-        let urgent = |report: &ToRecord| !matches!(report.what, What::Current(_));
+        let urgent = |report: &ToRecord| !matches!(report.what, What::Current(_) | What::Copied(..));
         let lost = || !work.lost_shadows.borrow().is_empty();
         loop {
             let waiting = || !work.to_record.borrow().is_empty() || lost();
@@ -156,10 +164,13 @@ impl Core {
 
     /// Flushes the drives that were made current somewhere: the label must not say so of what a power cut takes back.
     async fn flush_for(self: &Rc<Self>, array: &Rc<Array>, reports: &[ToRecord]) {
-        let current = reports.iter().filter(|report| matches!(report.what, What::Current(_)));
-        let mut slots: BTreeSet<usize> = current.map(|report| report.slot).collect();
-        if reports.iter().any(|report| matches!(report.what, What::Moved(..))) {
-            slots.extend(array.in_use());
+        let mut slots: BTreeSet<usize> = BTreeSet::new();
+        for report in reports {
+            match report.what {
+                What::Current(_) | What::Copied(..) => slots.extend([report.slot]),
+                What::Moved(..) => slots.extend(array.in_use()),
+                What::Bad(..) | What::ShadowFailed(_) => {}
+            }
         }
         let places = array.places();
         let start = |slot: &usize| {
@@ -199,11 +210,15 @@ impl Core {
                     note_current(&mut next, *slot, &volume.array_lanes(lanes));
                     true
                 }
+                What::Copied(drive, lanes) => {
+                    note_copied(&mut next, *slot, *drive, &volume.array_lanes(lanes));
+                    true
+                }
+                What::Moved(lanes, to_spare) => {
+                    note_moved(&mut next, volume.uuid, *slot, &volume.array_lanes(lanes), *to_spare)
+                }
                 What::Bad(ranges, bad) => note_bad(&mut next, volume.uuid, *slot, ranges, *bad),
                 What::ShadowFailed(_) => before.member[*slot].shadow.is_none(),
-                What::Moved(lanes, to_spare) => {
-                    note_moved(&mut next, &volume, *slot, &volume.array_lanes(lanes), *to_spare)
-                }
             };
             if !fits {
                 refused.push(number);
@@ -217,7 +232,7 @@ impl Core {
                 self.tell_recorded(&volume, &report).await;
             }
             let failed = Err(IoError::new(IoErrorKind::Gone));
-            if let Some((from, number)) = report.waiting {
+            if let Some((from, number)) = report.answer {
                 self.answer_report(from, number, if done { Ok(()) } else { failed });
             }
         }
@@ -239,14 +254,23 @@ impl Core {
             }
             What::Moved(..) => {
                 let relocated = crate::serve::relocated(volume);
-                let told =
-                    self.tell_shards(|done| ShardMessage::Relocated(id, relocated.clone(), done)).await;
-                if let Err(why) = told {
-                    tracing::error!("where '{}' lies is not known to every shard: {why}", volume.name());
+                let message = |done| ShardMessage::Relocated(id, relocated.clone(), done);
+                if let Err(why) = self.tell_shards(message).await {
+                    tracing::error!(
+                        "what of '{}' was moved is not known to every shard: {why}",
+                        volume.name()
+                    );
                 }
             }
-            What::ShadowFailed(_) => {}
+            What::ShadowFailed(_) | What::Copied(..) => {}
         }
+    }
+
+    /// Lanes were copied to the drive that is being filled for a slot: that is recorded before long.
+    pub(crate) fn lanes_copied(&self, array: &Array, volume: Uuid, slot: usize, drive: Uuid, lanes: LaneSet) {
+        let what = What::Copied(drive, lanes);
+        array.work.to_record.borrow_mut().push(ToRecord { answer: None, volume, slot, what });
+        array.work.changed.notify(&self.env);
     }
 
     /// A shadow lacks a write: it is dropped, or, if it has taken the slot meanwhile, goes out.
@@ -256,34 +280,6 @@ impl Core {
         } else if array.in_use().contains(&slot) && !is_full(error) {
             self.put_out(array, failing(BTreeMap::from([(slot, *error)]), "write")).await;
         }
-    }
-
-    /// What a copy has finished is current on the shadow.
-    fn task_progress(&self, array: &Array, volume: &Volume, task: TaskId, progress: &TaskProgress) {
-        let kind = self.tasks.borrow().get(&task).map(|task| task.kind);
-        if let (Some(TaskKind::Copy { slot }), false) = (kind, progress.finished.is_empty()) {
-            let (volume, slot, what) =
-                (volume.uuid, slot.as_usize(), What::Current(progress.finished.clone()));
-            array.work.to_record.borrow_mut().push(ToRecord { waiting: None, volume, slot, what });
-        }
-    }
-
-    fn task_ended(&self, array: &Array, volume: &Volume, task: TaskId, outcome: TaskOutcome) {
-        let mut tasks = self.tasks.borrow_mut();
-        let Some(of_shards) = tasks.get_mut(&task) else { return };
-        of_shards.shards_left = of_shards.shards_left.saturating_sub(1);
-        let (kind, is_over) = (of_shards.kind, of_shards.shards_left == 0);
-        if is_over {
-            tasks.remove(&task);
-        }
-        drop(tasks);
-        let TaskOutcome::Failed(error) = outcome else { return };
-        let name = volume.name();
-        if let TaskKind::Copy { slot } = kind {
-            array.work.lost_shadows.borrow_mut().insert(slot.as_usize());
-        }
-        let text = format!("a task on '{name}' could not be completed: {error}");
-        self.events.warn(&name, &error.to_string(), "redundancy is not restored yet", text);
     }
 }
 
@@ -296,23 +292,24 @@ fn note_current(next: &mut ondisk::Label, slot: usize, lanes: &LaneSet) {
     *stale = runs(&set_of(stale).minus(lanes));
 }
 
-/// Notes what lies in the distributed spare. Whether it is that of the drive that lies there.
-fn note_moved(
-    next: &mut ondisk::Label,
-    volume: &Volume,
-    slot: usize,
-    lanes: &LaneSet,
-    to_spare: bool,
-) -> bool {
-    let Some(label) = next.volume_mut(volume.uuid) else { return false };
+fn note_copied(next: &mut ondisk::Label, slot: usize, drive: Uuid, lanes: &LaneSet) {
+    let shadow = next.member.get_mut(slot).and_then(|member| member.shadow.as_mut());
+    if let Some(shadow) = shadow.filter(|shadow| shadow.uuid == drive) {
+        shadow.stale = runs(&set_of(&shadow.stale).minus(lanes));
+    }
+}
+
+/// Notes that lanes are in the distributed spare, or back. Whether that can be.
+fn note_moved(next: &mut ondisk::Label, volume: Uuid, slot: usize, lanes: &LaneSet, to_spare: bool) -> bool {
+    let Some(label) = next.volume_mut(volume) else { return false };
     let slot = slot as u16;
     let before = match &label.relocated {
         Some(relocated) if relocated.slot != slot => return false,
         Some(relocated) => set_of(&relocated.lanes),
         None => LaneSet::EMPTY,
     };
-    let after = if to_spare { before.union(lanes) } else { before.minus(lanes) };
-    label.relocated = (!after.is_empty()).then(|| ondisk::Relocated { slot, lanes: runs(&after) });
+    let now = if to_spare { before.union(lanes) } else { before.minus(lanes) };
+    label.relocated = (!now.is_empty()).then(|| ondisk::Relocated { slot, lanes: runs(&now) });
     true
 }
 

@@ -7,7 +7,7 @@ use crate::inventory::Drive;
 use crate::members::Entering;
 use crate::{Error, ErrorKind, Reply, Result};
 use engine::{HealthView, MemberChange, ShardMessage};
-use ondisk::Role;
+use ondisk::{Role, StandIn};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Core {
                 Some((array, slot)) if !array.in_use().contains(&slot) => {
                     self.bring_back(&array, slot, &drive).await
                 }
-                _ => Ok(Reply::Drive { drive: self.drive_info(&drive), notes }),
+                _ => Ok(self.drive_reply(&drive, notes)),
             };
         };
         self.bring_back(&array, slot, &drive).await
@@ -71,14 +71,14 @@ impl Core {
                 vec![format!("what it missed is rebuilt (lanes: {left}); its volumes can be used meanwhile")]
             }
         };
-        Ok(Reply::Drive { drive: self.drive_info(drive), notes })
+        Ok(self.drive_reply(drive, notes))
     }
 
     /// A drive was taken in: volumes that waited for it are started, and what it missed is rebuilt.
     pub(crate) async fn go_on_with(self: &Rc<Self>, array: &Rc<Array>) {
         for volume in array.volumes() {
             if volume.is_served() {
-                self.begin_rebuilds(array, &volume).await;
+                self.look_after();
             } else if let Err(error) = self.start_one(array, &volume, false).await {
                 tracing::info!("'{}' stays offline: {error}", volume.name());
             }
@@ -202,7 +202,7 @@ impl Core {
             }
         };
         self.adopt(&candidates);
-        let replaced = self.replace_with(&array, slot, &drive).await;
+        let replaced = self.replace_with(&array, slot, &drive, None).await;
         if let Err(error) = replaced {
             self.let_go(&candidates);
             return Err(error);
@@ -214,7 +214,7 @@ impl Core {
             true => format!("it is filled with what drive {slot} holds, which goes on until then"),
             false => "what it is to hold is rebuilt from the others; it can be used meanwhile".to_owned(),
         };
-        Ok(Reply::Drive { drive: self.drive_info(&drive), notes: vec![note] })
+        Ok(self.drive_reply(&drive, vec![note]))
     }
 
     /// A member by the name of its drive or `VOLUME:SLOT`, missing ones too.
@@ -276,7 +276,8 @@ impl Core {
     }
 
     /// Puts a drive that holds nothing of the array into a slot: at once where the slot is out, as its shadow where
-    /// it serves.
+    /// it serves. What it holds is made current by a task that begins by itself. `stands_in`: it is a spare, and
+    /// leaves the slot again when the drive that was there is replaced.
     ///
     /// # Errors
     /// Why not; nothing was changed then.
@@ -285,6 +286,7 @@ impl Core {
         array: &Rc<Array>,
         slot: usize,
         drive: &Rc<Drive>,
+        stands_in: Option<StandIn>,
     ) -> Result<()> {
         let _turn = array.metadata.take(1).await;
         let label = array.label();
@@ -296,7 +298,7 @@ impl Core {
         }
         if !member.is_online() {
             let before = array.drive(slot).filter(|before| before.name != drive.name);
-            self.put_in(array, slot, drive, Entering::New).await?;
+            self.put_in(array, slot, drive, Entering::New(stands_in)).await?;
             if let Some(before) = before {
                 self.take_label_off(&before, &array.names()).await;
             }
@@ -309,7 +311,7 @@ impl Core {
                 array.name()
             )));
         }
-        self.begin_shadow(array, slot, drive).await
+        self.begin_shadow(array, slot, drive, stands_in).await
     }
 
     /// `drive forget`.

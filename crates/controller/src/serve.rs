@@ -66,7 +66,7 @@ impl Core {
             false => LaneSet::EMPTY,
         };
         let unwritten = array.unwritten(volume);
-        let mut unsynced: LaneSet = array.unsynced.borrow().iter().copied().map(LaneIndex).collect();
+        let mut unsynced = array.unsynced_lanes();
         if volume.is_redundant() && label.init != ondisk::Init::Zeroed {
             unsynced.insert_all(&unwritten);
         }
@@ -78,6 +78,7 @@ impl Core {
             dirty: volume.own_lanes(&dirty),
             unwritten: volume.own_lanes(&unwritten),
             relocated: relocated(volume),
+            hidden: volume.is_hidden(),
             ..Attachment::new(Arc::new(spec), members.map(source).collect(), array.health(volume))
         })
     }
@@ -95,6 +96,7 @@ impl Core {
 
     async fn try_attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let id = self.new_volume_id();
+        volume.hide(self.tasks.hides(volume.uuid));
         let attachment = self.attachment(array, volume, id)?;
         volume.set_served(Some(id));
         let told = self.tell_shards(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
@@ -103,8 +105,20 @@ impl Core {
             let sentence = format!("'{}' cannot be served: {why}", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
-        self.begin_rebuilds(array, volume).await;
+        self.look_after();
         Ok(())
+    }
+
+    /// Offers a volume to hosts again, or no more, if that has to change: those that use it are disconnected from it.
+    ///
+    /// # Errors
+    /// When a shard cannot serve it; then none does.
+    pub(crate) async fn offer_anew(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        if volume.is_hidden() == self.tasks.hides(volume.uuid) || !volume.is_served() {
+            return Ok(());
+        }
+        self.withdraw(array, volume).await;
+        self.attach(array, volume).await
     }
 
     /// Takes a volume from all shards, once what is under way is done.
@@ -116,7 +130,6 @@ impl Core {
         if volume.id() == Some(id) {
             volume.set_served(None);
         }
-        self.tasks.borrow_mut().retain(|_, task| task.volume != id);
         // A clearing that is still under way must not unmark what the next attachment is about to write.
         let (own, work) = (volume.lanes(), &array.work);
         work.quiet.borrow_mut().retain(|lane| !own.contains(lane));

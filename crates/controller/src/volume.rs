@@ -17,6 +17,7 @@ pub(crate) struct Volume {
     label: RefCell<VolumeLabel>,
     /// What the shards call it while they serve it.
     served: Cell<Option<VolumeId>>,
+    hidden: Cell<bool>,
     /// Why the last attempt to start it failed.
     pub(crate) refusal: RefCell<Option<String>>,
     pub(crate) state: Cell<(VolumeState, u64)>,
@@ -29,6 +30,7 @@ impl Volume {
             geometry,
             label: RefCell::new(label),
             served: Cell::default(),
+            hidden: Cell::default(),
             refusal: RefCell::default(),
             state: Cell::new((VolumeState::Offline, now_unix_s)),
         }
@@ -83,6 +85,15 @@ impl Volume {
         slots(self.label.borrow().lost.iter().map(|slot| usize::from(*slot)))
     }
 
+    /// Whether hosts do not get to see it while it is served.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.hidden.get()
+    }
+
+    pub(crate) fn hide(&self, hidden: bool) {
+        self.hidden.set(hidden);
+    }
+
     pub(crate) fn is_redundant(&self) -> bool {
         self.geometry.level().is_redundant()
     }
@@ -103,16 +114,21 @@ impl Volume {
         self.served.set(id);
     }
 
+    /// Whether it goes on, as to redundancy, without these of its members.
+    pub(crate) fn survives(&self, out: &DriveSet) -> bool {
+        self.geometry.survives_set(&self.label.borrow().does_without(out))
+    }
+
     /// How many more drives it survives losing without those in `out`: whichever they are, and when they are the
     /// luckiest ones. `None` where it does not even survive these.
     pub(crate) fn survives_more(&self, out: &DriveSet) -> Option<(u16, u16)> {
         let geometry = &self.geometry;
-        let out = &self.label.borrow().truly_lost(out);
-        if !geometry.survives_set(out) {
+        let gone = self.label.borrow().does_without(out);
+        if !geometry.survives_set(&gone) {
             return None;
         }
         let drives = geometry.drives();
-        let mut luckiest = *out;
+        let mut luckiest = gone;
         let mut at_most = 0;
         for drive in drives.indexes().filter(|drive| !out.contains(*drive)) {
             if geometry.survives_set(&luckiest.with(drive)) {
@@ -129,7 +145,7 @@ impl Volume {
         for first in drives.indexes() {
             let span = first.0 / width * width;
             let in_span = |step: u16| units::DriveIndex(span + (first.0 - span + step) % width);
-            let mut lost = *out;
+            let mut lost = gone;
             let more = (0..width).map(in_span).filter(|drive| !out.contains(*drive));
             for (count, drive) in (0..).zip(more.take(run)) {
                 lost.insert(drive);

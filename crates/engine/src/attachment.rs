@@ -69,6 +69,8 @@ pub struct Attachment {
     pub unwritten: LaneSet,
     /// What is in the distributed spare.
     pub relocated: Option<Relocated>,
+    /// Whether hosts do not get to see it: it is being initialised as a whole.
+    pub hidden: bool,
 }
 
 impl Attachment {
@@ -90,6 +92,7 @@ impl Attachment {
             dirty: LaneSet::EMPTY,
             unwritten: LaneSet::EMPTY,
             relocated: None,
+            hidden: false,
         }
     }
 }

@@ -164,14 +164,15 @@ impl Shard {
         self.inner.volumes.borrow().get(&id).cloned()
     }
 
-    /// A volume by its name, if it is served.
+    /// A volume by its name, if hosts may use it.
     pub fn volume_named(&self, name: &str) -> Option<Rc<Volume>> {
-        self.inner.volumes.borrow().values().find(|volume| volume.spec().name == name).cloned()
+        let volumes = self.inner.volumes.borrow();
+        volumes.values().find(|volume| volume.spec().name == name && !volume.hidden).cloned()
     }
 
-    /// Every volume that is served, by number.
+    /// Every volume that hosts may use, by number.
     pub fn volumes(&self) -> Vec<Rc<Volume>> {
-        self.inner.volumes.borrow().values().cloned().collect()
+        self.inner.volumes.borrow().values().filter(|volume| !volume.hidden).cloned().collect()
     }
 
     /// Waits for memory for a host's payload of `len` bytes. Take it before the buffer, and hold it until the
@@ -521,7 +522,8 @@ impl Shard {
             inner.env.sleep(QUIET_AFTER).await;
             let now = inner.env.now();
             let before = env::Instant { ns: now.ns.saturating_sub(QUIET_AFTER.as_nanos() as u64) };
-            for volume in self.volumes() {
+            let volumes: Vec<Rc<Volume>> = inner.volumes.borrow().values().cloned().collect();
+            for volume in volumes {
                 let quiet = volume.dirty.take_quiet(before);
                 if quiet.is_empty() {
                     continue;

@@ -111,6 +111,8 @@ pub struct Volume {
     /// Whether every drive can be read and all redundancy agrees, so that no request needs to look further.
     pub(crate) all_well: Cell<bool>,
     pub(crate) closing: Cell<bool>,
+    /// Whether hosts do not get to see it.
+    pub(crate) hidden: bool,
     /// Requests and tasks that use the volume; it is detached when none is left.
     pub(crate) users: Cell<usize>,
     #[expect(
@@ -136,6 +138,7 @@ impl Volume {
             members,
             policy: Cell::new(spec.policy),
             relocated: RefCell::new(attachment.relocated.clone()),
+            hidden: attachment.hidden,
             repair_unit,
             repairing: RefCell::default(),
             gated: RefCell::default(),

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::runs::Runs;
-use crate::spare::is_enclosure_name;
+use crate::spare::{StandIn, is_enclosure_name};
 use crate::tail::Tail;
 use crate::uuid::Uuid;
 use crate::volume::{MAX_VOLUMES, VolumeLabel};
@@ -56,6 +56,9 @@ pub struct Shadow {
     /// Lanes that are not copied yet, besides those that are marked.
     #[serde(default, skip_serializing_if = "Runs::is_empty")]
     pub stale: Runs,
+    /// Whether it is to stand in for the drive whose place it takes, until that is replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_in: Option<StandIn>,
 }
 
 /// A member of the array, as the label records it.
@@ -85,6 +88,9 @@ pub struct Member {
     /// The drive that is to take its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<Shadow>,
+    /// Whether it stands in for a drive that is to be replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_in: Option<StandIn>,
 }
 
 fn is_zero(value: &u64) -> bool {
@@ -104,6 +110,7 @@ impl Member {
             enclosure: None,
             stale: Runs::default(),
             shadow: None,
+            stands_in: None,
         }
     }
 
@@ -129,6 +136,9 @@ pub struct Policy {
     pub mixed_kinds: bool,
     /// The share of time that background tasks take beside hosts.
     pub task_share_percent: u8,
+    /// When any of it was last changed, in seconds since 1970; 0: never.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub set_unix_s: u64,
 }
 
 impl Default for Policy {
@@ -140,52 +150,9 @@ impl Default for Policy {
             drive_guard: true,
             mixed_kinds: false,
             task_share_percent: 30,
+            set_unix_s: 0,
         }
     }
-}
-
-/// What a background task does.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TaskName {
-    /// Makes a member's stale lanes current.
-    Rebuild,
-    /// Fills a shadow.
-    Copy,
-    /// Compares redundancy with data.
-    Check,
-    /// Compares redundancy with data, and makes it agree.
-    Repair,
-    /// Zeroes a new volume.
-    Initialise,
-    /// Makes redundancy agree after a crash, or on a new volume.
-    Resync,
-    /// Rebuilds a lost drive into the distributed spare.
-    Relocate,
-    /// Brings what lies in the distributed spare back to its place.
-    Restore,
-}
-
-/// How far a task has come that has no other trace: rebuilds and copies go by stale lanes, resyncs by marks.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TaskLabel {
-    /// What it does.
-    pub name: TaskName,
-    /// On which volume.
-    pub volume: Uuid,
-    /// On which member, where it is about one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slot: Option<u16>,
-    /// Lanes that it has still to do.
-    #[serde(default, skip_serializing_if = "Runs::is_empty")]
-    pub left: Runs,
-    /// Whether the operator has paused it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub paused: bool,
-    /// Its share, where it is not the array's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share_percent: Option<u8>,
 }
 
 /// What a label says. All members carry the same, but for `drive`.
@@ -211,9 +178,6 @@ pub struct Label {
     pub volume: Vec<VolumeLabel>,
     /// Its members, by slot.
     pub member: Vec<Member>,
-    /// Tasks that go on after a restart.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub task: Vec<TaskLabel>,
 }
 
 /// How far a start without all members raises the generation, twice: further than any label that was left behind
@@ -222,9 +186,6 @@ pub const GENERATION_STRIDE: u64 = 1 << 20;
 
 /// The generation is never further ahead of what is confirmed.
 pub const MAX_LEAD: u64 = 2 * GENERATION_STRIDE;
-
-/// The most tasks that a label keeps.
-const MAX_TASKS: usize = 1024;
 
 fn contradiction(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Contradiction, what)
@@ -317,7 +278,7 @@ impl Label {
         self.volume.iter().try_for_each(|volume| volume.check(self.member.len()))?;
         self.check_places()?;
         self.check_members()?;
-        self.check_tasks()?;
+        self.check_policy()?;
         if self.generation == 0 || self.generation >= u64::MAX / 2 {
             return Err(contradiction(format!("the label's generation {} cannot be", self.generation)));
         }
@@ -384,23 +345,11 @@ impl Label {
         Ok(())
     }
 
-    fn check_tasks(&self) -> Result<()> {
-        let share_is_one = |share: u8| (1..=100).contains(&share);
-        let mut shares = self.task.iter().filter_map(|task| task.share_percent);
-        if !share_is_one(self.policy.task_share_percent) || !shares.all(share_is_one) {
-            return Err(contradiction("the label names a share that is not 1 to 100 percent"));
+    fn check_policy(&self) -> Result<()> {
+        match self.policy.task_share_percent {
+            1..=100 => Ok(()),
+            _ => Err(contradiction("the label names a share that is not 1 to 100 percent")),
         }
-        for task in &self.task {
-            task.left.check("left")?;
-            let slot_exists = task.slot.is_none_or(|slot| usize::from(slot) < self.member.len());
-            if self.volume_of(task.volume).is_none() || !slot_exists {
-                return Err(contradiction("the label names a task on what does not exist"));
-            }
-        }
-        if self.task.len() > MAX_TASKS {
-            return Err(contradiction(format!("the label names {} tasks", self.task.len())));
-        }
-        Ok(())
     }
 
     /// The same with at most `most` runs in each set of lanes: more is called stale, and less unwritten, than is.
@@ -413,7 +362,6 @@ impl Label {
             }
         }
         label.volume.iter_mut().for_each(|volume| volume.unwritten = volume.unwritten.narrowed(most));
-        label.task.iter_mut().for_each(|task| task.left = task.left.widened(most));
         label
     }
 

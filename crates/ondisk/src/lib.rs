@@ -53,15 +53,12 @@ mod volume;
 
 pub use error::{Error, ErrorKind, Result};
 pub use intent::{BlockWrite, Copies, IntentMap};
-pub use label::{
-    Cause, GENERATION_STRIDE, Label, MAX_LEAD, Member, MemberState, Phase, Policy, Shadow, TaskLabel,
-    TaskName,
-};
+pub use label::{Cause, GENERATION_STRIDE, Label, MAX_LEAD, Member, MemberState, Phase, Policy, Shadow};
 pub use mark::{MARK, mark};
 pub use reconcile::{FoundArray, FoundMember, Readiness, Role, SeenDrive, readiness, reconcile, why};
 pub use runs::Runs;
 pub use slot::{Carried, Content, MAGIC, VERSION, encode, encode_spare, length, newest};
-pub use spare::{LONGEST_ENCLOSURE, SpareLabel, SpareScope, is_enclosure_name};
+pub use spare::{Bay, LONGEST_ENCLOSURE, SpareLabel, SpareScope, StandIn, is_enclosure_name};
 pub use tail::{BLOCK, SLOT, Slot, TAIL, Tail};
 pub use uuid::Uuid;
 pub use volume::{

@@ -33,6 +33,32 @@ pub struct SpareLabel {
     pub since_unix_s: u64,
 }
 
+/// Where a drive sits, as the machine tells.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bay {
+    /// The enclosure.
+    pub enclosure: String,
+    /// The place in it.
+    pub slot: String,
+}
+
+/// That a member stands in for a drive that failed, or expects to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StandIn {
+    /// How the drive was named, for people.
+    pub instead_of: String,
+    /// Where that drive sat: a blank drive that appears there is its successor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bay: Option<Bay>,
+    /// Which arrays it stood by for before; `None` of one that was no spare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<SpareScope>,
+    /// Whether its content goes to the drive that replaces the failed one, and it is a spare again.
+    pub revertible: bool,
+}
+
 /// The most arrays that one spare stands by for.
 const MAX_ARRAYS: usize = 256;
 

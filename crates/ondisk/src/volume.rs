@@ -167,19 +167,19 @@ impl VolumeLabel {
         self.first_lane.saturating_add(self.lanes)
     }
 
-    /// Of members that are out, those whose strips do not all lie in the distributed spare.
-    pub fn truly_lost(&self, out: &DriveSet) -> DriveSet {
-        match &self.relocated {
-            Some(relocated) if relocated.lanes.0 == [[self.first_lane, self.end_lane()]] => {
-                out.without(DriveIndex(relocated.slot))
-            }
-            _ => *out,
+    /// Members that it has to do without where these are out: all of them, but for one whose content lies in the
+    /// distributed spare as a whole.
+    pub fn does_without(&self, out: &DriveSet) -> DriveSet {
+        let is_whole = |moved: &&Relocated| moved.lanes.lanes() >= u64::from(self.lanes);
+        match self.relocated.as_ref().filter(is_whole) {
+            Some(moved) => out.without(DriveIndex(moved.slot)),
+            None => *out,
         }
     }
 
     /// Whether it can be served, as to redundancy, without these of its members.
     pub fn survives(&self, members: usize, out: &DriveSet) -> bool {
-        self.geometry(members).is_ok_and(|geometry| geometry.survives_set(&self.truly_lost(out)))
+        self.geometry(members).is_ok_and(|geometry| geometry.survives_set(&self.does_without(out)))
     }
 
     /// Looks whether everything it says can be.

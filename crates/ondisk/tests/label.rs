@@ -1,9 +1,9 @@
 //! Labels in their slots: golden bytes, torn writes, hostile bytes.
 
 use ondisk::{
-    BLOCK, Bad, Carried, Cause, Content, ErrorKind, Init, Label, Member, MemberState, Phase, Policy,
-    Relocated, Runs, SLOT, Shadow, Slot, SpareLabel, SpareScope, Tail, TaskLabel, TaskName, Uuid,
-    VolumeLabel, WriteHole, encode, encode_spare, length, newest,
+    BLOCK, Bad, Bay, Carried, Cause, Content, ErrorKind, Init, Label, Member, MemberState, Phase, Policy,
+    Relocated, Runs, SLOT, Shadow, Slot, SpareLabel, SpareScope, StandIn, Tail, Uuid, VolumeLabel, WriteHole,
+    encode, encode_spare, length, newest,
 };
 use proptest::prelude::*;
 use units::ByteCount;
@@ -52,7 +52,6 @@ fn label() -> Label {
         policy: Policy::default(),
         volume: vec![volume()],
         member: (0..3).map(member).collect(),
-        task: Vec::new(),
     };
     let failed = &mut label.member[2];
     (failed.state, failed.since, failed.knew) = (MemberState::Failed, 6, 5);
@@ -81,16 +80,19 @@ fn full_label() -> Label {
         ..volume()
     });
     label.member[0].enclosure = Some("shelf 1".into());
-    label.member[0].shadow =
-        Some(Shadow { uuid: uuid(0x77), name: "/drives/7".into(), stale: Runs(vec![[0, 11]]) });
-    label.task = vec![TaskLabel {
-        name: TaskName::Check,
-        volume: uuid(0xBC),
-        slot: None,
-        left: Runs(vec![[10, 11]]),
-        paused: true,
-        share_percent: Some(50),
-    }];
+    let stands_in = StandIn {
+        instead_of: "/drives/8".into(),
+        bay: Some(Bay { enclosure: "shelf 1".into(), slot: "3".into() }),
+        scope: Some(SpareScope::Global),
+        revertible: true,
+    };
+    label.member[0].stands_in = Some(stands_in.clone());
+    label.member[0].shadow = Some(Shadow {
+        uuid: uuid(0x77),
+        name: "/drives/7".into(),
+        stale: Runs(vec![[0, 11]]),
+        stands_in: Some(stands_in),
+    });
     label
 }
 
@@ -299,8 +301,7 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(|label| label.member[2].since = 8).contains("since"));
     assert!(wrong(|label| label.member[0].enclosure = Some(String::new())).contains("enclosure"));
     assert!(wrong(|label| label.policy.task_share_percent = 0).contains("percent"));
-    assert!(wrong(|label| label.task[0].volume = Uuid([1; 16])).contains("task"));
-    assert!(wrong(|label| label.task[0].share_percent = Some(101)).contains("percent"));
+    assert!(wrong(|label| label.policy.task_share_percent = 101).contains("percent"));
 }
 
 #[test]

@@ -52,7 +52,6 @@ fn label(level: Level, drives: u8, generation: u64) -> Label {
         policy: Policy::default(),
         volume: vec![volume(level, drives)],
         member: (0..drives).map(|slot| Member::online(uuid(slot), format!("d{slot}"), 1)).collect(),
-        task: Vec::new(),
     };
     label.check().unwrap();
     label
@@ -199,7 +198,8 @@ fn each_volume_of_an_array_is_ready_or_not_by_its_own_level() {
 #[test]
 fn a_shadow_is_found_beside_the_member_it_is_to_replace() {
     let mut shadowed = label(Level::Raid1, 2, 4);
-    shadowed.member[1].shadow = Some(Shadow { uuid: uuid(7), name: "d7".into(), stale: Runs::one(0, 1) });
+    shadowed.member[1].shadow =
+        Some(Shadow { uuid: uuid(7), name: "d7".into(), stale: Runs::one(0, 1), stands_in: None });
     let array = one(&[drive(&shadowed, 0), drive(&shadowed, 1), drive(&shadowed, 7)]);
     assert_eq!((array.members[1].shadow, array.refused.len()), (Some(2), 0));
     assert_eq!(readiness(&array), Readiness::Optimal);

@@ -6,6 +6,8 @@ use crate::{explain, output, render};
 use controller::{Command, CreateVolume, Reply};
 use std::path::{Path, PathBuf};
 
+mod tasks;
+
 /// Where the running controller is.
 pub struct Control {
     state: PathBuf,
@@ -109,6 +111,7 @@ impl Control {
                 let command = Command::VolumeSet { volume: name.clone(), name: to.clone() };
                 self.show(&command, output.json)
             }
+            VolumeCommand::Set(set) => self.set_policy(set),
             VolumeCommand::Start { name, accept_stale_parity, yes, output } => {
                 if *accept_stale_parity {
                     let question = format!(

@@ -37,6 +37,8 @@ fn run(cli: &Cli) -> Outcome {
         Command::Serve(serve) => serve::run(cli, serve, &control),
         Command::Drive(command) => control.drive(command),
         Command::Volume(command) => control.volume(command),
+        Command::Spare(command) => control.spare(command),
+        Command::Task(command) => control.task(command),
         Command::Events(events) => control.events(events),
         Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),
         Command::Explain(explain) => explain::run(explain),

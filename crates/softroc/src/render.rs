@@ -1,5 +1,7 @@
 //! The controller's answers as text.
 
+pub mod tasks;
+
 use crate::output::table;
 use controller::{ControllerInfo, DriveInfo, Event, Reply, Severity, VolumeInfo};
 use units::{ByteCount, decimal_capacity};
@@ -21,6 +23,11 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Events { events } if events.is_empty() => "Nothing has happened yet.".into(),
         Reply::Events { events } => event_lines(events),
         Reply::Explained { text, .. } => text.clone(),
+        Reply::Task { task, notes } => tasks::one(task, notes),
+        Reply::Tasks { tasks } => tasks::list(tasks),
+        Reply::Schedules { schedules } => tasks::schedules(schedules),
+        Reply::Spare { spare, notes } => tasks::spare(spare, notes),
+        Reply::Spares { spares, coverage } => tasks::spares(spares, coverage),
         Reply::Info { info } => controller_facts(info),
     }
 }
@@ -52,6 +59,11 @@ fn one_drive(drive: &DriveInfo) -> String {
     add("kind", drive.kind.clone());
     add("rotates", drive.rotational.then(|| "yes".into()));
     add("sector", drive.logical_sector_bytes.map(|bytes| ByteCount(bytes).to_string()));
+    add("enclosure", drive.enclosure.clone());
+    add("bay", drive.bay.clone());
+    for (name, value) in drive.health.iter().flat_map(|health| tasks::health(health)) {
+        add(name, Some(value));
+    }
     add("medium errors", (drive.medium_errors > 0).then(|| drive.medium_errors.to_string()));
     add("uuid", drive.uuid.clone());
     add("identity", drive.identity.clone());

@@ -248,7 +248,7 @@ pub fn volume(reply: Result<Reply, Error>) -> (VolumeInfo, Vec<String>) {
 
 pub fn drive(reply: Result<Reply, Error>) -> DriveInfo {
     match reply {
-        Ok(Reply::Drive { drive, .. }) => drive,
+        Ok(Reply::Drive { drive, .. }) => *drive,
         other => panic!("{other:?}"),
     }
 }

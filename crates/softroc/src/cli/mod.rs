@@ -1,6 +1,7 @@
 //! The command line: every command and flag, defined once. Help, and whatever else describes them, comes from here.
 
 mod bench;
+pub mod task;
 
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
@@ -53,6 +54,12 @@ pub enum Command {
     /// Volumes: create, list, show, delete.
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Hot spares: add, list, remove.
+    #[command(subcommand)]
+    Spare(task::SpareCommand),
+    /// Background tasks: rebuilds, checks, patrols; their progress, pace and schedules.
+    #[command(subcommand)]
+    Task(task::TaskCommand),
     /// What happened: every change of state, with its cause and effect.
     Events(Events),
     /// Show what a request does: which drives are read and written, what is computed, and why.
@@ -249,6 +256,8 @@ pub enum VolumeCommand {
         #[command(flatten)]
         output: Output,
     },
+    /// Change what is wished for a volume's array: when drives go out, what spares and background tasks may do.
+    Set(task::VolumeSet),
     /// Start a volume that is both degraded and was not shut down cleanly, accepting its parity as it is.
     Start {
         /// Its name.

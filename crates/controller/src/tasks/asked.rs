@@ -1,0 +1,523 @@
+//! What operators ask for: tasks started, paused, resumed, stopped, paced; schedules.
+
+use super::NewTask;
+use super::store::{CheckPlan, PatrolPlan};
+use super::task::{About, Names, Pace, Task, Wish};
+use crate::array::Array;
+use crate::core::Core;
+use crate::schedule::Schedule;
+use crate::volume::Volume;
+use crate::{
+    Error, ErrorKind, Reply, Result, ScheduleInfo, Scheduled, SetSchedule, SetTask, StartTask, Startable,
+    TaskKind, TaskState,
+};
+use std::rc::Rc;
+
+/// What is said of tasks that nobody asked for.
+const OPERATOR: &str = "an operator started it";
+
+fn wrong(sentence: impl Into<String>) -> Error {
+    Error::new(ErrorKind::WrongState, sentence)
+}
+
+fn invalid(sentence: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Invalid, sentence)
+}
+
+/// Whether a share is one.
+///
+/// # Errors
+/// If it is not.
+pub(crate) fn check_share(percent: Option<u8>) -> Result<()> {
+    match percent {
+        Some(percent) if !(1..=100).contains(&percent) => {
+            Err(invalid(format!("a rate of {percent} % cannot be; choose 1 to 100 percent")))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Core {
+    pub(crate) fn find_task(&self, task: u64) -> Result<Rc<Task>> {
+        self.tasks.find(task).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("there is no task {task} (see task list)"))
+        })
+    }
+
+    pub(crate) fn task_reply(&self, task: &Task, notes: Vec<String>) -> Reply {
+        Reply::Task { task: Box::new(task.info(self.env.now())), notes }
+    }
+
+    /// `task start`.
+    pub(crate) fn start_task(&self, start: &StartTask) -> Result<Reply> {
+        check_share(start.share_percent)?;
+        let task = match start.what {
+            Startable::Check | Startable::Repair => self.start_check(start)?,
+            Startable::InitFull | Startable::InitFast => self.start_init(start)?,
+            Startable::Patrol => self.start_patrol(start)?,
+            Startable::Rebuild => self.start_rebuild(start)?,
+        };
+        self.tasks.touch();
+        self.look_after();
+        Ok(self.task_reply(&task, Vec::new()))
+    }
+
+    fn start_check(&self, start: &StartTask) -> Result<Rc<Task>> {
+        let Some(name) = &start.volume else {
+            return Err(invalid("a check needs a volume; name it"));
+        };
+        if !start.drives.is_empty() {
+            return Err(invalid("a check is of a volume, not of drives; leave them out"));
+        }
+        let (array, volume) = self.find_volume(name)?;
+        let kind = if start.what == Startable::Repair { TaskKind::Repair } else { TaskKind::Check };
+        let pace = Pace {
+            share_percent: start.share_percent.unwrap_or(array.label().policy.task_share_percent),
+            limit_bytes_per_s: start.limit_bytes_per_s.filter(|limit| *limit > 0),
+        };
+        self.new_check(&array, &volume, kind, pace, start.share_percent.is_some(), OPERATOR)
+    }
+
+    /// A check of a volume.
+    ///
+    /// # Errors
+    /// When there is nothing to compare, or one is under way.
+    pub(crate) fn new_check(
+        &self,
+        array: &Array,
+        volume: &Volume,
+        kind: TaskKind,
+        pace: Pace,
+        own_pace: bool,
+        cause: &str,
+    ) -> Result<Rc<Task>> {
+        let name = volume.name();
+        if !volume.is_redundant() {
+            return Err(wrong(format!(
+                "'{name}' is {}: it has no redundancy that could be compared with its data",
+                volume.label().level.title()
+            )));
+        }
+        let about = About::of_volume(array.uuid, volume.uuid);
+        let open = |kind| self.tasks.newest(kind, &about).filter(|task| !task.is_over());
+        if let Some(task) = open(TaskKind::Check).or_else(|| open(TaskKind::Repair)) {
+            return Err(wrong(format!(
+                "{} is {} already, as task {}; stop it first: task stop {}",
+                task.title(),
+                task.state(),
+                task.id(),
+                task.id()
+            )));
+        }
+        let names = Names { subject: format!("'{name}'"), volume: Some(name), drive: None };
+        let task = self.tasks.add(NewTask { kind, about, names, cause: cause.to_owned(), pace, own_pace });
+        let lanes = volume.lanes().len() as u32;
+        task.change(&self.env, |record| {
+            record.progress.total_bytes = volume.label().capacity_bytes;
+            record.left = Some(vec![[0, lanes]]);
+        });
+        self.say_begun(&task);
+        Ok(task)
+    }
+
+    fn start_init(&self, start: &StartTask) -> Result<Rc<Task>> {
+        let Some(name) = &start.volume else {
+            return Err(invalid("an initialisation is of a volume; name it"));
+        };
+        if !start.drives.is_empty() {
+            return Err(invalid("an initialisation is of a volume, not of drives; leave them out"));
+        }
+        let (array, volume) = self.find_volume(name)?;
+        let about = About::of_volume(array.uuid, volume.uuid);
+        let open =
+            |task: &Rc<Task>| !task.is_over() && task.about() == about && task.kind() != TaskKind::Resync;
+        if let Some(task) = self.tasks.all().into_iter().find(open) {
+            return Err(wrong(format!("{} (task {}) has to end first", task.title(), task.id())));
+        }
+        let name = volume.name();
+        let task = self.tasks.add(NewTask {
+            kind: TaskKind::Init,
+            about,
+            names: Names { subject: format!("'{name}'"), volume: Some(name), drive: None },
+            cause: OPERATOR.to_owned(),
+            pace: Pace {
+                share_percent: start.share_percent.unwrap_or(array.label().policy.task_share_percent),
+                limit_bytes_per_s: start.limit_bytes_per_s.filter(|limit| *limit > 0),
+            },
+            own_pace: start.share_percent.is_some(),
+        });
+        let lanes = volume.lanes().len() as u32;
+        task.change(&self.env, |record| {
+            record.full = start.what == Startable::InitFull;
+            record.progress.total_bytes = volume.label().capacity_bytes;
+            record.left = Some(vec![[0, lanes]]);
+        });
+        self.say_begun(&task);
+        Ok(task)
+    }
+
+    fn start_patrol(&self, start: &StartTask) -> Result<Rc<Task>> {
+        if start.volume.is_some() {
+            return Err(invalid("a patrol is of drives, not of a volume; name drives, or none for all"));
+        }
+        let plan = self.tasks.patrol.borrow().clone();
+        let pace = Pace {
+            share_percent: start.share_percent.unwrap_or(plan.share_percent),
+            limit_bytes_per_s: start.limit_bytes_per_s.or(plan.limit_bytes_per_s).filter(|limit| *limit > 0),
+        };
+        self.new_patrol(&start.drives, pace, OPERATOR)
+    }
+
+    /// A patrol over these drives; over all if none are named.
+    ///
+    /// # Errors
+    /// When there are none, a name is wrong, or one is under way.
+    pub(crate) fn new_patrol(&self, drives: &[String], pace: Pace, cause: &str) -> Result<Rc<Task>> {
+        let open = self.tasks.open().into_iter().find(|task| task.kind() == TaskKind::Patrol);
+        if let Some(task) = open {
+            return Err(wrong(format!(
+                "{} is {} already, as task {}; stop it first: task stop {}",
+                task.title(),
+                task.state(),
+                task.id(),
+                task.id()
+            )));
+        }
+        let mut chosen = Vec::new();
+        for name in drives {
+            let drive = self.find_drive(name)?;
+            if !drive.has_medium() {
+                let sentence = format!(
+                    "drive {name} has no medium that could go bad, or cannot be opened; leave it out"
+                );
+                return Err(wrong(sentence));
+            }
+            chosen.push(drive);
+        }
+        if drives.is_empty() {
+            chosen = self.patrolled();
+        }
+        if chosen.is_empty() {
+            return Err(wrong("there are no drives with a medium that could go bad; add some first"));
+        }
+        let size =
+            |drive: &Rc<crate::inventory::Drive>| drive.access().map_or(0, |access| access.info().size.0);
+        let total: u64 = chosen.iter().map(size).sum();
+        let subject = match chosen.as_slice() {
+            [drive] => format!("drive {}", drive.name),
+            several => format!("{} drives", several.len()),
+        };
+        let drive = (chosen.len() == 1).then(|| chosen[0].name.clone());
+        let names = Names { subject, volume: None, drive };
+        let task = self.tasks.add(NewTask {
+            kind: TaskKind::Patrol,
+            about: About::default(),
+            names,
+            cause: cause.to_owned(),
+            pace,
+            own_pace: true,
+        });
+        task.change(&self.env, |record| {
+            record.progress.total_bytes = total;
+            record.positions = chosen.iter().map(|drive| (drive.name.clone(), 0)).collect();
+        });
+        self.say_begun(&task);
+        Ok(task)
+    }
+
+    fn start_rebuild(&self, start: &StartTask) -> Result<Rc<Task>> {
+        let [drive] = start.drives.as_slice() else {
+            return Err(invalid("a rebuild is of one drive; name it, as VOLUME:SLOT or by its path"));
+        };
+        let found = self.find_drive(drive)?;
+        let newest = self.tasks.all().into_iter().rev().find(|task| {
+            let names = task.record().names;
+            matches!(task.kind(), TaskKind::Rebuild | TaskKind::Copyback | TaskKind::Replace)
+                && names.drive.as_ref() == Some(&found.name)
+        });
+        let Some(task) = newest else {
+            return Err(wrong(format!(
+                "drive {drive} has nothing to be rebuilt; a drive that is out comes back with drive online, or is replaced with drive replace"
+            )));
+        };
+        if !task.is_over() {
+            return Err(wrong(format!(
+                "{} is {} already, as task {}",
+                task.title(),
+                task.state(),
+                task.id()
+            )));
+        }
+        self.reopen(&task)?;
+        if start.share_percent.is_some() || start.limit_bytes_per_s.is_some() {
+            self.set_pace(&task, start.share_percent, start.limit_bytes_per_s);
+        }
+        Ok(task)
+    }
+
+    /// A task that was stopped or has failed goes on.
+    fn reopen(&self, task: &Rc<Task>) -> Result<()> {
+        let (title, id) = (task.title(), task.id());
+        if task.state() == TaskState::Done {
+            return Err(wrong(format!("{title} (task {id}) is done; start a new one")));
+        }
+        if let Some(other) = self.tasks.newest(task.kind(), &task.about()).filter(|other| !other.is_over()) {
+            return Err(wrong(format!("{title} is under way already, as task {}", other.id())));
+        }
+        task.gave_up.set(false);
+        task.change(&self.env, |record| {
+            (record.wish, record.state, record.reason) = (Wish::Run, TaskState::Waiting, None);
+            record.ended_unix_s = None;
+        });
+        Ok(())
+    }
+
+    /// A task that an operator can influence.
+    ///
+    /// # Errors
+    /// If there is none of that number, or it goes by itself.
+    fn find_steered(&self, id: u64) -> Result<Rc<Task>> {
+        let task = self.find_task(id)?;
+        match task.kind() {
+            TaskKind::Resync => Err(wrong(format!(
+                "{} (task {id}) cannot be paused, stopped or paced: until it is done, redundancy cannot be relied upon",
+                task.title()
+            ))),
+            _ => Ok(task),
+        }
+    }
+
+    /// `task pause`.
+    pub(crate) fn pause_task(&self, id: u64) -> Result<Reply> {
+        let task = self.find_steered(id)?;
+        let title = task.title();
+        match (task.is_over(), task.wish()) {
+            (true, _) => return Err(wrong(format!("{title} (task {id}) has ended; it is {}", task.state()))),
+            (false, Wish::Pause) => return Err(wrong(format!("{title} (task {id}) is paused already"))),
+            (false, _) => {}
+        }
+        task.change(&self.env, |record| {
+            (record.wish, record.state, record.reason) = (Wish::Pause, TaskState::Paused, None);
+        });
+        let text = format!("{title} was paused by an operator; task resume {id} goes on with it");
+        self.events.info(
+            &task.event_subject(),
+            "an operator paused it",
+            &format!("task {id} stands still"),
+            text,
+        );
+        self.tasks.touch();
+        self.look_after();
+        Ok(self.task_reply(&task, Vec::new()))
+    }
+
+    /// `task resume`.
+    pub(crate) fn resume_task(&self, id: u64) -> Result<Reply> {
+        let task = self.find_task(id)?;
+        let title = task.title();
+        if task.is_over() {
+            self.reopen(&task)?;
+        } else if task.wish() == Wish::Run {
+            return Err(wrong(format!(
+                "{title} (task {id}) is {}; there is nothing to resume",
+                task.state()
+            )));
+        } else {
+            let state = if task.in_leg.get() { TaskState::Running } else { TaskState::Waiting };
+            task.change(&self.env, |record| (record.wish, record.state) = (Wish::Run, state));
+        }
+        let text = format!("an operator resumed {title}");
+        self.events.info(
+            &task.event_subject(),
+            "an operator resumed it",
+            &format!("task {id} goes on"),
+            text,
+        );
+        self.tasks.touch();
+        self.look_after();
+        Ok(self.task_reply(&task, Vec::new()))
+    }
+
+    /// `task stop`.
+    pub(crate) fn stop_task(&self, id: u64) -> Result<Reply> {
+        let task = self.find_steered(id)?;
+        if task.is_over() {
+            return Err(wrong(format!("{} (task {id}) has ended; it is {}", task.title(), task.state())));
+        }
+        let mut notes = Vec::new();
+        match task.kind() {
+            TaskKind::Rebuild | TaskKind::Relocate => notes.push(format!(
+                "as long as it is stopped, redundancy is missing; task resume {id} goes on with it"
+            )),
+            TaskKind::Copyback | TaskKind::Replace => {
+                notes.push(format!("the old drive serves on; task resume {id} goes on with it"));
+            }
+            _ => {}
+        }
+        task.change(&self.env, |record| record.wish = Wish::Stop);
+        if !task.in_hand.get() {
+            self.end_task(&task, TaskState::Stopped, None);
+        }
+        self.tasks.touch();
+        Ok(self.task_reply(&task, notes))
+    }
+
+    /// `task set`.
+    pub(crate) fn set_task(&self, set: &SetTask) -> Result<Reply> {
+        check_share(set.share_percent)?;
+        let task = self.find_steered(set.task)?;
+        if task.is_over() {
+            return Err(wrong(format!("{} (task {}) has ended", task.title(), set.task)));
+        }
+        if set.share_percent.is_none() && set.limit_bytes_per_s.is_none() {
+            return Err(invalid("nothing is to be changed; give --rate or --limit"));
+        }
+        self.set_pace(&task, set.share_percent, set.limit_bytes_per_s);
+        self.tasks.touch();
+        Ok(self.task_reply(&task, Vec::new()))
+    }
+
+    fn set_pace(&self, task: &Task, share_percent: Option<u8>, limit_bytes_per_s: Option<u64>) {
+        task.change(&self.env, |record| {
+            record.own_pace |= share_percent.is_some();
+            record.pace.share_percent = share_percent.unwrap_or(record.pace.share_percent);
+            if let Some(limit) = limit_bytes_per_s {
+                record.pace.limit_bytes_per_s = (limit > 0).then_some(limit);
+            }
+        });
+    }
+
+    /// A task has begun, and why.
+    pub(crate) fn say_begun(&self, task: &Task) {
+        let (title, cause) = (task.title(), task.record().cause);
+        let text = format!("{title} begins, as task {}: {cause}", task.id());
+        self.events.info(&task.event_subject(), &cause, &format!("{title} begins"), text);
+    }
+
+    /// `task schedule`.
+    pub(crate) fn set_schedule(&self, set: &SetSchedule) -> Result<Reply> {
+        check_share(set.share_percent)?;
+        if set.every_days == Some(0) || set.every_days.is_some_and(|days| days > MOST_DAYS) {
+            return Err(invalid(format!(
+                "every {} days cannot be; choose 1 to {MOST_DAYS} days",
+                set.every_days.unwrap_or(0)
+            )));
+        }
+        if let Some(at) = set.at_s.filter(|at| *at >= 86_400) {
+            return Err(invalid(format!("a day has no second {at}; choose a time from 00:00 to 23:59")));
+        }
+        let info = match (set.what, &set.volume) {
+            (Scheduled::Check, Some(volume)) => self.schedule_check(set, volume)?,
+            (Scheduled::Check, None) => {
+                return Err(invalid("the schedule of a check needs a volume; name it"));
+            }
+            (Scheduled::Patrol, Some(_)) => {
+                return Err(invalid("a patrol is over all drives; leave the volume out"));
+            }
+            (Scheduled::Patrol, None) => {
+                if set.repair.is_some() {
+                    return Err(invalid("a patrol always repairs what it can; leave --repair out"));
+                }
+                let mut plan = self.tasks.patrol.borrow_mut();
+                let PatrolPlan { schedule, share_percent, limit_bytes_per_s } = &mut *plan;
+                apply(set, schedule, self.env.unix_time());
+                *share_percent = set.share_percent.unwrap_or(*share_percent);
+                apply_limit(set, limit_bytes_per_s);
+                drop(plan);
+                self.patrol_schedule()
+            }
+        };
+        self.tasks.touch();
+        self.look_after();
+        Ok(Reply::Schedules { schedules: vec![info] })
+    }
+
+    fn schedule_check(&self, set: &SetSchedule, volume: &str) -> Result<ScheduleInfo> {
+        let (_, volume) = self.find_volume(volume)?;
+        if !volume.is_redundant() {
+            return Err(wrong(format!(
+                "'{}' is {}: it has no redundancy that could be compared with its data",
+                volume.name(),
+                volume.label().level.title()
+            )));
+        }
+        let now = self.env.unix_time();
+        let mut checks = self.tasks.checks.borrow_mut();
+        let plan = checks.entry(volume.uuid).or_insert_with(|| CheckPlan::usual(now));
+        apply(set, &mut plan.schedule, now);
+        plan.repair = set.repair.unwrap_or(plan.repair);
+        plan.share_percent = set.share_percent.or(plan.share_percent);
+        apply_limit(set, &mut plan.limit_bytes_per_s);
+        drop(checks);
+        Ok(self.check_schedule(&volume))
+    }
+
+    fn patrol_schedule(&self) -> ScheduleInfo {
+        let plan = self.tasks.patrol.borrow();
+        ScheduleInfo {
+            what: Scheduled::Patrol,
+            volume: None,
+            repair: true,
+            share_percent: Some(plan.share_percent),
+            limit_bytes_per_s: plan.limit_bytes_per_s,
+            ..schedule_info(&plan.schedule, self.env.unix_time())
+        }
+    }
+
+    fn check_schedule(&self, volume: &Volume) -> ScheduleInfo {
+        let now = self.env.unix_time();
+        let plan = self.tasks.checks.borrow().get(&volume.uuid).cloned();
+        let plan = plan.unwrap_or_else(|| CheckPlan::usual(now));
+        ScheduleInfo {
+            what: Scheduled::Check,
+            volume: Some(volume.name()),
+            repair: plan.repair,
+            share_percent: plan.share_percent,
+            limit_bytes_per_s: plan.limit_bytes_per_s,
+            ..schedule_info(&plan.schedule, now)
+        }
+    }
+
+    /// The patrol's schedule, and that of each volume that has redundancy.
+    pub(crate) fn schedules(&self) -> Vec<ScheduleInfo> {
+        let volumes = self.arrays().into_iter().flat_map(|array| array.volumes());
+        let redundant = volumes.filter(|volume| volume.is_redundant());
+        let mut schedules = vec![self.patrol_schedule()];
+        schedules.extend(redundant.map(|volume| self.check_schedule(&volume)));
+        schedules
+    }
+}
+
+/// Ten years.
+const MOST_DAYS: u32 = 3650;
+
+fn apply(set: &SetSchedule, schedule: &mut Schedule, now_unix_s: u64) {
+    let asked_for = set.every_days.is_some() || set.at_s.is_some();
+    schedule.on = set.on.unwrap_or(schedule.on || asked_for);
+    schedule.every_days = set.every_days.unwrap_or(schedule.every_days);
+    schedule.at_s = set.at_s.unwrap_or(schedule.at_s);
+    if asked_for || set.on == Some(true) {
+        (schedule.set_unix_s, schedule.last_unix_s) = (now_unix_s, None);
+    }
+}
+
+fn apply_limit(set: &SetSchedule, limit: &mut Option<u64>) {
+    if let Some(bytes) = set.limit_bytes_per_s {
+        *limit = (bytes > 0).then_some(bytes);
+    }
+}
+
+fn schedule_info(schedule: &Schedule, now_unix_s: u64) -> ScheduleInfo {
+    ScheduleInfo {
+        what: Scheduled::Patrol,
+        volume: None,
+        on: schedule.on,
+        every_days: schedule.every_days,
+        at_s: schedule.at_s,
+        repair: false,
+        share_percent: None,
+        limit_bytes_per_s: None,
+        next_unix_s: schedule.due(now_unix_s),
+        last_unix_s: schedule.last_unix_s,
+    }
+}

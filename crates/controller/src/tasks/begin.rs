@@ -1,0 +1,54 @@
+//! Tasks that nobody asked for: begun where labels say that something has to be done.
+
+use super::{About, Names, NewTask, Pace};
+use crate::array::Array;
+use crate::core::Core;
+use crate::{TaskKind, TaskState};
+use std::rc::Rc;
+
+impl Core {
+    /// Begins a task, unless there is one already, or it was stopped or given up.
+    pub(crate) fn ensure(
+        self: &Rc<Self>,
+        array: &Array,
+        kind: TaskKind,
+        about: About,
+        total_bytes: u64,
+        cause: &str,
+    ) {
+        if let Some(task) = self.tasks.newest(kind, &about) {
+            let stays = task.state() == TaskState::Stopped || task.gave_up.get();
+            if !task.is_over() || stays {
+                return;
+            }
+        }
+        let names = self.names_for(array, &about);
+        let pace = Pace { share_percent: array.label().policy.task_share_percent, limit_bytes_per_s: None };
+        let new = NewTask { kind, about, names, cause: cause.to_owned(), pace, own_pace: false };
+        let task = self.tasks.add(new);
+        task.change(&self.env, |record| record.progress.total_bytes = total_bytes);
+        if kind != TaskKind::Resync {
+            self.say_begun(&task);
+        }
+        self.take_in_hand(&task);
+    }
+
+    fn names_for(&self, array: &Array, about: &About) -> Names {
+        let volume = about.volume.and_then(|uuid| array.volume(uuid)).map(|volume| volume.name());
+        let of = volume.as_ref().map_or_else(|| array.names(), |name| format!("'{name}'"));
+        let volume = volume.unwrap_or_else(|| array.name());
+        let Some(slot) = about.slot.map(usize::from) else {
+            return Names { subject: of, volume: Some(volume), drive: None };
+        };
+        let label = array.label();
+        let shadow = label.member.get(slot).and_then(|member| member.shadow.as_ref());
+        let of_slot = self.member_name(array, slot);
+        let (subject, drive) = match shadow.filter(|shadow| Some(shadow.uuid) == about.drive) {
+            Some(shadow) => {
+                (format!("drive {of_slot} of {of} by drive {}", shadow.name), shadow.name.clone())
+            }
+            None => (format!("drive {of_slot} of {of}"), of_slot),
+        };
+        Names { subject, volume: Some(volume), drive: Some(drive) }
+    }
+}

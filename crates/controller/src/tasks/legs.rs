@@ -1,0 +1,338 @@
+//! A leg: one volume's part of a task, on all shards at once.
+
+use super::task::{Pace, Progress, Task, Wish};
+use crate::Found;
+use crate::core::Core;
+use engine::{
+    LaneSet, ShardIndex, ShardMessage, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
+    VolumeId,
+};
+use env::Instant;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use units::DriveIndex;
+
+/// How often what is kept of a task on its way is stored.
+const CHECKPOINT: Duration = Duration::from_secs(10);
+
+/// What the shards are to do.
+pub(crate) struct LegPlan {
+    pub volume: VolumeId,
+    pub kind: TaskKind,
+    /// Lanes of the volume that are left to be done; `None`: all it concerns.
+    pub lanes: Option<LaneSet>,
+    /// How much of the task's whole this is.
+    pub bytes: u64,
+}
+
+/// How a leg ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum LegEnd {
+    /// All shards have done their part.
+    Done,
+    /// An operator wished it to end, or the controller shuts down.
+    Stopped,
+    /// Its volume is not served any more.
+    Interrupted,
+    /// It cannot be done: why.
+    Failed(String),
+}
+
+/// What one shard has told.
+#[derive(Default)]
+struct Part {
+    progress: TaskProgress,
+    heard: bool,
+    outcome: Option<TaskOutcome>,
+}
+
+/// A leg under way.
+pub(crate) struct Leg {
+    task: Rc<Task>,
+    parts: RefCell<Vec<Part>>,
+    /// Where the task stood when the leg began.
+    before: Progress,
+    bytes: u64,
+    volume: VolumeId,
+    kind: TaskKind,
+    /// What was found on its volume meanwhile, beside what shards count.
+    noted: Cell<Found>,
+    stored: Cell<Instant>,
+}
+
+impl Leg {
+    fn new(task: &Rc<Task>, shards: usize, plan: &LegPlan, now: Instant) -> Leg {
+        Leg {
+            task: task.clone(),
+            parts: RefCell::new(std::iter::repeat_with(Part::default).take(shards).collect()),
+            before: task.progress(),
+            bytes: plan.bytes,
+            volume: plan.volume,
+            kind: plan.kind,
+            noted: Cell::default(),
+            stored: Cell::new(now),
+        }
+    }
+
+    /// Where the task stands, by what shards have told.
+    fn standing(&self) -> Progress {
+        let parts = self.parts.borrow();
+        let (mut found, noted) = (self.before.found, self.noted.get());
+        found.unreadable += noted.unreadable;
+        found.unrecoverable_bytes += noted.unrecoverable_bytes;
+        for Part { progress, .. } in parts.iter() {
+            found.mismatches += progress.mismatches;
+            found.repaired += progress.repaired;
+        }
+        let sum = |count: fn(&TaskProgress) -> u64| {
+            parts.iter().map(|part| u128::from(count(&part.progress))).sum::<u128>()
+        };
+        let (done, total) = (sum(|p| p.done_stripes), sum(|p| p.total_stripes));
+        // A shard that has told nothing yet may have any amount before it.
+        let known = parts.iter().all(|part| part.heard || part.outcome.is_some()) && total > 0;
+        let bytes = if known { u128::from(self.bytes) * done.min(total) / total } else { 0 };
+        let bytes = u64::try_from(bytes).unwrap_or(self.bytes);
+        Progress { done_bytes: self.before.done_bytes + bytes, total_bytes: self.before.total_bytes, found }
+    }
+
+    /// How it ended, once every shard has, or one has failed.
+    fn end(&self) -> Option<LegEnd> {
+        let parts = self.parts.borrow();
+        let failed = parts.iter().find_map(|part| match part.outcome {
+            Some(TaskOutcome::Failed(error)) => Some(LegEnd::Failed(error.to_string())),
+            _ => None,
+        });
+        if failed.is_some() || parts.iter().any(|part| part.outcome.is_none()) {
+            return failed;
+        }
+        let done = parts.iter().all(|part| part.outcome == Some(TaskOutcome::Done));
+        Some(if done { LegEnd::Done } else { LegEnd::Interrupted })
+    }
+}
+
+/// The pace, for each of so many shards.
+fn engine_pace(pace: Pace, wish: Wish, shards: usize) -> TaskPace {
+    let shards = shards.max(1) as u64;
+    TaskPace {
+        share_percent: pace.share_percent,
+        paused: wish == Wish::Pause,
+        max_bytes_per_s: pace.limit_bytes_per_s.map(|limit| (limit / shards).max(1)),
+    }
+}
+
+impl Core {
+    /// Has the shards do a leg, and waits until they have, or until an operator wishes it to end.
+    pub(crate) async fn run_leg(&self, task: &Rc<Task>, plan: LegPlan) -> LegEnd {
+        let number = self.tasks.next_leg.get();
+        self.tasks.next_leg.set(number + 1);
+        let leg = Rc::new(Leg::new(task, self.shards.len(), &plan, self.env.now()));
+        self.tasks.legs.borrow_mut().insert(number, leg.clone());
+        let pace = || engine_pace(task.pace(), task.wish(), self.shards.len());
+        let order = TaskOrder {
+            volume: plan.volume,
+            task: TaskId(number),
+            kind: plan.kind,
+            lanes: plan.lanes,
+            pace: pace(),
+        };
+        let told = self.tell_shards(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
+        task.in_leg.set(true);
+        let end = match told {
+            Ok(()) => self.watch_leg(&leg, &order, pace).await,
+            Err(why) => LegEnd::Failed(why),
+        };
+        if end != LegEnd::Done && end != LegEnd::Interrupted {
+            // One shard may have begun where another could not, or still be at it.
+            if let Err(why) = self.tell_shards(|done| ShardMessage::StopTask(order.task, done)).await {
+                tracing::debug!("{} on a shard: {why}", task.title());
+            }
+        }
+        task.in_leg.set(false);
+        self.tasks.legs.borrow_mut().remove(&number);
+        let mut progress = leg.standing();
+        if end == LegEnd::Done {
+            progress.done_bytes = leg.before.done_bytes + leg.bytes;
+        }
+        task.advance(self.env.now(), progress);
+        end
+    }
+
+    async fn watch_leg(&self, leg: &Leg, order: &TaskOrder, pace: impl Fn() -> TaskPace) -> LegEnd {
+        let mut told = order.pace;
+        let stops = || leg.task.wish() == Wish::Stop || self.tasks.is_closing();
+        loop {
+            // Ends come with a notice to the task, too.
+            let news = || leg.end().is_some() || stops() || pace() != told;
+            leg.task.changed.wait_until(&self.env, news).await;
+            if let Some(end) = leg.end() {
+                return end;
+            }
+            if stops() {
+                return LegEnd::Stopped;
+            }
+            told = pace();
+            for shard in &self.shards {
+                if shard.send(ShardMessage::SetPace(order.task, told)).is_err() {
+                    tracing::warn!("a shard does not take the pace of {}", leg.task.title());
+                }
+            }
+        }
+    }
+
+    /// A shard tells how far it is.
+    pub(crate) fn leg_progress(&self, from: ShardIndex, number: TaskId, progress: TaskProgress) {
+        let Some(leg) = self.tasks.legs.borrow().get(&number.0).cloned() else { return };
+        let finished = progress.finished.clone();
+        if let Some(part) = leg.parts.borrow_mut().get_mut(usize::from(from.0)) {
+            part.progress = progress;
+            part.heard = true;
+        }
+        let now = self.env.now();
+        leg.task.advance(now, leg.standing());
+        self.lanes_finished(&leg, &finished);
+        if now.since(leg.stored.get()) >= CHECKPOINT {
+            leg.stored.set(now);
+            self.tasks.checkpoint();
+        }
+    }
+
+    /// Lanes that need not be done again if the task is interrupted.
+    fn lanes_finished(&self, leg: &Leg, finished: &LaneSet) {
+        if finished.is_empty() {
+            return;
+        }
+        let (task, about) = (&leg.task, leg.task.about());
+        let array = about.array.and_then(|uuid| self.arrays.borrow().get(&uuid).cloned());
+        if let (TaskKind::Copy { slot }, Some(array), Some(drive)) = (leg.kind, array, about.drive) {
+            if let Some(volume) = array.volume_served_as(leg.volume) {
+                self.lanes_copied(&array, volume.uuid, slot.as_usize(), drive, finished.clone());
+            }
+            return;
+        }
+        task.change(&self.env, |record| {
+            if let Some(left) = &mut record.left {
+                let lanes = LaneSet::from_runs(left.iter().copied()).minus(finished);
+                *left = lanes.runs().to_vec();
+            }
+        });
+    }
+
+    /// Something was found on a volume: tasks that shards are at there have found it, as far as anybody can tell.
+    pub(crate) fn note_on_legs(&self, volume: VolumeId, find: impl Fn(&mut Found)) {
+        for leg in self.tasks.legs.borrow().values().filter(|leg| leg.volume == volume) {
+            let mut noted = leg.noted.get();
+            find(&mut noted);
+            leg.noted.set(noted);
+        }
+    }
+
+    /// A shard is done with its part, or cannot do it.
+    pub(crate) fn leg_done(&self, from: ShardIndex, number: TaskId, outcome: TaskOutcome) {
+        let Some(leg) = self.tasks.legs.borrow().get(&number.0).cloned() else { return };
+        if let Some(part) = leg.parts.borrow_mut().get_mut(usize::from(from.0)) {
+            part.outcome = Some(outcome);
+        }
+        leg.task.changed.notify(&self.env);
+    }
+
+    /// A check found a stripe whose redundancy does not agree. Whose task that is, and how often its drive was found
+    /// to be wrong by now.
+    pub(crate) fn leg_mismatch(&self, number: TaskId, wrong: Option<DriveIndex>) -> Option<(Rc<Task>, u64)> {
+        let leg = self.tasks.legs.borrow().get(&number.0).cloned()?;
+        let mut times = 0;
+        if let Some(drive) = wrong {
+            leg.task.change(&self.env, |record| {
+                let count = record.blamed.entry(drive.0).or_default();
+                *count += 1;
+                times = *count;
+            });
+        }
+        Some((leg.task.clone(), times))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{TaskKind as Kind, TaskState};
+    use env::{IoError, IoErrorKind};
+
+    fn task() -> Rc<Task> {
+        Rc::new(Task::new(super::super::Record {
+            task: 1,
+            kind: Kind::Check,
+            about: super::super::About::default(),
+            names: super::super::Names::default(),
+            cause: String::new(),
+            pace: Pace { share_percent: 30, limit_bytes_per_s: Some(1000) },
+            own_pace: false,
+            full: false,
+            wish: Wish::Run,
+            state: TaskState::Running,
+            reason: None,
+            progress: Progress { done_bytes: 100, total_bytes: 1100, ..Progress::default() },
+            left: None,
+            positions: Default::default(),
+            blamed: Default::default(),
+            started_unix_s: 0,
+            ended_unix_s: None,
+        }))
+    }
+
+    fn leg() -> Leg {
+        let kind = TaskKind::Check { repair: false };
+        let plan = LegPlan { volume: VolumeId(1), kind, lanes: None, bytes: 500 };
+        Leg::new(&task(), 2, &plan, Instant::default())
+    }
+
+    fn tell(leg: &Leg, shard: usize, done: u64, total: u64) {
+        let mut parts = leg.parts.borrow_mut();
+        parts[shard].progress = TaskProgress {
+            done_stripes: done,
+            total_stripes: total,
+            mismatches: 1,
+            ..TaskProgress::default()
+        };
+        parts[shard].heard = true;
+    }
+
+    #[test]
+    fn it_goes_on_from_where_the_task_stood_and_never_beyond_its_part() {
+        let leg = leg();
+        tell(&leg, 0, 9, 10);
+        assert_eq!(leg.standing().done_bytes, 100, "the other shard may have anything before it");
+        tell(&leg, 1, 0, 90);
+        let standing = leg.standing();
+        assert_eq!((standing.done_bytes, standing.found.mismatches), (100 + 500 * 9 / 100, 2));
+        let lost = Found { unreadable: 1, unrecoverable_bytes: 512, ..Found::default() };
+        leg.noted.set(lost);
+        assert_eq!((leg.standing().found.unreadable, leg.standing().found.unrecoverable_bytes), (1, 512));
+        tell(&leg, 1, 900, 90);
+        assert_eq!(leg.standing().done_bytes, 600);
+    }
+
+    #[test]
+    fn it_ends_when_all_shards_have_or_one_cannot() {
+        let leg = leg();
+        let set = |shard: usize, outcome| leg.parts.borrow_mut()[shard].outcome = Some(outcome);
+        assert_eq!(leg.end(), None);
+        set(0, TaskOutcome::Done);
+        assert_eq!(leg.end(), None);
+        set(1, TaskOutcome::Stopped);
+        assert_eq!(leg.end(), Some(LegEnd::Interrupted));
+        set(1, TaskOutcome::Done);
+        assert_eq!(leg.end(), Some(LegEnd::Done));
+        leg.parts.borrow_mut()[0].outcome = None;
+        set(1, TaskOutcome::Failed(IoError::new(IoErrorKind::Gone)));
+        assert!(matches!(leg.end(), Some(LegEnd::Failed(_))));
+    }
+
+    #[test]
+    fn a_limit_is_shared_by_the_shards() {
+        let pace = Pace { share_percent: 30, limit_bytes_per_s: Some(1000) };
+        let of = |shards| engine_pace(pace, Wish::Pause, shards);
+        assert_eq!((of(4).max_bytes_per_s, of(4).paused), (Some(250), true));
+        assert_eq!(of(5000).max_bytes_per_s, Some(1), "nothing at all would never end");
+    }
+}

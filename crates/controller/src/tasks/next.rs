@@ -1,0 +1,202 @@
+//! What a task has to do next, as labels and volumes tell now.
+
+use super::legs::LegPlan;
+use super::task::Task;
+use crate::array::{Array, set_of};
+use crate::core::Core;
+use crate::volume::Volume;
+use crate::{TaskKind, TaskState};
+use engine::{LaneSet, TaskKind as ShardTask};
+use ondisk::Member;
+use std::rc::Rc;
+use units::DriveIndex;
+
+/// What a task has to do next.
+pub(crate) enum Next {
+    /// Nothing: it is done.
+    Done,
+    /// Nothing any more: why.
+    Moot(String),
+    /// Something else has to happen first: what.
+    Wait(String),
+    /// Read drives.
+    Patrol,
+    /// Look how it gets on: the shards do it by themselves. So many bytes are left.
+    Watch(u64),
+    /// Have the shards do this.
+    Leg(LegPlan),
+}
+
+/// Which goes first where several concern the same drives.
+fn precedence(kind: TaskKind) -> u8 {
+    match kind {
+        TaskKind::Rebuild | TaskKind::Relocate => 0,
+        TaskKind::Resync => 1,
+        TaskKind::Restore | TaskKind::Copyback | TaskKind::Replace => 2,
+        TaskKind::Init => 3,
+        TaskKind::Check | TaskKind::Repair => 4,
+        TaskKind::Patrol => 5,
+    }
+}
+
+impl Core {
+    /// What a task has to do next.
+    pub(crate) fn next_of(&self, task: &Rc<Task>) -> Next {
+        if task.kind() == TaskKind::Patrol {
+            return Next::Patrol;
+        }
+        let about = task.about();
+        let Some(array) = about.array.and_then(|uuid| self.arrays.borrow().get(&uuid).cloned()) else {
+            return Next::Moot("its array is gone".to_owned());
+        };
+        let next = match task.kind() {
+            TaskKind::Rebuild | TaskKind::Copyback | TaskKind::Replace => self.next_on_drive(task, &array),
+            _ => match about.volume.and_then(|uuid| array.volume(uuid)) {
+                Some(volume) => next_on_volume(task, &array, &volume),
+                None => Next::Moot("its volume is gone".to_owned()),
+            },
+        };
+        match next {
+            Next::Leg(plan) => match self.first_before(task) {
+                Some(other) => Next::Wait(format!("{} (task {}) goes first", other.title(), other.id())),
+                None => Next::Leg(plan),
+            },
+            other => other,
+        }
+    }
+
+    /// A task on the same array that goes first, and is under way.
+    fn first_before(&self, task: &Rc<Task>) -> Option<Rc<Task>> {
+        let (array, mine) = (task.about().array, (precedence(task.kind()), task.id()));
+        let busy = |other: &Rc<Task>| {
+            let goes_on = matches!(other.state(), TaskState::Running | TaskState::Waiting);
+            other.id() != task.id() && goes_on && other.about().array == array
+        };
+        let first = |other: &Rc<Task>| (precedence(other.kind()), other.id()) < mine;
+        self.tasks.open().into_iter().find(|other| busy(other) && first(other))
+    }
+
+    fn next_on_drive(&self, task: &Rc<Task>, array: &Rc<Array>) -> Next {
+        let about = task.about();
+        let slot = usize::from(about.slot.unwrap_or(u16::MAX));
+        let label = array.label();
+        let Some(member) = label.member.get(slot) else {
+            return Next::Moot("its slot is gone".to_owned());
+        };
+        let is_filled = task.kind() != TaskKind::Rebuild;
+        let left = match lanes_left(member, about.drive, is_filled) {
+            Ok(left) => left,
+            Err(next) => return next,
+        };
+        if left.is_empty() {
+            let recorded = "what was copied is recorded, and the drive takes the slot";
+            return if is_filled { Next::Wait(recorded.to_owned()) } else { Next::Done };
+        }
+        let drive = DriveIndex(about.slot.unwrap_or_default());
+        let kind =
+            if is_filled { ShardTask::Copy { slot: drive } } else { ShardTask::Rebuild { slot: drive } };
+        let mut not_served = Vec::new();
+        for volume in array.volumes() {
+            let lanes = volume.own_lanes(&left);
+            match volume.id() {
+                _ if lanes.is_empty() => {}
+                Some(id) => {
+                    let bytes = lanes_bytes(&volume, lanes.len(), volume.label().member_bytes);
+                    return Next::Leg(LegPlan { volume: id, kind, lanes: Some(lanes), bytes });
+                }
+                None => not_served.push(format!("'{}'", volume.name())),
+            }
+        }
+        Next::Wait(format!("{} must be started first", not_served.join(", ")))
+    }
+}
+
+/// Lanes of the array that a task on a member's drive has left.
+fn lanes_left(member: &Member, drive: Option<ondisk::Uuid>, is_filled: bool) -> Result<LaneSet, Next> {
+    let is_it = |uuid: ondisk::Uuid| drive == Some(uuid);
+    match &member.shadow {
+        Some(shadow) if is_filled && is_it(shadow.uuid) => Ok(set_of(&shadow.stale)),
+        _ if is_filled && is_it(member.uuid) => Err(Next::Done),
+        _ if is_filled => Err(Next::Moot("the drive that was filled failed".to_owned())),
+        _ if !is_it(member.uuid) => Err(Next::Moot("another drive has taken the slot".to_owned())),
+        _ if !member.is_online() => Err(Next::Moot(format!("drive {} is out", member.name))),
+        _ => Ok(set_of(&member.stale)),
+    }
+}
+
+fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
+    let record = task.record();
+    let Some(id) = volume.id() else {
+        return Next::Wait(format!("'{}' must be started first", volume.name()));
+    };
+    let capacity = volume.label().capacity_bytes;
+    let all = volume.lanes().len() as u32;
+    let slot = DriveIndex(record.about.slot.unwrap_or_default());
+    let leg = |kind, lanes: Option<LaneSet>| {
+        let count = lanes.as_ref().map_or(all, LaneSet::len);
+        Next::Leg(LegPlan { volume: id, kind, lanes, bytes: lanes_bytes(volume, count, capacity) })
+    };
+    match record.kind {
+        TaskKind::Check | TaskKind::Repair => {
+            let left = record.left.map(LaneSet::from_runs);
+            let incomplete = array.out().union(&array.behind(volume));
+            match left {
+                Some(left) if left.is_empty() => Next::Done,
+                _ if !incomplete.is_empty() => {
+                    Next::Wait(format!("'{}' is degraded: there is nothing to compare with", volume.name()))
+                }
+                left => leg(ShardTask::Check { repair: record.kind == TaskKind::Repair }, left),
+            }
+        }
+        TaskKind::Resync => {
+            let lanes = volume.own_lanes(&array.unsynced_lanes());
+            let stuck = volume.has_parity() && !array.out().is_empty();
+            match lanes.is_empty() {
+                true => Next::Done,
+                false if stuck => {
+                    Next::Wait(format!("'{}' is degraded: a drive that it needs is out", volume.name()))
+                }
+                false => Next::Watch(lanes_bytes(volume, lanes.len(), capacity)),
+            }
+        }
+        TaskKind::Init => match record.left.map(LaneSet::from_runs) {
+            Some(left) if left.is_empty() => Next::Done,
+            left => leg(ShardTask::Initialise { full: record.full }, left),
+        },
+        TaskKind::Relocate | TaskKind::Restore => next_of_spread(array, volume, record.kind, slot, leg),
+        _ => Next::Moot("such a task is not about a volume".to_owned()),
+    }
+}
+
+/// What a distributed spare has to take in still, or to give back.
+fn next_of_spread(
+    array: &Array,
+    volume: &Volume,
+    kind: TaskKind,
+    slot: DriveIndex,
+    leg: impl Fn(ShardTask, Option<LaneSet>) -> Next,
+) -> Next {
+    let moved = match volume.label().relocated {
+        Some(moved) if moved.slot == slot.0 => volume.own_lanes(&set_of(&moved.lanes)),
+        Some(_) => return Next::Moot("the distributed spare holds the content of another drive".to_owned()),
+        None => LaneSet::EMPTY,
+    };
+    let is_out = array.out().contains(slot);
+    let left = match kind {
+        TaskKind::Relocate => LaneSet::first(volume.lanes().len() as u32).minus(&moved),
+        _ => moved,
+    };
+    match kind {
+        _ if left.is_empty() => Next::Done,
+        TaskKind::Relocate if !is_out => Next::Moot("a drive has taken the slot".to_owned()),
+        TaskKind::Relocate => leg(ShardTask::Relocate { slot }, Some(left)),
+        _ if is_out => Next::Moot("the drive is out".to_owned()),
+        _ => leg(ShardTask::Restore { slot }, Some(left)),
+    }
+}
+
+/// How much of `whole`, which all lanes of a volume make, so many of them are.
+pub(crate) fn lanes_bytes(volume: &Volume, lanes: u32, whole: u64) -> u64 {
+    let all = volume.lanes().len().max(1) as u128;
+    u64::try_from(u128::from(whole) * u128::from(lanes) / all).unwrap_or(whole)
+}

@@ -1,0 +1,210 @@
+//! Carrying a task out: leg by leg, as labels and volumes tell what is left.
+
+use super::task::{Task, Wish};
+use super::{LegEnd, Next};
+use crate::array::Array;
+use crate::core::Core;
+use crate::volume::Volume;
+use crate::{TaskKind, TaskState};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How often a leg whose volume went away under it is begun again before that is called a failure.
+const MOST_FRUITLESS: u32 = 100;
+
+/// How long to wait until a volume that went away may be back.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// How long what a leg has done may take to be recorded, before what is left is begun again.
+const RECORDED: Duration = Duration::from_secs(30);
+
+impl Core {
+    /// Has a task carried out from now on, unless somebody does.
+    pub(crate) fn take_in_hand(self: &Rc<Self>, task: &Rc<Task>) {
+        if task.is_over() || task.in_hand.replace(true) {
+            return;
+        }
+        let (core, task) = (self.clone(), task.clone());
+        self.env.spawn("task", async move {
+            core.carry_out(&task).await;
+            if task.is_over() {
+                core.offer_its_volume(&task).await;
+            }
+            task.in_hand.set(false);
+            core.tasks.touch();
+        });
+    }
+
+    async fn carry_out(self: &Rc<Self>, task: &Rc<Task>) {
+        let mut fruitless = 0;
+        while !self.tasks.is_closing() && !task.is_over() {
+            match task.wish() {
+                Wish::Stop => return self.end_task(task, TaskState::Stopped, None),
+                Wish::Pause => {
+                    task.stand(&self.env, TaskState::Paused, None);
+                    let changed = || task.wish() != Wish::Pause || self.tasks.is_closing();
+                    task.changed.wait_until(&self.env, changed).await;
+                    continue;
+                }
+                Wish::Run => {}
+            }
+            match self.next_of(task) {
+                Next::Done => return self.end_task(task, TaskState::Done, None),
+                Next::Moot(why) => return self.end_task(task, TaskState::Failed, Some(why)),
+                Next::Wait(why) => {
+                    task.stand(&self.env, TaskState::Waiting, Some(why));
+                    self.wait_for_turn(task).await;
+                }
+                Next::Patrol => {
+                    task.stand(&self.env, TaskState::Running, None);
+                    if self.patrol(task).await == LegEnd::Done {
+                        return self.end_task(task, TaskState::Done, None);
+                    }
+                }
+                Next::Watch(left) => self.watch(task, left).await,
+                Next::Leg(_) if self.is_seen_too_early(task) => self.offer_its_volume(task).await,
+                Next::Leg(plan) => {
+                    task.stand(&self.env, TaskState::Running, None);
+                    let before = task.progress().done_bytes;
+                    match self.run_leg(task, plan).await {
+                        LegEnd::Failed(why) => {
+                            return match self.next_of(task) {
+                                Next::Moot(moot) => self.end_task(task, TaskState::Failed, Some(moot)),
+                                _ => self.give_up(task, why),
+                            };
+                        }
+                        LegEnd::Stopped => {}
+                        LegEnd::Done => self.leg_recorded(task).await,
+                        LegEnd::Interrupted => self.env.sleep(SETTLE).await,
+                    }
+                    fruitless = if task.progress().done_bytes > before { 0 } else { fruitless + 1 };
+                    if fruitless > MOST_FRUITLESS {
+                        let why = "it does not get on; look at the events of its drives".to_owned();
+                        return self.give_up(task, why);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether hosts still see a volume that is to be zeroed as a whole.
+    fn is_seen_too_early(&self, task: &Task) -> bool {
+        let volume = self.volume_of_task(task).map(|(_, volume)| volume);
+        volume.is_some_and(|volume| !volume.is_hidden() && self.tasks.hides(volume.uuid))
+    }
+
+    fn volume_of_task(&self, task: &Task) -> Option<(Rc<Array>, Rc<Volume>)> {
+        let about = task.about();
+        let array = self.arrays.borrow().get(&about.array?).cloned()?;
+        let volume = array.volume(about.volume?)?;
+        Some((array, volume))
+    }
+
+    /// Hosts get to see the volume of a task, or not, as is right now.
+    async fn offer_its_volume(self: &Rc<Self>, task: &Task) {
+        let Some((array, volume)) = self.volume_of_task(task) else { return };
+        if let Err(error) = self.offer_anew(&array, &volume).await {
+            let name = volume.name();
+            self.events.critical(&name, &error.message, "it is offline", error.message.clone());
+        }
+    }
+
+    /// The shards do it by themselves: looks how far they are, until something has changed.
+    async fn watch(&self, task: &Rc<Task>, left: u64) {
+        if task.state() != TaskState::Running {
+            task.stand(&self.env, TaskState::Running, None);
+        }
+        let mut progress = task.progress();
+        progress.total_bytes = progress.total_bytes.max(left);
+        progress.done_bytes = progress.total_bytes - left;
+        task.advance(self.env.now(), progress);
+        let changed = || !matches!(self.next_of(task), Next::Watch(now) if now == left);
+        let news = || changed() || self.tasks.is_closing();
+        self.tasks.changed.wait_until(&self.env, news).await;
+    }
+
+    /// A task failed at its own work: the tender does not begin it again.
+    fn give_up(&self, task: &Rc<Task>, why: String) {
+        task.gave_up.set(true);
+        self.end_task(task, TaskState::Failed, Some(why));
+    }
+
+    /// Waits until a task that has to wait may go on, or is not wished any more.
+    async fn wait_for_turn(&self, task: &Rc<Task>) {
+        let may_go_on = || {
+            let waits = matches!(self.next_of(task), Next::Wait(_));
+            !waits || task.wish() != Wish::Run || self.tasks.is_closing()
+        };
+        self.tasks.changed.wait_until(&self.env, may_go_on).await;
+    }
+
+    /// A leg is done; what it did may still be on its way into the label.
+    async fn leg_recorded(&self, task: &Rc<Task>) {
+        if matches!(task.kind(), TaskKind::Check | TaskKind::Repair | TaskKind::Init) {
+            task.change(&self.env, |record| record.left = Some(Vec::new()));
+            return;
+        }
+        let until = self.env.now() + RECORDED;
+        let more = || !matches!(self.next_of(task), Next::Leg(_));
+        crate::waiting::wait_or(&self.env, &self.tasks.changed, more, until).await;
+    }
+
+    /// A task has ended, and how.
+    pub(crate) fn end_task(&self, task: &Rc<Task>, state: TaskState, reason: Option<String>) {
+        task.stand(&self.env, state, reason.clone());
+        let found = self.found_told(task);
+        let (title, subject, cause) = (task.title(), task.event_subject(), task.record().cause);
+        let end = match state {
+            TaskState::Done => format!("{title} is complete{found}"),
+            TaskState::Stopped => format!(
+                "{title} was stopped by an operator{found}; task resume {} goes on with it",
+                task.id()
+            ),
+            _ => format!("{title} failed: {}{found}", reason.as_deref().unwrap_or("it cannot be done")),
+        };
+        let harmless = state == TaskState::Done && found_nothing(task);
+        let effect = format!("task {} is {state}{found}", task.id());
+        match harmless {
+            // That was told where it was recorded.
+            true if task.kind() == TaskKind::Resync => {}
+            true => self.events.info(&subject, &cause, &effect, end),
+            false => self.events.warn(&subject, &cause, &effect, end),
+        }
+        self.look_after();
+        self.tasks.touch();
+    }
+
+    /// What a task has found, to be read at the end of a sentence.
+    fn found_told(&self, task: &Task) -> String {
+        let record = task.record();
+        let found = record.progress.found;
+        let mut told = Vec::new();
+        let is_check = matches!(record.kind, TaskKind::Check | TaskKind::Repair);
+        match found.mismatches {
+            0 if is_check => told.push("all redundancy agrees with its data".to_owned()),
+            0 => {}
+            count => told.push(format!("{count} stripes did not agree")),
+        }
+        for (slot, stripes) in &record.blamed {
+            told.push(format!("drive {slot} was wrong in {stripes} of them"));
+        }
+        if record.kind == TaskKind::Patrol && found.unreadable == 0 {
+            told.push("everything could be read".to_owned());
+        }
+        if found.unreadable > 0 {
+            told.push(format!("{} places could not be read", found.unreadable));
+        }
+        if found.repaired > 0 {
+            told.push(format!("{} were written anew", found.repaired));
+        }
+        if found.unrecoverable_bytes > 0 {
+            told.push(format!("{} bytes are lost", found.unrecoverable_bytes));
+        }
+        if told.is_empty() { String::new() } else { format!(": {}", told.join(", ")) }
+    }
+}
+
+fn found_nothing(task: &Task) -> bool {
+    let found = task.progress().found;
+    found.mismatches == 0 && found.unreadable == 0 && found.unrecoverable_bytes == 0
+}

@@ -1,0 +1,181 @@
+//! What is kept of tasks and schedules over restarts: `tasks.json` in the state store.
+
+use super::task::{Record, Task};
+use super::{Tasks, Wish};
+use crate::TaskState;
+use crate::schedule::Schedule;
+use crate::waiting::wait_or;
+use ondisk::Uuid;
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Where it is kept.
+const FILE: &str = "tasks.json";
+
+/// No more often than this.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// The patrol over all drives, as scheduled.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PatrolPlan {
+    pub schedule: Schedule,
+    pub share_percent: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes_per_s: Option<u64>,
+}
+
+/// The check of a volume, as scheduled.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CheckPlan {
+    pub schedule: Schedule,
+    pub repair: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_percent: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes_per_s: Option<u64>,
+}
+
+/// At night, in much of the world.
+const TWO_O_CLOCK_S: u32 = 2 * 3600;
+
+/// The usual share of a patrol.
+const PATROL_SHARE_PERCENT: u8 = 30;
+
+impl PatrolPlan {
+    /// Unless told otherwise: every week.
+    pub(crate) fn usual(now_unix_s: u64) -> PatrolPlan {
+        let schedule = Schedule {
+            on: true,
+            every_days: 7,
+            at_s: TWO_O_CLOCK_S,
+            set_unix_s: now_unix_s,
+            last_unix_s: None,
+        };
+        PatrolPlan { schedule, share_percent: PATROL_SHARE_PERCENT, limit_bytes_per_s: None }
+    }
+}
+
+impl CheckPlan {
+    /// Unless told otherwise: never; and every four weeks once it is switched on.
+    pub(crate) fn usual(now_unix_s: u64) -> CheckPlan {
+        let schedule = Schedule {
+            on: false,
+            every_days: 28,
+            at_s: TWO_O_CLOCK_S,
+            set_unix_s: now_unix_s,
+            last_unix_s: None,
+        };
+        CheckPlan { schedule, repair: false, share_percent: None, limit_bytes_per_s: None }
+    }
+}
+
+/// The state of storing.
+#[derive(Default)]
+pub(super) struct Store {
+    pub dirty: Cell<bool>,
+    writing: Cell<bool>,
+    closing: Cell<bool>,
+}
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    /// The number of the next task: none is used twice.
+    next: u64,
+    tasks: Vec<Record>,
+    patrol: PatrolPlan,
+    checks: BTreeMap<Uuid, CheckPlan>,
+}
+
+impl Tasks {
+    /// Takes in what was kept.
+    ///
+    /// # Errors
+    /// Why it cannot be read: a sentence. Then all is as in the beginning.
+    pub(crate) async fn load(&self) -> Result<(), String> {
+        let loaded = self.env.world().state().load(FILE).await;
+        let bytes = loaded.map_err(|error| error.to_string())?.unwrap_or_default();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let kept: Kept = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        let after = kept.tasks.iter().map(|record| record.task + 1).max().unwrap_or(1);
+        self.next.set(kept.next.max(after));
+        *self.patrol.borrow_mut() = kept.patrol;
+        *self.checks.borrow_mut() = kept.checks;
+        let begun = kept.tasks.into_iter().map(|mut record| {
+            if !record.state.is_over() {
+                // Whoever did it is gone with the process: the tender takes it up again.
+                record.state = match record.wish {
+                    Wish::Pause => TaskState::Paused,
+                    Wish::Run | Wish::Stop => TaskState::Waiting,
+                };
+                record.reason = None;
+            }
+            (record.task, Rc::new(Task::new(record)))
+        });
+        self.list.borrow_mut().extend(begun);
+        Ok(())
+    }
+
+    fn kept(&self) -> Kept {
+        Kept {
+            next: self.next.get(),
+            tasks: self.all().iter().map(|task| task.record()).collect(),
+            patrol: self.patrol.borrow().clone(),
+            checks: self.checks.borrow().clone(),
+        }
+    }
+
+    /// Stores what changes, until [`Tasks::close`].
+    pub(crate) async fn write(&self) {
+        loop {
+            let waiting = || self.store.dirty.get() || self.store.closing.get();
+            self.changed.wait_until(&self.env, waiting).await;
+            if !self.store.dirty.replace(false) {
+                return;
+            }
+            self.store.writing.set(true);
+            let stored = match serde_json::to_vec(&self.kept()) {
+                Ok(text) => {
+                    self.env.world().state().store(FILE, text).await.map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(why) = stored {
+                tracing::error!("tasks and schedules cannot be stored: {why}");
+            }
+            self.store.writing.set(false);
+            self.changed.notify(&self.env);
+            let pause = self.env.now() + PAUSE;
+            wait_or(&self.env, &self.changed, || self.store.closing.get(), pause).await;
+        }
+    }
+
+    /// How far tasks are is worth storing, without anybody having to look.
+    pub(crate) fn checkpoint(&self) {
+        self.store.dirty.set(true);
+        self.changed.notify(&self.env);
+    }
+
+    /// Ends the carrying out of tasks, waits until it has ended and everything is stored, and ends the storing.
+    pub(crate) async fn close(&self) {
+        self.store.closing.set(true);
+        self.checkpoint();
+        self.all().iter().for_each(|task| task.changed.notify(&self.env));
+        let in_hand = || self.all().iter().any(|task| task.in_hand.get());
+        let done = || !in_hand() && !self.store.dirty.get() && !self.store.writing.get();
+        self.changed.wait_until(&self.env, done).await;
+    }
+
+    /// Whether the controller is shutting down: nothing begins any more.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.store.closing.get()
+    }
+}

@@ -1,0 +1,25 @@
+//! Waiting for something to change, but no longer than until a time.
+
+use env::sync::Signal;
+use env::{Env, Instant};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+/// Waits until `condition` holds, looking again after every notice, or until `deadline`. Whether it holds.
+pub(crate) async fn wait_or(
+    env: &Env,
+    signal: &Signal,
+    mut condition: impl FnMut() -> bool,
+    deadline: Instant,
+) -> bool {
+    let mut held = pin!(signal.wait_until(env, &mut condition));
+    let mut late = pin!(env.sleep_until(deadline));
+    let held = poll_fn(|context| {
+        if held.as_mut().poll(context).is_ready() {
+            return Poll::Ready(true);
+        }
+        late.as_mut().poll(context).map(|()| false)
+    });
+    held.await
+}

@@ -1,0 +1,230 @@
+//! Tasks, schedules and spares as text.
+
+use super::{date, facts, with_notes};
+use crate::output::table;
+use crate::progress::seconds;
+use controller::{CoverageInfo, Found, HealthInfo, ScheduleInfo, SpareInfo, TaskInfo, TaskState};
+use std::time::Duration;
+use units::{ByteCount, decimal_capacity};
+
+/// All tasks.
+pub fn list(tasks: &[TaskInfo]) -> String {
+    if tasks.is_empty() {
+        return "No tasks. Start one with 'softroc task start'; rebuilds start by themselves.".into();
+    }
+    let rows: Vec<Vec<String>> = tasks
+        .iter()
+        .map(|task| {
+            vec![
+                task.task.to_string(),
+                task.kind.to_string(),
+                task.state.to_string(),
+                format!("{} %", task.percent),
+                rate(task).unwrap_or_default(),
+                eta(task).unwrap_or_default(),
+                task.subject.clone(),
+                remark(task),
+            ]
+        })
+        .collect();
+    table(
+        &["task", "what", "state", "done", "rate", "left", "of", ""],
+        &rows,
+        &[true, false, false, true, true, true, false, false],
+    )
+}
+
+/// One task.
+pub fn one(task: &TaskInfo, notes: &[String]) -> String {
+    let mut list = vec![
+        ("task", task.task.to_string()),
+        ("what", format!("{} of {}", task.kind, task.subject)),
+        ("state", task.state.to_string()),
+    ];
+    list.extend(task.reason.clone().map(|reason| ("reason", reason)));
+    list.push(("because", task.cause.clone()));
+    let blocks =
+        format!("{} of {} blocks of 512 bytes ({} %)", task.done_blocks, task.total_blocks, task.percent);
+    list.push(("progress", blocks));
+    list.extend(rate(task).map(|rate| ("rate", rate)));
+    list.extend(eta(task).map(|eta| ("left", eta)));
+    list.extend(found(task).map(|found| ("found", found)));
+    let limit = match task.limit_bytes_per_s {
+        Some(limit) => format!(", and at most {}/s", ByteCount(limit)),
+        None => String::new(),
+    };
+    list.push(("share", format!("{} % while hosts have I/O under way{limit}", task.share_percent)));
+    list.push(("began", date(task.started_unix_s)));
+    list.extend(task.ended_unix_s.map(|ended| ("ended", date(ended))));
+    with_notes(facts(&list), notes)
+}
+
+/// One line on how a task stands.
+pub fn line(task: &TaskInfo) -> String {
+    format!("task {}: {} of {}: {}", task.task, task.kind, task.subject, progress(task))
+}
+
+/// How a task stands, behind a bar.
+pub fn progress(task: &TaskInfo) -> String {
+    let mut parts = vec![format!("{} {} %", task.state, task.percent)];
+    parts.extend(rate(task));
+    parts.extend(eta(task).map(|eta| format!("{eta} left")));
+    parts.extend(found(task));
+    parts.extend(task.reason.clone());
+    parts.join(" · ")
+}
+
+fn rate(task: &TaskInfo) -> Option<String> {
+    task.rate_mib_s.map(|rate| match rate < 10.0 {
+        true => format!("{rate:.1} MiB/s"),
+        false => format!("{rate:.0} MiB/s"),
+    })
+}
+
+fn eta(task: &TaskInfo) -> Option<String> {
+    let left = task.eta_s?;
+    Some(match left {
+        0..3600 => seconds(Duration::from_secs(left)),
+        3600..86_400 => format!("{} h {:02} min", left / 3600, left / 60 % 60),
+        _ => format!("{} days {} h", left / 86_400, left / 3600 % 24),
+    })
+}
+
+fn found(task: &TaskInfo) -> Option<String> {
+    let Found { mismatches, repaired, unreadable, unrecoverable_bytes } = task.found;
+    let mut parts = Vec::new();
+    let mut add = |count: u64, what: &str| {
+        if count > 0 {
+            parts.push(format!("{count} {what}"));
+        }
+    };
+    add(mismatches, "stripes disagree");
+    add(unreadable, "places unreadable");
+    add(repaired, "repaired");
+    add(unrecoverable_bytes, "bytes lost");
+    for blamed in &task.blamed {
+        parts.push(format!("drive {} wrong in {}", blamed.slot, blamed.stripes));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn remark(task: &TaskInfo) -> String {
+    let mut parts: Vec<String> = found(task).into_iter().collect();
+    parts.extend(task.reason.clone());
+    if let Some(ended) = task.ended_unix_s.filter(|_| task.state != TaskState::Failed) {
+        parts.push(format!("ended {}", date(ended)));
+    }
+    parts.join("; ")
+}
+
+/// What a drive tells of its health: names and values.
+pub fn health(health: &HealthInfo) -> Vec<(&'static str, String)> {
+    let mut told = vec![("health", format!("{}, asked {}", health.source, date(health.asked_unix_s)))];
+    let mut add = |name, value: Option<String>| told.extend(value.map(|value| (name, value)));
+    add("! replace", health.warning.clone().map(|why| format!("it {why}")));
+    add("wear", health.wear_percent.map(|wear| format!("{wear} % of its endurance is used")));
+    add("spare blocks", health.spare_percent.map(|left| format!("{left} % left")));
+    add("media errors", health.media_errors.map(|count| count.to_string()));
+    add("reallocated", health.reallocated_sectors.map(|count| format!("{count} sectors")));
+    add("temperature", health.temperature_c.map(|celsius| format!("{celsius} °C")));
+    add("powered on", health.power_on_hours.map(|hours| format!("{hours} h")));
+    add("written", health.written_bytes.map(|bytes| decimal_capacity(ByteCount(bytes))));
+    told
+}
+
+/// What is done by itself.
+pub fn schedules(schedules: &[ScheduleInfo]) -> String {
+    let dash = || "-".to_owned();
+    let rows: Vec<Vec<String>> = schedules
+        .iter()
+        .map(|schedule| {
+            let every = match schedule.every_days {
+                days if days.is_multiple_of(7) => format!("{}w", days / 7),
+                days => format!("{days}d"),
+            };
+            let at = format!("{:02}:{:02} UTC", schedule.at_s / 3600, schedule.at_s / 60 % 60);
+            let what = match (schedule.what, schedule.repair) {
+                (controller::Scheduled::Check, true) => "check and repair".to_owned(),
+                (what, _) => what.to_string(),
+            };
+            vec![
+                what,
+                schedule.volume.clone().unwrap_or_else(|| "all drives".into()),
+                if schedule.on { "on".into() } else { "off".into() },
+                every,
+                at,
+                schedule.share_percent.map_or_else(dash, |share| format!("{share} %")),
+                schedule.next_unix_s.map_or_else(dash, date),
+                schedule.last_unix_s.map_or_else(dash, date),
+            ]
+        })
+        .collect();
+    table(&["what", "of", "", "every", "at", "rate", "next", "last"], &rows, &[false; 8])
+}
+
+/// The spares, and what they cover.
+pub fn spares(spares: &[SpareInfo], coverage: &[CoverageInfo]) -> String {
+    let mut text = match spares.is_empty() {
+        true => "No spares. Add one with 'softroc spare add'.".into(),
+        false => {
+            let rows: Vec<Vec<String>> = spares.iter().map(row).collect();
+            table(
+                &["spare", "state", "capacity", "kind", "for", "covers"],
+                &rows,
+                &[false, false, true, false, false, false],
+            )
+        }
+    };
+    for array in coverage {
+        text.push('\n');
+        text.push_str(&covered(array));
+    }
+    text
+}
+
+/// One spare.
+pub fn spare(spare: &SpareInfo, notes: &[String]) -> String {
+    let row = row(spare);
+    let names = ["spare", "state", "capacity", "kind", "for", "covers"];
+    let list: Vec<(&str, String)> = names.into_iter().zip(row).collect();
+    with_notes(facts(&list), notes)
+}
+
+fn row(spare: &SpareInfo) -> Vec<String> {
+    let stands_for = match spare.kind {
+        controller::SpareKind::Global => "all arrays".to_owned(),
+        controller::SpareKind::Dedicated => spare.dedicated_to.join(", "),
+        controller::SpareKind::Enclosure => {
+            format!("enclosure {}", spare.enclosure.as_deref().unwrap_or("unknown"))
+        }
+    };
+    let covers = match spare.covers.is_empty() {
+        true => "-".to_owned(),
+        false => spare.covers.join(", "),
+    };
+    vec![
+        spare.drive.clone(),
+        spare.reason.clone().unwrap_or_else(|| "ready".into()),
+        spare.size_bytes.map_or_else(|| "-".into(), |size| decimal_capacity(ByteCount(size))),
+        kind(spare.rotational).to_owned(),
+        stands_for,
+        covers,
+    ]
+}
+
+fn kind(rotational: bool) -> &'static str {
+    if rotational { "rotating" } else { "SSD" }
+}
+
+fn covered(array: &CoverageInfo) -> String {
+    let of_kind = match array.needs_rotational {
+        Some(rotational) => format!(" {}", kind(rotational)),
+        None => String::new(),
+    };
+    let needs = format!("needs {}{of_kind}", decimal_capacity(ByteCount(array.needs_bytes)));
+    let volumes = array.volumes.join(", ");
+    match array.covered_by.first() {
+        Some(first) => format!("  {volumes} ({needs}): covered by {first}"),
+        None => format!("! {volumes} ({needs}): no spare covers it: {}", array.reasons.join("; ")),
+    }
+}
