@@ -247,24 +247,16 @@ impl Controller {
         }
     }
 
-    /// Waits until every drive of a volume is current and all its redundancy agrees.
+    /// Waits until every drive of a volume is current, all its redundancy agrees, and no task has to do with it.
     pub fn wait_optimal(&self, volume: &str) {
         let deadline = Instant::now() + Duration::from_secs(300);
         loop {
             let show = self.show(volume);
-            if show["state"] == "optimal" && show["resync"].is_null() {
+            let open = |task: &serde_json::Value| task["state"] == "running" || task["state"] == "waiting";
+            if show["state"] == "optimal" && show["resync"].is_null() && !self.tasks().iter().any(open) {
                 return;
             }
             assert!(Instant::now() < deadline, "it is not optimal again: {show}\ntasks: {:?}", self.tasks());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// Waits until no write is under way any more, as far as the write-intent map tells.
-    pub fn wait_clean(&self, volume: &str) {
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while self.show(volume)["dirty_lanes"] != 0 {
-            assert!(Instant::now() < deadline, "lanes stay marked: {}", self.show(volume));
             std::thread::sleep(Duration::from_millis(50));
         }
     }
