@@ -289,7 +289,10 @@ impl Volume {
             true => Some(begin_write(self, self.lane_of(stripe)).await?),
             false => None,
         };
-        for (cell, _, reach) in &cells {
+        for (cell, role, reach) in &cells {
+            if matches!(role, Role::Data { index, .. } if in_reach(*index)) {
+                continue; // Another copy has it: it is no zeroes, and is repaired from there.
+            }
             if let Reach::Unreadable(member) = reach {
                 let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
                 let filled = self.fill_with_zeroes(member, place).await;

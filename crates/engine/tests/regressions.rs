@@ -397,6 +397,45 @@ fn an_unreadable_sector_does_not_keep_a_strip_of_a_stale_drive_from_being_writte
     .expect("no stall");
 }
 
+/// In one column of a stripe of RAID 10 a strip was lost, both copies of it; of another strip one copy could not be
+/// read. That copy was filled with zeroes too, and read as such from then on.
+#[test]
+fn a_copy_beside_a_lost_strip_is_not_filled_with_zeroes() {
+    let setup = Setup::new(Level::Raid10, 4);
+    let mut sim = setup.sim(25, 0);
+    let all: Vec<_> = (0..4).map(|index| drive(&sim, index)).collect();
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let map = setup.geometry().stripe_map(StripeIndex(3));
+        let cell = |index, copy| map.data_cell(DataIndex(index), CopyIndex(copy));
+        let mut attachment = setup.attachment(&envs[0]).await;
+        attachment.stale = stale_on(&setup, cell(0, 1).drive.0);
+        let bench = Bench::attach(envs, attachment).await;
+        let volume = bench.volume();
+        let bytes = pattern(1, volume.spec().capacity.0);
+        write(volume, 0, &bytes).await.expect("writable");
+        for cell in [cell(0, 0), cell(1, 0)] {
+            all[cell.drive.as_usize()].make_unreadable(range(cell.offset.0, 512));
+        }
+        bench.begin(TaskKind::Rebuild { slot: cell(0, 1).drive }, PACE).await;
+        assert_eq!(bench.ended().await, [TaskOutcome::Done]);
+        let at = setup.geometry().stripe_start(StripeIndex(3)).0;
+        assert_eq!(read(volume, at, 512).await.expect_err("lost").kind, IoErrorKind::Medium);
+        for _ in 0..4 {
+            assert!(
+                read(volume, at + 4096, 512).await.expect("a copy") == bytes[at as usize + 4096..][..512]
+            );
+            bench.wait(Duration::from_millis(100)).await;
+        }
+        all[cell(1, 1).drive.as_usize()].fail_now();
+        // Nobody may have met the copy that could not be read: an error is an answer, zeroes are none.
+        if let Ok(got) = read(volume, at + 4096, 512).await {
+            assert!(got == bytes[at as usize + 4096..][..512]);
+        }
+    })
+    .expect("no stall");
+}
+
 /// A drive that could not read a strip stopped answering while it was searched for the sectors concerned: every one
 /// was tried, for the whole time limit each, with the stripe held. A write to it hung for more than two hours.
 #[test]
