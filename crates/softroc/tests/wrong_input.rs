@@ -39,8 +39,9 @@ fn drives_of_different_sizes_make_a_volume_of_the_smallest_and_it_says_so() {
 fn a_drive_of_another_array_is_refused_even_when_it_is_moved() {
     let mut controller = Controller::new("other-array");
     let drives = controller.volume("first", "raid1", 2);
-    let refused = controller.create("second", "raid1", &drives).refused();
-    names(&refused, &["d0.img", "first"]);
+    // All of its drives: that would be beside it, if there were room; one of them is none to be had.
+    names(&controller.create("second", "raid1", &drives).refused(), &["nothing is free", "first"]);
+    names(&controller.create("second", "jbod", &drives[..1]).refused(), &["d0.img", "first"]);
     // Under another controller, which has never heard of them.
     controller.stop();
     let other = Controller::new("other-controller");
