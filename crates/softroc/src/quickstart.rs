@@ -1,11 +1,14 @@
-//! `softroc quickstart`: the tour. Eight file drives, a RAID 5 volume on them, served over NBD and measured through
-//! that export with the five standard load profiles; then everything is stopped again.
+//! `softroc quickstart`: the tour. Eight file drives, a RAID 6 volume on seven of them and a hot spare, served over NBD
+//! and measured through that export with the five standard load profiles. Then a drive is pulled under load: the spare
+//! takes its place, and what was written is verified. Then everything is stopped again.
+
+mod losing;
 
 use crate::cli::Quickstart;
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
 use crate::{bench, output, progress, render};
-use controller::{Command, CreateVolume, Reply};
+use controller::{AddSpare, Command, CreateVolume, Reply};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -37,8 +40,9 @@ pub fn run(tour: &Quickstart) -> Outcome {
         for drive in &drives {
             remove(drive);
         }
-        // What the controller remembered of them would be eight missing drives.
+        // What the controller remembered of them would be eight missing drives, and what was done with them.
         remove(&dir.join("drives.toml"));
+        remove(&dir.join("tasks.json"));
     }
     outcome
 }
@@ -48,19 +52,7 @@ fn take_tour(tour: &Quickstart, dir: &Path, drives: &[PathBuf]) -> Outcome {
     let control = Control::new(dir, None);
     let mut server = Server::start(dir, &control)?;
 
-    say(&format!("Creating {DRIVES} file drives of {DRIVE_SIZE}, and a RAID 5 volume on them"));
-    let names: Vec<String> = drives.iter().map(|drive| drive.to_string_lossy().into_owned()).collect();
-    let bar = progress::bar(DRIVES as u64);
-    for name in &names {
-        control.ask(&Command::DriveAdd { drive: name.clone(), size_bytes: Some(DRIVE_SIZE.0) })?;
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    let create =
-        CreateVolume { name: VOLUME.into(), level: "raid5".into(), drives: names, ..CreateVolume::default() };
-    let reply = control.ask(&Command::VolumeCreate(create))?;
-    output::print(&indent(&render::reply(&reply)))?;
-
+    create(&control, drives)?;
     let address = control.volume_address(VOLUME)?;
     say("What an 8 KiB write to it will do (softroc explain --volume tour write 8K@1M)");
     let explained = control.ask(&Command::Explain(controller::Explain {
@@ -73,6 +65,8 @@ fn take_tour(tour: &Quickstart, dir: &Path, drives: &[PathBuf]) -> Outcome {
     output::print(&indent(&render::reply(&explained)))?;
 
     let results = measure(tour, &address, &control)?;
+    losing::run(&control, &address)?;
+
     let report = dir.join("report.html");
     output::write_file(&report, &bench::report(&results, true))?;
     let json = dir.join("report.json");
@@ -84,10 +78,10 @@ fn take_tour(tour: &Quickstart, dir: &Path, drives: &[PathBuf]) -> Outcome {
     output::print(&indent(&output::table(&headers, &table.rows, &table.numeric)))?;
 
     say("Stopping");
-    let deleted = control.ask(&Command::VolumeShow { volume: VOLUME.into() });
+    let shown = control.ask(&Command::VolumeShow { volume: VOLUME.into() });
     server.stop()?;
-    if let Ok(Reply::Volume { volume, .. }) = deleted {
-        output::print(&indent(&format!("The volume was {} to the end.", volume.state)))?;
+    if let Ok(Reply::Volume { volume, .. }) = shown {
+        output::print(&indent(&format!("The volume is {} at the end.", volume.state)))?;
     }
     let kept = if tour.keep {
         format!("The drives are kept: 'softroc serve --state {}' brings the volume up again.", dir.display())
@@ -95,6 +89,28 @@ fn take_tour(tour: &Quickstart, dir: &Path, drives: &[PathBuf]) -> Outcome {
         "The drive files are removed (--keep keeps them).".into()
     };
     output::print(&format!("\nReport: {}\n        {}\n{kept}", report.display(), json.display()))
+}
+
+/// The volume on all drives but the last one, which is the spare.
+fn create(control: &Control, drives: &[PathBuf]) -> Outcome {
+    let mut names: Vec<String> = drives.iter().map(|drive| drive.to_string_lossy().into_owned()).collect();
+    let spare = names.pop().unwrap_or_default();
+    say(&format!(
+        "Creating {DRIVES} file drives of {DRIVE_SIZE}, a RAID 6 volume on {} of them, and a hot spare",
+        names.len()
+    ));
+    let bar = progress::bar(DRIVES as u64);
+    for name in names.iter().chain([&spare]) {
+        control.ask(&Command::DriveAdd { drive: name.clone(), size_bytes: Some(DRIVE_SIZE.0) })?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let create =
+        CreateVolume { name: VOLUME.into(), level: "raid6".into(), drives: names, ..CreateVolume::default() };
+    let reply = control.ask(&Command::VolumeCreate(create))?;
+    control.ask(&Command::SpareAdd(AddSpare { drive: spare, revertible: true, ..AddSpare::default() }))?;
+    output::print(&indent(&render::reply(&reply)))?;
+    output::print(&indent(&render::reply(&control.ask(&Command::SpareList {})?)))
 }
 
 fn measure(tour: &Quickstart, address: &str, control: &Control) -> Outcome<storagebench::Results> {

@@ -44,7 +44,7 @@ pub struct Output {
 /// The nouns.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Take the tour: file drives, a RAID volume, NBD, StorageBench, a report.
+    /// Take the tour: file drives, a RAID volume, NBD, StorageBench, a drive that is pulled, a report.
     Quickstart(Quickstart),
     /// Run the controller in the foreground.
     Serve(Serve),
@@ -82,7 +82,7 @@ pub struct Quickstart {
     pub keep: bool,
 
     /// How long to measure at each depth.
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub runtime: std::time::Duration,
 }
 

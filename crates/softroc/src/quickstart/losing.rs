@@ -1,0 +1,245 @@
+//! The part of the tour in which a drive is pulled under load.
+//!
+//! Three things verify the data: a pattern over the first eighth of the volume that is written before and compared
+//! after; StorageBench, whose blocks say what they are, over the second half all the while; and a check of the whole
+//! volume, which compares redundancy with data.
+
+use super::{VOLUME, indent, say};
+use crate::control::Control;
+use crate::failure::{Failure, Outcome};
+use crate::{output, progress, render};
+use controller::{Command, Reply, StartTask, Startable, TaskInfo, TaskKind, TaskState};
+use env::{Buf, Durability, Env, Io, Member};
+use std::collections::VecDeque;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use storagebench::{Area, Bench, Ending, Profile, Settings, Target};
+use units::{ByteCount, ByteOffset};
+
+/// The slot of the drive that is pulled.
+const PULLED: usize = 2;
+
+const PIECE: ByteCount = ByteCount::MIB;
+const PIECES_AT_ONCE: usize = 4;
+
+/// How long the load runs; the drive is pulled after a quarter of it.
+const LOAD: Duration = Duration::from_secs(8);
+const LOAD_OUTSTANDING: &str = "8";
+
+/// How often tasks are looked at, and how long one may take at most.
+const LOOK: Duration = Duration::from_millis(250);
+const LONGEST_TASK: Duration = Duration::from_secs(300);
+
+/// Pulls a drive of the tour's volume under load, and shows that nothing is lost.
+pub fn run(control: &Control, address: &str) -> Outcome {
+    let Reply::Volume { volume, .. } = control.ask(&Command::VolumeShow { volume: VOLUME.into() })? else {
+        return Err(unexpected("a volume"));
+    };
+    let patterned = ByteCount(volume.capacity_bytes / 8).align_down(PIECE);
+    say(&format!("Writing a pattern over {patterned} of it"));
+    with_pattern(address, patterned, Direction::Write)?;
+
+    say(&format!(
+        "Pulling a drive (softroc drive fail {VOLUME}:{PULLED}), while StorageBench writes and verifies in the second half"
+    ));
+    let load = start_load(address);
+    std::thread::sleep(LOAD / 4);
+    control.ask(&Command::DriveFail { drive: format!("{VOLUME}:{PULLED}") })?;
+    let rebuild = wait_for(control, "rebuild", |tasks| {
+        tasks.into_iter().rev().find(|task| task.kind == TaskKind::Rebuild)
+    })?;
+    follow(control, rebuild)?;
+    let verified = end_load(load)?;
+    output::print(&indent(&verified))?;
+
+    say(&format!("Comparing redundancy with data (softroc task start check {VOLUME})"));
+    let start = StartTask { what: Startable::Check, volume: Some(VOLUME.into()), ..StartTask::default() };
+    let Reply::Task { task, .. } = control.ask(&Command::TaskStart(start))? else {
+        return Err(unexpected("a task"));
+    };
+    let check = follow(control, *task)?;
+    if check.found.mismatches > 0 {
+        return Err(Failure::failed(format!(
+            "redundancy does not agree with data in {} stripes",
+            check.found.mismatches
+        )));
+    }
+    output::print("  It agrees everywhere.")?;
+
+    say("Reading the pattern again");
+    with_pattern(address, patterned, Direction::Compare)?;
+    output::print(&format!("  All {patterned} are as they were written."))?;
+    let Reply::Volume { volume, .. } = control.ask(&Command::VolumeShow { volume: VOLUME.into() })? else {
+        return Err(unexpected("a volume"));
+    };
+    let successor = volume.drives.get(PULLED).map(|drive| drive.name.as_str()).unwrap_or_default();
+    output::print(&format!("  The volume is {}; drive {PULLED} of it is {successor} now.", volume.state))
+}
+
+fn unexpected(what: &str) -> Failure {
+    Failure::failed(format!("the controller answered something else than {what}"))
+}
+
+/// StorageBench in the second half of the volume, on a thread of its own.
+fn start_load(address: &str) -> JoinHandle<Outcome<String>> {
+    let address = address.to_owned();
+    std::thread::spawn(move || {
+        let settings = Settings {
+            profiles: vec!["database".parse::<Profile>()?],
+            outstanding: LOAD_OUTSTANDING.parse()?,
+            runtime: LOAD,
+            ramp: Duration::from_millis(1),
+            confidence_percent: None,
+            area: "50%..".parse::<Area>()?,
+            verify: true,
+            destroy_data: true,
+            ..Settings::default()
+        };
+        on_a_shard(|env| async move {
+            let target = Target::new(VOLUME, drives::open(&env, &address).await?);
+            let measured = Bench::new(settings).run(&env, &target).await?;
+            if let Ending::Cancelled(sentence) | Ending::Failed(sentence) = measured.ending {
+                return Err(Failure::failed(sentence));
+            }
+            let figures = measured.rows.first().and_then(|row| {
+                let latency = row.latency_us.as_ref()?;
+                Some(format!(
+                    "Meanwhile hosts had {:.0} IO/s at {:.0} µs (99 % below {:.0} µs).",
+                    row.iops, latency.mean, latency.p99
+                ))
+            });
+            let verified = measured.verified.map(|verified| verified.to_string());
+            Ok([figures, verified].into_iter().flatten().collect::<Vec<_>>().join("\n"))
+        })
+    })
+}
+
+fn end_load(load: JoinHandle<Outcome<String>>) -> Outcome<String> {
+    load.join().unwrap_or_else(|_| Err(Failure::failed("the load ended unexpectedly")))
+}
+
+/// Runs a future on a shard of this thread.
+fn on_a_shard<T, W>(work: impl FnOnce(Env) -> W) -> Outcome<T>
+where
+    T: 'static,
+    W: Future<Output = Outcome<T>> + 'static,
+{
+    let shard = world_real::Shard::new(&world_real::Settings::with_memory(ByteCount(256 << 20)))?;
+    let env = shard.env().clone();
+    shard.run(work(env))
+}
+
+/// Waits until there is such a task.
+fn wait_for(
+    control: &Control,
+    what: &str,
+    find: impl Fn(Vec<TaskInfo>) -> Option<TaskInfo>,
+) -> Outcome<TaskInfo> {
+    let deadline = Instant::now() + LONGEST_TASK;
+    loop {
+        let Reply::Tasks { tasks } = control.ask(&Command::TaskList {})? else {
+            return Err(unexpected("tasks"));
+        };
+        match find(tasks) {
+            Some(task) => return Ok(task),
+            None if Instant::now() > deadline => {
+                return Err(Failure::failed(format!("no {what} began; softroc events says why")));
+            }
+            None => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+/// Shows how a task gets on until it is done.
+fn follow(control: &Control, mut task: TaskInfo) -> Outcome<TaskInfo> {
+    let deadline = Instant::now() + LONGEST_TASK;
+    let bar = progress::bar(task.total_blocks.max(1));
+    let mut told = None;
+    while !task.state.is_over() {
+        bar.set_length(task.total_blocks.max(1));
+        bar.set_position(task.done_blocks);
+        bar.set_message(render::tasks::progress(&task));
+        if bar.is_hidden() && told != Some(task.percent / 20) {
+            output::print(&indent(&render::tasks::line(&task)))?;
+            told = Some(task.percent / 20);
+        }
+        if Instant::now() > deadline {
+            return Err(Failure::failed(format!("task {} does not end; see serve.log", task.task)));
+        }
+        std::thread::sleep(LOOK);
+        let Reply::Task { task: now, .. } = control.ask(&Command::TaskShow { task: task.task })? else {
+            return Err(unexpected("a task"));
+        };
+        task = *now;
+    }
+    bar.finish_and_clear();
+    output::print(&indent(&render::tasks::line(&task)))?;
+    match task.state {
+        TaskState::Done => Ok(task),
+        _ => {
+            let why = task.reason.as_deref().unwrap_or("softroc events says why");
+            Err(Failure::failed(format!("task {} was not done: {why}", task.task)))
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Write,
+    Compare,
+}
+
+/// Writes the pattern from the start of the volume, or compares what is there with it.
+fn with_pattern(address: &str, len: ByteCount, direction: Direction) -> Outcome {
+    let address = address.to_owned();
+    on_a_shard(|env| async move {
+        let source = drives::open(&env, &address).await?;
+        let volume = Member::new(&env, source.attach(&env)?);
+        let mut under_way: VecDeque<(ByteOffset, Io)> = VecDeque::new();
+        let mut next = ByteOffset::ZERO;
+        let mut wrong = None;
+        loop {
+            while wrong.is_none() && under_way.len() < PIECES_AT_ONCE && next < ByteOffset::ZERO + len {
+                under_way.push_back((next, start(&volume, next, direction)));
+                next = next + PIECE;
+            }
+            // Every operation is awaited, also those behind a failure.
+            let Some((at, io)) = under_way.pop_front() else { break };
+            let outcome = io.await;
+            let problem = match outcome.result {
+                Ok(moved) if moved != PIECE.0 => Some(format!("moved only {moved} bytes")),
+                Ok(_) if direction == Direction::Write => None,
+                Ok(_) if outcome.buffers.first().is_some_and(|buf| buf.bytes() == pattern(at)) => None,
+                Ok(_) => Some("gave something else than was written".to_owned()),
+                Err(error) => Some(format!("failed: {error}")),
+            };
+            wrong = wrong.or(problem.map(|what| format!("{PIECE} of the volume at byte {} {what}", at.0)));
+        }
+        if let Some(wrong) = wrong {
+            return Err(Failure::failed(wrong));
+        }
+        if direction == Direction::Write {
+            volume.flush().await.result.map_err(Failure::failed)?;
+        }
+        Ok(())
+    })
+}
+
+fn start(volume: &Member, at: ByteOffset, direction: Direction) -> Io {
+    let mut buf = Buf::unpooled(PIECE);
+    match direction {
+        Direction::Compare => volume.read(at, [buf].into_iter().collect()),
+        Direction::Write => {
+            buf.bytes_mut().copy_from_slice(&pattern(at));
+            volume.write(at, [buf.freeze()].into_iter().collect(), Durability::Cached)
+        }
+    }
+}
+
+/// What the piece at that place holds: every eight bytes are a function of where they are.
+fn pattern(at: ByteOffset) -> Vec<u8> {
+    (at.0..at.0 + PIECE.0)
+        .step_by(8)
+        .flat_map(|place| (place ^ 0x5F0C).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes())
+        .collect()
+}
