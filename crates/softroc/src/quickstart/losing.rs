@@ -201,7 +201,7 @@ fn with_pattern(address: &str, len: ByteCount, direction: Direction) -> Outcome 
         loop {
             while wrong.is_none() && under_way.len() < PIECES_AT_ONCE && next < ByteOffset::ZERO + len {
                 under_way.push_back((next, start(&volume, next, direction)));
-                next = next + PIECE;
+                next += PIECE;
             }
             // Every operation is awaited, also those behind a failure.
             let Some((at, io)) = under_way.pop_front() else { break };
