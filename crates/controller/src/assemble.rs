@@ -332,6 +332,19 @@ impl Core {
         self.events.info(&array.name(), &cause, &effect, text);
     }
 
+    /// A drive has taken the place of another one, which was out.
+    pub(crate) fn say_taken(&self, array: &Array, slot: usize, left_by: &str) {
+        let name = self.member_name(array, slot);
+        let left = array.missed(slot).len();
+        let effect = self.state_told(array);
+        let rebuilt = match left {
+            0 => "of which nothing was ever written".to_owned(),
+            _ => format!("whose content is rebuilt (lanes: {left})"),
+        };
+        let text = format!("drive {name} takes the place of drive {left_by}, {rebuilt}: {effect}");
+        self.events.info(&array.name(), &format!("drive {left_by} is out"), &effect, text);
+    }
+
     fn why_lost(&self, array: &Array) -> String {
         let lost: Vec<String> = array.lost.borrow().values().cloned().collect();
         if lost.is_empty() {

@@ -70,6 +70,7 @@ impl Core {
         };
         let fresh = matches!(entering, Entering::New(_));
         let replaces = uuid != next.member[slot].uuid;
+        let left_by = next.member[slot].name.clone();
         if replaces {
             let enclosure = next.member[slot].enclosure.take();
             let stands_in = match entering {
@@ -111,7 +112,10 @@ impl Core {
         if fresh {
             self.doubt_on_shards(array).await;
         }
-        self.say_back(array, slot);
+        match replaces {
+            true => self.say_taken(array, slot, &left_by),
+            false => self.say_back(array, slot),
+        }
         array.look_at_state(self.env.unix_time());
         Ok(())
     }
