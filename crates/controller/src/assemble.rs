@@ -8,7 +8,8 @@
 //! 3. The united map is written to all members, both copies. Killed here: the same marks, once more.
 //! 4. The labels say what is used from now on, missing drives as failed; and then once more, now with the first
 //!    time as confirmed, so that a copy of a drive from before the start is recognised. Where a drive is missing
-//!    both steps are long, so that no label on it is as new. Killed here: as if the start had not been.
+//!    two long steps follow, each confirming the one before it, so that no label on it is as new. Killed here: as if
+//!    the start had not been, and as often as one likes: the first step, which confirms what was left, is short.
 //! 5. Only then are the shards given the volumes; marked lanes are resynced at once.
 //!
 //! And at a stop: the shards finish what is under way; every drive is flushed; marks are cleared but for lanes
@@ -293,17 +294,21 @@ impl Core {
             return false;
         }
         gone.extend(failing(errors, "writing its map"));
-        let stride = if degraded { GENERATION_STRIDE - 1 } else { 0 };
-        next.generation += stride;
         if !self.commit(array, next, gone).await {
             return false;
         }
         for slot in readmitted {
             self.say_back(array, slot);
         }
-        let mut again = array.label();
-        again.generation += stride;
-        self.commit(array, again, Vec::new()).await
+        let further: &[u64] = if degraded { &[GENERATION_STRIDE; 2] } else { &[1] };
+        for step in further {
+            let mut again = array.label();
+            again.generation += step - 1;
+            if !self.commit(array, again, Vec::new()).await {
+                return false;
+            }
+        }
+        true
     }
 
     /// Notes in the next label that a drive takes part again, but is not current in these lanes.

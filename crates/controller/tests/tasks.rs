@@ -87,6 +87,24 @@ fn a_patrol_reads_all_drives_and_says_what_it_found() {
     assert!(bench.has_event(&text), "{:?}", bench.events());
 }
 
+/// The storing of tasks ended as soon as nothing was to be stored, although tasks that were still ending had news to
+/// come: the shutdown waited for ever for that to be stored. Torture found it.
+#[test]
+fn a_shutdown_waits_for_a_task_that_takes_its_time_to_end() {
+    for offset_us in (0..20_000).step_by(1000) {
+        let mut bench = Bench::new(11, 2, 3);
+        bench.boot(&["a", "b", "c"]);
+        bench.create("data", "raid5", &["a", "b", "c"]);
+        bench.settle("data");
+        bench.ask(Command::DriveFail { drive: "b".into() }).unwrap();
+        bench.write("data", 0, 7, 2 * MIB);
+        bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
+        let soon = bench.sim.now() + std::time::Duration::from_micros(offset_us);
+        bench.sim.run_until(soon).unwrap();
+        bench.shut_down();
+    }
+}
+
 #[test]
 fn a_patrol_takes_no_more_than_its_share() {
     let mut times = Vec::new();

@@ -180,8 +180,8 @@ pub struct Label {
     pub member: Vec<Member>,
 }
 
-/// How far a start without all members raises the generation, twice: further than any label that was left behind
-/// by attempts that failed.
+/// How far a start without all members raises the generation, twice, once what is left is confirmed: together further
+/// than any label that was left behind by attempts that failed.
 pub const GENERATION_STRIDE: u64 = 1 << 20;
 
 /// The generation is never further ahead of what is confirmed.

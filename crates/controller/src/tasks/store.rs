@@ -79,7 +79,10 @@ impl CheckPlan {
 pub(super) struct Store {
     pub dirty: Cell<bool>,
     writing: Cell<bool>,
+    /// Nothing begins any more.
     closing: Cell<bool>,
+    /// Nothing is under way any more either: what is dirty now is the last to be stored.
+    ending: Cell<bool>,
 }
 
 /// The file.
@@ -136,7 +139,7 @@ impl Tasks {
     /// Stores what changes, until [`Tasks::close`].
     pub(crate) async fn write(&self) {
         loop {
-            let waiting = || self.store.dirty.get() || self.store.closing.get();
+            let waiting = || self.store.dirty.get() || self.store.ending.get();
             self.changed.wait_until(&self.env, waiting).await;
             if !self.store.dirty.replace(false) {
                 return;
@@ -167,11 +170,15 @@ impl Tasks {
     /// Ends the carrying out of tasks, waits until it has ended and everything is stored, and ends the storing.
     pub(crate) async fn close(&self) {
         self.store.closing.set(true);
-        self.checkpoint();
+        self.changed.notify(&self.env);
         self.all().iter().for_each(|task| task.changed.notify(&self.env));
         let in_hand = || self.all().iter().any(|task| task.in_hand.get());
-        let done = || !in_hand() && !self.store.dirty.get() && !self.store.writing.get();
-        self.changed.wait_until(&self.env, done).await;
+        self.changed.wait_until(&self.env, || !in_hand()).await;
+        // Only now: a task that ends tells so, and who stores has to be there to hear it.
+        self.store.ending.set(true);
+        self.checkpoint();
+        let stored = || !self.store.dirty.get() && !self.store.writing.get();
+        self.changed.wait_until(&self.env, stored).await;
     }
 
     /// Whether the controller is shutting down: nothing begins any more.
