@@ -36,10 +36,12 @@
 //! | `spare.rs` | [`SpareLabel`]: what the label of a hot spare says |
 //! | `intent.rs` | [`IntentMap`] |
 //! | `reconcile.rs` | from labels to arrays |
+//! | `foreign/` | [`foreign`]: arrays that other systems made |
 //! | `mark.rs` | the mark at the end |
 
 mod bytes;
 mod error;
+pub mod foreign;
 pub mod intent;
 mod label;
 mod mark;

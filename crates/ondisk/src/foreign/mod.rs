@@ -1,0 +1,38 @@
+//! Arrays that other systems made: what their metadata say, in words that are common to all formats.
+//!
+//! ```text
+//! drive 0 ─ Glimpse ─► decoder ─► Record ┐
+//! drive 1 ─ Glimpse ─► decoder ─► Record ┼─► reconcile ─► FoundVolume: members by slot, sections, state, reasons
+//! drive 2 ─ Glimpse ─► decoder ─► Record ┘
+//! ```
+//!
+//! A decoder sees one drive. It asks a [`Glimpse`] for the bytes that it needs; what is not there yet is noted, read
+//! by whoever has the drive, and the decoder is called again, until it asks for nothing more. What it finds are
+//! [`Record`]s: what this drive says of a volume ([`VolumeRecord`]) and of its own part in it ([`MemberRecord`]).
+//! [`reconcile`] puts the records of all drives together: the newest speaks for a volume, and says which members are
+//! current, stale, copies or missing.
+//!
+//! A volume's bytes are one or more [`Section`]s, each a [`layout::Shape`] over the same stretch of some members: one
+//! section for all ordinary levels, more for drives of different sizes, which no single shape can say.
+//!
+//! Nothing here writes, and nothing trusts what it reads: lengths and counts are held against the format's limits
+//! before anything is reserved for them.
+//!
+//! | where | what |
+//! | --- | --- |
+//! | `glimpse.rs` | [`Glimpse`]: the bytes of a drive that were read so far |
+//! | `record.rs` | [`Record`], [`VolumeRecord`], [`MemberRecord`]: what one drive says |
+//! | `section.rs` | [`Arrangement`], [`Section`]: from a level on members to stretches that a layout can express |
+//! | `reconcile.rs` | [`reconcile()`]: from records to volumes |
+
+mod glimpse;
+mod reconcile;
+mod record;
+mod section;
+
+pub use glimpse::{Glimpse, Got};
+pub use reconcile::{FoundMember, FoundOther, FoundVolume, Seen, Standing, State, reconcile};
+pub use record::{
+    Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Reshape, Role, Told, VolumeRecord,
+};
+pub use section::{Arrangement, Section, ZoneRule, sections};

@@ -1,0 +1,411 @@
+//! From what each drive says to the volumes that they make: pure, whatever the order of the drives.
+//!
+//! # What decides
+//! - Records are about one volume when their format and the volume's identity are the same.
+//! - The record with the highest sequence number speaks for the volume. What a drive says of itself counts only as
+//!   far as that record agrees.
+//! - A member whose own record is older than the newest by more than the format allows is *stale*: the volume went on
+//!   without it. So is one that the newest record calls failed, or does not know.
+//! - Of two drives with one identity, one is a copy. The newer is the member; where they are equally new, nobody can
+//!   tell, and neither is used.
+//! - A member that is still being rebuilt is not current all over, and not used.
+//!
+//! Stale members and copies are listed with the reason, and never read for the volume's data.
+
+use super::record::{Consistency, Feature, MemberRecord, Record, Role, VolumeRecord};
+use super::section::{Section, sections};
+use crate::foreign::{Format, Identity};
+use std::collections::BTreeMap;
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, MAX_DRIVES};
+
+/// A record, and the drive that carries it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Which of the drives given.
+    pub drive: usize,
+    /// How the drive is named, for sentences.
+    pub name: String,
+    /// The drive's size.
+    pub size: ByteCount,
+    /// What it says.
+    pub record: Record,
+}
+
+/// What was found for a slot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Standing {
+    /// Its data are current.
+    Current,
+    /// It is being rebuilt, and not current all over.
+    Rebuilding,
+    /// It is there, and the volume went on without it.
+    Stale,
+    /// It is not there.
+    Missing,
+}
+
+impl Standing {
+    /// Its name in reports and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Standing::Current => "current",
+            Standing::Rebuilding => "rebuilding",
+            Standing::Stale => "stale",
+            Standing::Missing => "missing",
+        }
+    }
+}
+
+/// A volume's member, and the drive that was found for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundMember {
+    /// Which slot.
+    pub slot: u16,
+    /// What was found.
+    pub standing: Standing,
+    /// Which of the drives given; `None` where it is missing.
+    pub drive: Option<usize>,
+    /// Where its data are on that drive; empty where it is missing.
+    pub data: ByteRange,
+    /// The sequence number of its own record.
+    pub sequence: Option<u64>,
+    /// When its own record last changed, in seconds since 1970.
+    pub updated_unix_s: Option<u64>,
+    /// Why it is not current: a sentence.
+    pub reason: Option<String>,
+}
+
+/// A drive that has to do with a volume and is none of its members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundOther {
+    /// Which of the drives given.
+    pub drive: usize,
+    /// What it is, in a word: `spare`, `journal`, `failed`, `stale`, `copy`.
+    pub what: &'static str,
+    /// The sequence number of its own record.
+    pub sequence: u64,
+    /// More about it: a sentence.
+    pub reason: String,
+}
+
+/// What can be done with a volume.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum State {
+    /// All members are current.
+    Complete,
+    /// Members are missing, and all data can be read.
+    Degraded,
+    /// Not all data can be read, or it is not known where they are.
+    NotReadable,
+}
+
+impl State {
+    /// Its name in reports and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Complete => "complete",
+            State::Degraded => "degraded",
+            State::NotReadable => "not readable",
+        }
+    }
+}
+
+/// A volume, as the drives tell of it.
+#[derive(Clone, Debug)]
+pub struct FoundVolume {
+    /// The newest record.
+    pub record: VolumeRecord,
+    /// Its members, by slot.
+    pub members: Vec<FoundMember>,
+    /// Other drives that have to do with it.
+    pub others: Vec<FoundOther>,
+    /// Where its bytes are, in order; empty where that is not known.
+    pub sections: Vec<Section>,
+    /// What can be done with it.
+    pub state: State,
+    /// Why it is not complete, and what else a reader should know: a sentence each.
+    pub reasons: Vec<String>,
+    /// Why it must not be written to as it is: a sentence each; empty where nothing stands against it.
+    pub no_writing: Vec<String>,
+}
+
+impl FoundVolume {
+    /// The size of what can be served of it.
+    pub fn capacity(&self) -> ByteCount {
+        ByteCount(self.sections.iter().map(|section| section.within.len.0).sum())
+    }
+
+    /// Whether all its data can be read without the members in `out`, by slot.
+    pub fn survives(&self, out: &DriveSet) -> bool {
+        !self.sections.is_empty() && self.sections.iter().all(|section| section_survives(section, out))
+    }
+
+    /// The members that are not current, by slot.
+    pub fn out(&self) -> DriveSet {
+        let out = self.members.iter().take(MAX_DRIVES).filter(|member| member.standing != Standing::Current);
+        out.fold(DriveSet::EMPTY, |set, member| set.with(DriveIndex(member.slot)))
+    }
+}
+
+fn section_survives(section: &Section, out: &DriveSet) -> bool {
+    let here = (0..).zip(&section.members).filter(|(_, (slot, _))| out.contains(DriveIndex(*slot)));
+    let lost = here.fold(DriveSet::EMPTY, |set, (index, _)| set.with(DriveIndex(index)));
+    section.geometry().is_ok_and(|geometry| geometry.survives_set(&lost))
+}
+
+/// The volumes that these records make, by format and identity.
+pub fn reconcile(seen: &[Seen]) -> Vec<FoundVolume> {
+    let mut groups: BTreeMap<(Format, &[u8]), Vec<&Seen>> = BTreeMap::new();
+    for one in seen {
+        let volume = &one.record.volume;
+        groups.entry((volume.format, &volume.identity.bytes)).or_default().push(one);
+    }
+    groups.into_values().filter_map(found).collect()
+}
+
+fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
+    group.sort_by_key(|seen| seen.drive);
+    let mut others = Vec::new();
+    let (kept, tied) = without_copies(&group, &mut others);
+    let speakers = if kept.is_empty() { &group } else { &kept };
+    // Among equals one that belongs: a drive that was taken out may have been told so.
+    let belongs = |seen: &Seen| matches!(seen.record.member.role, Role::Active(_));
+    let newest = *speakers
+        .iter()
+        .max_by_key(|seen| (seen.record.volume.sequence, belongs(seen), std::cmp::Reverse(seen.drive)))?;
+    let record = newest.record.volume.clone();
+    let mut members: Vec<Option<FoundMember>> = vec![None; usize::from(record.slots)];
+    for seen in &kept {
+        place(&record, seen, &mut members, &mut others);
+    }
+    let mut reasons = Vec::new();
+    let members: Vec<FoundMember> = (0..)
+        .zip(members)
+        .map(|(slot, member)| member.unwrap_or_else(|| missing(slot, &record, &tied)))
+        .collect();
+    reasons.extend(members.iter().filter_map(|member| member.reason.clone()));
+    reasons.extend(apart(&kept, newest));
+    others.sort_by_key(|other| other.drive);
+    let mut found = FoundVolume {
+        no_writing: no_writing(&record),
+        record,
+        members,
+        others,
+        sections: Vec::new(),
+        state: State::NotReadable,
+        reasons,
+    };
+    judge(&mut found);
+    Some(found)
+}
+
+/// Fills in sections, state and what there is to say about them.
+fn judge(found: &mut FoundVolume) {
+    let sizes: Vec<_> = found.members.iter().map(|member| member.drive.map(|_| member.data.len)).collect();
+    match sections(&found.record, &sizes) {
+        Ok(sections) => found.sections = sections,
+        Err(why) => found.reasons.push(format!("it cannot be read: {why}")),
+    }
+    let out = found.out();
+    found.state = match found.survives(&out) {
+        true if out.is_empty() => State::Complete,
+        true => State::Degraded,
+        false => State::NotReadable,
+    };
+    if !found.sections.is_empty() && found.state == State::NotReadable {
+        let (count, slots) = (out.count(), found.record.slots);
+        found.reasons.push(format!(
+            "it cannot do without {count} of its {slots} members; find them and name them too"
+        ));
+    }
+    let dirty = found.record.consistency != Consistency::Clean;
+    if dirty && found.state == State::Degraded {
+        found.reasons.push(
+            "it was not stopped in order: what has to be computed for the missing members may be wrong in the \
+             stripes that were being written"
+                .into(),
+        );
+    }
+}
+
+fn no_writing(record: &VolumeRecord) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for feature in &record.features {
+        match feature {
+            Feature::Reshape(_) => reasons.push("a reshape of it was interrupted".into()),
+            Feature::Journal => {
+                reasons.push("its write journal may hold writes that its members lack".into())
+            }
+            Feature::Clustered => reasons.push("it is shared between machines".into()),
+            Feature::Unknown(what) => {
+                reasons.push(format!("its metadata use what is not known here: {what}"))
+            }
+            Feature::Bitmap | Feature::Ppl | Feature::BadBlocks | Feature::Replacement => {}
+        }
+    }
+    reasons
+}
+
+/// Puts a drive where the newest record has it.
+fn place(
+    record: &VolumeRecord,
+    seen: &Seen,
+    members: &mut [Option<FoundMember>],
+    others: &mut Vec<FoundOther>,
+) {
+    let own = &seen.record;
+    let sequence = own.volume.sequence;
+    let behind = record.sequence.saturating_sub(sequence);
+    let entry = record.entries.iter().find(|entry| entry.key == own.member.key);
+    let role = entry.map(|entry| entry.role);
+    let mut other = |what, reason| others.push(FoundOther { drive: seen.drive, what, sequence, reason });
+    let name = &seen.name;
+    let stale = || match role {
+        Some(Role::Active(_)) => format!(
+            "{name} is stale: its metadata are at number {sequence}, those of the others at {}",
+            record.sequence
+        ),
+        Some(Role::Failed) => format!("{name} is stale: the others call it failed, and went on without it"),
+        _ => format!("{name} is stale: the others do not know it any more, and went on without it"),
+    };
+    let (slot, standing, reason) = match (role, own.member.role) {
+        (Some(Role::Spare), _) | (None, Role::Spare) => {
+            return other("spare", format!("{name} is a spare"));
+        }
+        (Some(Role::Journal), _) => return other("journal", format!("{name} holds the write journal")),
+        (Some(Role::Active(slot)), Role::Active(_)) if behind <= record.may_lag => {
+            match rebuilding(record, &own.member) {
+                None => (slot, Standing::Current, None),
+                Some(done) => (slot, Standing::Rebuilding, Some(being_rebuilt(name, done))),
+            }
+        }
+        (Some(Role::Rebuilding(slot)), _) if behind <= record.may_lag => {
+            let done = own.member.rebuilt.unwrap_or_default();
+            (slot, Standing::Rebuilding, Some(being_rebuilt(name, done)))
+        }
+        // Nobody says where it was.
+        (_, Role::Failed | Role::Spare | Role::Journal) => return other("failed", stale()),
+        (_, Role::Active(slot) | Role::Rebuilding(slot)) => (slot, Standing::Stale, Some(stale())),
+    };
+    let Some(place) = members.get_mut(usize::from(slot)) else {
+        return other("stale", format!("{name} calls itself member {slot}, which the volume does not have"));
+    };
+    let found = FoundMember {
+        slot,
+        standing,
+        drive: Some(seen.drive),
+        data: own.member.data,
+        sequence: Some(sequence),
+        updated_unix_s: own.volume.updated_unix_s,
+        reason,
+    };
+    match place {
+        // A drive that is being replaced and its replacement; a stale member and the one that took its place.
+        Some(there) if there.standing <= standing => {
+            let what = if standing == Standing::Current { "copy" } else { standing.name() };
+            let second = || format!("{name} holds what the drive that is used for its slot holds");
+            other(what, found.reason.unwrap_or_else(second));
+        }
+        Some(there) => {
+            let displaced = std::mem::replace(there, found);
+            if let (Some(drive), Some(sequence)) = (displaced.drive, displaced.sequence) {
+                let reason = displaced.reason.unwrap_or_default();
+                others.push(FoundOther { drive, what: displaced.standing.name(), sequence, reason });
+            }
+        }
+        None => *place = Some(found),
+    }
+}
+
+/// How far a member has been rebuilt that is not current all over.
+fn rebuilding(record: &VolumeRecord, member: &MemberRecord) -> Option<ByteCount> {
+    let all = record.member_size.unwrap_or(member.data.len);
+    member.rebuilt.filter(|done| *done < all)
+}
+
+fn being_rebuilt(name: &str, done: ByteCount) -> String {
+    format!("{name} was being rebuilt: only its first {done} are current")
+}
+
+fn missing(slot: u16, record: &VolumeRecord, tied: &[(u16, String)]) -> FoundMember {
+    let holds = |role: Role| matches!(role, Role::Active(s) | Role::Rebuilding(s) if s == slot);
+    let entry = record.entries.iter().find(|entry| holds(entry.role));
+    let reason = match (tied.iter().find(|(of, _)| *of == slot), entry) {
+        (Some((_, reason)), _) => reason.clone(),
+        (None, Some(entry)) => format!("member {slot} ({}) is missing", entry.key),
+        (None, None) => format!("member {slot} was missing already when the metadata were last written"),
+    };
+    FoundMember {
+        slot,
+        standing: Standing::Missing,
+        drive: None,
+        data: ByteRange::new(ByteOffset(0), ByteCount::ZERO),
+        sequence: None,
+        updated_unix_s: None,
+        reason: Some(reason),
+    }
+}
+
+/// The records without those of copies, and which slots have nobody because of copies: with a sentence.
+fn without_copies<'a>(
+    group: &[&'a Seen],
+    others: &mut Vec<FoundOther>,
+) -> (Vec<&'a Seen>, Vec<(u16, String)>) {
+    let mut by_device: BTreeMap<(Option<&Identity>, usize), Vec<&'a Seen>> = BTreeMap::new();
+    for &seen in group {
+        let device = seen.record.member.device.as_ref();
+        let alone = if device.is_some() { usize::MAX } else { seen.drive };
+        by_device.entry((device, alone)).or_default().push(seen);
+    }
+    let (mut kept, mut tied) = (Vec::new(), Vec::new());
+    for mut same in by_device.into_values() {
+        same.sort_by_key(|seen| seen.record.volume.sequence);
+        let Some(newest) = same.pop() else { continue };
+        let sequence = newest.record.volume.sequence;
+        let Some(last) = same.last() else {
+            kept.push(newest);
+            continue;
+        };
+        let tie = last.record.volume.sequence == sequence;
+        let sentence = if tie {
+            format!(
+                "{} and {} carry the same drive identity and are equally new, so neither is used; leave the copy out",
+                newest.name, last.name
+            )
+        } else {
+            kept.push(newest);
+            format!("{} is an older copy of {}: both carry the same drive identity", last.name, newest.name)
+        };
+        if tie {
+            same.push(newest);
+            if let Role::Active(slot) | Role::Rebuilding(slot) = newest.record.member.role {
+                tied.push((slot, sentence.clone()));
+            }
+        }
+        others.extend(same.iter().map(|seen| FoundOther {
+            drive: seen.drive,
+            what: "copy",
+            sequence: seen.record.volume.sequence,
+            reason: sentence.clone(),
+        }));
+    }
+    (kept, tied)
+}
+
+/// Whether parts of the volume were used without one another: each calls the other failed.
+fn apart(kept: &[&Seen], newest: &Seen) -> Option<String> {
+    let active = |volume: &VolumeRecord, key: &str| {
+        volume.entries.iter().any(|entry| entry.key == key && matches!(entry.role, Role::Active(_)))
+    };
+    let other = kept.iter().find(|seen| {
+        !active(&newest.record.volume, &seen.record.member.key)
+            && matches!(seen.record.member.role, Role::Active(_))
+            && !active(&seen.record.volume, &newest.record.member.key)
+            && matches!(newest.record.member.role, Role::Active(_))
+    })?;
+    Some(format!(
+        "{} (number {}) and {} (number {}) were used without one another, and each may hold writes that the other \
+         lacks; the newer is taken",
+        newest.name, newest.record.volume.sequence, other.name, other.record.volume.sequence
+    ))
+}

@@ -1,0 +1,227 @@
+//! From a level on members to stretches that a layout can express.
+//!
+//! ```text
+//! Linux md, RAID 0 on drives of 3, 3 and 5 strips         linear on drives of 2 and 3 strips
+//! slot      0    1    2                                   slot      0    1
+//! row 0     0    1    2  ┐                                row 0     0    2
+//! row 1     3    4    5  │ section 0: RAID 0 on 0, 1, 2   row 1     1    3
+//! row 2     6    7    8  ┘                                row 2          4
+//! row 3               9  ┐ section 1: JBOD on 2,          sections: JBOD on 0, JBOD on 1
+//! row 4              10  ┘ from row 3 on
+//! ```
+
+use super::record::VolumeRecord;
+use layout::{Geometry, Level, MirrorArrangement, Shape};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, MAX_DRIVES, StripSize};
+
+/// Where a volume's bytes are, as its format has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Arrangement {
+    /// One shape over the same stretch of all members; as much is used of each as of the smallest.
+    Shape(Shape),
+    /// RAID 0 that uses all of members of different sizes: rows over those that still have room (Linux md).
+    Zones(ZoneRule),
+    /// One member after the other, each rounded down to whole strips.
+    Linear,
+    /// These sections, one after the other.
+    Sections(Vec<Section>),
+    /// Recognised, and not to be expressed: why, a sentence.
+    Other(String),
+}
+
+/// Where the first strip of a zone is, in RAID 0 on members of different sizes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ZoneRule {
+    /// On the member that the strip's number in the volume, modulo the zone's members, says (Linux before 3.14).
+    Original,
+    /// On the zone's first member (Linux from 3.14 on).
+    Alternate,
+    /// Not recorded: known only where both are the same.
+    Unrecorded,
+}
+
+/// A run of a volume's bytes: a shape over stretches of some of its members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Section {
+    /// The level and its choices.
+    pub shape: Shape,
+    /// The strip; where the level has none, any that divides `member_size`.
+    pub strip: StripSize,
+    /// The shape's drives, in its order: which slot of the volume, and where in that member's data the stretch begins.
+    pub members: Vec<(u16, ByteOffset)>,
+    /// How long the stretches are.
+    pub member_size: ByteCount,
+    /// Which of the shape's bytes are the volume's.
+    pub within: ByteRange,
+}
+
+impl Section {
+    /// A section that is all of what the shape holds on stretches of that length.
+    ///
+    /// # Errors
+    /// When the shape cannot be on so many members, or not a stripe of it fits: a sentence.
+    pub fn new(
+        shape: Shape,
+        strip: StripSize,
+        members: Vec<(u16, ByteOffset)>,
+        member_size: ByteCount,
+    ) -> Result<Section, String> {
+        let within = ByteRange::default();
+        let mut section = Section { shape, strip, members, member_size, within };
+        section.within.len = section.geometry()?.capacity();
+        Ok(section)
+    }
+
+    /// Its layout.
+    ///
+    /// # Errors
+    /// When the shape cannot be on so many members, or not a stripe of it fits: a sentence.
+    pub fn geometry(&self) -> Result<Geometry, String> {
+        self.shape.geometry(self.strip, self.member_size).map_err(|error| error.context)
+    }
+}
+
+/// The sections of a volume whose members give so many bytes each, by slot; `None` where the member is not known.
+///
+/// # Errors
+/// When it cannot be expressed, or depends on the size of a member that is not known: a sentence.
+pub fn sections(volume: &VolumeRecord, members: &[Option<ByteCount>]) -> Result<Vec<Section>, String> {
+    if usize::from(volume.slots) > MAX_DRIVES {
+        return Err(format!("it has {} members; {MAX_DRIVES} are the most that can be served", volume.slots));
+    }
+    let mut sections = match &volume.arrangement {
+        Arrangement::Shape(shape) => whole(volume, *shape, members)?,
+        Arrangement::Zones(rule) => zones(volume, *rule, members)?,
+        Arrangement::Linear => linear(volume, members)?,
+        Arrangement::Sections(sections) => sections.clone(),
+        Arrangement::Other(why) => return Err(why.clone()),
+    };
+    if let Some(capacity) = volume.capacity {
+        cut(&mut sections, capacity)?;
+    }
+    let known = |section: &Section| {
+        section.members.len() == section.shape.drives.as_usize()
+            && section.members.iter().all(|(slot, _)| *slot < volume.slots)
+    };
+    if sections.is_empty() || !sections.iter().all(known) {
+        return Err("its metadata name members that it does not have".into());
+    }
+    Ok(sections)
+}
+
+fn cut(sections: &mut Vec<Section>, capacity: ByteCount) -> Result<(), String> {
+    let mut left = capacity;
+    for section in sections.iter_mut() {
+        section.within.len = section.within.len.min(left);
+        left = left.saturating_sub(section.within.len);
+    }
+    sections.retain(|section| !section.within.is_empty());
+    if left.is_zero() {
+        return Ok(());
+    }
+    let held = ByteCount(capacity.0 - left.0);
+    Err(format!("its metadata say that it has {capacity}, and its members hold only {held} of them"))
+}
+
+fn strip_of(volume: &VolumeRecord) -> Result<Option<StripSize>, String> {
+    volume.strip.map(StripSize::new).transpose().map_err(|error| error.to_string())
+}
+
+/// A strip for levels that have none: the largest that divides a length.
+fn dividing(length: ByteCount) -> StripSize {
+    let divisor = 1 << length.0.trailing_zeros().clamp(StripSize::MIN.shift(), StripSize::MAX.shift());
+    StripSize::new(ByteCount(divisor)).unwrap_or(StripSize::MIN)
+}
+
+fn whole(volume: &VolumeRecord, shape: Shape, members: &[Option<ByteCount>]) -> Result<Vec<Section>, String> {
+    let smallest = || members.iter().flatten().min().copied();
+    let Some(member_size) = volume.member_size.or_else(smallest) else {
+        return Err("no member is there that could tell how much of each is used".into());
+    };
+    let strip = strip_of(volume)?.unwrap_or_else(|| dividing(member_size));
+    let all: Vec<_> = (0..shape.drives.0).map(|slot| (slot, ByteOffset(0))).collect();
+    let mut sections = vec![Section::new(shape, strip, all, member_size)?];
+    let geometry = sections[0].geometry()?;
+    if shape.level == Level::Raid1e && geometry.mirror_arrangement() == Some(MirrorArrangement::Near) {
+        sections.extend(last_strips(&geometry, member_size)?);
+    }
+    Ok(sections)
+}
+
+/// What is stored in the last rows of copies that lie next to each other, where these rows are fewer than copies
+/// and so no whole stripe of RAID 1E: a section for each data strip.
+fn last_strips(geometry: &Geometry, member_size: ByteCount) -> Result<Vec<Section>, String> {
+    let (drives, copies) = (u64::from(geometry.drives().0), u64::from(geometry.copies()));
+    let strip = geometry.strip();
+    let rows = member_size.0 >> strip.shift();
+    let first_row = geometry.member_size().0 >> strip.shift();
+    let strips = (rows - first_row) * drives / copies;
+    let mirror = Shape::new(Level::Raid1, DriveCount(geometry.copies()));
+    let cell = |number: u64| {
+        let row = first_row + number / drives;
+        ((number % drives) as u16, ByteOffset(row << strip.shift()))
+    };
+    (0..strips)
+        .map(|index| {
+            let cells = (index * copies..(index + 1) * copies).map(cell).collect();
+            Section::new(mirror, strip, cells, strip.bytes())
+        })
+        .collect()
+}
+
+fn all_known(members: &[Option<ByteCount>], unit: ByteCount) -> Result<Vec<ByteCount>, String> {
+    let sizes: Option<Vec<ByteCount>> = members.iter().copied().collect();
+    let sizes = sizes.ok_or("where its bytes are depends on the size of members that are missing")?;
+    Ok(sizes.into_iter().map(|size| size.align_down(unit)).collect())
+}
+
+fn linear(volume: &VolumeRecord, members: &[Option<ByteCount>]) -> Result<Vec<Section>, String> {
+    let unit = volume.strip.unwrap_or(StripSize::MIN.bytes());
+    if !unit.0.is_power_of_two() || unit < StripSize::MIN.bytes() {
+        return Err(format!("members are rounded down to {unit}, which is not a power of two from 4 KiB on"));
+    }
+    let sizes = all_known(members, unit)?;
+    let sizes = (0..).zip(sizes).filter(|(_, size)| !size.is_zero());
+    let shape = Shape::new(Level::Jbod, DriveCount(1));
+    sizes.map(|(slot, size)| Section::new(shape, dividing(size), vec![(slot, ByteOffset(0))], size)).collect()
+}
+
+fn zones(
+    volume: &VolumeRecord,
+    rule: ZoneRule,
+    members: &[Option<ByteCount>],
+) -> Result<Vec<Section>, String> {
+    let strip = strip_of(volume)?.ok_or("its metadata name no strip")?;
+    let sizes = all_known(members, strip.bytes())?;
+    let mut ends = sizes.clone();
+    ends.sort();
+    ends.dedup();
+    let (mut sections, mut from, mut strips) = (Vec::new(), ByteCount::ZERO, 0);
+    for end in ends {
+        if end == from {
+            continue;
+        }
+        let with_slot = (0..).zip(&sizes);
+        let mut there: Vec<(u16, ByteOffset)> =
+            with_slot.filter(|(_, size)| **size >= end).map(|(slot, _)| (slot, ByteOffset(from.0))).collect();
+        let turn = (strips % there.len() as u64) as usize;
+        match rule {
+            ZoneRule::Original => there.rotate_left(turn),
+            ZoneRule::Unrecorded if turn != 0 => {
+                return Err(
+                    "its members have different sizes, and which of Linux's two layouts of RAID 0 on \
+                            such members it has is not recorded"
+                        .into(),
+                );
+            }
+            ZoneRule::Alternate | ZoneRule::Unrecorded => {}
+        }
+        let width = DriveCount(there.len() as u16);
+        let level = if width.0 == 1 { Level::Jbod } else { Level::Raid0 };
+        let length = end.saturating_sub(from);
+        strips += (length.0 >> strip.shift()) * u64::from(width.0);
+        sections.push(Section::new(Shape::new(level, width), strip, there, length)?);
+        from = end;
+    }
+    Ok(sections)
+}
