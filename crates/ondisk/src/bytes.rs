@@ -1,5 +1,9 @@
 //! Little-endian fields at fixed places; asking past the end gives zero, which no magic number is.
 
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..at + 2).and_then(|field| field.try_into().ok()).map_or(0, u16::from_le_bytes)
+}
+
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|field| field.try_into().ok()).map_or(0, u32::from_le_bytes)
 }

@@ -22,6 +22,7 @@ pub enum Got<'a> {
 #[derive(Debug)]
 pub struct Glimpse {
     size: ByteCount,
+    serial: Option<String>,
     parts: Vec<(ByteRange, Option<Vec<u8>>)>,
     wanted: RefCell<Vec<ByteRange>>,
 }
@@ -29,14 +30,24 @@ pub struct Glimpse {
 impl Glimpse {
     /// Nothing yet of a drive of that size.
     pub fn new(size: ByteCount) -> Glimpse {
-        Glimpse { size, parts: Vec::new(), wanted: RefCell::default() }
+        Glimpse { size, serial: None, parts: Vec::new(), wanted: RefCell::default() }
     }
 
     /// A drive that is wholly in memory, as in tests.
     pub fn of(bytes: Vec<u8>) -> Glimpse {
         let size = ByteCount::of(&bytes);
         let whole = ByteRange::new(ByteOffset(0), size);
-        Glimpse { size, parts: vec![(whole, Some(bytes))], wanted: RefCell::default() }
+        Glimpse { size, serial: None, parts: vec![(whole, Some(bytes))], wanted: RefCell::default() }
+    }
+
+    /// The same of a drive with that serial number, by which some formats know their drives.
+    pub fn with_serial(self, serial: Option<String>) -> Glimpse {
+        Glimpse { serial, ..self }
+    }
+
+    /// The drive's serial number, where it is known.
+    pub fn serial(&self) -> Option<&str> {
+        self.serial.as_deref()
     }
 
     /// The drive's size.

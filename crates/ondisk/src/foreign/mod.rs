@@ -23,9 +23,13 @@
 //! | `glimpse.rs` | [`Glimpse`]: the bytes of a drive that were read so far |
 //! | `record.rs` | [`Record`], [`VolumeRecord`], [`MemberRecord`]: what one drive says |
 //! | `section.rs` | [`Arrangement`], [`Section`]: from a level on members to stretches that a layout can express |
+//! | `md/` | superblocks of Linux md |
+//! | `imsm.rs` | metadata of Intel's firmware RAID |
 //! | `reconcile.rs` | [`reconcile()`]: from records to volumes |
 
 mod glimpse;
+mod imsm;
+mod md;
 mod reconcile;
 mod record;
 mod section;
@@ -36,3 +40,34 @@ pub use record::{
     Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Reshape, Role, Told, VolumeRecord,
 };
 pub use section::{Arrangement, Section, ZoneRule, sections};
+
+/// What the metadata on a drive say, in all formats that are known here. To be called again once what the glimpse
+/// [wanted](Glimpse::wanted) has been put there, until it wants nothing more: three times at most.
+pub fn read(glimpse: &Glimpse) -> Told {
+    let mut told = imsm::read(glimpse);
+    told.extend(md::read(glimpse));
+    if let Some(note) = several(&told.records) {
+        told.notes.push(note);
+    }
+    told
+}
+
+/// Metadata of an earlier use may be left on a drive beside those in force.
+fn several(records: &[Record]) -> Option<String> {
+    let set = |record: &Record| {
+        let volume = &record.volume;
+        (volume.format, volume.version.clone(), volume.container.as_ref().unwrap_or(&volume.identity).clone())
+    };
+    let newest = records.iter().max_by_key(|record| record.volume.created_unix_s)?;
+    if records.iter().all(|record| set(record) == set(newest)) {
+        return None;
+    }
+    let mut names: Vec<String> =
+        records.iter().map(|record| format!("{} {}", record.volume.format, record.volume.version)).collect();
+    names.dedup();
+    let (names, volume) = (names.join(" and "), &newest.volume);
+    Some(format!(
+        "holds metadata of several arrays ({names}); the newest is {} {}",
+        volume.format, volume.version
+    ))
+}

@@ -80,7 +80,7 @@ pub struct FoundMember {
 pub struct FoundOther {
     /// Which of the drives given.
     pub drive: usize,
-    /// What it is, in a word: `spare`, `journal`, `failed`, `stale`, `copy`.
+    /// What it is, in a word: `spare`, `journal`, `failed`, `stale`, `rebuilding`, `copy`, `unplaced`.
     pub what: &'static str,
     /// The sequence number of its own record.
     pub sequence: u64,
@@ -271,6 +271,14 @@ fn place(
     let (slot, standing, reason) = match (role, own.member.role) {
         (Some(Role::Spare), _) | (None, Role::Spare) => {
             return other("spare", format!("{name} is a spare"));
+        }
+        (_, Role::Unknown) => {
+            return other(
+                "unplaced",
+                format!(
+                    "{name} belongs to it, and its place is found by its serial number alone; give the number"
+                ),
+            );
         }
         (Some(Role::Journal), _) => return other("journal", format!("{name} holds the write journal")),
         (Some(Role::Active(slot)), Role::Active(_)) if behind <= record.may_lag => {

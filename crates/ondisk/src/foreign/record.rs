@@ -138,6 +138,8 @@ pub enum Role {
     Failed,
     /// It holds the volume's write journal.
     Journal,
+    /// A member, or a spare: the format knows its drives by serial number, and this one's is not known.
+    Unknown,
 }
 
 /// What a record says of the drive that it is on.

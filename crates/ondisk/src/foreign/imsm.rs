@@ -1,0 +1,372 @@
+//! Intel Matrix Storage Manager: the metadata of Intel RST and VROC.
+//!
+//! ```text
+//! block      last - k … last - 2      last - 1     last
+//!            rest of the metadata     anchor       migration record
+//!
+//! anchor:  0x00 32 signature and version      0xD8  disks, 48 bytes each
+//!          0x20  4 checksum                         volumes: 112 bytes, then a map, or two while it migrates
+//!          0x24  4 length of all                    map: 48 bytes, then 4 for each member
+//! ```
+//!
+//! All is little-endian. The metadata are the same on all drives: a drive knows which one it is by its serial number
+//! alone. Names follow mdadm's `super-intel.c`.
+
+use super::glimpse::Glimpse;
+use super::record::{
+    Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Reshape, Role, Told, VolumeRecord,
+};
+use super::section::Arrangement;
+use crate::bytes::{u16_at, u32_at, u64_at};
+use layout::{Level, ParityArrangement, Shape};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount};
+
+const SIGNATURE: &[u8] = b"Intel Raid ISM Cfg Sig. ";
+const DISKS: usize = 0xD8;
+const DISK: usize = 48;
+const VOLUME: usize = 112;
+const MAP: usize = 48;
+/// No more is read: 255 disks and as many volumes with two maps of all disks would be less.
+const LONGEST: u64 = 1 << 20;
+
+const DISK_SPARE: u32 = 1;
+const DISK_FAILED: u32 = 4;
+const DISK_JOURNAL: u32 = 0x0200_0000;
+const NEEDS_REBUILD: u32 = 1 << 24;
+const NO_FAILED_DISK: u8 = 0xFF;
+const GENERAL_MIGRATION: u8 = 3;
+const BAD_BLOCKS: u32 = 0xABAD_B10C;
+
+/// The metadata on a drive, whose serial number the glimpse may know.
+pub(super) fn read(glimpse: &Glimpse) -> Told {
+    let mut told = Told::default();
+    for block in [512, 4096] {
+        match metadata(glimpse, block) {
+            Some(Ok(bytes)) => {
+                let image = Image { bytes, block };
+                told.extend(image.told(glimpse));
+                break;
+            }
+            Some(Err(why)) => told.notes.push(format!("holds Intel RAID metadata, and {why}")),
+            None => {}
+        }
+    }
+    told
+}
+
+/// Everything in order, where there is an anchor and all of it could be read.
+fn metadata(glimpse: &Glimpse, block: u64) -> Option<Result<Vec<u8>, String>> {
+    let anchor_at = glimpse.size().0.checked_sub(2 * block)?;
+    let anchor = glimpse.bytes(anchor_at, block)?;
+    if !anchor.starts_with(SIGNATURE) {
+        return None;
+    }
+    let length = u64::from(u32_at(anchor, 0x24));
+    if length < DISKS as u64 || length > LONGEST {
+        return Some(Err(format!("it cannot be {length} bytes long")));
+    }
+    let more = length.div_ceil(block).saturating_sub(1) * block;
+    let mut bytes = anchor.to_vec();
+    if more > 0 {
+        let Some(start) = anchor_at.checked_sub(more) else {
+            return Some(Err("it begins before the drive does".into()));
+        };
+        bytes.extend(glimpse.bytes(start, more)?);
+    }
+    bytes.truncate(length as usize);
+    let words = bytes.chunks_exact(4).filter_map(|word| word.try_into().ok()).map(u32::from_le_bytes);
+    let sum = words.fold(0, u32::wrapping_add).wrapping_sub(u32_at(&bytes, 0x20));
+    Some(if sum == u32_at(&bytes, 0x20) { Ok(bytes) } else { Err("its checksum is wrong".into()) })
+}
+
+/// The metadata, with lengths counted in blocks of that size.
+struct Image {
+    bytes: Vec<u8>,
+    block: u64,
+}
+
+/// One volume's part of the metadata.
+struct Volume<'a> {
+    bytes: &'a [u8],
+    index: usize,
+    map: Map<'a>,
+    /// What it was before a migration.
+    source: Option<Map<'a>>,
+}
+
+#[derive(Clone, Copy)]
+struct Map<'a> {
+    bytes: &'a [u8],
+}
+
+impl Map<'_> {
+    fn members(&self) -> u8 {
+        self.bytes.get(16).copied().unwrap_or(0)
+    }
+
+    fn level(&self) -> u8 {
+        self.bytes.get(15).copied().unwrap_or(0)
+    }
+
+    fn strip_blocks(&self) -> u16 {
+        u16_at(self.bytes, 12)
+    }
+
+    /// Index into the table of disks, and whether the member is being rebuilt.
+    fn order(&self, slot: u8) -> (usize, bool) {
+        let entry = u32_at(self.bytes, MAP + 4 * usize::from(slot));
+        ((entry & (NEEDS_REBUILD - 1)) as usize, entry & NEEDS_REBUILD != 0)
+    }
+
+    /// The slot that failed, in a map that is degraded or failed.
+    fn failed(&self) -> Option<u8> {
+        let state = self.bytes.get(14).copied().unwrap_or(0);
+        let slot = self.bytes.get(18).copied().unwrap_or(NO_FAILED_DISK);
+        (state >= 2 && slot != NO_FAILED_DISK).then_some(slot)
+    }
+
+    fn wide(&self, low: usize, high: usize) -> u64 {
+        u64::from(u32_at(self.bytes, low)) | u64::from(u32_at(self.bytes, high)) << 32
+    }
+
+    fn start(&self) -> u64 {
+        self.wide(0, 20)
+    }
+
+    fn blocks(&self) -> u64 {
+        self.wide(4, 24)
+    }
+}
+
+impl Image {
+    fn told(&self, glimpse: &Glimpse) -> Told {
+        let mut told = Told::default();
+        let own = glimpse.serial().map(normal_serial);
+        let is_known = own.as_ref().is_none_or(|own| (0..self.disks()).any(|disk| self.serial(disk) == *own));
+        if !is_known {
+            told.notes.push("holds Intel RAID metadata that do not list its serial number".into());
+        }
+        let mut at = DISKS + DISK * self.disks();
+        for index in 0..usize::from(self.byte(0x39)) {
+            let Some((volume, next)) = self.volume(at, index) else {
+                told.notes.push(format!("holds Intel RAID metadata whose volume {index} is cut off"));
+                return told;
+            };
+            told.records.push(self.record(&volume, own.as_deref(), next));
+            at = next;
+        }
+        if told.records.is_empty() {
+            told.notes.push("holds Intel RAID metadata without a volume: it is a spare".into());
+        }
+        told
+    }
+
+    fn byte(&self, at: usize) -> u8 {
+        self.bytes.get(at).copied().unwrap_or(0)
+    }
+
+    fn disks(&self) -> usize {
+        usize::from(self.byte(0x38))
+    }
+
+    fn serial(&self, disk: usize) -> String {
+        let at = DISKS + DISK * disk;
+        self.bytes.get(at..at + 16).map(text).unwrap_or_default()
+    }
+
+    fn disk_status(&self, disk: usize) -> u32 {
+        u32_at(&self.bytes, DISKS + DISK * disk + 24)
+    }
+
+    fn volume(&self, at: usize, index: usize) -> Option<(Volume<'_>, usize)> {
+        let map = |at: usize| {
+            let members = usize::from(*self.bytes.get(at + 16)?);
+            let end = at + MAP + 4 * members;
+            self.bytes.get(at..end).map(|bytes| (Map { bytes }, end))
+        };
+        let bytes = self.bytes.get(at..at + VOLUME)?;
+        let (first, end) = map(at + VOLUME)?;
+        let is_migrating = bytes[88] != 0;
+        let (source, end) =
+            if is_migrating { map(end).map(|(map, end)| (Some(map), end))? } else { (None, end) };
+        Some((Volume { bytes, index, map: first, source }, end))
+    }
+
+    fn sectors(&self, blocks: u64) -> ByteCount {
+        ByteCount(blocks.saturating_mul(self.block))
+    }
+
+    fn record(&self, volume: &Volume<'_>, own: Option<&str>, next: usize) -> Record {
+        let map = volume.map;
+        let members = u16::from(map.members());
+        let (level, layout, mut arrangement) = arrangement(map.level(), members);
+        let strip = self.sectors(map.strip_blocks().into());
+        let mut features = self.features(volume, next);
+        if let Some(reshape) = self.migration(volume) {
+            arrangement = Arrangement::Other(format!(
+                "a migration from {} to {} was interrupted; let the controller or mdadm finish it on copies of the \
+                 drives",
+                reshape.from, reshape.to
+            ));
+            features.push(Feature::Reshape(reshape));
+        }
+        let family = if u32_at(&self.bytes, 0x40) != 0 { 0x40 } else { 0x28 };
+        let family = &self.bytes[family..family + 4];
+        let container = [family, &self.bytes[0x50..0x58]].concat();
+        let name = text(&volume.bytes[..16]);
+        let identity = [&container[..], &volume.bytes[..16], &[volume.index as u8]].concat();
+        let family = format!("{:08x}", u32_at(family, 0));
+        let volume_record = VolumeRecord {
+            format: Format::Imsm,
+            version: text(self.bytes.get(SIGNATURE.len()..32).unwrap_or_default()),
+            identity: Identity { text: format!("{family}/{}", volume.index), bytes: identity },
+            container: Some(Identity { text: family, bytes: container.clone() }),
+            name,
+            level: level.into(),
+            layout: layout.into(),
+            arrangement,
+            strip: (level != "raid1" && !strip.is_zero()).then_some(strip),
+            capacity: Some(
+                self.sectors(u64::from(u32_at(volume.bytes, 16)) | u64::from(u32_at(volume.bytes, 20)) << 32),
+            ),
+            member_size: Some(self.sectors(map.blocks())),
+            slots: members,
+            entries: self.entries(volume),
+            sequence: u32_at(&self.bytes, 0x2C).into(),
+            may_lag: 1,
+            created_unix_s: Some(u64_at(&self.bytes, 0x50)).filter(|seconds| *seconds != 0),
+            updated_unix_s: None,
+            consistency: if volume.bytes[90] != 0 || volume.bytes[88] != 0 {
+                Consistency::Dirty
+            } else {
+                Consistency::Clean
+            },
+            features,
+        };
+        Record { volume: volume_record, member: self.member(volume, own, &container) }
+    }
+
+    fn features(&self, volume: &Volume<'_>, next: usize) -> Vec<Feature> {
+        let mut features = Vec::new();
+        match volume.bytes[50] {
+            1 | 3 => features.push(Feature::Ppl),
+            2 => features.push(Feature::Journal),
+            6 => features.push(Feature::Bitmap),
+            _ => {}
+        }
+        // The log follows the last volume; whatever is elsewhere does not begin like it.
+        let is_last = volume.index + 1 == usize::from(self.byte(0x39));
+        if is_last && u32_at(&self.bytes, next) == BAD_BLOCKS && u32_at(&self.bytes, next + 4) != 0 {
+            features.push(Feature::BadBlocks);
+        }
+        features
+    }
+
+    /// A migration that moves data: initialisation, rebuild and verification do not.
+    fn migration(&self, volume: &Volume<'_>) -> Option<Reshape> {
+        let source = volume.source.filter(|_| volume.bytes[89] == GENERAL_MIGRATION)?;
+        let words = |map: &Map<'_>| {
+            let (level, ..) = arrangement(map.level(), map.members().into());
+            let strip = self.sectors(map.strip_blocks().into());
+            format!("{level} on {} members with a strip of {strip}", map.members())
+        };
+        let unit = u64::from(u32_at(volume.bytes, 80)) | u64::from(u32_at(volume.bytes, 96)) << 32;
+        Some(Reshape {
+            // Units are described by the migration record, outside these metadata: without it the place is not known.
+            position: ByteOffset(0),
+            backwards: false,
+            from: words(&source),
+            to: format!("{}, at its unit {unit}", words(&volume.map)),
+        })
+    }
+
+    fn entries(&self, volume: &Volume<'_>) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = (0..volume.map.members())
+            .filter_map(|slot| {
+                let (disk, is_rebuilding) = volume.map.order(slot);
+                let serial = self.serial(disk);
+                if disk >= self.disks() || serial.starts_with("missing:") {
+                    return None;
+                }
+                let is_failed =
+                    self.disk_status(disk) & DISK_FAILED != 0 || volume.map.failed() == Some(slot);
+                let role = match (is_failed, is_rebuilding) {
+                    (true, _) => Role::Failed,
+                    (false, true) => Role::Rebuilding(slot.into()),
+                    (false, false) => Role::Active(slot.into()),
+                };
+                Some(Entry { key: serial, role })
+            })
+            .collect();
+        for disk in 0..self.disks() {
+            let (key, status) = (self.serial(disk), self.disk_status(disk));
+            if entries.iter().all(|entry| entry.key != key) {
+                let role = match status {
+                    status if status & DISK_FAILED != 0 => Role::Failed,
+                    status if status & DISK_JOURNAL != 0 => Role::Journal,
+                    status if status & DISK_SPARE != 0 => Role::Spare,
+                    _ => continue,
+                };
+                entries.push(Entry { key, role });
+            }
+        }
+        entries
+    }
+
+    fn member(&self, volume: &Volume<'_>, own: Option<&str>, container: &[u8]) -> MemberRecord {
+        let slot = (0..volume.map.members())
+            .find(|&slot| own.is_some_and(|own| self.serial(volume.map.order(slot).0) == own));
+        let role = match slot.map(|slot| (u16::from(slot), volume.map.order(slot).1)) {
+            Some((slot, true)) => Role::Rebuilding(slot),
+            Some((slot, false)) => Role::Active(slot),
+            None if own.is_none() => Role::Unknown,
+            None => Role::Spare,
+        };
+        let start = self.sectors(volume.map.start());
+        let room = ByteCount(u64::MAX - start.0);
+        MemberRecord {
+            key: own.unwrap_or_default().into(),
+            device: own.map(|own| Identity { text: own.into(), bytes: [container, own.as_bytes()].concat() }),
+            role,
+            data: ByteRange::new(ByteOffset(start.0), self.sectors(volume.map.blocks()).min(room)),
+            rebuilt: None,
+        }
+    }
+}
+
+/// Level and layout in words, and as an arrangement.
+fn arrangement(level: u8, members: u16) -> (&'static str, &'static str, Arrangement) {
+    let shape = |level| Shape::new(level, DriveCount(members));
+    let (name, layout, shape) = match level {
+        0 => ("raid0", "", shape(Level::Raid0)),
+        1 if members > 2 => pairs(members),
+        1 => ("raid1", "", shape(Level::Raid1)),
+        10 => pairs(members),
+        5 => {
+            let parity = Some(ParityArrangement::LeftAsymmetric);
+            ("raid5", "left-asymmetric", Shape { parity, ..shape(Level::Raid5) })
+        }
+        _ => return ("unknown", "", Arrangement::Other(format!("its level {level} is not known here"))),
+    };
+    match shape.check() {
+        Ok(()) => (name, layout, Arrangement::Shape(shape)),
+        Err(error) => (name, layout, Arrangement::Other(error.context)),
+    }
+}
+
+fn pairs(members: u16) -> (&'static str, &'static str, Shape) {
+    ("raid10", "near 2", Shape { spans: Some(members / 2), ..Shape::new(Level::Raid10, DriveCount(members)) })
+}
+
+/// A serial number as the metadata have it: without white space, colons replaced, the last 16 characters.
+fn normal_serial(serial: &str) -> String {
+    let letters = serial.chars().filter(|letter| letter.is_ascii() && !letter.is_ascii_whitespace());
+    let letters: Vec<char> = letters.map(|letter| if letter == ':' { ';' } else { letter }).collect();
+    letters[letters.len().saturating_sub(16)..].iter().collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let text = String::from_utf8_lossy(&bytes[..end]);
+    text.trim().chars().filter(|letter| !letter.is_control()).collect()
+}

@@ -1,0 +1,71 @@
+//! Superblocks of Linux md, versions 0.90, 1.0, 1.1 and 1.2.
+//!
+//! ```text
+//! version  superblock at sector (the drive has N)   numbers are            data begin
+//! 0.90     (N & !127) - 128                         the writer's endian    at 0
+//! 1.0      (N - 16) & !7                            little-endian          where it says
+//! 1.1      0                                        little-endian          where it says
+//! 1.2      8                                        little-endian          where it says
+//! ```
+//!
+//! Names and meanings are those of Linux's `md_p.h`. A superblock says everything about its array and which device
+//! of it this one is, so that one member is enough to know the others' places.
+
+mod levels;
+mod version0;
+mod version1;
+
+use super::glimpse::Glimpse;
+use super::record::{Feature, Reshape, Told};
+use super::section::Arrangement;
+use levels::{Described, describe};
+use units::{ByteCount, ByteOffset};
+
+const SECTOR: u64 = 512;
+const MAGIC: u32 = 0xA92B_4EFC;
+
+/// The superblocks on a drive.
+pub(super) fn read(glimpse: &Glimpse) -> Told {
+    let mut told = version1::read(glimpse);
+    told.extend(version0::read(glimpse));
+    told
+}
+
+/// What md says of a reshape that is under way: what the array was is what the superblock calls old.
+struct Change {
+    level: i32,
+    layout: u32,
+    chunk: ByteCount,
+    delta_disks: i32,
+    position: u64,
+    backwards: bool,
+}
+
+/// The feature that a reshape is, and in place of the arrangement why it cannot be read as one.
+fn reshaping(change: &Change, now: &Described, chunk: ByteCount, members: u16) -> (Feature, Arrangement) {
+    let before = i64::from(members) - i64::from(change.delta_disks);
+    let after = describe(change.level, Some(change.layout), members);
+    let words = |described: &Described, members: i64, chunk: ByteCount| {
+        let layout = &described.layout;
+        let space = if layout.is_empty() { "" } else { " " };
+        format!("{}{space}{layout} on {members} members with a strip of {chunk}", described.level)
+    };
+    let reshape = Reshape {
+        position: ByteOffset(change.position.saturating_mul(SECTOR)),
+        backwards: change.backwards || change.delta_disks < 0,
+        from: words(now, before, chunk),
+        to: words(&after, i64::from(members), change.chunk),
+    };
+    let why = format!(
+        "a reshape from {} to {} was interrupted at {} of the volume; let Linux md finish it on copies of the drives",
+        reshape.from,
+        reshape.to,
+        ByteCount(reshape.position.0)
+    );
+    (Feature::Reshape(reshape), Arrangement::Other(why))
+}
+
+/// The checksum of both versions: all words of 32 bits added up, then the upper half of the sum to the lower.
+fn folded(sum: u64) -> u32 {
+    (sum as u32).wrapping_add((sum >> 32) as u32)
+}

@@ -1,0 +1,223 @@
+//! Versions 1.0, 1.1 and 1.2: 256 bytes and a table of roles.
+
+use super::{Change, MAGIC, SECTOR, describe, folded, reshaping};
+use crate::bytes::{u16_at, u32_at, u64_at};
+use crate::foreign::glimpse::Glimpse;
+use crate::foreign::record::{
+    Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Role, Told, VolumeRecord,
+};
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// The superblock with its table of roles lies in one run of 4 KiB.
+const LENGTH: u64 = 4096;
+const FIXED: usize = 256;
+/// As many roles as fit.
+const MOST_ROLES: u32 = ((LENGTH as usize - FIXED) / 2) as u32;
+
+const BITMAP: u32 = 0x1;
+const RECOVERY_OFFSET: u32 = 0x2;
+const RESHAPE: u32 = 0x4;
+const BAD_BLOCKS: u32 = 0x8;
+const REPLACEMENT: u32 = 0x10;
+const BACKWARDS: u32 = 0x20;
+const CLUSTERED: u32 = 0x100;
+const JOURNAL: u32 = 0x200;
+const PPL: u32 = 0x400;
+const MULTIPLE_PPLS: u32 = 0x800;
+const RAID0_LAYOUT: u32 = 0x1000;
+/// All bits that Linux has: those above, that the data moved in a reshape (0x40), and a bitmap of recovery (0x80).
+const KNOWN: u32 = 0x1FFF;
+
+const ROLE_SPARE: u16 = 0xFFFF;
+const ROLE_FAULTY: u16 = 0xFFFE;
+const ROLE_JOURNAL: u16 = 0xFFFD;
+/// Above are roles that are no slots.
+const LAST_SLOT: u16 = 0xFEFF;
+
+const LEVEL_LINEAR: i32 = -1;
+
+/// The superblocks of these versions on a drive.
+pub(super) fn read(glimpse: &Glimpse) -> Told {
+    let sectors = glimpse.size().0 / SECTOR;
+    let mut places = vec![("1.2", 8), ("1.1", 0)];
+    if sectors > 24 {
+        places.push(("1.0", (sectors - 16) & !7));
+    }
+    let mut told = Told::default();
+    for (version, sector) in places {
+        let at = sector * SECTOR;
+        // A drive may end before the table of roles would.
+        let there = glimpse.size().0.saturating_sub(at).min(LENGTH);
+        let Some(bytes) = glimpse.bytes(at, there) else { continue };
+        if u32_at(bytes, 0) != MAGIC || u32_at(bytes, 4) != 1 {
+            continue;
+        }
+        match decode(bytes, version, sector) {
+            Ok(record) => told.records.push(record),
+            Err(why) => told.notes.push(format!("holds a Linux md {version} superblock, and {why}")),
+        }
+    }
+    told
+}
+
+fn decode(bytes: &[u8], version: &str, sector: u64) -> Result<Record, String> {
+    let roles = u32_at(bytes, 220);
+    if roles > MOST_ROLES || bytes.len() < FIXED + 2 * roles as usize {
+        return Err(format!("its table of {roles} roles is longer than can be"));
+    }
+    let used = &bytes[..FIXED + 2 * roles as usize];
+    if checksum(used) != u32_at(bytes, 216) {
+        return Err("its checksum is wrong".into());
+    }
+    let own_place = u64_at(bytes, 144);
+    if own_place != sector {
+        return Err(format!(
+            "it says that it lies in sector {own_place}, not {sector}: the drive was copied, or is a partition's"
+        ));
+    }
+    let slots = u16::try_from(u32_at(bytes, 92)).ok().filter(|slots| (1..=LAST_SLOT).contains(slots));
+    let slots = slots.ok_or_else(|| format!("it names {} members, which cannot be", u32_at(bytes, 92)))?;
+    Ok(Record { volume: volume(used, version, slots), member: member(used)? })
+}
+
+/// Words of the superblock without its checksum; a last half word is added as it is.
+fn checksum(bytes: &[u8]) -> u32 {
+    let sum: u64 = bytes
+        .chunks(4)
+        .map(|word| match word {
+            [a, b, c, d] => u64::from(u32::from_le_bytes([*a, *b, *c, *d])),
+            _ => u64::from(u16_at(word, 0)),
+        })
+        .sum();
+    folded(sum - u64::from(u32_at(bytes, 216)))
+}
+
+fn volume(bytes: &[u8], version: &str, slots: u16) -> VolumeRecord {
+    let features = u32_at(bytes, 8);
+    let has = |bit: u32| features & bit != 0;
+    let level = u32_at(bytes, 72) as i32;
+    let is_raid0_recorded = has(RAID0_LAYOUT);
+    let layout = (level != 0 || is_raid0_recorded).then(|| u32_at(bytes, 76));
+    let described = describe(level, layout, slots);
+    let chunk = sectors(u64::from(u32_at(bytes, 88)));
+    let mut volume = VolumeRecord {
+        format: Format::LinuxMd,
+        version: version.into(),
+        identity: uuid(&bytes[16..32]),
+        container: None,
+        name: text(&bytes[32..64]),
+        level: described.level.clone(),
+        layout: described.layout.clone(),
+        arrangement: described.arrangement.clone(),
+        strip: (!chunk.is_zero() && level != 1).then_some(chunk),
+        capacity: None,
+        // Each member gives what it has.
+        member_size: (level != 0 && level != LEVEL_LINEAR).then(|| sectors(u64_at(bytes, 80))),
+        slots,
+        entries: entries(bytes),
+        sequence: u64_at(bytes, 200),
+        may_lag: 1,
+        created_unix_s: seconds(u64_at(bytes, 64)),
+        updated_unix_s: seconds(u64_at(bytes, 192)),
+        consistency: match u64_at(bytes, 208) {
+            _ if !described.is_redundant => Consistency::Clean,
+            u64::MAX => Consistency::Clean,
+            0 => Consistency::Dirty,
+            from => Consistency::DirtyFrom(sectors(from)),
+        },
+        features: Vec::new(),
+    };
+    let known = [
+        (BITMAP, Feature::Bitmap),
+        (BAD_BLOCKS, Feature::BadBlocks),
+        (REPLACEMENT, Feature::Replacement),
+        (CLUSTERED, Feature::Clustered),
+        (JOURNAL, Feature::Journal),
+        (PPL | MULTIPLE_PPLS, Feature::Ppl),
+        (!KNOWN, Feature::Unknown(format!("feature bits {:#x}", features & !KNOWN))),
+    ];
+    volume.features.extend(known.into_iter().filter(|(bits, _)| has(*bits)).map(|(_, feature)| feature));
+    if has(RESHAPE) {
+        let change = Change {
+            level: u32_at(bytes, 100) as i32,
+            layout: u32_at(bytes, 116),
+            chunk: sectors(u64::from(u32_at(bytes, 120))),
+            delta_disks: u32_at(bytes, 112) as i32,
+            position: u64_at(bytes, 104),
+            backwards: has(BACKWARDS),
+        };
+        let (feature, arrangement) = reshaping(&change, &described, chunk, slots);
+        volume.features.push(feature);
+        volume.arrangement = arrangement;
+    } else if has(!KNOWN) {
+        let why = format!("it uses feature bits {:#x}, which are not known here", features & !KNOWN);
+        volume.arrangement = crate::foreign::Arrangement::Other(why);
+    }
+    volume
+}
+
+fn member(bytes: &[u8]) -> Result<MemberRecord, String> {
+    let (start, length) = (u64_at(bytes, 128), u64_at(bytes, 136));
+    let fits = start.checked_add(length).and_then(|end| end.checked_mul(SECTOR)).is_some();
+    if !fits {
+        return Err(format!("its data would begin in sector {start} and be {length} sectors long"));
+    }
+    let features = u32_at(bytes, 8);
+    let device = u32_at(bytes, 160);
+    let role = role(bytes, device).unwrap_or(ROLE_SPARE);
+    let is_rebuilding = features & RECOVERY_OFFSET != 0 && features & JOURNAL == 0;
+    Ok(MemberRecord {
+        key: device.to_string(),
+        device: Some(uuid(&bytes[168..184])),
+        role: match role {
+            ROLE_SPARE => Role::Spare,
+            ROLE_JOURNAL => Role::Journal,
+            slot if slot <= LAST_SLOT => Role::Active(slot),
+            _ => Role::Failed,
+        },
+        data: ByteRange::new(ByteOffset(start * SECTOR), ByteCount(length * SECTOR)),
+        rebuilt: is_rebuilding.then(|| sectors(u64_at(bytes, 152))),
+    })
+}
+
+fn role(bytes: &[u8], device: u32) -> Option<u16> {
+    let is_there = device < u32_at(bytes, 220);
+    is_there.then(|| u16_at(bytes, FIXED + 2 * device as usize))
+}
+
+/// The devices with a role; those without may be spares or may be gone, and say so themselves.
+fn entries(bytes: &[u8]) -> Vec<Entry> {
+    let roles = (0..u32_at(bytes, 220)).filter_map(|device| {
+        let role = match role(bytes, device)? {
+            ROLE_SPARE => return None,
+            ROLE_FAULTY => Role::Failed,
+            ROLE_JOURNAL => Role::Journal,
+            slot if slot <= LAST_SLOT => Role::Active(slot),
+            _ => Role::Failed,
+        };
+        Some(Entry { key: device.to_string(), role })
+    });
+    // A device that was removed leaves its number behind as faulty, as does every number beyond the last.
+    roles.collect()
+}
+
+fn sectors(count: u64) -> ByteCount {
+    ByteCount(count.saturating_mul(SECTOR))
+}
+
+/// Times have seconds in their lower 40 bits, microseconds above.
+fn seconds(time: u64) -> Option<u64> {
+    Some(time & ((1 << 40) - 1)).filter(|seconds| *seconds != 0)
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).chars().filter(|letter| !letter.is_control()).collect()
+}
+
+/// As mdadm prints it: four groups of eight digits.
+pub(super) fn uuid(bytes: &[u8]) -> Identity {
+    let groups: Vec<String> =
+        bytes.chunks(4).map(|group| group.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
+    Identity { text: groups.join(":"), bytes: bytes.to_vec() }
+}

@@ -1,0 +1,89 @@
+//! Metadata that somebody made up: no decoder panics, asks for ever, or takes memory for what it was merely told.
+
+mod foreign;
+
+use foreign::{Array, Drive, arrays, seen, told};
+use ondisk::foreign::reconcile;
+use proptest::prelude::*;
+
+/// Puts the checksum right, so that what follows it is read at all.
+fn seal(drive: &mut Drive) {
+    for (_, bytes) in &mut drive.parts {
+        let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        let fold = |sum: u64| (sum as u32).wrapping_add((sum >> 32) as u32);
+        let sum = |bytes: &[u8]| bytes.chunks_exact(4).map(|chunk| u64::from(word(chunk, 0))).sum::<u64>();
+        if bytes.len() < 4096 || bytes[512..].starts_with(b"Intel") {
+            // The anchor is the last block; the length is its own.
+            let anchor = bytes.len() - 512;
+            let length = word(bytes, anchor + 0x24) as usize;
+            let all = [&bytes[anchor..], &bytes[..anchor]].concat();
+            let sum = all[..length.min(all.len())].chunks_exact(4).map(|chunk| word(chunk, 0));
+            let sum = sum.fold(0, u32::wrapping_add).wrapping_sub(word(bytes, anchor + 0x20));
+            bytes[anchor + 0x20..anchor + 0x24].copy_from_slice(&sum.to_le_bytes());
+        } else if word(bytes, 4) == 1 {
+            let used = 256 + 2 * (word(bytes, 220) as usize);
+            bytes[216..220].fill(0);
+            let checksum = fold(sum(&bytes[..used.min(4096)]));
+            bytes[216..220].copy_from_slice(&checksum.to_le_bytes());
+        } else {
+            bytes[152..156].fill(0);
+            let checksum = fold(sum(bytes));
+            bytes[152..156].copy_from_slice(&checksum.to_le_bytes());
+        }
+    }
+}
+
+/// One array of each kind of metadata.
+fn samples() -> Vec<Array> {
+    let names = [
+        "raid5-4-meta0.90",
+        "raid5-4-meta1.0",
+        "raid5-4-bitmap",
+        "raid5-4-rebuilt-on-spare",
+        "raid0-3-zones-original",
+        "linear-3",
+        "raid10-5-f2",
+        "raid6-6-left-symmetric-6",
+        "imsm-raid10-4",
+        "imsm-raid0-2",
+    ];
+    arrays().into_iter().filter(|array| names.contains(&&*array.name)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_bytes_in_metadata_are_borne(
+        which in 0usize..10,
+        of_all in any::<bool>(),
+        changes in prop::collection::vec((any::<u16>(), any::<u8>(), any::<bool>()), 1..12),
+    ) {
+        let mut drives = samples().swap_remove(which).drives;
+        let count = if of_all { drives.len() } else { 1 };
+        for drive in &mut drives[..count] {
+            for (place, value, is_early) in &changes {
+                let Some((_, bytes)) = drive.parts.first_mut() else { continue };
+                // Most of what matters is at the beginning.
+                let room = if *is_early { bytes.len().min(264) } else { bytes.len() };
+                bytes[usize::from(*place) % room] = *value;
+            }
+            seal(drive);
+        }
+        let found = reconcile(&seen(&drives));
+        for volume in &found {
+            prop_assert!(volume.members.len() <= 65536);
+            for section in &volume.sections {
+                prop_assert!(section.geometry().is_ok());
+                prop_assert!(section.within.end().0 <= section.geometry().unwrap().capacity().0);
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_at_all_are_borne(bytes in prop::collection::vec(any::<u8>(), 0..20_000), cut in 0u64..70_000) {
+        let parts = vec![(cut / 512 * 512, bytes)];
+        let size = units::ByteCount(cut + 20_000);
+        told(&Drive { name: "disk".into(), size, serial: Some("S".into()), said: String::new(), parts });
+    }
+}

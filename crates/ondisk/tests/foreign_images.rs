@@ -1,0 +1,262 @@
+//! The metadata of arrays that Linux md and mdadm made: what is read from them is what mdadm reads.
+
+mod foreign;
+
+use foreign::{Array, Drive, arrays, seen, told};
+use ondisk::foreign::{Feature, Format, FoundVolume, Record, Role, Standing, State, reconcile};
+use units::{ByteCount, DriveIndex, DriveSet};
+
+fn named(name: &str) -> Array {
+    arrays().into_iter().find(|array| array.name == name).unwrap()
+}
+
+fn found(drives: &[Drive]) -> FoundVolume {
+    let mut found = reconcile(&seen(drives));
+    assert_eq!(found.len(), 1);
+    found.remove(0)
+}
+
+/// What mdadm would say of a drive that says this.
+fn as_mdadm_says(record: &Record) -> String {
+    let (volume, member) = (&record.volume, &record.member);
+    let or_dash = |text: &str| if text.is_empty() { "-".to_string() } else { text.to_string() };
+    let kib = |strip: ByteCount| strip.0 >> 10;
+    if volume.format == Format::Imsm {
+        let Role::Active(slot) = member.role else { panic!("{member:?}") };
+        let level = &volume.level;
+        let strip = if level == "raid1" { 64 } else { kib(volume.strip.unwrap()) };
+        return format!(
+            "{}, {level}, -, {strip} KiB, family {}, generation {}, clean, data at {}, slot {slot}, [{}]",
+            volume.version,
+            volume.container.as_ref().unwrap().text,
+            volume.sequence,
+            member.data.start.0 / 512,
+            "U".repeat(volume.slots.into()),
+        );
+    }
+    let strip = volume.strip.filter(|_| volume.level != "linear");
+    let version = if volume.version == "0.90" { "0.90.00" } else { &volume.version };
+    let role = match member.role {
+        Role::Active(slot) => format!("Active device {slot}"),
+        Role::Spare => "spare".into(),
+        role => panic!("{role:?}"),
+    };
+    let used = |slot: u16| volume.entries.iter().any(|entry| entry.role == Role::Active(slot));
+    let state: String = (0..volume.slots).map(|slot| if used(slot) { 'A' } else { '.' }).collect();
+    format!(
+        "{version}, {}, {}, {}, uuid {}, events {}, clean, data at {}, {role}, {}",
+        volume.level,
+        or_dash(&volume.layout.replace("ddf-n", "ddf-N")),
+        strip.map_or("-".into(), |strip| format!("{}K", kib(strip))),
+        volume.identity.text,
+        volume.sequence,
+        member.data.start.0 / 512,
+        if version == "0.90.00" { "" } else { &state },
+    )
+}
+
+#[test]
+fn every_drive_says_to_us_what_it_says_to_mdadm() {
+    let mut drives = 0;
+    for array in arrays() {
+        for drive in &array.drives {
+            let told = told(drive);
+            assert!(told.notes.is_empty(), "{} {}: {:?}", array.name, drive.name, told.notes);
+            if drive.said == "nothing" {
+                assert!(told.records.is_empty(), "{}", array.name);
+                continue;
+            }
+            assert_eq!(told.records.len(), 1, "{} {}", array.name, drive.name);
+            let said = as_mdadm_says(&told.records[0]);
+            assert_eq!(said.trim_end(), drive.said.trim_end(), "{} {}", array.name, drive.name);
+            drives += 1;
+        }
+    }
+    assert!(drives >= 190, "{drives}");
+}
+
+#[test]
+fn every_array_is_found_with_its_size_and_can_be_read_without_what_its_level_can_spare() {
+    let mut arrays_found = 0;
+    for array in arrays() {
+        let found = found(&array.drives);
+        assert_eq!(found.capacity(), array.size, "{}", array.name);
+        let is_short = ["raid5-4-stale-member", "raid5-4-degraded-missing"].contains(&&*array.name);
+        let expected = if is_short { State::Degraded } else { State::Complete };
+        assert_eq!(found.state, expected, "{}: {:?}", array.name, found.reasons);
+        assert!(found.no_writing.is_empty(), "{}", array.name);
+        let spares = match found.record.level.as_str() {
+            "linear" | "raid0" => 0,
+            "raid6" => 2,
+            "raid10" if array.name.ends_with("n3") => 2,
+            "raid1" => found.record.slots - 1,
+            _ => 1,
+        };
+        let first = |count: u16| (0..count).fold(DriveSet::EMPTY, |set, slot| set.with(DriveIndex(slot)));
+        assert!(found.survives(&first(spares)), "{}", array.name);
+        assert!(!found.survives(&first(spares + 1)), "{}", array.name);
+        arrays_found += 1;
+    }
+    assert_eq!(arrays_found, 46);
+}
+
+#[test]
+fn a_stale_member_is_told_from_the_others_and_not_used() {
+    let found = found(&named("raid5-4-stale-member").drives);
+    let member = &found.members[2];
+    assert_eq!((member.standing, member.drive, member.sequence), (Standing::Stale, Some(2), Some(17)));
+    assert_eq!(found.record.sequence, 22);
+    assert_eq!(found.reasons, ["disk2 is stale: the others do not know it any more, and went on without it"]);
+}
+
+#[test]
+fn a_stale_member_alone_does_not_speak_for_the_others() {
+    let mut drives = named("raid5-4-stale-member").drives;
+    drives.remove(0);
+    let found = found(&drives);
+    assert_eq!(found.state, State::NotReadable);
+    let standings: Vec<_> = found.members.iter().map(|member| member.standing).collect();
+    assert_eq!(standings, [Standing::Missing, Standing::Current, Standing::Stale, Standing::Current]);
+}
+
+#[test]
+fn a_spare_that_was_rebuilt_has_the_place_of_the_one_that_failed() {
+    let found = found(&named("raid5-4-rebuilt-on-spare").drives);
+    assert_eq!((found.members[1].drive, found.members[1].standing), (Some(4), Standing::Current));
+    assert_eq!((found.others.len(), found.others[0].drive, found.others[0].what), (1, 1, "stale"));
+    let spare = reconcile(&seen(&named("raid5-4-spare").drives)).remove(0);
+    assert_eq!((spare.others.len(), spare.others[0].drive, spare.others[0].what), (1, 4, "spare"));
+}
+
+#[test]
+fn bitmaps_and_logs_are_recognised() {
+    let features = |name| found(&named(name).drives).record.features;
+    assert_eq!(features("raid5-4-bitmap"), [Feature::Bitmap]);
+    assert_eq!(features("raid1-2-writemostly-bitmap"), [Feature::Bitmap]);
+    assert_eq!(features("raid5-4-ppl"), [Feature::Ppl]);
+    assert_eq!(features("raid5-5-left-symmetric"), []);
+}
+
+#[test]
+fn drives_that_are_known_by_serial_number_are_not_placed_without_one() {
+    let mut drives = named("imsm-raid10-4").drives;
+    let with = found(&drives);
+    let order: Vec<_> = with.members.iter().map(|member| member.drive).collect();
+    assert_eq!(order, [Some(0), Some(2), Some(1), Some(3)]);
+    drives[1].serial = None;
+    let without = found(&drives);
+    assert_eq!(without.state, State::Degraded);
+    assert_eq!((without.others[0].drive, without.others[0].what), (1, "unplaced"));
+    drives[1].serial = Some("ANOTHER".into());
+    assert_eq!(told(&drives[1]).notes, ["holds Intel RAID metadata that do not list its serial number"]);
+}
+
+/// Writes the checksum of a superblock of version 1.x anew.
+fn seal(drive: &mut Drive) {
+    let bytes = &mut drive.parts[0].1;
+    bytes[216..220].fill(0);
+    let roles = u32::from_le_bytes(bytes[220..224].try_into().unwrap()) as usize;
+    let words = bytes[..256 + 2 * roles].chunks(4);
+    let sum: u64 = words.map(|word| u64::from(u32::from_le_bytes(word.try_into().unwrap()))).sum();
+    let sum = (sum as u32).wrapping_add((sum >> 32) as u32);
+    bytes[216..220].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The same array with fields of all its superblocks changed.
+fn changed(name: &str, changes: &[(usize, &[u8])]) -> Vec<Drive> {
+    let mut drives = named(name).drives;
+    for drive in &mut drives {
+        for (at, bytes) in changes {
+            drive.parts[0].1[*at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        seal(drive);
+    }
+    drives
+}
+
+#[test]
+fn an_interrupted_reshape_is_recognised_and_stands_against_writing_and_reading() {
+    // RAID 5 of three drives on the way to four, and 40704 KiB of it done: features 0x44.
+    let changes: [(usize, &[u8]); 6] = [
+        (8, &[0x44]),
+        (100, &5u32.to_le_bytes()),
+        (104, &81408u64.to_le_bytes()),
+        (112, &1u32.to_le_bytes()),
+        (116, &2u32.to_le_bytes()),
+        (120, &128u32.to_le_bytes()),
+    ];
+    let found = found(&changed("raid5-5-left-symmetric", &changes));
+    let Feature::Reshape(reshape) = &found.record.features[0] else { panic!("{:?}", found.record.features) };
+    assert_eq!(reshape.from, "raid5 left-symmetric on 4 members with a strip of 64 KiB");
+    assert_eq!(reshape.to, "raid5 left-symmetric on 5 members with a strip of 64 KiB");
+    assert_eq!((reshape.position.0, reshape.backwards), (40704 << 10, false));
+    assert_eq!((found.state, found.no_writing.len()), (State::NotReadable, 1));
+    assert!(found.reasons.iter().any(|reason| reason.contains("was interrupted")), "{:?}", found.reasons);
+}
+
+#[test]
+fn features_that_nobody_knows_here_make_nothing_sure() {
+    let found = found(&changed("raid5-5-left-symmetric", &[(9, &[0x80])]));
+    assert_eq!(found.record.features, [Feature::Unknown("feature bits 0x8000".into())]);
+    assert_eq!(found.state, State::NotReadable);
+}
+
+#[test]
+fn what_was_not_stopped_in_order_is_dirty() {
+    let drives = changed("raid5-5-left-symmetric", &[(208, &[0; 8])]);
+    let dirty = found(&drives[1..]);
+    assert_eq!(dirty.state, State::Degraded);
+    assert!(
+        dirty.reasons.iter().any(|reason| reason.contains("not stopped in order")),
+        "{:?}",
+        dirty.reasons
+    );
+    // Where there is neither parity nor copy there is nothing to agree.
+    let drives = changed("raid0-4", &[(208, &[0; 8])]);
+    assert!(found(&drives).reasons.is_empty());
+}
+
+#[test]
+fn a_superblock_that_is_damaged_or_out_of_place_is_told_and_not_used() {
+    let mut drives = named("raid5-5-left-symmetric").drives;
+    drives[0].parts[0].1[48] ^= 1;
+    assert_eq!(told(&drives[0]).notes, ["holds a Linux md 1.2 superblock, and its checksum is wrong"]);
+    assert_eq!(found(&drives).state, State::Degraded);
+    drives[1].parts[0].1[144] = 9;
+    seal(&mut drives[1]);
+    assert!(told(&drives[1]).notes[0].contains("lies in sector 9, not 8"));
+    // The end of a drive is where it is: one more sector, and the superblock is not found any more.
+    let mut drive = named("raid5-4-meta1.0").drives.remove(0);
+    drive.size = ByteCount(drive.size.0 + 8 * 512);
+    assert!(told(&drive).records.is_empty());
+}
+
+#[test]
+fn a_superblock_of_a_big_endian_machine_is_read_as_well() {
+    let mut drives = named("raid5-4-meta0.90").drives;
+    for drive in &mut drives {
+        drive.parts[0].1.chunks_mut(4).for_each(|word| word.reverse());
+        // The halves of numbers of 64 bits, here the events, are in the machine's order too.
+        let words = &mut drive.parts[0].1;
+        let (low, high) = words[156..164].split_at_mut(4);
+        low.swap_with_slice(high);
+    }
+    let found = found(&drives);
+    assert_eq!((found.state, found.record.sequence), (State::Complete, 18));
+    assert_eq!(found.record.identity.text, "00febdeb:d683a8be:3d186b3c:53958f34");
+}
+
+#[test]
+fn metadata_of_two_arrays_on_a_drive_are_both_told() {
+    let mut drives = named("raid5-4-meta1.0").drives;
+    let other = named("raid5-4-chunk4").drives;
+    drives[0].parts.extend(other[0].parts.clone());
+    let told = told(&drives[0]);
+    assert_eq!(told.records.len(), 2);
+    assert!(
+        told.notes[0].contains("metadata of several arrays (linux-md 1.2 and linux-md 1.0)"),
+        "{:?}",
+        told.notes
+    );
+    assert_eq!(reconcile(&seen(&drives)).len(), 2);
+}
