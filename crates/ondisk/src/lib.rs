@@ -36,10 +36,12 @@
 //! | `spare.rs` | [`SpareLabel`]: what the label of a hot spare says |
 //! | `intent.rs` | [`IntentMap`] |
 //! | `reconcile.rs` | from labels to arrays |
+//! | `ddf/` | [`ddf`]: SNIA's Common RAID Disk Data Format, read and written |
 //! | `foreign/` | [`foreign`]: arrays that other systems made |
 //! | `mark.rs` | the mark at the end |
 
 mod bytes;
+pub mod ddf;
 mod error;
 pub mod foreign;
 pub mod intent;

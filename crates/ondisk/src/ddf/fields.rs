@@ -1,0 +1,118 @@
+//! Fields at fixed places of a block, in the structure's byte order.
+
+use std::ops::Range;
+
+/// In which order the bytes of a number lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// The most significant first: what the standard says.
+    #[default]
+    Big,
+    /// The least significant first: Adaptec HostRAID.
+    Little,
+}
+
+/// Reads fields. Where the bytes end too soon, what is missing reads as 0xFF, which is "unused" everywhere in DDF.
+#[derive(Clone, Copy)]
+pub(super) struct Fields<'a> {
+    bytes: &'a [u8],
+    order: Order,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(bytes: &'a [u8], order: Order) -> Fields<'a> {
+        Fields { bytes, order }
+    }
+
+    pub(super) fn array<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut field = [0xFF; N];
+        let there = self.bytes.get(at..).unwrap_or_default();
+        for (to, from) in field.iter_mut().zip(there) {
+            *to = *from;
+        }
+        field
+    }
+
+    pub(super) fn vec(&self, range: Range<usize>) -> Vec<u8> {
+        self.bytes.get(range).map(<[u8]>::to_vec).unwrap_or_default()
+    }
+
+    pub(super) fn u8(&self, at: usize) -> u8 {
+        self.array::<1>(at)[0]
+    }
+
+    pub(super) fn u16(&self, at: usize) -> u16 {
+        match self.order {
+            Order::Big => u16::from_be_bytes(self.array(at)),
+            Order::Little => u16::from_le_bytes(self.array(at)),
+        }
+    }
+
+    pub(super) fn u32(&self, at: usize) -> u32 {
+        match self.order {
+            Order::Big => u32::from_be_bytes(self.array(at)),
+            Order::Little => u32::from_le_bytes(self.array(at)),
+        }
+    }
+
+    pub(super) fn u64(&self, at: usize) -> u64 {
+        match self.order {
+            Order::Big => u64::from_be_bytes(self.array(at)),
+            Order::Little => u64::from_le_bytes(self.array(at)),
+        }
+    }
+
+    /// The part of these fields from `at` on.
+    pub(super) fn from(&self, at: usize) -> Fields<'a> {
+        Fields { bytes: self.bytes.get(at..).unwrap_or_default(), order: self.order }
+    }
+}
+
+/// Writes fields into a block of 0xFF.
+pub(super) struct Writer {
+    bytes: Vec<u8>,
+    order: Order,
+}
+
+impl Writer {
+    pub(super) fn new(len: usize, order: Order) -> Writer {
+        Writer { bytes: vec![0xFF; len], order }
+    }
+
+    /// Puts bytes at their place. What does not fit is left out: lengths are checked before anything is encoded.
+    pub(super) fn put(&mut self, at: usize, field: &[u8]) {
+        debug_assert!(at + field.len() <= self.bytes.len(), "a field at {at} lies past the end of its block");
+        for (to, from) in self.bytes.iter_mut().skip(at).zip(field) {
+            *to = *from;
+        }
+    }
+
+    pub(super) fn u8(&mut self, at: usize, value: u8) {
+        self.put(at, &[value]);
+    }
+
+    pub(super) fn u16(&mut self, at: usize, value: u16) {
+        match self.order {
+            Order::Big => self.put(at, &value.to_be_bytes()),
+            Order::Little => self.put(at, &value.to_le_bytes()),
+        }
+    }
+
+    pub(super) fn u32(&mut self, at: usize, value: u32) {
+        match self.order {
+            Order::Big => self.put(at, &value.to_be_bytes()),
+            Order::Little => self.put(at, &value.to_le_bytes()),
+        }
+    }
+
+    pub(super) fn u64(&mut self, at: usize, value: u64) {
+        match self.order {
+            Order::Big => self.put(at, &value.to_be_bytes()),
+            Order::Little => self.put(at, &value.to_le_bytes()),
+        }
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}

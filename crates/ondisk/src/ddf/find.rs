@@ -1,0 +1,315 @@
+//! Finding the structure on a drive: the anchor, the copies that it names, their sections.
+//!
+//! # Hostile input
+//! Whatever the bytes are, this ends and holds little: a fixed list of places for the anchor; two copies; eight sections
+//! each, of which no more than [`Section::most_bytes`] is read; the search reads the last 32 MiB once.
+
+use super::copies::{CopyReport, CopyState, Raw, RawCopy, choose};
+use super::header::{Coding, HEADER_SIGNATURE, Header, HeaderKind, Section};
+use super::structure::Structure;
+use crate::foreign::{Glimpse, Got};
+use crate::{Error, ErrorKind, Result};
+use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
+
+/// What the search reads of a drive's end, and how much of it at a time.
+const SEARCHED: u64 = 32 << 20;
+const SEARCH_STEP: u64 = 1 << 20;
+
+/// How hard to look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effort {
+    /// Where anchors are by the standard, and where Adaptec has them.
+    Usual,
+    /// If that fails, in the last 32 MiB: PERC controllers have the anchor elsewhere, and where it was overwritten, a
+    /// header may be left of it. What is found so may be the remains of what was removed on purpose: for the rescuer.
+    Search,
+}
+
+/// Where the structure was found from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Where the header is, in bytes.
+    pub at: ByteOffset,
+    /// The anchor, or a header that stands in for it.
+    pub kind: HeaderKind,
+}
+
+/// A drive with a structure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Drive {
+    /// Its size.
+    pub size: ByteCount,
+    /// From where its copies were found.
+    pub anchor: Place,
+    /// What it says.
+    pub structure: Structure,
+    /// How its copies are: the primary, then the secondary.
+    pub copies: Vec<CopyReport>,
+}
+
+impl Drive {
+    /// Whether a header or a copy should be written anew.
+    pub fn needs_repair(&self) -> bool {
+        self.anchor.kind != HeaderKind::Anchor || self.copies.iter().any(CopyReport::needs_repair)
+    }
+}
+
+/// What looking at a drive led to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Look {
+    /// More of it must be read: the glimpse says what it [wants](Glimpse::wanted).
+    NotYet,
+    /// The drive has a structure.
+    Found(Box<Drive>),
+    /// Its anchor is there, and neither copy can be relied upon: see [`rebuild`](super::rebuild).
+    Lost(Box<Lost>),
+    /// It has none ([`ErrorKind::Blank`]), or one that cannot be read.
+    Nothing(Error),
+}
+
+/// A drive that has nothing left but its anchor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// Its size.
+    pub size: ByteCount,
+    /// What the anchor says.
+    pub anchor: Header,
+    /// How it is written.
+    pub coding: Coding,
+    /// What is wrong with the copies.
+    pub error: Error,
+}
+
+/// More must be read before it can go on.
+struct Wanted;
+
+/// Looks for the structure on a drive, as far as what has been read of it allows.
+pub fn look(glimpse: &Glimpse, effort: Effort) -> Look {
+    match try_look(glimpse, effort) {
+        Err(Wanted) => Look::NotYet,
+        Ok(look) => look,
+    }
+}
+
+fn try_look(glimpse: &Glimpse, effort: Effort) -> std::result::Result<Look, Wanted> {
+    let usual = match usual_anchor(glimpse)? {
+        Ok((anchor, coding, place)) => match read_copies(glimpse, &anchor, coding, place)? {
+            Ok(drive) => return Ok(Look::Found(Box::new(drive))),
+            Err(error) => Look::Lost(Box::new(Lost { size: glimpse.size(), anchor, coding, error })),
+        },
+        Err(error) => Look::Nothing(error),
+    };
+    if effort == Effort::Usual {
+        return Ok(usual);
+    }
+    for (header, coding, place) in searched(glimpse)? {
+        if let Ok(drive) = read_copies(glimpse, &header, coding, place)? {
+            return Ok(Look::Found(Box::new(drive)));
+        }
+    }
+    Ok(usual)
+}
+
+/// Where an anchor can be: the last block; 256 blocks before (Adaptec); the last 4096 bytes, where an image of a drive
+/// with such blocks is read with others.
+fn usual_places(size: ByteCount) -> impl Iterator<Item = ByteRange> {
+    let from_end = [(512, 512), (512 * 257, 512), (4096, 4096)];
+    from_end.into_iter().filter_map(move |(back, len)| {
+        let start = size.0.checked_sub(back)?;
+        (start % len == 0).then_some(ByteRange::new(ByteOffset(start), ByteCount(len)))
+    })
+}
+
+type Anchored = (Header, Coding, Place);
+
+fn usual_anchor(glimpse: &Glimpse) -> std::result::Result<Result<Anchored>, Wanted> {
+    let places: Vec<ByteRange> = usual_places(glimpse.size()).collect();
+    want(glimpse, &places)?;
+    let mut first = None;
+    for range in places {
+        let Got::Here(block) = glimpse.get(range) else { continue };
+        match Header::decode(block, HeaderKind::Anchor) {
+            Ok((header, coding)) => {
+                return Ok(Ok((header, coding, Place { at: range.start, kind: HeaderKind::Anchor })));
+            }
+            Err(error) if error.kind != ErrorKind::Blank => first = first.or(Some(error)),
+            Err(_) => {}
+        }
+    }
+    let blank = || Error::new(ErrorKind::Blank, "there is no DDF anchor at the end of the drive");
+    Ok(Err(first.unwrap_or_else(blank)))
+}
+
+/// Asks for what nobody has tried to read: for all of it at once.
+fn want(glimpse: &Glimpse, ranges: &[ByteRange]) -> std::result::Result<(), Wanted> {
+    let unread = |range: &&ByteRange| glimpse.get(**range) == Got::NotYet;
+    if ranges.iter().filter(unread).count() == 0 { Ok(()) } else { Err(Wanted) }
+}
+
+/// The range of so many blocks from a block on; `None` where it is not on the drive.
+fn blocks(glimpse: &Glimpse, coding: Coding, lba: u64, count: u64) -> Option<ByteRange> {
+    let block = coding.block.bytes().0;
+    let start = lba.checked_mul(block)?;
+    let len = count.checked_mul(block)?;
+    let end = start.checked_add(len)?;
+    (end <= glimpse.size().0).then_some(ByteRange::new(ByteOffset(start), ByteCount(len)))
+}
+
+fn read_copies(
+    glimpse: &Glimpse,
+    anchor: &Header,
+    coding: Coding,
+    place: Place,
+) -> std::result::Result<Result<Drive>, Wanted> {
+    let mut lbas = vec![(HeaderKind::Primary, anchor.primary_lba)];
+    if anchor.has_secondary() {
+        lbas.push((HeaderKind::Secondary, anchor.secondary_lba));
+    }
+    let ranges: Vec<ByteRange> =
+        lbas.iter().filter_map(|(_, lba)| blocks(glimpse, coding, *lba, 1)).collect();
+    want(glimpse, &ranges)?;
+    let mut copies: Vec<RawCopy> = Vec::new();
+    for (kind, lba) in lbas {
+        let header = copy_header(glimpse, anchor, coding, kind, lba);
+        let at = ByteOffset(lba.saturating_mul(coding.block.bytes().0));
+        copies.push(RawCopy { kind, at, header, sections: std::array::from_fn(|_| Raw::Absent) });
+    }
+    let wanted: Vec<ByteRange> = copies.iter().flat_map(|copy| section_ranges(glimpse, copy)).collect();
+    want(glimpse, &wanted)?;
+    for copy in &mut copies {
+        let Ok((header, coding)) = copy.header.clone() else { continue };
+        let lba = lba_of(copy, coding);
+        copy.sections = Section::ALL.map(|section| raw(glimpse, &header, coding, lba, section));
+    }
+    Ok(choose(&copies, &place).map(|(structure, mut reports)| {
+        if !anchor.has_secondary() {
+            reports.push(CopyReport {
+                kind: HeaderKind::Secondary,
+                at: ByteOffset::ZERO,
+                state: CopyState::Absent,
+                sequence: None,
+                flaws: Vec::new(),
+            });
+        }
+        Drive { size: glimpse.size(), anchor: place, structure, copies: reports }
+    }))
+}
+
+fn lba_of(copy: &RawCopy, coding: Coding) -> u64 {
+    copy.at.0 / coding.block.bytes().0
+}
+
+/// The header of a copy, if it is one of the anchor's.
+fn copy_header(
+    glimpse: &Glimpse,
+    anchor: &Header,
+    coding: Coding,
+    kind: HeaderKind,
+    lba: u64,
+) -> Result<(Header, Coding)> {
+    let name = kind.name();
+    let damaged = |what: String| Error::new(ErrorKind::Damaged, format!("the DDF {name} header {what}"));
+    let Some(range) = blocks(glimpse, coding, lba, 1) else {
+        return Err(damaged(format!("is said to be at block {lba}, which the drive does not have")));
+    };
+    let Got::Here(block) = glimpse.get(range) else {
+        return Err(damaged(format!("at block {lba} cannot be read")));
+    };
+    let (header, found) = Header::decode(block, kind)?;
+    if header.group != anchor.group {
+        return Err(damaged(format!("is of group {}, the anchor of {}", header.group, anchor.group)));
+    }
+    if (header.primary_lba, header.secondary_lba) != (anchor.primary_lba, anchor.secondary_lba)
+        || found.order != coding.order
+    {
+        return Err(damaged("has other places for the copies than the anchor".into()));
+    }
+    Ok((header, found))
+}
+
+/// Where a section is, if it is one that is held in memory; else why not.
+fn section_range(
+    glimpse: &Glimpse,
+    header: &Header,
+    coding: Coding,
+    lba: u64,
+    section: Section,
+) -> std::result::Result<Option<ByteRange>, String> {
+    let place = header.place(section);
+    if !place.is_there() || section == Section::Diagnostics {
+        return Ok(None);
+    }
+    if coding.bytes(u64::from(place.blocks)) > section.most_bytes() {
+        return Err(format!("the {} are said to have {} blocks", section.name(), place.blocks));
+    }
+    let start = lba.checked_add(u64::from(place.offset_blocks));
+    match start.and_then(|start| blocks(glimpse, coding, start, u64::from(place.blocks))) {
+        Some(range) => Ok(Some(range)),
+        None => Err(format!("the {} are said to be past the end of the drive", section.name())),
+    }
+}
+
+fn section_ranges(glimpse: &Glimpse, copy: &RawCopy) -> Vec<ByteRange> {
+    let Ok((header, coding)) = &copy.header else { return Vec::new() };
+    let lba = lba_of(copy, *coding);
+    let range = |section| section_range(glimpse, header, *coding, lba, section).ok().flatten();
+    Section::ALL.into_iter().filter_map(range).collect()
+}
+
+fn raw<'a>(glimpse: &'a Glimpse, header: &Header, coding: Coding, lba: u64, section: Section) -> Raw<'a> {
+    match section_range(glimpse, header, coding, lba, section) {
+        Ok(None) => Raw::Absent,
+        Err(why) => Raw::Lost(why),
+        Ok(Some(range)) => match glimpse.get(range) {
+            Got::Here(bytes) => Raw::Bytes(bytes),
+            _ => Raw::Lost(format!("the {} cannot be read", section.name())),
+        },
+    }
+}
+
+/// Headers in the last 32 MiB that can stand in for the anchor: other anchors first, then headers that lie where they
+/// say that they lie, the newest first.
+fn searched(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
+    let size = glimpse.size().0;
+    let start = size.saturating_sub(SEARCHED) / 4096 * 4096;
+    let mut steps = Vec::new();
+    let mut at = start;
+    while at < size {
+        let len = SEARCH_STEP.min(size - at);
+        steps.push(ByteRange::new(ByteOffset(at), ByteCount(len)));
+        at += len;
+    }
+    want(glimpse, &steps)?;
+    let mut found: Vec<Anchored> = Vec::new();
+    for step in steps {
+        let Got::Here(bytes) = glimpse.get(step) else { continue };
+        for (index, head) in bytes.chunks_exact(512).enumerate() {
+            let begins = [HEADER_SIGNATURE.to_be_bytes(), HEADER_SIGNATURE.to_le_bytes()];
+            if begins.iter().any(|begin| head.starts_with(begin)) {
+                found.extend(header_in(bytes, index * 512, step.start));
+            }
+        }
+    }
+    found.sort_by_key(|(header, _, place)| (place.kind, std::cmp::Reverse(header.sequence)));
+    Ok(found)
+}
+
+/// A header at a place of bytes that were read from `start` on.
+fn header_in(bytes: &[u8], index: usize, start: ByteOffset) -> Option<Anchored> {
+    let at = start + ByteCount(index as u64);
+    let kinds = [HeaderKind::Anchor, HeaderKind::Primary, HeaderKind::Secondary];
+    for block in [SectorSize::B512, SectorSize::B4096] {
+        let Some(bytes) = bytes.get(index..index + block.bytes().as_usize()) else { continue };
+        let decoded = kinds.into_iter().find_map(|kind| Some((Header::decode(bytes, kind).ok()?, kind)));
+        let Some(((header, coding), kind)) = decoded else { continue };
+        let says = match kind {
+            HeaderKind::Anchor => Some(at.0),
+            HeaderKind::Primary => header.primary_lba.checked_mul(block.bytes().0),
+            HeaderKind::Secondary => header.secondary_lba.checked_mul(block.bytes().0),
+        };
+        if says == Some(at.0) {
+            return Some((header, coding, Place { at, kind }));
+        }
+    }
+    None
+}

@@ -1,0 +1,288 @@
+//! Configuration records: what a drive's parts of volumes are, and what it stands in for as a spare.
+//!
+//! The section is a row of slots of one length; each is known by its signature, and carries a CRC of its own.
+//!
+//! ```text
+//! of a volume, 0xEEEEEEEE                            of a spare, 0x55555555
+//!   4  4 CRC       8 24 GUID of the volume             4  4 CRC     8 4 timestamp
+//!  32  4 timestamp 36 4 sequence                      19  1 type
+//!  64  2 elements  66 1 strip: 2^n blocks             20  2 entries 22 2 most entries
+//!  67  1 primary level  68 1 its qualifier            32    entries of 32 bytes:
+//!  69  1 spans     70 1 this one   71 1 secondary            0 24 GUID of the volume
+//!  72  8 blocks on each drive  80 8 of the volume           24  2 span
+//!  88  2 block size  90 1 rotate (2.0)
+//!  96 32 8 references of spares                       of a vendor, 0x88888888
+//! 128  8 cache policy 136 1 background rate            4  4 CRC     8 24 GUID of the volume
+//! 140  1 parity drives 141 2 polynomial 144 1 how     32    the vendor's
+//! 384 128 vendor's, four areas and scratch
+//! 512    4 bytes for each of the group's most elements: references, slot by slot
+//!        8 bytes for each of them: where its part begins, in blocks
+//! ```
+
+use super::checksum::Checksum;
+use super::fields::{Fields, Writer};
+use super::header::{Coding, Header};
+use super::names::{DiskRef, Guid, Time};
+
+const VOLUME: u32 = 0xEEEE_EEEE;
+const SPARE: u32 = 0x5555_5555;
+const EMPTY: u32 = u32::MAX;
+
+/// Where the elements of a volume's record begin, and how long each is in both lists together.
+const ELEMENTS: usize = 512;
+const ELEMENT: usize = 12;
+
+/// A slot of the configuration records.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Slot {
+    /// Nothing, or what was deleted.
+    Empty,
+    /// A part of a volume.
+    Volume(Box<VolumePart>),
+    /// What the drive stands in for.
+    Spare(SpareRecord),
+    /// A vendor's, or one that the standard does not know: carried as it is.
+    Other(Vec<u8>),
+    /// Its CRC or its content is wrong: why, and its bytes as they were.
+    Damaged(String, Vec<u8>),
+}
+
+/// One element of a volume's part: a drive, and where on it the part begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Element {
+    /// Which drive; [`DiskRef::NONE`]: none.
+    pub disk: DiskRef,
+    /// Its first block.
+    pub start_lba: u64,
+}
+
+/// A span of a volume (a *basic virtual disk*), as each of its drives records it. A volume without a secondary
+/// level is one of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumePart {
+    /// The volume.
+    pub volume: Guid,
+    /// When it was configured.
+    pub timestamp: Time,
+    /// Counts its changes: 0 follows all ones.
+    pub sequence: u32,
+    /// The strip is 2 to this power of blocks. Where there are no strips Linux md writes 0xFF.
+    pub strip_shift: u8,
+    /// The primary level, such as 5.
+    pub primary_level: u8,
+    /// Its qualifier, which says where parity or copies are.
+    pub qualifier: u8,
+    /// How many spans the volume has.
+    pub spans: u8,
+    /// Which of them this is.
+    pub span: u8,
+    /// How the spans are joined; it means nothing where there is only one.
+    pub secondary_level: u8,
+    /// Blocks used on each drive.
+    pub blocks: u64,
+    /// Blocks of the whole volume.
+    pub volume_blocks: u64,
+    /// The volume's block size (revision 2.0; all ones: the drives').
+    pub block_bytes: u16,
+    /// Parity moves every 2 to this power of stripes (level 0x35).
+    pub rotate_shift: u8,
+    /// Spares of this volume.
+    pub spares: [DiskRef; 8],
+    /// Cache policy: bits in the last byte.
+    pub cache_policy: [u8; 8],
+    /// How much of the drives background work may take, 0 to 255.
+    pub background_rate: u8,
+    /// Parity strips of a stripe (level 7).
+    pub parity_disks: u8,
+    /// The generator polynomial (level 7).
+    pub polynomial: u16,
+    /// How constants are made (level 7).
+    pub constants: u8,
+    /// The vendor's: four areas and the scratch space.
+    pub vendor: [u8; 128],
+    /// The drives, by slot within the span.
+    pub elements: Vec<Element>,
+}
+
+/// What a spare stands in for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SpareRecord {
+    /// When it was made one.
+    pub timestamp: Time,
+    /// Bits.
+    pub kind: u8,
+    /// How many entries it has room for.
+    pub most: u16,
+    /// Which spans of which volumes it stands in for, where it is dedicated.
+    pub protects: Vec<(Guid, u16)>,
+}
+
+impl SpareRecord {
+    /// It stands in for the volumes that it lists; otherwise for any.
+    pub const DEDICATED: u8 = 1;
+    /// It becomes a spare again when the drive that it stands in for has been replaced.
+    pub const REVERTIBLE: u8 = 1 << 1;
+    /// It stands in for a drive at present.
+    pub const ACTIVE: u8 = 1 << 2;
+    /// It stands in for drives of its enclosure first.
+    pub const ENCLOSURE: u8 = 1 << 3;
+
+    fn decode(fields: &Fields, len: usize) -> Result<SpareRecord, String> {
+        let count = usize::from(fields.u16(20));
+        let room = len.saturating_sub(32) / 32;
+        if count > room {
+            return Err(format!("a spare's record lists {count} volumes in the room of {room}"));
+        }
+        let entry = |index| {
+            let entry = fields.from(32 + 32 * index);
+            (Guid(entry.array(0)), entry.u16(24))
+        };
+        Ok(SpareRecord {
+            timestamp: Time(fields.u32(8)),
+            kind: fields.u8(19),
+            most: fields.u16(22),
+            protects: (0..count).map(entry).collect(),
+        })
+    }
+
+    fn encode(&self, record: &mut Writer) {
+        record.u32(8, self.timestamp.0);
+        record.u8(19, self.kind);
+        record.u16(20, self.protects.len() as u16);
+        record.u16(22, self.most);
+        for (index, (volume, span)) in self.protects.iter().enumerate() {
+            record.put(32 + 32 * index, &volume.0);
+            record.u16(56 + 32 * index, *span);
+        }
+    }
+}
+
+/// How many elements a record has room for: what the header says, and where that is unused (Adaptec), what fits.
+pub(super) fn most_elements(header: &Header, record_bytes: usize) -> usize {
+    let fits = record_bytes.saturating_sub(ELEMENTS) / ELEMENT;
+    match header.most_elements {
+        u16::MAX => fits.min(usize::from(header.most_disks)),
+        most => usize::from(most).min(fits),
+    }
+}
+
+impl VolumePart {
+    fn decode(fields: &Fields, most: usize) -> Result<VolumePart, String> {
+        let count = usize::from(fields.u16(64));
+        if count > most {
+            return Err(format!("a volume's record lists {count} drives in the room of {most}"));
+        }
+        let element = |index| Element {
+            disk: DiskRef(fields.u32(ELEMENTS + 4 * index)),
+            start_lba: fields.u64(ELEMENTS + 4 * most + 8 * index),
+        };
+        Ok(VolumePart {
+            volume: Guid(fields.array(8)),
+            timestamp: Time(fields.u32(32)),
+            sequence: fields.u32(36),
+            strip_shift: fields.u8(66),
+            primary_level: fields.u8(67),
+            qualifier: fields.u8(68),
+            spans: fields.u8(69),
+            span: fields.u8(70),
+            secondary_level: fields.u8(71),
+            blocks: fields.u64(72),
+            volume_blocks: fields.u64(80),
+            block_bytes: fields.u16(88),
+            rotate_shift: fields.u8(90),
+            spares: std::array::from_fn(|index| DiskRef(fields.u32(96 + 4 * index))),
+            cache_policy: fields.array(128),
+            background_rate: fields.u8(136),
+            parity_disks: fields.u8(140),
+            polynomial: fields.u16(141),
+            constants: fields.u8(144),
+            vendor: fields.array(384),
+            elements: (0..count).map(element).collect(),
+        })
+    }
+
+    fn encode(&self, record: &mut Writer, most: usize) {
+        record.put(8, &self.volume.0);
+        record.u32(32, self.timestamp.0);
+        record.u32(36, self.sequence);
+        record.u16(64, self.elements.len() as u16);
+        record.put(66, &[self.strip_shift, self.primary_level, self.qualifier]);
+        record.put(69, &[self.spans, self.span, self.secondary_level]);
+        record.u64(72, self.blocks);
+        record.u64(80, self.volume_blocks);
+        record.u16(88, self.block_bytes);
+        record.u8(90, self.rotate_shift);
+        for (index, spare) in self.spares.iter().enumerate() {
+            record.u32(96 + 4 * index, spare.0);
+        }
+        record.put(128, &self.cache_policy);
+        record.u8(136, self.background_rate);
+        record.u8(140, self.parity_disks);
+        record.u16(141, self.polynomial);
+        record.u8(144, self.constants);
+        record.put(384, &self.vendor);
+        for index in 0..most {
+            // Unused starting blocks are zero, as Linux md writes them.
+            let unused = Element { disk: DiskRef::NONE, start_lba: 0 };
+            let element = self.elements.get(index).unwrap_or(&unused);
+            record.u32(ELEMENTS + 4 * index, element.disk.0);
+            record.u64(ELEMENTS + 4 * most + 8 * index, element.start_lba);
+        }
+    }
+}
+
+impl Slot {
+    pub(super) fn decode(bytes: &[u8], header: &Header, coding: Coding) -> Slot {
+        let fields = Fields::new(bytes, coding.order);
+        let signature = fields.u32(0);
+        if signature == EMPTY {
+            return Slot::Empty;
+        }
+        if ![VOLUME, SPARE].contains(&signature) {
+            return Slot::Other(bytes.to_vec());
+        }
+        if Checksum::carried_by(bytes, coding.order).is_none() {
+            let why = "the checksum of a configuration record is wrong".to_owned();
+            return Slot::Damaged(why, bytes.to_vec());
+        }
+        let slot = match signature {
+            VOLUME => VolumePart::decode(&fields, most_elements(header, bytes.len()))
+                .map(|part| Slot::Volume(Box::new(part))),
+            _ => SpareRecord::decode(&fields, bytes.len()).map(Slot::Spare),
+        };
+        slot.unwrap_or_else(|why| Slot::Damaged(why, bytes.to_vec()))
+    }
+
+    /// Whether it fits a slot of that length.
+    pub(super) fn fits(&self, header: &Header, len: usize) -> bool {
+        match self {
+            Slot::Empty => true,
+            Slot::Volume(part) => part.elements.len() <= most_elements(header, len) && len >= ELEMENTS,
+            Slot::Spare(spare) => spare.protects.len() <= len.saturating_sub(32) / 32,
+            Slot::Other(bytes) | Slot::Damaged(_, bytes) => bytes.len() <= len,
+        }
+    }
+
+    /// Its bytes; `len` is the length of a slot. What is damaged stays as it was.
+    pub(super) fn encode(&self, header: &Header, coding: Coding, len: usize) -> Vec<u8> {
+        let mut record = Writer::new(len, coding.order);
+        match self {
+            Slot::Empty => return record.into_bytes(),
+            Slot::Other(bytes) | Slot::Damaged(_, bytes) => {
+                record.put(0, bytes.get(..len).unwrap_or(bytes));
+                return record.into_bytes();
+            }
+            Slot::Volume(part) => {
+                record.u32(0, VOLUME);
+                part.encode(&mut record, most_elements(header, len));
+            }
+            Slot::Spare(spare) => {
+                record.u32(0, SPARE);
+                spare.encode(&mut record);
+            }
+        }
+        let mut bytes = record.into_bytes();
+        coding.checksum.seal(&mut bytes, coding.order);
+        bytes
+    }
+}

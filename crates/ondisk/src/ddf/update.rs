@@ -1,0 +1,204 @@
+//! Writing a structure so that a power cut at any write leaves one copy that says either what it said before or what
+//! it is to say.
+//!
+//! # Fault model
+//! Between two flushes any part of what was written may be lost, block by block, in any order.
+//!
+//! # Protocol
+//! ```text
+//! first copy:   header, old sequence, open │ sections │ header, new sequence, closed │
+//! second copy:  header, old sequence, open │ sections │ header, new sequence, closed │ anchor │      │ is a flush
+//! ```
+//! At any moment one copy is closed and whole: the second until the first is closed again, then the first. The open
+//! header keeps the old sequence, so that readers who prefer a higher sequence to a closed header take the other copy
+//! too. The first copy is the primary, unless only the secondary is unsound: what is sound is left alone until
+//! something better is there.
+//!
+//! Where the drive has no structure of that group at those places, an old anchor is removed first, and the new one,
+//! written last, makes it a member.
+
+use super::copies::is_after;
+use super::find::Drive;
+use super::header::{Coding, HeaderKind, Section};
+use super::structure::Structure;
+use crate::{Error, ErrorKind, Result};
+use units::{ByteCount, ByteOffset};
+
+/// One step of an update, to be done in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Write these bytes at that place of the drive: whole blocks.
+    Write {
+        /// The first byte's address.
+        at: ByteOffset,
+        /// What to write.
+        bytes: Vec<u8>,
+    },
+    /// Wait until everything before is durable.
+    Flush,
+}
+
+/// The steps that make a drive of that size say `new`; `old` is what it says now.
+///
+/// # Errors
+/// [`ErrorKind::Contradiction`] where the sequence does not follow the old one, or a place is not on the drive;
+/// [`ErrorKind::TooLarge`] where something does not fit its section.
+pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<Vec<Step>> {
+    new.check()?;
+    check_places(size, new)?;
+    let mut steps = Vec::new();
+    match old.filter(|old| is_in_place(old, new)) {
+        Some(old) => {
+            let was = old.structure.header.sequence;
+            if !is_after(new.header.sequence, was) {
+                let context = format!("sequence {} is to follow {was}, and does not", new.header.sequence);
+                return Err(Error::new(ErrorKind::Contradiction, context));
+            }
+            for kind in order(old) {
+                let is_sound = !old.copies.iter().any(|copy| copy.kind == kind && copy.needs_repair());
+                let known = is_sound.then_some(&old.structure);
+                write_copy(&mut steps, new, kind, was, known)?;
+            }
+        }
+        None => {
+            let anchors = [Some(anchor_of(size, new.coding)), old.map(|old| old.anchor.at)];
+            for at in anchors.into_iter().flatten() {
+                steps.push(Step::Write { at, bytes: vec![0; new.coding.block_bytes()] });
+            }
+            steps.push(Step::Flush);
+            for kind in copies_of(new) {
+                write_copy(&mut steps, new, kind, new.header.sequence.wrapping_sub(1), None)?;
+            }
+        }
+    }
+    write_anchor(&mut steps, size, old, new);
+    Ok(steps)
+}
+
+/// The steps that make a drive's copies equal again: what is damaged, or older, is written anew from the copy that was
+/// used. None where nothing is to be done.
+///
+/// # Errors
+/// As [`update`].
+pub fn repair(drive: &Drive) -> Result<Vec<Step>> {
+    if !drive.needs_repair() {
+        return Ok(Vec::new());
+    }
+    let mut sound = drive.structure.clone();
+    sound.header.open = 0;
+    let mut steps = Vec::new();
+    check_places(drive.size, &sound)?;
+    let bad = drive.copies.iter().filter(|copy| copy.needs_repair());
+    for copy in bad {
+        write_copy(&mut steps, &sound, copy.kind, sound.header.sequence, None)?;
+    }
+    write_anchor(&mut steps, drive.size, Some(drive), &sound);
+    Ok(steps)
+}
+
+/// The steps that take a drive's structure away: the anchor, then the headers, so that nothing is found by a search
+/// either. What else is there stays.
+pub fn clear(drive: &Drive) -> Vec<Step> {
+    let zeroes = |at| Step::Write { at, bytes: vec![0; drive.structure.coding.block_bytes()] };
+    let last = anchor_of(drive.size, drive.structure.coding);
+    let mut steps = vec![zeroes(drive.anchor.at)];
+    if last != drive.anchor.at && drive.anchor.at.0 < last.0 {
+        steps.push(zeroes(last));
+    }
+    steps.push(Step::Flush);
+    let header = &drive.structure.header;
+    for kind in copies_of(&drive.structure) {
+        let lba = if kind == HeaderKind::Primary { header.primary_lba } else { header.secondary_lba };
+        let at = ByteOffset(drive.structure.coding.bytes(lba).0);
+        if at.0 < drive.size.0 {
+            steps.push(zeroes(at));
+        }
+    }
+    steps.push(Step::Flush);
+    steps
+}
+
+/// Whether a drive's copies lie where the new ones are to lie, of the same group, written in the same way.
+fn is_in_place(old: &Drive, new: &Structure) -> bool {
+    let (was, header) = (&old.structure.header, &new.header);
+    old.structure.coding == new.coding
+        && was.group == header.group
+        && (was.primary_lba, was.secondary_lba) == (header.primary_lba, header.secondary_lba)
+        && old.anchor.kind == HeaderKind::Anchor
+}
+
+fn copies_of(structure: &Structure) -> Vec<HeaderKind> {
+    match structure.header.has_secondary() {
+        true => vec![HeaderKind::Primary, HeaderKind::Secondary],
+        false => vec![HeaderKind::Primary],
+    }
+}
+
+/// In which order the copies are written: one that is unsound first.
+fn order(old: &Drive) -> Vec<HeaderKind> {
+    let mut kinds = copies_of(&old.structure);
+    let is_bad = |kind: &HeaderKind| old.copies.iter().any(|copy| copy.kind == *kind && copy.needs_repair());
+    kinds.sort_by_key(|kind| !is_bad(kind));
+    kinds
+}
+
+fn anchor_of(size: ByteCount, coding: Coding) -> ByteOffset {
+    ByteOffset(size.0.saturating_sub(coding.block.bytes().0))
+}
+
+fn write_anchor(steps: &mut Vec<Step>, size: ByteCount, old: Option<&Drive>, new: &Structure) {
+    let known = old.filter(|old| is_in_place(old, new)).map(|old| old.anchor.at);
+    let at = known.unwrap_or(anchor_of(size, new.coding));
+    steps.push(Step::Write { at, bytes: new.encode_header(HeaderKind::Anchor) });
+    steps.push(Step::Flush);
+}
+
+fn write_copy(
+    steps: &mut Vec<Step>,
+    new: &Structure,
+    kind: HeaderKind,
+    was: u32,
+    known: Option<&Structure>,
+) -> Result<()> {
+    let lba = if kind == HeaderKind::Primary { new.header.primary_lba } else { new.header.secondary_lba };
+    let at = |offset: u64| ByteOffset(new.coding.bytes(lba.saturating_add(offset)).0);
+    let mut open = new.clone();
+    (open.header.open, open.header.sequence) = (1, was);
+    steps.push(Step::Write { at: at(0), bytes: open.encode_header(kind) });
+    steps.push(Step::Flush);
+    for section in Section::ALL {
+        let Some(bytes) = new.encode_section(section)? else { continue };
+        let place = new.header.place(section);
+        let same_place = |known: &&Structure| known.header.place(section) == place;
+        let before = known.filter(same_place).map(|known| known.encode_section(section)).transpose()?;
+        if before.flatten().as_ref() != Some(&bytes) {
+            steps.push(Step::Write { at: at(u64::from(place.offset_blocks)), bytes });
+        }
+    }
+    steps.push(Step::Flush);
+    steps.push(Step::Write { at: at(0), bytes: new.encode_header(kind) });
+    steps.push(Step::Flush);
+    Ok(())
+}
+
+/// Whether everything lies on the drive, before the anchor, and the copies apart from one another.
+fn check_places(size: ByteCount, new: &Structure) -> Result<()> {
+    let header = &new.header;
+    let wrong = |what: &str| {
+        let context = format!("the DDF structure is to be written {what}; the drive has {} bytes", size.0);
+        Err(Error::new(ErrorKind::Contradiction, context))
+    };
+    let ends = header.places.iter().filter(|place| place.is_there());
+    let end = ends.map(|place| u64::from(place.offset_blocks) + u64::from(place.blocks)).max().unwrap_or(1);
+    let last = size.0 / new.coding.block.bytes().0;
+    for kind in copies_of(new) {
+        let lba = if kind == HeaderKind::Primary { header.primary_lba } else { header.secondary_lba };
+        if lba.checked_add(end).is_none_or(|end| end >= last) {
+            return wrong("past the end of the drive");
+        }
+    }
+    if header.has_secondary() && header.primary_lba.abs_diff(header.secondary_lba) < end {
+        return wrong("with copies that overlap");
+    }
+    Ok(())
+}
