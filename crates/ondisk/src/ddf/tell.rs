@@ -215,7 +215,12 @@ fn record<'a>(
     let bytes = |blocks: u64| structure.coding.bytes(blocks);
     let strip = strip(structure, part).filter(|_| reading.has_strip);
     let member_size = bytes(part.blocks);
-    let arrangement = arrangement(structure, &spans, reading.what.clone(), strip);
+    let arrangement = match strip {
+        None if reading.has_strip && !matches!(reading.what, What::Other(_)) => {
+            Arrangement::Other(format!("its strip is said to have 2^{} blocks", part.strip_shift))
+        }
+        _ => arrangement(structure, &spans, reading.what.clone(), strip),
+    };
     let entries = entries(structure, &spans);
     let record = VolumeRecord {
         format: Format::Ddf,
@@ -336,8 +341,7 @@ fn features(structure: &Structure, volume: &VirtualDisk) -> Vec<Feature> {
 
 /// The strip, where it is a length.
 fn strip(structure: &Structure, part: &VolumePart) -> Option<ByteCount> {
-    let blocks = 1_u64.checked_shl(u32::from(part.strip_shift))?;
-    Some(structure.coding.bytes(blocks))
+    (part.strip_shift < 32).then(|| structure.coding.bytes(1 << part.strip_shift))
 }
 
 fn arrangement(structure: &Structure, spans: &Spans, what: What, strip: Option<ByteCount>) -> Arrangement {

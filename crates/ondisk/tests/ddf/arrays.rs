@@ -8,7 +8,11 @@ use units::{ByteCount, ByteOffset, DriveIndex};
 
 /// The volumes that these drives make, by name.
 pub fn volumes(images: &[&Image]) -> Vec<FoundVolume> {
-    let drives: Vec<Drive> = images.iter().map(|image| image.drive()).collect();
+    volumes_of(&images.iter().map(|image| image.drive()).collect::<Vec<_>>())
+}
+
+/// The same, of drives that have been read.
+pub fn volumes_of(drives: &[Drive]) -> Vec<FoundVolume> {
     let mut seen = Vec::new();
     for (drive, told) in tell(&drives.iter().collect::<Vec<_>>()).into_iter().enumerate() {
         assert_eq!(told.notes, Vec::<String>::new());
@@ -108,16 +112,18 @@ fn the_failed_member_and_the_spare_are_listed_and_not_used() {
 }
 
 /// What a volume has at a place of a drive: the number of its 64 KiB, or none where that holds parity or nothing.
-fn strip_at(volume: &FoundVolume, drive: usize, at: u64) -> Option<u64> {
+pub fn strip_at(volume: &FoundVolume, drive: usize, at: u64) -> Option<u64> {
     let member = volume.members.iter().find(|member| member.drive == Some(drive))?;
     let offset = at.checked_sub(member.data.start.0).filter(|offset| *offset < member.data.len.0)?;
     let mut base = 0;
     for section in &volume.sections {
-        let index = section.members.iter().position(|(slot, _)| *slot == member.slot)?;
-        let start = section.members[index].1;
-        let within = offset.checked_sub(start.0).filter(|within| *within < section.member_size.0);
         let geometry = section.geometry().unwrap();
-        let located = within.and_then(|within| geometry.locate(DriveIndex(index as u16), ByteOffset(within)));
+        let index = section.members.iter().position(|(slot, _)| *slot == member.slot);
+        let located = index.and_then(|index| {
+            let within = offset.checked_sub(section.members[index].1.0)?;
+            let is_used = within < section.member_size.0;
+            geometry.locate(DriveIndex(index as u16), ByteOffset(within)).filter(|_| is_used)
+        });
         if let Some(located) = located {
             let Role::Data { index, .. } = located.role else { return None };
             let place = geometry.volume_offset(located.stripe, index, located.within);

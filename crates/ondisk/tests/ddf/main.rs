@@ -8,3 +8,4 @@ mod image;
 mod made;
 mod mdadm;
 mod torn;
+mod variants;
