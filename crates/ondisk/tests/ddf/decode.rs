@@ -1,8 +1,10 @@
 //! What is read from the members of arrays that Linux md made, whole and damaged.
 
+use crate::arrays::volumes_of;
 use crate::image::{REFERENCES, members, reference};
 use ondisk::ErrorKind;
-use ondisk::ddf::{CopyState, DiskKind, Effort, HeaderKind, Look, Section};
+use ondisk::ddf::{Condition, CopyState, DiskKind, Drive, Effort, Extras, HeaderKind, Look, Section};
+use ondisk::foreign::State;
 use units::ByteOffset;
 
 #[test]
@@ -182,4 +184,22 @@ fn a_drive_without_its_anchor_is_blank_until_it_is_searched() {
     image.write(ByteOffset(98100 * 512), &sound.structure.encode_header(HeaderKind::Anchor));
     let Look::Found(found) = image.look(Effort::Search) else { panic!("its anchor is there") };
     assert_eq!((found.anchor.kind, &found.structure), (HeaderKind::Anchor, &sound.structure));
+}
+
+#[test]
+fn what_linux_md_made_of_softrocs_structure_is_read_and_the_payload_is_known_to_be_older() {
+    let images = members(include_str!("images/softroc-raid5-5-failed-by-md.txt"));
+    let drives: Vec<Drive> = images.iter().map(|image| image.drive()).collect();
+    for drive in &drives {
+        assert!(!drive.needs_repair(), "{:?}", drive.copies);
+        assert_eq!(drive.structure.header.sequence, 6);
+        let log = drive.structure.vendor_log.as_ref().unwrap();
+        let extras = Extras::of(log).unwrap().unwrap();
+        assert_eq!((extras.sequence, &extras.payload[..]), (1, &b"extras"[..]));
+        assert_eq!(drive.structure.volumes[0].as_ref().unwrap().state.condition(), Condition::Degraded);
+    }
+    let found = &volumes_of(&drives)[0];
+    let order: Vec<Option<usize>> = found.members.iter().map(|member| member.drive).collect();
+    assert_eq!((found.state, &order[..]), (State::Degraded, &[Some(0), Some(2), Some(4), None, Some(3)][..]));
+    assert_eq!((found.others[0].drive, found.others[0].what), (1, "failed"));
 }
