@@ -30,10 +30,10 @@
 //! | `names.rs` | [`Guid`], [`DiskRef`], [`Time`], [`Name`] |
 //! | `fields.rs`, `checksum.rs` | numbers in either byte order; both variants of the CRC |
 //! | `level.rs` | [`LevelCode`]: DDF's codes and shapes |
-//! | `tell.rs` | [`tell`]: from drives to the records of [`foreign`](crate::foreign) |
+//! | `tell.rs` | [`tell()`]: from drives to the records of [`foreign`](crate::foreign) |
 //! | `group.rs` | [`Group`]: what drives, volumes and spares are to say; [`rebuild`] |
 //! | `site.rs` | [`Site`]: where SoftROC puts it |
-//! | `update.rs` | [`update`], [`repair`], [`clear`]: writes that may be cut off anywhere |
+//! | `update.rs` | [`update()`], [`repair`], [`clear`]: writes that may be cut off anywhere |
 
 mod checksum;
 mod copies;

@@ -39,9 +39,6 @@ pub struct Site {
 }
 
 impl Site {
-    /// The room of SoftROC's payload in the vendor log.
-    pub const MOST_EXTRAS: ByteCount = Extras::MOST;
-
     /// The tail of a drive of that size with those blocks; `None` where there is no room for it and anything before
     /// it, and where the size is not a whole number of blocks.
     pub fn of(size: ByteCount, block: SectorSize) -> Option<Site> {

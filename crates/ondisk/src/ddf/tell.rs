@@ -247,7 +247,7 @@ fn record<'a>(
             true => Consistency::Dirty,
             false => Consistency::Clean,
         },
-        features: features(structure, volume),
+        features: features(structure, volume, &reading.what),
     };
     Ok(Some(Record { volume: record, member }))
 }
@@ -328,8 +328,17 @@ fn identity(structure: &Structure, volume: &VirtualDisk) -> Identity {
     Identity { text: volume.guid.to_string(), bytes }
 }
 
-fn features(structure: &Structure, volume: &VirtualDisk) -> Vec<Feature> {
+/// Whose RAID 6 is known to have P and Q where the standard has them. MegaRAID's driver has them the other way round.
+const SURE_OF_Q: [&str; 3] = ["SoftROC", "Linux-MD", "FreeBSD"];
+
+fn features(structure: &Structure, volume: &VirtualDisk, what: &What) -> Vec<Feature> {
     let mut features = Vec::new();
+    let is_sure = volume.guid.vendor().is_some_and(|vendor| SURE_OF_Q.contains(&vendor));
+    let has_q = matches!(what, What::Shape(shape, _) | What::Concatenated(shape) if shape.level.row().parity_strips == 2);
+    if has_q && !is_sure {
+        features
+            .push(Feature::Unknown("which of its two parity strips is P depends on the controller".into()));
+    }
     if volume.state.is_morphing() {
         features.push(Feature::Unknown("its layout was being changed".into()));
     }

@@ -61,7 +61,8 @@ pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<V
             }
         }
         None => {
-            let anchors = [Some(anchor_of(size, new.coding)), old.map(|old| old.anchor.at)];
+            let theirs = old.filter(|old| old.anchor.kind == HeaderKind::Anchor).map(|old| old.anchor.at);
+            let anchors = [Some(anchor_of(size, new.coding)), theirs];
             for at in anchors.into_iter().flatten() {
                 steps.push(Step::Write { at, bytes: vec![0; new.coding.block_bytes()] });
             }
@@ -124,7 +125,6 @@ fn is_in_place(old: &Drive, new: &Structure) -> bool {
     old.structure.coding == new.coding
         && was.group == header.group
         && (was.primary_lba, was.secondary_lba) == (header.primary_lba, header.secondary_lba)
-        && old.anchor.kind == HeaderKind::Anchor
 }
 
 fn copies_of(structure: &Structure) -> Vec<HeaderKind> {
@@ -147,7 +147,8 @@ fn anchor_of(size: ByteCount, coding: Coding) -> ByteOffset {
 }
 
 fn write_anchor(steps: &mut Vec<Step>, size: ByteCount, old: Option<&Drive>, new: &Structure) {
-    let known = old.filter(|old| is_in_place(old, new)).map(|old| old.anchor.at);
+    let is_known = |old: &&Drive| is_in_place(old, new) && old.anchor.kind == HeaderKind::Anchor;
+    let known = old.filter(is_known).map(|old| old.anchor.at);
     let at = known.unwrap_or(anchor_of(size, new.coding));
     steps.push(Step::Write { at, bytes: new.encode_header(HeaderKind::Anchor) });
     steps.push(Step::Flush);

@@ -184,6 +184,23 @@ fn a_new_drive_is_a_member_only_when_all_of_its_structure_is_there() {
 }
 
 #[test]
+fn a_drive_that_lost_its_anchor_keeps_a_whole_copy_while_it_is_repaired_or_changed() {
+    let (old, new, mut image) = changed();
+    image.write(ByteOffset(image.size - 512), &[0; 512]);
+    let Look::Found(drive) = image.look(Effort::Search) else { panic!("its headers are there") };
+    for (steps, after) in
+        [(repair(&drive).unwrap(), &old), (update(drive.size, Some(&drive), &new).unwrap(), &new)]
+    {
+        after_cuts(&image, &steps, &mut |image, is_all| {
+            let effort = if is_all { Effort::Usual } else { Effort::Search };
+            let Look::Found(found) = image.look(effort) else { panic!("nothing is left") };
+            assert!(found.structure == old || found.structure == *after, "{:?}", found.copies);
+            assert!(!is_all || found.structure == *after && !found.needs_repair(), "{:?}", found.copies);
+        });
+    }
+}
+
+#[test]
 fn what_is_cleared_is_not_found_by_a_search_either() {
     let mut image = images(&raid5())[0].clone();
     let drive = image.drive();

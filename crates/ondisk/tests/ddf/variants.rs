@@ -144,10 +144,7 @@ fn levels_that_are_others_in_disguise_are_read_as_these() {
 fn linux_mds_offset_copies_are_its_far_ones() {
     let offset = Shape { mirrors: Some(MirrorArrangement::Offset), ..on(Level::Raid1e, 4) };
     let theirs = Guid::new(*b"Linux-MD", [0; 8], Time(1), 1);
-    let mut drives = changed(offset, |part| part.volume = theirs);
-    for drive in &mut drives {
-        drive.structure.volumes.iter_mut().flatten().for_each(|volume| volume.guid = theirs);
-    }
+    let drives = renamed(offset, |_| theirs);
     let found = &volumes_of(&drives)[0];
     assert_eq!((found.record.layout.as_str(), found.state), ("far", State::Complete), "{:?}", found.reasons);
 }
@@ -206,25 +203,41 @@ fn a_member_that_is_one_change_behind_is_current_unless_the_volume_went_on_witho
     }
 }
 
-#[test]
-fn lsis_volumes_are_told_by_group_number_and_name_whatever_their_guid() {
-    let mut drives: Vec<Drive> = images(&raid5()).iter().map(Image::drive).collect();
+/// Drives whose volume has another GUID, one for each drive.
+fn renamed(shape: Shape, guid_of: impl Fn(usize) -> Guid) -> Vec<Drive> {
+    let mut drives: Vec<Drive> = images(&group(shape)).iter().map(Image::drive).collect();
     for (index, drive) in drives.iter_mut().enumerate() {
-        let mut theirs = *b"LSI     ----------------";
-        theirs[23] = index as u8;
-        for volume in drive.structure.volumes.iter_mut().flatten() {
-            volume.guid = Guid(theirs);
-        }
+        drive.structure.volumes.iter_mut().flatten().for_each(|volume| volume.guid = guid_of(index));
         for slot in &mut drive.structure.slots {
             if let Slot::Volume(part) = slot {
-                part.volume = Guid(theirs);
+                part.volume = guid_of(index);
             }
         }
     }
+    drives
+}
+
+#[test]
+fn lsis_volumes_are_told_by_group_number_and_name_whatever_their_guid() {
+    let lsi = |index: usize| {
+        let mut theirs = *b"LSI     ----------------";
+        theirs[23] = index as u8;
+        Guid(theirs)
+    };
+    let mut drives = renamed(on(Level::Raid5, 4), lsi);
     let found = volumes_of(&drives);
-    assert_eq!((found.len(), found[0].state), (1, State::Complete));
+    assert_eq!((found.len(), found[0].state, found[0].no_writing.len()), (1, State::Complete, 0));
     drives[0].structure.header.group = guid(0xAA, 7);
     assert_eq!(volumes_of(&drives).len(), 2);
+}
+
+#[test]
+fn raid_6_of_controllers_that_may_exchange_p_and_q_is_not_to_be_written() {
+    let theirs = |_| Guid(*b"LSI     ----------------");
+    let found = &volumes_of(&renamed(on(Level::Raid6, 5), theirs))[0];
+    assert_eq!((found.state, found.no_writing.len()), (State::Complete, 1));
+    assert!(found.no_writing[0].contains("which of its two parity strips is P"), "{:?}", found.no_writing);
+    assert!(read_as(on(Level::Raid6, 5), |_| {}).no_writing.is_empty());
 }
 
 #[test]
