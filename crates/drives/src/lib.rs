@@ -9,22 +9,24 @@
 //! | `nbd://HOST[:PORT]/EXPORT`, `nbd+unix:///EXPORT?socket=PATH` | [`NbdDrive`]: an export somewhere else |
 //! | anything else | a file or block device (or whatever the world knows by that name) |
 //!
-//! [`FaultyDrive`] puts a script of faults before any of them.
+//! [`FaultyDrive`] puts a script of faults before any of them; a [`Window`] shows a part of one, to be read only.
 
 mod faulty;
 mod memory;
 mod nbd_drive;
 mod null;
 mod request;
+mod window;
 
 pub use faulty::{Fault, FaultRule, FaultScript, FaultyDrive, OpKind};
 pub use memory::MemoryDrive;
 pub use nbd_drive::NbdDrive;
 pub use null::NullDrive;
+pub use window::Window;
 
 use env::{DriveIdentity, DriveSource, Env, Error, ErrorKind, Result};
 use std::sync::Arc;
-use units::{ByteCount, SectorSize};
+use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
 /// Opens the drive that `spec` names, for one controller alone where the drive can be locked.
 ///
@@ -53,6 +55,22 @@ pub async fn open(env: &Env, spec: &str) -> Result<Arc<dyn DriveSource>> {
         return Err(Error::new(ErrorKind::BadName, sentence));
     }
     env.world().open_drive(spec).await
+}
+
+/// Opens the drive that `spec` names to be read and never written: a file or block device is opened without the right to
+/// write, and whatever it is, what comes back passes no write on.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_for_reading(env: &Env, spec: &str) -> Result<Arc<dyn DriveSource>> {
+    let is_made_here = ["mem:", "null:"].iter().any(|kind| spec.starts_with(kind)) || spec.is_empty();
+    let source = if is_made_here || nbd::NbdUri::looks_like(spec) {
+        open(env, spec).await?
+    } else {
+        env.world().open_drive_for_reading(spec).await?
+    };
+    let whole = ByteRange::new(ByteOffset(0), source.info().size);
+    Ok(Arc::new(Window::new(source, whole)))
 }
 
 /// Every memory and null drive is one of its own, whatever it is called.

@@ -49,6 +49,10 @@ pub trait World {
     /// Opens a drive of this world by its path or name, for one controller alone.
     fn open_drive<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>>;
 
+    /// The same for somebody who only reads: a file or block device is opened without the right to write, so that one
+    /// that may not be written will do, and one that may cannot be by mistake.
+    fn open_drive_for_reading<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>>;
+
     /// Makes a new file drive of that size, with all its space reserved. It must not exist yet.
     fn create_drive<'a>(&'a self, name: &'a str, size: ByteCount) -> LocalFuture<'a, Result<()>>;
 

@@ -285,3 +285,16 @@ fn a_volume_with_more_members_than_can_be_is_listed_and_not_served() {
     let found = only(&[member(0, &volume)]);
     assert_eq!((found.state, found.members.len()), (State::NotReadable, 60_000));
 }
+
+#[test]
+fn a_mirror_ends_where_its_members_end() {
+    let mut volume = raid5();
+    (volume.slots, volume.strip, volume.member_size) = (2, None, Some(ByteCount(64 * KIB + 1536)));
+    volume.arrangement = Arrangement::Shape(Shape::new(Level::Raid1, DriveCount(2)));
+    let found = sections(&volume, &known(&[80, 80])).unwrap();
+    let lengths: Vec<u64> = found.iter().map(|section| section.within.len.0).collect();
+    assert_eq!(lengths, [64 * KIB, 1536]);
+    let last = &found[1];
+    assert_eq!(last.members[1], (1, ByteOffset(64 * KIB + 1536 - 4096)));
+    assert_eq!(last.within.start, ByteOffset(4096 - 1536));
+}

@@ -13,6 +13,7 @@ mod output;
 mod progress;
 mod quickstart;
 mod render;
+mod rescue;
 mod serve;
 mod signals;
 
@@ -43,6 +44,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),
         Command::Explain(explain) => explain::run(explain),
         Command::Bench(bench) => bench::run(bench, &control, &cli.state),
+        Command::Rescue(rescue) => rescue::run(rescue),
         Command::Info(output) => info::run(&control, output.json),
     }
 }

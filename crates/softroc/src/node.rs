@@ -30,14 +30,14 @@ pub struct Node {
 
 impl Node {
     /// Starts `count` shards; the first is on the thread of `env`. `memory` is for each.
-    pub fn start(env: &Env, count: u16, memory: ByteCount) -> Outcome<Node> {
+    pub fn start(env: &Env, count: u16, memory: ByteCount, sessions: SessionOptions) -> Outcome<Node> {
         let (reports, receiver) = mailbox::mailbox(env, usize::from(count) * engine::REPORTS_OPEN);
         let (introduce, contacts) = mpsc::channel();
         let mut threads = Vec::new();
         for index in 1..count {
             let (introduce, reports) = (introduce.clone(), reports.clone());
             let thread = spawn_shard(&format!("shard {index}"), Settings::with_memory(memory), move |env| {
-                let stopped = start_shard(&env, index, count, reports, &introduce);
+                let stopped = start_shard(&env, index, count, reports, sessions, &introduce);
                 async move {
                     let (shard, mut stopped) = stopped;
                     stopped.receive().await;
@@ -46,7 +46,7 @@ impl Node {
             })?;
             threads.push(thread);
         }
-        let (first, _) = start_shard(env, 0, count, reports, &introduce);
+        let (first, _) = start_shard(env, 0, count, reports, sessions, &introduce);
         drop((first, introduce));
         let mut contacts: Vec<Contact> = contacts.iter().take(usize::from(count)).collect();
         if contacts.len() < usize::from(count) {
@@ -94,6 +94,7 @@ fn start_shard(
     index: u16,
     count: u16,
     reports: mailbox::Sender<Report>,
+    sessions: SessionOptions,
     introduce: &mpsc::Sender<Contact>,
 ) -> (Shard, mailbox::Receiver<()>) {
     let seed = ShardSeed::new(env, count);
@@ -101,7 +102,7 @@ fn start_shard(
     let (port, port_messages) = port_mailbox(env);
     let (stop, stopped) = mailbox::mailbox(env, 1);
     let shard = seed.start(ShardIndex(index), count, reports);
-    env.spawn("nbd port", serve_shard(shard.clone(), port_messages, SessionOptions::default()));
+    env.spawn("nbd port", serve_shard(shard.clone(), port_messages, sessions));
     if introduce.send(Contact { index, engine, port, stop }).is_err() {
         tracing::error!("nobody waits for shard {index}");
     }

@@ -12,7 +12,7 @@ use crate::node::{self, Node};
 use crate::signals;
 use controller::{Command, Controller, ControllerHandle, Options, Reply};
 use env::{Address, Env, mailbox};
-use ports::nbd::{NbdServer, NbdServerOptions};
+use ports::nbd::{NbdServer, NbdServerOptions, SessionOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::ByteCount;
@@ -87,7 +87,7 @@ struct Plan {
 
 impl Plan {
     async fn serve(self, env: &Env) -> Outcome {
-        let mut node = Node::start(env, self.shards, self.memory)?;
+        let mut node = Node::start(env, self.shards, self.memory, SessionOptions::default())?;
         let (stops, threads) = node.take_threads();
         let outcome = self.serve_on(env, node).await;
         node::stop(stops, threads)?;

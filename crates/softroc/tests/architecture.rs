@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("drives", &["units", "env", "nbd"]),
     ("engine", &["units", "env", "layout", "plan", "parity"]),
     ("controller", &["units", "env", "layout", "plan", "ondisk", "signatures", "drives", "engine"]),
+    ("rescue", &["units", "env", "layout", "ondisk", "drives", "engine"]),
     ("ports", &["units", "env", "nbd", "engine"]),
     ("api", &["units", "env", "controller"]),
     ("storagebench", &["units", "env", "signatures"]),

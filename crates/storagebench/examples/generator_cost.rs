@@ -44,6 +44,12 @@ impl World for Real {
     fn open_drive<'a>(&'a self, _: &'a str) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {
         Box::pin(async { nothing() })
     }
+    fn open_drive_for_reading<'a>(
+        &'a self,
+        _: &'a str,
+    ) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {
+        Box::pin(async { nothing() })
+    }
     fn create_drive<'a>(&'a self, _: &'a str, _: ByteCount) -> LocalFuture<'a, env::Result<()>> {
         Box::pin(async { nothing() })
     }

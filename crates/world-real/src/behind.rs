@@ -120,7 +120,7 @@ mod tests {
         let drive = std::env::temp_dir().join(format!("asked-{}", std::process::id()));
         let light = std::env::temp_dir().join(format!("asked-light-{}", std::process::id()));
         std::fs::write(&drive, [0; 4096]).unwrap();
-        let open = crate::open::open_drive(drive.to_str().unwrap()).unwrap();
+        let open = crate::open::open_drive(drive.to_str().unwrap(), crate::open::Access::Writing).unwrap();
         let behind = Behind::new(Some((Interface::Scsi, Some(light.clone()))));
         let source = crate::file_drive::FileDrive { open: Arc::new(OpenDrive { behind, ..open }) };
         let shard = crate::Shard::new(&crate::Settings::with_memory(units::ByteCount::MIB)).unwrap();
@@ -153,7 +153,7 @@ mod tests {
         std::fs::write(&path, "0").unwrap();
         let drive = std::env::temp_dir().join(format!("lit-{}", std::process::id()));
         std::fs::write(&drive, [0; 4096]).unwrap();
-        let open = crate::open::open_drive(drive.to_str().unwrap()).unwrap();
+        let open = crate::open::open_drive(drive.to_str().unwrap(), crate::open::Access::Writing).unwrap();
         let lit = OpenDrive { behind: Behind::new(Some((Interface::Unknown, Some(path.clone())))), ..open };
         for (on, content) in [(true, "1"), (false, "0")] {
             assert_eq!(lit.answer(Question::Locate(on)), Ok(None));

@@ -16,12 +16,21 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use units::{ByteCount, SectorSize, decimal_capacity};
 
+/// What a drive is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Reading, and writing where it may be written.
+    Writing,
+    /// Reading alone: it could not be written by mistake.
+    Reading,
+}
+
 /// Opens `path` for one controller alone.
-pub(crate) fn open_drive(path: &str) -> Result<OpenDrive> {
+pub(crate) fn open_drive(path: &str, access: Access) -> Result<OpenDrive> {
     // Looked at before it is opened: opening a pipe would wait for its other end.
     let before = rustix::fs::stat(path).map_err(|error| cannot_open(path, error))?;
     let kind = drive_kind(path, &before)?;
-    let (fd, read_only, direct) = open_alone(path, kind, &before)?;
+    let (fd, read_only, direct) = open_alone(path, kind, access, &before)?;
     let stat = fstat(&fd).map_err(|error| cannot_open(path, error))?;
     if drive_kind(path, &stat)? != kind {
         return Err(Error::new(ErrorKind::WrongKind, format!("drive {path} changed while it was opened")));
@@ -94,9 +103,9 @@ type Opened = (OwnedFd, bool, bool);
 
 /// Opens it. A block device is opened for one alone: one that a process still holds which has ended is waited for.
 /// Whoever that is, is told by its lock.
-fn open_alone(path: &str, kind: DriveKind, stat: &Stat) -> Result<Opened> {
+fn open_alone(path: &str, kind: DriveKind, access: Access, stat: &Stat) -> Result<Opened> {
     let busy = || lock_holder(stat).map_or(Holder::Unseen, Holder::Process);
-    let opened = outlive(|| match open_file(path, kind) {
+    let opened = outlive(|| match open_file(path, kind, access) {
         Err(Errno::BUSY) => Err(busy()),
         outcome => Ok(outcome),
     });
@@ -110,14 +119,17 @@ fn open_alone(path: &str, kind: DriveKind, stat: &Stat) -> Result<Opened> {
     opened.map_err(held_by)?.map_err(|error| cannot_open(path, error))
 }
 
-/// Opens for writing if it may, directly if it can.
-fn open_file(path: &str, kind: DriveKind) -> rustix::io::Result<Opened> {
+/// Opens for writing if it may and is wanted, directly if it can.
+fn open_file(path: &str, kind: DriveKind, wanted: Access) -> rustix::io::Result<Opened> {
     let mut base = OFlags::CLOEXEC | OFlags::NONBLOCK;
     if kind == DriveKind::BlockDevice {
         base |= OFlags::EXCL;
     }
     let mut refusal = Errno::INVAL;
-    for (access, read_only) in [(OFlags::RDWR, false), (OFlags::RDONLY, true)] {
+    let ways = [(OFlags::RDWR, false), (OFlags::RDONLY, true)];
+    for (access, read_only) in
+        ways.into_iter().filter(|(_, read_only)| *read_only || wanted == Access::Writing)
+    {
         for (caching, direct) in [(OFlags::DIRECT, true), (OFlags::empty(), false)] {
             match rustix::fs::open(path, base | access | caching, Mode::empty()) {
                 Ok(fd) => {

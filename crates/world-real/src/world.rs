@@ -2,7 +2,7 @@
 
 use crate::errno::system_error;
 use crate::file_drive::FileDrive;
-use crate::open;
+use crate::open::{self, Access};
 use crate::ring::Ring;
 use crate::worker::Worker;
 use crate::{connect, listener};
@@ -70,7 +70,15 @@ impl World for RealWorld {
     fn open_drive<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>> {
         let path = name.to_owned();
         Box::pin(async move {
-            let open = Worker::run_alone(move || open::open_drive(&path)).await??;
+            let open = Worker::run_alone(move || open::open_drive(&path, Access::Writing)).await??;
+            Ok(Arc::new(FileDrive { open: Arc::new(open) }) as Arc<dyn DriveSource>)
+        })
+    }
+
+    fn open_drive_for_reading<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>> {
+        let path = name.to_owned();
+        Box::pin(async move {
+            let open = Worker::run_alone(move || open::open_drive(&path, Access::Reading)).await??;
             Ok(Arc::new(FileDrive { open: Arc::new(open) }) as Arc<dyn DriveSource>)
         })
     }

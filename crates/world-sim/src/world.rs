@@ -95,6 +95,13 @@ impl World for SimWorld {
         Box::pin(async move { self.open(name) })
     }
 
+    fn open_drive_for_reading<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {
+        Box::pin(async move { self.open(name) })
+    }
+
     fn create_drive<'a>(&'a self, name: &'a str, size: ByteCount) -> LocalFuture<'a, env::Result<()>> {
         Box::pin(async move { self.create(name, size) })
     }

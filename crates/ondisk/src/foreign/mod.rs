@@ -23,6 +23,7 @@
 //! | `glimpse.rs` | [`Glimpse`]: the bytes of a drive that were read so far |
 //! | `record.rs` | [`Record`], [`VolumeRecord`], [`MemberRecord`]: what one drive says |
 //! | `section.rs` | [`Arrangement`], [`Section`]: from a level on members to stretches that a layout can express |
+//! | `partitions.rs` | [`partitions()`]: where a drive's partitions are |
 //! | `md/` | superblocks of Linux md |
 //! | `imsm.rs` | metadata of Intel's firmware RAID |
 //! | `reconcile.rs` | [`reconcile()`]: from records to volumes |
@@ -30,11 +31,13 @@
 mod glimpse;
 mod imsm;
 mod md;
+mod partitions;
 mod reconcile;
 mod record;
 mod section;
 
 pub use glimpse::{Glimpse, Got};
+pub use partitions::partitions;
 pub use reconcile::{FoundMember, FoundOther, FoundVolume, Seen, Standing, State, reconcile};
 pub use record::{
     Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Reshape, Role, Told, VolumeRecord,

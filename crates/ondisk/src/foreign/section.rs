@@ -145,7 +145,25 @@ fn whole(volume: &VolumeRecord, shape: Shape, members: &[Option<ByteCount>]) -> 
     if shape.level == Level::Raid1e && geometry.mirror_arrangement() == Some(MirrorArrangement::Near) {
         sections.extend(last_strips(&geometry, member_size)?);
     }
+    if matches!(shape.level, Level::Raid1 | Level::Jbod) && volume.strip.is_none() {
+        sections.extend(last_bytes(shape, &sections[0], member_size)?);
+    }
     Ok(sections)
+}
+
+/// What is left over at the end of members that are no whole number of the smallest strips, where the level has no
+/// strip that would cut them: a section over the last 4 KiB, of which it is the end.
+fn last_bytes(shape: Shape, before: &Section, member_size: ByteCount) -> Result<Option<Section>, String> {
+    let strip = StripSize::MIN;
+    let left = member_size.saturating_sub(before.within.len);
+    if left.is_zero() {
+        return Ok(None);
+    }
+    let start = ByteOffset(member_size.0 - strip.bytes().0);
+    let all = before.members.iter().map(|(slot, _)| (*slot, start)).collect();
+    let mut last = Section::new(shape, strip, all, strip.bytes())?;
+    last.within = ByteRange::new(ByteOffset(strip.bytes().0 - left.0), left);
+    Ok(Some(last))
 }
 
 /// What is stored in the last rows of copies that lie next to each other, where these rows are fewer than copies

@@ -66,6 +66,8 @@ pub enum Command {
     Explain(Explain),
     /// StorageBench: measure a disk subsystem with the standard load profiles.
     Bench(Box<Bench>),
+    /// Read the arrays of other systems and of dead controllers: what is on these drives, and serve it read-only.
+    Rescue(Rescue),
     /// Version, what this machine offers, what runs.
     Info(Output),
 }
@@ -295,6 +297,42 @@ pub struct Events {
     /// How to answer.
     #[command(flatten)]
     pub output: Output,
+}
+
+/// See [`Command::Rescue`].
+#[derive(Args, Clone, Debug)]
+pub struct Rescue {
+    /// The drives, or images of them. Nothing is written to them.
+    #[arg(required = true, value_name = "DRIVE")]
+    pub drives: Vec<String>,
+
+    /// Serve the volumes that can be read by NBD, read-only, until interrupted: HOST:PORT or unix:PATH; may be given
+    /// several times.
+    #[arg(long, value_name = "ADDR")]
+    pub serve: Vec<Address>,
+
+    /// The serial number of the drive that a file is an image of: Intel's metadata know drives by nothing else.
+    #[arg(long, value_name = "DRIVE=NUMBER", value_parser = parse_serial)]
+    pub serial: Vec<(String, String)>,
+
+    /// Memory for data while serving.
+    #[arg(long, value_name = "SIZE", default_value = "256M")]
+    pub memory: ByteCount,
+
+    /// Allow NBD addresses that other machines can reach. There is no encryption: trust the network.
+    #[arg(long)]
+    pub allow_remote: bool,
+
+    /// How to answer.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+fn parse_serial(text: &str) -> Result<(String, String), String> {
+    let parts = text.rsplit_once('=').filter(|(drive, serial)| !drive.is_empty() && !serial.is_empty());
+    let (drive, serial) =
+        parts.ok_or_else(|| format!("'{text}' is not DRIVE=NUMBER, as in a.img=WD-WX12345"))?;
+    Ok((drive.into(), serial.into()))
 }
 
 /// See [`Command::Explain`].

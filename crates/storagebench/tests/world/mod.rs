@@ -67,6 +67,12 @@ impl World for VirtualWorld {
     fn open_drive<'a>(&'a self, _: &'a str) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {
         Box::pin(async { absent() })
     }
+    fn open_drive_for_reading<'a>(
+        &'a self,
+        _: &'a str,
+    ) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {
+        Box::pin(async { absent() })
+    }
     fn create_drive<'a>(&'a self, _: &'a str, _: ByteCount) -> LocalFuture<'a, env::Result<()>> {
         Box::pin(async { absent() })
     }

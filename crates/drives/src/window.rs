@@ -1,0 +1,90 @@
+//! A part of a drive as a drive of its own, to be read and never written.
+
+use crate::request::give_back;
+use env::{
+    BlockStatus, Completion, Drive, DriveInfo, DriveSource, Env, IoError, IoErrorKind, IoOutcome, IoRequest,
+    Result, StatusExtent,
+};
+use std::rc::Rc;
+use std::sync::Arc;
+use units::ByteRange;
+
+/// A range of another drive, read-only.
+///
+/// The range may reach past the drive's end, as where an image was cut off: what would be there cannot be read.
+///
+/// A write is refused for want of room ([`IoErrorKind::OutOfSpace`]), whatever it is: to the engine a drive that cannot
+/// write has failed, and one without room has not. Blocks that the drive cannot read and the engine would repair by
+/// writing them anew are so computed from the others whenever they are read.
+pub struct Window {
+    inner: Arc<dyn DriveSource>,
+    start: ByteRange,
+    info: DriveInfo,
+}
+
+impl Window {
+    /// That range of `inner`; what does not fill a sector at its end is left out.
+    pub fn new(inner: Arc<dyn DriveSource>, range: ByteRange) -> Window {
+        let inside = inner.info();
+        let size = range.len.align_down(inside.logical_sector.bytes());
+        let info = DriveInfo { size, read_only: true, ..inside.clone() };
+        Window { inner, start: ByteRange::new(range.start, size), info }
+    }
+}
+
+impl DriveSource for Window {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+
+    fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
+        let inner = self.inner.attach(env)?;
+        Ok(Rc::new(Attached { inner, range: self.start, info: self.info.clone() }))
+    }
+}
+
+struct Attached {
+    inner: Rc<dyn Drive>,
+    range: ByteRange,
+    info: DriveInfo,
+}
+
+impl Drive for Attached {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+
+    fn start(&self, request: IoRequest, completion: Completion) {
+        let range = request.range();
+        let is_inside = range.start.checked_add(range.len).is_some_and(|end| end.0 <= self.info.size.0);
+        if !is_inside {
+            return give_back(request, completion, Err(IoError::new(IoErrorKind::Invalid)));
+        }
+        match request {
+            IoRequest::Read { offset, buffers } => {
+                let offset = self.range.start.checked_add(offset - units::ByteOffset(0));
+                let end = offset.and_then(|offset| offset.checked_add(range.len));
+                match (offset, end) {
+                    (Some(offset), Some(end)) if end.0 <= self.inner.info().size.0 => {
+                        self.inner.start(IoRequest::Read { offset, buffers }, completion);
+                    }
+                    _ => {
+                        let error = IoError::new(IoErrorKind::Medium);
+                        completion.complete(IoOutcome::failed(error).with_buffers(buffers));
+                    }
+                }
+            }
+            IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } | IoRequest::Trim { .. } => {
+                give_back(request, completion, Err(IoError::new(IoErrorKind::OutOfSpace)));
+            }
+            // Nothing was written that could be flushed.
+            IoRequest::Flush => give_back(request, completion, Ok(0)),
+            IoRequest::Status { range } => {
+                let mut outcome = IoOutcome::done(range.len.0);
+                outcome.extents = vec![StatusExtent { len: range.len, status: BlockStatus::Data }];
+                completion.complete(outcome);
+            }
+            IoRequest::Health | IoRequest::Locate { .. } => self.inner.start(request, completion),
+        }
+    }
+}

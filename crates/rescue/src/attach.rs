@@ -1,0 +1,88 @@
+//! From a volume that was found to what the engine serves.
+
+use crate::scan::{Scan, ScannedVolume};
+use crate::sections::{Members, Part, Sections};
+use drives::Window;
+use engine::{Attachment, FaultPolicy, HealthView, VolumeId, VolumeSpec};
+use env::{DEFAULT_TIME_LIMIT, DriveSource};
+use layout::Family;
+use ondisk::foreign::{FoundVolume, Section, Standing, State};
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize};
+
+/// What a shard needs to serve a volume that was found, read-only: windows of its current members, each of them in its
+/// slot.
+///
+/// # Errors
+/// When not all of it can be read, or it is laid out in a way that cannot be served: a sentence.
+pub fn attachment(scan: &Scan, volume: &ScannedVolume, id: VolumeId) -> Result<Attachment, String> {
+    let found = &volume.found;
+    if found.state == State::NotReadable {
+        return Err(found.reasons.last().cloned().unwrap_or_else(|| "it is not readable".into()));
+    }
+    let (geometry, sources) = match &found.sections[..] {
+        [section] if section.within.start == ByteOffset(0) => {
+            (section.geometry()?, windows(scan, found, section)?)
+        }
+        sections => {
+            let joined = joined(scan, found, sections)?;
+            (joined.geometry()?, vec![Some(Arc::new(joined) as Arc<dyn DriveSource>)])
+        }
+    };
+    let sector = sources.iter().flatten().map(|source| source.info().logical_sector).max();
+    let spec = VolumeSpec {
+        id,
+        name: volume.export.clone(),
+        geometry,
+        sector: sector.unwrap_or(SectorSize::B512),
+        data_start: ByteOffset(0),
+        capacity: found.capacity(),
+        // Nothing can be repaired, so that nothing may count against a drive.
+        policy: FaultPolicy { time_limit: DEFAULT_TIME_LIMIT, unrepaired_limit: 0 },
+    };
+    let there = (0..).zip(&sources).filter(|(_, source)| source.is_some());
+    let readable: DriveSet = there.map(|(slot, _)| DriveIndex(slot)).collect();
+    Ok(Attachment::new(Arc::new(spec), sources, HealthView { readable, writable: readable }))
+}
+
+/// The windows of a section's members, in the order of its shape; `None` for those that are out.
+fn windows(scan: &Scan, found: &FoundVolume, section: &Section) -> Result<Members, String> {
+    section
+        .members
+        .iter()
+        .map(|(slot, start)| window(scan, found, *slot, *start, section.member_size))
+        .collect()
+}
+
+fn window(
+    scan: &Scan,
+    found: &FoundVolume,
+    slot: u16,
+    start: ByteOffset,
+    length: ByteCount,
+) -> Result<Option<Arc<dyn DriveSource>>, String> {
+    let member = found.members.get(usize::from(slot)).filter(|member| member.standing == Standing::Current);
+    let Some(member) = member else { return Ok(None) };
+    let source = member.drive.and_then(|drive| scan.drives.get(drive)).and_then(|drive| drive.source.clone());
+    let Some(source) = source else { return Ok(None) };
+    let begin =
+        member.data.start.0.checked_add(start.0).filter(|begin| begin.checked_add(length.0).is_some());
+    let begin = begin.ok_or("its members' data lie beyond where any drive ends")?;
+    let sector = source.info().logical_sector.bytes();
+    if !begin.is_multiple_of(sector.0) {
+        return Err(format!("its data begin at byte {begin} of {}, within a sector", source.info().name));
+    }
+    Ok(Some(Arc::new(Window::new(source, ByteRange::new(ByteOffset(begin), length)))))
+}
+
+fn joined(scan: &Scan, found: &FoundVolume, sections: &[Section]) -> Result<Sections, String> {
+    let mut parts: Vec<Part> = Vec::new();
+    for section in sections {
+        let geometry = section.geometry()?;
+        if geometry.row().family == Family::Parity {
+            return Err("several pieces with parity are not served as one volume".into());
+        }
+        parts.push((geometry, section.within, windows(scan, found, section)?));
+    }
+    Ok(Sections::new(&found.record.name, parts))
+}

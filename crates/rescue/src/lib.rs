@@ -1,0 +1,22 @@
+//! Reads the arrays of other systems: finds them on drives, and shows their volumes to the engine.
+//!
+//! [`scan`] opens drives without the right to write, reads their metadata and puts together what they say
+//! ([`ondisk::foreign`]). [`attachment`] makes of a volume that was found what the engine serves: its members are
+//! *windows* of the drives, and those that are missing or stale are out. Degraded reads, several copies, blocks that
+//! a drive cannot read: all that is the engine, as for arrays of its own.
+//!
+//! Nothing is ever written. A drive is opened for reading alone; a window passes no write on; what the engine would
+//! repair it computes anew whenever it is read.
+//!
+//! | where | what |
+//! | --- | --- |
+//! | `scan.rs` | [`scan`]: from drives to volumes |
+//! | `attach.rs` | [`attachment`]: from a volume to what the engine serves |
+//! | `sections.rs` | volumes that lie on their drives in several pieces, as one drive |
+
+mod attach;
+mod scan;
+mod sections;
+
+pub use attach::attachment;
+pub use scan::{Named, Scan, ScannedDrive, ScannedVolume, assemble, scan};

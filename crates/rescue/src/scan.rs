@@ -1,0 +1,243 @@
+//! From drives to volumes.
+
+use drives::Window;
+use env::{Buf, DriveIdentity, DriveSource, Env, Member};
+use ondisk::ErrorKind;
+use ondisk::ddf::{self, Drive, Effort, Look, tell};
+use ondisk::foreign::{FoundVolume, Glimpse, Record, Seen, Told, partitions, read, reconcile};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// A decoder that still wants more after so many rounds asks without end: the longest chain is that of partitions in
+/// an extended one.
+const ROUNDS: usize = 160;
+
+/// A drive as it was named.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named {
+    /// A path, or what else [`drives::open`] understands.
+    pub name: String,
+    /// The serial number of the drive that this is a copy of, where it does not tell one itself.
+    pub serial: Option<String>,
+}
+
+/// A drive, and what was found on it.
+#[derive(Clone)]
+pub struct ScannedDrive {
+    /// How it was named.
+    pub name: String,
+    /// The drive; `None` where it could not be opened.
+    pub source: Option<Arc<dyn DriveSource>>,
+    /// What its metadata say.
+    pub told: Told,
+    /// What those say that need no other drive to be understood.
+    own: Told,
+    /// Metadata in DDF: what they say of volumes takes all drives of the group.
+    ddf: Option<Drive>,
+    /// Why it could not be opened or read: a sentence.
+    pub trouble: Option<String>,
+}
+
+impl ScannedDrive {
+    fn unread(name: String) -> ScannedDrive {
+        ScannedDrive {
+            name,
+            source: None,
+            told: Told::default(),
+            own: Told::default(),
+            ddf: None,
+            trouble: None,
+        }
+    }
+
+    /// Whether there is anything to say of its metadata.
+    fn has_metadata(&self) -> bool {
+        self.own != Told::default() || self.ddf.is_some() || self.trouble.is_some()
+    }
+
+    /// Its size; `None` where it could not be opened.
+    pub fn size(&self) -> Option<ByteCount> {
+        self.source.as_ref().map(|source| source.info().size)
+    }
+}
+
+/// A volume that was found.
+pub struct ScannedVolume {
+    /// The name under which it is served: its own, made different from all others.
+    pub export: String,
+    /// What its drives say.
+    pub found: FoundVolume,
+}
+
+/// All drives, and the volumes that they make.
+pub struct Scan {
+    /// In the order in which they were named.
+    pub drives: Vec<ScannedDrive>,
+    /// The volumes.
+    pub volumes: Vec<ScannedVolume>,
+}
+
+/// Opens drives to read them, and finds out which volumes are on them and on their partitions. A drive that cannot be
+/// opened or read is listed with the reason; the others go on without it. Partitions with metadata are listed as drives
+/// of their own.
+pub async fn scan(env: &Env, named: &[Named]) -> Scan {
+    let mut drives: Vec<ScannedDrive> = Vec::new();
+    let mut known: BTreeMap<DriveIdentity, String> = BTreeMap::new();
+    for one in named {
+        let refused = |trouble: String| ScannedDrive {
+            trouble: Some(trouble),
+            ..ScannedDrive::unread(one.name.clone())
+        };
+        let source = match drives::open_for_reading(env, &one.name).await {
+            Ok(source) => source,
+            Err(error) => {
+                drives.push(refused(error.to_string()));
+                continue;
+            }
+        };
+        if let Some(earlier) = known.insert(source.info().identity.clone(), one.name.clone()) {
+            drives.push(refused(format!("is the same drive as {earlier}")));
+            continue;
+        }
+        drives.extend(look_with_partitions(env, one, source).await);
+    }
+    assemble(drives)
+}
+
+/// The volumes that these drives make: for whoever leaves some of those that were scanned out.
+pub fn assemble(mut drives: Vec<ScannedDrive>) -> Scan {
+    for drive in &mut drives {
+        drive.told = drive.own.clone();
+    }
+    let with_ddf: Vec<usize> = (0..drives.len()).filter(|index| drives[*index].ddf.is_some()).collect();
+    let told = tell(&drives.iter().filter_map(|drive| drive.ddf.as_ref()).collect::<Vec<_>>());
+    for (index, told) in with_ddf.into_iter().zip(told) {
+        drives[index].told.extend(told);
+    }
+    let seen: Vec<Seen> = drives.iter().enumerate().flat_map(|(index, drive)| seen(index, drive)).collect();
+    let mut exports = BTreeSet::new();
+    let volumes = reconcile(&seen)
+        .into_iter()
+        .map(|found| ScannedVolume { export: export_name(&found, &mut exports), found });
+    let volumes = volumes.collect();
+    Scan { drives, volumes }
+}
+
+/// The drive, and those of its partitions that have metadata.
+async fn look_with_partitions(env: &Env, one: &Named, source: Arc<dyn DriveSource>) -> Vec<ScannedDrive> {
+    let serial = one.serial.clone().or(source.info().hardware.serial.clone());
+    let (mut whole, partitions) = look(env, one.name.clone(), serial, source.clone()).await;
+    let mut found = Vec::new();
+    for (number, range) in (1..).zip(partitions) {
+        let window = Arc::new(Window::new(source.clone(), range));
+        let (part, _) = look(env, format!("{} partition {number}", one.name), None, window).await;
+        // What lies at the end of the last partition may lie at the end of the drive too.
+        let set = |record: &Record| (record.volume.format, record.volume.identity.bytes.clone());
+        whole.own.records.retain(|record| part.own.records.iter().all(|own| set(own) != set(record)));
+        if part.has_metadata() {
+            found.push(part);
+        }
+    }
+    if found.is_empty() || whole.has_metadata() {
+        found.insert(0, whole);
+    }
+    found
+}
+
+fn seen(index: usize, drive: &ScannedDrive) -> impl Iterator<Item = Seen> {
+    let size = drive.size().unwrap_or_default();
+    drive.told.records.iter().map(move |record: &Record| Seen {
+        drive: index,
+        name: drive.name.clone(),
+        size,
+        record: record.clone(),
+    })
+}
+
+/// What the metadata on a drive say, and where its partitions are.
+async fn look(
+    env: &Env,
+    name: String,
+    serial: Option<String>,
+    source: Arc<dyn DriveSource>,
+) -> (ScannedDrive, Vec<ByteRange>) {
+    let info = source.info().clone();
+    let mut drive = ScannedDrive::unread(name);
+    let member = match source.attach(env) {
+        Ok(attached) => Member::new(env, attached),
+        Err(error) => {
+            drive.trouble = Some(error.to_string());
+            return (drive, Vec::new());
+        }
+    };
+    let mut glimpse = Glimpse::new(info.size).with_serial(serial);
+    let mut unreadable = 0;
+    let mut found = Vec::new();
+    let mut effort = Effort::Usual;
+    for _ in 0..ROUNDS {
+        drive.own = read(&glimpse);
+        found = partitions(&glimpse);
+        let look = ddf::look(&glimpse, effort);
+        let wanted = glimpse.wanted();
+        if wanted.is_empty() {
+            match look {
+                Look::Found(found) => drive.ddf = Some(*found),
+                Look::Lost(lost) => {
+                    drive.own.notes.push(format!("holds metadata in DDF, and {}", lost.error))
+                }
+                // Firmware may have it where the standard does not; what nobody else claims is worth the search.
+                Look::Nothing(_) | Look::NotYet
+                    if effort == Effort::Usual && drive.own == Told::default() && found.is_empty() =>
+                {
+                    effort = Effort::Search;
+                    continue;
+                }
+                Look::Nothing(error) if error.kind != ErrorKind::Blank => {
+                    drive.own.notes.push(format!("holds metadata in DDF, and {error}"));
+                }
+                Look::Nothing(_) | Look::NotYet => {}
+            }
+            break;
+        }
+        for range in wanted {
+            let whole = range.align_out(info.logical_sector.bytes());
+            let whole = whole.intersection(ByteRange::new(ByteOffset(0), info.size));
+            let bytes = bytes(&member, whole).await;
+            unreadable += u32::from(bytes.is_none());
+            glimpse.put(if bytes.is_some() { whole } else { range }, bytes);
+        }
+    }
+    if unreadable > 0 {
+        drive.trouble =
+            Some(format!("could not be read at {unreadable} places where metadata may be; it may have more"));
+    }
+    drive.source = Some(source);
+    (drive, found)
+}
+
+async fn bytes(member: &Member, range: ByteRange) -> Option<Vec<u8>> {
+    let outcome = member.read(range.start, [Buf::unpooled(range.len)].into_iter().collect()).await;
+    let all = outcome.result.is_ok_and(|bytes| bytes == range.len.0);
+    let buffers = outcome.buffers.iter().map(Buf::bytes);
+    all.then(|| buffers.collect::<Vec<_>>().concat()).filter(|bytes| bytes.len() as u64 == range.len.0)
+}
+
+/// The volume's own name, as far as it may be part of an address, with a number where another has it.
+fn export_name(found: &FoundVolume, taken: &mut BTreeSet<String>) -> String {
+    let name = &found.record.name;
+    // Linux md puts the machine that made it before the name.
+    let name = name.rsplit_once(':').map_or(name.as_str(), |(_, name)| name);
+    let letters = name
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' });
+    let mut own: String = letters.collect();
+    if own.is_empty() {
+        own = found.record.level.replace(' ', "-");
+    }
+    let numbered = (2..).map(|number| format!("{own}-{number}"));
+    let free = std::iter::once(own.clone()).chain(numbered).find(|name| !taken.contains(name));
+    let export = free.unwrap_or(own);
+    taken.insert(export.clone());
+    export
+}

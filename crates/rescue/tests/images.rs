@@ -1,0 +1,268 @@
+//! Arrays that Linux md made, read without Linux md: every sector holds what was written there, whichever drives are
+//! missing, as long as the level survives it.
+//!
+//! Sector `n` of each array is 32 times the text `LBA=` and `n` in twelve decimal digits, but for those that were
+//! overwritten with zeroes later ([`ZEROED`]). A sample of arrays is in
+//! `images/`, packed; with `RESCUE_IMAGES=DIR` all `*.tar.xz` in that folder are read instead.
+
+#![expect(clippy::disallowed_methods, reason = "the test brings the files that env is to open")]
+
+use engine::{ShardIndex, ShardMessage, ShardSeed, VolumeDrive, VolumeId};
+use env::{Buf, Drive, Env, Member, mailbox};
+use ondisk::foreign::{FoundVolume, Standing, State};
+use rescue::{Named, Scan, ScannedDrive, assemble, scan};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, DriveIndex, DriveSet};
+use world_real::{Settings, Shard};
+
+/// An array's drives, unpacked into a folder of their own that ends with this.
+struct Unpacked {
+    name: String,
+    folder: PathBuf,
+    drives: Vec<String>,
+}
+
+impl Drop for Unpacked {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn packed() -> Vec<PathBuf> {
+    let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images");
+    let folder = std::env::var_os("RESCUE_IMAGES").map_or_else(own, PathBuf::from);
+    let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    files.retain(|file| file.to_string_lossy().ends_with(".tar.xz"));
+    files.sort();
+    assert!(!files.is_empty(), "no images in {}", folder.display());
+    files
+}
+
+/// Unpacks; `None`, said aloud, where there is no program for it.
+fn unpack(file: &Path, purpose: &str) -> Option<Unpacked> {
+    let name = file.file_name().unwrap().to_string_lossy().replace(".tar.xz", "");
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let folder = parent.join(format!("rescue-{}-{purpose}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let unpacked = Command::new("tar").arg("-xJSf").arg(file).arg("-C").arg(&folder).status();
+    if !unpacked.is_ok_and(|status| status.success()) {
+        let _ =
+            writeln!(std::io::stderr(), "SKIPPED {name}: tar and xz are needed ('make test' installs them)");
+        let _ = std::fs::remove_dir_all(&folder);
+        return None;
+    }
+    let path = |number: usize| folder.join(format!("disk{number}.img"));
+    let drives = (0..).map(path).take_while(|path| path.exists());
+    let drives = drives.map(|path| path.to_str().unwrap().to_owned()).collect();
+    Some(Unpacked { name, folder, drives })
+}
+
+/// The drives but those left out. The images of Intel's arrays are of drives with these serial numbers.
+fn named(array: &Unpacked, left_out: &DriveSet) -> Vec<Named> {
+    let is_intel = array.name.starts_with("imsm");
+    let with_number = (0..).zip(&array.drives).filter(|(number, _)| !left_out.contains(DriveIndex(*number)));
+    let serial = |number: u16| is_intel.then(|| format!("REFDISK{:04}", number + 1));
+    with_number.map(|(number, name)| Named { name: name.clone(), serial: serial(number) }).collect()
+}
+
+fn on_a_shard<T: 'static>(work: impl AsyncFnOnce(Env) -> T + 'static) -> T {
+    let shard = Shard::new(&Settings::with_memory(ByteCount(64 << 20))).unwrap();
+    let env = shard.env().clone();
+    shard.run(async move { work(env).await })
+}
+
+/// The volumes of a scan, served by an engine.
+async fn serve(env: &Env, scan: &Scan) -> Vec<Rc<VolumeDrive>> {
+    let seed = ShardSeed::new(env, 1);
+    let sender = seed.sender();
+    let (reports, receiver) = mailbox::mailbox(env, engine::REPORTS_OPEN);
+    let shard = seed.start(ShardIndex(0), 1, reports);
+    assert!(sender.send(ShardMessage::Peers(vec![sender.clone()])).is_ok());
+    let mut health = BTreeMap::new();
+    let mut served = Vec::new();
+    for (number, volume) in (0..).zip(&scan.volumes) {
+        let attachment = rescue::attachment(scan, volume, VolumeId(number)).unwrap();
+        health.insert(VolumeId(number), attachment.health);
+        let (done, mut answers) = mailbox::mailbox(env, 1);
+        assert!(sender.send(ShardMessage::Attach(Box::new(attachment), done)).is_ok());
+        answers.receive().await.unwrap().unwrap();
+        served.push(Rc::new(VolumeDrive::new(&shard, shard.volume(VolumeId(number)).unwrap())));
+    }
+    env.spawn("keeper", engine::unkept::keep(env.clone(), receiver, vec![sender], health));
+    served
+}
+
+/// Sectors that do not hold what was written there, as runs.
+async fn wrong_sectors(env: &Env, drive: Rc<VolumeDrive>, zeroed: &std::ops::Range<u64>) -> Vec<(u64, u64)> {
+    const PIECE: u64 = 512 << 10;
+    let size = drive.info().size.0;
+    let member = Member::new(env, drive);
+    let mut wrong: Vec<(u64, u64)> = Vec::new();
+    for at in (0..size).step_by(PIECE as usize) {
+        let buf = Buf::unpooled(ByteCount(PIECE.min(size - at)));
+        let outcome = member.read(ByteOffset(at), [buf].into_iter().collect()).await;
+        outcome.result.unwrap_or_else(|error| panic!("at byte {at}: {error}"));
+        for (index, sector) in (0..).zip(outcome.buffers[0].bytes().chunks(512)) {
+            let number = at / 512 + index;
+            let expected = format!("LBA={number:012}");
+            let expected = if zeroed.contains(&number) { [0; 16].as_slice() } else { expected.as_bytes() };
+            if sector.chunks(16).all(|text| text == expected) {
+                continue;
+            }
+            match wrong.last_mut() {
+                Some((_, end)) if *end == number => *end += 1,
+                _ => wrong.push((number, number + 1)),
+            }
+        }
+    }
+    wrong
+}
+
+/// The volumes that are found without some of the drives.
+fn without(drives: &[ScannedDrive], left_out: &DriveSet) -> Scan {
+    let is_there = |number: &u16| !left_out.contains(DriveIndex(*number));
+    let kept = (0..).zip(drives).filter(|(number, _)| is_there(number));
+    assemble(kept.map(|(_, drive)| drive.clone()).collect())
+}
+
+/// Reads an array without every set of drives that it may miss, the empty one first; how many these are.
+fn read_without_every_set_that_may_be_missed(array: Unpacked) -> usize {
+    on_a_shard(async move |env| {
+        let complete = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
+        assert!(!complete.volumes.is_empty(), "{}: nothing found", array.name);
+        let mut read = 0;
+        for bits in 0..1_u32 << array.drives.len() {
+            let numbers = (0..32).filter(|number| bits >> number & 1 == 1).map(DriveIndex);
+            let left_out: DriveSet = numbers.collect();
+            if !complete.volumes.iter().all(|volume| may_miss(&volume.found, &left_out)) {
+                continue;
+            }
+            let scan = without(&complete.drives, &left_out);
+            let told: Vec<usize> = left_out.iter().map(|drive| drive.as_usize()).collect();
+            let why = format!("{} without {told:?}", array.name);
+            let volumes = serve(&env, &scan).await;
+            assert_eq!(volumes.len(), complete.volumes.len(), "{why}");
+            for (volume, whole) in volumes.into_iter().zip(&complete.volumes) {
+                assert_eq!(volume.info().size, whole.found.capacity(), "{why}");
+                check(
+                    &array.name,
+                    !left_out.is_empty(),
+                    &wrong_sectors(&env, volume, &zeroed(&array)).await,
+                    &why,
+                );
+            }
+            read += 1;
+        }
+        read
+    })
+}
+
+/// Whether only such sectors are wrong as may be.
+fn check(name: &str, is_degraded: bool, wrong: &[(u64, u64)], why: &str) {
+    if name == "raid5-4-crash-dirty" && is_degraded {
+        // The machine was reset while these sectors were overwritten with zeroes. What their stripe holds can be
+        // computed only if parity had been written too.
+        let is_in_stripe = wrong.iter().all(|(from, to)| 768 <= *from && *to <= 1152);
+        assert!(is_in_stripe && wrong.len() <= 2, "{why}: {wrong:?}");
+        return;
+    }
+    let written = LONGER.iter().find(|(longer, _)| *longer == name).map_or(u64::MAX, |(_, sectors)| *sectors);
+    assert!(wrong.iter().all(|(from, _)| *from >= written), "{why}: {wrong:?}");
+}
+
+fn zeroed(array: &Unpacked) -> std::ops::Range<u64> {
+    let found = ZEROED.into_iter().find(|(name, _)| *name == array.name);
+    found.map_or(0..0, |(_, sectors)| sectors)
+}
+
+/// Arrays whose metadata say less than what their members hold, or more than was written to them, in sectors.
+const LONGER: [(&str, u64); 1] = [("ddf-raid10-5-n2", 65_536)];
+
+/// Sectors that were overwritten with zeroes after the array had been filled: after a member had been taken out, which
+/// still has what was there before; and just before the machine was reset.
+const ZEROED: [(&str, std::ops::Range<u64>); 3] = [
+    ("raid5-4-stale-member", 1024..4096),
+    ("ddf-raid5-4-failed", 1024..4096),
+    ("raid5-4-crash-dirty", 800..824),
+];
+
+/// Whether a volume can be read without these drives, and needs them to be told what it is.
+fn may_miss(found: &FoundVolume, left_out: &DriveSet) -> bool {
+    let is_left_out =
+        |drive: usize| u16::try_from(drive).is_ok_and(|drive| left_out.contains(DriveIndex(drive)));
+    let is_current = |standing| standing == Standing::Current;
+    let gone = found
+        .members
+        .iter()
+        .filter(|member| !is_current(member.standing) || member.drive.is_some_and(is_left_out));
+    let gone: DriveSet = gone.map(|member| DriveIndex(member.slot)).collect();
+    found.survives(&gone)
+}
+
+#[test]
+fn every_sector_reads_as_it_was_written_whichever_drives_may_be_missing() {
+    let mut sets = 0;
+    let mut arrays = 0;
+    for file in packed() {
+        let Some(array) = unpack(&file, "all") else { return };
+        sets += read_without_every_set_that_may_be_missed(array);
+        arrays += 1;
+    }
+    assert!(arrays >= 8 && sets >= 30, "{arrays} arrays in {sets} states");
+}
+
+#[test]
+fn a_stale_member_is_not_read() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid5-4-stale-member.tar.xz");
+    let Some(array) = unpack(&file, "stale") else { return };
+    on_a_shard(async move |env| {
+        let with = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
+        assert_eq!(with.volumes[0].found.members[2].standing, Standing::Stale);
+        let attachment = rescue::attachment(&with, &with.volumes[0], VolumeId(0)).unwrap();
+        let there: Vec<bool> = attachment.sources.iter().map(Option::is_some).collect();
+        assert_eq!(there, [true, true, false, true]);
+        let alone = without(&with.drives, &DriveSet::EMPTY.with(DriveIndex(0)));
+        assert_eq!(alone.volumes[0].found.state, State::NotReadable);
+        assert!(rescue::attachment(&alone, &alone.volumes[0], VolumeId(0)).is_err());
+    });
+}
+
+/// The drives are opened without the right to write, and so can be read by somebody who does not have it.
+#[test]
+fn nothing_can_be_written() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid5-4-stale-member.tar.xz");
+    let Some(array) = unpack(&file, "read-only") else { return };
+    let before: Vec<Vec<u8>> = array.drives.iter().map(|drive| std::fs::read(drive).unwrap()).collect();
+    let drives = array.drives.clone();
+    on_a_shard(async move |env| {
+        let found = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
+        for link in std::fs::read_dir("/proc/self/fd").unwrap() {
+            let link = link.unwrap();
+            let Ok(target) = std::fs::read_link(link.path()) else { continue };
+            if array.drives.iter().any(|drive| Path::new(drive) == target) {
+                let number = link.file_name().into_string().unwrap();
+                let flags = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap();
+                let flags = flags.lines().find_map(|line| line.strip_prefix("flags:")).unwrap().trim();
+                assert_eq!(u32::from_str_radix(flags, 8).unwrap() & 3, 0, "{target:?} is open for writing");
+            }
+        }
+        let source = found.drives[0].source.clone().unwrap();
+        assert!(source.info().read_only);
+        let member = Member::new(&env, source.attach(&env).unwrap());
+        let slices = [env::Slice::zero(ByteCount(4096))].into_iter().collect();
+        assert!(member.write(ByteOffset(0), slices, env::Durability::Durable).await.result.is_err());
+        let volume = serve(&env, &found).await.remove(0);
+        let member = Member::new(&env, volume);
+        let slices = [env::Slice::zero(ByteCount(4096))].into_iter().collect();
+        assert!(member.write(ByteOffset(0), slices, env::Durability::Durable).await.result.is_err());
+        // The array is kept until here: its folder ends with it.
+        let after: Vec<Vec<u8>> = drives.iter().map(|drive| std::fs::read(drive).unwrap()).collect();
+        assert!(before == after, "a drive has changed");
+    });
+}

@@ -1,0 +1,241 @@
+//! `softroc rescue`: what is on drives, whoever made the arrays; and their volumes by NBD, read-only.
+
+use crate::cli::Rescue;
+use crate::failure::{Failure, Outcome};
+use crate::node::Node;
+use crate::{output, signals};
+use engine::{ShardMessage, VolumeId};
+use env::{Address, Env, mailbox};
+use ondisk::foreign::{Consistency, FoundMember, State};
+use ports::nbd::{NbdServer, NbdServerOptions, SessionOptions};
+use rescue::{Named, Scan, ScannedVolume};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use units::{ByteCount, decimal_capacity};
+
+/// How long requests under way may take to finish when serving is to end.
+const LAST_REQUESTS: Duration = Duration::from_secs(20);
+
+/// The least memory that serving takes.
+const SMALLEST_MEMORY: ByteCount = ByteCount(16 << 20);
+
+/// Runs the command.
+pub fn run(rescue: &Rescue) -> Outcome {
+    if rescue.memory < SMALLEST_MEMORY {
+        return Err(Failure::refused(format!(
+            "{} of memory is too little; give at least {SMALLEST_MEMORY} with --memory",
+            rescue.memory
+        )));
+    }
+    let named = named(rescue)?;
+    let settings = world_real::Settings { memory: rescue.memory, state: None };
+    let shard = world_real::Shard::new(&settings)?;
+    let (env, rescue) = (shard.env().clone(), rescue.clone());
+    shard.run(async move {
+        let scan = rescue::scan(&env, &named).await;
+        if rescue.output.json {
+            output::json(&as_json(&scan))?;
+        } else {
+            output::print(&as_text(&scan))?;
+        }
+        if scan.volumes.is_empty() {
+            return Err(Failure::failed("no array was found on these drives"));
+        }
+        if rescue.serve.is_empty() { Ok(()) } else { serve(&env, &rescue, &scan).await }
+    })
+}
+
+fn named(rescue: &Rescue) -> Outcome<Vec<Named>> {
+    if let Some((drive, _)) = rescue.serial.iter().find(|(drive, _)| !rescue.drives.contains(drive)) {
+        return Err(Failure::refused(format!(
+            "--serial names '{drive}', which is not among the drives; give it as it is named there"
+        )));
+    }
+    let serial = |name: &String| rescue.serial.iter().find(|(drive, _)| drive == name);
+    let one =
+        |name: &String| Named { name: name.clone(), serial: serial(name).map(|(_, serial)| serial.clone()) };
+    Ok(rescue.drives.iter().map(one).collect())
+}
+
+async fn serve(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
+    let sessions = SessionOptions { read_only: true, ..SessionOptions::default() };
+    let node = Node::start(env, 1, rescue.memory, sessions)?;
+    let gone = || Failure::failed("the engine's shard did not start");
+    let shard = node.engines.first().ok_or_else(gone)?;
+    let mut health = BTreeMap::new();
+    for (number, volume) in (0..).zip(&scan.volumes) {
+        let attachment = match rescue::attachment(scan, volume, VolumeId(number)) {
+            Ok(attachment) => attachment,
+            Err(why) => {
+                eprintln!("{} is not served: {why}", volume.export);
+                continue;
+            }
+        };
+        health.insert(VolumeId(number), attachment.health);
+        let (done, mut answers) = mailbox::mailbox(env, 1);
+        shard.send(ShardMessage::Attach(Box::new(attachment), done)).map_err(|_| gone())?;
+        answers.receive().await.ok_or_else(gone)?.map_err(Failure::failed)?;
+    }
+    if health.is_empty() {
+        return Err(Failure::failed("no volume on these drives can be served"));
+    }
+    env.spawn("keeper", engine::unkept::keep(env.clone(), node.reports, node.engines.clone(), health));
+    let options = NbdServerOptions { allow_remote: rescue.allow_remote, ..NbdServerOptions::default() };
+    let nbd = NbdServer::start(env, &rescue.serve, node.ports, options).await.map_err(Failure::refused)?;
+    let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
+    signals::send_on_interrupt(ask_to_end)?;
+    let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
+    eprintln!("serving read-only by NBD at {}; interrupt to end", addresses.join(" "));
+    asked_to_end.receive().await;
+    nbd.shut_down(LAST_REQUESTS).await;
+    Ok(())
+}
+
+/// `served` where it can be; why not otherwise.
+fn standing(scan: &Scan, volume: &ScannedVolume) -> Result<(), String> {
+    rescue::attachment(scan, volume, VolumeId(0)).map(|_| ())
+}
+
+fn as_text(scan: &Scan) -> String {
+    let mut parts = Vec::new();
+    for volume in &scan.volumes {
+        parts.push(volume_text(scan, volume));
+    }
+    let mut other = Vec::new();
+    for drive in &scan.drives {
+        other.extend(drive.trouble.iter().map(|trouble| format!("  {}: {trouble}", drive.name)));
+        other.extend(drive.told.notes.iter().map(|note| format!("  {} {note}", drive.name)));
+        if drive.source.is_some() && drive.told.records.is_empty() && drive.told.notes.is_empty() {
+            other.push(format!("  {}: no metadata of an array were found", drive.name));
+        }
+    }
+    if !other.is_empty() {
+        parts.push(format!("drives\n{}", other.join("\n")));
+    }
+    parts.join("\n\n")
+}
+
+fn volume_text(scan: &Scan, volume: &ScannedVolume) -> String {
+    let (found, record) = (&volume.found, &volume.found.record);
+    let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+    let row = vec![
+        volume.export.clone(),
+        format!("{} {}", record.format, record.version),
+        record.level.clone(),
+        or_dash(&record.layout),
+        record.strip.map_or("-".into(), |strip| strip.to_string()),
+        record.slots.to_string(),
+        decimal_capacity(found.capacity()),
+        record.sequence.to_string(),
+        found.state.name().to_owned(),
+    ];
+    let headers = ["VOLUME", "FORMAT", "LEVEL", "LAYOUT", "STRIP", "MEMBERS", "SIZE", "EVENTS", "STATE"];
+    let numeric = [false, false, false, false, true, true, true, true, false];
+    let mut lines = vec![output::table(&headers, &[row], &numeric)];
+    let member = |member: &FoundMember| {
+        let drive = member.drive.and_then(|drive| scan.drives.get(drive));
+        vec![
+            member.slot.to_string(),
+            drive.map_or("-".into(), |drive| drive.name.clone()),
+            member.standing.name().to_owned(),
+            member.sequence.map_or("-".into(), |sequence| sequence.to_string()),
+            member.drive.map_or("-".into(), |_| ByteCount(member.data.start.0).to_string()),
+            member.drive.map_or("-".into(), |_| decimal_capacity(member.data.len)),
+        ]
+    };
+    let members: Vec<Vec<String>> = found.members.iter().map(member).collect();
+    let headers = ["SLOT", "DRIVE", "IS", "EVENTS", "DATA FROM", "LENGTH"];
+    lines.push(output::table(&headers, &members, &[true, false, false, true, true, true]));
+    lines.extend(sentences(scan, volume).into_iter().map(|sentence| format!("  {sentence}")));
+    lines.join("\n")
+}
+
+/// What there is to say of a volume besides its table.
+fn sentences(scan: &Scan, volume: &ScannedVolume) -> Vec<String> {
+    let (found, record) = (&volume.found, &volume.found.record);
+    let mut sentences = Vec::new();
+    sentences.extend(found.others.iter().map(|other| other.reason.clone()));
+    sentences.extend(found.reasons.iter().cloned());
+    match record.consistency {
+        Consistency::Clean => {}
+        Consistency::Dirty => sentences.push("it was not stopped in order".into()),
+        Consistency::DirtyFrom(from) => {
+            sentences
+                .push(format!("it was not stopped in order: parity and copies may be wrong from {from} on"));
+        }
+    }
+    if !record.features.is_empty() {
+        let features: Vec<String> = record.features.iter().map(ToString::to_string).collect();
+        sentences.push(format!("with {}", features.join(", ")));
+    }
+    sentences.extend(found.no_writing.iter().map(|reason| format!("must not be written to: {reason}")));
+    if let (Err(why), true) = (standing(scan, volume), found.state != State::NotReadable) {
+        sentences.push(format!("cannot be served: {why}"));
+    }
+    sentences
+}
+
+fn as_json(scan: &Scan) -> Value {
+    let drives = scan.drives.iter().map(|drive| {
+        json!({
+            "name": drive.name,
+            "size_bytes": drive.size().map(|size| size.0),
+            "trouble": drive.trouble,
+            "notes": drive.told.notes,
+        })
+    });
+    let volumes = scan.volumes.iter().map(|volume| volume_json(scan, volume));
+    json!({ "drives": drives.collect::<Vec<_>>(), "volumes": volumes.collect::<Vec<_>>() })
+}
+
+fn volume_json(scan: &Scan, volume: &ScannedVolume) -> Value {
+    let (found, record) = (&volume.found, &volume.found.record);
+    let name =
+        |drive: Option<usize>| drive.and_then(|drive| scan.drives.get(drive)).map(|drive| drive.name.clone());
+    let members = found.members.iter().map(|member| {
+        json!({
+            "slot": member.slot,
+            "drive": name(member.drive),
+            "standing": member.standing.name(),
+            "events": member.sequence,
+            "updated_unix_s": member.updated_unix_s,
+            "data_start_bytes": member.drive.map(|_| member.data.start.0),
+            "data_bytes": member.drive.map(|_| member.data.len.0),
+            "reason": member.reason,
+        })
+    });
+    let others = found.others.iter().map(|other| {
+        json!({
+            "drive": name(Some(other.drive)),
+            "is": other.what,
+            "events": other.sequence,
+            "reason": other.reason,
+        })
+    });
+    let not_served = standing(scan, volume).err();
+    json!({
+        "export": volume.export,
+        "name": record.name,
+        "format": record.format.name(),
+        "version": record.version,
+        "identity": record.identity.text,
+        "container": record.container.as_ref().map(|container| &container.text),
+        "level": record.level,
+        "layout": record.layout,
+        "strip_bytes": record.strip.map(|strip| strip.0),
+        "size_bytes": found.capacity().0,
+        "events": record.sequence,
+        "created_unix_s": record.created_unix_s,
+        "updated_unix_s": record.updated_unix_s,
+        "clean": record.consistency == Consistency::Clean,
+        "features": record.features.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "state": found.state.name(),
+        "served": not_served.is_none(),
+        "not_served_because": not_served,
+        "reasons": found.reasons,
+        "not_to_be_written_because": found.no_writing,
+        "members": members.collect::<Vec<_>>(),
+        "others": others.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,104 @@
+//! `softroc rescue` as people use it: the table of what is on drives, and the volumes by NBD, judged by outside programs.
+//! Which arrays read correctly is the business of the crate `rescue` and its tests.
+
+mod common;
+
+use common::{Folder, have, run, softroc};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A packed array that Linux md made, unpacked; `None`, said aloud, where there is no program for it.
+fn unpacked(name: &str) -> Option<Folder> {
+    if !have("xz") {
+        return None;
+    }
+    let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rescue/tests/images");
+    let (folder, file) = (Folder::new(name), images.join(format!("{name}.tar.xz")));
+    run("tar", &["-xJSf", file.to_str().unwrap(), "-C", folder.0.to_str().unwrap()]);
+    Some(folder)
+}
+
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn serving(drives: &[String], socket: &Path) -> Serving {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
+    command.arg("rescue").args(drives).arg("--serve").arg(format!("unix:{}", socket.display()));
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    while !socket.exists() {
+        assert!(started.elapsed() < Duration::from_secs(60), "nothing is served");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Serving(child)
+}
+
+#[test]
+fn the_table_says_what_is_there_and_what_is_missing() {
+    let Some(folder) = unpacked("raid5-4-stale-member") else { return };
+    let drives = [0, 2, 3].map(|number| folder.file(&format!("disk{number}.img")));
+    let answer = softroc(&["rescue", &drives[0], &drives[1], &drives[2], "/does/not/exist"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    for expected in [
+        "linux-md 1.2",
+        "left-symmetric",
+        "64 KiB",
+        "not readable",
+        "stale",
+        "is missing",
+        "drive file /does/not/exist does not exist",
+    ] {
+        assert!(answer.stdout.contains(expected), "no '{expected}' in:\n{}", answer.stdout);
+    }
+}
+
+#[test]
+fn a_degraded_array_is_served_read_only_to_outside_programs() {
+    if !have("nbdcopy") || !have("nbdinfo") {
+        return;
+    }
+    let Some(folder) = unpacked("raid5-4-stale-member") else { return };
+    let drives: Vec<String> = (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
+    let answer = softroc(&["rescue", &drives[0], &drives[1], &drives[2], &drives[3], "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap();
+    let volume = &found["volumes"][0];
+    assert_eq!((&volume["state"], &volume["level"]), (&"degraded".into(), &"raid5".into()), "{volume}");
+    assert_eq!((&volume["events"], &volume["members"][2]["events"]), (&22.into(), &17.into()));
+    assert_eq!(volume["members"][2]["standing"], "stale");
+
+    let socket = folder.0.join("nbd.sock");
+    let _serving = serving(&drives, &socket);
+    let address = format!("nbd+unix:///{}?socket={}", volume["export"].as_str().unwrap(), socket.display());
+    run("nbdinfo", &["--is", "read-only", &address]);
+    let copy = folder.file("copy.img");
+    run("nbdcopy", &[&address, &copy]);
+    let bytes = std::fs::read(&copy).unwrap();
+    assert_eq!(bytes.len() as u64, volume["size_bytes"].as_u64().unwrap());
+    for (number, sector) in bytes.chunks(512).enumerate() {
+        // These were overwritten after the stale member had been taken out: it still has what was there before.
+        let is_zeroed = (1024..4096).contains(&number);
+        let text = format!("LBA={number:012}");
+        let expected = if is_zeroed { [0; 16].as_slice() } else { text.as_bytes() };
+        assert!(sector.chunks(16).all(|part| part == expected), "sector {number}");
+    }
+}
+
+#[test]
+fn drives_without_an_array_are_told_and_the_exit_code_says_so() {
+    let folder = Folder::new("rescue-nothing");
+    let blank = folder.file("blank.img");
+    std::fs::write(&blank, vec![0; 1 << 20]).unwrap();
+    let answer = softroc(&["rescue", &blank]);
+    assert_eq!(answer.code, 1);
+    assert!(answer.stdout.contains("no metadata of an array were found"), "{}", answer.stdout);
+    let answer = softroc(&["rescue", &blank, "--serial", "other.img=X1"]);
+    assert_eq!(answer.code, 2, "{}", answer.stderr);
+    assert!(answer.stderr.contains("'other.img', which is not among the drives"), "{}", answer.stderr);
+}
