@@ -12,10 +12,6 @@ use units::ByteRange;
 /// A range of another drive, read-only.
 ///
 /// The range may reach past the drive's end, as where an image was cut off: what would be there cannot be read.
-///
-/// A write is refused for want of room ([`IoErrorKind::OutOfSpace`]), whatever it is: to the engine a drive that cannot
-/// write has failed, and one without room has not. Blocks that the drive cannot read and the engine would repair by
-/// writing them anew are so computed from the others whenever they are read.
 pub struct Window {
     inner: Arc<dyn DriveSource>,
     start: ByteRange,
@@ -75,7 +71,7 @@ impl Drive for Attached {
                 }
             }
             IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } | IoRequest::Trim { .. } => {
-                give_back(request, completion, Err(IoError::new(IoErrorKind::OutOfSpace)));
+                give_back(request, completion, Err(IoError::new(IoErrorKind::ReadOnly)));
             }
             // Nothing was written that could be flushed.
             IoRequest::Flush => give_back(request, completion, Ok(0)),

@@ -59,8 +59,13 @@ enum Repaired {
 }
 
 impl Volume {
-    /// Repairs places of a stripe that could not be read, in a task of its own.
+    /// Repairs places of a stripe that could not be read, in a task of its own. On a drive that is read-only nothing
+    /// can be: what it cannot read is computed whenever it is read.
     pub(crate) fn repair_later(self: &Rc<Self>, stripe: StripeIndex, places: Places) {
+        let is_read_only = |drive| self.drive_info(drive).is_some_and(|info| info.read_only);
+        if places.iter().all(|(drive, _)| is_read_only(*drive)) {
+            return;
+        }
         let is_new = {
             let mut repairing = self.repairing.borrow_mut();
             repairing.len() < REPAIRS_WAITING && repairing.insert(stripe)

@@ -5,8 +5,8 @@
 //! *windows* of the drives, and those that are missing or stale are out. Degraded reads, several copies, blocks that
 //! a drive cannot read: all that is the engine, as for arrays of its own.
 //!
-//! Nothing is ever written. A drive is opened for reading alone; a window passes no write on; what the engine would
-//! repair it computes anew whenever it is read.
+//! Nothing is ever written. A drive is opened for reading alone; a window passes no write on; what a drive cannot read
+//! the engine computes anew whenever it is read, since it repairs nothing on drives that are read-only.
 //!
 //! | where | what |
 //! | --- | --- |

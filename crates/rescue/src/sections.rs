@@ -112,9 +112,8 @@ impl Drive for Attached {
                 });
                 return;
             }
-            // See `drives::Window`: a drive without room has not failed.
             IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } | IoRequest::Trim { .. } => {
-                failed(IoErrorKind::OutOfSpace)
+                failed(IoErrorKind::ReadOnly)
             }
             IoRequest::Flush => IoOutcome::done(0),
             IoRequest::Status { range } => {
