@@ -96,6 +96,9 @@ pub(crate) struct Array {
     pub(crate) map: RefCell<IntentMap>,
     /// Lanes whose redundancy may not agree with their data: their marks stay.
     pub(crate) unsynced: RefCell<BTreeSet<u32>>,
+    /// Those among them of which an operator accepts what redundancy says of the drives that are out. Whoever goes out
+    /// later is not meant: then they are not accepted any more.
+    pub(crate) accepted: RefCell<BTreeSet<u32>>,
     /// Drives that failed when no volume could spare them: that is not recorded, since nothing was written
     /// without them. All volumes are offline. Why, by slot.
     pub(crate) lost: RefCell<BTreeMap<usize, String>>,
@@ -120,6 +123,7 @@ impl Array {
             reasons: RefCell::default(),
             running: RefCell::default(),
             unsynced: RefCell::default(),
+            accepted: RefCell::default(),
             lost: RefCell::default(),
             unrecorded: RefCell::default(),
             metadata: Credits::new(env, 1),
@@ -344,6 +348,23 @@ impl Array {
     /// Lanes of the array whose redundancy may not agree with their data.
     pub(crate) fn unsynced_lanes(&self) -> LaneSet {
         self.unsynced.borrow().iter().copied().map(LaneIndex).collect()
+    }
+
+    /// Of a volume: lanes whose redundancy may not agree with their data, and that nobody accepts as they are.
+    pub(crate) fn distrusted(&self, volume: &Volume) -> Vec<u32> {
+        let accepted = self.accepted.borrow();
+        let unsynced = self.unsynced.borrow();
+        unsynced.range(volume.lanes()).copied().filter(|lane| !accepted.contains(lane)).collect()
+    }
+
+    /// An operator accepts what the redundancy of lanes says of the drives that are out.
+    pub(crate) fn accept(&self, lanes: impl IntoIterator<Item = u32>) {
+        self.accepted.borrow_mut().extend(lanes);
+    }
+
+    /// Lanes of the array that were accepted.
+    pub(crate) fn accepted_lanes(&self) -> LaneSet {
+        self.accepted.borrow().iter().copied().map(LaneIndex).collect()
     }
 
     /// Lanes of the array that somebody may have written: all of its volumes', but those that are known to be

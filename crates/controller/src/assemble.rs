@@ -4,7 +4,9 @@
 //! 1. Labels are read and reconciled; the maps of all current members are read and united.
 //! 2. A volume with parity that is both degraded and marked is not started without the operator: where a write was
 //!    interrupted, the missing drive's data cannot be told from parity that does not agree. (Mirrors have no such
-//!    doubt: each holds all that was acknowledged.) The array's other volumes are started all the same.
+//!    doubt: each holds all that was acknowledged.) The array's other volumes are started all the same. With the operator's
+//!    word the lanes are still unsynced and marked, but what their parity says of the drives that are missing now counts
+//!    (`engine`, accepted lanes). The word lasts until a further drive goes out, or the array stops.
 //! 3. The united map is written to all members, both copies. Killed here: the same marks, once more.
 //! 4. The labels say what is used from now on, missing drives as failed; and then once more, now with the first
 //!    time as confirmed, so that a copy of a drive from before the start is recognised. Where a drive is missing
@@ -101,13 +103,14 @@ impl Core {
         }
         // Marks of lanes that are not started with stay: what they stand for is still to be judged.
         *array.unsynced.borrow_mut() = array.map.borrow().iter().collect();
+        array.accepted.take();
         self.begin(array);
         let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
         for volume in array.volumes() {
             // A drive may have failed just now.
             let started = match self.judge(array, &volume, accept) {
                 Ok(()) => {
-                    self.trust(array, &volume, accept);
+                    self.take_word(array, &volume, accept);
                     self.attach(array, &volume).await
                 }
                 Err(error) => Err(error),
@@ -129,11 +132,10 @@ impl Core {
         outcome
     }
 
-    /// Takes what is accepted out of the lanes that are not trusted.
-    fn trust(&self, array: &Array, volume: &Volume, accept: Option<Uuid>) {
+    /// Notes the operator's word.
+    fn take_word(&self, array: &Array, volume: &Volume, accept: Option<Uuid>) {
         if accept == Some(volume.uuid) && self.needs_word(array, volume) {
-            let own = volume.lanes();
-            array.unsynced.borrow_mut().retain(|lane| !own.contains(lane));
+            array.accept(array.distrusted(volume));
         }
     }
 
@@ -151,7 +153,9 @@ impl Core {
             (_, 0) => ("it was not stopped in order, and nothing was being written", String::new()),
             (_, marked) if accept == Some(volume.uuid) && how == VolumeState::Degraded => (
                 "it was not stopped in order",
-                format!("; the parity of {marked} lanes is taken as it is, by order"),
+                format!(
+                    "; the redundancy of {marked} lanes is computed anew from what is there, and blocks of what is missing may read wrongly there, by order"
+                ),
             ),
             (_, marked) => ("it was not stopped in order", format!("; {marked} lanes are resynced")),
         };
@@ -236,7 +240,7 @@ impl Core {
         let judged = self.judge(array, volume, accept);
         *volume.refusal.borrow_mut() = judged.as_ref().err().map(|error| error.message.clone());
         judged?;
-        self.trust(array, volume, accept);
+        self.take_word(array, volume, accept);
         self.attach(array, volume).await?;
         let marked = volume.lanes().filter(|lane| array.map.borrow().is_marked(*lane)).count();
         self.say_started(array, volume, false, marked, accept);

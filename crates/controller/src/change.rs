@@ -6,7 +6,7 @@ use crate::inventory::Drive;
 use crate::keeper::Failing;
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Reply, Result, VolumeState};
-use engine::ShardMessage;
+use engine::{LaneIndex, ShardMessage};
 use ondisk::Cause;
 use std::rc::Rc;
 use units::DriveIndex;
@@ -171,10 +171,10 @@ impl Core {
         let name = volume.name();
         let is_well = array.lost.borrow().is_empty();
         if volume.is_served() && is_well {
-            let own = volume.lanes();
-            let distrusted = array.unsynced.borrow().range(own).next().is_some();
-            if accept && array.current_state(&volume) == VolumeState::Degraded && distrusted {
-                self.trust_all(&array, &volume).await?;
+            let is_degraded = array.current_state(&volume) == VolumeState::Degraded;
+            let distrusted = array.distrusted(&volume);
+            if accept && is_degraded && volume.has_parity() && !distrusted.is_empty() {
+                self.accept(&array, &volume, distrusted).await?;
                 return Ok(self.volume_reply(&array, &volume, Vec::new()));
             }
             let state = array.current_state(&volume);
@@ -206,18 +206,21 @@ impl Core {
         self.rescan().await;
     }
 
-    /// The operator accepts the redundancy of a degraded volume as it is, for the resync cannot be completed.
-    async fn trust_all(&self, array: &Array, volume: &Volume) -> Result<()> {
-        let (Some(id), name, own) = (volume.id(), volume.name(), volume.lanes()) else { return Ok(()) };
-        let lanes = array.unsynced.borrow().range(own.clone()).count();
-        self.tell_shards(|done| ShardMessage::TrustAll(id, done))
+    /// The operator accepts what the redundancy of these lanes of a degraded volume says, for their resync cannot be
+    /// completed.
+    async fn accept(&self, array: &Array, volume: &Volume, lanes: Vec<u32>) -> Result<()> {
+        let (Some(id), name, count) = (volume.id(), volume.name(), lanes.len()) else { return Ok(()) };
+        let own = volume.own_lanes(&lanes.iter().copied().map(LaneIndex).collect());
+        // Before the shards are told: they may be done with a lane at once.
+        array.accept(lanes);
+        self.tell_shards(|done| ShardMessage::Accept(id, own.clone(), done))
             .await
             .map_err(|why| Error::new(ErrorKind::Failed, format!("'{name}': {why}")))?;
-        array.unsynced.borrow_mut().retain(|lane| !own.contains(lane));
         let text = format!(
-            "the parity of {lanes} lanes of '{name}' is taken as it is, by order: blocks of the missing drive may read wrongly there"
+            "the redundancy of {count} lanes of '{name}' is computed anew from what is there, by order: blocks of what is missing may read wrongly there"
         );
         self.events.warn(&name, "an operator accepted its parity", "all of it can be read", text);
+        self.look_after();
         Ok(())
     }
 }

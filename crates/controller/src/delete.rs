@@ -91,6 +91,7 @@ impl Core {
             let recorded = self.commit(array, next, Vec::new()).await;
             if recorded && array.is_running() {
                 array.unsynced.borrow_mut().retain(|lane| !volume.lanes().contains(lane));
+                array.accepted.borrow_mut().retain(|lane| !volume.lanes().contains(lane));
                 {
                     let mut map = array.map.borrow_mut();
                     volume.lanes().for_each(|lane| {

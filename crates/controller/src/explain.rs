@@ -50,10 +50,12 @@ impl Core {
         let usable = DriveSet::first(geometry.drives()).minus(&out);
         let mut health = Health { readable: usable, writable: usable, ..Health::optimal(&geometry) };
         let lanes = engine::Lanes::of(&geometry);
-        let unsynced = array.unsynced.borrow();
+        // What was accepted is settled before anything is done with it.
+        let distrusted = array.distrusted(&volume);
         let lane = |at: ByteOffset| volume.array_lane(lanes.lane_of(geometry.stripe_of(at).0));
         let last = ByteOffset(range.end().0.saturating_sub(1)).max(range.start);
-        if unsynced.range(lane(range.start)..=lane(last)).next().is_some() {
+        let lanes = lane(range.start)..=lane(last);
+        if distrusted.iter().any(|distrusted| lanes.contains(distrusted)) {
             health.parity_trusted = false;
         }
         Ok((geometry, health))

@@ -246,10 +246,8 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
             "all of '{name}' is being zeroed; hosts can use it when that is done (see task list)"
         ));
     }
-    let own = volume.lanes();
-    let stuck = state == VolumeState::Degraded
-        && !array.out().is_empty()
-        && array.unsynced.borrow().range(own).next().is_some();
+    let stuck =
+        state == VolumeState::Degraded && !array.out().is_empty() && !array.distrusted(volume).is_empty();
     if stuck && volume.has_parity() {
         reasons.push(format!(
             "a drive went out before the resync was complete: where it was not, blocks of that drive cannot be told and give I/O errors; if they may read wrongly instead, say volume start {name} --accept-stale-parity"

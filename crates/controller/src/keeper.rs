@@ -196,6 +196,7 @@ impl Core {
         let before = unsynced.range(own.clone()).count();
         lanes.iter().for_each(|lane| {
             unsynced.remove(&volume.array_lane(lane));
+            array.accepted.borrow_mut().remove(&volume.array_lane(lane));
         });
         self.tasks.changed.notify(&self.env);
         if before > 0 && unsynced.range(own).next().is_none() {
@@ -215,6 +216,9 @@ impl Core {
         lanes: &LaneSet,
     ) {
         array.unsynced.borrow_mut().extend(lanes.iter().map(|lane| volume.array_lane(lane)));
+        lanes.iter().for_each(|lane| {
+            array.accepted.borrow_mut().remove(&volume.array_lane(lane));
+        });
         self.tell_others(volume, from, |id| ShardMessage::Unsynced(id, lanes.clone()));
         let name = volume.name();
         let text = format!(

@@ -123,6 +123,9 @@ impl Core {
         let before: Vec<(ondisk::Uuid, bool)> =
             array.volumes().iter().map(|volume| (volume.uuid, volume.lost().is_empty())).collect();
         array.set_label(&self.env, label);
+        if !failing.is_empty() {
+            array.accepted.take();
+        }
         failing.iter().for_each(|failing| self.say_out(array, failing));
         self.look_after();
         for (uuid, was_whole) in before {

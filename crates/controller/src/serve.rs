@@ -75,6 +75,7 @@ impl Core {
             stale: members.clone().map(stale).collect(),
             bad: members.clone().map(|slot| bad_blocks(&label, slot)).collect(),
             unsynced: volume.own_lanes(&unsynced),
+            accepted: volume.own_lanes(&array.accepted_lanes()),
             dirty: volume.own_lanes(&dirty),
             unwritten: volume.own_lanes(&unwritten),
             relocated: relocated(volume),

@@ -63,6 +63,9 @@ pub struct Attachment {
     pub bad: Vec<BadBlocks>,
     /// Lanes whose redundancy may not agree with their data.
     pub unsynced: LaneSet,
+    /// Those among them of which an operator accepts what it says of the drives that are missing now (out, or stale
+    /// there). What is left of it is made to agree by the resync.
+    pub accepted: LaneSet,
     /// Lanes that are marked dirty in the durable write-intent map.
     pub dirty: LaneSet,
     /// Lanes that were never written since the volume was made: they need no resync, no rebuild, no check.
@@ -89,6 +92,7 @@ impl Attachment {
             stale: Vec::new(),
             bad: Vec::new(),
             unsynced: LaneSet::EMPTY,
+            accepted: LaneSet::EMPTY,
             dirty: LaneSet::EMPTY,
             unwritten: LaneSet::EMPTY,
             relocated: None,

@@ -28,6 +28,7 @@
 //! | lanes in which a drive is stale, and how far they are made current again | `members` | the lane's owner, then the controller for all |
 //! | blocks whose content is lost | `bad`, `members` | the stripe's owner by way of the controller |
 //! | lanes that are unsynced, never written, dirty | `dirty` | the lane's owner, then the controller for all |
+//! | lanes whose redundancy is accepted as it is, and which of their stripes are settled | `accepted` | the controller; the lane's owner |
 //!
 //! Long flows move a window over the volume: `window` (resync, rebuild, copy, check, initialisation, relocation).
 //!
@@ -35,6 +36,7 @@
 //! A [`Shard`] is the sole owner of its lanes; all state of a stripe lives on its shard. Shards and the
 //! controller exchange [`ShardMessage`]s and [`Report`]s, nothing else.
 
+mod accepted;
 mod as_drive;
 mod attachment;
 mod attempt;

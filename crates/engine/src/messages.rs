@@ -146,8 +146,9 @@ pub enum ShardMessage {
     },
     /// The answer, if they are.
     HostsAround,
-    /// The operator accepts a volume's redundancy as it is: nothing is unsynced any more.
-    TrustAll(VolumeId, Done),
+    /// The operator accepts what the redundancy of these lanes, as far as they are unsynced, says of the drives that are
+    /// missing now.
+    Accept(VolumeId, LaneSet, Done),
     /// The controller has dealt with a report.
     ReportDone {
         /// The report's number.

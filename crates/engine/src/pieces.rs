@@ -69,14 +69,22 @@ impl Volume {
     }
 
     /// Holds what a write to a stripe must hold, as soon as the stripe may be written.
-    async fn lock_to_write(&self, stripe: StripeIndex, within: ByteRange) -> env::locks::Guard {
+    async fn lock_to_write(self: &Rc<Self>, stripe: StripeIndex, within: ByteRange) -> env::locks::Guard {
+        let mut may_settle = true;
         loop {
             let guard = self.lock(stripe, Mode::Exclusive, within).await;
-            if !self.is_gated(stripe) {
+            let is_gated = self.is_gated(stripe);
+            let settle = may_settle && self.is_doubtful(stripe);
+            if !is_gated && !settle {
                 return guard;
             }
             drop(guard);
-            self.pass_gate(stripe).await;
+            if is_gated {
+                self.pass_gate(stripe).await;
+            } else {
+                may_settle = false;
+                self.settle_before_write(stripe).await;
+            }
         }
     }
 

@@ -477,13 +477,31 @@ impl Volume {
         stripe: StripeIndex,
         filling: &DriveSet,
     ) -> Result<DriveSet, IoError> {
+        if !self.is_accepted(stripe) {
+            return self.bring_together(stripe, filling, &DriveSet::EMPTY).await;
+        }
+        let skipped = self.settle_by_word(stripe).await?.minus(filling);
+        match filling.is_empty() {
+            true => Ok(skipped),
+            false => Ok(skipped.union(&self.bring_together(stripe, filling, &DriveSet::EMPTY).await?)),
+        }
+    }
+
+    /// The same of a stripe whose redundancy is trusted, or all of whose data can be read. `unbelieved`: drives whose
+    /// part of it is not to be read, but computed anew.
+    pub(crate) async fn bring_together(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        filling: &DriveSet,
+        unbelieved: &DriveSet,
+    ) -> Result<DriveSet, IoError> {
         /// Drives are mended so often for one stripe; one that cannot read what it has just been written is no help.
         const MOST_MENDS: u32 = 4;
         let how = Attempt { filling: *filling, ..Attempt::HELD.with(Patience::OneCopy) };
         let request = Request::Resync { columns: plan::WHOLE_STRIP };
         let mut given_up = Places::new();
         for _ in 0..MOST_MENDS {
-            let mut trouble = Trouble::default();
+            let mut trouble = Trouble { drives: *unbelieved, ..Trouble::default() };
             let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, how).await;
             match ended {
                 Ended::Done { skipped, .. } => {

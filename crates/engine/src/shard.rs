@@ -430,9 +430,10 @@ impl Shard {
                     self.inner.env.spawn("resync", crate::window::resync(volume));
                 }
             }
-            ShardMessage::TrustAll(id, done) => {
+            ShardMessage::Accept(id, lanes, done) => {
                 if let Some(volume) = self.volume(id) {
-                    volume.set_synced(&volume.dirty.unsynced());
+                    volume.accept(&lanes);
+                    self.inner.env.spawn("resync by word", crate::window::resync(volume));
                 }
                 answer_control(&done, Ok(()));
             }

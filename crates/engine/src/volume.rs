@@ -1,5 +1,6 @@
 //! A volume as one shard sees it.
 
+use crate::accepted::Accepted;
 use crate::attachment::{Attachment, FaultPolicy, HealthView, Relocated};
 use crate::dirty::DirtyLanes;
 use crate::flush::Flush;
@@ -106,6 +107,7 @@ pub struct Volume {
     geometry: Geometry,
     pub(crate) health: Health,
     pub(crate) dirty: DirtyLanes,
+    pub(crate) accepted: Accepted,
     pub(crate) flushing: Flush,
     pub(crate) counters: Cell<Counters>,
     /// Whether every drive can be read and all redundancy agrees, so that no request needs to look further.
@@ -149,6 +151,7 @@ impl Volume {
             dirty: DirtyLanes::new(&lanes, attachment, |lane| {
                 lanes.owner(lane, shard.count()) == shard.index()
             }),
+            accepted: Accepted::default(),
             flushing: Flush::default(),
             counters: Cell::default(),
             all_well: Cell::new(false),
@@ -161,6 +164,7 @@ impl Volume {
             // Nobody marks lanes there before they are written: all of them may have been.
             volume.dirty.set_written(&attachment.unwritten);
         }
+        volume.accept(&attachment.accepted);
         volume.look_at_health();
         Ok(volume)
     }
@@ -256,8 +260,8 @@ impl Volume {
             (readable, writable) = (readable.minus(&stale), writable.minus(&stale));
         }
         let readable = readable.minus(unreadable);
-        let synced = self.dirty.is_synced(lane);
-        plan::Health { readable, writable, parity_trusted: synced, relocated: self.relocated_in(lane) }
+        let parity_trusted = self.dirty.is_synced(lane) || self.is_trusted_by_word(lane, stripe, &readable);
+        plan::Health { readable, writable, parity_trusted, relocated: self.relocated_in(lane) }
     }
 
     /// A plan to fill in; give it back with [`Volume::put_plan`] and planning allocates nothing.
@@ -301,12 +305,14 @@ impl Volume {
     /// Distrusts lanes; a resync of one that is under way does not vouch for it any more.
     pub(crate) fn set_unsynced(&self, lanes: &LaneSet) {
         self.dirty.set_unsynced(lanes);
+        self.accepted.forget(lanes);
         self.dirty.note_gap();
         self.look_at_health();
     }
 
     pub(crate) fn set_synced(&self, lanes: &LaneSet) {
         self.dirty.set_synced(lanes);
+        self.accepted.forget(lanes);
         self.look_at_health();
     }
 

@@ -62,6 +62,7 @@ struct Host {
 /// # Errors
 /// The first broken promise.
 pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcome> {
+    scene.accepted.set(DriveSet::EMPTY);
     let host = start(scene, envs, plan.given.clone()).await;
     let scene = &host.scene;
     if !host.exists().await? {
@@ -205,11 +206,9 @@ impl Host {
         }
         self.must(start(true)).await?;
         scene.count(|tally| tally.refusals += 1);
-        let geometry = &scene.setup.geometry;
-        if geometry.parity_strips() == 2 || geometry.stripes_per_row() > 1 {
-            scene.doubtful_parity.set(true);
-        }
-        let given_up = self.give_up(&out_of(&self.show().await?));
+        let out = out_of(&self.show().await?);
+        scene.accepted.set(out);
+        let given_up = self.give_up(&out);
         scene.tell(|| format!("the operator accepts stale parity: {given_up} sectors may read as anything"));
         Ok(())
     }
@@ -221,18 +220,16 @@ impl Host {
         let geometry = &scene.setup.geometry;
         let sector = scene.setup.sector().bytes().0;
         let mut oracle = scene.oracle.borrow_mut();
-        let mut uncertain = scene.without_parity.take();
+        let mut uncertain = scene.without_parity.borrow_mut();
         uncertain.extend(oracle.undecided().iter().map(|undecided| undecided.0));
         let mut lost: BTreeSet<u64> = BTreeSet::new();
-        for uncertain in uncertain {
+        for uncertain in uncertain.iter() {
             let (stripe, within) = geometry.stripe_of(ByteOffset(uncertain * sector));
             let (_, at) = geometry.strip_of(within);
             for index in 0..geometry.data_strips() {
                 let index = layout::DataIndex(index);
                 let cell = geometry.data_cell(stripe, index, layout::CopyIndex(0));
-                // With two parities, which the interrupted write may have left at odds with each other, other drives'
-                // blocks are in doubt too once one of those is needed that was not missing at the crash.
-                if out.contains(cell.drive) || geometry.parity_strips() == 2 {
+                if out.contains(cell.drive) {
                     lost.insert(geometry.volume_offset(stripe, index, at).0 / sector);
                 }
             }
@@ -267,7 +264,8 @@ impl Host {
             .iter()
             .any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
         let dirty_and_degraded = scene.setup.has_parity() && missed && volume.resync.is_some();
-        if dirty_and_degraded && !faults.happened_in(scene.life.get()) {
+        let has_word = !scene.accepted.get().is_empty();
+        if dirty_and_degraded && !has_word && !faults.happened_in(scene.life.get()) {
             return Error::wrong_state(
                 "a volume that is degraded and dirty was started without the operator",
             );

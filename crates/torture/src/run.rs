@@ -212,6 +212,7 @@ impl Run {
             Fate::PowerCut => {
                 self.sim.power_cut();
                 oracle.power_cut();
+                self.scene.power_cut();
                 self.scene.count(|tally| tally.power_cuts += 1);
                 self.scene.tell(|| format!("the power is cut, at event {events}"));
             }
@@ -245,11 +246,7 @@ impl Run {
     fn without_some(&mut self) -> Result<()> {
         let setup = self.scene.setup.clone();
         let (survives, out) = (setup.survives(), self.scene.out.get());
-        // What an operator accepted is not undone by anybody: no further drive is taken away then.
-        let spare = match self.scene.doubtful_parity.get() {
-            true => 0,
-            false => survives.saturating_sub(out.count().0),
-        };
+        let spare = survives.saturating_sub(out.count().0);
         self.find_drives();
         let images: Vec<DriveImage> = self.scene.drives.borrow().iter().map(SimDrive::snapshot).collect();
         if images.len() < setup.drives.len() {

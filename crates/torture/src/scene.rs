@@ -74,13 +74,15 @@ pub struct Scene {
     pub synced: Cell<bool>,
     /// Drives that the controller went without at the latest start.
     pub out: Cell<DriveSet>,
-    /// Sectors that were written while parity could neither be used nor made to agree, for want of a drive.
+    /// Sectors beside which parity may be wrong, until redundancy agrees: they were written while parity could neither
+    /// be used nor made to agree, for want of a drive; or a write to them was cut off, and the operator accepted it.
     pub without_parity: RefCell<BTreeSet<u64>>,
+    /// Those that were so until redundancy agreed, which no flush has made certain yet: a power cut takes it back.
+    settled_unflushed: RefCell<BTreeSet<u64>>,
     /// Whether the controller ever listed blocks whose content is lost: requests for those fail from then on.
     pub has_lost_blocks: Cell<bool>,
-    /// Whether an operator took parity as it was after a crash, where that leaves other drives in doubt than those
-    /// that were missing: with two parities that may be at odds, and in spans that miss no drive.
-    pub doubtful_parity: Cell<bool>,
+    /// Drives of which an operator accepted, in this life, what redundancy says of them.
+    pub accepted: Cell<DriveSet>,
     /// Which life it is.
     pub life: Cell<u64>,
     /// The sum of it.
@@ -110,7 +112,8 @@ impl Scene {
             out: Cell::new(DriveSet::EMPTY),
             without_parity: RefCell::default(),
             has_lost_blocks: Cell::new(false),
-            doubtful_parity: Cell::new(false),
+            accepted: Cell::new(DriveSet::EMPTY),
+            settled_unflushed: RefCell::default(),
             life: Cell::new(0),
             tally: Cell::default(),
             time,
@@ -150,18 +153,37 @@ impl Scene {
     }
 
     /// Whether a request may fail now: more is lost than the level survives. Where parity may not agree with
-    /// data after a crash, any fault is more.
+    /// data after a crash, any fault is more, but for drives of which an operator accepted what parity says.
     pub fn may_fail(&self) -> bool {
         let bad = self.faults.borrow().bad().union(&self.out.get());
         let unknown_parity = self.setup.has_parity() && !self.synced.get();
-        bad.count().0 > self.setup.survives() || (unknown_parity && !bad.is_empty())
+        let unaccepted = bad.minus(&self.accepted.get());
+        bad.count().0 > self.setup.survives() || (unknown_parity && !unaccepted.is_empty())
     }
 
     /// The controller says that redundancy agrees with the data.
     pub fn settle(&self) {
         self.synced.set(true);
-        self.without_parity.borrow_mut().clear();
+        self.settled_unflushed.borrow_mut().extend(self.without_parity.take());
         self.oracle.borrow_mut().settle();
+    }
+
+    /// Sectors that are settled now; a flush that begins now makes that certain.
+    pub fn settled(&self) -> Vec<u64> {
+        self.settled_unflushed.borrow().iter().copied().collect()
+    }
+
+    /// A flush was acknowledged, before which these were settled.
+    pub fn flushed(&self, settled: &[u64]) {
+        let mut unflushed = self.settled_unflushed.borrow_mut();
+        settled.iter().for_each(|sector| {
+            unflushed.remove(sector);
+        });
+    }
+
+    /// The power was cut: what was settled and not flushed may be as it was.
+    pub fn power_cut(&self) {
+        self.without_parity.borrow_mut().extend(self.settled_unflushed.take());
     }
 
     /// Takes note of sectors that are being written, or were: whether parity covers them.

@@ -304,9 +304,11 @@ pub async fn read(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Resul
 /// When it fails without need.
 pub async fn flush(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
     let begun = scene.oracle.borrow_mut().begin_flush();
+    let settled = scene.settled();
     match volume.flush().await {
         Ok(()) => {
             scene.oracle.borrow_mut().acknowledge_flush(begun);
+            scene.flushed(&settled);
             scene.tell(|| "a flush is acknowledged".to_owned());
             Ok(())
         }

@@ -150,7 +150,8 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
         }
         TaskKind::Resync => {
             let lanes = volume.own_lanes(&array.unsynced_lanes());
-            let stuck = volume.has_parity() && !array.out().is_empty();
+            let distrusted = !array.distrusted(volume).is_empty();
+            let stuck = volume.has_parity() && !array.out().is_empty() && distrusted;
             match lanes.is_empty() {
                 true => Next::Done,
                 false if stuck => {

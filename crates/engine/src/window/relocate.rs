@@ -92,6 +92,8 @@ async fn move_stripe(
     let Some(spare) = spare.filter(|spare| spare.drive != slot) else {
         return Ok(Step::Skipped); // What failed was the spare strip itself.
     };
+    let settled = volume.settle_by_word(stripe).await?;
+    volume.recorded(&settled).await?;
     let how = Attempt { moving: Some((slot, spare.drive)), ..Attempt::HELD };
     let request = Request::Resync { columns: WHOLE_STRIP };
     match volume.attempt_giving_up(stripe, request, how).await? {

@@ -1,0 +1,288 @@
+//! Volumes that were being written at a crash and miss a drive, started with the operator's word: their redundancy
+//! counts for what is missing, and for nothing else.
+//!
+//! An operator had started a volume of RAID 6 like that: one drive was missing, and a write had been cut off that was
+//! in P and not in Q. Both were taken as they were. Later a second drive died, and blocks of it that had been
+//! acknowledged long before, and that nobody had been writing at the crash, were computed from the two: garbage.
+
+mod common;
+
+use common::{Bench, Setup, VOLUME, drive, envs, pattern, range, read, slots, write};
+use engine::{
+    HealthView, LaneSet, Lanes, Relocated, ReportKind, ShardMessage, TaskId, TaskKind, TaskOrder, TaskPace,
+};
+use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role};
+use std::rc::Rc;
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
+use world_sim::{Sim, SimDrive};
+
+/// The drive that is missing.
+const MISSING: u16 = 0;
+
+fn lanes(setup: &Setup) -> LaneSet {
+    LaneSet::first(Lanes::of(&setup.geometry()).count)
+}
+
+fn without(setup: &Setup, missing: &[u16]) -> HealthView {
+    let left = DriveSet::first(setup.geometry().drives()).minus(&slots(missing));
+    HealthView { readable: left, writable: left }
+}
+
+fn misses_data(geometry: &Geometry, stripe: StripeIndex) -> bool {
+    let is_missing = |role: Role, drive: DriveIndex| matches!(role, Role::Data { .. }) && drive.0 == MISSING;
+    geometry.stripe_map(stripe).cells().any(|(cell, role)| is_missing(role, cell.drive))
+}
+
+/// A volume full of known bytes, after a crash that left its redundancy old in every stripe: all of it where all data
+/// is there, and Q where P has to tell what is missing. What is missing is right in P, so that every byte can be judged.
+fn crashed(setup: &Setup, seed: u64) -> (Sim, Vec<SimDrive>, Rc<Vec<u8>>) {
+    let mut sim = setup.sim(seed, 0);
+    let (first, of) = (envs(&sim, setup), setup.clone());
+    let bytes = sim.run(async move {
+        let bench = Bench::start(first, &of).await;
+        let bytes = pattern(7, bench.volume().spec().capacity.0);
+        write(bench.volume(), 0, &bytes).await.expect("writable");
+        bench.volume().flush().await.expect("flushed");
+        bytes
+    });
+    sim.kill();
+    sim.restart_process();
+    let all: Vec<SimDrive> = (0..setup.drives).map(|index| drive(&sim, index)).collect();
+    let geometry = setup.geometry();
+    let old = pattern(99, geometry.strip().bytes().0);
+    for stripe in (0..geometry.stripes().0).map(StripeIndex) {
+        let first = u16::from(misses_data(&geometry, stripe));
+        for parity in first..geometry.parity_strips() {
+            let cell = geometry.parity_cell(stripe, ParityIndex(parity)).expect("parity");
+            all[cell.drive.as_usize()].poke(cell.offset, &old);
+        }
+    }
+    (sim, all, Rc::new(bytes.expect("no stall")))
+}
+
+/// Starts a crashed volume. `word`: with the operator's.
+async fn start(envs: Vec<env::Env>, setup: &Setup, word: bool) -> Bench {
+    let mut attachment = setup.attachment(&envs[0]).await;
+    attachment.sources[usize::from(MISSING)] = None;
+    attachment.health = without(setup, &[MISSING]);
+    attachment.unsynced = lanes(setup);
+    attachment.dirty = lanes(setup);
+    if word {
+        attachment.accepted = lanes(setup);
+    }
+    Bench::attach(envs, attachment).await
+}
+
+async fn synced(bench: &Bench, setup: &Setup) {
+    for _ in 0..10_000 {
+        if bench.count(|kind| matches!(kind, ReportKind::Synced(_))) == lanes(setup).len() as usize {
+            return;
+        }
+        bench.wait(Duration::from_millis(10)).await;
+    }
+    panic!("{}: its lanes are not synced: {:?}", setup.level, bench.reports.borrow());
+}
+
+/// Every sector that can be read is right. How many cannot.
+async fn look(bench: &Bench, bytes: &[u8], why: &str) -> usize {
+    let mut errors = 0;
+    for (nth, expected) in bytes.chunks(512).enumerate() {
+        match read(bench.volume(), nth as u64 * 512, expected.len() as u64).await {
+            Ok(got) => assert!(got == expected, "{why}: sector {nth} is wrong"),
+            Err(_) => errors += 1,
+        }
+    }
+    errors
+}
+
+fn shapes() -> [Setup; 5] {
+    [(Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid50, 6), (Level::Raid60, 8), (Level::Raid5ee, 5)]
+        .map(|(level, drives)| Setup::new(level, drives))
+}
+
+/// The story at the top, and its like: after the word all that was acknowledged is there, and once the lanes are
+/// resynced it survives as many further drives as the level does.
+#[test]
+fn what_was_accepted_agrees_again_where_redundancy_is_left() {
+    for setup in shapes() {
+        let geometry = setup.geometry();
+        for next in 1..setup.drives {
+            let (mut sim, all, bytes) = crashed(&setup, 31);
+            let (envs, setup) = (envs(&sim, &setup), setup.clone());
+            sim.run(async move {
+                let bench = start(envs, &setup, true).await;
+                let why = format!("{} without {MISSING} and {next}", setup.level);
+                assert_eq!(look(&bench, &bytes, &why).await, 0, "{why}");
+                synced(&bench, &setup).await;
+                let spread = setup.level == Level::Raid5ee;
+                if spread {
+                    let slot = DriveIndex(MISSING);
+                    begin(&bench, TaskKind::Relocate { slot }).await;
+                    bench.wait(Duration::from_secs(60)).await;
+                    let relocated = Relocated { slot, lanes: lanes(&setup) };
+                    bench.tell(|done| ShardMessage::Relocated(VOLUME, Some(relocated.clone()), done)).await;
+                }
+                let lost = slots(&[MISSING, next]);
+                if !spread && !geometry.survives_set(&lost) {
+                    return;
+                }
+                all[usize::from(next)].fail_now();
+                assert_eq!(look(&bench, &bytes, &why).await, 0, "{why}");
+            })
+            .expect("no stall");
+        }
+    }
+}
+
+async fn begin(bench: &Bench, kind: TaskKind) {
+    let pace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
+    let order = TaskOrder { volume: VOLUME, task: TaskId(3), kind, lanes: None, pace };
+    bench.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
+}
+
+/// A write came before the resync. The stripe is settled first: what was written, and all else of that stripe, survives
+/// another drive at once. What of other stripes is not settled by then is unknown: an error, never garbage.
+#[test]
+fn a_stripe_that_is_written_is_settled_first() {
+    for (level, drives) in [(Level::Raid6, 6), (Level::Raid60, 8)] {
+        for index in 0..3 {
+            let setup = Setup { member: ByteCount(2 << 20), ..Setup::new(level, drives) };
+            let geometry = setup.geometry();
+            let last = (0..geometry.stripes().0).rev().map(StripeIndex);
+            let stripe = last.clone().find(|stripe| misses_data(&geometry, *stripe)).expect("one");
+            let (mut sim, all, bytes) = crashed(&setup, 32);
+            let (envs, setup) = (envs(&sim, &setup), setup.clone());
+            let mut bytes = bytes.to_vec();
+            let unknown = sim
+                .run(async move {
+                    let bench = start(envs, &setup, true).await;
+                    let index = DataIndex(index % geometry.data_strips());
+                    let at = geometry.volume_offset(stripe, index, ByteCount(512)).0;
+                    write(bench.volume(), at, &[5; 1024]).await.expect("writable");
+                    bytes[at as usize..][..1024].fill(5);
+                    let others = (0..geometry.data_strips()).map(DataIndex);
+                    let drives = others.map(|index| geometry.data_cell(stripe, index, CopyIndex(0)).drive);
+                    let next = drives.filter(|drive| drive.0 != MISSING).last().expect("another");
+                    all[next.as_usize()].fail_now();
+                    let start = geometry.stripe_start(stripe).0;
+                    for at in (start..start + geometry.stripe_bytes().0).step_by(512) {
+                        let got = read(bench.volume(), at, 512).await.expect("settled");
+                        assert!(got == bytes[at as usize..][..512], "{level}: at {at}");
+                    }
+                    // Where P is on the second drive, Q tells what the missing one held: it may be wrong, by the word.
+                    let told_by_q = |at: u64| {
+                        let (stripe, within) = geometry.stripe_of(ByteOffset(at));
+                        let home = geometry.data_cell(stripe, geometry.strip_of(within).0, CopyIndex(0));
+                        let p = geometry.parity_cell(stripe, ParityIndex(0)).expect("parity");
+                        home.drive.0 == MISSING && p.drive == next
+                    };
+                    let mut unknown = 0;
+                    for at in (0..bytes.len() as u64).step_by(512).filter(|at| !told_by_q(*at)) {
+                        match read(bench.volume(), at, 512).await {
+                            Ok(got) => assert!(got == bytes[at as usize..][..512], "{level}: at {at}"),
+                            Err(_) => unknown += 1,
+                        }
+                    }
+                    unknown
+                })
+                .expect("no stall");
+            assert!(unknown > 0, "{level}: the resync was done before the second drive failed");
+        }
+    }
+}
+
+/// The word is given while the volume serves: a drive went out before the resync had passed.
+#[test]
+fn the_word_can_be_given_while_the_volume_serves() {
+    let setup = Setup::new(Level::Raid6, 6);
+    let (mut sim, all, bytes) = crashed(&setup, 33);
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let bench = start(envs, &setup, false).await;
+        bench.wait(Duration::from_secs(30)).await;
+        assert!(look(&bench, &bytes, "without the word").await > 0, "what is unknown is not guessed");
+        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Synced(_))), 0);
+        bench.tell(|done| ShardMessage::Accept(VOLUME, lanes(&setup), done)).await;
+        assert_eq!(look(&bench, &bytes, "with the word").await, 0);
+        synced(&bench, &setup).await;
+        all[3].fail_now();
+        assert_eq!(look(&bench, &bytes, "without a second drive").await, 0);
+    })
+    .expect("no stall");
+}
+
+/// A sector of P cannot be read: there Q tells what is missing, and P is written anew.
+#[test]
+fn where_p_cannot_be_read_q_speaks() {
+    let setup = Setup::new(Level::Raid6, 6);
+    let geometry = setup.geometry();
+    let stripe = (0..).map(StripeIndex).find(|stripe| misses_data(&geometry, *stripe)).expect("one");
+    let cell = |parity| geometry.parity_cell(stripe, ParityIndex(parity)).expect("parity");
+    let (mut sim, all, bytes) = crashed(&setup, 34);
+    let envs = envs(&sim, &setup);
+    // In these columns Q is right, and P is not to be had.
+    let (p, q) = (cell(0), cell(1));
+    let of_q = q_of(&geometry, stripe, &bytes);
+    all[q.drive.as_usize()].poke(q.offset + ByteCount(512), &of_q[512..1024]);
+    all[p.drive.as_usize()].make_unreadable(range(p.offset.0 + 512, 512));
+    sim.run(async move {
+        let bench = start(envs, &setup, true).await;
+        synced(&bench, &setup).await;
+        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::BadBlocks { .. })), 0, "nothing is lost");
+        assert_eq!(look(&bench, &bytes, "after the resync").await, 0);
+        let next = geometry.data_cell(stripe, DataIndex(3), CopyIndex(0)).drive;
+        all[next.as_usize()].fail_now();
+        assert_eq!(look(&bench, &bytes, "without a second drive").await, 0);
+    })
+    .expect("no stall");
+}
+
+/// Q of a stripe of known bytes.
+fn q_of(geometry: &Geometry, stripe: StripeIndex, bytes: &[u8]) -> Vec<u8> {
+    let double = |byte: u8| byte << 1 ^ if byte & 0x80 != 0 { 0x1D } else { 0 };
+    let strip = geometry.strip().bytes().as_usize();
+    let start = geometry.stripe_start(stripe).0 as usize;
+    let mut q = vec![0; strip];
+    for index in (0..geometry.data_strips()).map(DataIndex) {
+        let data = &bytes[start + usize::from(index.0) * strip..][..strip];
+        for (q, byte) in q.iter_mut().zip(data) {
+            let raised =
+                (0..geometry.stripe_map(stripe).q_exponent(index)).fold(*byte, |byte, _| double(byte));
+            *q ^= raised;
+        }
+    }
+    q
+}
+
+/// The drive that was missing comes back while its lanes are resynced: it is given what the word says, and in the
+/// end redundancy agrees whichever drives go.
+#[test]
+fn a_drive_that_comes_back_gets_what_was_accepted() {
+    for (level, drives) in [(Level::Raid5, 4), (Level::Raid6, 6)] {
+        let setup = Setup::new(level, drives);
+        let (mut sim, all, bytes) = crashed(&setup, 35);
+        let envs = envs(&sim, &setup);
+        all[usize::from(MISSING)].poke(ByteOffset(0), &pattern(50, setup.member.0));
+        sim.run(async move {
+            let mut attachment = setup.attachment(&envs[0]).await;
+            attachment.stale = vec![LaneSet::EMPTY; usize::from(drives)];
+            attachment.stale[usize::from(MISSING)] = lanes(&setup);
+            attachment.unsynced = lanes(&setup);
+            attachment.dirty = lanes(&setup);
+            attachment.accepted = lanes(&setup);
+            let bench = Bench::attach(envs, attachment).await;
+            begin(&bench, TaskKind::Rebuild { slot: DriveIndex(MISSING) }).await;
+            assert_eq!(look(&bench, &bytes, "while it is rebuilt").await, 0);
+            bench.wait(Duration::from_secs(60)).await;
+            synced(&bench, &setup).await;
+            all[3].fail_now();
+            assert_eq!(look(&bench, &bytes, "without another drive").await, 0, "{level}");
+            if level == Level::Raid6 {
+                all[2].fail_now();
+                assert_eq!(look(&bench, &bytes, "without two others").await, 0);
+            }
+        })
+        .expect("no stall");
+    }
+}
