@@ -2,9 +2,11 @@
 
 mod common;
 use common::*;
-use controller::Command;
+use controller::{Command, ErrorKind, VolumeState};
 use env::IoErrorKind;
+use layout::{Geometry, Level, ParityIndex};
 use std::time::Duration;
+use units::{ByteCount, DriveCount, StripSize, StripeIndex};
 
 /// A clearing of marks that waited for a slow drive's flush went on after the volume had been stopped and started
 /// again under another name: it unmarked a lane that the new attachment counted on and was writing.
@@ -61,5 +63,67 @@ fn a_stripe_that_a_failed_write_left_unfinished_is_not_trusted_after_a_stop_and_
         if let Ok(bytes) = bench.try_read("v", i * strip, strip) {
             assert!(bytes.iter().all(|byte| *byte == 5), "strip {i} was not written, and reads otherwise");
         }
+    }
+}
+
+/// An operator's word for a degraded volume that was being written made an end of all doubt at once: parity was taken
+/// as it was, P at odds with Q, and the marks went. Now the word holds until redundancy agrees again, a crash before
+/// that needs it once more, and what the second parity is for is there again in the end.
+#[test]
+fn the_word_is_kept_until_redundancy_agrees_and_asked_for_again_after_a_crash() {
+    let names = ["a", "b", "c", "d", "e"];
+    let mut bench = Bench::new(1, 1, 5);
+    bench.boot(&names);
+    bench.create("v", "raid6", &names);
+    bench.settle("v");
+    let strip = 64 << 10;
+    let strips = bench.show("v").capacity_bytes / strip;
+    for i in 0..strips {
+        bench.write("v", i * strip, 5, strip);
+    }
+    bench.settle("v");
+    // Written, and not yet quiet: the lane is marked when the process is killed. Then a drive dies.
+    bench.write("v", 0, 5, 4096);
+    bench.forget();
+    bench.sim.kill();
+    spoil_q(&mut bench, strips / 3 * strip);
+    bench.sim.drive("e").unwrap().vanish();
+    bench.restart(&names[..4]);
+    let start = |accept_stale_parity| Command::VolumeStart { volume: "v".into(), accept_stale_parity };
+    let refused = bench.refused(ErrorKind::WrongState, start(false));
+    assert!(refused.contains("--accept-stale-parity"), "{refused}");
+    bench.ask(start(true)).unwrap();
+    assert!(bench.has_event("lanes is computed anew from what is there"), "{:?}", bench.events());
+    let shown = bench.show("v");
+    assert_eq!(shown.state, VolumeState::Degraded);
+    assert!(shown.resync.is_some(), "it is not done at once");
+    assert!(!shown.reasons.iter().any(|why| why.contains("accept")), "{:?}", shown.reasons);
+    // Killed before it is done: the same once more.
+    bench.restart(&names[..4]);
+    bench.refused(ErrorKind::WrongState, start(false));
+    bench.ask(start(true)).unwrap();
+    bench.settle("v");
+    assert!(bench.has_event("the resync of 'v' is complete"), "{:?}", bench.events());
+    bench.ask(Command::DriveFail { drive: "a".into() }).unwrap();
+    for i in 0..strips {
+        bench.expect("v", i * strip, 5, strip);
+    }
+    // Settled is settled: no word is needed after that.
+    bench.shut_down();
+    bench.restart(&names[1..4]);
+    assert_eq!(bench.show("v").state, VolumeState::Degraded);
+    for i in 0..strips {
+        bench.expect("v", i * strip, 5, strip);
+    }
+}
+
+/// Makes Q old in every stripe of a volume of RAID 6 over five drives, which has so many bytes of each.
+fn spoil_q(bench: &mut Bench, member_bytes: u64) {
+    let geometry =
+        Geometry::new(Level::Raid6, DriveCount(5), StripSize::KIB_64, ByteCount(member_bytes)).unwrap();
+    for stripe in (0..geometry.stripes().0).map(StripeIndex) {
+        let cell = geometry.parity_cell(stripe, ParityIndex(1)).expect("Q");
+        let drive = bench.sim.drive(["a", "b", "c", "d", "e"][cell.drive.as_usize()]).expect("a drive");
+        drive.poke(cell.offset, &[0x77; 64 << 10]);
     }
 }
