@@ -7,10 +7,8 @@
 
 mod common;
 
-use common::{Bench, Setup, VOLUME, drive, envs, pattern, range, read, slots, write};
-use engine::{
-    HealthView, LaneSet, Lanes, Relocated, ReportKind, ShardMessage, TaskId, TaskKind, TaskOrder, TaskPace,
-};
+use common::{Bench, PACE, Setup, VOLUME, drive, envs, lanes, pattern, range, read, slots, stale_on, write};
+use engine::{HealthView, Relocated, ReportKind, ShardMessage, TaskKind};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role};
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,10 +17,6 @@ use world_sim::{Sim, SimDrive};
 
 /// The drive that is missing.
 const MISSING: u16 = 0;
-
-fn lanes(setup: &Setup) -> LaneSet {
-    LaneSet::first(Lanes::of(&setup.geometry()).count)
-}
 
 fn without(setup: &Setup, missing: &[u16]) -> HealthView {
     let left = DriveSet::first(setup.geometry().drives()).minus(&slots(missing));
@@ -118,7 +112,7 @@ fn what_was_accepted_agrees_again_where_redundancy_is_left() {
                 let spread = setup.level == Level::Raid5ee;
                 if spread {
                     let slot = DriveIndex(MISSING);
-                    begin(&bench, TaskKind::Relocate { slot }).await;
+                    bench.begin(TaskKind::Relocate { slot }, PACE).await;
                     bench.wait(Duration::from_secs(60)).await;
                     let relocated = Relocated { slot, lanes: lanes(&setup) };
                     bench.tell(|done| ShardMessage::Relocated(VOLUME, Some(relocated.clone()), done)).await;
@@ -133,12 +127,6 @@ fn what_was_accepted_agrees_again_where_redundancy_is_left() {
             .expect("no stall");
         }
     }
-}
-
-async fn begin(bench: &Bench, kind: TaskKind) {
-    let pace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
-    let order = TaskOrder { volume: VOLUME, task: TaskId(3), kind, lanes: None, pace };
-    bench.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
 }
 
 /// A write came before the resync. The stripe is settled first: what was written, and all else of that stripe, survives
@@ -162,8 +150,9 @@ fn a_stripe_that_is_written_is_settled_first() {
                     write(bench.volume(), at, &[5; 1024]).await.expect("writable");
                     bytes[at as usize..][..1024].fill(5);
                     let others = (0..geometry.data_strips()).map(DataIndex);
-                    let drives = others.map(|index| geometry.data_cell(stripe, index, CopyIndex(0)).drive);
-                    let next = drives.filter(|drive| drive.0 != MISSING).last().expect("another");
+                    let mut drives =
+                        others.map(|index| geometry.data_cell(stripe, index, CopyIndex(0)).drive);
+                    let next = drives.rfind(|drive| drive.0 != MISSING).expect("another");
                     all[next.as_usize()].fail_now();
                     let start = geometry.stripe_start(stripe).0;
                     for at in (start..start + geometry.stripe_bytes().0).step_by(512) {
@@ -266,13 +255,12 @@ fn a_drive_that_comes_back_gets_what_was_accepted() {
         all[usize::from(MISSING)].poke(ByteOffset(0), &pattern(50, setup.member.0));
         sim.run(async move {
             let mut attachment = setup.attachment(&envs[0]).await;
-            attachment.stale = vec![LaneSet::EMPTY; usize::from(drives)];
-            attachment.stale[usize::from(MISSING)] = lanes(&setup);
+            attachment.stale = stale_on(&setup, MISSING);
             attachment.unsynced = lanes(&setup);
             attachment.dirty = lanes(&setup);
             attachment.accepted = lanes(&setup);
             let bench = Bench::attach(envs, attachment).await;
-            begin(&bench, TaskKind::Rebuild { slot: DriveIndex(MISSING) }).await;
+            bench.begin(TaskKind::Rebuild { slot: DriveIndex(MISSING) }, PACE).await;
             assert_eq!(look(&bench, &bytes, "while it is rebuilt").await, 0);
             bench.wait(Duration::from_secs(60)).await;
             synced(&bench, &setup).await;

@@ -24,7 +24,8 @@
 //! after a crash (`write-hole: resync`), any fault of a drive is more than that on levels with parity. A volume with
 //! parity that is degraded and was being written must be refused at its start; torture plays the operator who
 //! accepts it, and from then on excuses sectors of the missing drive beside a write that was interrupted, and
-//! no others.
+//! no others: neither when a further drive dies, nor when the volume is read with as many drives removed as the level
+//! survives. The missing drive is no excuse for requests to fail any more.
 
 #![allow(clippy::disallowed_methods, reason = "seeds are run on threads of their own")]
 

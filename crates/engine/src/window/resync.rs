@@ -4,7 +4,8 @@
 //! A stripe is locked whole, planned and executed like any request, and released. A lane is
 //! synced when all its stripes are; until then its parity is not used, and one designated mirror speaks.
 //! A stripe that cannot be resynced (a drive it needs is missing) leaves its lane unsynced, and reads that need
-//! its redundancy fail: what is unknown is not guessed.
+//! its redundancy fail: what is unknown is not guessed, unless an operator accepts what redundancy says
+//! ([`accepted`](crate::accepted)).
 //!
 //! It runs by itself wherever there are such lanes that were ever written. As a task of the controller's it takes the
 //! others too: that is background initialisation.

@@ -3,21 +3,25 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use engine::{
-    Attachment, FaultPolicy, HealthView, LaneSet, Report, ReportKind, Shard, ShardIndex, ShardMessage,
-    ShardSeed, Volume, VolumeId, VolumeSpec,
+    Attachment, FaultPolicy, HealthView, LaneSet, Lanes, Report, ReportKind, Shard, ShardIndex, ShardMessage,
+    ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume, VolumeId, VolumeSpec,
 };
 use env::{Buf, Durability, Env, mailbox};
-use layout::{Geometry, Level};
+use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
+use units::{
+    ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize, StripeIndex,
+};
 use world_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
 
 pub const MEMBER: ByteCount = ByteCount(256 << 10);
 pub const VOLUME: VolumeId = VolumeId(1);
+const TASK: TaskId = TaskId(3);
+pub const PACE: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
 
 #[derive(Clone)]
 pub struct Setup {
@@ -200,4 +204,53 @@ pub fn range(start: u64, len: u64) -> ByteRange {
 
 pub fn slots(slots: &[u16]) -> DriveSet {
     slots.iter().map(|slot| DriveIndex(*slot)).collect()
+}
+
+/// Where a data strip lies: its drive and the byte there.
+pub fn data(setup: &Setup, stripe: u64, index: u16) -> (u16, u64) {
+    let cell = setup.geometry().data_cell(StripeIndex(stripe), DataIndex(index), CopyIndex(0));
+    (cell.drive.0, cell.offset.0)
+}
+
+/// Where P of a stripe lies.
+pub fn parity(setup: &Setup, stripe: u64) -> (u16, u64) {
+    let cell = setup.geometry().parity_cell(StripeIndex(stripe), ParityIndex(0)).expect("parity");
+    (cell.drive.0, cell.offset.0)
+}
+
+/// All lanes.
+pub fn lanes(setup: &Setup) -> LaneSet {
+    LaneSet::first(Lanes::of(&setup.geometry()).count)
+}
+
+/// Only this slot's lanes are stale.
+pub fn stale_on(setup: &Setup, slot: u16) -> Vec<LaneSet> {
+    let mut stale = vec![LaneSet::EMPTY; usize::from(setup.drives)];
+    stale[usize::from(slot)] = lanes(setup);
+    stale
+}
+
+impl Bench {
+    /// Begins a task.
+    pub async fn begin(&self, kind: TaskKind, pace: TaskPace) {
+        let order = TaskOrder { volume: VOLUME, task: TASK, kind, lanes: None, pace };
+        self.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
+    }
+
+    /// How it ended, by shard.
+    pub fn outcomes(&self) -> Vec<TaskOutcome> {
+        let outcome = |kind: &ReportKind| match kind {
+            ReportKind::TaskDone { outcome, .. } => Some(*outcome),
+            _ => None,
+        };
+        self.reports.borrow().iter().filter_map(outcome).collect()
+    }
+
+    /// The same, once it has ended everywhere.
+    pub async fn ended(&self) -> Vec<TaskOutcome> {
+        while self.outcomes().len() < self.shards.len() {
+            self.wait(Duration::from_millis(1)).await;
+        }
+        self.outcomes()
+    }
 }
