@@ -7,6 +7,7 @@ use crate::array::{Array, Running, is_full, runs, set_of};
 use crate::core::Core;
 use crate::keeper::{failing, join};
 use crate::volume::Volume;
+use crate::waiting::wait_or;
 use engine::{BadBlocks, LaneSet, Report, ReportKind, ShardIndex, ShardMessage};
 use env::{IoError, IoErrorKind, mailbox};
 use ondisk::{Bad, Uuid};
@@ -138,10 +139,13 @@ impl Core {
         loop {
             let waiting = || !work.to_record.borrow().is_empty() || lost();
             work.changed.wait_until(&self.env, || waiting() || running.stopped.get()).await;
-            if !work.to_record.borrow().iter().any(urgent) && !lost() && !running.stopped.get() {
-                // Others follow, as a rule: they are recorded together.
-                self.env.sleep(CHECKPOINT).await;
-            }
+            // Others follow, as a rule: they are recorded together. But the last ones are not waited with.
+            let until = self.env.now() + CHECKPOINT;
+            let at_once = || {
+                let reports = work.to_record.borrow();
+                lost() || running.stopped.get() || reports.iter().any(urgent) || completes(&array, &reports)
+            };
+            wait_or(&self.env, &work.changed, at_once, until).await;
             let reports = work.to_record.take();
             if reports.is_empty() && !lost() {
                 if running.stopped.get() {
@@ -281,6 +285,25 @@ impl Core {
             self.put_out(array, failing(BTreeMap::from([(slot, *error)]), "write")).await;
         }
     }
+}
+
+/// Whether with these reports nothing is left to be made current on some drive.
+fn completes(array: &Array, reports: &[ToRecord]) -> bool {
+    let before = array.label();
+    let mut next = before.clone();
+    for ToRecord { volume, slot, what, .. } in reports {
+        let Some(volume) = array.volume(*volume) else { continue };
+        match what {
+            What::Current(lanes) => note_current(&mut next, *slot, &volume.array_lanes(lanes)),
+            What::Copied(drive, lanes) => note_copied(&mut next, *slot, *drive, &volume.array_lanes(lanes)),
+            What::Moved(..) | What::Bad(..) | What::ShadowFailed(_) => {}
+        }
+    }
+    let is_current = |member: &ondisk::Member| match &member.shadow {
+        Some(shadow) => shadow.stale.is_empty(),
+        None => member.stale.is_empty(),
+    };
+    before.member.iter().zip(&next.member).any(|(was, is)| is_current(is) && !is_current(was))
 }
 
 fn note_current(next: &mut ondisk::Label, slot: usize, lanes: &LaneSet) {

@@ -157,6 +157,13 @@ impl Env {
         Io::start(&self.inner.executor, deadline, None)
     }
 
+    /// Gives way to whatever has come back from drives and the network meanwhile, beside all that is ready: goes
+    /// on after the world has looked. For work in the background; [`Env::yield_now`] is quicker and knows only
+    /// what is ready already.
+    pub fn give_way(&self) -> GiveWay {
+        GiveWay(Sleep { env: self.clone(), deadline: self.now(), timer: None })
+    }
+
     /// Gives every other ready task a turn.
     pub fn yield_now(&self) -> Yield {
         Yield { env: self.clone(), yielded: false }
@@ -170,15 +177,12 @@ pub struct Sleep {
     timer: Option<(Instant, u64)>,
 }
 
-impl Future for Sleep {
-    type Output = ();
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+impl Sleep {
+    /// Lets a timer go off at the deadline, which is now or later, and waits for it.
+    fn wait(&mut self) -> Poll<()> {
         let executor = self.env.executor().clone();
         match self.timer {
             None => {
-                if self.deadline <= self.env.now() {
-                    return Poll::Ready(());
-                }
                 self.timer = Some(executor.set_timer(self.deadline, executor.current()));
                 Poll::Pending
             }
@@ -188,6 +192,26 @@ impl Future for Sleep {
                 Poll::Ready(())
             }
         }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.timer.is_none() && self.deadline <= self.env.now() {
+            return Poll::Ready(());
+        }
+        self.wait()
+    }
+}
+
+/// See [`Env::give_way`].
+pub struct GiveWay(Sleep);
+
+impl Future for GiveWay {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        self.0.wait()
     }
 }
 

@@ -221,3 +221,36 @@ fn who_is_not_there_cannot_be_connected_to() {
         assert_eq!(error.kind, ErrorKind::Unreachable);
     });
 }
+
+/// A task that yielded in a loop was polled again and again before anybody looked for what the network had brought.
+#[test]
+fn a_task_that_gives_way_lets_pass_what_arrives() {
+    let dir = TestDir::new();
+    let address = format!("unix:{}", dir.file("socket"));
+    on_a_shard(move |env| async move {
+        let address: Address = address.parse().unwrap();
+        let listener = env.world().listen(&address).await.unwrap();
+        let stream = env.world().connect(&address).await.unwrap().attach(&env).unwrap();
+        let other = listener.accept().await.unwrap().attach(&env).unwrap();
+        let answering = env.spawn("answering", async move {
+            for _ in 0..10 {
+                assert_eq!(other.receive(Buf::unpooled(ByteCount(1))).await.result, Ok(1));
+                assert_eq!(other.send(smallvec![Buf::copy_of(b"a").freeze()]).await.result, Ok(1));
+            }
+        });
+        let asking = env.spawn("asking", async move {
+            for _ in 0..10 {
+                assert_eq!(stream.send(smallvec![Buf::copy_of(b"q").freeze()]).await.result, Ok(1));
+                assert_eq!(stream.receive(Buf::unpooled(ByteCount(1))).await.result, Ok(1));
+            }
+        });
+        // Whoever gives way goes on before long, and so do the others.
+        let mut turns = 0;
+        while !(answering.is_finished() && asking.is_finished()) {
+            env.give_way().await;
+            turns += 1;
+            assert!(turns < 1_000_000, "nobody else gets on");
+        }
+        assert!(turns > 10, "what is sent arrives in a later turn");
+    });
+}
