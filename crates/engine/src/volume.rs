@@ -367,6 +367,12 @@ impl Volume {
         }
         self.dirty.set_written(&lane.into());
         if !self.dirty.is_synced(lane) {
+            let all = DriveSet::first(self.geometry().drives());
+            let stale = self.members.stale_anywhere();
+            let is_stale = stale.iter().any(|slot| self.members.stale_lanes(slot).contains(lane));
+            if self.health.usable().0 != all || is_stale {
+                self.accept_first_written(lane);
+            }
             self.shard.env().spawn("resync after a first write", crate::window::resync(self.clone()));
         }
     }

@@ -274,3 +274,43 @@ fn a_drive_that_comes_back_gets_what_was_accepted() {
         .expect("no stall");
     }
 }
+
+/// A volume was made without initialisation, lost a drive, and was written where nothing had ever been written. That was
+/// acknowledged, but the redundancy of the lane had never agreed with anything, so what belonged on the missing drive was
+/// nowhere: reading it was an error. Torture found it (raid6, seed 101052).
+#[test]
+fn what_is_first_written_without_a_drive_is_redundant_at_once() {
+    for setup in shapes() {
+        for next in 1..setup.drives {
+            let setup = setup.clone();
+            let mut sim = setup.sim(33, 0);
+            let all: Vec<SimDrive> = (0..setup.drives).map(|index| drive(&sim, index)).collect();
+            for (index, drive) in all.iter().enumerate() {
+                drive.poke(ByteOffset(0), &pattern(40 + index as u64, setup.member.0));
+            }
+            let envs = envs(&sim, &setup);
+            sim.run(async move {
+                let mut attachment = setup.attachment(&envs[0]).await;
+                attachment.sources[usize::from(MISSING)] = None;
+                attachment.health = without(&setup, &[MISSING]);
+                attachment.unsynced = lanes(&setup);
+                attachment.unwritten = lanes(&setup);
+                attachment.dirty = engine::LaneSet::EMPTY;
+                let bench = Bench::attach(envs, attachment).await;
+                let why = format!("{} without {MISSING} and {next}", setup.level);
+                let bytes = pattern(1, 3 * setup.geometry().stripe_bytes().0 + 5000);
+                let at = 3000;
+                write(bench.volume(), at, &bytes).await.expect("writable");
+                let got = read(bench.volume(), at, bytes.len() as u64).await;
+                assert!(got.expect("acknowledged") == bytes, "{why}");
+                if !setup.geometry().survives_set(&slots(&[MISSING, next])) {
+                    return;
+                }
+                all[usize::from(next)].fail_now();
+                let got = read(bench.volume(), at, bytes.len() as u64).await;
+                assert!(got.expect("acknowledged") == bytes, "{why}");
+            })
+            .expect("no stall");
+        }
+    }
+}
