@@ -172,9 +172,9 @@ impl Core {
         let is_well = array.lost.borrow().is_empty();
         if volume.is_served() && is_well {
             let is_degraded = array.current_state(&volume) == VolumeState::Degraded;
-            let distrusted = array.distrusted(&volume);
-            if accept && is_degraded && volume.has_parity() && !distrusted.is_empty() {
-                self.accept(&array, &volume, distrusted).await?;
+            let is_stuck = !array.distrusted(&volume).is_empty();
+            if accept && is_degraded && volume.has_parity() && is_stuck {
+                self.accept(&array, &volume).await?;
                 return Ok(self.volume_reply(&array, &volume, Vec::new()));
             }
             let state = array.current_state(&volume);
@@ -206,10 +206,18 @@ impl Core {
         self.rescan().await;
     }
 
-    /// The operator accepts what the redundancy of these lanes of a degraded volume says, for their resync cannot be
-    /// completed.
-    async fn accept(&self, array: &Array, volume: &Volume, lanes: Vec<u32>) -> Result<()> {
-        let (Some(id), name, count) = (volume.id(), volume.name(), lanes.len()) else { return Ok(()) };
+    /// The operator accepts what the redundancy of a degraded volume says in lanes whose resync cannot be completed.
+    /// His word is about drives that he knows to be out: one whose failure is on its way into the labels is none of them.
+    async fn accept(&self, array: &Array, volume: &Volume) -> Result<()> {
+        let _turn = array.metadata.take(1).await;
+        let (Some(id), name) = (volume.id(), volume.name()) else { return Ok(()) };
+        if !array.unrecorded.borrow().is_empty() || !array.work.failures.borrow().is_empty() {
+            return Err(wrong(format!(
+                "a further drive of '{name}' has just failed, which is not recorded yet; look at the volume, and say it again"
+            )));
+        }
+        let lanes = array.distrusted(volume);
+        let count = lanes.len();
         let own = volume.own_lanes(&lanes.iter().copied().map(LaneIndex).collect());
         // Before the shards are told: they may be done with a lane at once.
         array.accept(lanes);

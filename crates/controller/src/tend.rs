@@ -169,7 +169,7 @@ impl Core {
     }
 
     /// Comes back to it later, though nothing changes.
-    fn look_again_in(self: &Rc<Self>, time: Duration) {
+    pub(crate) fn look_again_in(self: &Rc<Self>, time: Duration) {
         if self.looking_again.replace(true) {
             return;
         }

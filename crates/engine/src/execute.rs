@@ -241,7 +241,9 @@ impl Volume {
         for (index, write) in plan.writes().iter().enumerate() {
             let shadow = self.members.shadow(write.drive);
             // What is copied is on the slot's drive already, unless it comes back to it from somewhere else.
-            let only_shadow = shadow.is_some() && matches!(plan.request(), Request::Copy { .. });
+            let comes_back = plan.health().relocated == Some(write.drive);
+            let is_copy = matches!(plan.request(), Request::Copy { .. });
+            let only_shadow = shadow.is_some() && is_copy && !comes_back;
             if !only_shadow {
                 let member = self.member(write.drive).ok();
                 let io = member.as_ref().and_then(|to| self.start_write(plan, write, to, memory, durability));

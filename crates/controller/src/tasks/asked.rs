@@ -256,7 +256,7 @@ impl Core {
     }
 
     /// A task that was stopped or has failed goes on.
-    fn reopen(&self, task: &Rc<Task>) -> Result<()> {
+    pub(super) fn reopen(&self, task: &Rc<Task>) -> Result<()> {
         let (title, id) = (task.title(), task.id());
         if task.state() == TaskState::Done {
             return Err(wrong(format!("{title} (task {id}) is done; start a new one")));
@@ -264,7 +264,7 @@ impl Core {
         if let Some(other) = self.tasks.newest(task.kind(), &task.about()).filter(|other| !other.is_over()) {
             return Err(wrong(format!("{title} is under way already, as task {}", other.id())));
         }
-        task.gave_up.set(false);
+        task.gave_up.set(None);
         task.change(&self.env, |record| {
             (record.wish, record.state, record.reason) = (Wish::Run, TaskState::Waiting, None);
             record.ended_unix_s = None;

@@ -5,9 +5,17 @@ use crate::array::Array;
 use crate::core::Core;
 use crate::{TaskKind, TaskState};
 use std::rc::Rc;
+use std::time::Duration;
+
+/// How long a task that failed rests before it is begun again; doubled every time.
+const TRY_AGAIN: Duration = Duration::from_secs(60);
+
+/// How often that is doubled: up to about an hour.
+const MOST_DOUBLINGS: u32 = 6;
 
 impl Core {
-    /// Begins a task, unless there is one already, or it was stopped or given up.
+    /// Begins a task, unless there is one already, or it was stopped. One that failed goes on after a while: what it
+    /// failed at may be over by then.
     pub(crate) fn ensure(
         self: &Rc<Self>,
         array: &Array,
@@ -17,8 +25,19 @@ impl Core {
         cause: &str,
     ) {
         if let Some(task) = self.tasks.newest(kind, &about) {
-            let stays = task.state() == TaskState::Stopped || task.gave_up.get();
-            if !task.is_over() || stays {
+            if !task.is_over() || task.state() == TaskState::Stopped {
+                return;
+            }
+            if let Some(gave_up) = task.gave_up.get() {
+                let again = gave_up + TRY_AGAIN * (1 << (task.failures.get().max(1) - 1).min(MOST_DOUBLINGS));
+                let now = self.env.now();
+                if now < again {
+                    return self.look_again_in(TRY_AGAIN.min(again.since(now)));
+                }
+                match self.reopen(&task) {
+                    Ok(()) => self.take_in_hand(&task),
+                    Err(error) => tracing::warn!("{} does not go on: {error}", task.title()),
+                }
                 return;
             }
         }

@@ -123,9 +123,10 @@ impl Core {
         self.tasks.changed.wait_until(&self.env, news).await;
     }
 
-    /// A task failed at its own work: the tender does not begin it again.
+    /// A task failed at its own work: the tender begins it again after a while.
     fn give_up(&self, task: &Rc<Task>, why: String) {
-        task.gave_up.set(true);
+        task.gave_up.set(Some(self.env.now()));
+        task.failures.set(task.failures.get().saturating_add(1));
         self.end_task(task, TaskState::Failed, Some(why));
     }
 

@@ -130,8 +130,10 @@ pub(crate) struct Task {
     pub(crate) in_hand: Cell<bool>,
     /// Whether shards are at it now.
     pub(crate) in_leg: Cell<bool>,
-    /// Whether it failed at its own work: it is not begun again by itself while this controller runs.
-    pub(crate) gave_up: Cell<bool>,
+    /// When it failed at its own work: it is begun again by itself, after a while.
+    pub(crate) gave_up: Cell<Option<Instant>>,
+    /// How often it did.
+    pub(crate) failures: Cell<u32>,
 }
 
 impl Task {
@@ -142,7 +144,8 @@ impl Task {
             changed: Signal::default(),
             in_hand: Cell::new(false),
             in_leg: Cell::new(false),
-            gave_up: Cell::new(false),
+            gave_up: Cell::new(None),
+            failures: Cell::new(0),
         }
     }
 

@@ -61,6 +61,9 @@ pub(crate) async fn copy_stripe(
     stripe: StripeIndex,
 ) -> Result<Step, IoError> {
     let volume = &task.volume;
+    // Otherwise its parity might be copied as it was before redundancy is computed anew.
+    let settled = volume.settle_by_word(stripe).await?;
+    volume.recorded(&settled).await?;
     let request = Request::Copy { drive: slot, columns: WHOLE_STRIP };
     match volume.attempt_giving_up(stripe, request, Attempt::HELD).await? {
         Ended::Done { skipped, .. } if skipped.contains(slot) => Err(IoError::new(IoErrorKind::Gone)),
