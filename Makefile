@@ -4,7 +4,7 @@
 
 CARGO ?= cargo
 # Programs that nobody here wrote judge our interfaces: they are installed from the system's packages.
-JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium xz-utils
+JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils xz-utils
 PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
 
 .PHONY: run test test-long bench bench-parity asan-parity lint build tools-build tools-test tools-bench help

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -54,6 +55,9 @@ pub struct RemoteWaker {
 
 struct Remote {
     woken: Mutex<Vec<TaskId>>,
+    /// Set behind every entry: the executor looks for wakes several times per request, and takes the lock only when
+    /// there may be one.
+    any: AtomicBool,
     unpark: Arc<dyn Unpark>,
 }
 
@@ -61,6 +65,7 @@ impl RemoteWaker {
     /// Puts `task` among the ready of its executor.
     pub fn wake(&self, task: TaskId) {
         self.shared.woken.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        self.shared.any.store(true, Ordering::Release);
         self.shared.unpark.unpark();
     }
 }
@@ -136,7 +141,9 @@ impl Executor {
             polls: Cell::new(0),
             allowance: Cell::new(0),
             tick: Cell::new(Instant::default()),
-            remote: RemoteWaker { shared: Arc::new(Remote { woken: Mutex::default(), unpark }) },
+            remote: RemoteWaker {
+                shared: Arc::new(Remote { woken: Mutex::default(), any: AtomicBool::new(false), unpark }),
+            },
             ops: OpTable::default(),
         })
     }
@@ -225,8 +232,13 @@ impl Executor {
     }
 
     fn take_remote_wakes(&self) {
-        let woken =
-            std::mem::take(&mut *self.remote.shared.woken.lock().unwrap_or_else(PoisonError::into_inner));
+        let shared = &self.remote.shared;
+        if !shared.any.load(Ordering::Acquire) {
+            return;
+        }
+        // Before the wakes are taken: one that comes later sets it again.
+        shared.any.store(false, Ordering::Relaxed);
+        let woken = std::mem::take(&mut *shared.woken.lock().unwrap_or_else(PoisonError::into_inner));
         for task in woken {
             self.wake(task);
         }

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Answer, Folder, softroc};
+use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A short measurement of a target that completes at once.
@@ -99,6 +101,61 @@ fn an_interrupt_ends_a_measurement_with_what_was_measured_so_far() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("database"), "the row is shown");
     let runs = json(kept(&folder, &["list", "--json"]));
     assert_eq!((&runs["runs"][0]["state"], &runs["runs"][0]["rows"]), (&"stopped".into(), &1.into()));
+}
+
+/// Measures a new file with --verify while block 10 of it is overwritten all the time behind the program's back.
+fn verify_beside_somebody_who_writes(folder: &Folder, profile: &str) -> Answer {
+    let (state, target) = (folder.file("state"), folder.file("target.img"));
+    std::fs::write(&target, vec![0; 1 << 20]).expect("a file");
+    let child = Command::new(env!("CARGO_BIN_EXE_softroc"))
+        .args(["--state", &state, "bench", &target, "--verify", "--destroy-data", "--profile", profile])
+        .args(["--outstanding", "4", "--runtime", "1s", "--ramp", "0s", "--confidence", "none"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("softroc starts");
+    let ended = AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let file = std::fs::OpenOptions::new().write(true).open(&target).expect("the target");
+            while !ended.load(Ordering::Relaxed) {
+                file.write_all_at(&[0xee; 4096], 40_960).expect("a write behind its back");
+            }
+        });
+        let output = child.wait_with_output();
+        ended.store(true, Ordering::Relaxed);
+        output
+    })
+    .expect("softroc ends");
+    Answer {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn a_target_that_returns_wrong_data_fails_the_command_with_the_block_what_it_should_hold_and_what_it_does() {
+    let wrong = ", but holds something that this run did not write; it begins with ee ee ee ee ee ee ee ee";
+    // One is found out while the profile runs, the other, which nothing reads, when what was written is read back.
+    for (profile, begins) in [
+        ("random,50%read,4K", "softroc: the measurement of '"),
+        ("random,write,4K", "softroc: reading back what was written to '"),
+    ] {
+        let folder = Folder::new("bench-verify");
+        let answer = verify_beside_somebody_who_writes(&folder, profile);
+        let Answer { code, stdout, stderr } = &answer;
+        assert_eq!(*code, 1, "{profile}: {stdout}{stderr}");
+        let sentence = stderr.lines().last().expect("a sentence");
+        assert!(sentence.starts_with(begins) && sentence.ends_with(wrong), "{profile}: {sentence}");
+        assert!(
+            sentence.contains("gave wrong data: the 4 KiB at byte 40960 should hold "),
+            "{profile}: {sentence}"
+        );
+        assert!(stdout.contains("Not all that was written is verified: "), "{profile}: {stdout}");
+        let runs = json(kept(&folder, &["list", "--json"]));
+        assert_eq!(runs["runs"][0]["state"], "failed", "{profile}");
+    }
 }
 
 #[test]

@@ -35,6 +35,17 @@ impl fmt::Display for Verified {
 }
 
 impl Verified {
+    /// What was verified by a measurement that ended like this.
+    pub(crate) fn sentence(&self, ending: &Ending) -> String {
+        match ending {
+            Ending::Complete => self.to_string(),
+            _ => format!(
+                "Not all that was written is verified: {} were read and found to be right until then.",
+                ByteCount(self.checked_bytes)
+            ),
+        }
+    }
+
     /// Reads everything that the run wrote through `member` and checks it.
     pub(crate) async fn read_back(
         &mut self,

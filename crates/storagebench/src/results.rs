@@ -128,7 +128,7 @@ impl Results {
     /// Adds a target's rows, and how its measurement ended if not as planned.
     pub fn add(&mut self, measured: Measured) {
         self.notes.extend(measured.ending.sentence().map(str::to_owned));
-        self.notes.extend(measured.verified.map(|verified| verified.to_string()));
+        self.notes.extend(measured.verified.map(|verified| verified.sentence(&measured.ending)));
         measured.rows.into_iter().for_each(|row| self.add_row(row));
     }
 

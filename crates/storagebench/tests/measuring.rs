@@ -78,20 +78,6 @@ fn rates_and_latencies_of_fixed_service_times_are_exact() {
 }
 
 #[test]
-fn percentiles_of_exponential_service_times_are_right_to_one_percent() {
-    let (row, _) = point(16, Service::Exponential(100 * US), "random,read,4K", 16);
-    let latency = row.latency_us.unwrap();
-    assert_within(row.iops, 160_000.0, 1.0, "iops");
-    assert_within(latency.mean, 100.0, 1.0, "mean");
-    for (value, share, what) in
-        [(latency.p50, 0.5_f64, "p50"), (latency.p90, 0.9, "p90"), (latency.p99, 0.99, "p99")]
-    {
-        assert_within(value, -100.0 * (1.0 - share).ln(), 1.0, what);
-    }
-    assert_within(latency.p999, 690.8, 2.0, "p99.9");
-}
-
-#[test]
 fn outstanding_ios_are_rate_times_latency() {
     for (servers, outstanding) in [(1, 1), (1, 7), (3, 32), (8, 512)] {
         let (row, _) = point(servers, Service::Exponential(50 * US), "random,67%read,8K", outstanding);

@@ -9,7 +9,7 @@ mod world;
 
 use env::Drive;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::rc::Rc;
 use std::time::Duration;
 use storagebench::{
@@ -48,10 +48,9 @@ fn write(name: &str, page: &str) -> PathBuf {
     path
 }
 
-/// Opens a page in a headless browser; `None` where there is none. Returns what it logged, and the document as the
-/// browser understood it.
-fn open(page: &Path) -> Option<(String, String)> {
-    let profile = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
+/// Runs a headless browser that would rather have it dark on a page; `None` where there is none.
+fn browse(name: &str, page: &Path, arguments: &[String]) -> Option<Output> {
+    let profile = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("browser-{name}"));
     let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     })?;
@@ -62,15 +61,40 @@ fn open(page: &Path) -> Option<(String, String)> {
             "--disable-gpu",
             "--no-first-run",
             "--disable-background-networking",
+            "--blink-settings=preferredColorScheme=0",
         ])
-        .args(["--enable-logging=stderr", "--log-level=0", "--dump-dom"])
+        .args(arguments)
         .arg(format!("--user-data-dir={}", profile.display()))
-        .arg("--window-size=1440,2400")
         .arg(page)
         .output()
         .unwrap();
     let _ = std::fs::remove_dir_all(profile);
+    Some(output)
+}
+
+/// Opens a page. Returns what the browser logged, and the document as it understood it.
+fn open(page: &Path) -> Option<(String, String)> {
+    let arguments = ["--enable-logging=stderr", "--log-level=0", "--dump-dom", "--window-size=1440,2400"];
+    let output = browse("open", page, &arguments.map(str::to_owned))?;
     Some((String::from_utf8_lossy(&output.stderr).into(), String::from_utf8_lossy(&output.stdout).into()))
+}
+
+/// Prints a page to a PDF, as somebody would who has chosen the dark scheme.
+fn print(name: &str, page: &Path) -> Option<PathBuf> {
+    let pdf = page.with_extension("pdf");
+    let arguments = [format!("--print-to-pdf={}", pdf.display()), "--no-pdf-header-footer".to_owned()];
+    let output = browse(name, page, &arguments)?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(pdf)
+}
+
+/// What a program of poppler makes of a PDF; `None` where it is not installed.
+fn poppler(arguments: &[&str], pdf: &Path) -> Option<Vec<u8>> {
+    let (program, arguments) = arguments.split_first().unwrap();
+    let stdout = (*program == "pdftotext").then_some("-");
+    let output = Command::new(program).args(arguments).arg(pdf).args(stdout).output().ok()?;
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(output.stdout)
 }
 
 /// A frame of the given width with the report in it (a window cannot be as narrow as a phone), and a script that adds
@@ -132,5 +156,88 @@ fn a_browser_shows_the_report_without_complaint_on_a_phone_and_on_a_desk() {
         assert_eq!((wide, outside, drawn), (0.0, 0.0, 27.0), "{measured}");
         // A bar to scroll by may take a little of the width.
         assert!(shown > width - 20.0 && least >= 12.0, "{measured}");
+    }
+}
+
+/// The number behind `name="` in a tag.
+fn attribute(tag: &str, name: &str) -> Option<f64> {
+    tag.split(&format!(" {name}=\"")).nth(1)?.split('"').next()?.parse().ok()
+}
+
+/// A grey picture (PGM): its width, and the brightness of its points.
+fn grey(picture: &[u8]) -> (usize, &[u8]) {
+    let mut words = picture.split(u8::is_ascii_whitespace);
+    assert_eq!(words.next(), Some(&b"P5"[..]), "a grey picture of {} bytes", picture.len());
+    let mut number = || std::str::from_utf8(words.next().unwrap()).unwrap().parse::<usize>().unwrap();
+    let (width, height) = (number(), number());
+    (width, &picture[picture.len() - width * height..])
+}
+
+/// Printed, profiles ran over from page to page: headings and legends stood alone at the foot of one, their figures on the
+/// next, and a fifth figure on a third.
+#[test]
+fn on_paper_each_profile_has_a_page_nothing_is_cut_and_the_paper_is_white() {
+    let long = "/dev/disk/by-id/a-drive-with-a-rather-long-name-0001";
+    let reports =
+        [("one", results(&[("mem:1G", 8, 400)])), ("two", results(&[(long, 8, 400), ("mem:1G", 3, 90)]))];
+    for (name, results) in &reports {
+        let page = write(&format!("print-{name}.html"), &html_report(results, &ReportOptions::default()));
+        let Some(pdf) = print(&format!("print-{name}"), &page) else {
+            println!("skipped: no chromium on this machine");
+            return;
+        };
+        let Some(text) = poppler(&["pdftotext"], &pdf) else {
+            println!("skipped: no poppler-utils on this machine");
+            return;
+        };
+        let text = String::from_utf8(text).unwrap();
+        let pages: Vec<&str> = text.split_terminator('\u{C}').collect();
+        // The summary, a page for each of the five profiles, then the table.
+        for (at, profile) in
+            ["file-copy", "file-server", "database", "streaming", "restore"].iter().enumerate()
+        {
+            let page = pages[1 + at];
+            let what = format!("{name}, page {}: {page}", at + 2);
+            assert!(page.starts_with(profile), "{what}");
+            for (part, count) in [
+                ("Throughput", 1),
+                ("Latency: mean (solid) and 99th percentile (dotted)", 1),
+                ("Latency distribution,", 1),
+                ("over time,", 2),
+                // The units below the figures' axes.
+                ("outstanding I/Os", 2),
+                ("percent of requests", 1),
+                ("seconds", 2),
+            ] {
+                assert_eq!(page.matches(part).count(), count, "'{part}' on {what}");
+            }
+        }
+        let boxes = String::from_utf8(poppler(&["pdftotext", "-bbox"], &pdf).unwrap()).unwrap();
+        let (mut width, mut height, mut words) = (0.0, 0.0, 0);
+        for tag in boxes.lines() {
+            if let (Some(wide), Some(high)) = (attribute(tag, "width"), attribute(tag, "height")) {
+                (width, height) = (wide, high);
+            } else if let Some(left) = attribute(tag, "xMin") {
+                let [top, right, bottom] = ["yMin", "xMax", "yMax"].map(|name| attribute(tag, name).unwrap());
+                assert!(left > 0.0 && top > 0.0 && right < width && bottom < height, "{name}: {tag}");
+                // Points: what is too wide would be made smaller as a whole.
+                assert!(bottom - top > 6.5, "{name}: too small to read: {tag}");
+                words += 1;
+            }
+        }
+        assert!(words > 500, "{name}: {words} words");
+        for number in 1..=pages.len() {
+            let number = number.to_string();
+            let picture =
+                poppler(&["pdftoppm", "-gray", "-r", "40", "-f", &number, "-l", &number], &pdf).unwrap();
+            let (width, points) = grey(&picture);
+            let edge = |at: &usize| {
+                let column = at % width;
+                column == 0 || column == width - 1 || *at < width || *at >= points.len() - width
+            };
+            assert!((0..points.len()).filter(edge).all(|at| points[at] == 255), "{name}, page {number}");
+            let white = points.iter().filter(|point| **point > 250).count();
+            assert!(white * 10 > points.len() * 7, "{name}, page {number}: {white} of {}", points.len());
+        }
     }
 }

@@ -108,7 +108,10 @@ fn intervals_of_service_times_with_a_memory_hold_the_truth_in_93_to_97_of_100_ru
 
 #[test]
 fn figures_of_a_known_target_are_right_to_one_percent() {
-    let settings = Settings { runtime: Duration::from_secs(60), ..settings("random,read,4K", "4") };
+    // A percentile is no surer than its sample: of n independent exponential latencies with a mean of m, the one with the
+    // share p below it has a standard error of m √(p ÷ (1 − p) n). With 2.4 million that of the 99.9th is 0.3 % of it
+    // (with 240,000 it was 0.9 %, and one percent a matter of luck); bins of a thousandth add 0.1 % at the most.
+    let settings = Settings { runtime: Duration::from_secs(600), ..settings("random,read,4K", "4") };
     let row = measure(7, 4, Service::Exponential(MS), settings);
     let latency = row.latency_us.unwrap();
     let percentile = |share: f64| -1000.0 * (1.0 - share).ln();
@@ -120,10 +123,7 @@ fn figures_of_a_known_target_are_right_to_one_percent() {
         (latency.p99, percentile(0.99), "p99"),
         (latency.p999, percentile(0.999), "p99.9"),
     ] {
-        assert!(
-            (value / truth - 1.0).abs() < if what == "p99.9" { 0.03 } else { 0.01 },
-            "{what}: {value} for {truth}"
-        );
+        assert!((value / truth - 1.0).abs() < 0.01, "{what}: {value} for {truth}");
     }
 }
 

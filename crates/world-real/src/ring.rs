@@ -12,6 +12,7 @@
 
 use crate::op::{Memory, Op, Step};
 use crate::parking::Parking;
+use crate::wait::{WaitFor, Waiter};
 use env::{BufferPool, Error, ErrorKind, Executor, IoError, IoErrorKind, Result};
 use io_uring::{IoUring, opcode, squeue, types};
 use std::cell::{Cell, RefCell};
@@ -28,6 +29,11 @@ const SUBMISSIONS: u32 = 512;
 const COMPLETIONS: u32 = 4096;
 /// Drives that may be registered with the ring at a time; further ones are used unregistered.
 const REGISTERED_FILES: u32 = 256;
+/// A wait that may last longer than this is ended by a timer that stays in the ring over many waits, and may end some
+/// of them early. A limit of the wait itself has the kernel set up a timer and take it away again for every one: with
+/// one request outstanding to a file in memory that made 12 % fewer requests, and the slowest of 100 took 9.4 µs instead of
+/// 5.5. A timer in the ring costs an entry and an answer: too much for what comes sooner.
+const SHORTEST_TIMER: Duration = Duration::from_millis(10);
 /// Answers to what nobody waits for (cancelling).
 const IGNORED: u64 = u64::MAX;
 /// How long a closing ring waits for the kernel before it gives up the memory the kernel may still write to.
@@ -36,6 +42,13 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 struct Slot {
     op: Op,
     memory: Box<Memory>,
+}
+
+/// A timer in the ring.
+struct Timer {
+    due: env::Instant,
+    slot: u32,
+    waiter: Rc<Waiter>,
 }
 
 #[derive(Default)]
@@ -52,6 +65,8 @@ pub(crate) struct Ring {
     backlog: RefCell<VecDeque<squeue::Entry>>,
     /// Indexes of the registered file table that are free.
     free_files: RefCell<Vec<u32>>,
+    /// The latest timer that was put into the ring.
+    timer: RefCell<Option<Timer>>,
     closing: Cell<bool>,
     executor: Rc<Executor>,
     parking: Arc<Parking>,
@@ -110,6 +125,7 @@ impl Ring {
             slots: RefCell::default(),
             backlog: RefCell::default(),
             free_files: RefCell::new(files),
+            timer: RefCell::default(),
             closing: Cell::new(false),
             executor: executor.clone(),
             parking: parking.clone(),
@@ -199,8 +215,36 @@ impl Ring {
         check_entered(entered);
     }
 
+    /// Submits what is queued and waits for an answer, until `until` at most; it is `now`.
+    pub(crate) fn submit_and_wait(&self, now: env::Instant, until: Option<env::Instant>) {
+        match until {
+            Some(until) if !self.timer_ends_by(until, now) => self.enter(Some(until.since(now))),
+            _ => self.enter(None),
+        }
+    }
+
+    /// Whether the timer in the ring ends a wait by `until`: one is put there, in place of a later one, unless it is to go
+    /// off soon.
+    fn timer_ends_by(&self, until: env::Instant, now: env::Instant) -> bool {
+        let pending = self.timer.take().filter(|timer| !timer.waiter.is_over());
+        let left = until.since(now);
+        let timer = match pending {
+            Some(timer) if timer.due <= until || left < SHORTEST_TIMER => Some(timer),
+            None if left < SHORTEST_TIMER => None,
+            later => {
+                later.into_iter().for_each(|later| self.cancel(later.slot));
+                let waiter = Waiter::new(WaitFor::Pause(left));
+                let slot = self.start(Op::Wait(waiter.clone()));
+                slot.map(|slot| Timer { due: until, slot, waiter })
+            }
+        };
+        let is_timed = timer.as_ref().is_some_and(|timer| timer.due <= until);
+        self.timer.replace(timer);
+        is_timed
+    }
+
     /// Submits what is queued and waits for an answer, for `limit` at most.
-    pub(crate) fn submit_and_wait(&self, limit: Option<Duration>) {
+    fn enter(&self, limit: Option<Duration>) {
         self.push_backlog();
         let mut uring = self.uring.borrow_mut();
         let Some(uring) = uring.as_mut() else { return };
@@ -216,29 +260,18 @@ impl Ring {
 
     /// Takes every answer that is there.
     pub(crate) fn reap(&self) {
-        const BATCH: usize = 64;
-        loop {
-            let mut batch = [(0u64, 0i32); BATCH];
-            let mut count = 0;
-            if let Some(uring) = self.uring.borrow_mut().as_mut() {
-                let mut completions = uring.completion();
-                while count < BATCH
-                    && let Some(entry) = completions.next()
-                {
-                    batch[count] = (entry.user_data(), entry.result());
-                    count += 1;
-                }
-            }
-            for (user_data, result) in &batch[..count] {
-                self.returned(*user_data, *result);
-            }
-            if count < BATCH {
-                break;
-            }
+        while let Some((user_data, result)) = self.next_answer() {
+            self.returned(user_data, result);
         }
         if !self.backlog.borrow().is_empty() {
             self.push_backlog();
         }
+    }
+
+    fn next_answer(&self) -> Option<(u64, i32)> {
+        let mut uring = self.uring.borrow_mut();
+        let entry = uring.as_mut()?.completion().next()?;
+        Some((entry.user_data(), entry.result()))
     }
 
     fn returned(&self, user_data: u64, result: i32) {
@@ -300,7 +333,7 @@ impl Ring {
         waiting.into_iter().for_each(|index| self.cancel(index));
         let limit = Instant::now() + DRAIN_LIMIT;
         while self.in_flight() > 0 && Instant::now() < limit {
-            self.submit_and_wait(Some(Duration::from_millis(100)));
+            self.enter(Some(Duration::from_millis(100)));
             self.reap();
         }
         if self.in_flight() > 0 {

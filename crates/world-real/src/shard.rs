@@ -127,7 +127,7 @@ impl Shard {
             let bound = until.map_or(now + LONGEST_SLEEP, |until| until.min(now + LONGEST_SLEEP));
             until = Some(self.executor.next_expiry(bound).unwrap_or(bound));
         }
-        self.ring.submit_and_wait(until.map(|until| until.since(now)));
+        self.ring.submit_and_wait(now, until);
         parking.awake();
     }
 }

@@ -30,6 +30,15 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
+    pub(crate) fn new(what: WaitFor) -> Rc<Waiter> {
+        Rc::new(Waiter { what, result: Cell::new(None), task: Cell::new(None) })
+    }
+
+    /// Whether there is a result that nobody has taken.
+    pub(crate) fn is_over(&self) -> bool {
+        self.result.get().is_some()
+    }
+
     pub(crate) fn entry(&self, memory: &mut Memory) -> squeue::Entry {
         match &self.what {
             WaitFor::Connection(socket) => {
@@ -82,7 +91,7 @@ pub(crate) struct Wait {
 impl Ring {
     /// Starts waiting.
     pub(crate) fn wait_for(self: &Rc<Ring>, what: WaitFor) -> Wait {
-        let waiter = Rc::new(Waiter { what, result: Cell::new(None), task: Cell::new(None) });
+        let waiter = Waiter::new(what);
         let slot = self.start(Op::Wait(waiter.clone()));
         Wait { ring: self.clone(), waiter, slot }
     }
@@ -107,7 +116,7 @@ impl Future for Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         if let Some(slot) = self.slot
-            && self.waiter.result.get().is_none()
+            && !self.waiter.is_over()
         {
             self.waiter.task.set(None);
             self.ring.cancel(slot);

@@ -17,9 +17,12 @@ use units::ByteCount;
 
 /// The monotonic clock, in nanoseconds since this process first looked at it: the same on every shard.
 pub(crate) fn now() -> Instant {
-    static BEGINNING: OnceLock<std::time::Instant> = OnceLock::new();
-    let beginning = BEGINNING.get_or_init(std::time::Instant::now);
-    Instant { ns: u64::try_from(beginning.elapsed().as_nanos()).unwrap_or(u64::MAX) }
+    static BEGINNING_NS: OnceLock<u64> = OnceLock::new();
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // Since the machine started: neither negative nor more than 584 years.
+    let since_boot_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    // Another thread may have read the clock later and been first to store it.
+    Instant { ns: since_boot_ns.saturating_sub(*BEGINNING_NS.get_or_init(|| since_boot_ns)) }
 }
 
 pub(crate) struct RealWorld {

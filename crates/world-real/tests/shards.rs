@@ -99,6 +99,32 @@ fn a_thread_outside_reaches_a_sleeping_shard() {
 }
 
 #[test]
+fn a_nearer_deadline_takes_the_place_of_a_farther_one_that_the_shard_sleeps_by() {
+    let (hand_out, senders) = mpsc::channel();
+    let shard = spawn_shard("sleeper", settings(), move |env| {
+        let (sender, mut receiver) = mailbox::<&'static str>(&env, 1);
+        hand_out.send(sender).unwrap();
+        async move {
+            let far = env.clone();
+            env.spawn("in an hour", async move { far.sleep(Duration::from_secs(3600)).await });
+            // With nothing else to wait for, the shard sleeps by the hour's timer until it is woken.
+            receiver.receive().await.unwrap();
+            let start = env.now();
+            // By another timer, by limits of the waits themselves, and by a timer again.
+            for ms in [30, 2, 15, 40, 1] {
+                env.sleep(Duration::from_millis(ms)).await;
+            }
+            env.now() - start
+        }
+    })
+    .unwrap();
+    let sender = senders.recv().unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    sender.send("go on").unwrap();
+    assert!(shard.join().unwrap() >= Duration::from_millis(88));
+}
+
+#[test]
 fn a_panic_in_a_shard_goes_on_where_it_is_joined() {
     let shard = spawn_shard("doomed", settings(), |_| async { std::panic::panic_any("on purpose") }).unwrap();
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shard.join())).unwrap_err();

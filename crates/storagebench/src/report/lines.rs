@@ -86,7 +86,7 @@ fn peak(frame: &mut Frame, rungs: &Rungs, curves: &[Curve<'_>], axis: &Linear) {
     let (x, y) = (Frame::x(rungs.share(best.outstanding)), Frame::y(axis.share(best.iops)));
     // Kept within the frame, whatever the point's place.
     let (x, anchor) = match x {
-        x if x < LEFT + 45.0 => (x.max(LEFT + 2.0), Anchor::Start),
+        x if x < LEFT + 45.0 => (x.max(LEFT + 8.0), Anchor::Start),
         x if x > RIGHT - 45.0 => (x.min(RIGHT - 2.0), Anchor::End),
         x => (x, Anchor::Middle),
     };

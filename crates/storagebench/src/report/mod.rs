@@ -308,7 +308,7 @@ fn profile_section(results: &Results, profile: &str, at: usize) -> String {
     let about =
         if profile.contains(',') { String::new() } else { format!(" <small>{}</small>", escape(&line)) };
     format!(
-        "<section><h2>{}{about}</h2>{}<div class=\"plots\">\
+        "<section class=\"profile\"><h2>{}{about}</h2>{}<div class=\"plots\">\
          <figure><figcaption>Throughput</figcaption>{}</figure>\
          <figure><figcaption>Latency: mean (solid) and 99th percentile (dotted)</figcaption>{}</figure>{}</div></section>\n",
         escape(profile),

@@ -13,10 +13,10 @@ pub(super) fn doubts_section(results: &Results) -> String {
         return String::new();
     }
     let item = |(text, places): &(String, Vec<String>)| {
-        format!("<li><strong>{}</strong><span>{}</span></li>", escape(&places.join("; ")), escape(text))
+        format!("<li><span>{}</span> <strong>{}</strong></li>", escape(text), escape(&places.join("; ")))
     };
     format!(
-        "<section><h2>What makes figures doubtful</h2><ul class=\"summary\">{}</ul></section>\n",
+        "<section><h2>What makes figures doubtful</h2><ul class=\"summary doubts\">{}</ul></section>\n",
         doubts.iter().map(item).collect::<String>()
     )
 }
@@ -44,7 +44,7 @@ const COLUMNS: [Column; 17] = [
     }),
     ("p99.9", true, |row| latency(row, |latency| latency.p999)),
     ("longest", true, |row| latency(row, |latency| latency.max)),
-    ("time", true, |row| format!("{:.0} s", row.duration_s)),
+    ("time", true, |row| duration(row.duration_s * 1e6)),
     ("CPU", true, |row| row.cpu_percent.map_or_else(String::new, |share| format!("{share:.0} %"))),
     ("steady", false, |row| match row.steady_state {
         Some(steady) if steady.reached => "yes".to_owned(),
