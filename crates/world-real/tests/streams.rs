@@ -8,7 +8,7 @@
 mod common;
 
 use common::{TestDir, on_a_shard};
-use env::{Address, Buf, Env, ErrorKind, IoErrorKind, Slice, Stream};
+use env::{Address, Buf, Env, ErrorKind, IoErrorKind, Listener, Slice, Stream};
 use smallvec::smallvec;
 use std::rc::Rc;
 use units::ByteCount;
@@ -25,12 +25,29 @@ async fn receive_all(stream: &Rc<dyn Stream>, len: usize) -> Vec<u8> {
     got
 }
 
+/// A connection to an address.
+async fn connect(env: &Env, address: &Address) -> Rc<dyn Stream> {
+    env.world().connect(address).await.unwrap().attach(env).unwrap()
+}
+
+/// The next connection to a listener.
+async fn accept(env: &Env, listener: &Rc<dyn Listener>) -> Rc<dyn Stream> {
+    listener.accept().await.unwrap().attach(env).unwrap()
+}
+
+/// A listener at an address that is free.
+async fn listen(env: &Env, address: &str) -> (Rc<dyn Listener>, Address) {
+    let listener = env.world().listen(&address.parse().unwrap()).await.unwrap();
+    let address = listener.address();
+    (listener, address)
+}
+
 /// A server that sends back what it gets, for one connection.
 async fn echo_at(env: &Env, address: &str) -> Address {
-    let listener = env.world().listen(&address.parse().unwrap()).await.unwrap();
-    let (address, env) = (listener.address(), env.clone());
+    let (listener, address) = listen(env, address).await;
+    let env = env.clone();
     env.clone().spawn("echo", async move {
-        let stream = listener.accept().await.unwrap().attach(&env).unwrap();
+        let stream = accept(&env, &listener).await;
         loop {
             let outcome = stream.receive(Buf::unpooled(ByteCount(64 << 10))).await;
             let (Ok(count @ 1..), mut buffers) = (outcome.result, outcome.buffers) else { return };
@@ -84,7 +101,7 @@ fn more_pieces_than_one_call_takes_are_sent_by_several() {
     let address = format!("unix:{}", dir.file("socket"));
     on_a_shard(move |env| async move {
         let address = echo_at(&env, &address).await;
-        let stream = env.world().connect(&address).await.unwrap().attach(&env).unwrap();
+        let stream = connect(&env, &address).await;
         let bytes: Vec<u8> = (0..30_000u32).map(|i| (i % 251) as u8).collect();
         let whole = Buf::copy_of(&bytes).freeze();
         let slices = (0..3000).map(|i| whole.cut(ByteCount(i * 10), ByteCount(10))).collect();
@@ -99,11 +116,10 @@ fn a_receive_in_progress_ends_when_either_side_shuts_down() {
     let dir = TestDir::new();
     let address = format!("unix:{}", dir.file("socket"));
     on_a_shard(move |env| async move {
-        let address: Address = address.parse().unwrap();
-        let listener = env.world().listen(&address).await.unwrap();
+        let (listener, address) = listen(&env, &address).await;
         for ours in [true, false] {
-            let stream = env.world().connect(&address).await.unwrap().attach(&env).unwrap();
-            let other = listener.accept().await.unwrap().attach(&env).unwrap();
+            let stream = connect(&env, &address).await;
+            let other = accept(&env, &listener).await;
             let receiving = stream.receive(Buf::unpooled(ByteCount(100)));
             env.yield_now().await;
             if ours {
@@ -121,9 +137,8 @@ fn sending_to_a_side_that_has_gone_is_an_error_and_no_signal() {
     let dir = TestDir::new();
     let address = format!("unix:{}", dir.file("socket"));
     on_a_shard(move |env| async move {
-        let address: Address = address.parse().unwrap();
-        let listener = env.world().listen(&address).await.unwrap();
-        let stream = env.world().connect(&address).await.unwrap().attach(&env).unwrap();
+        let (listener, address) = listen(&env, &address).await;
+        let stream = connect(&env, &address).await;
         drop(listener.accept().await.unwrap());
         let outcome = stream.send(smallvec![Buf::copy_of(b"hello").freeze()]).await;
         assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::Gone);
@@ -137,7 +152,7 @@ fn closing_a_listener_ends_the_accept_in_progress() {
     let dir = TestDir::new();
     for address in [format!("unix:{}", dir.file("socket")), "127.0.0.1:0".to_owned()] {
         on_a_shard(move |env| async move {
-            let listener = env.world().listen(&address.parse().unwrap()).await.unwrap();
+            let (listener, _) = listen(&env, &address).await;
             let accepting = listener.clone();
             let accepted = env.spawn("accept", async move { accepting.accept().await.err() });
             env.yield_now().await;
@@ -153,8 +168,7 @@ fn an_accept_that_is_dropped_takes_no_connection_with_it() {
     let dir = TestDir::new();
     let address = format!("unix:{}", dir.file("socket"));
     on_a_shard(move |env| async move {
-        let address: Address = address.parse().unwrap();
-        let listener = env.world().listen(&address).await.unwrap();
+        let (listener, address) = listen(&env, &address).await;
         {
             let mut accepting = listener.accept();
             std::future::poll_fn(|context| {
@@ -164,8 +178,8 @@ fn an_accept_that_is_dropped_takes_no_connection_with_it() {
             .await;
         }
         env.sleep(std::time::Duration::from_millis(1)).await;
-        let stream = env.world().connect(&address).await.unwrap().attach(&env).unwrap();
-        let other = listener.accept().await.unwrap().attach(&env).unwrap();
+        let stream = connect(&env, &address).await;
+        let other = accept(&env, &listener).await;
         other.send(smallvec![Buf::copy_of(b"x").freeze()]).await.result.unwrap();
         assert_eq!(receive_all(&stream, 1).await, b"x");
     });
@@ -228,10 +242,9 @@ fn a_task_that_gives_way_lets_pass_what_arrives() {
     let dir = TestDir::new();
     let address = format!("unix:{}", dir.file("socket"));
     on_a_shard(move |env| async move {
-        let address: Address = address.parse().unwrap();
-        let listener = env.world().listen(&address).await.unwrap();
-        let stream = env.world().connect(&address).await.unwrap().attach(&env).unwrap();
-        let other = listener.accept().await.unwrap().attach(&env).unwrap();
+        let (listener, address) = listen(&env, &address).await;
+        let stream = connect(&env, &address).await;
+        let other = accept(&env, &listener).await;
         let answering = env.spawn("answering", async move {
             for _ in 0..10 {
                 assert_eq!(other.receive(Buf::unpooled(ByteCount(1))).await.result, Ok(1));

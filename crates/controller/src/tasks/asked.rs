@@ -300,15 +300,7 @@ impl Core {
             (record.wish, record.state, record.reason) = (Wish::Pause, TaskState::Paused, None);
         });
         let text = format!("{title} was paused by an operator; task resume {id} goes on with it");
-        self.events.info(
-            &task.event_subject(),
-            "an operator paused it",
-            &format!("task {id} stands still"),
-            text,
-        );
-        self.tasks.touch();
-        self.look_after();
-        Ok(self.task_reply(&task, Vec::new()))
+        self.steered(&task, "an operator paused it", &format!("task {id} stands still"), text)
     }
 
     /// `task resume`.
@@ -327,15 +319,20 @@ impl Core {
             task.change(&self.env, |record| (record.wish, record.state) = (Wish::Run, state));
         }
         let text = format!("an operator resumed {title}");
-        self.events.info(
-            &task.event_subject(),
-            "an operator resumed it",
-            &format!("task {id} goes on"),
-            text,
-        );
-        self.tasks.touch();
+        self.steered(&task, "an operator resumed it", &format!("task {id} goes on"), text)
+    }
+
+    /// A task is to stand still or to go on: says so, and has it looked after.
+    fn steered(&self, task: &Task, cause: &str, effect: &str, text: String) -> Result<Reply> {
+        self.events.info(&task.event_subject(), cause, effect, text);
         self.look_after();
-        Ok(self.task_reply(&task, Vec::new()))
+        self.changed(task, Vec::new())
+    }
+
+    /// A task was changed: what it is now.
+    fn changed(&self, task: &Task, notes: Vec<String>) -> Result<Reply> {
+        self.tasks.touch();
+        Ok(self.task_reply(task, notes))
     }
 
     /// `task stop`.
@@ -358,8 +355,7 @@ impl Core {
         if !task.in_hand.get() {
             self.end_task(&task, TaskState::Stopped, None);
         }
-        self.tasks.touch();
-        Ok(self.task_reply(&task, notes))
+        self.changed(&task, notes)
     }
 
     /// `task set`.
@@ -373,8 +369,7 @@ impl Core {
             return Err(invalid("nothing is to be changed; give --rate or --limit"));
         }
         self.set_pace(&task, set.share_percent, set.limit_bytes_per_s);
-        self.tasks.touch();
-        Ok(self.task_reply(&task, Vec::new()))
+        self.changed(&task, Vec::new())
     }
 
     fn set_pace(&self, task: &Task, share_percent: Option<u8>, limit_bytes_per_s: Option<u64>) {
