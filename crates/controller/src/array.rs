@@ -288,12 +288,39 @@ impl Array {
         self.label.borrow().out().union(&slots(self.lost.borrow().keys().copied()))
     }
 
-    /// Of a volume: slots whose content is old in some of its lanes, though they take part.
+    /// Of a volume: slots that miss what was written to some of its lanes, though they take part.
     pub(crate) fn behind(&self, volume: &Volume) -> DriveSet {
-        let lanes = volume.lanes();
         let label = self.label.borrow();
         let online = label.member.iter().enumerate().filter(|(_, member)| member.is_online());
-        slots(online.filter(|(_, m)| m.stale.touches(lanes.start, lanes.end)).map(|(slot, _)| slot))
+        let misses = |stale: &Runs| !volume.own_lanes(&self.left(stale)).is_empty();
+        slots(online.filter(|(_, member)| misses(&member.stale)).map(|(slot, _)| slot))
+    }
+
+    /// Of lanes in which a drive is stale: those in which it has to be made current. Where nobody ever wrote there is
+    /// nothing to be had: a drive is made current there before the first write.
+    pub(crate) fn left(&self, stale: &Runs) -> LaneSet {
+        let mut left = set_of(stale);
+        for volume in self.volumes() {
+            if left.is_empty() {
+                break;
+            }
+            left.remove_all(&self.unwritten(&volume));
+        }
+        left
+    }
+
+    /// The same of a slot's drive, or of the `shadow` with that UUID.
+    pub(crate) fn left_on(&self, slot: usize, shadow: Option<Uuid>) -> LaneSet {
+        let label = self.label.borrow();
+        let Some(member) = label.member.get(slot) else { return LaneSet::EMPTY };
+        let Some(uuid) = shadow else { return self.left(&member.stale) };
+        let shadow = member.shadow.as_ref().filter(|shadow| shadow.uuid == uuid);
+        shadow.map(|shadow| self.left(&shadow.stale)).unwrap_or_default()
+    }
+
+    /// Lanes of the array in which a member misses what was written.
+    pub(crate) fn to_rebuild(&self, slot: usize) -> LaneSet {
+        self.left(&runs(&self.missed(slot)))
     }
 
     /// Whether a volume can go on, and lose nothing, without the members in `out`.
@@ -367,23 +394,21 @@ impl Array {
         self.accepted.borrow().iter().copied().map(LaneIndex).collect()
     }
 
-    /// Lanes of the array that somebody may have written: all of its volumes', but those that are known to be
-    /// unwritten.
-    pub(crate) fn written(&self) -> LaneSet {
-        let mut written = LaneSet::EMPTY;
-        for volume in self.volumes() {
-            written.insert_all(&volume.all_lanes().minus(&self.unwritten(&volume)));
-        }
-        written
+    /// All lanes of its volumes: what a drive is stale in that holds anything.
+    pub(crate) fn all_lanes(&self) -> LaneSet {
+        let mut all = LaneSet::EMPTY;
+        self.volumes().iter().for_each(|volume| all.insert_all(&volume.all_lanes()));
+        all
     }
 
     /// Lanes of the array, a volume's, that nobody has written: those recorded, but for those that are marked.
     pub(crate) fn unwritten(&self, volume: &Volume) -> LaneSet {
         let mut unwritten = set_of(&volume.label().unwritten);
-        let map = self.map.borrow();
-        volume.lanes().filter(|lane| map.is_marked(*lane)).for_each(|lane| {
-            unwritten.remove(LaneIndex(lane));
-        });
+        if !unwritten.is_empty() {
+            self.map.borrow().iter().for_each(|lane| {
+                unwritten.remove(LaneIndex(lane));
+            });
+        }
         unwritten
     }
 
@@ -425,7 +450,7 @@ impl Array {
         let label = self.label.borrow();
         let Some(member) = label.member.get(slot) else { return (DriveState::Missing, None) };
         if self.is_running() && member.state == MemberState::Online {
-            let left = member.stale.lanes();
+            let left = self.left(&member.stale).len();
             return match left {
                 0 => (DriveState::Online, None),
                 _ => (
@@ -438,7 +463,7 @@ impl Array {
             return (DriveState::Missing, place.reason);
         }
         let reason = place.reason.clone().or_else(|| Some(ondisk::why(member).to_owned()));
-        let missed = || !self.missed(slot).is_empty();
+        let missed = || !self.to_rebuild(slot).is_empty();
         match place.role {
             Role::Current if !self.is_running() => (DriveState::Online, None),
             Role::Stale => (DriveState::Stale, reason),

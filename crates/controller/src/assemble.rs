@@ -189,7 +189,7 @@ impl Core {
     /// Whether a lane of a volume is marked in which parity would have to stand in: for a member that is out, or that is
     /// still to be rebuilt there.
     fn needs_word(&self, array: &Array, volume: &Volume) -> bool {
-        if array.readiness(volume) != Readiness::Degraded || !volume.has_parity() {
+        if array.readiness(volume) == Readiness::Offline || !volume.has_parity() {
             return false;
         }
         let map = array.map.borrow();
@@ -326,7 +326,7 @@ impl Core {
     /// A drive serves again.
     pub(crate) fn say_back(&self, array: &Array, slot: usize) {
         let name = self.member_name(array, slot);
-        let left = array.missed(slot).len();
+        let left = array.to_rebuild(slot).len();
         let effect = self.state_told(array);
         let (cause, text) = match left {
             0 => (

@@ -264,7 +264,7 @@ impl Core {
         array: &Rc<Array>,
     ) -> Result<(ondisk::Uuid, Vec<String>)> {
         let (label, names) = (array.label(), array.names());
-        let behind = label.member.iter().any(|member| !member.stale.is_empty());
+        let behind = label.member.iter().any(|member| !array.left(&member.stale).is_empty());
         if !array.is_running() || !array.out().is_empty() || behind {
             return Err(Error::new(
                 ErrorKind::WrongState,

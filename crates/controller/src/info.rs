@@ -71,7 +71,7 @@ impl Core {
                 let used: u64 = label.volume.iter().map(|volume| volume.member_bytes).sum();
                 free_end([units::ByteCount(size)].into_iter()).0.saturating_sub(used)
             }),
-            stale_lanes: array.missed(slot).len(),
+            stale_lanes: array.to_rebuild(slot).len(),
             ..of_drive
         }
     }

@@ -6,14 +6,14 @@
 //! *A drive takes a slot that is out* (it comes back, or replaces what was there):
 //! 1. The map, both copies, to the drive. Killed here: it is what it was, and the map says no more than it did.
 //! 2. The next label, to it and to the others: the slot is its, and it is stale in every lane that it may have missed,
-//!    which for a drive that is new is every lane that was ever written. Killed in the middle: one label that says so is
+//!    which for a drive that is new is every lane: it may hold anything. Killed in the middle: one label that says so is
 //!    the newest and speaks, and is right; none, and the slot is out as before.
 //! 3. The shards get the drive, stale as recorded. Nothing is written to it before that.
-//! 4. A rebuild makes it current lane by lane. A lane counts as current for the label after a flush of the drive
-//!    that began later.
+//! 4. A rebuild makes it current lane by lane, where somebody wrote; a lane that nobody wrote is left to its first
+//!    write. A lane counts as current for the label after a flush of the drive that began later.
 //!
-//! *A drive is filled to take a slot that serves*: the next label names it as the slot's shadow, stale in every lane
-//! that was ever written; then the shards write to it too. When nothing is stale any more, the next label gives it the
+//! *A drive is filled to take a slot that serves*: the next label names it as the slot's shadow, stale in every lane;
+//! then the shards write to it too. When it is stale in nothing more that was ever written, the next label gives it the
 //! slot, and the shards promote it; the drive that was there has its label taken off last. Killed in the middle:
 //! each drive's label is right about both; the shadow is stale where it was not copied and where a lane is marked.
 //!
@@ -29,7 +29,7 @@ use crate::keeper::Failing;
 use crate::serve::bad_blocks;
 use crate::{Error, ErrorKind, Result};
 use engine::{LaneSet, MemberChange, ShardMessage};
-use ondisk::{Init, Label, Member, Role, Shadow, StandIn};
+use ondisk::{Label, Member, Role, Shadow, StandIn};
 use std::rc::Rc;
 use units::DriveIndex;
 
@@ -65,7 +65,7 @@ impl Core {
         let mut next = array.label();
         let (stale, uuid) = match &entering {
             Entering::Back => (array.missed(slot), next.member[slot].uuid),
-            Entering::New(_) => (array.written(), self.new_uuid()),
+            Entering::New(_) => (array.all_lanes(), self.new_uuid()),
             Entering::Filled(shadow) => (set_of(&shadow.stale).union(&array.missed(slot)), shadow.uuid),
         };
         let fresh = matches!(entering, Entering::New(_));
@@ -79,9 +79,6 @@ impl Core {
                 Entering::Back => None,
             };
             next.member[slot] = Member { enclosure, stands_in, ..Member::online(uuid, "", 0) };
-        }
-        if fresh {
-            doubt_unwritten(&mut next);
         }
         self.take_back(&mut next, slot, &runs(&stale));
         next.member[slot].name.clone_from(&drive.name);
@@ -109,9 +106,6 @@ impl Core {
         (places[slot].role, places[slot].reason) = (Role::Current, None);
         array.set_places(places);
         self.give_to_shards(array, slot, drive, &stale);
-        if fresh {
-            self.doubt_on_shards(array).await;
-        }
         match replaces {
             true => self.say_taken(array, slot, &left_by),
             false => self.say_back(array, slot),
@@ -174,6 +168,7 @@ impl Core {
                 bad: bad_blocks(&volume.label(), slot),
                 health: array.health(&volume),
             };
+            volume.note_swap(slot);
             let told = self.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
             let (core, array, drive) = (self.clone(), array.clone(), drive.clone());
             self.env.spawn("drive given to shards", async move {
@@ -222,16 +217,6 @@ impl Core {
         }
     }
 
-    /// What nobody wrote yet agrees no more, where zeroes were relied upon: a drive came in that holds anything.
-    async fn doubt_on_shards(&self, array: &Array) {
-        for volume in array.served().iter().filter(|volume| volume.is_redundant()) {
-            let unwritten = volume.own_lanes(&array.unwritten(volume));
-            if let (Some(id), false) = (volume.id(), unwritten.is_empty()) {
-                self.tell_all(|| ShardMessage::Unsynced(id, unwritten.clone()));
-            }
-        }
-    }
-
     /// Sends every shard a message that is not answered.
     pub(crate) fn tell_all(&self, message: impl Fn() -> ShardMessage) {
         for (index, shard) in self.shards.iter().enumerate() {
@@ -256,11 +241,10 @@ impl Core {
             |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
         self.clean_slots(drive).await.map_err(unwritable)?;
         let mut next = array.label();
-        let stale = array.written();
+        let stale = array.all_lanes();
         let shadow =
             Shadow { uuid: self.new_uuid(), name: drive.name.clone(), stale: runs(&stale), stands_in };
         next.member[slot].shadow = Some(shadow);
-        doubt_unwritten(&mut next);
         let mut places = array.places();
         places[slot].shadow = Some(drive.clone());
         array.set_places(places);
@@ -279,7 +263,6 @@ impl Core {
                 failed(format!("'{}' cannot use drive {}: {why}", volume.name(), drive.name))
             })?;
         }
-        self.doubt_on_shards(array).await;
         let text = format!(
             "drive {} is filled with what drive {} of {} holds, and takes its place then",
             drive.name,
@@ -366,7 +349,9 @@ impl Core {
             return Err(failed(format!("that drive {} takes its place could not be recorded", drive.name)));
         }
         for volume in array.served() {
-            let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
+            let Some(id) = volume.id() else { continue };
+            volume.note_swap(slot);
+            let slot = DriveIndex(slot as u16);
             let own = volume.own_lanes(&stale);
             let told = self.tell_shards(|done| ShardMessage::Promote(id, slot, own.clone(), done)).await;
             told.map_err(|why| {
@@ -384,14 +369,14 @@ impl Core {
         Ok(())
     }
 
-    /// Shadows that are current in everything take their slots.
+    /// Shadows that are current in everything that was ever written take their slots.
     pub(crate) async fn promote_complete(self: &Rc<Self>, array: &Rc<Array>) {
         for slot in 0..array.places().len() {
             let _turn = array.metadata.take(1).await;
             let label = array.label();
             let member = &label.member[slot];
             let is_complete = member.is_online()
-                && member.shadow.as_ref().is_some_and(|shadow| shadow.stale.is_empty())
+                && member.shadow.as_ref().is_some_and(|shadow| array.left(&shadow.stale).is_empty())
                 && array.places()[slot].shadow.is_some();
             if is_complete
                 && array.is_running()
@@ -410,21 +395,12 @@ impl Core {
         }
     }
 
-    /// Lanes that a shadow still has to be given: those recorded, and after a start those that are marked.
+    /// Lanes that a shadow still has to be given.
     pub(crate) fn shadow_stale(&self, array: &Array, slot: usize) -> LaneSet {
         let label = array.label();
         let Some(shadow) = label.member.get(slot).and_then(|member| member.shadow.as_ref()) else {
             return LaneSet::EMPTY;
         };
-        set_of(&shadow.stale)
-    }
-}
-
-/// A drive comes in that holds anything: zeroes are not relied upon any more where nothing was written.
-fn doubt_unwritten(next: &mut Label) {
-    for volume in &mut next.volume {
-        if volume.init == Init::Zeroed && !volume.unwritten.is_empty() {
-            volume.init = Init::None;
-        }
+        array.left(&shadow.stale)
     }
 }

@@ -5,10 +5,11 @@
 
 use crate::array::{Array, Running, is_full, runs, set_of};
 use crate::core::Core;
+use crate::inventory::Drive;
 use crate::keeper::{failing, join};
 use crate::volume::Volume;
 use crate::waiting::wait_or;
-use engine::{BadBlocks, LaneSet, Report, ReportKind, ShardIndex, ShardMessage};
+use engine::{BadBlocks, LaneSet, Report, ReportKind, ShardIndex, ShardMessage, VolumeId};
 use env::{IoError, IoErrorKind, mailbox};
 use ondisk::{Bad, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,8 +29,15 @@ pub(crate) struct ToRecord {
 }
 
 enum What {
-    /// Made current, on the slot's drive or its shadow.
-    Current(LaneSet),
+    /// Made current on the slot's drive.
+    Current {
+        lanes: LaneSet,
+        /// Which of the slot's drives it is about ([`Volume::swaps`]), while the volume is served as that.
+        id: VolumeId,
+        swaps: u64,
+        /// Whether a host waits for that to be known.
+        is_awaited: bool,
+    },
     /// Copied to the drive of that UUID, which is being filled.
     Copied(Uuid, LaneSet),
     /// Moved into the distributed spare, or back.
@@ -54,7 +62,7 @@ impl Core {
     }
 
     fn take_report(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>, report: Report) {
-        let Report { from, number, kind, .. } = report;
+        let Report { from, number, kind, volume: id } = report;
         let record = |slot: DriveIndex, what| {
             let (volume, slot) = (volume.uuid, slot.as_usize());
             let answer = Some((from, number));
@@ -70,7 +78,9 @@ impl Core {
                 let (volume, lanes) = (volume.uuid, volume.array_lanes(&lanes));
                 array.work.marks.borrow_mut().push(crate::array::MarkReport { from, number, volume, lanes });
             }
-            ReportKind::Current { drive, lanes } => record(drive, What::Current(lanes)),
+            ReportKind::Current { drive, lanes, swaps, is_awaited } => {
+                record(drive, What::Current { lanes, id, swaps, is_awaited });
+            }
             ReportKind::BadBlocks { drive, ranges, bad } => {
                 if let (Some(id), true) = (volume.id(), bad) {
                     let bytes: u64 = ranges.iter().map(|range| range.len.0).sum();
@@ -134,7 +144,9 @@ impl Core {
     /// Records what was made current, what was lost and which shadows failed, until the array is stopped.
     pub(crate) async fn record(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
         let work = &array.work;
-        let urgent = |report: &ToRecord| !matches!(report.what, What::Current(_) | What::Copied(..));
+        let urgent = |report: &ToRecord| {
+            !matches!(report.what, What::Current { is_awaited: false, .. } | What::Copied(..))
+        };
         let lost = || !work.lost_shadows.borrow().is_empty();
         loop {
             let waiting = || !work.to_record.borrow().is_empty() || lost();
@@ -168,31 +180,34 @@ impl Core {
 
     /// Flushes the drives that were made current somewhere: the label must not say so of what a power cut takes back.
     async fn flush_for(self: &Rc<Self>, array: &Rc<Array>, reports: &[ToRecord]) {
-        let mut slots: BTreeSet<usize> = BTreeSet::new();
+        let (mut slots, mut shadows) = (BTreeSet::new(), BTreeSet::new());
         for report in reports {
             match report.what {
-                What::Current(_) | What::Copied(..) => slots.extend([report.slot]),
-                What::Moved(..) => slots.extend(array.in_use()),
+                What::Current { .. } => slots.extend([report.slot]),
+                What::Copied(..) => shadows.extend([report.slot]),
+                What::Moved(..) => {
+                    slots.extend(array.in_use());
+                    shadows.extend(0..array.places().len());
+                }
                 What::Bad(..) | What::ShadowFailed(_) => {}
             }
         }
         let places = array.places();
-        let start = |slot: &usize| {
-            let place = places.get(*slot)?;
-            let drive = place.shadow.as_ref().or(place.drive.as_ref())?;
-            drive.access().map(|access| access.member.flush())
-        };
-        let mut errors = join(slots.iter().map(|slot| (*slot, start(slot))).collect()).await;
-        errors.retain(|_, error| error.kind != IoErrorKind::NotSupported);
-        if errors.is_empty() {
+        let flush = |drive: Option<Rc<Drive>>| Some(drive?.access()?.member.flush());
+        let drive_of = |slot: &usize| places.get(*slot)?.drive.clone();
+        let shadow_of = |slot: &usize| Some((*slot, places.get(*slot)?.shadow.clone()?));
+        let of_members = slots.iter().map(|slot| (*slot, flush(drive_of(slot)))).collect();
+        let of_shadows = shadows.iter().filter_map(shadow_of).map(|(slot, drive)| (slot, flush(Some(drive))));
+        let of_shadows = join(of_shadows.collect());
+        let (mut members, mut lost) = (join(of_members).await, of_shadows.await);
+        members.retain(|_, error| error.kind != IoErrorKind::NotSupported);
+        lost.retain(|_, error| error.kind != IoErrorKind::NotSupported);
+        if members.is_empty() && lost.is_empty() {
             return;
         }
         let _turn = array.metadata.take(1).await;
-        let (shadows, members): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            errors.into_iter().partition(|(slot, _)| array.places()[*slot].shadow.is_some());
-        array.work.lost_shadows.borrow_mut().extend(shadows.into_keys());
-        let members: BTreeMap<_, _> =
-            members.into_iter().filter(|(slot, _)| array.in_use().contains(slot)).collect();
+        array.work.lost_shadows.borrow_mut().extend(lost.into_keys());
+        members.retain(|slot, _| array.in_use().contains(slot));
         if !members.is_empty() {
             self.put_out(array, failing(members, "flush")).await;
         }
@@ -210,9 +225,12 @@ impl Core {
         for (number, ToRecord { volume, slot, what, .. }) in reports.iter().enumerate() {
             let Some(volume) = array.volume(*volume) else { continue };
             let fits = match what {
-                What::Current(lanes) => {
-                    note_current(&mut next, *slot, &volume.array_lanes(lanes));
-                    true
+                What::Current { lanes, id, swaps, .. } => {
+                    let is_it = volume.id() == Some(*id) && volume.swaps(*slot) == *swaps;
+                    if is_it {
+                        note_current(&mut next, *slot, &volume.array_lanes(lanes));
+                    }
+                    is_it
                 }
                 What::Copied(drive, lanes) => {
                     note_copied(&mut next, *slot, *drive, &volume.array_lanes(lanes));
@@ -246,7 +264,7 @@ impl Core {
     async fn tell_recorded(&self, volume: &Volume, report: &ToRecord) {
         let (Some(id), drive) = (volume.id(), DriveIndex(report.slot as u16)) else { return };
         match &report.what {
-            What::Current(lanes) => self.tell_all(|| ShardMessage::Current(id, drive, lanes.clone())),
+            What::Current { lanes, .. } => self.tell_all(|| ShardMessage::Current(id, drive, lanes.clone())),
             What::Bad(ranges, bad) => {
                 let message = |done| {
                     let (ranges, bad) = (ranges.clone(), *bad);
@@ -289,30 +307,30 @@ impl Core {
 
 /// Whether with these reports nothing is left to be made current on some drive.
 fn completes(array: &Array, reports: &[ToRecord]) -> bool {
-    let before = array.label();
-    let mut next = before.clone();
+    // By slot, and whether it is its shadow: what is left to be made current.
+    let mut left: BTreeMap<(usize, bool), LaneSet> = BTreeMap::new();
     for ToRecord { volume, slot, what, .. } in reports {
         let Some(volume) = array.volume(*volume) else { continue };
-        match what {
-            What::Current(lanes) => note_current(&mut next, *slot, &volume.array_lanes(lanes)),
-            What::Copied(drive, lanes) => note_copied(&mut next, *slot, *drive, &volume.array_lanes(lanes)),
-            What::Moved(..) | What::Bad(..) | What::ShadowFailed(_) => {}
+        let (drive, lanes) = match what {
+            What::Current { lanes, .. } => (None, lanes),
+            What::Copied(drive, lanes) => (Some(*drive), lanes),
+            What::Moved(..) | What::Bad(..) | What::ShadowFailed(_) => continue,
+        };
+        let left = left.entry((*slot, drive.is_some())).or_insert_with(|| array.left_on(*slot, drive));
+        if !left.is_empty() {
+            left.remove_all(&volume.array_lanes(lanes));
+            if left.is_empty() {
+                return true;
+            }
         }
     }
-    let is_current = |member: &ondisk::Member| match &member.shadow {
-        Some(shadow) => shadow.stale.is_empty(),
-        None => member.stale.is_empty(),
-    };
-    before.member.iter().zip(&next.member).any(|(was, is)| is_current(is) && !is_current(was))
+    false
 }
 
 fn note_current(next: &mut ondisk::Label, slot: usize, lanes: &LaneSet) {
-    let Some(member) = next.member.get_mut(slot) else { return };
-    let stale = match &mut member.shadow {
-        Some(shadow) => &mut shadow.stale,
-        None => &mut member.stale,
-    };
-    *stale = runs(&set_of(stale).minus(lanes));
+    if let Some(member) = next.member.get_mut(slot) {
+        member.stale = runs(&set_of(&member.stale).minus(lanes));
+    }
 }
 
 fn note_copied(next: &mut ondisk::Label, slot: usize, drive: Uuid, lanes: &LaneSet) {

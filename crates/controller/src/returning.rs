@@ -64,7 +64,7 @@ impl Core {
             self.put_in(array, slot, drive, Entering::Back).await?;
         }
         self.go_on_with(array).await;
-        let left = array.missed(slot).len();
+        let left = array.to_rebuild(slot).len();
         let notes = match left {
             0 => Vec::new(),
             _ => {
@@ -142,6 +142,7 @@ impl Core {
                             writable: writable.without(out),
                         },
                     };
+                    volume.note_swap(slot);
                     let leave = |done| ShardMessage::SetMember(id, Box::new(change.clone()), done);
                     all &= core.tell_shards(leave).await.is_ok();
                 }
@@ -304,7 +305,7 @@ impl Core {
             }
             return Ok(());
         }
-        if !member.stale.is_empty() {
+        if !array.left(&member.stale).is_empty() {
             let name = self.member_name(array, slot);
             return Err(wrong(format!(
                 "drive {name} is still being rebuilt, so there is nothing yet to be copied from it; wait, or take it out first: drive fail {}:{slot}",

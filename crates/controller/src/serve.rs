@@ -66,15 +66,11 @@ impl Core {
             false => LaneSet::EMPTY,
         };
         let unwritten = array.unwritten(volume);
-        let mut unsynced = array.unsynced_lanes();
-        if volume.is_redundant() && label.init != ondisk::Init::Zeroed {
-            unsynced.insert_all(&unwritten);
-        }
         Ok(Attachment {
             shadows: members.clone().map(shadow).collect(),
             stale: members.clone().map(stale).collect(),
             bad: members.clone().map(|slot| bad_blocks(&label, slot)).collect(),
-            unsynced: volume.own_lanes(&unsynced),
+            unsynced: volume.own_lanes(&array.unsynced_lanes()),
             accepted: volume.own_lanes(&array.accepted_lanes()),
             dirty: volume.own_lanes(&dirty),
             unwritten: volume.own_lanes(&unwritten),

@@ -78,7 +78,7 @@ impl Core {
                 self.tend_missing(array, slot, &label).await;
             } else if member.shadow.is_some() {
                 self.tend_shadow(array, slot, &label);
-            } else if !member.stale.is_empty() {
+            } else if !array.left(&member.stale).is_empty() {
                 self.tend_stale(array, slot, &label);
             } else {
                 self.tend_serving(array, slot, &label).await;
@@ -228,8 +228,11 @@ impl Core {
     }
 
     fn tend_stale_because(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label, cause: &str) {
-        let Some(member) = label.member.get(slot).filter(|member| !member.stale.is_empty()) else { return };
+        let Some(member) = label.member.get(slot) else { return };
         let total = self.bytes_left(array, &member.stale);
+        if total == 0 {
+            return;
+        }
         self.ensure(array, TaskKind::Rebuild, About::of_drive(array.uuid, slot, member.uuid), total, cause);
     }
 
@@ -336,9 +339,9 @@ impl Core {
         None
     }
 
-    /// How much of a member so many lanes are.
+    /// How much of a member has to be made current that is stale in these lanes.
     fn bytes_left(&self, array: &Array, lanes: &ondisk::Runs) -> u64 {
-        let set = crate::array::set_of(lanes);
+        let set = array.left(lanes);
         let of_volume = |volume: &Rc<Volume>| {
             let own = volume.own_lanes(&set).len();
             crate::tasks::lanes_bytes(volume, own, volume.label().member_bytes)

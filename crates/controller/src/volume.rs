@@ -5,6 +5,7 @@ use engine::{LaneIndex, LaneSet, VolumeId};
 use layout::Geometry;
 use ondisk::{Uuid, VolumeLabel, slots};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use units::DriveSet;
 
@@ -17,6 +18,8 @@ pub(crate) struct Volume {
     label: RefCell<VolumeLabel>,
     /// What the shards call it while they serve it.
     served: Cell<Option<VolumeId>>,
+    /// By slot, how often the shards were told of another drive since they serve it.
+    swaps: RefCell<BTreeMap<usize, u64>>,
     hidden: Cell<bool>,
     /// Why the last attempt to start it failed.
     pub(crate) refusal: RefCell<Option<String>>,
@@ -30,6 +33,7 @@ impl Volume {
             geometry,
             label: RefCell::new(label),
             served: Cell::default(),
+            swaps: RefCell::default(),
             hidden: Cell::default(),
             refusal: RefCell::default(),
             state: Cell::new((VolumeState::Offline, now_unix_s)),
@@ -112,6 +116,18 @@ impl Volume {
 
     pub(crate) fn set_served(&self, id: Option<VolumeId>) {
         self.served.set(id);
+        self.swaps.take();
+    }
+
+    /// The shards are told that another drive, or none, has a slot.
+    pub(crate) fn note_swap(&self, slot: usize) {
+        *self.swaps.borrow_mut().entry(slot).or_default() += 1;
+    }
+
+    /// How often they were told so since they serve it: what they say of a slot's drive is about the latest one only if
+    /// they have seen as many.
+    pub(crate) fn swaps(&self, slot: usize) -> u64 {
+        self.swaps.borrow().get(&slot).copied().unwrap_or_default()
     }
 
     /// Whether it goes on, as to redundancy, without these of its members.

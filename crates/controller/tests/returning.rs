@@ -445,3 +445,83 @@ fn a_drive_is_forgotten_if_nobody_needs_it() {
     bench.refused(ErrorKind::NotFound, Command::DriveShow { drive: "d".into() });
     assert_eq!(bench.sim.drive("a").unwrap().read_true(ByteOffset::ZERO, ByteCount(1)).len(), 1);
 }
+
+/// A drive that had held something else took a place in a volume that nobody had written to. Reads found what it held,
+/// or zeroes, by turns; and the first write made redundancy of whatever was found.
+#[test]
+fn what_nobody_wrote_stays_zeroes_when_a_foreign_drive_takes_a_place() {
+    for level in ["raid1", "raid5", "raid1e"] {
+        let mut bench = Bench::in_order(7, 2, 0);
+        bench.boot(&[]);
+        for drive in DRIVES {
+            let made = Command::DriveAdd { drive: drive.into(), size_bytes: Some(DRIVE) };
+            bench.ask(made).unwrap();
+        }
+        let noise = DriveOptions { unwritten: world_sim::Unwritten::Noise, ..drive_options() };
+        bench.sim.add_drive("x", noise);
+        let capacity = bench.create("data", level, &DRIVES).0.capacity_bytes;
+        bench.ask(Command::DriveFail { drive: "b".into() }).unwrap();
+        bench.ask(replace("data:1", "x")).unwrap();
+        let info = bench.show("data");
+        assert_eq!(info.state, VolumeState::Optimal, "{level}: there is nothing to rebuild");
+        bench.expect("data", 0, 0, capacity);
+        bench.write("data", MIB / 4, 5, 5000);
+        assert_eq!(bench.show("data").state, VolumeState::Optimal, "{level}: nothing was written without it");
+        let look = |bench: &mut Bench| {
+            bench.expect("data", 0, 0, MIB / 4);
+            bench.expect("data", MIB / 4, 5, 5000);
+            bench.expect("data", MIB / 4 + 5000, 0, capacity - MIB / 4 - 5000);
+        };
+        look(&mut bench);
+        bench.restart(&["a", "b", "c", "x"]);
+        bench.settle("data");
+        look(&mut bench);
+        for drive in ["a", "c", "x"] {
+            bench.ask(offline(drive)).unwrap();
+            look(&mut bench);
+            bench.ask(online(drive)).unwrap();
+            wait_until_whole(&mut bench);
+        }
+    }
+}
+
+/// An operator gave his word for a volume that missed a drive, while the failure of a second one was on its way into the
+/// labels: it covered what that one held as well, of which he knew nothing.
+#[test]
+fn an_operators_word_waits_until_every_failure_is_recorded() {
+    let mut bench = Bench::in_order(21, 1, 4);
+    bench.boot(&[]);
+    bench.create("data", "raid6", &["a", "b", "c", "d"]);
+    bench.settle("data");
+    bench.write("data", 0, 1, STRIPE);
+    let accept = || Command::VolumeStart { volume: "data".into(), accept_stale_parity: true };
+    let fill = |bench: &Bench, drives: &[&str]| {
+        for drive in drives {
+            bench.sim.drive(drive).unwrap().fail_next(10_000, Some("write"), IoErrorKind::OutOfSpace);
+        }
+    };
+    let free =
+        |bench: &Bench| DRIVES.iter().for_each(|drive| bench.sim.drive(drive).unwrap().cancel_failures());
+    // The lane of a write that failed is in doubt, and a drive is out.
+    fill(&bench, &["a", "c", "d"]);
+    bench.sim.drive("b").unwrap().vanish();
+    assert!(bench.try_write("data", 0, 2, STRIPE).unwrap().is_err());
+    bench.wait(30);
+    free(&bench);
+    bench.sim.drive("d").unwrap().cancel_failures();
+    bench.wait(10);
+    assert_eq!(bench.drive("b").state, DriveState::Failed);
+    // Another one fails, and that cannot be recorded.
+    fill(&bench, &["a", "c"]);
+    bench.sim.drive("d").unwrap().vanish();
+    assert!(bench.try_write("data", 0, 3, STRIPE).unwrap().is_err());
+    let why = bench.refused(ErrorKind::WrongState, accept());
+    assert!(why.contains("has just failed, which is not recorded yet"), "{why}");
+    bench.wait(30);
+    free(&bench);
+    bench.wait(10);
+    assert_eq!(bench.drive("d").state, DriveState::Failed);
+    bench.ask(accept()).unwrap();
+    bench.write("data", 0, 4, STRIPE);
+    bench.expect("data", 0, 4, STRIPE);
+}

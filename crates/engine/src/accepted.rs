@@ -23,8 +23,6 @@
 //! - Settling writes only what the rule computes and never what it computes from: cut off and begun anew, it comes to
 //!   the same.
 //! - The lane stays unsynced, and marked, until all its stripes are settled: a crash before that needs the word again.
-//! - The same goes, without a word, for a lane that is written for the first time while drives are missing: no host was
-//!   promised anything of it. There the rule is about all drives, and every stripe is settled before its first write.
 //! - A lane that is distrusted, because a write to it failed, is not accepted any more.
 
 use crate::lanes::{LaneIndex, LaneSet};
@@ -98,12 +96,12 @@ enum Settling {
 }
 
 impl Volume {
-    /// The operator's word for lanes, as the volume is now. It counts for those that are unsynced and written.
+    /// The operator's word for lanes, as the volume is now. It counts for those that are unsynced.
     pub(crate) fn accept(&self, lanes: &LaneSet) {
         if self.geometry().parity_strips() == 0 {
             return; // Copies need no word: one of them speaks for all.
         }
-        let doubtful = self.dirty.unsynced().minus(&self.dirty.unwritten());
+        let doubtful = self.dirty.unsynced();
         let lanes = lanes.clone().minus(&lanes.clone().minus(&doubtful));
         self.accepted.forget(&lanes);
         let (readable, _) = self.health.usable();
@@ -120,21 +118,6 @@ impl Volume {
             all[slot.as_usize()].insert_all(&missing(slot));
         }
         self.accepted.lanes.borrow_mut().insert_all(&lanes);
-    }
-
-    /// A lane is written for the first time while drives are missing, and its redundancy never agreed with its data.
-    /// It holds nothing that anybody was promised: whatever redundancy says of what is missing will do, on any drive,
-    /// as long as it agrees from the first write of a stripe on.
-    pub(crate) fn accept_first_written(&self, lane: LaneIndex) {
-        if self.geometry().parity_strips() == 0 {
-            return;
-        }
-        let mut all = self.accepted.missing.borrow_mut();
-        all.resize(self.geometry().drives().as_usize(), LaneSet::EMPTY);
-        all.iter_mut().for_each(|missing| {
-            missing.insert(lane);
-        });
-        self.accepted.lanes.borrow_mut().insert(lane);
     }
 
     fn nth_of_lane(&self, lane: LaneIndex, stripe: StripeIndex) -> u64 {

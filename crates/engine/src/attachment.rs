@@ -68,7 +68,8 @@ pub struct Attachment {
     pub accepted: LaneSet,
     /// Lanes that are marked dirty in the durable write-intent map.
     pub dirty: LaneSet,
-    /// Lanes that were never written since the volume was made: they need no resync, no rebuild, no check.
+    /// Lanes that were never written since the volume was made: they hold zeroes on every drive that is not stale
+    /// there, and need no resync, no rebuild, no check.
     pub unwritten: LaneSet,
     /// What is in the distributed spare.
     pub relocated: Option<Relocated>,
@@ -104,8 +105,8 @@ impl Attachment {
 /// Another drive, or none, in a slot of a volume that is served.
 ///
 /// Writes may be under way that were planned without the new drive. So `stale` must hold at least every lane
-/// that is marked dirty or may be marked until every shard has answered. Lanes that were never written and are not among
-/// them are unsynced from then on: what a new drive holds there agrees with nothing. That has to be durable before.
+/// that is marked dirty or may be marked until every shard has answered, and of a drive that is new every lane there
+/// is: what it holds is anything, where nobody wrote too. That has to be durable before.
 #[derive(Clone)]
 pub struct MemberChange {
     /// Which slot.

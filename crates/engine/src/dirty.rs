@@ -11,6 +11,8 @@
 //! - Only the shard that owns a lane changes its state; the controller keeps the durable map.
 //! - A write that parity cannot follow (a drive is missing before the resync is done) is counted (`gaps`): a
 //!   resync that was under way meanwhile has not made its lane agree, whatever it did before and after.
+//! - What nobody ever wrote is zeroes, on every drive that is not stale there ([`first_write`](crate::first_write)): a
+//!   lane that was never written is synced.
 //! - A lane goes from `Dirty` to `Clean` here *before* the controller is asked to unmark it, and the next
 //!   write asks to mark it again: both go through one mailbox, in order.
 
@@ -69,7 +71,9 @@ impl DirtyLanes {
         DirtyLanes {
             marks: RefCell::new(marks),
             unsynced: RefCell::new(attachment.unsynced.clone()),
-            unwritten: RefCell::new(attachment.unwritten.clone().minus(&attachment.dirty)),
+            unwritten: RefCell::new(
+                attachment.unwritten.clone().minus(&attachment.dirty).minus(&attachment.unsynced),
+            ),
             gaps: Cell::new(0),
             active: RefCell::new(active),
             changed: Signal::default(),
@@ -104,12 +108,6 @@ impl DirtyLanes {
     /// Lanes have been written, or are about to be.
     pub(crate) fn set_written(&self, lanes: &LaneSet) {
         self.unwritten.borrow_mut().remove_all(lanes);
-    }
-
-    /// Nothing of interest is in these lanes any more. Those that are being written again already are not meant.
-    pub(crate) fn set_unwritten(&self, lanes: &LaneSet) {
-        let quiet: LaneSet = lanes.iter().filter(|lane| self.is_clean(*lane)).collect();
-        self.unwritten.borrow_mut().insert_all(&quiet);
     }
 
     fn is_clean(&self, lane: LaneIndex) -> bool {
@@ -236,10 +234,11 @@ pub(crate) async fn begin_write(
         match lanes.try_begin(lane) {
             Ok(()) => return Ok(Writing { volume: volume.clone(), lane }),
             Err(true) => {
+                volume.blank_before_first_write(lane).await;
                 let result = volume.shard.mark_dirty(volume.spec.id, lane).await;
                 lanes.marked(volume.shard.env(), lane, result);
                 result?;
-                volume.first_write(lane);
+                lanes.set_written(&lane.into());
             }
             Err(false) => {
                 lanes.changed.wait_until(volume.shard.env(), || !lanes.is_marking(lane)).await;

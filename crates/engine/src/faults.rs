@@ -104,12 +104,14 @@ impl Volume {
         lost.count() <= follows.count()
     }
 
-    /// Drives that do not hold everything they should: out of use, or stale somewhere. What a drive held that lies
-    /// in the distributed spare is not missed.
+    /// Drives that do not hold everything they should: out of use, or stale where somebody wrote. What a drive held that
+    /// lies in the distributed spare is not missed.
     pub(crate) fn behind(&self) -> DriveSet {
         let (_, writable) = self.health.usable();
         let out = DriveSet::first(self.geometry().drives()).minus(&writable);
-        let behind = out.union(&self.members.stale_anywhere());
+        let unwritten = self.dirty.unwritten();
+        let misses = |slot: &DriveIndex| !self.members.stale_lanes(*slot).minus(&unwritten).is_empty();
+        let behind = out.union(&self.members.stale_anywhere().iter().filter(misses).collect());
         match &*self.relocated.borrow() {
             Some(relocated) if relocated.lanes.len() == self.lanes.count => behind.without(relocated.slot),
             _ => behind,

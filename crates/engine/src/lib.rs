@@ -13,7 +13,7 @@
 //! | admit | [`intake`](Volume::read) | inside the volume; cut into pieces of one stripe, dealt to the shards that own them; memory reserved whole or waited for |
 //! | fast path | `fast_path`, `balance` | a request that needs nothing but mapping takes nothing else; of several copies the least busy and nearest |
 //! | lock | `env::locks` | nobody else writes these columns of the stripe, or computes from them |
-//! | mark dirty | `dirty` | a crash from here on is followed by a resync of this lane |
+//! | mark dirty | `dirty`, `first_write` | every drive in use is current in the lane; a crash from here on is followed by a resync of this lane |
 //! | plan | `attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
 //! | execute | `execute`, `compute` | reads, computes, the commit, writes; before the commit a fault means a new plan, after it the plan is finished |
 //! | divide | `reading` | where no plan serves all of a read, its parts are served one by one |
@@ -47,6 +47,7 @@ mod dirty;
 mod execute;
 mod fast_path;
 mod faults;
+mod first_write;
 mod flush;
 mod health;
 mod intake;

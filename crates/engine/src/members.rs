@@ -8,6 +8,8 @@
 //! - A drive is *stale* in a lane until its owner has made every stripe of it current. While it does so, stripe by
 //!   stripe, each under its exclusive lock, the stripes that are done are current for the owner ([`Window`]) and
 //!   get the writes that come; nobody else knows, and everybody else asks the owner.
+//! - A drive that takes a place is stale in every lane, those that were never written among them: it may hold
+//!   anything there ([`first_write`](crate::first_write)).
 //! - A drive that is being filled (*shadow*) gets every write that the drive of its slot gets. Once it failed to take
 //!   one, it is never the slot's drive as it is: no write that it lacks is acknowledged before that is certain.
 
@@ -154,7 +156,7 @@ impl Members {
         self.changes.get()
     }
 
-    /// How many drives a slot has had: tells whether it was swapped meanwhile.
+    /// How often a slot was swapped: tells which of its drives something is about.
     pub(crate) fn drives_of(&self, drive: DriveIndex) -> u64 {
         self.slot(drive).map_or(0, |slot| slot.drives.get())
     }
@@ -325,9 +327,6 @@ impl Volume {
             Some(source) => Some(attach(self.shard.env(), source, limit).map_err(|error| error.to_string())?),
             None => None,
         };
-        if member.is_some() {
-            self.doubt_unwritten(&stale);
-        }
         let before = self.members.swap(slot, member, stale);
         self.health.forget(slot);
         if let Some(slot) = self.members.slot(slot) {
@@ -371,7 +370,6 @@ impl Volume {
         let Some(shadow) = self.members.swap_shadow(slot, None) else {
             return Err(format!("no drive is being filled for slot {slot} of '{}'", self.spec.name));
         };
-        self.doubt_unwritten(&stale);
         let before = self.members.swap(slot, Some(shadow.member.clone()), stale);
         self.health.forget(slot);
         self.look_at_health();

@@ -114,8 +114,6 @@ pub enum ShardMessage {
     Stale(VolumeId, DriveIndex, LaneSet, Done),
     /// These lanes have been written, or are about to be: their owner has said so.
     Written(VolumeId, LaneSet),
-    /// Nothing of interest is in these lanes any more.
-    Unwritten(VolumeId, LaneSet),
     /// What is in the distributed spare from now on.
     Relocated(VolumeId, Option<Relocated>, Done),
     /// The content of these blocks of a drive is lost, or (`bad` is false) was written again.
@@ -199,6 +197,11 @@ pub enum ReportKind {
         drive: DriveIndex,
         /// Where.
         lanes: LaneSet,
+        /// How many swaps the slot had seen since the volume was attached ([`ShardMessage::SetMember`],
+        /// [`ShardMessage::Promote`]): it is about the drive that the last of them brought, and no other.
+        swaps: u64,
+        /// Whether a host waits for it: otherwise it may be recorded together with what follows.
+        is_awaited: bool,
     },
     /// What a drive has in these lanes was moved into the distributed spare, or back to the drive: flush the drives,
     /// make that durable, tell every shard ([`ShardMessage::Relocated`]), then answer. Hosts wait for it.

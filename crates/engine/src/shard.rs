@@ -387,11 +387,6 @@ impl Shard {
                     volume.dirty.set_written(&lanes);
                 }
             }
-            ShardMessage::Unwritten(id, lanes) => {
-                if let Some(volume) = self.volume(id) {
-                    volume.set_unwritten(&lanes);
-                }
-            }
             ShardMessage::Relocated(id, relocated, done) => {
                 if let Some(volume) = self.volume(id) {
                     volume.set_relocated(relocated);

@@ -71,7 +71,7 @@ pub async fn keep(
                 }
             }
         }
-        if let ReportKind::Current { drive, lanes } = &report.kind {
+        if let ReportKind::Current { drive, lanes, .. } = &report.kind {
             for shard in &shards {
                 if shard.send(ShardMessage::Current(report.volume, *drive, lanes.clone())).is_err() {
                     tracing::warn!("a shard did not take the news of a rebuild");

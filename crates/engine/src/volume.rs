@@ -316,22 +316,6 @@ impl Volume {
         self.look_at_health();
     }
 
-    /// Nothing of interest is in these lanes any more.
-    pub(crate) fn set_unwritten(&self, lanes: &LaneSet) {
-        if self.is_redundant() {
-            self.dirty.set_unwritten(lanes);
-        }
-    }
-
-    /// Another drive has a slot, and is not stale in all lanes that were never written: what it holds there is
-    /// anything, and does not agree with the others. (The controller has made that durable.)
-    pub(crate) fn doubt_unwritten(&self, stale: &LaneSet) {
-        let doubtful = self.dirty.unwritten().minus(stale);
-        if self.is_redundant() && !doubtful.is_empty() {
-            self.set_unsynced(&doubtful);
-        }
-    }
-
     /// A drive is current in these lanes.
     pub(crate) fn set_current(&self, drive: DriveIndex, lanes: &LaneSet) {
         self.members.set_current(drive, lanes);
@@ -356,24 +340,6 @@ impl Volume {
             if let Some(member) = self.members.get(drive) {
                 member.set_time_limit(policy.time_limit);
             }
-        }
-    }
-
-    /// A lane has been marked to be written: it is not unwritten any more. If its redundancy never agreed with its
-    /// data, from now on it must be made to.
-    pub(crate) fn first_write(self: &Rc<Self>, lane: LaneIndex) {
-        if !self.dirty.is_unwritten(lane) {
-            return;
-        }
-        self.dirty.set_written(&lane.into());
-        if !self.dirty.is_synced(lane) {
-            let all = DriveSet::first(self.geometry().drives());
-            let stale = self.members.stale_anywhere();
-            let is_stale = stale.iter().any(|slot| self.members.stale_lanes(slot).contains(lane));
-            if self.health.usable().0 != all || is_stale {
-                self.accept_first_written(lane);
-            }
-            self.shard.env().spawn("resync after a first write", crate::window::resync(self.clone()));
         }
     }
 

@@ -2,14 +2,17 @@
 
 mod common;
 
-use common::{Bench, Setup, VOLUME, drive, envs, open, pattern, read, slots, write};
-use engine::{Attachment, BadBlocks, HealthView, LaneSet, MemberChange, ReportKind, ShardMessage};
+use common::{Bench, PACE, Setup, VOLUME, drive, envs, lanes, open, pattern, read, slots, write};
+use engine::{
+    Attachment, BadBlocks, HealthView, LaneSet, MemberChange, Relocated, ReportKind, ShardMessage, TaskKind,
+    TaskOutcome,
+};
 use env::Durability;
 use layout::Level;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, DriveIndex};
+use units::{ByteOffset, DriveIndex};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -211,43 +214,45 @@ fn a_stale_drive_is_neither_read_nor_written_until_it_is_current() {
     }
 }
 
+/// A drive's strips lay in the distributed spare, and came back to the drive that had taken its place while yet another
+/// one was being filled for that place. They went to that one only: when it was given up, they were nowhere.
 #[test]
-fn a_lane_that_was_never_written_needs_no_redundancy() {
-    let setup = Setup { unsynced: true, ..Setup::new(Level::Raid5, 4) };
-    let mut sim = setup.sim(3, 0);
+fn what_comes_back_from_the_distributed_spare_reaches_the_drive_and_its_successor() {
+    let setup = Setup::new(Level::Raid5ee, 5);
+    let mut sim = setup.sim(19, 2);
     let victim = drive(&sim, 1);
     let envs = envs(&sim, &setup);
     sim.run(async move {
-        let attachment = setup.attachment(&envs[0]).await;
-        let (unwritten, dirty) = (LaneSet::first(1), LaneSet::EMPTY);
-        let bench = Bench::attach(envs, Attachment { unwritten, dirty, ..attachment }).await;
-        bench.wait(SECOND * 30).await;
-        assert_eq!(bench.volume().counters().resynced_stripes, 0, "there is nothing to resync");
-        let capacity = bench.volume().spec().capacity.0;
-        write(bench.volume(), 0, &[1; 4096]).await.expect("writable");
-        bench.wait(SECOND * 30).await;
-        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Synced(_))), 1, "now there is");
+        let bench = Bench::start(envs, &setup).await;
+        let (volume, slot) = (bench.volume().clone(), DriveIndex(1));
+        let bytes = pattern(1, volume.spec().capacity.0);
+        write(&volume, 0, &bytes).await.expect("writable");
         victim.fail_now();
-        let got = read(bench.volume(), 0, capacity).await.expect("readable");
-        assert!(got[..4096].iter().all(|byte| *byte == 1));
-    })
-    .expect("no stall");
-}
-
-#[test]
-fn what_was_never_written_can_be_read_without_its_drive() {
-    let setup = Setup { unsynced: true, ..Setup::new(Level::Raid5, 4) };
-    let mut sim = setup.sim(3, 0);
-    let victim = drive(&sim, 1);
-    let envs = envs(&sim, &setup);
-    sim.run(async move {
-        let attachment = setup.attachment(&envs[0]).await;
-        let (unwritten, dirty) = (LaneSet::first(1), LaneSet::EMPTY);
-        let bench = Bench::attach(envs, Attachment { unwritten, dirty, ..attachment }).await;
-        victim.fail_now();
-        let capacity = bench.volume().spec().capacity.0;
-        let got = read(bench.volume(), 0, capacity).await.expect("nobody wrote anything");
-        assert!(ByteCount::of(&got).0 == capacity && got.iter().all(|byte| *byte == 0));
+        assert!(read(&volume, 0, bytes.len() as u64).await.expect("redundant") == bytes);
+        bench.begin(TaskKind::Relocate { slot }, PACE).await;
+        bench.ended().await;
+        let moved = Some(Relocated { slot, lanes: lanes(&setup) });
+        bench.tell(|done| ShardMessage::Relocated(VOLUME, moved.clone(), done)).await;
+        let all = slots(&[0, 1, 2, 3, 4]);
+        let change = MemberChange {
+            slot,
+            source: Some(open(&bench.env, 5).await),
+            stale: LaneSet::EMPTY,
+            bad: BadBlocks::NONE,
+            health: HealthView { readable: all, writable: all },
+        };
+        bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+        let successor = open(&bench.env, 6).await;
+        bench.tell(|done| ShardMessage::SetShadow(VOLUME, slot, Some(successor.clone()), done)).await;
+        bench.begin(TaskKind::Restore { slot }, PACE).await;
+        while bench.outcomes().len() < 2 {
+            bench.wait(SECOND).await;
+        }
+        assert_eq!(bench.outcomes(), [TaskOutcome::Done; 2]);
+        bench.tell(|done| ShardMessage::Relocated(VOLUME, None, done)).await;
+        assert!(read(&volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
+        bench.tell(|done| ShardMessage::Promote(VOLUME, slot, LaneSet::EMPTY, done)).await;
+        assert!(read(&volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
     })
     .expect("no stall");
 }

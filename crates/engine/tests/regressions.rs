@@ -3,8 +3,7 @@
 mod common;
 
 use common::{
-    Bench, MEMBER, PACE, Setup, VOLUME, data, drive, envs, lanes, open, parity, pattern, range, read, slots,
-    stale_on, write,
+    Bench, PACE, Setup, VOLUME, data, drive, envs, lanes, open, parity, pattern, range, read, slots, write,
 };
 use engine::{
     HealthView, LaneSet, MemberChange, Relocated, ReportKind, ShardMessage, TaskKind, TaskOutcome, TaskPace,
@@ -12,7 +11,7 @@ use engine::{
 use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
 use std::time::Duration;
-use units::{ByteOffset, DriveIndex, StripSize, StripeIndex};
+use units::{DriveIndex, StripeIndex};
 
 /// A write went to data and parity; both drives went away under it. Each was weighed as if it were the only one, so
 /// the write was acknowledged although it was on neither.
@@ -69,74 +68,6 @@ fn a_copy_of_a_volume_without_redundancy_copies_all_of_it() {
         assert_eq!(bench.ended().await, [TaskOutcome::Done]);
         bench.tell(|done| ShardMessage::Promote(VOLUME, DriveIndex(0), LaneSet::EMPTY, done)).await;
         assert!(read(volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
-    })
-    .expect("no stall");
-}
-
-/// A volume was made without initialisation, and a drive replaced before anything was written: the rebuild found
-/// nothing to compute lanes from, as their redundancy had never agreed, and failed each time it was tried; what was
-/// written later could never be made redundant.
-#[test]
-fn lanes_that_were_never_written_need_no_rebuild() {
-    for (level, drives_count) in [(Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid10, 4)] {
-        let setup = Setup { unsynced: true, ..Setup::new(level, drives_count) };
-        let mut sim = setup.sim(14, 0);
-        let all: Vec<_> = (0..drives_count).map(|index| drive(&sim, index)).collect();
-        let envs = envs(&sim, &setup);
-        for (index, drive) in all.iter().enumerate() {
-            drive.poke(ByteOffset(0), &pattern(40 + index as u64, MEMBER.0));
-        }
-        sim.run(async move {
-            let mut attachment = setup.attachment(&envs[0]).await;
-            attachment.unwritten = lanes(&setup);
-            attachment.dirty = LaneSet::EMPTY;
-            attachment.stale = stale_on(&setup, 1);
-            let bench = Bench::attach(envs, attachment).await;
-            let volume = bench.volume();
-            bench.begin(TaskKind::Rebuild { slot: DriveIndex(1) }, PACE).await;
-            assert_eq!(bench.ended().await, [TaskOutcome::Done], "{level}");
-            let bytes = pattern(1, 20_000);
-            write(volume, 3000, &bytes).await.expect("writable");
-            bench.wait(Duration::from_secs(30)).await;
-            assert!(read(volume, 3000, 20_000).await.expect("readable") == bytes);
-            all[0].fail_now();
-            assert!(read(volume, 3000, 20_000).await.expect("redundant") == bytes, "{level}");
-        })
-        .expect("no stall");
-    }
-}
-
-/// The lane had never been written, and a drive was put into the array that held something else. Redundancy that had
-/// agreed when all drives were zeroed was still trusted, and the first write carried the difference on.
-#[test]
-fn another_drive_in_a_lane_that_was_never_written_makes_its_redundancy_doubtful() {
-    let setup = Setup::new(Level::Raid5, 4);
-    let mut sim = setup.sim(15, 1);
-    let all: Vec<_> = (0..5).map(|index| drive(&sim, index)).collect();
-    let envs = envs(&sim, &setup);
-    all[4].poke(ByteOffset(0), &pattern(9, MEMBER.0));
-    sim.run(async move {
-        let mut attachment = setup.attachment(&envs[0]).await;
-        attachment.unwritten = lanes(&setup);
-        let bench = Bench::attach(envs, attachment).await;
-        let volume = bench.volume();
-        let new = open(&bench.env, 4).await;
-        let change = MemberChange {
-            slot: DriveIndex(1),
-            source: Some(new),
-            stale: LaneSet::EMPTY,
-            bad: engine::BadBlocks::NONE,
-            health: HealthView { readable: slots(&[0, 1, 2, 3]), writable: slots(&[0, 1, 2, 3]) },
-        };
-        bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
-        let bytes = pattern(1, 512);
-        let at = setup.geometry().stripe_start(StripeIndex(0)).0;
-        let home = (0..3).find(|index| data(&setup, 0, *index).0 == 0).expect("drive 0 holds data");
-        let at = at + u64::from(home) * StripSize::MIN.bytes().0;
-        write(volume, at, &bytes).await.expect("writable");
-        bench.wait(Duration::from_secs(30)).await;
-        all[0].fail_now();
-        assert!(read(volume, at, 512).await.expect("redundant") == bytes);
     })
     .expect("no stall");
 }

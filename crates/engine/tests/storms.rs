@@ -75,7 +75,7 @@ impl Kept {
                     self.stale.set(self.stale.get().with(drive));
                     self.tell(|done| ShardMessage::SetHealth(volume, view, done)).await;
                 }
-                ReportKind::Current { drive, lanes } => {
+                ReportKind::Current { drive, lanes, .. } => {
                     if self.health.get().writable.contains(drive) {
                         self.stale.set(self.stale.get().without(drive));
                         for shard in &self.shards {

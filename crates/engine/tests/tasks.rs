@@ -120,7 +120,7 @@ async fn control(
             shards.iter().for_each(|shard| assert!(shard.send(message()).is_ok()));
         };
         match kind {
-            ReportKind::Current { drive, lanes } => {
+            ReportKind::Current { drive, lanes, .. } => {
                 told.current.borrow_mut().insert_all(&lanes);
                 to_all(&|| ShardMessage::Current(volume, drive, lanes.clone()));
             }

@@ -102,10 +102,12 @@ impl FoundArray {
 }
 
 /// Whether a volume can serve without the members in `out`. Where there are any, members that are still to be
-/// rebuilt in some of its lanes cannot stand in for them.
+/// rebuilt in some of its lanes cannot stand in for them. Where nobody ever wrote nothing has to be rebuilt.
 pub fn readiness(label: &Label, volume: &VolumeLabel, out: &DriveSet) -> Readiness {
     let lost = slots(volume.lost.iter().map(|slot| usize::from(*slot)));
-    let is_behind = |member: &Member| member.stale.touches(volume.first_lane, volume.end_lane());
+    let is_behind = |member: &Member| {
+        member.stale.touches_beyond(&volume.unwritten, volume.first_lane, volume.end_lane())
+    };
     let with_slot = label.member.iter().enumerate();
     let behind = slots(with_slot.filter(|(_, member)| is_behind(member)).map(|(slot, _)| slot));
     let enough =

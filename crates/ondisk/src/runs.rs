@@ -25,9 +25,17 @@ impl Runs {
         self.0.iter().map(|[first, end]| u64::from(end.saturating_sub(*first))).sum()
     }
 
-    /// Whether any lane of `first` to `end` - 1 is in it.
-    pub fn touches(&self, first: u32, end: u32) -> bool {
-        self.0.iter().any(|run| run[0] < end && first < run[1])
+    /// Whether any lane of `first` to `end` - 1 is in it, and not in `other`.
+    pub fn touches_beyond(&self, other: &Runs, first: u32, end: u32) -> bool {
+        self.0.iter().any(|run| {
+            let (mut from, end) = (run[0].max(first), run[1].min(end));
+            for covered in &other.0 {
+                if (covered[0]..covered[1]).contains(&from) {
+                    from = covered[1];
+                }
+            }
+            from < end
+        })
     }
 
     /// Looks whether it is such a set.
@@ -105,6 +113,10 @@ mod tests {
         assert_eq!(runs.widened(1), Runs(vec![[0, 101]]));
         assert_eq!(runs.narrowed(2), Runs(vec![[10, 20], [21, 30]]));
         assert_eq!((runs.lanes(), runs.narrowed(0).lanes()), (22, 0));
-        assert!(runs.touches(1, 3) && !runs.touches(3, 10) && !Runs::one(4, 4).touches(0, 9));
+        let none = Runs::default();
+        assert!(runs.touches_beyond(&none, 1, 3) && !runs.touches_beyond(&none, 3, 10));
+        assert!(!Runs::one(4, 4).touches_beyond(&none, 0, 9));
+        assert!(runs.touches_beyond(&Runs(vec![[10, 12], [13, 20]]), 3, 20));
+        assert!(!runs.touches_beyond(&Runs(vec![[9, 12], [12, 40]]), 3, 40));
     }
 }

@@ -31,8 +31,6 @@ pub enum WriteHole {
 pub enum Init {
     /// Zeroes: redundancy agrees from the start.
     Zeroed,
-    /// Anything, and nothing is done about it: redundancy of a lane agrees once it was written and resynced.
-    None,
     /// Anything: the ends are zeroed, and redundancy is made to agree in the background.
     Fast,
     /// Anything: redundancy is made to agree in the background.

@@ -84,7 +84,7 @@ impl Core {
             return Next::Moot("its slot is gone".to_owned());
         };
         let is_filled = task.kind() != TaskKind::Rebuild;
-        let left = match lanes_left(member, about.drive, is_filled) {
+        let left = match lanes_left(array, member, about.drive, is_filled) {
             Ok(left) => left,
             Err(next) => return next,
         };
@@ -112,15 +112,20 @@ impl Core {
 }
 
 /// Lanes of the array that a task on a member's drive has left.
-fn lanes_left(member: &Member, drive: Option<ondisk::Uuid>, is_filled: bool) -> Result<LaneSet, Next> {
+fn lanes_left(
+    array: &Array,
+    member: &Member,
+    drive: Option<ondisk::Uuid>,
+    is_filled: bool,
+) -> Result<LaneSet, Next> {
     let is_it = |uuid: ondisk::Uuid| drive == Some(uuid);
     match &member.shadow {
-        Some(shadow) if is_filled && is_it(shadow.uuid) => Ok(set_of(&shadow.stale)),
+        Some(shadow) if is_filled && is_it(shadow.uuid) => Ok(array.left(&shadow.stale)),
         _ if is_filled && is_it(member.uuid) => Err(Next::Done),
         _ if is_filled => Err(Next::Moot("the drive that was filled failed".to_owned())),
         _ if !is_it(member.uuid) => Err(Next::Moot("another drive has taken the slot".to_owned())),
         _ if !member.is_online() => Err(Next::Moot(format!("drive {} is out", member.name))),
-        _ => Ok(set_of(&member.stale)),
+        _ => Ok(array.left(&member.stale)),
     }
 }
 

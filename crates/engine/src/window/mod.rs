@@ -7,7 +7,7 @@
 //!
 //! | what | where | in which lanes | when a lane is finished |
 //! | --- | --- | --- | --- |
-//! | rebuild | `rebuild.rs` | stale on the drive | the drive is current there |
+//! | rebuild | `rebuild.rs` | stale on the drive, and written | the drive is current there |
 //! | copy to a drive that is to take another one's place | `copy.rs` | written | it need not be rebuilt there |
 //! | resync, background initialisation | `resync.rs`, by the rule in `accepted.rs` where drives are missing | unsynced | its redundancy is trusted |
 //! | consistency check | `check.rs` | written and synced | |
@@ -29,6 +29,7 @@ mod walk;
 pub(crate) use pace::HostActivity;
 pub(crate) use resync::resync;
 pub(crate) use running::Running;
+pub(crate) use walk::stripes;
 
 use crate::messages::{Done, ReportKind};
 use crate::shard::{Shard, answer_control};

@@ -3,7 +3,7 @@
 //! A lane's window opens at its first stripe: each stripe is held exclusively while it is computed and written, and
 //! from then on current, so that host writes reach the drive. When the lane is whole the controller flushes the
 //! drive, remembers the lane as current and tells every shard: a crash before that costs the lane, not the rebuild.
-//! Blocks that nothing can give back are listed as lost, and the rebuild goes on.
+//! Lanes that nobody ever wrote are left to their first write. Blocks that nothing can give back are listed as lost, and the rebuild goes on.
 
 use crate::lanes::LaneIndex;
 use crate::messages::ReportKind;
@@ -15,7 +15,7 @@ use env::{IoError, IoErrorKind};
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet, StripeIndex};
 
-/// Rebuilds every stale lane of this shard.
+/// Rebuilds every lane of this shard in which the drive is stale, and somebody wrote.
 pub(crate) async fn rebuild(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     let outcome = rebuild_lanes(task, slot).await;
     // What is on its way to the controller is about the drive that has the slot now: the task is not over before.
@@ -25,23 +25,16 @@ pub(crate) async fn rebuild(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome
 
 async fn rebuild_lanes(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     let volume = &task.volume;
-    let lanes = task.take_on(volume.members.stale_lanes(slot));
+    let lanes = task.take_on(volume.members.stale_lanes(slot).minus(&volume.dirty.unwritten()));
     for lane in lanes.iter() {
         if task.must_end() {
             return TaskOutcome::Stopped;
         }
-        let stripes = walk::stripes(volume, lane);
-        if volume.dirty.is_unwritten(lane) && !volume.dirty.is_synced(lane) {
-            // Nothing is there, and redundancy follows when something is: the drive is as good as any other.
-            volume.members.open_window(slot, lane, StripeIndex(stripes.end));
-            task.count(|progress| progress.done_stripes += stripes.end - stripes.start);
-            finished(task, slot, lane).await;
-            continue;
-        }
-        volume.members.open_window(slot, lane, StripeIndex(stripes.start));
+        let swaps = volume.members.drives_of(slot);
+        volume.members.open_window(slot, lane, StripeIndex(walk::stripes(volume, lane).start));
         let walked = walk::walk(task, lane, move |task, stripe| stripe_of(task, slot, lane, stripe)).await;
         match walked {
-            Walked::Whole => finished(task, slot, lane).await,
+            Walked::Whole => finished(task, slot, lane, swaps).await,
             Walked::Stopped => {
                 volume.members.close_window(slot, lane);
                 return TaskOutcome::Stopped;
@@ -59,11 +52,11 @@ async fn rebuild_lanes(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
 }
 
 /// The lane is current: the controller makes that durable, in its own time. The window stays open until it has.
-async fn finished(task: &Rc<Running>, slot: DriveIndex, lane: LaneIndex) {
+async fn finished(task: &Rc<Running>, slot: DriveIndex, lane: LaneIndex, swaps: u64) {
     let running = task.clone();
     task.in_background(async move {
         let volume = &running.volume;
-        let kind = ReportKind::Current { drive: slot, lanes: lane.into() };
+        let kind = ReportKind::Current { drive: slot, lanes: lane.into(), swaps, is_awaited: false };
         match volume.shard.report(volume.spec.id, kind).await {
             Ok(()) => running.finished(lane),
             Err(error) => {

@@ -7,8 +7,8 @@
 //! its redundancy fail: what is unknown is not guessed, unless an operator accepts what redundancy says
 //! ([`accepted`](crate::accepted)).
 //!
-//! It runs by itself wherever there are such lanes that were ever written. As a task of the controller's it takes the
-//! others too: that is background initialisation.
+//! It runs by itself wherever there are such lanes: after a crash, and in the background of a volume whose drives held
+//! anything when it was made.
 
 use crate::lanes::{LaneIndex, LaneSet};
 use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace};
@@ -30,7 +30,7 @@ const OWN_PACE: TaskPace = TaskPace { share_percent: 30, paused: false, max_byte
 /// The number of a resync that nobody ordered: the controller never gives it.
 const OWN_TASK: TaskId = TaskId(u64::MAX);
 
-/// Resyncs every unsynced lane of this shard that was ever written, until none is left or the volume is detached.
+/// Resyncs every unsynced lane of this shard, until none is left or the volume is detached.
 /// One task of a volume does it; a second one ends at once.
 pub(crate) async fn resync(volume: Rc<Volume>) {
     if volume.resyncing.replace(true) {
@@ -46,7 +46,7 @@ pub(crate) async fn resync(volume: Rc<Volume>) {
     let task = Running::new(&volume, order);
     let _watcher = volume.shard.watch_hosts();
     loop {
-        let lanes = task.take_on(volume.dirty.unsynced().minus(&volume.dirty.unwritten()));
+        let lanes = task.take_on(volume.dirty.unsynced());
         let outcome = resync_lanes(&task, &lanes).await;
         if lanes.is_empty() || volume.closing.get() || outcome == TaskOutcome::Stopped {
             break;
@@ -58,8 +58,8 @@ pub(crate) async fn resync(volume: Rc<Volume>) {
     volume.resyncing.set(false);
 }
 
-/// Resyncs every unsynced lane, those that were never written among them: by order.
-pub(crate) async fn initialise_in_background(task: &Rc<Running>) -> TaskOutcome {
+/// Resyncs every unsynced lane: by order.
+pub(crate) async fn resync_by_order(task: &Rc<Running>) -> TaskOutcome {
     let lanes = task.take_on(task.volume.dirty.unsynced());
     resync_lanes(task, &lanes).await
 }

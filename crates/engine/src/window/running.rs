@@ -61,7 +61,7 @@ impl Running {
             TaskKind::Copy { slot } => copy::copy(self, slot).await,
             TaskKind::Check { repair } => check::check(self, repair).await,
             TaskKind::Initialise { full } => init::initialise(self, full).await,
-            TaskKind::Resync => resync::initialise_in_background(self).await,
+            TaskKind::Resync => resync::resync_by_order(self).await,
             TaskKind::Relocate { slot } => relocate::relocate(self, slot, true).await,
             TaskKind::Restore { slot } => relocate::relocate(self, slot, false).await,
             TaskKind::RepairRange { slot, range } => mend_range::mend_range(self, slot, range).await,
