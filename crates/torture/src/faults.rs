@@ -127,6 +127,23 @@ impl Faults {
         }
     }
 
+    /// Another drive has the slot. Whether it is there; nothing else is wrong with it.
+    pub fn replaced(&mut self, slot: DriveIndex, is_present: bool) {
+        self.broken[slot.as_usize()] = None;
+        for wrong in [&mut self.dead, &mut self.away, &mut self.unreadable] {
+            wrong.remove(slot);
+        }
+        if !is_present {
+            self.dead.insert(slot);
+        }
+        self.ever.insert(slot);
+    }
+
+    /// Drives that died.
+    pub fn dead(&self) -> DriveSet {
+        self.dead
+    }
+
     /// For people.
     pub fn describe(&self) -> String {
         let list = |set: &DriveSet| set.iter().map(|drive| drive.0.to_string()).collect::<Vec<_>>().join(" ");
@@ -153,7 +170,8 @@ pub fn plan(scene: &Rc<Scene>, rng: &mut Rng) {
     let count = match (scene.setup.level.is_redundant(), rng.below(8)) {
         (true, 0..=2) | (false, 1..) => 0,
         (true, 3..=6) | (false, 0) => 1,
-        (true, _) => 2,
+        // A level may survive more than it does for certain.
+        (true, _) => rng.between(2, 4),
     };
     for _ in 0..count {
         let index = DriveIndex(rng.below(drives) as u16);
@@ -184,7 +202,9 @@ fn happen(scene: &Rc<Scene>, index: DriveIndex, fault: Fault, rng: &mut Rng) {
     {
         let faults = scene.faults.borrow();
         let bad = faults.bad().union(&scene.out.get());
-        let may = bad.with(index).count().0 <= scene.setup.survives().max(1);
+        let all = bad.with(index);
+        let is_redundant = scene.setup.level.is_redundant();
+        let may = if is_redundant { scene.setup.geometry.survives_set(&all) } else { all.count().0 <= 1 };
         if !scene.created.get() || !may || !drive.is_present() {
             return;
         }

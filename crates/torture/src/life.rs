@@ -32,6 +32,10 @@ pub struct Plan {
     pub wait_for_resync: bool,
     /// Whether an operator brings drives back that are out, before or while requests are sent.
     pub bring_back: bool,
+    /// Whether he has other drives take the places of those that died.
+    pub replace: bool,
+    /// A slot whose drive, though it serves, another one is to replace.
+    pub replace_serving: Option<u16>,
     /// How many requests to send.
     pub ops: u64,
     /// Whether to shut down in the end.
@@ -89,6 +93,12 @@ pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcom
     }
     if plan.bring_back {
         host.bring_back(plan.is_last).await?;
+    }
+    if plan.replace {
+        host.replace_dead(plan.is_last).await?;
+    }
+    if let Some(slot) = plan.replace_serving {
+        host.replace_serving(DriveIndex(slot)).await?;
     }
     let name = format!("{}", scene.life.get());
     workload::run(scene.clone(), volumes.clone(), plan.ops, &name).await?;
@@ -158,6 +168,7 @@ impl Host {
             level: setup.level.name().to_owned(),
             drives: setup.names(),
             strip_bytes: Some(setup.strip.bytes().0),
+            copies: setup.copies,
             destroy_data: true,
             ..CreateVolume::default()
         };
@@ -167,18 +178,17 @@ impl Host {
     }
 
     async fn show(&self) -> Result<VolumeInfo> {
-        show(&self.env, &self.control).await
+        show(&self.scene, &self.env, &self.control).await
     }
 
     /// Of a volume that is offline: whether that is for want of drives.
     fn needs_drives(&self, volume: &VolumeInfo) -> Result<bool> {
         let scene = &self.scene;
         scene.tell(|| format!("the volume is offline: {}", volume.reasons.join("; ")));
-        let here = volume.drives.iter().filter(|drive| drive.state == DriveState::Online).count();
-        let needed = scene.setup.drives.len() - usize::from(scene.setup.survives());
         let faults = scene.faults.borrow();
-        if here < needed {
-            let (lost, ever) = (scene.setup.drives.len() - here, faults.ever().count().as_usize());
+        let missing = out_of(volume);
+        if !scene.setup.geometry.survives_set(&missing) {
+            let (lost, ever) = (missing.count().as_usize(), faults.ever().count().as_usize());
             if lost > ever {
                 return Error::wrong_state(format!(
                     "{lost} drives are not used, but only {ever} had a fault"
@@ -332,6 +342,51 @@ impl Host {
         Ok(())
     }
 
+    /// An operator has other drives take the places of those that died. `must`: nothing keeps him from it.
+    async fn replace_dead(&self, must: bool) -> Result<()> {
+        let scene = &self.scene;
+        let shown = self.show().await?;
+        let dead = scene.faults.borrow().dead();
+        for slot in out_of(&shown).intersection(&dead).iter() {
+            match self.replace(slot).await? {
+                Some(error) if must => {
+                    return Error::wrong_state(format!("drive {} is not replaced: {error}", slot.0));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// An operator has another drive take the place of one that serves.
+    async fn replace_serving(&self, slot: DriveIndex) -> Result<()> {
+        let shown = self.show().await?;
+        if out_of(&shown).is_empty() {
+            self.replace(slot).await?;
+        }
+        Ok(())
+    }
+
+    /// Has the next drive take a place, if there is one. Why it was refused, if it was.
+    async fn replace(&self, slot: DriveIndex) -> Result<Option<controller::Error>> {
+        let scene = &self.scene;
+        let Some((name, drive)) = scene.replacements.borrow_mut().pop() else { return Ok(None) };
+        scene.known.borrow_mut().push((name.clone(), drive));
+        scene.tell(|| format!("drive {} is to be replaced by {name}", slot.0));
+        let which = format!("{VOLUME}:{}", slot.0);
+        let replace = Command::DriveReplace { drive: which, with: name, destroy_data: true };
+        match self.ask(replace).await {
+            Ok(_) => {
+                self.show().await?;
+                Ok(None)
+            }
+            Err(error) => {
+                scene.tell(|| format!("it is not: {error}"));
+                Ok(Some(error))
+            }
+        }
+    }
+
     /// Waits until every drive that is there has been made current.
     async fn wait_for_rebuilds(&self) -> Result<()> {
         let end = self.env.now() + RESYNC_LIMIT;
@@ -376,10 +431,18 @@ impl Host {
     }
 }
 
-async fn show(env: &Env, control: &ControllerHandle) -> Result<VolumeInfo> {
+async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -> Result<VolumeInfo> {
     let command = Command::VolumeShow { volume: VOLUME.to_owned() };
     match control.command(env, command).await {
-        Ok(Reply::Volume { volume, .. }) => Ok(*volume),
+        Ok(Reply::Volume { volume, .. }) => {
+            let used = |drive: &controller::DriveInfo| {
+                matches!(drive.state, DriveState::Online | DriveState::Rebuilding)
+            };
+            for (slot, drive) in volume.drives.iter().enumerate().filter(|(_, drive)| used(drive)) {
+                scene.note_drive(DriveIndex(slot as u16), &drive.name);
+            }
+            Ok(*volume)
+        }
         other => Error::wrong_state(format!("the volume cannot be shown: {other:?}")),
     }
 }
@@ -409,7 +472,7 @@ async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
     loop {
         env.sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));
-        let Ok(volume) = show(&env, &control).await else { return };
+        let Ok(volume) = show(&scene, &env, &control).await else { return };
         if volume.state == VolumeState::Offline || note_lost(&scene, &volume).is_err() {
             return; // The next look tells of it.
         }

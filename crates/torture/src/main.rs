@@ -96,7 +96,7 @@ fn close(cli: &Cli, summary: &Summary, time: std::time::Duration) -> ExitCode {
     let tally = &summary.tally;
     let per_minute = tally.ops as f64 * 2.0 / time.as_secs_f64().max(0.001) * 60.0;
     println!(
-        "{} seeds, each twice: {} requests, {} process kills, {} power cuts, {} drive faults, {} recoveries, {} refusals, {} drives brought back, {} readings without drives, {} events; {} failed; {:.1} s, {per_minute:.0} requests per minute",
+        "{} seeds, each twice: {} requests, {} process kills, {} power cuts, {} drive faults, {} recoveries, {} refusals, {} drives brought back, {} replaced, {} readings without drives, {} events; {} failed; {:.1} s, {per_minute:.0} requests per minute",
         summary.seeds,
         tally.ops,
         tally.kills,
@@ -105,6 +105,7 @@ fn close(cli: &Cli, summary: &Summary, time: std::time::Duration) -> ExitCode {
         tally.recoveries,
         tally.refusals,
         tally.returns,
+        tally.replacements,
         tally.removals,
         tally.events,
         summary.failed.len(),

@@ -13,6 +13,9 @@
 //! - The death of the process leaves everything as it is, but what was under way is as finished as it gets.
 //! - A power cut leaves, of each sector by itself, anything that is not gone.
 //!
+//! - What nobody ever wrote reads the same for ever, whichever drives are out, from the moment on that all redundancy
+//!   agreed; a power cut may take that back, if no flush came since.
+//!
 //! A trim, a failed write and one cut off by a crash supersede nothing: their content is one more candidate.
 
 use crate::stamp::{self, Found, Generation, Sector};
@@ -124,6 +127,19 @@ pub struct Oracle {
     touched: BTreeMap<u64, Vec<Entry>>,
     /// Reads under way: what they may still find is kept for messages and checks.
     reads: Vec<Tick>,
+    /// Since when, in this life, all redundancy agrees.
+    agrees_since: Option<Tick>,
+    /// Sectors of which nobody knew what they held at the beginning, and what a read found when redundancy agreed.
+    unwritten: BTreeMap<u64, Seen>,
+}
+
+/// What a sector held that nobody had written.
+#[derive(Clone, Debug)]
+struct Seen {
+    bytes: Rc<[u8]>,
+    at: Tick,
+    /// Not even a power cut changes it any more.
+    certain: bool,
 }
 
 impl Oracle {
@@ -143,6 +159,8 @@ impl Oracle {
             next_generation: 1,
             touched: BTreeMap::new(),
             reads: Vec::new(),
+            agrees_since: None,
+            unwritten: BTreeMap::new(),
         }
     }
 
@@ -324,6 +342,7 @@ impl Oracle {
                 entry.gone |= entry.superseded.is_some_and(|at| at < flush.0);
             }
         }
+        self.unwritten.values_mut().for_each(|seen| seen.certain |= seen.at < flush.0);
         self.prune(0, u64::MAX);
     }
 
@@ -341,6 +360,7 @@ impl Oracle {
     pub fn kill(&mut self) {
         let now = self.cut_off();
         self.reads.clear();
+        self.agrees_since = None;
         // What was read before stays read: but of several candidates the mirrors may hold different ones.
         self.unsettle();
         debug_assert!(now <= self.clock);
@@ -350,6 +370,8 @@ impl Oracle {
     pub fn power_cut(&mut self) {
         self.cut_off();
         self.reads.clear();
+        self.agrees_since = None;
+        self.unwritten.retain(|_, seen| seen.certain);
         for entries in self.touched.values_mut() {
             entries.retain(|entry| !entry.gone);
             entries.iter_mut().for_each(|entry| entry.superseded = None);
@@ -378,6 +400,8 @@ impl Oracle {
 
     /// All redundancy agrees with the data again: what a read finds from now on, it finds again.
     pub fn settle(&mut self) {
+        let now = self.tick();
+        self.agrees_since.get_or_insert(now);
         for entries in self.touched.values_mut() {
             entries.iter_mut().for_each(|entry| entry.unsettled = false);
         }
@@ -427,15 +451,42 @@ impl Oracle {
             let part = whole.intersection(range);
             let got = &bytes[(part.start - start).as_usize()..][..part.len.as_usize()];
             let from = (part.start - whole.start).as_usize();
-            match self.touched.get_mut(&sector) {
+            let is_unwritten = match self.touched.get_mut(&sector) {
                 Some(entries) => look_at(entries, Sector(sector), begun, now, got, from, &mut model)?,
                 None => {
                     let mut entries = [Self::first_entry(&self.beginning)];
-                    look_at(&mut entries, Sector(sector), begun, now, got, from, &mut model)?;
+                    look_at(&mut entries, Sector(sector), begun, now, got, from, &mut model)?
                 }
+            };
+            if is_unwritten {
+                self.look_at_unwritten(sector, begun, now, got, from)?;
             }
         }
         Ok(())
+    }
+
+    /// A read found what a sector held at the beginning, of which nobody knew what that was.
+    fn look_at_unwritten(
+        &mut self,
+        sector: u64,
+        begun: Tick,
+        now: Tick,
+        got: &[u8],
+        from: usize,
+    ) -> Result<(), Violation> {
+        match self.unwritten.get(&sector) {
+            Some(seen) if seen.bytes[from..from + got.len()] == *got => Ok(()),
+            Some(_) => {
+                let text = format!("sector {sector} changed, and nobody ever wrote it");
+                Err(Violation { sector: Sector(sector), text })
+            }
+            None => {
+                if got.len() as u64 == self.sector.0 && self.agrees_since.is_some_and(|since| since < begun) {
+                    self.unwritten.insert(sector, Seen { bytes: got.into(), at: now, certain: false });
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Sectors of which it is not certain what they hold.
@@ -486,6 +537,7 @@ fn whole_cells(got: &[u8], from: usize) -> Found {
     stamp::recognise(&got[skip..skip + len], (from + skip) / stamp::CELL)
 }
 
+/// Judges what a read found of a sector. Whether it can only be what the sector held at the beginning, whatever that was.
 fn look_at(
     entries: &mut [Entry],
     sector: Sector,
@@ -494,7 +546,7 @@ fn look_at(
     got: &[u8],
     from: usize,
     model: &mut [u8],
-) -> Result<(), Violation> {
+) -> Result<bool, Violation> {
     let allowed = |entry: &Entry| entry.superseded.is_none_or(|at| at > begun);
     let mut fitting = None;
     let mut fits = 0;
@@ -514,7 +566,8 @@ fn look_at(
             }
         }
     }
-    Ok(())
+    let found = &entries[fitting];
+    Ok(fits == 1 && found.kind == Kind::Beginning && found.value == Value::Anything)
 }
 
 fn violation(entries: &[Entry], sector: Sector, begun: Tick, got: &[u8], from: usize) -> Violation {

@@ -79,11 +79,18 @@ impl Run {
                 sim.add_drive(name, drive.clone());
             }
         }
+        let name_of_replacements = setup.names_of_replacements();
+        let replacements = name_of_replacements.into_iter().zip(&setup.replacements).map(|(name, drive)| {
+            let drive = sim.add_drive(&name, drive.clone());
+            (name, drive)
+        });
+        let replacements: Vec<(String, SimDrive)> = replacements.collect();
         if aloud {
             sim.trace_to(|record| println!("    {record}"));
         }
         let rng = Rng::new(setup.seed, "run", "");
         let scene = Rc::new(Scene::new(setup, sim.handle(), aloud));
+        *scene.replacements.borrow_mut() = replacements;
         scene.tell(|| format!("seed {}: {}", scene.setup.seed, scene.setup.describe()));
         Run { sim, scene, rng }
     }
@@ -95,13 +102,19 @@ impl Run {
 
     /// Looks for the drives: those that the controller makes come to be in its first life.
     fn find_drives(&self) {
-        let names = self.scene.setup.names();
+        let names = self.scene.names.borrow().clone();
         let drives: Vec<SimDrive> = names.iter().filter_map(|name| self.sim.drive(name)).collect();
         if drives.len() == names.len() {
             match self.scene.setup.lie {
                 Lie::IgnoresFlush => drives[0].ignore_flush(true),
                 Lie::IgnoresDurable => drives[0].ignore_durable(true),
                 Lie::None => {}
+            }
+            let mut known = self.scene.known.borrow_mut();
+            for (name, drive) in names.into_iter().zip(&drives) {
+                if !known.iter().any(|(other, _)| *other == name) {
+                    known.push((name, drive.clone()));
+                }
             }
             *self.scene.drives.borrow_mut() = drives;
         }
@@ -126,6 +139,11 @@ impl Run {
             look_first: self.rng.chance(2, 3),
             wait_for_resync: self.rng.chance(1, 3),
             bring_back: self.rng.chance(1, 2),
+            replace: self.rng.chance(1, 2),
+            replace_serving: self
+                .rng
+                .chance(1, 8)
+                .then(|| self.rng.below(self.scene.setup.drives.len() as u64) as u16),
             ops: self.rng.between(ops / 4, ops * 3 / 2),
             shut_down: self.rng.chance(1, 2),
             is_last: false,
@@ -160,7 +178,7 @@ impl Run {
         if !self.scene.created.get() {
             return Vec::new();
         }
-        let mut names = self.scene.setup.names();
+        let mut names = self.scene.all_names();
         match self.rng.below(3) {
             0 if self.remembers_all(&names) => Vec::new(),
             0 | 1 => {
@@ -227,10 +245,12 @@ impl Run {
         self.scene.life.set(setup.lives);
         self.scene.tell(|| "the last life begins: nothing goes wrong any more".to_owned());
         let plan = Plan {
-            given: setup.names(),
+            given: self.scene.all_names(),
             look_first: true,
             wait_for_resync: true,
             bring_back: true,
+            replace: true,
+            replace_serving: None,
             ops: setup.ops / (setup.lives + 1),
             shut_down: true,
             is_last: true,
@@ -262,11 +282,9 @@ impl Run {
                 if removed.contains(drive) || out.contains(drive) {
                     continue;
                 }
-                let options = world_sim::DriveOptions {
-                    latency: Latency::range_us(1, 2),
-                    ..setup.drives[drive.as_usize()].clone()
-                };
-                let name = format!("d{}", drive.0);
+                let name = self.scene.names.borrow()[drive.as_usize()].clone();
+                let nature = setup.options_of(&name).unwrap_or(&setup.drives[0]).clone();
+                let options = world_sim::DriveOptions { latency: Latency::range_us(1, 2), ..nature };
                 copy.add_drive_with(&name, options, image);
                 given.push(name);
             }
@@ -290,6 +308,8 @@ impl Drop for Run {
         self.sim.kill();
         self.scene.bury();
         self.scene.drives.take();
+        self.scene.replacements.take();
+        self.scene.known.take();
     }
 }
 

@@ -9,7 +9,7 @@ use crate::setup::Setup;
 use env::{IoError, IoErrorKind};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
-use units::{ByteRange, DriveSet};
+use units::{ByteRange, DriveIndex, DriveSet};
 use world_sim::{SimDrive, SimHandle, Trimmed, Unwritten};
 
 /// What a run came to.
@@ -31,6 +31,8 @@ pub struct Tally {
     pub refusals: u64,
     /// Drives that were out and brought back, to be rebuilt.
     pub returns: u64,
+    /// Drives whose places were taken by others.
+    pub replacements: u64,
     /// Times that the whole volume was read with drives removed.
     pub removals: u64,
     /// Steps of the simulation.
@@ -48,6 +50,7 @@ impl Tally {
         self.recoveries += other.recoveries;
         self.refusals += other.refusals;
         self.returns += other.returns;
+        self.replacements += other.replacements;
         self.removals += other.removals;
         self.events += other.events;
     }
@@ -66,6 +69,12 @@ pub struct Scene {
     pub shards: RefCell<Vec<engine::Shard>>,
     /// The drives, once there are all.
     pub drives: RefCell<Vec<SimDrive>>,
+    /// By slot, what the drive there was first called.
+    pub names: RefCell<Vec<String>>,
+    /// Drives that may take the place of others, and are not tried yet.
+    pub replacements: RefCell<Vec<(String, SimDrive)>>,
+    /// Those that have, had or may have a place: that a drive takes one may be undone by a crash, or done unheard.
+    pub known: RefCell<Vec<(String, SimDrive)>>,
     /// What is wrong with drives.
     pub faults: RefCell<Faults>,
     /// Whether the volume was created: somebody was told so.
@@ -104,6 +113,9 @@ impl Scene {
         Scene {
             shards: RefCell::default(),
             drives: RefCell::default(),
+            names: RefCell::new(setup.names()),
+            replacements: RefCell::default(),
+            known: RefCell::default(),
             faults: RefCell::new(Faults::new(setup.drives.len())),
             setup,
             oracle: RefCell::new(oracle),
@@ -120,6 +132,33 @@ impl Scene {
             story: RefCell::default(),
             aloud,
         }
+    }
+
+    /// The names of all drives that may be the volume's.
+    pub fn all_names(&self) -> Vec<String> {
+        let mut names = self.names.borrow().clone();
+        for (name, _) in self.known.borrow().iter() {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
+
+    /// The controller says what the drive of a slot is called that it uses: another one may have taken it.
+    pub fn note_drive(&self, slot: DriveIndex, called: &str) {
+        let first_name = called.split("-path").next().unwrap_or(called);
+        let (mut names, mut drives) = (self.names.borrow_mut(), self.drives.borrow_mut());
+        let known = self.known.borrow();
+        let Some((name, drive)) = known.iter().find(|(name, _)| name == first_name) else { return };
+        let slot_names = names.get_mut(slot.as_usize()).zip(drives.get_mut(slot.as_usize()));
+        let Some((before, drive_before)) = slot_names.filter(|(before, _)| *before != name) else { return };
+        self.tell(|| format!("{name} is drive {} now, instead of {before}", slot.0));
+        self.count(|tally| tally.replacements += 1);
+        before.clone_from(name);
+        *drive_before = drive.clone();
+        self.faults.borrow_mut().replaced(slot, drive.is_present());
+        self.out.set(self.out.get().with(slot));
     }
 
     /// Lets go of what a process left behind that ended without stopping: its shards and volumes own one another.
@@ -158,7 +197,7 @@ impl Scene {
         let bad = self.faults.borrow().bad().union(&self.out.get());
         let unknown_parity = self.setup.has_parity() && !self.synced.get();
         let unaccepted = bad.minus(&self.accepted.get());
-        bad.count().0 > self.setup.survives() || (unknown_parity && !unaccepted.is_empty())
+        !self.setup.geometry.survives_set(&bad) || (unknown_parity && !unaccepted.is_empty())
     }
 
     /// The controller says that redundancy agrees with the data.

@@ -1,6 +1,6 @@
 //! What a seed draws before anything happens: the array, its drives, how much is done.
 
-use layout::{Geometry, Level};
+use layout::{Geometry, Level, Shape};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};
 use world_sim::{DriveOptions, Latency, Rng, Trimmed, Unwritten};
 
@@ -46,6 +46,10 @@ pub struct Setup {
     pub shards: u16,
     /// The nature of each drive.
     pub drives: Vec<DriveOptions>,
+    /// Drives that may take the place of others: they hold anything.
+    pub replacements: Vec<DriveOptions>,
+    /// How often each data strip is stored, where that is drawn.
+    pub copies: Option<u16>,
     /// Whether the controller makes the drives itself, so that it knows that they hold zeroes.
     pub drives_are_made: bool,
     /// Each shard's memory.
@@ -66,6 +70,9 @@ pub struct Setup {
 
 /// What the controller keeps for itself at the end of each drive.
 const TAIL: ByteCount = ByteCount(32 << 20);
+
+/// How many drives may be replaced in a run.
+const REPLACEMENTS: usize = 2;
 
 /// Volumes of this size have lanes for several shards.
 const FAR: u64 = 100 << 20;
@@ -89,20 +96,22 @@ impl Setup {
             Level::Jbod => 1,
             Level::Raid0 => rng.between(2, 4),
             Level::Raid1 => rng.between(2, 3),
-            Level::Raid1e => rng.between(3, 5),
+            Level::Raid1e => rng.between(3, 6),
             Level::Raid4 | Level::Raid5 => rng.between(3, 6),
             Level::Raid5ee | Level::Raid6 => rng.between(4, 6),
             Level::Raid00 | Level::Raid10 => 2 * rng.between(2, 3),
             Level::Raid50 => 6,
             Level::Raid60 => 8,
         };
+        let copies = (level == Level::Raid1e).then(|| rng.between(2, 3) as u16);
         // Most volumes are small enough to be read whole after every crash; some have lanes for every shard.
         let is_far = rng.chance(1, 16);
         let strip_kib = if is_far { 64 } else { 4 << rng.below(5) };
         let strip = StripSize::new(ByteCount(strip_kib << 10)).unwrap_or(StripSize::MIN);
         let count = DriveCount(count as u16);
         let data = if is_far { FAR } else { rng.between(192 << 10, 768 << 10) };
-        let least = Geometry::new(level, count, strip, strip.bytes() * 3 * u64::from(count.0));
+        let shape = Shape { copies, ..Shape::new(level, count) };
+        let least = shape.geometry(strip, strip.bytes() * 3 * u64::from(count.0));
         let least = least.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
         let member = least.member_size_for(ByteCount(data)).max(strip.bytes() * 3);
         let sector = if rng.chance(1, 4) { SectorSize::B4096 } else { SectorSize::B512 };
@@ -130,6 +139,12 @@ impl Setup {
                 }
             })
             .collect();
+        let largest = drives.iter().map(|drive| drive.size).max().unwrap_or_default();
+        let foreign = DriveOptions { size: largest, unwritten: Unwritten::Noise, ..drives[0].clone() };
+        let replacements = match level.is_redundant() && options.lie == Lie::None {
+            true => vec![foreign; REPLACEMENTS],
+            false => Vec::new(),
+        };
         let drives = if drives_are_made { vec![drives[0].clone(); drives.len()] } else { drives };
         let geometry = least.with_member_size(member);
         let geometry = geometry.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
@@ -139,6 +154,8 @@ impl Setup {
             strip,
             shards: rng.between(1, 3) as u16,
             drives,
+            replacements,
+            copies,
             drives_are_made,
             memory: ByteCount([4 << 20, 16 << 20, 64 << 20][rng.below(3) as usize]),
             workers: rng.between(2, 12),
@@ -153,6 +170,20 @@ impl Setup {
     /// The names of the drives.
     pub fn names(&self) -> Vec<String> {
         (0..self.drives.len()).map(|index| format!("d{index}")).collect()
+    }
+
+    /// The names of the drives that may take the place of others.
+    pub fn names_of_replacements(&self) -> Vec<String> {
+        (0..self.replacements.len()).map(|index| format!("r{index}")).collect()
+    }
+
+    /// The nature of a drive.
+    pub fn options_of(&self, name: &str) -> Option<&DriveOptions> {
+        let number = |kind: char| name.strip_prefix(kind)?.parse::<usize>().ok();
+        match number('d') {
+            Some(index) => self.drives.get(index),
+            None => self.replacements.get(number('r')?),
+        }
     }
 
     /// The volume's sector.

@@ -32,6 +32,7 @@ fn findable(oracle: &mut Oracle, generations: std::ops::RangeInclusive<u64>) -> 
                 touched: oracle.touched.clone(),
                 reads: oracle.reads.clone(),
                 beginning: oracle.beginning.clone(),
+                unwritten: oracle.unwritten.clone(),
                 ..*oracle
             };
             may_find(&mut copy, *generation)
@@ -176,4 +177,32 @@ fn parts_of_sectors_are_known_to_the_byte() {
     expected[99] ^= 1;
     let read = oracle.begin_read();
     assert!(oracle.check(read, ByteOffset(5 * SECTOR), &expected).is_err());
+}
+
+/// A mirror of three whose drives had been replaced was read in turn where nobody had written, and every drive said
+/// something else: nobody minded.
+#[test]
+fn what_nobody_wrote_stays_the_same_once_redundancy_agrees() {
+    let mut oracle = Oracle::new(SectorSize::B512, ByteCount(64 * SECTOR), Value::Anything, false);
+    let finds = |oracle: &mut Oracle, byte: u8| {
+        let read = oracle.begin_read();
+        oracle.check(read, ByteOffset(5 * SECTOR), &[byte; SECTOR as usize]).is_ok()
+    };
+    assert!(finds(&mut oracle, 1) && finds(&mut oracle, 2), "one drive speaks, then another");
+    oracle.settle();
+    assert!(finds(&mut oracle, 3) && finds(&mut oracle, 3) && !finds(&mut oracle, 4));
+    oracle.kill();
+    assert!(!finds(&mut oracle, 4));
+    oracle.power_cut();
+    assert!(finds(&mut oracle, 4) && finds(&mut oracle, 5), "what made it agree was not flushed");
+    oracle.settle();
+    assert!(finds(&mut oracle, 6));
+    let flush = oracle.begin_flush();
+    oracle.acknowledge_flush(flush);
+    oracle.power_cut();
+    assert!(finds(&mut oracle, 6) && !finds(&mut oracle, 7));
+    let write = oracle.write(Sector(5), 1);
+    assert!(finds(&mut oracle, 6) && !finds(&mut oracle, 7));
+    oracle.acknowledge(&write, true);
+    assert_eq!(findable(&mut oracle, 0..=1), [1]);
 }
