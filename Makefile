@@ -7,7 +7,7 @@ CARGO ?= cargo
 JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils xz-utils
 PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
 
-.PHONY: run test test-long bench bench-parity asan-parity lint build tools-build tools-test tools-bench help
+.PHONY: run test test-long fuzz bench bench-parity asan-parity lint build tools-build tools-test tools-bench help
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -41,6 +41,12 @@ bench-parity: tools-build
 ASAN_TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
 asan-parity: tools-build
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address $(CARGO) test -p parity --tests --target $(ASAN_TARGET) --target-dir target/asan
+
+# Every decoder of outside bytes under a coverage-guided engine; SECONDS for each, TARGETS to take some: docs/fuzzing.md
+SECONDS = 300
+fuzz: tools-build
+	@scripts/need g++
+	scripts/fuzz $(SECONDS) $(TARGETS)
 
 lint:
 	$(CARGO) fmt --all --check

@@ -1,11 +1,12 @@
 //! From a volume that was found to what the engine serves.
 
+use crate::guess::Candidate;
 use crate::scan::{Scan, ScannedVolume};
 use crate::sections::{Members, Part, Sections};
 use drives::Window;
 use engine::{Attachment, FaultPolicy, HealthView, VolumeId, VolumeSpec};
 use env::{DEFAULT_TIME_LIMIT, DriveSource};
-use layout::Family;
+use layout::{Family, Geometry};
 use ondisk::foreign::{FoundVolume, Section, Standing, State};
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize};
@@ -29,20 +30,55 @@ pub fn attachment(scan: &Scan, volume: &ScannedVolume, id: VolumeId) -> Result<A
             (joined.geometry()?, vec![Some(Arc::new(joined) as Arc<dyn DriveSource>)])
         }
     };
+    Ok(attached(id, volume.export.clone(), geometry, found.capacity(), sources))
+}
+
+fn attached(
+    id: VolumeId,
+    name: String,
+    geometry: Geometry,
+    capacity: ByteCount,
+    sources: Members,
+) -> Attachment {
     let sector = sources.iter().flatten().map(|source| source.info().logical_sector).max();
     let spec = VolumeSpec {
         id,
-        name: volume.export.clone(),
+        name,
         geometry,
         sector: sector.unwrap_or(SectorSize::B512),
         data_start: ByteOffset(0),
-        capacity: found.capacity(),
+        capacity,
         // Nothing can be repaired, so that nothing may count against a drive.
         policy: FaultPolicy { time_limit: DEFAULT_TIME_LIMIT, unrepaired_limit: 0 },
     };
     let there = (0..).zip(&sources).filter(|(_, source)| source.is_some());
     let readable: DriveSet = there.map(|(slot, _)| DriveIndex(slot)).collect();
-    Ok(Attachment::new(Arc::new(spec), sources, HealthView { readable, writable: readable }))
+    Attachment::new(Arc::new(spec), sources, HealthView { readable, writable: readable })
+}
+
+/// What a shard needs to serve a volume as it was guessed, read-only. `sources` are the drives that were guessed about,
+/// in their order.
+///
+/// # Errors
+/// When the layout cannot do without the members that are missing: a sentence.
+pub fn guessed_attachment(
+    candidate: &Candidate,
+    sources: &[Arc<dyn DriveSource>],
+    id: VolumeId,
+    name: &str,
+) -> Result<Attachment, String> {
+    let geometry = candidate.geometry;
+    let range = ByteRange::new(candidate.start, geometry.member_size());
+    let of_slot = |drive: &Option<usize>| {
+        let source = drive.and_then(|drive| sources.get(drive))?;
+        Some(Arc::new(Window::new(source.clone(), range)) as Arc<dyn DriveSource>)
+    };
+    let members: Members = candidate.order.iter().map(of_slot).collect();
+    let out = (0..).zip(&members).filter(|(_, member)| member.is_none()).map(|(slot, _)| DriveIndex(slot));
+    if !geometry.survives_set(&out.collect()) {
+        return Err("it cannot be read without the members that are missing".into());
+    }
+    Ok(attached(id, name.to_owned(), geometry, geometry.capacity(), members))
 }
 
 /// The windows of a section's members, in the order of its shape; `None` for those that are out.

@@ -12,11 +12,14 @@
 //! | --- | --- |
 //! | `scan.rs` | [`scan`]: from drives to volumes |
 //! | `attach.rs` | [`attachment`]: from a volume to what the engine serves |
+//! | `guess/` | [`guess()`]: how an array was laid out whose metadata are gone |
 //! | `sections.rs` | volumes that lie on their drives in several pieces, as one drive |
 
 mod attach;
+mod guess;
 mod scan;
 mod sections;
 
-pub use attach::attachment;
+pub use attach::{attachment, guessed_attachment};
+pub use guess::{Candidate, Guess, Sureness, guess};
 pub use scan::{Named, Scan, ScannedDrive, ScannedVolume, assemble, scan};

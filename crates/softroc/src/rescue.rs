@@ -4,11 +4,11 @@ use crate::cli::Rescue;
 use crate::failure::{Failure, Outcome};
 use crate::node::Node;
 use crate::{output, signals};
-use engine::{ShardMessage, VolumeId};
+use engine::{Attachment, ShardMessage, VolumeId};
 use env::{Address, Env, mailbox};
 use ondisk::foreign::{Consistency, FoundMember, State};
 use ports::nbd::{NbdServer, NbdServerOptions, SessionOptions};
-use rescue::{Named, Scan, ScannedVolume};
+use rescue::{Candidate, Guess, Named, Scan, ScannedVolume, Sureness};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,6 +34,9 @@ pub fn run(rescue: &Rescue) -> Outcome {
     let (env, rescue) = (shard.env().clone(), rescue.clone());
     shard.run(async move {
         let scan = rescue::scan(&env, &named).await;
+        if rescue.guess {
+            return guess(&env, &rescue, &scan).await;
+        }
         if rescue.output.json {
             output::json(&as_json(&scan))?;
         } else {
@@ -59,26 +62,31 @@ fn named(rescue: &Rescue) -> Outcome<Vec<Named>> {
 }
 
 async fn serve(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
+    let mut attachments = Vec::new();
+    for (number, volume) in (0..).zip(&scan.volumes) {
+        match rescue::attachment(scan, volume, VolumeId(number)) {
+            Ok(attachment) => attachments.push(attachment),
+            Err(why) => eprintln!("{} is not served: {why}", volume.export),
+        }
+    }
+    if attachments.is_empty() {
+        return Err(Failure::failed("no volume on these drives can be served"));
+    }
+    serve_all(env, rescue, attachments).await
+}
+
+/// Serves volumes read-only until interrupted.
+async fn serve_all(env: &Env, rescue: &Rescue, attachments: Vec<Attachment>) -> Outcome {
     let sessions = SessionOptions { read_only: true, ..SessionOptions::default() };
     let node = Node::start(env, 1, rescue.memory, sessions)?;
     let gone = || Failure::failed("the engine's shard did not start");
     let shard = node.engines.first().ok_or_else(gone)?;
     let mut health = BTreeMap::new();
-    for (number, volume) in (0..).zip(&scan.volumes) {
-        let attachment = match rescue::attachment(scan, volume, VolumeId(number)) {
-            Ok(attachment) => attachment,
-            Err(why) => {
-                eprintln!("{} is not served: {why}", volume.export);
-                continue;
-            }
-        };
-        health.insert(VolumeId(number), attachment.health);
+    for attachment in attachments {
+        health.insert(attachment.spec.id, attachment.health);
         let (done, mut answers) = mailbox::mailbox(env, 1);
         shard.send(ShardMessage::Attach(Box::new(attachment), done)).map_err(|_| gone())?;
         answers.receive().await.ok_or_else(gone)?.map_err(Failure::failed)?;
-    }
-    if health.is_empty() {
-        return Err(Failure::failed("no volume on these drives can be served"));
     }
     env.spawn("keeper", engine::unkept::keep(env.clone(), node.reports, node.engines.clone(), health));
     let options = NbdServerOptions { allow_remote: rescue.allow_remote, ..NbdServerOptions::default() };
@@ -90,6 +98,98 @@ async fn serve(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
     asked_to_end.receive().await;
     nbd.shut_down(LAST_REQUESTS).await;
     Ok(())
+}
+
+/// The name under which a guess is served.
+const GUESSED: &str = "guess";
+
+/// Guesses how the drives belong together, shows the evidence, and serves a guess.
+async fn guess(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
+    let opened = || scan.drives.iter().filter(|drive| drive.source.is_some());
+    let names: Vec<&str> = opened().map(|drive| drive.name.as_str()).collect();
+    let sources: Vec<_> = opened().filter_map(|drive| drive.source.clone()).collect();
+    for drive in scan.drives.iter().filter(|drive| drive.source.is_none()) {
+        eprintln!("{}: {}", drive.name, drive.trouble.as_deref().unwrap_or("it could not be opened"));
+    }
+    let guess = rescue::guess(env, &sources).await.map_err(Failure::failed)?;
+    match rescue.output.json {
+        true => output::json(&guess_json(&guess, &names))?,
+        false => output::print(&guess_text(&guess, &names))?,
+    }
+    if guess.candidates.is_empty() {
+        return Err(Failure::failed("nothing on these drives tells how they belong together"));
+    }
+    if rescue.serve.is_empty() {
+        return Ok(());
+    }
+    let number = match (rescue.candidate, guess.candidates[0].sureness) {
+        (Some(number), _) => number,
+        (None, Sureness::Tied) => {
+            return Err(Failure::refused(
+                "the first guess is no better than the second; look at the table and name one with --candidate",
+            ));
+        }
+        (None, _) => 1,
+    };
+    let candidate = number.checked_sub(1).and_then(|index| guess.candidates.get(index)).ok_or_else(|| {
+        Failure::refused(format!("--candidate {number}: there are 1 to {}", guess.candidates.len()))
+    })?;
+    let attachment = rescue::guessed_attachment(candidate, &sources, VolumeId(0), GUESSED);
+    serve_all(env, rescue, vec![attachment.map_err(Failure::failed)?]).await
+}
+
+fn guess_text(guess: &Guess, names: &[&str]) -> String {
+    let mut lines: Vec<String> =
+        names.iter().enumerate().map(|(n, name)| format!("drive {n}: {name}")).collect();
+    lines.extend(guess.findings.iter().cloned());
+    if guess.candidates.is_empty() {
+        return lines.join("\n");
+    }
+    let row = |(number, one): (usize, &Candidate)| {
+        vec![
+            number.to_string(),
+            one.geometry.level().title().to_owned(),
+            one.geometry.parity_arrangement().map_or("-".into(), |parity| parity.to_string()),
+            one.geometry.strip().to_string(),
+            slots_text(one),
+            ByteCount(one.start.0).to_string(),
+            format!("{:.0}", one.points),
+            format!("{} (+{:.0})", one.sureness.name(), one.margin.max(0.0)),
+        ]
+    };
+    let rows: Vec<Vec<String>> = (1..).zip(&guess.candidates).map(row).collect();
+    let headers = ["GUESS", "LEVEL", "LAYOUT", "STRIP", "DRIVES BY SLOT", "FROM", "POINTS", "SURE"];
+    let numeric = [true, false, false, true, false, true, true, false];
+    lines.push(String::new());
+    lines.push(output::table(&headers, &rows, &numeric));
+    for (number, one) in (1..).zip(&guess.candidates) {
+        lines.push(format!("  {number}: {}", one.evidence.join("; ")));
+    }
+    lines.join("\n")
+}
+
+fn slots_text(candidate: &Candidate) -> String {
+    let slot = |drive: &Option<usize>| drive.map_or("-".into(), |drive| drive.to_string());
+    candidate.order.iter().map(slot).collect::<Vec<_>>().join(" ")
+}
+
+fn guess_json(guess: &Guess, names: &[&str]) -> Value {
+    let candidates = guess.candidates.iter().map(|one| {
+        json!({
+            "level": one.geometry.level().name(),
+            "layout": one.geometry.parity_arrangement().map(|parity| parity.name()),
+            "strip_bytes": one.geometry.strip().bytes().0,
+            "spans": one.geometry.spans(),
+            "members": one.order.iter().map(|drive| drive.map(|drive| names[drive])).collect::<Vec<_>>(),
+            "data_start_bytes": one.start.0,
+            "size_bytes": one.geometry.capacity().0,
+            "points": one.points,
+            "margin_points": one.margin,
+            "sureness": one.sureness.name(),
+            "evidence": one.evidence,
+        })
+    });
+    json!({ "drives": names, "findings": guess.findings, "candidates": candidates.collect::<Vec<_>>() })
 }
 
 /// `served` where it can be; why not otherwise.

@@ -21,13 +21,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("drives", &["units", "env", "nbd"]),
     ("engine", &["units", "env", "layout", "plan", "parity"]),
     ("controller", &["units", "env", "layout", "plan", "ondisk", "signatures", "drives", "engine"]),
-    ("rescue", &["units", "env", "layout", "ondisk", "drives", "engine"]),
+    ("rescue", &["units", "env", "layout", "parity", "ondisk", "drives", "engine"]),
     ("ports", &["units", "env", "nbd", "engine"]),
     ("api", &["units", "env", "controller"]),
     ("storagebench", &["units", "env", "signatures"]),
     ("results", &["storagebench"]),
     ("world-real", &["units", "env"]),
     ("world-sim", &["units", "env"]),
+    ("fuzz", &["units", "layout", "ondisk", "nbd", "signatures", "storagebench"]),
 ];
 
 /// The binaries: they alone join a world to the engine, so they may import anything.

@@ -10,7 +10,7 @@ pub use icf::import_icf;
 
 use crate::catalog::{Catalog, Entry, Group};
 use crate::error::{Error, ErrorKind, Result};
-use crate::profile::{Load, Profile};
+use crate::profile::{Load, Profile, parse_access_text};
 
 /// Something wrong in a file of another tool.
 fn wrong(file: &str, line: usize, sentence: impl std::fmt::Display) -> Error {
@@ -29,7 +29,7 @@ impl<'a> Import<'a> {
         let stem = file.rsplit('/').next().unwrap_or(file);
         let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
         let mut name = plain_name(stem);
-        if !Catalog::builtin().group(&name).is_empty() {
+        if parse_access_text(&name).is_some() || Catalog::builtin().select(&name).is_ok() {
             name.push_str("-imported");
         }
         Import {
@@ -47,7 +47,9 @@ impl<'a> Import<'a> {
     fn add(&mut self, line: usize, name: &str, prose: String, source: String, load: Load) -> Result<()> {
         let mut plain = plain_name(name);
         let taken = |plain: &str| {
-            self.group.name == plain
+            // 'random' begins a profile that is described in a line, and so names none.
+            parse_access_text(plain).is_some()
+                || self.group.name == plain
                 || self.group.entries.iter().any(|entry| entry.name == plain)
                 || Catalog::builtin().select(plain).is_ok()
         };

@@ -49,6 +49,9 @@ pub struct CopyReport {
     pub sequence: Option<u32>,
     /// What is wrong with it: sentences without a full stop.
     pub flaws: Vec<String>,
+    /// Whether it has CRCs that are wrong, and count as right because all copies have them alike: once one copy is
+    /// written anew, they are not alike any more.
+    pub has_odd_checksums: bool,
 }
 
 impl CopyReport {
@@ -103,8 +106,12 @@ impl<'a> RawCopy<'a> {
         }
     }
 
-    fn report(&self, used: &Header, flaws: Vec<String>) -> CopyReport {
+    fn report(&self, used: &Header, mut flaws: Vec<String>, has_odd_checksums: bool) -> CopyReport {
         let header = self.header.as_ref().ok().map(|(header, _)| header);
+        // It may be sound in itself, and have its sections elsewhere: nobody may take it for what was used.
+        if header.is_some_and(|header| header.sequence == used.sequence && !header.agrees_with(used)) {
+            flaws.push("its header says otherwise than that of the copy that was used".into());
+        }
         let state = match header {
             None => CopyState::Damaged,
             Some(header) if header.is_open() => CopyState::Open,
@@ -113,7 +120,7 @@ impl<'a> RawCopy<'a> {
             Some(_) => CopyState::Sound,
         };
         let sequence = header.map(|header| header.sequence);
-        CopyReport { kind: self.kind, at: self.at, state, sequence, flaws }
+        CopyReport { kind: self.kind, at: self.at, state, sequence, flaws, has_odd_checksums }
     }
 }
 
@@ -150,7 +157,8 @@ pub(super) fn choose(copies: &[RawCopy], anchor: &Place) -> Result<(Structure, V
             }
             let report = |copy: &RawCopy| {
                 let of = flaws.iter().find(|(kind, _)| *kind == copy.kind);
-                copy.report(&structure.header, of.map(|(_, flaws)| flaws.clone()).unwrap_or_default())
+                let flaws = of.map(|(_, flaws)| flaws.clone()).unwrap_or_default();
+                copy.report(&structure.header, flaws, !odd.is_empty())
             };
             let reports = copies.iter().map(report).collect();
             return Ok((structure, reports));
@@ -174,8 +182,13 @@ fn build(copy: &RawCopy, copies: &[RawCopy], lenient: bool) -> Option<(Structure
     let (header, coding) = copy.header.as_ref().ok()?;
     let (header, coding) = (header.clone(), *coding);
     let is_peer = |other: &&RawCopy| {
-        let same =
-            |other: &Header| other.sequence == header.sequence && !other.is_open() && !header.is_open();
+        // A header that has its sections elsewhere describes another structure, whatever its sequence.
+        let same = |other: &Header| {
+            other.sequence == header.sequence
+                && !other.is_open()
+                && !header.is_open()
+                && other.agrees_with(&header)
+        };
         other.kind != copy.kind && other.header.as_ref().is_ok_and(|(other, _)| same(other))
     };
     let peer = copies.iter().find(is_peer);

@@ -189,6 +189,7 @@ fn read_copies(
                 state: CopyState::Absent,
                 sequence: None,
                 flaws: Vec::new(),
+                has_odd_checksums: false,
             });
         }
         Drive { size: glimpse.size(), anchor: place, structure, copies: reports }

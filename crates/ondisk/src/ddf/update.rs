@@ -17,9 +17,9 @@
 //! Where the drive has no structure of that group at those places, an old anchor is removed first, and the new one,
 //! written last, makes it a member.
 
-use super::copies::is_after;
+use super::copies::{CopyReport, CopyState, is_after};
 use super::find::Drive;
-use super::header::{Coding, HeaderKind, Section};
+use super::header::{Coding, HeaderKind, Place, Section};
 use super::structure::Structure;
 use crate::{Error, ErrorKind, Result};
 use units::{ByteCount, ByteOffset};
@@ -55,7 +55,8 @@ pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<V
                 return Err(Error::new(ErrorKind::Contradiction, context));
             }
             for kind in order(old) {
-                let is_sound = !old.copies.iter().any(|copy| copy.kind == kind && copy.needs_repair());
+                let is_new = |copy: &CopyReport| copy.needs_repair() || copy.has_odd_checksums;
+                let is_sound = !old.copies.iter().any(|copy| copy.kind == kind && is_new(copy));
                 let known = is_sound.then_some(&old.structure);
                 write_copy(&mut steps, new, kind, was, known)?;
             }
@@ -88,9 +89,13 @@ pub fn repair(drive: &Drive) -> Result<Vec<Step>> {
     let mut sound = drive.structure.clone();
     sound.header.open = 0;
     let mut steps = Vec::new();
+    sound.check()?;
     check_places(drive.size, &sound)?;
     let bad = drive.copies.iter().filter(|copy| copy.needs_repair());
-    for copy in bad {
+    // What counted only because it was alike in both goes with the first that is written.
+    let odd = drive.copies.iter().filter(|copy| !copy.needs_repair() && copy.has_odd_checksums);
+    let odd = odd.filter(|copy| copy.state != CopyState::Absent);
+    for copy in bad.chain(odd) {
         write_copy(&mut steps, &sound, copy.kind, sound.header.sequence, None)?;
     }
     write_anchor(&mut steps, drive.size, Some(drive), &sound);
@@ -200,6 +205,15 @@ fn check_places(size: ByteCount, new: &Structure) -> Result<()> {
     }
     if header.has_secondary() && header.primary_lba.abs_diff(header.secondary_lba) < end {
         return wrong("with copies that overlap");
+    }
+    // One section that lies on another, or on the header, would be written over as soon as it is written.
+    let place = |place: &Place| (u64::from(place.offset_blocks), u64::from(place.blocks));
+    let mut places: Vec<(u64, u64)> =
+        header.places.iter().filter(|place| place.is_there()).map(place).collect();
+    places.push((0, 1));
+    places.sort_unstable();
+    if places.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
+        return wrong("with sections that overlap");
     }
     Ok(())
 }

@@ -315,6 +315,14 @@ pub struct Rescue {
     #[arg(long, value_name = "DRIVE=NUMBER", value_parser = parse_serial)]
     pub serial: Vec<(String, String)>,
 
+    /// The metadata are gone: guess order, level, layout, strip and start from what the drives hold, and show why.
+    #[arg(long)]
+    pub guess: bool,
+
+    /// Which of the guesses to serve, as numbered in the table; the first unless another is as good.
+    #[arg(long, value_name = "N", requires = "guess", requires = "serve")]
+    pub candidate: Option<usize>,
+
     /// Memory for data while serving.
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     pub memory: ByteCount,

@@ -42,7 +42,9 @@ fn quoted(text: &str) -> String {
 
 fn workload(text: &mut String, profile: &Profile) -> fmt::Result {
     let load = profile.load();
-    writeln!(text, "\n[[workload]]\nname = {}\nprose = {}", quoted(profile.name()), quoted(profile.prose()))?;
+    // Members of a family may have capitals (`1K`), which names in a file may not; both are found by either.
+    let name = quoted(&profile.name().to_ascii_lowercase());
+    writeln!(text, "\n[[workload]]\nname = {name}\nprose = {}", quoted(profile.prose()))?;
     writeln!(text, "source = {}", quoted(profile.source()))?;
     match load.pace {
         Pace::Open { rate, arrivals } => writeln!(text, "rate = {rate}\narrivals = \"{arrivals}\"")?,

@@ -87,7 +87,11 @@ fn hint(import: &mut Import<'_>, line: usize, key: &str, value: &str) {
     } else if key.starts_with("hours") {
         let parts: Vec<u64> = value.split_whitespace().filter_map(|part| part.parse().ok()).collect();
         let [hours, minutes, seconds] = parts[..] else { return };
-        format!("--runtime {}s", hours * 3600 + minutes * 60 + seconds)
+        let whole = [(hours, 3600), (minutes, 60), (seconds, 1)];
+        let sum =
+            whole.iter().try_fold(0_u64, |sum, (count, each)| sum.checked_add(count.checked_mul(*each)?));
+        let Some(sum) = sum else { return };
+        format!("--runtime {sum}s")
     } else if key.starts_with("number of outstanding ios") {
         format!("--outstanding {}", first(value))
     } else if key.starts_with("default disk workers") {

@@ -343,12 +343,22 @@ impl<'a> Reader<'a> {
         let from = self.last("offset").map(&edge).transpose()?.unwrap_or(Edge::Bytes(0));
         let Some(given) = self.last("size") else { return Ok(Area::Range { from, to: Edge::End }) };
         let to = match (from, edge(given)?) {
+            // To fio a size of 0 is all there is.
+            (_, Edge::Bytes(0)) => Edge::End,
             (Edge::Bytes(0), len) => len,
             (Edge::Percent(0.0), len) => len,
             (Edge::Bytes(from), Edge::Bytes(len)) => Edge::Bytes(from.saturating_add(len)),
             (Edge::Percent(from), Edge::Percent(len)) => Edge::Percent((from + len).min(100.0)),
             _ => return Err(self.error(given, "offset and size both as sizes or both as percentages")),
         };
+        let is_empty = match (from, to) {
+            (Edge::Bytes(from), Edge::Bytes(to)) => from >= to,
+            (Edge::Percent(from), Edge::Percent(to)) => from >= to,
+            _ => false,
+        };
+        if is_empty {
+            return Err(self.error(given, "a size that leaves something behind the offset"));
+        }
         Ok(Area::Range { from, to })
     }
 }

@@ -1,0 +1,373 @@
+//! Guessing how an array was laid out when its metadata are gone: which drives, in which order, level, layout, strip, and
+//! where data begin.
+//!
+//! ```text
+//! windows of all drives ─► redundancy ─► families ─► for each layout, strip, start: weights ─► orders ─► the best,
+//!   (sample.rs)            (redundancy.rs)                    (order.rs, probes.rs)                          probed, ranked
+//! ```
+//!
+//! # Evidence
+//! - *Parity consistency* does not depend on order, strip or layout: whether all drives add up to zero (single parity),
+//!   all but one that changes from row to row (double parity: that one holds Q), or pairs are equal (mirrors).
+//! - *File systems* say where more of them must be: copies of superblocks, allocation groups, the root's inode.
+//! - *Continuity*: the end of a strip resembles the beginning of the next more than that of any other.
+//! - *Q* is computed: only the right order of the data in it gives what is there.
+//!
+//! Points are natural logarithms of how much likelier something is in this layout than by chance, as far as that can be
+//! said; what two candidates differ by says how sure the choice is. What nothing tells apart is said to be so.
+
+mod judge;
+mod order;
+mod probes;
+mod redundancy;
+mod sample;
+
+use env::{DriveSource, Env};
+use judge::{judge, rank};
+use layout::{Geometry, Level, ParityArrangement, Shape};
+use order::{CONTINUITY, Order, Weights, place};
+use probes::{Anchor, anchor};
+use sample::{BLOCK, Reader, Window};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, DriveCount, StripSize};
+
+/// Where data begin on the drives, in the formats that are known here: DDF, IMSM and md 0.90 and 1.0 at 0; md 1.1 and
+/// 1.2 at 1 MiB, more where there are bitmaps, journals or room for a reshape.
+const STARTS: [u64; 7] = [0, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 128 << 20, 129 << 20];
+/// How many candidates are looked at closely, and how many are listed.
+const CLOSE: usize = 48;
+const LISTED: usize = 8;
+/// Points of a probe that is met, and that is not.
+const MET: f64 = 8.0;
+const UNMET: f64 = -3.0;
+/// Candidates nearer than this are not told apart.
+const TIED: f64 = 1.0;
+/// Less than this is no evidence.
+const LEAST: f64 = 4.0;
+
+/// How sure a candidate is, before the next that is different.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Sureness {
+    /// Another is as good.
+    Tied,
+    /// It is ahead, by little.
+    Weak,
+    /// It is well ahead.
+    Likely,
+    /// Nothing else comes near.
+    Sure,
+}
+
+impl Sureness {
+    /// Its name in reports and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sureness::Tied => "tied",
+            Sureness::Weak => "weak",
+            Sureness::Likely => "likely",
+            Sureness::Sure => "sure",
+        }
+    }
+
+    fn of(margin: f64) -> Sureness {
+        match margin {
+            margin if margin < TIED => Sureness::Tied,
+            margin if margin < 4.0 => Sureness::Weak,
+            margin if margin < 12.0 => Sureness::Likely,
+            _ => Sureness::Sure,
+        }
+    }
+}
+
+/// A way in which the drives may be put together.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The layout; its members' size is what the smallest drive has behind the start.
+    pub geometry: Geometry,
+    /// The drive of each slot, as an index into the drives that were given; `None` where it is missing.
+    pub order: Vec<Option<usize>>,
+    /// Where data begin on each drive.
+    pub start: ByteOffset,
+    /// What speaks for it, less what speaks against it.
+    pub points: f64,
+    /// Why: a few words each.
+    pub evidence: Vec<String>,
+    /// How far it is ahead of the next, in points.
+    pub margin: f64,
+    /// The same in a word.
+    pub sureness: Sureness,
+}
+
+/// What guessing came to.
+#[derive(Clone, Debug, Default)]
+pub struct Guess {
+    /// The best first; none where nothing can be said.
+    pub candidates: Vec<Candidate>,
+    /// What was found whatever the order: sentences.
+    pub findings: Vec<String>,
+}
+
+/// A level with its choices, on so many slots, of which one may be missing.
+struct Family {
+    shape: Shape,
+    /// For each slot that is chosen, the drives that hold it: the first is used.
+    groups: Vec<Vec<usize>>,
+    /// Whether one more slot than drives is computed from all of them.
+    has_missing: bool,
+    has_q: bool,
+}
+
+/// Guesses how these drives belong together. They are only read.
+///
+/// # Errors
+/// When there are fewer than two drives, or they cannot be read: a sentence.
+pub async fn guess(env: &Env, sources: &[Arc<dyn DriveSource>]) -> Result<Guess, String> {
+    if sources.len() < 2 || sources.len() > 24 {
+        return Err(format!("{} drives are named; guessing takes 2 to 24 that can be opened", sources.len()));
+    }
+    let reader = Reader::new(env, sources)?;
+    if reader.size < 1 << 20 {
+        return Err("the smallest of the drives has less than 1 MiB: too little to guess from".into());
+    }
+    let mut anchors: BTreeMap<(u64, usize), Anchor> = BTreeMap::new();
+    let windows = reader
+        .windows(|drive, at, block| {
+            if let Some(anchor) = anchor(block).filter(|anchor| at >= anchor.back && anchors.len() < 64) {
+                anchors.insert((at - anchor.back, drive), anchor);
+            }
+        })
+        .await;
+    let mut guess = Guess::default();
+    let families = families(&windows, reader.drives(), &mut guess.findings);
+    let mut rough: Vec<(f64, Candidate)> = Vec::new();
+    let mut starts: Vec<u64> = STARTS.to_vec();
+    starts.extend(anchors.keys().map(|(at, _)| *at).filter(|at| at % BLOCK == 0).take(8));
+    starts.retain(|start| start + BLOCK < reader.size && begins(&windows, *start));
+    starts.sort_unstable();
+    starts.dedup();
+    for family in &families {
+        for start in &starts {
+            for shift in StripSize::MIN.shift()..=StripSize::MAX.shift() {
+                rough.extend(orders(&reader, &windows, &anchors, family, *start, shift).await);
+            }
+        }
+    }
+    rough.sort_by(|a, b| b.0.total_cmp(&a.0));
+    rough.truncate(CLOSE);
+    for (_, mut candidate) in rough {
+        if judge(&reader, &windows, &anchors, &mut candidate).await {
+            guess.candidates.push(candidate);
+        }
+    }
+    rank(&mut guess);
+    Ok(guess)
+}
+
+/// Whether anything is there where data would begin: a start in the middle of nothing is no start.
+fn begins(windows: &[Window], start: u64) -> bool {
+    let Some(window) = windows
+        .iter()
+        .find(|window| window.start <= start && start < window.start + window.blocks() as u64 * BLOCK)
+    else {
+        return true;
+    };
+    let from = ((start - window.start) / BLOCK) as usize;
+    let blocks = from..(from + 256).min(window.blocks());
+    let is_told =
+        |own: &Vec<Option<sample::Cell>>| own[blocks.clone()].iter().flatten().any(|cell| cell.hash != 0);
+    window.cells.iter().any(is_told)
+}
+
+/// Which levels the redundancy leaves, and what there is to say of it.
+fn families(windows: &[Window], drives: usize, findings: &mut Vec<String>) -> Vec<Family> {
+    let found = redundancy::redundancy(windows, drives);
+    let percent = |count: usize| count * 100 / found.told.max(1);
+    if found.told == 0 {
+        findings.push("the drives hold nothing but constant bytes where they were looked at".into());
+        return Vec::new();
+    }
+    let is_blank = |drive: usize| {
+        let cells = windows.iter().flat_map(|window| window.cells[drive].iter().flatten());
+        cells.into_iter().all(|cell| cell.hash == 0)
+    };
+    let single: Vec<Vec<usize>> =
+        (0..drives).filter(|drive| !is_blank(*drive)).map(|drive| vec![drive]).collect();
+    for drive in (0..drives).filter(|drive| is_blank(*drive)) {
+        findings.push(format!("drive {drive} holds nothing but constant bytes: it takes no part"));
+    }
+    let with =
+        |level: Level, parity: Option<ParityArrangement>, groups: &[Vec<usize>], missing: usize| Family {
+            shape: Shape { parity, ..Shape::new(level, DriveCount((groups.len() + missing) as u16)) },
+            groups: groups.to_vec(),
+            has_missing: missing > 0,
+            has_q: level == Level::Raid6,
+        };
+    let rotating = |level: Level, groups: &[Vec<usize>], missing: usize| -> Vec<Family> {
+        let arrangements = level.row().parity_arrangements.iter().copied();
+        // Parity on the first drive is parity on the last, with another order.
+        let told_apart = arrangements.filter(|parity| *parity != ParityArrangement::ParityFirst);
+        told_apart.map(|parity| with(level, Some(parity), groups, missing)).collect()
+    };
+    let mut mirrors = found.mirrors();
+    mirrors.iter_mut().for_each(|group| group.retain(|drive| !is_blank(*drive)));
+    mirrors.retain(|group| !group.is_empty());
+    if mirrors.len() < single.len() {
+        findings.push(format!("drives hold the same: {}", groups_text(&mirrors)));
+        return match &mirrors[..] {
+            [all] => vec![Family {
+                shape: Shape::new(Level::Raid1, DriveCount(all.len() as u16)),
+                groups: mirrors,
+                has_missing: false,
+                has_q: false,
+            }],
+            // A mirror with one half missing is a group of one.
+            _ => vec![with(Level::Raid0, None, &mirrors, 0)],
+        };
+    }
+    if let Some(outsider) = found.outsider() {
+        findings.push(format!(
+            "all drives but {outsider} add up to zero: it takes no part, or holds Q for all the others"
+        ));
+        let groups: Vec<Vec<usize>> = single.into_iter().filter(|group| group[0] != outsider).collect();
+        return rotating(Level::Raid5, &groups, 0);
+    }
+    if found.is_single_parity() {
+        findings.push(format!(
+            "all drives add up to zero in {} % of the blocks: single parity",
+            percent(found.zero)
+        ));
+        return rotating(Level::Raid5, &single, 0);
+    }
+    if found.is_double_parity() {
+        let all: usize = found.all_but.iter().sum();
+        findings.push(format!(
+            "all drives but one, which changes, add up to zero in {} % of the blocks: double parity",
+            percent(all)
+        ));
+        return rotating(Level::Raid6, &single, 0);
+    }
+    findings.push(format!(
+        "the drives do not add up ({} % of the blocks): there is no parity, or a drive is missing",
+        percent(found.zero)
+    ));
+    let mut families = vec![with(Level::Raid0, None, &single, 0)];
+    families.extend(rotating(Level::Raid5, &single, 1));
+    // Where one drive holds all parity and is missing, what is left is RAID 0.
+    let is_told_apart = |family: &Family| family.shape.level != Level::Raid5 || family.shape.drives.0 > 2;
+    families.retain(is_told_apart);
+    families
+}
+
+fn groups_text(groups: &[Vec<usize>]) -> String {
+    let group = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(" = ");
+    groups.iter().map(group).collect::<Vec<_>>().join(", ")
+}
+
+/// The best orders of a family with that start and strip, each with what speaks for it so far.
+async fn orders(
+    reader: &Reader,
+    windows: &[Window],
+    anchors: &BTreeMap<(u64, usize), Anchor>,
+    family: &Family,
+    start: u64,
+    strip_shift: u32,
+) -> Vec<(f64, Candidate)> {
+    let Ok(strip) = StripSize::new(ByteCount(1 << strip_shift)) else { return Vec::new() };
+    let has_strip = !matches!(family.shape.level, Level::Raid1);
+    if !has_strip && strip != StripSize::KIB_64 {
+        return Vec::new();
+    }
+    let Ok(geometry) = family.shape.geometry(strip, ByteCount(reader.size - start)) else {
+        return Vec::new();
+    };
+    if !has_strip {
+        let order = family.groups.concat().into_iter().map(Some).collect();
+        return vec![(0.0, candidate(geometry, order, start))];
+    }
+    let all = family.groups.len() + usize::from(family.has_missing);
+    // Weights know the groups' first drives by their place; the missing one is last.
+    let chosen: Vec<usize> = family.groups.iter().map(|group| group[0]).collect();
+    let narrowed = narrowed(windows, &chosen, family.has_missing);
+    let mut weights = Weights::new(all, all);
+    weights.look(&narrowed, &geometry, start, family.has_q);
+    let drive_of = |index: usize| chosen.get(index).copied().unwrap_or(reader.drives());
+    for ((_, drive), anchor) in anchors.range((start, 0)..=(start, usize::MAX)) {
+        if let (Some((slot, at)), Some(index)) =
+            (place(&geometry, start, anchor.back), chosen.iter().position(|chosen| chosen == drive))
+            && at == start + anchor.back
+        {
+            weights.add(slot, index, MET);
+        }
+        for probe in &anchor.probes {
+            let Some((slot, at)) = place(&geometry, start, probe.at) else { continue };
+            for index in 0..all {
+                let block = reader.block(drive_of(index), at / BLOCK * BLOCK).await;
+                if block.is_some_and(|block| probe.is_met(&block)) {
+                    weights.add(slot, index, MET);
+                }
+            }
+        }
+    }
+    let made = |order: Order| {
+        let points = order.alone + continuity_points(order.continuity);
+        let order: Vec<Option<usize>> =
+            order.drives.iter().map(|index| chosen.get(*index).copied()).collect();
+        // Without the drive that holds all parity what is left is RAID 0, which is a candidate of its own.
+        let is_raid0 =
+            family.shape.parity == Some(ParityArrangement::ParityLast) && order.last() == Some(&None);
+        (!is_raid0).then_some(())?;
+        Some((points, mirrored(family, geometry, order, start)?))
+    };
+    weights.orders(6).into_iter().filter_map(made).collect()
+}
+
+/// The windows of some of the drives, in that order, and what these add up to.
+fn narrowed(windows: &[Window], chosen: &[usize], with_missing: bool) -> Vec<Window> {
+    let narrow = |window: &Window| Window {
+        start: window.start,
+        cells: chosen.iter().map(|drive| window.cells[*drive].clone()).collect(),
+        xor: if with_missing || chosen.len() == window.cells.len() {
+            window.xor.clone()
+        } else {
+            vec![None; window.blocks()]
+        },
+    };
+    windows.iter().map(narrow).collect()
+}
+
+fn candidate(geometry: Geometry, order: Vec<Option<usize>>, start: u64) -> Candidate {
+    Candidate {
+        geometry,
+        order,
+        start: ByteOffset(start),
+        points: 0.0,
+        evidence: Vec::new(),
+        margin: 0.0,
+        sureness: Sureness::Tied,
+    }
+}
+
+/// The candidate for an order of groups: of mirrors that are striped each group is a span, filled up where a half is
+/// missing.
+fn mirrored(family: &Family, geometry: Geometry, order: Vec<Option<usize>>, start: u64) -> Option<Candidate> {
+    let most = family.groups.iter().map(Vec::len).max().unwrap_or(1);
+    if most == 1 {
+        return Some(candidate(geometry, order, start));
+    }
+    let spans = family.groups.len();
+    let shape =
+        Shape { spans: Some(spans as u16), ..Shape::new(Level::Raid10, DriveCount((spans * most) as u16)) };
+    let geometry = shape.geometry(geometry.strip(), geometry.member_size()).ok()?;
+    let group = |first: &Option<usize>| {
+        let group = first.and_then(|first| family.groups.iter().find(|group| group[0] == first));
+        let drives = group.into_iter().flatten().copied().map(Some);
+        drives.chain(std::iter::repeat(None)).take(most).collect::<Vec<_>>()
+    };
+    Some(candidate(geometry, order.iter().flat_map(group).collect(), start))
+}
+
+/// Continuity as points: its square, since a layout that is half right has half of the boundaries right by chance.
+fn continuity_points(continuity: f64) -> f64 {
+    CONTINUITY * continuity * continuity.abs()
+}

@@ -1,0 +1,306 @@
+//! Arrays whose metadata are gone: how they were laid out is found from what their drives hold, or it is said that it
+//! cannot be told.
+//!
+//! The images are those of `images.rs`, with everything but the data of volumes overwritten by zeroes. A sample is in
+//! the repository; `RESCUE_IMAGES=DIR` takes all of a folder, as there.
+
+#![expect(clippy::disallowed_methods, reason = "the test brings the files that env is to open")]
+
+use env::{DriveSource, Env};
+use layout::{CopyIndex, DataIndex, Geometry, Level, ParityArrangement, ParityIndex, Shape};
+use rescue::{Candidate, Guess, Named, Sureness, guess, scan};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, DriveCount, StripSize, StripeIndex};
+use world_real::{Settings, Shard};
+
+/// Drives in a folder of their own that ends with this.
+struct Drives {
+    name: String,
+    folder: PathBuf,
+    paths: Vec<String>,
+}
+
+impl Drop for Drives {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn folder(name: &str) -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let folder = parent.join(format!("guess-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn packed() -> Vec<PathBuf> {
+    let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images");
+    let folder = std::env::var_os("RESCUE_IMAGES").map_or_else(own, PathBuf::from);
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|file| file.to_string_lossy().ends_with(".tar.xz"));
+    files.sort();
+    files
+}
+
+fn unpack(file: &Path) -> Option<Drives> {
+    let name = file.file_name().unwrap().to_string_lossy().replace(".tar.xz", "");
+    let folder = folder(&name);
+    let unpacked = Command::new("tar").arg("-xJSf").arg(file).arg("-C").arg(&folder).status();
+    let path = |number: usize| folder.join(format!("disk{number}.img"));
+    let paths =
+        (0..).map(path).take_while(|path| path.exists()).map(|path| path.to_str().unwrap().to_owned());
+    let drives = Drives { name, paths: paths.collect(), folder: folder.clone() };
+    if unpacked.is_ok_and(|status| status.success()) {
+        return Some(drives);
+    }
+    let _ = writeln!(std::io::stderr(), "SKIPPED {}: tar and xz are needed", drives.name);
+    None
+}
+
+fn on_a_shard<T: 'static>(work: impl AsyncFnOnce(Env) -> T + 'static) -> T {
+    let shard = Shard::new(&Settings::with_memory(ByteCount(64 << 20))).unwrap();
+    let env = shard.env().clone();
+    shard.run(async move { work(env).await })
+}
+
+/// Overwrites everything but the members' data with zeroes.
+async fn forget_metadata(env: &Env, drives: &Drives) {
+    let serial = |number: usize| drives.name.starts_with("imsm").then(|| format!("REFDISK{:04}", number + 1));
+    let named = drives.paths.iter().enumerate();
+    let named: Vec<Named> =
+        named.map(|(number, name)| Named { name: name.clone(), serial: serial(number) }).collect();
+    let found = scan(env, &named).await;
+    for (number, path) in drives.paths.iter().enumerate() {
+        let mut bytes = std::fs::read(path).unwrap();
+        let members = found.volumes.iter().flat_map(|volume| {
+            let size = volume.found.sections.iter().map(|section| section.member_size.0).max();
+            let size = volume.found.record.member_size.map_or(size, |recorded| Some(recorded.0));
+            volume.found.members.iter().map(move |member| (member, size))
+        });
+        let mut kept: Vec<(usize, usize)> = members
+            .filter(|(member, _)| member.drive == Some(number))
+            .map(|(member, size)| {
+                let len = size.unwrap_or(member.data.len.0).min(member.data.len.0);
+                (member.data.start.0 as usize, (member.data.start.0 + len) as usize)
+            })
+            .collect();
+        kept.sort_unstable();
+        let mut from = 0;
+        for (start, end) in kept {
+            bytes[from.min(start)..start].fill(0);
+            from = end;
+        }
+        let len = bytes.len();
+        bytes[from.min(len)..].fill(0);
+        std::fs::write(path, bytes).unwrap();
+    }
+}
+
+async fn opened(env: &Env, paths: &[String]) -> Vec<Arc<dyn DriveSource>> {
+    let mut sources = Vec::new();
+    for path in paths {
+        sources.push(drives::open_for_reading(env, path).await.unwrap());
+    }
+    sources
+}
+
+/// How many sectors of a sample hold what was written there, and how many do not. Those of a missing drive are not
+/// looked at, nor those of zeroes.
+fn right_and_wrong(candidate: &Candidate, images: &[Vec<u8>]) -> (usize, usize) {
+    let (mut right, mut wrong) = (0, 0);
+    let geometry = candidate.geometry;
+    for number in (0..geometry.capacity().0 / 512).step_by(13) {
+        let (stripe, within) = geometry.stripe_of(ByteOffset(number * 512));
+        let (index, within) = geometry.strip_of(within);
+        let cell = geometry.data_cell(stripe, index, CopyIndex(0));
+        let Some(drive) = candidate.order[cell.drive.as_usize()] else { continue };
+        let at = (candidate.start.0 + cell.offset.0 + within.0) as usize;
+        let sector = &images[drive][at..at + 512];
+        if sector.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        let expected = format!("LBA={number:012}");
+        match sector.chunks(16).all(|text| text == expected.as_bytes()) {
+            true => right += 1,
+            false => wrong += 1,
+        }
+    }
+    (right, wrong)
+}
+
+fn is_right(candidate: &Candidate, images: &[Vec<u8>]) -> bool {
+    let (right, wrong) = right_and_wrong(candidate, images);
+    right > 100 && wrong * 50 < right
+}
+
+fn told(guess: &Guess) -> String {
+    let mut text = guess.findings.join("\n");
+    for candidate in &guess.candidates {
+        text += &format!(
+            "\n{:7.1} +{:.1} {} {} {:?} from {}: {}",
+            candidate.points,
+            candidate.margin,
+            candidate.sureness.name(),
+            candidate.geometry,
+            candidate.order,
+            candidate.start.0,
+            candidate.evidence.join("; ")
+        );
+    }
+    text
+}
+
+async fn guessed(env: &Env, paths: &[String]) -> (Guess, Vec<Vec<u8>>) {
+    let sources = opened(env, paths).await;
+    let found = guess(env, &sources).await.unwrap();
+    (found, paths.iter().map(|path| std::fs::read(path).unwrap()).collect())
+}
+
+/// What is no candidate: levels that are not guessed (linear, copies far apart, offset or on an odd number of drives), and
+/// drives with two volumes.
+const NOT_GUESSED: [&str; 7] =
+    ["linear-3", "raid10-4-f2", "raid10-5-f2", "raid10-5-n2", "raid10-5-n3", "raid10-5-o2", "ddf-two-vols"];
+/// Where the pattern is so regular that another strip or layout fits it as well.
+const NOT_TOLD: [&str; 2] = ["raid5-3-left-symmetric", "raid5-4-chunk4"];
+
+/// A guess may fail, and then it must not be sure.
+#[test]
+fn arrays_without_metadata_are_laid_out_again_or_it_is_said_that_nobody_can_tell() {
+    for file in packed() {
+        let Some(array) = unpack(&file) else { return };
+        on_a_shard(async move |env| {
+            forget_metadata(&env, &array).await;
+            let (found, images) = guessed(&env, &array.paths).await;
+            let name = array.name.replace("ddf-raid10-5", "raid10-5");
+            let Some(best) = found.candidates.first() else {
+                assert!(NOT_GUESSED.contains(&&*name) && !found.findings.is_empty(), "{}", array.name);
+                return;
+            };
+            let is_right = is_right(best, &images);
+            let why = format!("{}:\n{}", array.name, told(&found));
+            assert!(is_right || best.sureness < Sureness::Likely, "sure, and wrong: {why}");
+            let may_fail = NOT_GUESSED.contains(&&*name) || NOT_TOLD.contains(&&*name);
+            assert!(is_right || may_fail, "{why}");
+        });
+    }
+}
+
+#[test]
+fn a_drive_may_be_missing_and_the_others_in_any_order() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid5-4-meta0.90.tar.xz");
+    let Some(array) = unpack(&file) else { return };
+    on_a_shard(async move |env| {
+        forget_metadata(&env, &array).await;
+        let given = [3, 0, 2].map(|drive: usize| array.paths[drive].clone());
+        let (found, images) = guessed(&env, &given).await;
+        let best = &found.candidates[0];
+        assert!(is_right(best, &images) && best.sureness >= Sureness::Weak, "{}", told(&found));
+        assert_eq!(best.order, [Some(1), None, Some(2), Some(0)], "{}", told(&found));
+        let sources = opened(&env, &given).await;
+        assert!(rescue::guessed_attachment(best, &sources, engine::VolumeId(0), "guess").is_ok());
+    });
+}
+
+/// Lays a volume over drives as the engine does, parity included, each with `start` bytes of zeroes before it.
+fn laid_out(volume: &[u8], geometry: &Geometry, start: usize) -> Vec<Vec<u8>> {
+    let strip = geometry.strip().bytes().as_usize();
+    let len = start + geometry.member_size().as_usize();
+    let mut drives = vec![vec![0; len]; geometry.drives().as_usize()];
+    for stripe in (0..geometry.stripes().0).map(StripeIndex) {
+        let map = geometry.stripe_map(stripe);
+        let mut sum = vec![0; strip];
+        for index in (0..geometry.data_strips()).map(DataIndex) {
+            let from = geometry.volume_offset(stripe, index, ByteCount(0)).0 as usize;
+            let data = &volume[from..from + strip];
+            sum.iter_mut().zip(data).for_each(|(sum, byte)| *sum ^= byte);
+            let cell = map.data_cell(index, CopyIndex(0));
+            let at = start + cell.offset.0 as usize;
+            drives[cell.drive.as_usize()][at..at + strip].copy_from_slice(data);
+        }
+        if let Some(cell) = map.parity_cell(ParityIndex(0)) {
+            let at = start + cell.offset.0 as usize;
+            drives[cell.drive.as_usize()][at..at + strip].copy_from_slice(&sum);
+        }
+    }
+    drives
+}
+
+/// An ext4 file system with the sources of this project in it; `None`, said aloud, without the program for it.
+fn ext4(folder: &Path, len: usize) -> Option<Vec<u8>> {
+    let image = folder.join("volume.img");
+    std::fs::write(&image, vec![0; len]).unwrap();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
+    let mut command = Command::new("mke2fs");
+    command.args(["-q", "-F", "-t", "ext4", "-b", "1024", "-d"]).arg(sources).arg(&image);
+    if !command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").status().is_ok_and(|status| status.success()) {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: mke2fs is needed ('make test' installs it)");
+        return None;
+    }
+    Some(std::fs::read(image).unwrap())
+}
+
+#[test]
+fn a_file_system_tells_how_its_volume_lies_on_the_drives() {
+    let cases = [
+        (Level::Raid5, Some(ParityArrangement::LeftSymmetric), StripSize::KIB_64, vec![3, 0, 4, 1, 2]),
+        (Level::Raid5, Some(ParityArrangement::RightAsymmetric), StripSize::KIB_64, vec![1, 3, 0, 2]),
+        (Level::Raid0, None, StripSize::KIB_64, vec![2, 0, 1]),
+    ];
+    for (number, (level, parity, strip, order)) in cases.into_iter().enumerate() {
+        let folder = folder(&format!("ext4-{number}"));
+        let shape = Shape { parity, ..Shape::new(level, DriveCount(order.len() as u16)) };
+        let geometry = shape.geometry(strip, ByteCount(16 << 20)).unwrap();
+        let Some(volume) = ext4(&folder, geometry.capacity().as_usize()) else { return };
+        let laid = laid_out(&volume, &geometry, 1 << 20);
+        // Slot `order[place]` is given at that place.
+        let mut paths = Vec::new();
+        for (place, slot) in order.iter().enumerate() {
+            let path = folder.join(format!("disk{place}.img"));
+            std::fs::write(&path, &laid[*slot]).unwrap();
+            paths.push(path.to_str().unwrap().to_owned());
+        }
+        let drives = Drives { name: level.to_string(), folder, paths };
+        on_a_shard(async move |env| {
+            let (found, _) = guessed(&env, &drives.paths).await;
+            let place = |slot: usize| order.iter().position(|own| *own == slot);
+            let expected: Vec<Option<usize>> = (0..order.len()).map(place).collect();
+            let best = &found.candidates[0];
+            let why = told(&found);
+            assert_eq!((best.geometry.level(), best.geometry.strip()), (level, strip), "{why}");
+            assert_eq!((best.geometry.parity_arrangement(), &best.order), (parity, &expected), "{why}");
+            assert_eq!(best.start.0, 1 << 20, "{why}");
+            assert!(best.sureness >= Sureness::Weak, "{why}");
+            assert!(best.evidence.iter().any(|one| one.contains("superblock")), "{why}");
+        });
+    }
+}
+
+#[test]
+fn drives_that_look_alike_everywhere_are_said_to_be_so() {
+    let folder = folder("noise");
+    let mut paths = Vec::new();
+    let mut state = 1_u64;
+    for number in 0..3 {
+        let mut bytes = Vec::new();
+        while bytes.len() < 4 << 20 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            bytes.extend(state.to_le_bytes());
+        }
+        let path = folder.join(format!("disk{number}.img"));
+        std::fs::write(&path, bytes).unwrap();
+        paths.push(path.to_str().unwrap().to_owned());
+    }
+    let drives = Drives { name: "noise".into(), folder, paths };
+    on_a_shard(async move |env| {
+        let (found, _) = guessed(&env, &drives.paths).await;
+        assert!(found.candidates.iter().all(|one| one.sureness < Sureness::Likely), "{}", told(&found));
+        assert!(found.findings.iter().any(|said| said.contains("nothing tells")), "{}", told(&found));
+    });
+}
