@@ -233,6 +233,8 @@ pub(super) fn rank(guess: &mut Guess) {
     }
     // What is as good as the one before it is tied as well.
     for index in 1..candidates.len() {
+        // Whatever comes after it: something else is ahead of it.
+        candidates[index].sureness = candidates[index].sureness.min(Sureness::Weak);
         if candidates[index - 1].points - candidates[index].points < TIED {
             candidates[index].sureness = Sureness::Tied;
         }
