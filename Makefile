@@ -26,6 +26,7 @@ test-long: tools-test
 	./target/release/torture --seeds 0..5000
 	PARITY_TESTS=all $(CARGO) test --release -p parity
 	PLAN_TESTS=all $(CARGO) test --release -p plan
+	CRASH_TESTS=all $(CARGO) test --release -p controller
 	LEVELS_TESTS=all $(CARGO) test --release -p softroc --test levels
 
 bench: tools-bench

@@ -2,7 +2,9 @@
 //!
 //! # The order of things at a start
 //! 1. Labels are read and reconciled; the maps of all current members are read and united.
-//! 2. A volume with parity that is both degraded and marked is not started without the operator: where a write was
+//! 2. Where drives are missing that could have served a volume without those that are here, and nobody has recorded
+//!    them as out, an operator has to say that they were not used: otherwise two histories would begin here. A volume
+//!    with parity that is both degraded and marked is not started without the operator: where a write was
 //!    interrupted, the missing drive's data cannot be told from parity that does not agree. (Mirrors have no such
 //!    doubt: each holds all that was acknowledged.) The array's other volumes are started all the same. With the operator's
 //!    word the lanes are still unsynced and marked, but what their parity says of the drives that are missing now counts
@@ -23,11 +25,29 @@ use crate::keeper::{Failing, failing};
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Result, VolumeState};
 use engine::{LaneIndex, LaneSet};
-use ondisk::{Cause, Copies, GENERATION_STRIDE, IntentMap, MemberState, Readiness, Role, Uuid};
+use ondisk::{Cause, Copies, GENERATION_STRIDE, IntentMap, MemberState, Readiness, Role, Uuid, slots};
 use std::rc::Rc;
 
 fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
+}
+
+/// What an operator says of a start that is not made without asking.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word {
+    /// The volume whose parity is accepted as it is.
+    pub(crate) accepted: Option<Uuid>,
+    /// Drives that are missing were not used without those that are here.
+    pub(crate) without_missing: bool,
+}
+
+impl Word {
+    /// Nobody has said anything.
+    pub(crate) const NONE: Word = Word { accepted: None, without_missing: false };
+
+    fn accepts_parity(self, volume: &Volume) -> bool {
+        self.accepted == Some(volume.uuid)
+    }
 }
 
 impl Core {
@@ -35,7 +55,7 @@ impl Core {
     pub(crate) async fn start_all(self: &Rc<Self>) {
         self.take_in_labels().await;
         for array in self.arrays() {
-            let started = self.start_array(&array, None).await;
+            let started = self.start_array(&array, Word::NONE).await;
             for volume in array.volumes().iter().filter(|volume| !volume.is_served()) {
                 let why = volume.refusal.borrow().clone();
                 let why = why.or_else(|| started.as_ref().err().map(|error| error.message.clone()));
@@ -50,14 +70,14 @@ impl Core {
         }
     }
 
-    /// Starts an array that was scanned, with all of its volumes that can be started. `accept`: a volume whose parity
-    /// the operator accepts as it is.
+    /// Starts an array that was scanned, with all of its volumes that can be started. `word`: what an
+    /// operator has said.
     ///
     /// # Errors
     /// Why none of its volumes is started; nothing was changed then, unless a drive failed. Why one of them is not,
     /// is noted with it.
-    pub(crate) async fn start_array(self: &Rc<Self>, array: &Rc<Array>, accept: Option<Uuid>) -> Result<()> {
-        let started = self.try_start(array, accept).await;
+    pub(crate) async fn start_array(self: &Rc<Self>, array: &Rc<Array>, word: Word) -> Result<()> {
+        let started = self.try_start(array, word).await;
         if let Err(error) = &started {
             for volume in array.volumes().iter().filter(|volume| volume.refusal.borrow().is_none()) {
                 *volume.refusal.borrow_mut() = Some(error.message.clone());
@@ -66,7 +86,7 @@ impl Core {
         started
     }
 
-    async fn try_start(self: &Rc<Self>, array: &Rc<Array>, accept: Option<Uuid>) -> Result<()> {
+    async fn try_start(self: &Rc<Self>, array: &Rc<Array>, word: Word) -> Result<()> {
         array.volumes().iter().for_each(|volume| *volume.refusal.borrow_mut() = None);
         array.lost.borrow_mut().clear();
         let ready = |volume: &Rc<Volume>| array.readiness(volume) != Readiness::Offline;
@@ -74,14 +94,17 @@ impl Core {
             let reasons = array.reasons.borrow().join("; ");
             return Err(wrong(format!("{} cannot be started: {reasons}", array.names())));
         }
+        if let Some(sentence) = self.elsewhere(array).filter(|_| !word.without_missing) {
+            return Err(wrong(sentence));
+        }
         let unknown = self.read_maps(array).await;
         let startable = |array: &Array| -> Vec<Rc<Volume>> {
-            let judged = |volume: &Rc<Volume>| self.judge(array, volume, accept);
+            let judged = |volume: &Rc<Volume>| self.judge(array, volume, word);
             array.volumes().into_iter().filter(|volume| judged(volume).is_ok()).collect()
         };
         if startable(array).is_empty() {
             let refusals =
-                array.volumes().into_iter().filter_map(|volume| self.judge(array, &volume, accept).err());
+                array.volumes().into_iter().filter_map(|volume| self.judge(array, &volume, word).err());
             return Err(refusals.last().unwrap_or_else(|| wrong("there is no volume to be started")));
         }
         if unknown > 0 {
@@ -108,16 +131,16 @@ impl Core {
         let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
         for volume in array.volumes() {
             // A drive may have failed just now.
-            let started = match self.judge(array, &volume, accept) {
+            let started = match self.judge(array, &volume, word) {
                 Ok(()) => {
-                    self.take_word(array, &volume, accept);
+                    self.take_word(array, &volume, word);
                     self.attach(array, &volume).await
                 }
                 Err(error) => Err(error),
             };
             match started {
                 Ok(()) => {
-                    self.say_started(array, &volume, was_clean, marked(array, &volume), accept);
+                    self.say_started(array, &volume, was_clean, marked(array, &volume), word);
                     outcome = Ok(());
                 }
                 Err(error) => {
@@ -132,26 +155,41 @@ impl Core {
         outcome
     }
 
+    /// Whether drives that are missing, and that nobody has recorded as out, could have served a volume of the array
+    /// without those that are here: a sentence. Then each side may hold writes that the other lacks.
+    fn elsewhere(&self, array: &Array) -> Option<String> {
+        let (label, places) = (array.label(), array.places());
+        let is_missing = |slot: &usize| places[*slot].role == Role::Missing;
+        let missing: Vec<usize> = (0..places.len()).filter(is_missing).collect();
+        let rest = slots((0..places.len()).filter(|slot| !is_missing(slot)));
+        let could = |volume: &&Rc<Volume>| volume.label().survives(places.len(), &rest);
+        let volume = array.volumes().into_iter().find(|volume| !missing.is_empty() && could(&volume))?;
+        let named = |slots: &mut dyn Iterator<Item = usize>| {
+            let names: Vec<String> = slots.map(|slot| self.member_name(array, slot)).collect();
+            names.join(", ")
+        };
+        let (gone, here) =
+            (named(&mut missing.iter().copied()), named(&mut rest.iter().map(|drive| drive.as_usize())));
+        let (name, generation, confirmed) = (volume.name(), label.generation, label.confirmed);
+        let it = if missing.len() == 1 { "it" } else { "them" };
+        Some(format!(
+            "'{name}' is not started without asking: {gone} could have served it alone since. The drives here ({here}) know {generation} changes; up to change {confirmed} {gone} took part, and what was written there later nobody here can tell. Connect {it}; or, if nothing was written there, say volume start {name} --degraded"
+        ))
+    }
+
     /// Notes the operator's word.
-    fn take_word(&self, array: &Array, volume: &Volume, accept: Option<Uuid>) {
-        if accept == Some(volume.uuid) && self.needs_word(array, volume) {
+    fn take_word(&self, array: &Array, volume: &Volume, word: Word) {
+        if word.accepts_parity(volume) && self.needs_word(array, volume) {
             array.accept(array.distrusted(volume));
         }
     }
 
-    fn say_started(
-        &self,
-        array: &Array,
-        volume: &Volume,
-        was_clean: bool,
-        marked: usize,
-        accept: Option<Uuid>,
-    ) {
+    fn say_started(&self, array: &Array, volume: &Volume, was_clean: bool, marked: usize, word: Word) {
         let (name, how) = (volume.name(), array.current_state(volume));
         let (cause, tail) = match (was_clean, marked) {
             (true, 0) => ("it was stopped in order", String::new()),
             (_, 0) => ("it was not stopped in order, and nothing was being written", String::new()),
-            (_, marked) if accept == Some(volume.uuid) && how == VolumeState::Degraded => (
+            (_, marked) if word.accepts_parity(volume) && how == VolumeState::Degraded => (
                 "it was not stopped in order",
                 format!(
                     "; the redundancy of {marked} lanes is computed anew from what is there, and blocks of what is missing may read wrongly there, by order"
@@ -206,7 +244,7 @@ impl Core {
     ///
     /// # Errors
     /// Why not.
-    fn judge(&self, array: &Array, volume: &Volume, accept: Option<Uuid>) -> Result<()> {
+    fn judge(&self, array: &Array, volume: &Volume, word: Word) -> Result<()> {
         let name = volume.name();
         let reasons = array.reasons.borrow().join("; ");
         if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
@@ -220,7 +258,7 @@ impl Core {
                 format!("there are two volumes '{name}'; rename one: volume rename {} NEW", volume.uuid),
             ));
         }
-        if accept == Some(volume.uuid) || !self.needs_word(array, volume) {
+        if word.accepts_parity(volume) || !self.needs_word(array, volume) {
             return Ok(());
         }
         let marked = volume.lanes().filter(|lane| array.map.borrow().is_marked(*lane)).count();
@@ -234,16 +272,15 @@ impl Core {
         self: &Rc<Self>,
         array: &Rc<Array>,
         volume: &Rc<Volume>,
-        accept: bool,
+        word: Word,
     ) -> Result<()> {
-        let accept = accept.then_some(volume.uuid);
-        let judged = self.judge(array, volume, accept);
+        let judged = self.judge(array, volume, word);
         *volume.refusal.borrow_mut() = judged.as_ref().err().map(|error| error.message.clone());
         judged?;
-        self.take_word(array, volume, accept);
+        self.take_word(array, volume, word);
         self.attach(array, volume).await?;
         let marked = volume.lanes().filter(|lane| array.map.borrow().is_marked(*lane)).count();
-        self.say_started(array, volume, false, marked, accept);
+        self.say_started(array, volume, false, marked, word);
         Ok(())
     }
 
@@ -270,7 +307,9 @@ impl Core {
                 _ => {}
             }
             if let Some(drive) = &place.drive {
+                let (size, block) = drive.extent();
                 next.member[slot].name.clone_from(&drive.name);
+                (next.member[slot].size_bytes, next.member[slot].block_bytes) = (size.0, block.bytes().0);
             }
         }
         for &slot in &readmitted {

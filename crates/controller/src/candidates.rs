@@ -124,10 +124,17 @@ impl Core {
                 // An array that was never finished, or deleted: nothing is lost.
                 Content::Member(_) => {}
             },
-            LabelSeen::Blank => {}
+            LabelSeen::Headless(headless) => {
+                return holds(format!(
+                    "a part of the array {}, and what it said of it is lost",
+                    headless.array
+                ));
+            }
+            // What it is is told below, in the words for any metadata.
+            LabelSeen::Foreign(_) | LabelSeen::Blank => {}
         }
         let Some(access) = drive.access() else { return Ok(()) };
-        match access.findings().await {
+        match access.findings(matches!(drive.label(), LabelSeen::Sound(_))).await {
             Ok(findings) if findings.is_empty() => Ok(()),
             Ok(findings) => holds(findings.join(" and ")),
             Err(error) => Err(Error::new(

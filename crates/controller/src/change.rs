@@ -1,6 +1,7 @@
 //! Drives taken out, volumes renamed and started; and how commands name them.
 
 use crate::array::Array;
+use crate::assemble::Word;
 use crate::core::Core;
 use crate::inventory::Drive;
 use crate::keeper::Failing;
@@ -166,8 +167,14 @@ impl Core {
     }
 
     /// `volume start`.
-    pub(crate) async fn start_volume(self: &Rc<Self>, volume: &str, accept: bool) -> Result<Reply> {
+    pub(crate) async fn start_volume(
+        self: &Rc<Self>,
+        volume: &str,
+        accept: bool,
+        degraded: bool,
+    ) -> Result<Reply> {
         let (array, volume) = self.find_volume(volume)?;
+        let word = Word { accepted: accept.then_some(volume.uuid), without_missing: degraded };
         let name = volume.name();
         let is_well = array.lost.borrow().is_empty();
         if volume.is_served() && is_well {
@@ -181,13 +188,13 @@ impl Core {
             return Err(wrong(format!("'{name}' is started already; it is {state}")));
         }
         if array.is_running() && is_well {
-            self.start_one(&array, &volume, accept).await?;
+            self.start_one(&array, &volume, word).await?;
             return Ok(self.volume_reply(&array, &volume, Vec::new()));
         }
         self.detach(&array).await;
         self.look_again(&array).await;
         let (array, volume) = self.find_volume(&volume.uuid.to_string())?;
-        self.start_array(&array, accept.then_some(volume.uuid)).await?;
+        self.start_array(&array, word).await?;
         let refusal = volume.refusal.borrow().clone();
         if let (false, Some(why)) = (volume.is_served(), refusal) {
             return Err(wrong(why));

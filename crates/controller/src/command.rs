@@ -87,6 +87,9 @@ pub enum Command {
         /// may read wrongly where that was.
         #[serde(default)]
         accept_stale_parity: bool,
+        /// Start it though drives are missing that could have been used without those that are here: they were not.
+        #[serde(default)]
+        degraded: bool,
     },
     /// Changes what is wished for the array of a volume. Answered by [`Reply::Volume`](crate::Reply::Volume).
     VolumePolicy(SetPolicy),

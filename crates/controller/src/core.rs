@@ -245,8 +245,8 @@ impl Core {
             Command::VolumeCreate(create) => self.create_volume(create).await,
             Command::VolumeSet { volume, name } => self.rename_volume(&volume, &name).await,
             Command::VolumeDelete { volume } => self.delete_volume(&volume).await,
-            Command::VolumeStart { volume, accept_stale_parity } => {
-                self.start_volume(&volume, accept_stale_parity).await
+            Command::VolumeStart { volume, accept_stale_parity, degraded } => {
+                self.start_volume(&volume, accept_stale_parity, degraded).await
             }
             Command::VolumePolicy(set) => self.set_policy(set).await,
             Command::SpareAdd(add) => self.add_spare(add).await,

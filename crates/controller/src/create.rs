@@ -22,7 +22,7 @@
 use crate::array::{Array, Place, is_full};
 use crate::candidates::Candidate;
 use crate::core::Core;
-use crate::disk::{LabelSeen, Seat};
+use crate::disk::LabelSeen;
 use crate::extents;
 use crate::inventory::Drive;
 use crate::keeper::failing;
@@ -137,8 +137,10 @@ impl Core {
     ) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
         let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
         let zeroed = drives.iter().all(|drive| drive.zeroed.get());
-        let member: Vec<Member> =
-            drives.iter().map(|drive| Member::online(self.new_uuid(), drive.name.clone(), 1)).collect();
+        let member: Vec<Member> = drives
+            .iter()
+            .map(|drive| Member::online(self.new_uuid(), drive.name.clone(), drive.extent(), 1))
+            .collect();
         let volume = self.new_label(create, &shape, zeroed, None)?;
         let label = Label {
             array: self.new_uuid(),
@@ -345,9 +347,8 @@ impl Core {
         };
         let label = array.label();
         for (drive, member) in drives.iter().zip(&label.member) {
-            self.write_first_labels(drive, &label.for_drive(member.uuid))
-                .await
-                .map_err(|error| failed(drive, error))?;
+            self.make_blank(drive).await.map_err(|error| failed(drive, error))?;
+            self.write_label(drive, &label, member.uuid).await.map_err(|error| failed(drive, error))?;
         }
         let slots: Vec<usize> = (0..drives.len()).collect();
         if let Some((slot, error)) = self.heal_map(array, &slots).await.into_iter().next() {
@@ -363,25 +364,6 @@ impl Core {
         array.set_label(&self.env, online);
         drives.iter().for_each(|drive| drive.zeroed.set(false));
         Ok(())
-    }
-
-    /// Both slots, so that no label from before is found when one of ours is torn; then the mark.
-    pub(crate) async fn write_first_labels(
-        &self,
-        drive: &Drive,
-        label: &Label,
-    ) -> std::result::Result<(), env::IoError> {
-        let gone = env::IoError::new(env::IoErrorKind::Gone);
-        let access = drive.access().ok_or(gone)?;
-        let tail = access.tail().ok_or(gone)?;
-        for _ in 0..2 {
-            let Seat { slot, sequence } = drive.seat.get();
-            let bytes =
-                ondisk::encode(label, sequence).map_err(|_| env::IoError::new(env::IoErrorKind::Invalid))?;
-            access.write(tail.slot(slot).start, &bytes).await.result?;
-            drive.seat.set(drive.seat.get().next(true));
-        }
-        access.write(tail.mark().start, &ondisk::mark(&tail)).await.result.map(drop)
     }
 
     /// Takes back what was written of an array that did not come to be.

@@ -1,8 +1,11 @@
 //! Labels and maps on drives: reading, writing, erasing. Metadata is always solid, small and durable.
 
 use env::{Buf, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind, Member};
-use ondisk::{BLOCK, BlockWrite, Carried, Copies, Slot, Tail, intent};
+use ondisk::ddf::{self, Site};
+use ondisk::foreign::Glimpse;
+use ondisk::{BLOCK, BlockWrite, Carried, Copies, Found, Headless, Tail, intent};
 use smallvec::smallvec;
+use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -22,33 +25,13 @@ pub(crate) enum LabelSeen {
     /// Nothing.
     Blank,
     /// A label that is sound.
-    Sound(Box<Carried>),
+    Sound(Rc<Carried>),
+    /// What a member said of its array is lost.
+    Headless(Rc<Headless>),
+    /// A structure in DDF of somebody else.
+    Foreign(Rc<ddf::Drive>),
     /// Something of ours that cannot be used: a sentence.
     Bad(String),
-}
-
-/// Where a drive's next label goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seat {
-    pub(crate) slot: Slot,
-    pub(crate) sequence: u64,
-}
-
-impl Seat {
-    /// After that label.
-    pub(crate) fn after(carried: &Carried) -> Seat {
-        Seat { slot: carried.slot.other(), sequence: carried.sequence + 1 }
-    }
-
-    /// Of a drive that carries none.
-    pub(crate) const FIRST: Seat = Seat { slot: Slot::A, sequence: 1 };
-
-    /// After a label was written here, or may have been.
-    #[must_use]
-    pub(crate) fn next(self, written: bool) -> Seat {
-        let slot = if written { self.slot.other() } else { self.slot };
-        Seat { slot, sequence: self.sequence + 1 }
-    }
 }
 
 impl Access {
@@ -71,15 +54,28 @@ impl Access {
         Tail::of(self.info().size)
     }
 
+    /// Where a structure is on it; `None` where it is too small for one.
+    pub(crate) fn site(&self) -> Option<Site> {
+        self.tail()?.site(self.info().logical_sector)
+    }
+
     pub(crate) async fn read(&self, range: ByteRange) -> Result<Vec<u8>, IoError> {
         let mut bytes = Vec::with_capacity(range.len.as_usize());
+        let mut pieces = Vec::new();
         let mut at = range.start;
         while at < range.end() {
             let len = PIECE.min(range.end() - at);
-            let outcome = self.member.read(at, smallvec![Buf::unpooled(len)]).await;
-            outcome.result?;
-            outcome.buffers.iter().for_each(|buf| bytes.extend_from_slice(buf.bytes()));
+            pieces.push(self.member.read(at, smallvec![Buf::unpooled(len)]));
             at += len;
+        }
+        let mut failed = None;
+        for piece in pieces {
+            let outcome = piece.await;
+            failed = failed.or(outcome.result.err());
+            outcome.buffers.iter().for_each(|buf| bytes.extend_from_slice(buf.bytes()));
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         if bytes.len() as u64 == range.len.0 { Ok(bytes) } else { Err(IoError::new(IoErrorKind::Medium)) }
     }
@@ -94,34 +90,47 @@ impl Access {
         self.write(tail.map_blocks(write.copy, write.block, 1).start, &write.bytes)
     }
 
-    /// Looks for a label. A slot that cannot be read counts as torn while the other one is sound.
+    /// Looks for a label. What cannot be read counts as damaged while the other copy is sound.
     ///
     /// # Errors
-    /// When neither slot can be read.
+    /// When it cannot be read where a label would be, so that nobody can tell whether there is one.
     pub(crate) async fn read_label(&self) -> Result<LabelSeen, IoError> {
-        let Some(tail) = self.tail() else { return Ok(LabelSeen::Blank) };
-        let a = self.read_slot(&tail, Slot::A).await;
-        let b = self.read_slot(&tail, Slot::B).await;
-        if let (Err(error), Err(_)) = (&a, &b) {
-            return Err(*error);
+        let mut glimpse = Glimpse::new(self.info().size);
+        let mut failed = None;
+        loop {
+            let found = ondisk::find(&glimpse);
+            let wanted = glimpse.wanted();
+            if wanted.is_empty() {
+                return match (found, failed) {
+                    (Found::Blank, Some(error)) => Err(error),
+                    (Found::Blank | Found::NotYet, _) => Ok(LabelSeen::Blank),
+                    (Found::Carried(carried), _) => Ok(LabelSeen::Sound(Rc::new(carried))),
+                    (Found::Headless(headless), _) => Ok(LabelSeen::Headless(Rc::new(headless))),
+                    (Found::Foreign(drive), _) => Ok(LabelSeen::Foreign(Rc::from(drive))),
+                    (Found::Bad(error), _) => Ok(LabelSeen::Bad(error.to_string())),
+                };
+            }
+            for range in self.in_sectors(wanted) {
+                let bytes = self.read(range).await;
+                failed = failed.or(bytes.as_ref().err().copied());
+                glimpse.put(range, bytes.ok());
+            }
         }
-        let unreadable = a.is_err() || b.is_err();
-        let (a, b) = (a.unwrap_or_default(), b.unwrap_or_default());
-        Ok(match ondisk::newest([&a, &b]) {
-            Ok(carried) => LabelSeen::Sound(Box::new(carried)),
-            Err(error) if error.kind == ondisk::ErrorKind::Blank && !unreadable => LabelSeen::Blank,
-            Err(error) => LabelSeen::Bad(error.to_string()),
-        })
     }
 
-    async fn read_slot(&self, tail: &Tail, slot: Slot) -> Result<Vec<u8>, IoError> {
-        let range = tail.slot(slot);
-        let first = self.read(ByteRange::new(range.start, BLOCK)).await?;
-        let len = ondisk::length(&first);
-        if len == BLOCK {
-            return Ok(first);
+    /// The same ranges in whole sectors; those that touch are one.
+    fn in_sectors(&self, ranges: Vec<ByteRange>) -> Vec<ByteRange> {
+        let (sector, size) = (self.info().logical_sector.bytes(), self.info().size);
+        let mut whole: Vec<ByteRange> = Vec::new();
+        for range in ranges {
+            let end = range.end().align_up(sector).min(ByteOffset(size.0));
+            let range = ByteRange::from_to(range.start.align_down(sector), end);
+            match whole.last_mut().filter(|last| last.end() >= range.start) {
+                Some(last) => *last = ByteRange::from_to(last.start, last.end().max(range.end())),
+                None => whole.push(range),
+            }
         }
-        self.read(ByteRange::new(range.start, len)).await
+        whole
     }
 
     /// Both copies of the map of an array of that many lanes. What cannot be read is left out.
@@ -142,40 +151,32 @@ impl Access {
         copies
     }
 
-    /// Takes label, map and mark away: the drive is nobody's.
+    /// Takes away everything by which the drive is known as one of ours: it is nobody's.
     ///
     /// # Errors
     /// When a write fails; some of it may be left.
     pub(crate) async fn erase(&self) -> Result<(), IoError> {
         let Some(tail) = self.tail() else { return Ok(()) };
-        let zeroes = vec![0; BLOCK.as_usize()];
-        // The mark goes last: as long as anything of ours is left, it says so.
-        let places = [tail.slot(Slot::A).start, tail.slot(Slot::B).start, tail.mark().start];
-        for at in places {
-            self.write(at, &zeroes).await.result?;
+        // The anchor goes first: without it the copies are not looked at.
+        for place in tail.marks() {
+            self.write(place.start, &vec![0; place.len.as_usize()]).await.result?;
         }
         Ok(())
     }
 
-    /// What the drive holds besides a label: what a person should know before it is overwritten.
+    /// What the drive holds besides a label of ours, if it carries one: what a person should know before it is
+    /// overwritten.
     ///
     /// # Errors
     /// When its ends cannot be read.
-    pub(crate) async fn findings(&self) -> Result<Vec<String>, IoError> {
+    pub(crate) async fn findings(&self, carries_label: bool) -> Result<Vec<String>, IoError> {
         let info = self.info();
         let len = signatures::INSPECTED.min(info.size);
         let first = self.read(ByteRange::new(ByteOffset::ZERO, len)).await?;
         let last = self.read(ByteRange::new(ByteOffset(info.size.0 - len.0), len)).await?;
         let ends = signatures::Ends::new(info.size, &first, &last);
-        Ok(signatures::inspect(&ends, &[]).iter().map(ToString::to_string).collect())
-    }
-}
-
-/// The mark of a SoftROC drive, for whoever looks at a drive before overwriting it.
-pub fn drive_mark() -> signatures::Label {
-    signatures::Label {
-        what: "a SoftROC label",
-        magic: &ondisk::MARK,
-        place: signatures::Place::FromEnd(BLOCK.0),
+        let own = self.site().filter(|_| carries_label).map(|site| site.anchor());
+        let findings = signatures::inspect(&ends, &[]).into_iter();
+        Ok(findings.filter(|found| Some(found.offset) != own).map(|found| found.to_string()).collect())
     }
 }

@@ -2,14 +2,12 @@
 
 use crate::array::Array;
 use crate::core::Core;
-use crate::disk::LabelSeen;
 use crate::extents;
 use crate::inventory::Drive;
 use crate::shape::free_end;
 use crate::volume::Volume;
 use crate::{ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, VolumeInfo, VolumeState};
 use layout::Level;
-use ondisk::Content;
 use std::rc::Rc;
 use units::StripSize;
 
@@ -108,7 +106,7 @@ impl Core {
             };
         }
         let problem = drive.problem();
-        let is_spare = matches!(drive.label(), LabelSeen::Sound(carried) if matches!(carried.content, Content::Spare(_)));
+        let is_spare = drive.spare().is_some();
         let state = match (&problem, drive.access()) {
             (_, None) => DriveState::Missing,
             (Some(_), Some(_)) => DriveState::Refused,

@@ -4,13 +4,15 @@
 //! the drives' labels.
 
 use crate::core::Core;
-use crate::disk::{Access, LabelSeen, Seat};
+use crate::disk::{Access, LabelSeen};
+use crate::structures::Written;
 use crate::{Error, ErrorKind, Result};
 use env::DriveKind;
 use ondisk::Uuid;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use units::{ByteCount, SectorSize};
 
 /// Where the names of drives are remembered.
 const FILE: &str = "drives.toml";
@@ -30,7 +32,8 @@ pub(crate) struct Drive {
     /// Why it cannot be used: a kind and a sentence.
     problem: RefCell<Option<Error>>,
     label: RefCell<LabelSeen>,
-    pub(crate) seat: Cell<Seat>,
+    /// The structure that it has, as it was last read or written.
+    pub(crate) structure: RefCell<Written>,
     /// Whether it is known to hold nothing but zeroes where data goes.
     pub(crate) zeroed: Cell<bool>,
     pub(crate) medium_errors: Cell<u64>,
@@ -44,7 +47,7 @@ impl Drive {
             access: RefCell::default(),
             problem: RefCell::default(),
             label: RefCell::new(LabelSeen::Blank),
-            seat: Cell::new(Seat::FIRST),
+            structure: RefCell::new(Written::Nothing),
             zeroed: Cell::new(false),
             medium_errors: Cell::new(0),
         }
@@ -77,8 +80,14 @@ impl Drive {
     pub(crate) fn member_label(&self) -> Option<ondisk::Label> {
         match &*self.label.borrow() {
             LabelSeen::Sound(carried) => carried.label().cloned(),
-            LabelSeen::Blank | LabelSeen::Bad(_) => None,
+            _ => None,
         }
+    }
+
+    /// Its size and its blocks, as a label records them; of a drive that is not open, nothing.
+    pub(crate) fn extent(&self) -> (ByteCount, SectorSize) {
+        let info = self.access().map(|access| (access.info().size, access.info().logical_sector));
+        info.unwrap_or((ByteCount::ZERO, SectorSize::B512))
     }
 
     /// The array that its label names.
@@ -116,11 +125,20 @@ impl Drive {
                     LabelSeen::Bad(why) => {
                         Some(Error::new(ErrorKind::WrongState, format!("drive {}: {why}", self.name)))
                     }
+                    LabelSeen::Foreign(drive) => Some(Error::new(
+                        ErrorKind::WrongState,
+                        format!("drive {} {}", self.name, told_foreign(drive)),
+                    )),
+                    LabelSeen::Headless(headless) => Some(Error::new(
+                        ErrorKind::WrongState,
+                        format!(
+                            "drive {} belongs to the array {}, and what it said of it is lost ({}); add the other drives of that array",
+                            self.name, headless.array, headless.why
+                        ),
+                    )),
                     LabelSeen::Blank | LabelSeen::Sound(_) => None,
                 });
-                if let LabelSeen::Sound(carried) = &label {
-                    self.seat.set(Seat::after(carried));
-                }
+                self.structure.replace(Written::of(&label));
                 self.set_label(label);
             }
             Err(error) => {
@@ -132,6 +150,19 @@ impl Drive {
                 self.set_problem(Some(Error::new(ErrorKind::Unavailable, sentence)));
             }
         }
+    }
+}
+
+/// That a drive's structure is somebody else's, to be read behind its name.
+fn told_foreign(drive: &ondisk::ddf::Drive) -> String {
+    let header = &drive.structure.header;
+    match header.group.vendor() {
+        Some("SoftROC") => {
+            "belongs to an array that other software has changed since SoftROC used it: see foreign list"
+                .to_owned()
+        }
+        Some(vendor) => format!("belongs to an array that {vendor} made (DDF): see foreign list"),
+        None => "belongs to an array of another controller (DDF): see foreign list".to_owned(),
     }
 }
 

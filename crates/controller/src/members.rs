@@ -27,6 +27,7 @@ use crate::disk::{Access, LabelSeen};
 use crate::inventory::Drive;
 use crate::keeper::Failing;
 use crate::serve::bad_blocks;
+use crate::structures::Written;
 use crate::{Error, ErrorKind, Result};
 use engine::{LaneSet, MemberChange, ShardMessage};
 use ondisk::{Label, Member, Role, Shadow, StandIn};
@@ -78,7 +79,8 @@ impl Core {
                 Entering::Filled(shadow) => shadow.stands_in,
                 Entering::Back => None,
             };
-            next.member[slot] = Member { enclosure, stands_in, ..Member::online(uuid, "", 0) };
+            next.member[slot] =
+                Member { enclosure, stands_in, ..Member::online(uuid, "", drive.extent(), 0) };
         }
         self.take_back(&mut next, slot, &runs(&stale));
         next.member[slot].name.clone_from(&drive.name);
@@ -120,7 +122,7 @@ impl Core {
         array.set_places(places);
     }
 
-    /// Step 1: the map, and on a drive that is new nothing but the mark.
+    /// Step 1: the map, and nothing else on a drive that is new.
     async fn prepare(
         &self,
         array: &Array,
@@ -132,7 +134,7 @@ impl Core {
         let unwritable =
             |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
         if fresh {
-            self.clean_slots(drive).await.map_err(unwritable)?;
+            self.make_blank(drive).await.map_err(unwritable)?;
         }
         let lanes = next.lanes();
         debug_assert_eq!(lanes, array.map.borrow().lanes());
@@ -142,16 +144,13 @@ impl Core {
         }
     }
 
-    /// Takes away what lies where labels go, so that no label from before is found when one of ours is torn; the mark
-    /// goes on.
-    async fn clean_slots(&self, drive: &Drive) -> std::result::Result<(), env::IoError> {
-        let gone = env::IoError::new(env::IoErrorKind::Gone);
-        let access: Access = drive.access().ok_or(gone)?;
-        let tail = access.tail().ok_or(gone)?;
+    /// Takes away what a drive says it is, so that nothing from before is found when a label of ours is torn.
+    pub(crate) async fn make_blank(&self, drive: &Drive) -> std::result::Result<(), env::IoError> {
+        let access: Access = drive.access().ok_or(env::IoError::new(env::IoErrorKind::Gone))?;
+        drive.structure.replace(Written::Nothing);
         access.erase().await?;
         drive.set_label(LabelSeen::Blank);
-        drive.seat.set(crate::disk::Seat::FIRST);
-        access.write(tail.mark().start, &ondisk::mark(&tail)).await.result.map(drop)
+        Ok(())
     }
 
     /// Step 3: the drive in a slot is this one from now on, for all volumes that are served. A shard learns of it
@@ -239,11 +238,18 @@ impl Core {
     ) -> Result<()> {
         let unwritable =
             |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
-        self.clean_slots(drive).await.map_err(unwritable)?;
+        self.make_blank(drive).await.map_err(unwritable)?;
         let mut next = array.label();
         let stale = array.all_lanes();
-        let shadow =
-            Shadow { uuid: self.new_uuid(), name: drive.name.clone(), stale: runs(&stale), stands_in };
+        let (size, block) = drive.extent();
+        let shadow = Shadow {
+            uuid: self.new_uuid(),
+            name: drive.name.clone(),
+            size_bytes: size.0,
+            block_bytes: block.bytes().0,
+            stale: runs(&stale),
+            stands_in,
+        };
         next.member[slot].shadow = Some(shadow);
         let mut places = array.places();
         places[slot].shadow = Some(drive.clone());
@@ -330,7 +336,7 @@ impl Core {
             stale: shadow.stale.clone(),
             enclosure,
             stands_in: shadow.stands_in.clone(),
-            ..Member::online(shadow.uuid, shadow.name.clone(), 0)
+            ..Member::online(shadow.uuid, shadow.name.clone(), drive.extent(), 0)
         };
         let mut promoted = places.clone();
         promoted[slot] = crate::array::Place {

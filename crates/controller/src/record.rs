@@ -14,12 +14,12 @@
 
 use crate::array::{Array, is_full};
 use crate::core::Core;
-use crate::disk::Access;
 use crate::inventory::Drive;
-use crate::keeper::{Failing, Ios, failing, join};
+use crate::keeper::{Failing, failing};
+use crate::structures::write_structures;
 use engine::ShardMessage;
 use env::{IoError, IoErrorKind};
-use ondisk::{Cause, Label, MAX_LEAD, MemberState, slots};
+use ondisk::{Cause, Label, MAX_LEAD, MemberState, Telling, slots};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -201,26 +201,24 @@ impl Core {
         }
         let members = seats.len();
         seats.extend(shadows);
-        let encoded = |(_, drive, uuid): &(usize, Option<Rc<Drive>>, ondisk::Uuid)| {
-            let sequence = drive.as_ref().map_or(1, |drive| drive.seat.get().sequence);
-            ondisk::encode(&label.for_drive(*uuid), sequence).map_err(|error| error.to_string())
-        };
-        let labels: Vec<Vec<u8>> = seats.iter().map(encoded).collect::<Result<_, _>>()?;
-        let start = |drive: &Option<Rc<Drive>>, bytes: &[u8]| drive.as_ref()?.start_label(bytes);
-        let ios: Ios = seats
-            .iter()
-            .zip(&labels)
-            .enumerate()
-            .map(|(number, ((_, drive, _), bytes))| (number, start(drive, bytes)))
-            .collect();
-        let failed = join(ios).await;
-        let mut errors = BTreeMap::new();
-        for (number, (slot, drive, _)) in seats.iter().enumerate() {
-            let error = failed.get(&number);
-            if let Some(drive) = drive {
-                drive.seat.set(drive.seat.get().next(error.is_none()));
+        let telling = Telling::of(label).map_err(|error| error.to_string())?;
+        let mut updates = Vec::new();
+        let mut failed = BTreeMap::new();
+        for (number, (_, drive, uuid)) in seats.iter().enumerate() {
+            match drive.as_ref().and_then(|drive| Some((drive, drive.access()?.site()?))) {
+                Some((drive, site)) => {
+                    let told = telling.told(&site, *uuid).map_err(|error| error.to_string())?;
+                    updates.push((number, drive.clone(), told));
+                }
+                None => {
+                    failed.insert(number, IoError::new(IoErrorKind::Gone));
+                }
             }
-            match error {
+        }
+        failed.extend(write_structures(updates).await);
+        let mut errors = BTreeMap::new();
+        for (number, (slot, ..)) in seats.iter().enumerate() {
+            match failed.get(&number) {
                 Some(error) if number < members => {
                     errors.insert(*slot, *error);
                 }
@@ -235,19 +233,31 @@ impl Core {
         Ok(errors)
     }
 
+    /// Writes an array's label to one of its drives.
+    ///
+    /// # Errors
+    /// When it cannot be written there.
+    pub(crate) async fn write_label(
+        &self,
+        drive: &Rc<Drive>,
+        label: &Label,
+        own: ondisk::Uuid,
+    ) -> Result<(), IoError> {
+        let site = drive.access().and_then(|access| access.site()).ok_or(IoError::new(IoErrorKind::Gone))?;
+        let told = Telling::of(label).and_then(|telling| telling.told(&site, own));
+        let told = told.map_err(|error| {
+            tracing::error!("the label of {} cannot be written: {error}", label.names());
+            IoError::new(IoErrorKind::Invalid)
+        })?;
+        let failed = write_structures(vec![(0, drive.clone(), told)]).await;
+        failed.into_values().next().map_or(Ok(()), Err)
+    }
+
     /// Tells a drive that is out, and that answers, that it is: alone it must not take itself for the array.
     pub(crate) async fn tell_out(&self, array: &Array, slot: usize) {
         let label = array.label();
         let Some(drive) = array.drive(slot) else { return };
-        let Ok(bytes) = ondisk::encode(&label.for_drive(label.member[slot].uuid), drive.seat.get().sequence)
-        else {
-            return;
-        };
-        let written = match drive.start_label(&bytes) {
-            Some(io) => io.await.result.map(drop),
-            None => Err(IoError::new(IoErrorKind::Gone)),
-        };
-        drive.seat.set(drive.seat.get().next(written.is_ok()));
+        let written = self.write_label(&drive, &label, label.member[slot].uuid).await;
         if let Err(error) = written {
             let text = format!(
                 "drive {} is out of {} and could not be told so ({error}): keep it from being started alone",
@@ -344,13 +354,5 @@ impl Core {
                 tracing::error!("the health of '{}' did not reach every shard: {why}", volume.name());
             }
         }
-    }
-}
-
-impl Drive {
-    /// Starts the write of a label where its next one goes; `None` if it is not open, or too small.
-    pub(crate) fn start_label(&self, bytes: &[u8]) -> Option<env::Io> {
-        let access: Access = self.access()?;
-        Some(access.write(access.tail()?.slot(self.seat.get().slot).start, bytes))
     }
 }

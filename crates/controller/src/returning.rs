@@ -1,6 +1,7 @@
 //! `drive online`, `drive replace` and `drive forget`: drives that come back, and drives that take their place.
 
 use crate::array::Array;
+use crate::assemble::Word;
 use crate::core::Core;
 use crate::disk::LabelSeen;
 use crate::inventory::Drive;
@@ -79,7 +80,7 @@ impl Core {
         for volume in array.volumes() {
             if volume.is_served() {
                 self.look_after();
-            } else if let Err(error) = self.start_one(array, &volume, false).await {
+            } else if let Err(error) = self.start_one(array, &volume, Word::NONE).await {
                 tracing::info!("'{}' stays offline: {error}", volume.name());
             }
         }
@@ -335,7 +336,7 @@ impl Core {
         self.remember_drives().await;
         let kept = match drive.label() {
             LabelSeen::Blank => Vec::new(),
-            LabelSeen::Sound(_) | LabelSeen::Bad(_) => {
+            _ => {
                 vec![format!("what is on drive {} was left as it is, its label too", drive.name)]
             }
         };

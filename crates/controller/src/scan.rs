@@ -1,6 +1,7 @@
 //! From drives to arrays: looking at labels, and what they say together.
 
 use crate::array::Array;
+use crate::assemble::Word;
 use crate::core::Core;
 use crate::disk::LabelSeen;
 use crate::inventory::Drive;
@@ -31,6 +32,7 @@ impl Core {
     /// Takes in what labels say; where an array was deleted and some of its labels were left, they go now, or one
     /// of them could bring it back.
     pub(crate) async fn take_in_labels(&self) {
+        self.repair_structures().await;
         for drive in self.scan() {
             let erased = match drive.access() {
                 Some(access) => access.erase().await.map_err(|error| error.to_string()),
@@ -60,7 +62,7 @@ impl Core {
                 && let Some(label) = carried.label()
             {
                 let (name, size) = (drive.name.clone(), access.info().size);
-                seen.push(SeenDrive { name, size, label: label.clone(), sequence: carried.sequence });
+                seen.push(SeenDrive { name, size, label: label.clone() });
                 drives.push(drive.clone());
             }
         }
@@ -162,7 +164,7 @@ impl Core {
                 array.name()
             ));
         } else if array.not_current().is_empty() && array.apart.borrow().is_none() {
-            match self.start_array(&array, None).await {
+            match self.start_array(&array, Word::NONE).await {
                 Ok(()) => notes.push(format!("{names} is complete and was started")),
                 Err(error) => notes.push(error.message),
             }

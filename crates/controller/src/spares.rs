@@ -8,8 +8,9 @@ use crate::choose::{Need, Offer, Standing, choose_spare, kind_name, refusal};
 use crate::core::Core;
 use crate::disk::LabelSeen;
 use crate::inventory::Drive;
+use crate::structures::{Written, write_structures};
 use crate::{AddSpare, CoverageInfo, Error, ErrorKind, Reply, Result, SpareInfo, SpareKind};
-use ondisk::{BLOCK, Content, SpareLabel, SpareScope, StandIn, TAIL, Uuid};
+use ondisk::{BLOCK, Content, SpareLabel, SpareScope, StandIn, TAIL, Telling, Uuid};
 use std::rc::Rc;
 use units::{ByteCount, decimal_capacity};
 
@@ -17,11 +18,11 @@ impl Drive {
     /// What its label says, if it is that of a spare.
     pub(crate) fn spare(&self) -> Option<SpareLabel> {
         match self.label() {
-            LabelSeen::Sound(carried) => match carried.content {
-                Content::Spare(spare) => Some(spare),
+            LabelSeen::Sound(carried) => match &carried.content {
+                Content::Spare(spare) => Some(spare.clone()),
                 Content::Member(_) => None,
             },
-            LabelSeen::Blank | LabelSeen::Bad(_) => None,
+            _ => None,
         }
     }
 
@@ -122,7 +123,7 @@ impl Core {
         Ok(())
     }
 
-    /// Makes a drive carry the label of a spare: in both slots, so that none from before is found.
+    /// Makes a drive carry the label of a spare.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -133,17 +134,16 @@ impl Core {
         };
         let gone = || failed("it is not there, or too small for a label".to_owned());
         let access = drive.access().ok_or_else(gone)?;
-        let tail = access.tail().ok_or_else(gone)?;
-        for _ in 0..2 {
-            let bytes = ondisk::encode_spare(&label, drive.seat.get().sequence)
-                .map_err(|error| failed(error.to_string()))?;
-            let io = drive.start_label(&bytes).ok_or_else(gone)?;
-            let written = io.await.result;
-            drive.seat.set(drive.seat.get().next(written.is_ok()));
-            written.map_err(|error| failed(error.to_string()))?;
+        let site = access.site().ok_or_else(gone)?;
+        // What it said before must not be found beside it.
+        access.erase().await.map_err(|error| failed(error.to_string()))?;
+        drive.structure.replace(Written::Nothing);
+        let told = Telling::of_spare(&label, &site)
+            .and_then(|telling| telling.told(&site, label.drive))
+            .map_err(|error| failed(error.to_string()))?;
+        if let Some(error) = write_structures(vec![(0, drive.clone(), told)]).await.into_values().next() {
+            return Err(failed(error.to_string()));
         }
-        let mark = access.write(tail.mark().start, &ondisk::mark(&tail)).await;
-        mark.result.map_err(|error| failed(error.to_string()))?;
         drive.look(&self.env).await;
         drive.zeroed.set(false);
         Ok(())
@@ -370,7 +370,7 @@ impl Core {
         else {
             return false;
         };
-        access.findings().await.is_ok_and(|findings| findings.is_empty())
+        access.findings(false).await.is_ok_and(|findings| findings.is_empty())
     }
 }
 

@@ -89,7 +89,11 @@ fn the_word_is_kept_until_redundancy_agrees_and_asked_for_again_after_a_crash() 
     spoil_q(&mut bench, strips / 3 * strip);
     bench.sim.drive("e").unwrap().vanish();
     bench.restart(&names[..4]);
-    let start = |accept_stale_parity| Command::VolumeStart { volume: "v".into(), accept_stale_parity };
+    let start = |accept_stale_parity| Command::VolumeStart {
+        volume: "v".into(),
+        accept_stale_parity,
+        degraded: false,
+    };
     let refused = bench.refused(ErrorKind::WrongState, start(false));
     assert!(refused.contains("--accept-stale-parity"), "{refused}");
     bench.ask(start(true)).unwrap();

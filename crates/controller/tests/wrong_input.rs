@@ -195,18 +195,19 @@ fn a_drive_with_a_file_system_or_partitions() {
 }
 
 #[test]
-fn a_damaged_or_foreign_label_is_not_overwritten_unasked() {
+fn a_label_of_an_earlier_version_is_refused_by_its_number_and_not_overwritten_unasked() {
     let mut bench = bench();
     let tail = ondisk::Tail::of(ByteCount(DRIVE)).unwrap();
     let mut slot = vec![0_u8; 4096];
-    slot[..8].copy_from_slice(&ondisk::MAGIC);
-    bench.sim.drive("c").unwrap().poke(tail.slot(ondisk::Slot::A).start, &slot);
+    slot[..12].copy_from_slice(b"SoftROC\0\x02\0\0\0");
+    bench.sim.drive("c").unwrap().poke(tail.start(), &slot);
     let why = refused(&mut bench, ErrorKind::HoldsData, |_| ());
     assert!(why.contains("drive c holds a SoftROC label that cannot be used"), "{why}");
     bench.ask(Command::DriveAdd { drive: "c".into(), size_bytes: None }).unwrap();
     let info = bench.drive("c");
     assert_eq!(info.state, DriveState::Refused);
-    assert!(info.reason.unwrap().contains("checksum"));
+    let why = info.reason.unwrap();
+    assert!(why.contains("version 2") && why.contains("version 3"), "{why}");
 }
 
 #[test]
@@ -259,8 +260,18 @@ fn out_of_space_when_file_drives_are_made() {
 
 #[test]
 fn a_drive_that_fails_while_a_volume_is_created_leaves_nothing_behind() {
-    // The label's two slots, the map's two copies, and two places that nobody writes.
-    for after in 0..6 {
+    // Where earlier labels were, both copies, the map's two, the witness; and two places that nobody writes.
+    for (after, is_written) in [
+        (0, true),
+        (1, true),
+        (2, false),
+        (16, true),
+        (18, true),
+        (20, true),
+        (21, true),
+        (22, true),
+        (23, false),
+    ] {
         let mut bench = bench();
         bench.sim.drive("c").unwrap().refuse_writes(units::ByteRange::new(
             ByteOffset(MIB + (128 << 10) + after * MIB),
@@ -268,9 +279,10 @@ fn a_drive_that_fails_while_a_volume_is_created_leaves_nothing_behind() {
         ));
         let created = bench.ask(create("data", "raid5", &["a", "b", "c"]));
         let Err(error) = created else {
-            assert!(after >= 4, "{after}");
+            assert!(!is_written, "{after}");
             continue;
         };
+        assert!(is_written, "{after}");
         assert_eq!((error.kind, error.exit_code()), (ErrorKind::Failed, 1), "{error}");
         assert!(
             error.message.contains("drive c") && error.message.contains("nothing was created"),
@@ -290,7 +302,7 @@ fn things_that_are_not_there() {
     for command in [
         Command::VolumeShow { volume: "none".into() },
         Command::VolumeDelete { volume: "none".into() },
-        Command::VolumeStart { volume: "none".into(), accept_stale_parity: false },
+        Command::VolumeStart { volume: "none".into(), accept_stale_parity: false, degraded: false },
         Command::VolumeSet { volume: "none".into(), name: "new".into() },
         Command::DriveShow { drive: "none".into() },
         Command::DriveFail { drive: "none:3".into() },
@@ -306,7 +318,7 @@ fn things_that_are_not_there() {
     bench.refused(ErrorKind::WrongState, Command::DriveFail { drive: "c".into() });
     bench.refused(
         ErrorKind::WrongState,
-        Command::VolumeStart { volume: "data".into(), accept_stale_parity: false },
+        Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false },
     );
 }
 

@@ -7,7 +7,7 @@ use crate::tail::Tail;
 use crate::uuid::Uuid;
 use crate::volume::{MAX_VOLUMES, VolumeLabel};
 use serde::{Deserialize, Serialize};
-use units::{ByteCount, DriveSet, MAX_DRIVES};
+use units::{ByteCount, DriveSet, MAX_DRIVES, SectorSize};
 
 /// How far the life of an array has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -53,6 +53,10 @@ pub struct Shadow {
     pub uuid: Uuid,
     /// How it was named, for people.
     pub name: String,
+    /// The drive's size in bytes.
+    pub size_bytes: u64,
+    /// The length of its blocks in bytes.
+    pub block_bytes: u64,
     /// Lanes that are not copied yet, besides those that are marked.
     #[serde(default, skip_serializing_if = "Runs::is_empty")]
     pub stale: Runs,
@@ -69,6 +73,10 @@ pub struct Member {
     pub uuid: Uuid,
     /// How that drive was named, for people.
     pub name: String,
+    /// Its drive's size in bytes.
+    pub size_bytes: u64,
+    /// The length of its drive's blocks in bytes.
+    pub block_bytes: u64,
     /// How it stands.
     pub state: MemberState,
     /// The generation from which on it stands so.
@@ -98,11 +106,18 @@ fn is_zero(value: &u64) -> bool {
 }
 
 impl Member {
-    /// A member that takes part from `since` on.
-    pub fn online(uuid: Uuid, name: impl Into<String>, since: u64) -> Member {
+    /// A member that takes part from `since` on, on a drive of that size with those blocks.
+    pub fn online(
+        uuid: Uuid,
+        name: impl Into<String>,
+        (size, block): (ByteCount, SectorSize),
+        since: u64,
+    ) -> Member {
         Member {
             uuid,
             name: name.into(),
+            size_bytes: size.0,
+            block_bytes: block.bytes().0,
             state: MemberState::Online,
             since,
             knew: 0,
@@ -161,7 +176,8 @@ impl Default for Policy {
 pub struct Label {
     /// The array's UUID.
     pub array: Uuid,
-    /// The UUID of the drive that carries this label.
+    /// The UUID of the drive that carries this label: its physical disk data say it, not the text.
+    #[serde(skip)]
     pub drive: Uuid,
     /// Counts changes of what the label says, and attempts at them.
     pub generation: u64,
@@ -331,6 +347,17 @@ impl Label {
                     member.uuid, member.since
                 )));
             }
+            let shadow = member.shadow.as_ref().map(|shadow| (shadow.size_bytes, shadow.block_bytes));
+            for (size, block) in [Some((member.size_bytes, member.block_bytes)), shadow].into_iter().flatten()
+            {
+                if SectorSize::from_bytes(block)
+                    .is_none_or(|block| !ByteCount(size).is_aligned(block.bytes()))
+                {
+                    return Err(contradiction(format!(
+                        "the label names a drive of {size} bytes with blocks of {block}, which cannot be"
+                    )));
+                }
+            }
             if member.enclosure.as_ref().is_some_and(|name| !is_enclosure_name(name)) {
                 return Err(contradiction("the label names an enclosure with no name"));
             }
@@ -363,20 +390,5 @@ impl Label {
         }
         label.volume.iter_mut().for_each(|volume| volume.unwritten = volume.unwritten.narrowed(most));
         label
-    }
-
-    /// From text.
-    ///
-    /// # Errors
-    /// When it is not a label's text, or says what cannot be.
-    pub(crate) fn from_text(text: &str) -> Result<Label> {
-        let label: Label = toml::from_str(text).map_err(|error| {
-            Error::new(
-                ErrorKind::Contradiction,
-                format!("the label's text cannot be understood: {}", error.message()),
-            )
-        })?;
-        label.check()?;
-        Ok(label)
     }
 }

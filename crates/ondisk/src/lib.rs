@@ -2,34 +2,42 @@
 //!
 //! # The last 32 MiB of every drive
 //! ```text
-//! drive                                                  tail: 32 MiB, and what is left over to 4 KiB
-//! ┌──────────────────────────────────────────────────────┬──────────┬──────────┬───────┬───────┬────────┬──────┐
-//! │ data of the array's volumes, side by side            │ label A  │ label B  │ map 0 │ map 1 │ unused │ mark │
-//! └──────────────────────────────────────────────────────┴──────────┴──────────┴───────┴───────┴────────┴──────┘
-//! 0                                              tail +  0          1 MiB      2 MiB   3 MiB   4 MiB    drive's
-//!                                                                                                       last 4 KiB
+//! drive                                            tail: 32 MiB, and what is left over to 4 KiB
+//! ┌────────────────────────────────────────────────┬───────────┬─────────┬───────────┬───────┬───────┬─────────┬────────┐
+//! │ data of the array's volumes, side by side      │ workspace │ primary │ secondary │ map 0 │ map 1 │ witness │ anchor │
+//! └────────────────────────────────────────────────┴───────────┴─────────┴───────────┴───────┴───────┴─────────┴────────┘
+//! 0                                      tail +   0           16 MiB    18 MiB      20      21      22        drive's
+//!                                                                                                          last block
 //! ```
-//! The tail begins at (drive size − 32 MiB), rounded down to 4 KiB. All numbers are little-endian.
+//! The tail begins at (drive size − 32 MiB), rounded down to 4 KiB. Anchor, primary and secondary are a structure in DDF,
+//! the format of the industry: other software reads from it which drives make which volumes, and how (`docs/formats/ddf.md`).
+//! What DDF has no words for — what a drive missed, what was never written, what the operator wishes — SoftROC keeps in its
+//! vendor log: [`Label`], as TOML. Everything in DDF is derived from the label anew whenever that changes.
 //!
 //! ```text
-//! label, in either slot                          block of the write-intent map, 4096 bytes
-//!    0  8  "SoftROC\0"                              0  8  "SRoCwmap"
-//!    8  4  version, 2                               8  4  version, 1
-//!   12  4  CRC-32C of bytes 0 to 4095,             12  4  number of the block
-//!          this field as zero                      16 16  array UUID
-//!   16  8  sequence                                32  8  sequence; the block lies in copy sequence mod 2
-//!   24  4  length of the text                      40  4  CRC-32C of the block, this field as zero
-//!   28  4  CRC-32C of the text                     44 20  zero
-//!   32 16  array UUID; zero: of a hot spare        64 4032  bits: lane 32256·block + 8·byte + bit (from the
-//!   48 16  drive UUID                                     least significant) is being written
-//!   64     zero
-//! 4096     text, TOML; zeroes to the next 4 KiB  mark:  0 16  "SoftROC member\0\0"    16  8  where the tail begins
+//! Label ─► Telling ─► Structure ─► ddf::update ─► writes      what is to be said
+//! Glimpse ─► find ─► Carried ─► reconcile ─► FoundArray       what drives say together
+//! ```
+//!
+//! ```text
+//! block of the write-intent map, 4096 bytes; numbers are little-endian
+//!    0  8  "SRoCwmap"
+//!    8  4  version, 1
+//!   12  4  number of the block
+//!   16 16  array UUID
+//!   32  8  sequence; the block lies in copy sequence mod 2
+//!   40  4  CRC-32C of the block, this field as zero
+//!   44 20  zero
+//!   64 4032  bits: lane 32256·block + 8·byte + bit (from the least significant) is being written
 //! ```
 //!
 //! | where | what |
 //! | --- | --- |
 //! | `tail.rs` | [`Tail`]: where things lie |
-//! | `slot.rs` | a label in its slot: [`encode`], [`newest`] |
+//! | `own.rs` | [`find`]: what a drive carries; [`restore`]: what it carried |
+//! | `told.rs` | [`Telling`]: a label in the words of DDF |
+//! | `witness.rs` | [`Witness`]: by which a drive that lost both copies is known |
+//! | `payload.rs` | [`Content`]: the text in the vendor log |
 //! | `label.rs` | [`Label`]: what it says of the array, its members and tasks |
 //! | `volume.rs` | [`VolumeLabel`]: what it says of each volume |
 //! | `runs.rs` | [`Runs`]: sets of lanes |
@@ -38,7 +46,6 @@
 //! | `reconcile.rs` | from labels to arrays |
 //! | `ddf/` | [`ddf`]: SNIA's Common RAID Disk Data Format, read and written |
 //! | `foreign/` | [`foreign`]: arrays that other systems made |
-//! | `mark.rs` | the mark at the end |
 
 mod bytes;
 pub mod ddf;
@@ -46,26 +53,30 @@ mod error;
 pub mod foreign;
 pub mod intent;
 mod label;
-mod mark;
+mod own;
+mod payload;
 mod reconcile;
 mod runs;
-mod slot;
 mod spare;
 mod tail;
+mod told;
 mod uuid;
 mod volume;
+mod witness;
 
 pub use error::{Error, ErrorKind, Result};
 pub use intent::{BlockWrite, Copies, IntentMap};
 pub use label::{Cause, GENERATION_STRIDE, Label, MAX_LEAD, Member, MemberState, Phase, Policy, Shadow};
-pub use mark::{MARK, mark};
+pub use own::{Carried, Found, Headless, find, restore};
+pub use payload::{Content, VERSION, read, spare_text_of, text_of};
 pub use reconcile::{FoundArray, FoundMember, Readiness, Role, SeenDrive, readiness, reconcile, why};
 pub use runs::Runs;
-pub use slot::{Carried, Content, MAGIC, VERSION, encode, encode_spare, length, newest};
 pub use spare::{Bay, LONGEST_ENCLOSURE, SpareLabel, SpareScope, StandIn, is_enclosure_name};
-pub use tail::{BLOCK, SLOT, Slot, TAIL, Tail};
+pub use tail::{BLOCK, TAIL, Tail};
+pub use told::{Telling, Told};
 pub use uuid::Uuid;
 pub use volume::{
     Bad, Init, LONGEST_NAME, MAX_BAD_RUNS, MAX_VOLUMES, Relocated, VolumeLabel, WriteHole, is_volume_name,
     slots,
 };
+pub use witness::Witness;

@@ -27,8 +27,6 @@ pub struct SeenDrive {
     pub size: ByteCount,
     /// Its label.
     pub label: Label,
-    /// The label's number among those that the drive has carried.
-    pub sequence: u64,
 }
 
 /// What a member is to its array, now.
@@ -191,7 +189,7 @@ fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(us
     }
     let mut kept = Vec::new();
     for mut same in by_uuid.into_values() {
-        let age = |drive: &usize| (drives[*drive].label.generation, drives[*drive].sequence);
+        let age = |drive: &usize| drives[*drive].label.generation;
         same.sort_by_key(age);
         let Some(newest) = same.pop() else { continue };
         let ties = same.iter().filter(|drive| age(drive) == age(&newest)).count();
@@ -280,6 +278,14 @@ fn contradicts(other: &Label, newest: &Label) -> bool {
     }) || (other.generation == newest.generation && !other.agrees_with(newest))
 }
 
+/// What one part of the array did, by its label: within a sentence.
+fn went_on(drives: &[SeenDrive], part: &[usize], label: &Label) -> String {
+    let names: Vec<&str> = part.iter().map(|&drive| drives[drive].name.as_str()).collect();
+    let out = label.member.iter().filter(|member| !member.is_online());
+    let out: Vec<&str> = out.map(|member| member.name.as_str()).collect();
+    format!("{} went on to change {} without {}", names.join(" and "), label.generation, out.join(" and "))
+}
+
 /// Whether another part of the array was used without this one: a sentence.
 ///
 /// Only where that part could be used: all members that it calls online are of it too, or not here to be
@@ -297,10 +303,13 @@ fn apart(drives: &[SeenDrive], newest: &Label, group: &[usize]) -> Option<String
             carrier.is_none_or(|&carrier| contradicts(&drives[carrier].label, newest))
         };
         if other.member.iter().filter(|member| member.is_online()).all(on_its_side) {
+            let (theirs, ours): (Vec<usize>, Vec<usize>) =
+                group.iter().partition(|&&drive| contradicts(&drives[drive].label, newest));
             return Some(format!(
-                "drives of {} were used without one another: {} went one way and others another, and each may hold writes that the other lacks; disconnect those that are not to be used",
+                "drives of {} were used without one another: {}, and {}; each may hold writes that the other lacks. Disconnect those that are not to be used",
                 newest.names(),
-                drives[drive].name
+                went_on(drives, &ours, newest),
+                went_on(drives, &theirs, other)
             ));
         }
     }

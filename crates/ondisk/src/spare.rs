@@ -20,7 +20,8 @@ pub enum SpareScope {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpareLabel {
-    /// The UUID of the drive that carries this label.
+    /// The UUID of the drive that carries this label: its physical disk data say it, not the text.
+    #[serde(skip)]
     pub drive: Uuid,
     /// Which arrays it stands by for.
     pub scope: SpareScope,
@@ -66,21 +67,6 @@ const MAX_ARRAYS: usize = 256;
 pub const LONGEST_ENCLOSURE: usize = 64;
 
 impl SpareLabel {
-    /// From text.
-    ///
-    /// # Errors
-    /// When it is not such a label's text, or says what cannot be.
-    pub(crate) fn from_text(text: &str) -> Result<SpareLabel> {
-        let label: SpareLabel = toml::from_str(text).map_err(|error| {
-            Error::new(
-                ErrorKind::Contradiction,
-                format!("the text of a spare's label cannot be understood: {}", error.message()),
-            )
-        })?;
-        label.check()?;
-        Ok(label)
-    }
-
     /// Looks whether everything it says can be.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
-//! Where things lie in the reserved tail of a drive.
+//! Where SoftROC's things lie in the reserved tail of a drive: the structure in DDF, and the region behind it.
 
-use units::{ByteCount, ByteOffset, ByteRange};
+use crate::ddf::Site;
+use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
 /// What is reserved at the end of every drive, at least: where DDF keeps its data.
 pub const TAIL: ByteCount = ByteCount(32 << 20);
@@ -8,47 +9,27 @@ pub const TAIL: ByteCount = ByteCount(32 << 20);
 /// The unit in which everything in the tail is placed: the strictest sector.
 pub const BLOCK: ByteCount = ByteCount(4096);
 
-/// The room of one label slot.
-pub const SLOT: ByteCount = ByteCount(1 << 20);
-
 /// The room of one copy of the write-intent map.
 const MAP_COPY: ByteCount = ByteCount(1 << 20);
 
-/// One of the two places of a label.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Slot {
-    /// The first.
-    A,
-    /// The second.
-    B,
-}
+/// Where the region begins, from the tail's beginning on: behind the workspace and both copies of the structure.
+const REGION: ByteCount = ByteCount(20 << 20);
 
-impl Slot {
-    /// Both.
-    pub const BOTH: [Slot; 2] = [Slot::A, Slot::B];
-
-    /// The other one.
-    #[must_use]
-    pub fn other(self) -> Slot {
-        match self {
-            Slot::A => Slot::B,
-            Slot::B => Slot::A,
-        }
-    }
-}
+/// How the labels of versions 1 and 2 began, which SoftROC wrote before it wrote DDF.
+pub(crate) const EARLIER_MAGIC: [u8; 8] = *b"SoftROC\0";
 
 /// The tail of a drive of a certain size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tail {
     start: ByteOffset,
-    end: ByteOffset,
+    size: ByteCount,
 }
 
 impl Tail {
     /// The tail of a drive of `size`; `None` where there is no room for it and anything before it.
     pub fn of(size: ByteCount) -> Option<Tail> {
         let start = ByteOffset(size.0.checked_sub(TAIL.0)?).align_down(BLOCK);
-        (start > ByteOffset::ZERO).then_some(Tail { start, end: ByteOffset(size.0) })
+        (start > ByteOffset::ZERO).then_some(Tail { start, size })
     }
 
     /// Where it begins: the end of the drive's data.
@@ -56,24 +37,43 @@ impl Tail {
         self.start
     }
 
-    /// All of a label slot.
-    pub fn slot(&self, slot: Slot) -> ByteRange {
-        let at = match slot {
-            Slot::A => ByteCount::ZERO,
-            Slot::B => SLOT,
-        };
-        ByteRange::new(self.start + at, SLOT)
+    /// Where the structure lies on a drive with blocks of that length; `None` where its size is not a whole number of
+    /// them.
+    pub fn site(&self, block: SectorSize) -> Option<Site> {
+        Site::of(self.size, block)
     }
 
     /// Blocks `first` to `first + count` of a copy (0 or 1) of the write-intent map.
     pub fn map_blocks(&self, copy: usize, first: u32, count: u32) -> ByteRange {
-        let at = SLOT * 2 + MAP_COPY * copy as u64 + BLOCK * u64::from(first);
+        let at = REGION + MAP_COPY * copy as u64 + BLOCK * u64::from(first);
         ByteRange::new(self.start + at, BLOCK * u64::from(count))
     }
 
-    /// The last 4 KiB of the drive: its mark (see [`MARK`](crate::MARK)).
-    pub fn mark(&self) -> ByteRange {
-        ByteRange::new(ByteOffset(self.end.0 - BLOCK.0), BLOCK)
+    /// The block of the witness.
+    pub fn witness(&self) -> ByteRange {
+        ByteRange::new(self.start + REGION + MAP_COPY * 2, BLOCK)
+    }
+
+    /// Where something may lie by which a drive is known as one of SoftROC's, or of an earlier SoftROC's: to be
+    /// overwritten, in this order, when a drive is to be nobody's.
+    pub fn marks(&self) -> [ByteRange; 6] {
+        let last = ByteOffset(self.size.0).align_down(BLOCK);
+        let last = if last.0 == self.size.0 { ByteOffset(last.0 - BLOCK.0) } else { last };
+        let copy = |at: u64| ByteRange::new(self.start + ByteCount(at), BLOCK);
+        let [a, b] = self.earlier_labels();
+        [
+            ByteRange::from_to(last, ByteOffset(self.size.0)),
+            copy(16 << 20),
+            copy(18 << 20),
+            self.witness(),
+            a,
+            b,
+        ]
+    }
+
+    /// The first blocks of the two labels of versions 1 and 2.
+    pub(crate) fn earlier_labels(&self) -> [ByteRange; 2] {
+        [0, 1 << 20].map(|at| ByteRange::new(self.start + ByteCount(at), BLOCK))
     }
 }
 
@@ -83,20 +83,20 @@ mod tests {
 
     #[test]
     fn everything_has_its_place_and_nothing_overlaps() {
-        let tail = Tail::of(ByteCount((64 << 20) + 512)).unwrap();
-        assert_eq!(tail.start(), ByteOffset(32 << 20));
-        let places = [
-            tail.slot(Slot::A),
-            tail.slot(Slot::B),
-            tail.map_blocks(0, 0, crate::intent::MAX_BLOCKS),
-            tail.map_blocks(1, 0, crate::intent::MAX_BLOCKS),
-            tail.mark(),
-        ];
-        for pair in places.windows(2) {
-            assert!(pair[0].end() <= pair[1].start, "{pair:?}");
+        for (size, block) in [((64 << 20) + 512, SectorSize::B512), (64 << 20, SectorSize::B4096)] {
+            let tail = Tail::of(ByteCount(size)).unwrap();
+            let site = tail.site(block).unwrap();
+            assert_eq!((tail.start(), site.tail()), (ByteOffset(32 << 20), tail.start()));
+            let most = crate::intent::MAX_BLOCKS;
+            let (first, second) = (tail.map_blocks(0, 0, most), tail.map_blocks(1, 0, most));
+            assert_eq!(first.start, site.region().start);
+            assert!(first.len <= MAP_COPY && first.end() <= second.start);
+            assert!(second.end() <= tail.witness().start && tail.witness().end() <= site.region().end());
+            let marks = tail.marks();
+            assert!(marks[0].contains(ByteRange::new(site.anchor(), block.bytes())));
+            assert_eq!((marks[1].start, marks[2].start), (site.primary(), site.secondary()));
+            assert!(marks[4..].iter().all(|mark| site.workspace().contains(*mark)));
         }
-        assert!(places[2].len <= MAP_COPY);
-        assert_eq!(places[4].end(), ByteOffset((64 << 20) + 512));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A UUID, its bytes in the order in which it is printed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Uuid(pub [u8; 16]);
 
 impl Uuid {

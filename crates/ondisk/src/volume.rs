@@ -8,8 +8,8 @@ use layout::{Geometry, Level, MirrorArrangement, ParityArrangement, Shape};
 use serde::{Deserialize, Serialize};
 use units::{ByteCount, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
 
-/// The most volumes of one array.
-pub const MAX_VOLUMES: usize = 256;
+/// The most volumes of one array: as many configuration records as a drive has in DDF.
+pub const MAX_VOLUMES: usize = 64;
 
 /// The most runs of lost blocks that a label names of one drive in one volume.
 pub const MAX_BAD_RUNS: usize = 1024;

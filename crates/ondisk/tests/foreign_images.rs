@@ -260,13 +260,3 @@ fn metadata_of_two_arrays_on_a_drive_are_both_told() {
     );
     assert_eq!(reconcile(&seen(&drives)).len(), 2);
 }
-
-#[test]
-fn a_drive_of_softrocs_own_is_told_from_foreign_ones() {
-    let size = ByteCount(64 << 20);
-    let label = ondisk::Tail::of(size).unwrap().slot(ondisk::Slot::B).start.0;
-    let parts = vec![(label, ondisk::MAGIC.to_vec())];
-    let drive = Drive { name: "disk".into(), size, serial: None, said: String::new(), parts };
-    let told = told(&drive);
-    assert!(told.records.is_empty() && told.notes[0].contains("SoftROC's own label"), "{:?}", told.notes);
-}

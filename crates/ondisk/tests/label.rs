@@ -1,18 +1,21 @@
-//! Labels in their slots: golden bytes, torn writes, hostile bytes.
+//! The text of labels: golden, coarse, hostile.
 
+use ondisk::ddf::Extras;
 use ondisk::{
-    BLOCK, Bad, Bay, Carried, Cause, Content, ErrorKind, Init, Label, Member, MemberState, Phase, Policy,
-    Relocated, Runs, SLOT, Shadow, Slot, SpareLabel, SpareScope, StandIn, Tail, Uuid, VolumeLabel, WriteHole,
-    encode, encode_spare, length, newest,
+    Bad, Bay, Cause, Content, ErrorKind, Init, Label, Member, MemberState, Phase, Policy, Relocated, Runs,
+    Shadow, SpareLabel, SpareScope, StandIn, Tail, Uuid, VERSION, VolumeLabel, WriteHole, spare_text_of,
+    text_of,
 };
 use proptest::prelude::*;
-use units::ByteCount;
+use units::{ByteCount, SectorSize};
 
 fn uuid(last: u8) -> Uuid {
     let mut bytes = [0x10; 16];
     bytes[15] = last;
     Uuid(bytes)
 }
+
+const ON: (ByteCount, SectorSize) = (ByteCount(64 << 20), SectorSize::B512);
 
 fn volume() -> VolumeLabel {
     VolumeLabel {
@@ -41,7 +44,7 @@ fn volume() -> VolumeLabel {
 }
 
 fn label() -> Label {
-    let member = |slot: u8| Member::online(uuid(slot), format!("/drives/{slot}"), 1);
+    let member = |slot: u8| Member::online(uuid(slot), format!("/drives/{slot}"), ON, 1);
     let mut label = Label {
         array: uuid(0xAA),
         drive: uuid(1),
@@ -90,6 +93,8 @@ fn full_label() -> Label {
     label.member[0].shadow = Some(Shadow {
         uuid: uuid(0x77),
         name: "/drives/7".into(),
+        size_bytes: 64 << 20,
+        block_bytes: 512,
         stale: Runs(vec![[0, 11]]),
         stands_in: Some(stands_in),
     });
@@ -106,18 +111,27 @@ fn spare() -> SpareLabel {
     }
 }
 
-fn read(slots: [&[u8]; 2]) -> Label {
-    newest(slots).unwrap().label().unwrap().clone()
+fn extras(text: &[u8]) -> Extras {
+    Extras { version: VERSION, sequence: 7, payload: text.to_vec() }
 }
 
-const TEXT: &str = r#"array = "10101010-1010-1010-1010-1010101010aa"
-drive = "10101010-1010-1010-1010-101010101001"
+fn content(text: &[u8]) -> ondisk::Result<Content> {
+    ondisk::read(&extras(text), uuid(1))
+}
+
+/// What is read of what is written.
+fn again(label: &Label) -> Label {
+    content(&text_of(label).unwrap()).unwrap().label().unwrap().clone()
+}
+
+const TEXT: &str = r#"[array]
+array = "10101010-1010-1010-1010-1010101010aa"
 generation = 7
 confirmed = 6
 phase = "online"
 clean = false
 
-[policy]
+[array.policy]
 medium_error_limit = 100
 copyback = true
 emergency_spare = false
@@ -125,7 +139,7 @@ drive_guard = true
 mixed_kinds = false
 task_share_percent = 30
 
-[[volume]]
+[[array.volume]]
 uuid = "10101010-1010-1010-1010-1010101010bb"
 name = "data"
 level = "raid5"
@@ -143,21 +157,27 @@ write_hole = "resync"
 init = "background"
 created_unix_s = 1700000000
 
-[[member]]
+[[array.member]]
 uuid = "10101010-1010-1010-1010-101010101000"
 name = "/drives/0"
+size_bytes = 67108864
+block_bytes = 512
 state = "online"
 since = 1
 
-[[member]]
+[[array.member]]
 uuid = "10101010-1010-1010-1010-101010101001"
 name = "/drives/1"
+size_bytes = 67108864
+block_bytes = 512
 state = "online"
 since = 1
 
-[[member]]
+[[array.member]]
 uuid = "10101010-1010-1010-1010-101010101002"
 name = "/drives/2"
+size_bytes = 67108864
+block_bytes = 512
 state = "failed"
 since = 6
 knew = 5
@@ -165,98 +185,48 @@ cause = "error"
 stale = [[3, 5], [9, 10]]
 "#;
 
-/// CRC-32C by the book, bit by bit.
-fn crc(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0x82F6_3B78 } else { 0 })
-    })
-}
-
 #[test]
-fn a_label_is_these_bytes() {
-    assert_eq!(crc(b"123456789"), 0xE306_9283);
-    let mut bytes = vec![0; 8192];
-    bytes[..8].copy_from_slice(b"SoftROC\0");
-    bytes[8..12].copy_from_slice(&[2, 0, 0, 0]);
-    bytes[16..24].copy_from_slice(&[9, 0, 0, 0, 0, 0, 0, 0]);
-    bytes[24..28].copy_from_slice(&(TEXT.len() as u32).to_le_bytes());
-    bytes[28..32].copy_from_slice(&crc(TEXT.as_bytes()).to_le_bytes());
-    bytes[32..64].fill(0x10);
-    bytes[47] = 0xAA;
-    bytes[63] = 1;
-    let header_crc = crc(&bytes[..4096]);
-    bytes[12..16].copy_from_slice(&header_crc.to_le_bytes());
-    bytes[4096..4096 + TEXT.len()].copy_from_slice(TEXT.as_bytes());
-
-    let encoded = encode(&label(), 9).unwrap();
-    assert_eq!(String::from_utf8_lossy(&encoded[4096..]).trim_end_matches('\0'), TEXT);
-    assert_eq!(encoded, bytes);
-    assert_eq!(length(&bytes), ByteCount(8192));
-    let blank = vec![0; 4096];
-    let content = Content::Member(Box::new(label()));
-    assert_eq!(newest([&blank, &bytes]).unwrap(), Carried { content, sequence: 9, slot: Slot::B });
+fn a_label_is_this_text() {
+    assert_eq!(String::from_utf8(text_of(&label()).unwrap()).unwrap(), TEXT);
+    assert_eq!(content(TEXT.as_bytes()), Ok(Content::Member(Box::new(label()))));
 }
 
 #[test]
 fn everything_that_a_label_may_say_is_read_as_it_was_written() {
     let label = full_label();
     label.check().unwrap();
-    let bytes = encode(&label, 3).unwrap();
-    assert_eq!(read([&bytes, &[]]), label);
-    // The shadow carries the label too.
+    assert_eq!(again(&label), label);
+    // The shadow carries the same text.
     let shadows = label.for_drive(uuid(0x77));
     assert_eq!((shadows.slot(), shadows.slot_of(uuid(0x77))), (Some(0), None));
-    assert_eq!(read([&encode(&shadows, 4).unwrap(), &bytes]), shadows);
+    assert_eq!(text_of(&shadows), text_of(&label));
+    assert_eq!(ondisk::read(&extras(&text_of(&label).unwrap()), uuid(0x77)).unwrap().label(), Some(&shadows));
 }
 
 #[test]
 fn the_label_of_a_spare_is_told_from_that_of_a_member() {
-    let bytes = encode_spare(&spare(), 5).unwrap();
-    assert_eq!(bytes[32..48], [0; 16]);
-    let carried = newest([&bytes, &[]]).unwrap();
-    assert_eq!((carried.label(), &carried.content), (None, &Content::Spare(spare())));
-    for scope in [SpareScope::Global, SpareScope::Enclosure] {
-        let spare = SpareLabel { scope, ..spare() };
-        let found = newest([&encode_spare(&spare, 1).unwrap(), &[]]).unwrap();
-        assert_eq!(found.content, Content::Spare(spare));
+    let spare = SpareLabel { drive: uuid(1), ..spare() };
+    for scope in [spare.scope.clone(), SpareScope::Global, SpareScope::Enclosure] {
+        let spare = SpareLabel { scope, ..spare.clone() };
+        let found = content(&spare_text_of(&spare).unwrap()).unwrap();
+        assert_eq!((found.label(), &found), (None, &Content::Spare(spare)));
     }
     for wrong in [
-        SpareLabel { scope: SpareScope::Arrays(Vec::new()), ..spare() },
-        SpareLabel { scope: SpareScope::Enclosure, enclosure: None, ..spare() },
-        SpareLabel { enclosure: Some("a\nb".into()), ..spare() },
+        SpareLabel { scope: SpareScope::Arrays(Vec::new()), ..spare.clone() },
+        SpareLabel { scope: SpareScope::Enclosure, enclosure: None, ..spare.clone() },
+        SpareLabel { enclosure: Some("a\nb".into()), ..spare.clone() },
     ] {
-        let bytes = encode_spare(&wrong, 1).unwrap();
-        assert_eq!(newest([&bytes, &[]]).unwrap_err().kind, ErrorKind::Contradiction, "{wrong:?}");
+        let text = spare_text_of(&wrong).unwrap();
+        assert_eq!(content(&text).unwrap_err().kind, ErrorKind::Contradiction, "{wrong:?}");
     }
 }
 
 #[test]
-fn the_newer_of_two_sound_labels_counts() {
-    let (old, new) = (encode(&label(), 1).unwrap(), encode(&label(), 2).unwrap());
-    assert_eq!(newest([&old, &new]).unwrap().slot, Slot::B);
-    assert_eq!(newest([&new, &old]).unwrap().slot, Slot::A);
-}
-
-#[test]
-fn a_label_of_another_version_is_refused_even_beside_a_sound_one() {
-    let mut other = encode(&label(), 1).unwrap();
-    other[8] = 1;
-    other[12..16].fill(0);
-    let header_crc = crc(&other[..4096]);
-    other[12..16].copy_from_slice(&header_crc.to_le_bytes());
-    let sound = encode(&label(), 2).unwrap();
-    let error = newest([&other, &sound]).unwrap_err();
+fn a_label_of_another_version_is_refused_by_its_number() {
+    let other = Extras { version: VERSION + 1, ..extras(TEXT.as_bytes()) };
+    let error = ondisk::read(&other, uuid(1)).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Version);
-    assert!(error.context.contains("version 1") && error.context.contains("version 2"), "{error}");
-}
-
-#[test]
-fn a_drive_without_labels_is_blank_and_one_with_broken_labels_is_not() {
-    let blank = vec![0; 4096];
-    assert_eq!(newest([&blank, &blank]).unwrap_err().kind, ErrorKind::Blank);
-    let mut broken = encode(&label(), 1).unwrap();
-    broken[4200] ^= 1;
-    assert_eq!(newest([&blank, &broken]).unwrap_err().kind, ErrorKind::Damaged);
+    assert!(error.context.contains("version 4") && error.context.contains("version 3"), "{error}");
 }
 
 #[test]
@@ -271,6 +241,8 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(|label| label.volume[0].name = "a/b".into()).contains("a/b"));
     assert!(wrong(|label| label.member[0].uuid = label.member[1].uuid).contains("two members"));
     assert!(wrong(|label| label.drive = Uuid([9; 16])).contains("no member"));
+    assert!(wrong(|label| label.member[1].block_bytes = 520).contains("520"));
+    assert!(wrong(|label| label.member[0].shadow.as_mut().unwrap().size_bytes = 513).contains("513"));
     assert!(wrong(|label| label.member.truncate(2)).contains("raid5"));
     assert!(wrong(|label| label.member.clear()).contains("0 members"));
     assert!(wrong(|label| label.volume.clear()).contains("0 volumes"));
@@ -305,16 +277,18 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn the_label_of_the_largest_array_fits_its_slot() {
+fn the_label_of_the_largest_array_fits() {
     let mut large = label();
     large.volume[0].level = layout::Level::Raid0;
     large.volume[0].parity = None;
-    large.member = (0..=255).map(|slot| Member::online(uuid(slot), "", 1)).collect();
-    large.member.iter_mut().for_each(|member| member.name = "x".repeat(3000));
-    let bytes = encode(&large, 1).unwrap();
-    assert!(bytes.len() as u64 <= SLOT.0);
-    large.member.iter_mut().for_each(|member| member.name = "x".repeat(4200));
-    assert_eq!(encode(&large, 1).unwrap_err().kind, ErrorKind::TooLarge);
+    large.member = (0..64).map(|slot| Member::online(uuid(slot), "", ON, 1)).collect();
+    large.member.iter_mut().for_each(|member| member.name = "x".repeat(1500));
+    large.check().unwrap();
+    assert_eq!(again(&large), large);
+    large.member.iter_mut().for_each(|member| member.name = "x".repeat(2000));
+    let error = text_of(&large).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TooLarge);
+    assert!(error.context.contains("there is room for 128 KiB"), "{error}");
 }
 
 #[test]
@@ -324,14 +298,10 @@ fn sets_of_lanes_that_do_not_fit_are_coarser_and_never_wrong() {
     let every_other = Runs((0..1 << 18).map(|at| [4 * at, 4 * at + 1 + at % 2]).collect());
     large.member[1].stale = every_other.clone();
     large.volume[0].unwritten = every_other.clone();
-    let found = read([&encode(&large, 1).unwrap(), &[]]);
-    assert!(
-        every_other.0.iter().all(|run| found.member[1]
-            .stale
-            .0
-            .iter()
-            .any(|wide| wide[0] <= run[0] && run[1] <= wide[1]))
-    );
+    let found = again(&large);
+    let covers =
+        |run: &[u32; 2]| found.member[1].stale.0.iter().any(|wide| wide[0] <= run[0] && run[1] <= wide[1]);
+    assert!(every_other.0.iter().all(covers));
     assert!(found.volume[0].unwritten.0.iter().all(|run| every_other.0.contains(run)));
     assert!(found.member[1].stale.0.len() > 100);
 }
@@ -349,60 +319,34 @@ fn as_many_volumes_as_an_array_may_have_fit() {
             ..volume()
         })
         .collect();
-    many.member[2].stale = Runs::one(0, 256);
+    many.member[2].stale = Runs::one(0, 64);
     many.check().unwrap();
-    assert_eq!(read([&encode(&many, 1).unwrap(), &[]]), many);
-    assert_eq!((many.lanes(), many.used_bytes()), (256, 256 << 20));
-    assert!(many.names().ends_with("and 254 more volumes"));
+    assert_eq!(again(&many), many);
+    assert_eq!((many.lanes(), many.used_bytes()), (64, 64 << 20));
+    assert!(many.names().ends_with("and 62 more volumes"));
 }
 
 #[test]
 fn data_ends_where_the_tail_begins() {
     let tail = Tail::of(ByteCount(100 << 20)).unwrap();
     assert_eq!(tail.start().0, 68 << 20);
-    assert_eq!((tail.slot(Slot::B).start - tail.start()), SLOT);
     assert!(label().fits(ByteCount(33 << 20)));
     assert!(!label().fits(ByteCount((33 << 20) - 512)));
-    assert_eq!(&ondisk::mark(&tail)[..16], b"SoftROC member\0\0");
 }
 
 proptest! {
     #[test]
-    fn a_torn_write_of_a_label_leaves_the_one_before(keep in 0_usize..=8192, first in any::<bool>()) {
-        let mut old = label();
-        let mut slots = [vec![0_u8; 12288], vec![0; 12288]];
-        let at = usize::from(!first);
-        let before = encode(&old, 3).unwrap();
-        slots[at][..before.len()].copy_from_slice(&before);
-        let (unchanged, slot) = (old.clone(), newest([&slots[0], &slots[1]]).unwrap().slot);
-        (old.generation, old.confirmed) = (8, 7);
-        let after = encode(&old, 4).unwrap();
-        let keep = keep.min(after.len());
-        prop_assert_eq!(slot.other() == Slot::A, at == 1);
-        slots[1 - at][..keep].copy_from_slice(&after[..keep]);
-        let found = read([&slots[0], &slots[1]]);
-        prop_assert!(found == unchanged || found == old);
+    fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..9000)) {
+        prop_assert!(content(&bytes).is_err());
     }
 
     #[test]
-    fn any_change_of_a_byte_is_noticed_or_harmless(at in 0_usize..8192, value in any::<u8>()) {
-        let mut bytes = encode(&label(), 3).unwrap();
-        let at = at % bytes.len();
+    fn a_changed_byte_of_the_text_is_read_without_panic(at in 0..TEXT.len(), value in any::<u8>()) {
+        let mut bytes = TEXT.as_bytes().to_vec();
         bytes[at] = value;
-        let blank = vec![0_u8; 4096];
-        if let Ok(found) = newest([&bytes, &blank]) {
-            prop_assert_eq!(found.label(), Some(&label()));
+        if let Ok(found) = content(&bytes) {
+            prop_assert!(found.label().is_none_or(|label| label.check().is_ok()));
         }
-    }
-
-    #[test]
-    fn any_bytes_are_read_without_panic(
-        a in prop::collection::vec(any::<u8>(), 0..9000),
-        mut b in prop::collection::vec(any::<u8>(), 64..9000),
-    ) {
-        b[..8].copy_from_slice(b"SoftROC\0");
-        prop_assert!(newest([&a, &b]).is_err());
-        prop_assert!(length(&b) <= SLOT && length(&b) >= BLOCK);
     }
 
     #[test]
@@ -420,10 +364,8 @@ proptest! {
         volume.unwritten = Runs(vec![[lanes[0], lanes[1]]]);
         (volume.first_lane, volume.lanes) = (lanes[2], lanes[3]);
         (volume.spans, volume.name) = (spans, name);
-        let blank = vec![0_u8; 4096];
-        if let Ok(bytes) = encode(&label, 1) {
-            let read = newest([&bytes, &blank]);
-            prop_assert_eq!(read.is_ok(), label.check().is_ok());
+        if let Ok(text) = text_of(&label) {
+            prop_assert_eq!(content(&text).is_ok(), label.check().is_ok());
         }
     }
 
@@ -435,8 +377,6 @@ proptest! {
         (label.generation, label.confirmed, label.clean) = (generation + 8, generation + 7, clean);
         label.volume[0].name = name;
         label.member[0].name = path;
-        let bytes = encode(&label, generation).unwrap();
-        let found = newest([&bytes, &[]]).unwrap();
-        prop_assert_eq!((found.label(), found.sequence), (Some(&label), generation));
+        prop_assert_eq!(again(&label), label);
     }
 }

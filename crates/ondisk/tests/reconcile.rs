@@ -5,7 +5,9 @@ use ondisk::{
     Cause, FoundArray, Init, Label, Member, MemberState, Phase, Policy, Readiness, Role, Runs, SeenDrive,
     Shadow, Uuid, VolumeLabel, WriteHole, reconcile,
 };
-use units::ByteCount;
+use units::{ByteCount, SectorSize};
+
+const ON: (ByteCount, SectorSize) = (ByteCount(64 << 20), SectorSize::B512);
 
 fn uuid(last: u8) -> Uuid {
     Uuid([last; 16])
@@ -51,7 +53,7 @@ fn label(level: Level, drives: u8, generation: u64) -> Label {
         clean: true,
         policy: Policy::default(),
         volume: vec![volume(level, drives)],
-        member: (0..drives).map(|slot| Member::online(uuid(slot), format!("d{slot}"), 1)).collect(),
+        member: (0..drives).map(|slot| Member::online(uuid(slot), format!("d{slot}"), ON, 1)).collect(),
     };
     label.check().unwrap();
     label
@@ -70,8 +72,7 @@ fn without(mut label: Label, slot: usize, cause: Cause) -> Label {
 
 fn drive(label: &Label, slot: u8) -> SeenDrive {
     let label = label.for_drive(uuid(slot));
-    let sequence = label.generation;
-    SeenDrive { name: format!("/dev/{slot}"), size: ByteCount(34 << 20), label, sequence }
+    SeenDrive { name: format!("/dev/{slot}"), size: ByteCount(34 << 20), label }
 }
 
 fn readiness(array: &FoundArray) -> Readiness {
@@ -198,8 +199,14 @@ fn each_volume_of_an_array_is_ready_or_not_by_its_own_level() {
 #[test]
 fn a_shadow_is_found_beside_the_member_it_is_to_replace() {
     let mut shadowed = label(Level::Raid1, 2, 4);
-    shadowed.member[1].shadow =
-        Some(Shadow { uuid: uuid(7), name: "d7".into(), stale: Runs::one(0, 1), stands_in: None });
+    shadowed.member[1].shadow = Some(Shadow {
+        uuid: uuid(7),
+        name: "d7".into(),
+        size_bytes: 64 << 20,
+        block_bytes: 512,
+        stale: Runs::one(0, 1),
+        stands_in: None,
+    });
     let array = one(&[drive(&shadowed, 0), drive(&shadowed, 1), drive(&shadowed, 7)]);
     assert_eq!((array.members[1].shadow, array.refused.len()), (Some(2), 0));
     assert_eq!(readiness(&array), Readiness::Optimal);
@@ -210,7 +217,7 @@ fn a_shadow_is_found_beside_the_member_it_is_to_replace() {
     // It took its place; the drive that was replaced belongs to nobody.
     let mut promoted = shadowed.clone();
     (promoted.generation, promoted.confirmed) = (5, 4);
-    promoted.member[1] = Member::online(uuid(7), "d7", 5);
+    promoted.member[1] = Member::online(uuid(7), "d7", ON, 5);
     let array = one(&[drive(&promoted, 0), drive(&shadowed, 1), drive(&promoted, 7)]);
     assert_eq!((array.members[1].drive, array.refused.len()), (Some(2), 1));
     assert!(array.refused[0].1.contains("none any more"), "{:?}", array.refused);

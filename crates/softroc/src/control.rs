@@ -112,15 +112,18 @@ impl Control {
                 self.show(&command, output.json)
             }
             VolumeCommand::Set(set) => self.set_policy(set),
-            VolumeCommand::Start { name, accept_stale_parity, yes, output } => {
+            VolumeCommand::Start { name, accept_stale_parity, degraded, yes, output } => {
                 if *accept_stale_parity {
                     let question = format!(
                         "Blocks of the missing drive of '{name}' may read wrongly where a write was interrupted. Start it all the same?"
                     );
                     output::confirm(&question, *yes)?;
                 }
-                let command =
-                    Command::VolumeStart { volume: name.clone(), accept_stale_parity: *accept_stale_parity };
+                let command = Command::VolumeStart {
+                    volume: name.clone(),
+                    accept_stale_parity: *accept_stale_parity,
+                    degraded: *degraded,
+                };
                 self.show(&command, output.json)
             }
             VolumeCommand::Delete { name, yes, output } => {

@@ -196,18 +196,30 @@ impl Host {
             }
             return Ok(true);
         }
-        if faults.ever().is_empty() || !scene.setup.has_parity() {
+        let elsewhere = self.may_have_gone_on(&missing);
+        if faults.ever().is_empty() || !(scene.setup.has_parity() || elsewhere) {
             let reasons = volume.reasons.join("; ");
             return Error::wrong_state(format!("the volume was not started without need: {reasons}"));
         }
         Ok(false)
     }
 
-    /// The operator starts a volume that is degraded and was being written, after he was told what that means.
+    /// Whether drives that are missing could have served the volume without the others: that is asked about.
+    fn may_have_gone_on(&self, missing: &DriveSet) -> bool {
+        let geometry = &self.scene.setup.geometry;
+        let rest = DriveSet::first(geometry.drives()).minus(missing);
+        !missing.is_empty() && geometry.survives_set(&rest)
+    }
+
+    /// The operator starts a volume that is degraded, after he was told what that means: that no drive was used elsewhere,
+    /// which is so; and, where it was being written, that parity is accepted as it is.
     async fn accept(&self) -> Result<()> {
         let scene = &self.scene;
-        let start =
-            |accept_stale_parity| Command::VolumeStart { volume: VOLUME.to_owned(), accept_stale_parity };
+        let start = |accept_stale_parity| Command::VolumeStart {
+            volume: VOLUME.to_owned(),
+            accept_stale_parity,
+            degraded: true,
+        };
         match self.ask(start(false)).await {
             Err(error) if error.kind == controller::ErrorKind::WrongState => {}
             // A drive that did not answer in time answers now: whether it serves rightly is judged next.
@@ -523,7 +535,12 @@ async fn look_at_all(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
 /// The first broken promise.
 pub async fn without_some(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<()> {
     let host = start(scene, envs, given).await;
-    let volume = host.show().await?;
+    let mut volume = host.show().await?;
+    if volume.state == VolumeState::Offline && host.may_have_gone_on(&out_of(&volume)) {
+        let (name, accept_stale_parity, degraded) = (VOLUME.to_owned(), false, true);
+        host.must(Command::VolumeStart { volume: name, accept_stale_parity, degraded }).await?;
+        volume = host.show().await?;
+    }
     if volume.state == VolumeState::Offline || volume.resync.is_some() {
         return Error::wrong_state(format!(
             "stopped in order, then started without some drives, the volume is {} (resync: {:?}): {}",

@@ -1,7 +1,8 @@
 //! What SoftROC itself keeps on drives. The first byte of an input says whether checksums are put right.
 
+use ondisk::ddf::Extras;
 use ondisk::intent::LANES_PER_BLOCK;
-use ondisk::{Content, Copies, IntentMap, Uuid, encode, encode_spare, newest};
+use ondisk::{Content, Copies, IntentMap, Telling, Uuid, VERSION, Witness, read, spare_text_of, text_of};
 
 /// CRC-32C of bytes with the four bytes at `field` taken for zero.
 fn crc_without(bytes: &[u8], field: usize) -> u32 {
@@ -9,31 +10,46 @@ fn crc_without(bytes: &[u8], field: usize) -> u32 {
     crc32c::crc32c_append(crc, &bytes[field + 4..])
 }
 
-/// The label: what is decoded is encoded and decoded as the same.
+/// The label's text, of the version that the first byte names: what is read is written and read as the same. And the
+/// witness, made of the same bytes.
 pub(super) fn label(input: &[u8]) {
-    const HEADER: usize = 4096;
-    const HEADER_CRC: usize = 12;
-    const TEXT_LEN: usize = 24;
-    const TEXT_CRC: usize = 28;
-    let Some((flags, bytes)) = input.split_first() else { return };
-    let mut slot = bytes.to_vec();
-    // The header's zeroes are left out of inputs.
-    let text = slot.split_off(slot.len().min(64));
-    slot.resize(HEADER, 0);
-    if flags & 1 != 0 {
-        slot[TEXT_LEN..][..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
-        slot[TEXT_CRC..][..4].copy_from_slice(&crc32c::crc32c(&text).to_le_bytes());
-        let crc = crc_without(&slot, HEADER_CRC);
-        slot[HEADER_CRC..][..4].copy_from_slice(&crc.to_le_bytes());
-    }
-    slot.extend(text);
-    let Ok(carried) = newest([&slot, &[]]) else { return };
-    let again = match &carried.content {
-        Content::Member(label) => encode(label, carried.sequence),
-        Content::Spare(spare) => encode_spare(spare, carried.sequence),
+    let Some((flags, text)) = input.split_first() else { return };
+    witness(*flags, text);
+    let drive = Uuid([1; 16]);
+    let extras = |payload: &[u8]| Extras {
+        version: if flags & 1 != 0 { VERSION } else { u32::from(*flags) },
+        sequence: 1,
+        payload: payload.to_vec(),
     };
-    let again = again.expect("what fitted a slot fits it again");
-    assert!(newest([&again, &[]]).as_ref() == Ok(&carried), "what was encoded is decoded as something else");
+    let Ok(content) = read(&extras(text), drive) else { return };
+    let again = match &content {
+        Content::Member(label) => text_of(label),
+        Content::Spare(spare) => spare_text_of(spare),
+    };
+    let again = again.expect("what fitted fits again");
+    assert_eq!(
+        read(&extras(&again), drive),
+        Ok(content.clone()),
+        "what was written is read as something else"
+    );
+    if let Some(label) = content.label() {
+        Telling::of(label).expect("a label that was read can be told in DDF");
+    }
+}
+
+fn witness(flags: u8, bytes: &[u8]) {
+    const CRC: usize = 12;
+    let mut block = vec![0; 4096];
+    let len = bytes.len().min(64);
+    block[..len].copy_from_slice(&bytes[..len]);
+    if flags & 2 != 0 {
+        block[..12].copy_from_slice(b"SRoCwitn\x01\0\0\0");
+        let crc = crc_without(&block, CRC);
+        block[CRC..][..4].copy_from_slice(&crc.to_le_bytes());
+    }
+    if let Some(witness) = Witness::decode(&block) {
+        assert_eq!(Witness::decode(&witness.encode()), Some(witness));
+    }
 }
 
 /// The write-intent map: blocks of an input, of which every other is of the second copy.

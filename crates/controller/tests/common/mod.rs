@@ -142,6 +142,16 @@ impl Bench {
         self.events().iter().any(|event| event.text.contains(text))
     }
 
+    /// Starts a volume without drives that could have served it alone, which nobody used.
+    pub fn start_degraded(&mut self, name: &str) {
+        let (volume, accept_stale_parity, degraded) = (name.into(), false, true);
+        self.ask(Command::VolumeStart { volume, accept_stale_parity, degraded }).unwrap();
+    }
+
+    pub fn count_events(&mut self, text: &str) -> usize {
+        self.events().iter().filter(|event| event.text.contains(text)).count()
+    }
+
     pub fn shut_down(&mut self) -> Vec<String> {
         match self.ask(Command::Shutdown {}) {
             Ok(Reply::Done { notes }) => notes,

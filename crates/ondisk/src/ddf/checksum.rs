@@ -20,58 +20,20 @@ pub enum Checksum {
     Standard,
 }
 
-/// How many bytes are taken at a time.
-const STEP: usize = 8;
-
-/// For each byte of a step what it adds to the register when so many bytes follow it in the step.
-const TABLES: [[u32; 256]; STEP] = {
-    let mut tables = [[0; 256]; STEP];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut value = byte as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            value = if value & 1 == 1 { value >> 1 ^ 0xEDB8_8320 } else { value >> 1 };
-            bit += 1;
-        }
-        tables[0][byte] = value;
-        byte += 1;
-    }
-    let mut follow = 1;
-    while follow < STEP {
-        byte = 0;
-        while byte < 256 {
-            let before = tables[follow - 1][byte];
-            tables[follow][byte] = tables[0][(before & 0xFF) as usize] ^ before >> 8;
-            byte += 1;
-        }
-        follow += 1;
-    }
-    tables
-};
-
-fn add(register: u32, bytes: &[u8]) -> u32 {
-    let (steps, rest) = bytes.as_chunks::<STEP>();
-    let register = steps.iter().fold(register, |register, step| {
-        let mut step = *step;
-        for (byte, of_register) in step.iter_mut().zip(register.to_le_bytes()) {
-            *byte ^= of_register;
-        }
-        let with_table = step.iter().zip(TABLES.iter().rev());
-        with_table.fold(0, |sum, (byte, table)| sum ^ table[usize::from(*byte)])
-    });
-    let one = |register: u32, byte: &u8| TABLES[0][usize::from(register as u8 ^ byte)] ^ register >> 8;
-    rest.iter().fold(register, one)
-}
-
 impl Checksum {
     /// The CRC of parts that follow one another, as it is.
     pub(super) fn over(self, parts: &[&[u8]]) -> u32 {
-        let (start, invert) = match self {
-            Checksum::Raw => (0, 0),
-            Checksum::Standard => (u32::MAX, u32::MAX),
+        // The library inverts what it starts from and what it ends with.
+        let start = match self {
+            Checksum::Raw => u32::MAX,
+            Checksum::Standard => 0,
         };
-        parts.iter().fold(start, |register, part| add(register, part)) ^ invert
+        let mut hasher = crc32fast::Hasher::new_with_initial(start);
+        parts.iter().for_each(|part| hasher.update(part));
+        match self {
+            Checksum::Raw => !hasher.finalize(),
+            Checksum::Standard => hasher.finalize(),
+        }
     }
 
     /// The CRC that a section must carry.

@@ -82,9 +82,9 @@ impl Writer {
     /// Puts bytes at their place. What does not fit is left out: lengths are checked before anything is encoded.
     pub(super) fn put(&mut self, at: usize, field: &[u8]) {
         debug_assert!(at + field.len() <= self.bytes.len(), "a field at {at} lies past the end of its block");
-        for (to, from) in self.bytes.iter_mut().skip(at).zip(field) {
-            *to = *from;
-        }
+        let room = self.bytes.get_mut(at..).unwrap_or_default();
+        let len = room.len().min(field.len());
+        room[..len].copy_from_slice(&field[..len]);
     }
 
     pub(super) fn u8(&mut self, at: usize, value: u8) {

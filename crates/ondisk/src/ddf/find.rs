@@ -6,6 +6,7 @@
 
 use super::copies::{CopyReport, CopyState, Raw, RawCopy, choose};
 use super::header::{Coding, HEADER_SIGNATURE, Header, HeaderKind, Section};
+use super::site::Site;
 use super::structure::Structure;
 use crate::foreign::{Glimpse, Got};
 use crate::{Error, ErrorKind, Result};
@@ -20,6 +21,9 @@ const SEARCH_STEP: u64 = 1 << 20;
 pub enum Effort {
     /// Where anchors are by the standard, and where Adaptec has them.
     Usual,
+    /// Where the anchor is damaged or cannot be read, also where SoftROC has its copies: a drive that has no anchor is
+    /// nobody's, one with a bad block there is not.
+    Own,
     /// If that fails, in the last 32 MiB: PERC controllers have the anchor elsewhere, and where it was overwritten, a
     /// header may be left of it. What is found so may be the remains of what was removed on purpose: for the rescuer.
     Search,
@@ -48,6 +52,26 @@ pub struct Drive {
 }
 
 impl Drive {
+    /// A drive of that size on which that structure was just written, both copies and the anchor.
+    pub fn written(size: ByteCount, structure: Structure) -> Drive {
+        let header = &structure.header;
+        let block = structure.coding.block.bytes().0;
+        let copy = |kind, lba: u64| CopyReport {
+            kind,
+            at: ByteOffset(lba.saturating_mul(block)),
+            state: CopyState::Sound,
+            sequence: Some(header.sequence),
+            flaws: Vec::new(),
+            has_odd_checksums: false,
+        };
+        let copies = vec![
+            copy(HeaderKind::Primary, header.primary_lba),
+            copy(HeaderKind::Secondary, header.secondary_lba),
+        ];
+        let anchor = Place { at: ByteOffset(size.0.saturating_sub(block)), kind: HeaderKind::Anchor };
+        Drive { size, anchor, structure, copies }
+    }
+
     /// Whether a header or a copy should be written anew.
     pub fn needs_repair(&self) -> bool {
         self.anchor.kind != HeaderKind::Anchor || self.copies.iter().any(CopyReport::needs_repair)
@@ -99,10 +123,12 @@ fn try_look(glimpse: &Glimpse, effort: Effort) -> std::result::Result<Look, Want
         },
         Err(error) => Look::Nothing(error),
     };
-    if effort == Effort::Usual {
-        return Ok(usual);
-    }
-    for (header, coding, place) in searched(glimpse)? {
+    let others = match effort {
+        Effort::Usual => Vec::new(),
+        Effort::Own => own_copies(glimpse)?,
+        Effort::Search => searched(glimpse)?,
+    };
+    for (header, coding, place) in others {
         if let Ok(drive) = read_copies(glimpse, &header, coding, place)? {
             return Ok(Look::Found(Box::new(drive)));
         }
@@ -266,6 +292,31 @@ fn raw<'a>(glimpse: &'a Glimpse, header: &Header, coding: Coding, lba: u64, sect
             _ => Raw::Lost(format!("the {} cannot be read", section.name())),
         },
     }
+}
+
+/// Headers at SoftROC's places that can stand in for an anchor that is damaged.
+fn own_copies(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
+    let size = glimpse.size();
+    let Some(site) = Site::of(size, SectorSize::B512) else { return Ok(Vec::new()) };
+    let last = ByteRange::new(site.anchor(), ByteCount(512));
+    want(glimpse, &[last])?;
+    let begins = [HEADER_SIGNATURE.to_be_bytes(), HEADER_SIGNATURE.to_le_bytes()];
+    let is_damaged = match glimpse.get(last) {
+        Got::Here(block) => begins.iter().any(|begin| block.starts_with(begin)),
+        _ => true,
+    };
+    if !is_damaged {
+        return Ok(Vec::new());
+    }
+    let places = [site.primary(), site.secondary()].map(|at| ByteRange::new(at, ByteCount(4096)));
+    want(glimpse, &places)?;
+    let header = |range: &ByteRange| match glimpse.get(*range) {
+        Got::Here(bytes) => header_in(bytes, 0, range.start),
+        _ => None,
+    };
+    let mut found: Vec<Anchored> = places.iter().filter_map(header).collect();
+    found.sort_by_key(|(header, ..)| std::cmp::Reverse(header.sequence));
+    Ok(found)
 }
 
 /// Headers in the last 32 MiB that can stand in for the anchor: other anchors first, then headers that lie where they

@@ -31,6 +31,9 @@ pub struct Group {
     pub disks: Vec<DiskRecord>,
     /// Its volumes.
     pub volumes: Vec<Volume>,
+    /// Volumes for which the standard has no words, on all of its drives, and what is said of them: a vendor's record keeps
+    /// their place.
+    pub others: Vec<(Guid, String)>,
     /// The drives that stand by, and for what.
     pub spares: BTreeMap<DiskRef, SpareRecord>,
 }
@@ -150,6 +153,9 @@ impl Group {
             let own_parts = parts.filter(|part| part.elements.iter().any(|element| element.disk == own));
             slots.extend(own_parts.map(|part| Slot::Volume(Box::new(part))));
         }
+        let slot_bytes = usize::from(header.record_blocks) * coding.block_bytes();
+        let others = self.others.iter();
+        slots.extend(others.map(|(guid, text)| Slot::kept_for(*guid, text, coding, slot_bytes)));
         slots.extend(self.spares.get(&own).cloned().map(Slot::Spare));
         let vendor_log = extras.map(|(version, payload)| {
             Extras { version, sequence: self.sequence, payload: payload.to_vec() }.log()

@@ -36,6 +36,12 @@ impl Guid {
         Guid(guid)
     }
 
+    /// The UUID that [`Guid::of_uuid`] made it of, if it is one of that vendor's.
+    pub fn uuid(&self, vendor: [u8; 8]) -> Option<[u8; 16]> {
+        let uuid = self.0.strip_prefix(&vendor)?;
+        uuid.try_into().ok()
+    }
+
     /// Its first eight bytes where they are printable: who made it.
     pub fn vendor(&self) -> Option<&str> {
         let text = std::str::from_utf8(&self.0[..8]).ok()?.trim_end();

@@ -26,11 +26,14 @@ use super::names::{DiskRef, Guid, Time};
 
 const VOLUME: u32 = 0xEEEE_EEEE;
 const SPARE: u32 = 0x5555_5555;
+const VENDORS: u32 = 0x8888_8888;
 const EMPTY: u32 = u32::MAX;
 
 /// Where the elements of a volume's record begin, and how long each is in both lists together.
 const ELEMENTS: usize = 512;
 const ELEMENT: usize = 12;
+/// Where a vendor's own begins in its record.
+const VENDORS_HEAD: usize = 32;
 
 /// A slot of the configuration records.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -232,6 +235,19 @@ impl VolumePart {
 }
 
 impl Slot {
+    /// A vendor's record of a volume for which the standard has no words: it says for whom its place is kept. `len` is the
+    /// length of a slot.
+    pub(super) fn kept_for(volume: Guid, text: &str, coding: Coding, len: usize) -> Slot {
+        let mut record = Writer::new(len, coding.order);
+        record.u32(0, VENDORS);
+        record.put(8, &volume.0);
+        let room = len.saturating_sub(VENDORS_HEAD);
+        record.put(VENDORS_HEAD, &text.as_bytes()[..text.len().min(room)]);
+        let mut bytes = record.into_bytes();
+        coding.checksum.seal(&mut bytes, coding.order);
+        Slot::Other(bytes)
+    }
+
     pub(super) fn decode(bytes: &[u8], header: &Header, coding: Coding) -> Slot {
         let fields = Fields::new(bytes, coding.order);
         let signature = fields.u32(0);

@@ -46,6 +46,16 @@ impl Site {
         (tail > ByteOffset::ZERO && size.is_aligned(block.bytes())).then_some(Site { size, block, tail })
     }
 
+    /// The drive's size.
+    pub fn size(&self) -> ByteCount {
+        self.size
+    }
+
+    /// The drive's block.
+    pub fn block(&self) -> SectorSize {
+        self.block
+    }
+
     /// Where the tail begins: the end of the volumes' data.
     pub fn tail(&self) -> ByteOffset {
         self.tail

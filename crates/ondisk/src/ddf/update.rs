@@ -20,8 +20,10 @@
 use super::copies::{CopyReport, CopyState, is_after};
 use super::find::Drive;
 use super::header::{Coding, HeaderKind, Place, Section};
+use super::logs::VendorLog;
 use super::structure::Structure;
 use crate::{Error, ErrorKind, Result};
+use std::ops::Range;
 use units::{ByteCount, ByteOffset};
 
 /// One step of an update, to be done in order.
@@ -75,6 +77,12 @@ pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<V
     }
     write_anchor(&mut steps, size, old, new);
     Ok(steps)
+}
+
+/// Whether an update can follow what a drive says: its places and group are the same, and the sequence comes after the old
+/// one. Otherwise the drive is to be written as a new one: [`update`] without an old structure.
+pub fn follows(old: &Drive, new: &Structure) -> bool {
+    is_in_place(old, new) && is_after(new.header.sequence, old.structure.header.sequence)
 }
 
 /// The steps that make a drive's copies equal again: what is damaged, or older, is written anew from the copy that was
@@ -173,18 +181,60 @@ fn write_copy(
     steps.push(Step::Write { at: at(0), bytes: open.encode_header(kind) });
     steps.push(Step::Flush);
     for section in Section::ALL {
+        let known = known.filter(|known| known.header.place(section) == new.header.place(section));
+        if known.is_some_and(|known| says_the_same(known, new, section)) {
+            continue;
+        }
         let Some(bytes) = new.encode_section(section)? else { continue };
-        let place = new.header.place(section);
-        let same_place = |known: &&Structure| known.header.place(section) == place;
-        let before = known.filter(same_place).map(|known| known.encode_section(section)).transpose()?;
-        if before.flatten().as_ref() != Some(&bytes) {
-            steps.push(Step::Write { at: at(u64::from(place.offset_blocks)), bytes });
+        let start = u64::from(new.header.place(section).offset_blocks);
+        let log = known.and_then(|known| known.vendor_log.as_ref()).filter(|_| section == Section::VendorLog);
+        for range in changed(log, &bytes) {
+            let first = (range.start / new.coding.block_bytes()) as u64;
+            steps.push(Step::Write { at: at(start + first), bytes: bytes[range].to_vec() });
         }
     }
     steps.push(Step::Flush);
     steps.push(Step::Write { at: at(0), bytes: new.encode_header(kind) });
     steps.push(Step::Flush);
     Ok(())
+}
+
+/// Whether two structures have the same bytes in a section that lies at the same place.
+fn says_the_same(known: &Structure, new: &Structure, section: Section) -> bool {
+    match section {
+        Section::Controller => known.controller == new.controller,
+        Section::Disks => known.disks == new.disks,
+        Section::Volumes => known.volumes == new.volumes,
+        Section::Records => known.slots == new.slots,
+        Section::OwnDisk => known.own == new.own,
+        Section::BadBlocks => known.bad_blocks == new.bad_blocks,
+        Section::VendorLog => known.vendor_log == new.vendor_log,
+        Section::Diagnostics => true,
+    }
+}
+
+/// What parts of a log are written anew: a log is long, and little of it changes.
+const PART: usize = 4096;
+
+/// The parts of a section that differ from the log that is in its place, by what it holds; all of it where that is not
+/// known, or is no log.
+fn changed(known: Option<&VendorLog>, bytes: &[u8]) -> Vec<Range<usize>> {
+    let Some(known) = known else { return std::iter::once(0..bytes.len()).collect() };
+    let was =
+        |range: Range<usize>| known.data.get(range.start - VendorLog::HEAD..range.end - VendorLog::HEAD);
+    let mut changed: Vec<Range<usize>> = Vec::new();
+    for (index, part) in bytes.chunks(PART).enumerate() {
+        let range = index * PART..index * PART + part.len();
+        // The first part has the checksum of all of it.
+        if index > 0 && was(range.clone()) == Some(part) {
+            continue;
+        }
+        match changed.last_mut().filter(|last| last.end == range.start) {
+            Some(last) => last.end = range.end,
+            None => changed.push(range),
+        }
+    }
+    changed
 }
 
 /// Whether everything lies on the drive, before the anchor, and the copies apart from one another.

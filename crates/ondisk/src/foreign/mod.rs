@@ -44,31 +44,15 @@ pub use record::{
 };
 pub use section::{Arrangement, Section, ZoneRule, sections};
 
-use crate::{BLOCK, MAGIC, Slot, Tail};
-
 /// What the metadata on a drive say, in all formats that are known here. To be called again once what the glimpse
 /// [wanted](Glimpse::wanted) has been put there, until it wants nothing more: three times at most.
 pub fn read(glimpse: &Glimpse) -> Told {
     let mut told = imsm::read(glimpse);
     told.extend(md::read(glimpse));
-    told.notes.extend(own_label(glimpse));
     if let Some(note) = several(&told.records) {
         told.notes.push(note);
     }
     told
-}
-
-/// SoftROC's own label is nothing foreign: whose volumes they are brings them up.
-fn own_label(glimpse: &Glimpse) -> Option<String> {
-    let tail = Tail::of(glimpse.size())?;
-    let is_label = |slot| {
-        let block = glimpse.bytes(tail.slot(slot).start.0, BLOCK.0);
-        block.is_some_and(|block| block.starts_with(&MAGIC))
-    };
-    [Slot::A, Slot::B].into_iter().any(is_label).then(|| {
-        "carries SoftROC's own label: 'softroc serve --drives' brings its volumes up, degraded ones too"
-            .into()
-    })
 }
 
 /// Metadata of an earlier use may be left on a drive beside those in force.

@@ -81,6 +81,7 @@ pub fn group(shape: Shape) -> Group {
         },
         disks: (0..count).map(disk).collect(),
         volumes: vec![volume],
+        others: Vec::new(),
         spares: BTreeMap::new(),
     }
 }

@@ -326,7 +326,7 @@ impl Measurement {
 
     async fn run_on(self, env: &Env) -> Outcome<Finished> {
         let Measurement { settings, targets: names, at_once, environment, cancel, keep } = self;
-        let bench = storagebench::Bench::new(settings.clone()).guarding(&[controller::drive_mark()]);
+        let bench = storagebench::Bench::new(settings.clone());
         // All of them before the first: who is refused the last target has not waited for the others.
         let mut targets = Vec::new();
         for (name, address) in &names {

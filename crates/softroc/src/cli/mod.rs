@@ -260,13 +260,16 @@ pub enum VolumeCommand {
     },
     /// Change what is wished for a volume's array: when drives go out, what spares and background tasks may do.
     Set(task::VolumeSet),
-    /// Start a volume that is both degraded and was not shut down cleanly, accepting its parity as it is.
+    /// Start a volume that is not started without asking, since drives are missing.
     Start {
         /// Its name.
         name: String,
         /// Say that blocks of the missing drive may read wrongly where a write was interrupted.
         #[arg(long)]
         accept_stale_parity: bool,
+        /// Say that the drives that are missing were not used without those that are here.
+        #[arg(long)]
+        degraded: bool,
         /// Do not ask.
         #[arg(long)]
         yes: bool,

@@ -1,0 +1,88 @@
+//! Damaged structures repaired: a copy from the drive's other one, a drive's all from the other drives of its array.
+
+use crate::core::Core;
+use crate::disk::LabelSeen;
+use crate::inventory::Drive;
+use crate::structures;
+use ondisk::ddf::{self, CopyState, HeaderKind};
+use ondisk::{Carried, Content, Headless, Label, restore};
+use std::rc::Rc;
+
+impl Core {
+    /// Looks for damage in the structures of drives that are not in use, as they were last looked at, and repairs it.
+    pub(crate) async fn repair_structures(&self) {
+        let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();
+        for drive in drives.iter().filter(|drive| drive.access().is_some() && !self.is_in_use(drive)) {
+            match drive.label() {
+                LabelSeen::Sound(carried) => {
+                    if let Some(found) = carried.drive.as_ref().filter(|found| found.needs_repair()) {
+                        self.repair_copy(drive, found).await;
+                    }
+                }
+                LabelSeen::Headless(headless) => self.restore_label(drive, &headless),
+                _ => {}
+            }
+        }
+    }
+
+    async fn repair_copy(&self, drive: &Rc<Drive>, found: &ddf::Drive) {
+        let repaired = structures::repair(drive, found).await;
+        let damage = damage(found);
+        let name = &drive.name;
+        match (repaired, damage) {
+            (Ok(()), None) => tracing::debug!("drive {name}: an update that was cut off was completed"),
+            (Ok(()), Some(damage)) => {
+                let text = format!(
+                    "the metadata of drive {name} were damaged ({damage}): they were repaired from their other copy"
+                );
+                self.events.warn(name, &damage, "repaired from the other copy", text);
+            }
+            (Err(error), _) => {
+                let text = format!(
+                    "one copy of the metadata of drive {name} is damaged, and cannot be repaired ({error}): replace the drive before the other one is"
+                );
+                self.events.warn(name, &error.to_string(), "one copy is left", text);
+            }
+        }
+    }
+
+    /// Takes what a drive said from other drives of its array, where they know.
+    fn restore_label(&self, drive: &Rc<Drive>, headless: &Headless) {
+        let others: Vec<Label> =
+            self.drives.borrow().iter().filter_map(|other| other.member_label()).collect();
+        let name = &drive.name;
+        let label = match restore(headless, &others.iter().collect::<Vec<_>>()) {
+            Ok(label) => label,
+            Err(why) => {
+                tracing::warn!("drive {name}: {}; {why}", headless.why);
+                return;
+            }
+        };
+        let text = format!(
+            "both copies of the metadata of drive {name} are damaged ({}): what it is the other drives of {} tell, and they are written anew when it is used",
+            headless.why,
+            label.names()
+        );
+        self.events.warn(name, &headless.why, "the other drives tell what it is", text);
+        drive.set_label(LabelSeen::Sound(Rc::new(Carried {
+            content: Content::Member(Box::new(label)),
+            drive: None,
+        })));
+        drive.set_problem(None);
+    }
+}
+
+/// What is damaged, beyond an update that was cut off: to be read within a sentence.
+fn damage(found: &ddf::Drive) -> Option<String> {
+    let copies = found.copies.iter().filter(|copy| copy.state == CopyState::Damaged);
+    let mut told: Vec<String> = copies
+        .map(|copy| {
+            let flaw = copy.flaws.first().map_or("it does not agree", String::as_str);
+            format!("{} copy: {flaw}", copy.kind.name())
+        })
+        .collect();
+    if found.anchor.kind != HeaderKind::Anchor {
+        told.push("the anchor is damaged".to_owned());
+    }
+    (!told.is_empty()).then(|| told.join("; "))
+}

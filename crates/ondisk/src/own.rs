@@ -1,0 +1,167 @@
+//! What a drive carries at its end: a label of SoftROC's, somebody else's structure, or nothing.
+//!
+//! # Fault model
+//! An update that was cut off; a damaged copy, or both; other software that changed the structure; a drive from elsewhere.
+//!
+//! # Rules
+//! - What SoftROC says of an array is in the vendor log. It counts where it was written with the header that counts:
+//!   otherwise other software has changed the structure since, and only what DDF says is so. Such a drive is *foreign*.
+//! - A drive of SoftROC's whose log, or whose copies, are lost is *headless*. Where other drives of its array are there,
+//!   they say what it said ([`restore`]): if its [`Witness`] shows that it took part in the newest change. Otherwise nobody
+//!   knows how old it is.
+
+use crate::ddf::{Drive, Effort, Extras, Look, look};
+use crate::error::{Error, ErrorKind};
+use crate::foreign::{Glimpse, Got};
+use crate::label::Label;
+use crate::payload::{Content, another_version, read};
+use crate::tail::{EARLIER_MAGIC, Tail};
+use crate::told::{VENDOR, sequence};
+use crate::uuid::Uuid;
+use crate::witness::Witness;
+use std::rc::Rc;
+
+/// A sound label, and the structure that it lies in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Carried {
+    /// What it says.
+    pub content: Content,
+    /// Where it lies: what the next change of it follows. `None` where other drives told it.
+    pub drive: Option<Rc<Drive>>,
+}
+
+impl Carried {
+    /// The label of a member, if it is one.
+    pub fn label(&self) -> Option<&Label> {
+        self.content.label()
+    }
+}
+
+/// A drive of one of SoftROC's arrays that lost what it said of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Headless {
+    /// Its array.
+    pub array: Uuid,
+    /// Which drive of it it is, and which label it was last told, where that is left.
+    pub witness: Option<Witness>,
+    /// What is wrong: a sentence without a full stop.
+    pub why: String,
+}
+
+/// What was found at the end of a drive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// More of it must be read: the glimpse says what it [wants](Glimpse::wanted).
+    NotYet,
+    /// Nothing.
+    Blank,
+    /// A label that is sound.
+    Carried(Carried),
+    /// One of SoftROC's drives, without what it says of its array.
+    Headless(Headless),
+    /// A structure in DDF that is not SoftROC's, or that other software has changed since.
+    Foreign(Box<Drive>),
+    /// Something of ours that cannot be used, or a structure of which nothing can be told.
+    Bad(Error),
+}
+
+/// Looks at the end of a drive, as far as what has been read of it allows.
+pub fn find(glimpse: &Glimpse) -> Found {
+    match look(glimpse, Effort::Own) {
+        Look::NotYet => Found::NotYet,
+        Look::Found(drive) => of_drive(glimpse, drive),
+        Look::Lost(lost) => match lost.anchor.group.uuid(VENDOR) {
+            Some(array) => headless(glimpse, Uuid(array), &lost.error.to_string()),
+            None => Found::Bad(lost.error),
+        },
+        Look::Nothing(error) if error.kind == ErrorKind::Blank => earlier(glimpse),
+        Look::Nothing(error) => Found::Bad(error),
+    }
+}
+
+fn headless(glimpse: &Glimpse, array: Uuid, why: &str) -> Found {
+    let place = Tail::of(glimpse.size()).map(|tail| glimpse.get(tail.witness()));
+    let witness = match place {
+        Some(Got::NotYet) => return Found::NotYet,
+        Some(Got::Here(bytes)) => Witness::decode(bytes),
+        Some(Got::Unreadable) | None => None,
+    };
+    Found::Headless(Headless { array, witness, why: why.to_owned() })
+}
+
+fn of_drive(glimpse: &Glimpse, drive: Box<Drive>) -> Found {
+    let header = &drive.structure.header;
+    let Some(group) = header.group.uuid(VENDOR).map(Uuid) else { return Found::Foreign(drive) };
+    let own = drive.structure.own.guid.uuid(VENDOR).map(Uuid);
+    let headless = |why: &str| headless(glimpse, group, why);
+    let extras = match drive.structure.vendor_log.as_ref().map(Extras::of) {
+        Some(Ok(Some(extras))) => extras,
+        Some(Ok(None)) | None => return headless("SoftROC's log in its DDF structure is lost"),
+        Some(Err(error)) => return headless(&error.to_string()),
+    };
+    if extras.version != crate::payload::VERSION {
+        return Found::Bad(another_version(extras.version));
+    }
+    if extras.sequence != header.sequence {
+        return Found::Foreign(drive);
+    }
+    let Some(own) = own else {
+        let context = "the physical disk data of this drive do not belong to its label".to_owned();
+        return Found::Bad(Error::new(ErrorKind::Contradiction, context));
+    };
+    match read(&extras, own) {
+        Ok(content) if belongs(&content, group, header.sequence) => {
+            Found::Carried(Carried { content, drive: Some(Rc::from(drive)) })
+        }
+        Ok(_) => {
+            let context = "the label and the DDF structure of this drive do not belong together".to_owned();
+            Found::Bad(Error::new(ErrorKind::Contradiction, context))
+        }
+        Err(error) => Found::Bad(error),
+    }
+}
+
+fn belongs(content: &Content, group: Uuid, header: u32) -> bool {
+    match content {
+        Content::Member(label) => label.array == group && sequence(label.generation) == header,
+        Content::Spare(spare) => spare.drive == group,
+    }
+}
+
+/// What a headless drive said of its array, by what other drives of it say.
+///
+/// # Errors
+/// Why nobody can tell: a sentence without a full stop.
+pub fn restore(headless: &Headless, others: &[&Label]) -> Result<Label, String> {
+    let of_array = others.iter().filter(|label| label.array == headless.array);
+    let Some(newest) = of_array.max_by_key(|label| label.generation) else {
+        return Err("no other drive of its array is here to tell what it was".to_owned());
+    };
+    let Some(witness) = headless.witness else {
+        return Err("which drive of its array it was is lost too".to_owned());
+    };
+    if !witness.names(newest) {
+        return Err(format!(
+            "it was last told change {} of its array, and the newest is {}: nobody knows what it missed",
+            witness.generation, newest.generation
+        ));
+    }
+    let label = newest.for_drive(witness.drive);
+    label.check().map_err(|error| error.to_string())?;
+    Ok(label)
+}
+
+/// A label of version 1 or 2, which lay in the workspace.
+fn earlier(glimpse: &Glimpse) -> Found {
+    let Some(tail) = Tail::of(glimpse.size()) else { return Found::Blank };
+    let heads = tail.earlier_labels().map(|range| glimpse.get(range));
+    if heads.contains(&Got::NotYet) {
+        return Found::NotYet;
+    }
+    let version = heads.into_iter().find_map(|head| {
+        let Got::Here(head) = head else { return None };
+        let version = head.strip_prefix(&EARLIER_MAGIC)?.first_chunk::<4>()?;
+        Some(u32::from_le_bytes(*version))
+    });
+    version.map_or(Found::Blank, |version| Found::Bad(another_version(version)))
+}

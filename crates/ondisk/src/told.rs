@@ -1,0 +1,281 @@
+//! What a label says, in the words of DDF: derived anew at every change, so that others see what is so.
+//!
+//! | label | DDF |
+//! | --- | --- |
+//! | array | the group: its GUID is the array's UUID; the sequence the generation, modulo 2³² |
+//! | member, shadow | a physical disk record; the reference is made of the drive's UUID |
+//! | its state | online; failed, or missing; rebuilding while written lanes are stale; a shadow is in transition |
+//! | volume | a virtual disk record and, on its drives, configuration records |
+//! | volume that DDF has no words for | a vendor's configuration record, which keeps its place |
+//! | not clean, or a member is stale where nobody has written | not consistent: to be resynced |
+//! | hot spare | a group of its own, with a spare assignment record |
+
+use crate::ddf::{
+    Condition, Controller, DiskKind, DiskRecord, DiskRef, DiskState, Drive, Group, Guid, Name, Site,
+    SpareRecord, Step, Structure, Time, Volume, VolumeAccess, VolumeRecord, VolumeState, condition, follows,
+    update,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::label::{Cause, Label, Member};
+use crate::payload::{VERSION, spare_text_of, text_of};
+use crate::runs::Runs;
+use crate::spare::{SpareLabel, SpareScope};
+use crate::tail::Tail;
+use crate::uuid::Uuid;
+use crate::volume::{Init, VolumeLabel};
+use crate::witness::Witness;
+use layout::Shape;
+use std::collections::BTreeMap;
+use units::{ByteCount, ByteOffset, DriveCount, SectorSize};
+
+/// Who made a group, a volume or a drive's name: the first bytes of its GUID.
+pub(crate) const VENDOR: [u8; 8] = *b"SoftROC ";
+
+fn guid(uuid: Uuid) -> Guid {
+    Guid::of_uuid(VENDOR, uuid.0)
+}
+
+/// The sequence of a group's header at that generation.
+pub(crate) fn sequence(generation: u64) -> u32 {
+    generation as u32
+}
+
+/// What the drives of an array are to carry: the text is made once for all of them.
+#[derive(Clone, Debug)]
+pub struct Telling {
+    group: Group,
+    generation: u64,
+    text: Vec<u8>,
+}
+
+impl Telling {
+    /// That of the members of an array, and of their shadows.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLarge`] where the label does not fit; [`ErrorKind::Contradiction`] where it says what cannot be.
+    pub fn of(label: &Label) -> Result<Telling> {
+        Ok(Telling { group: group_of(label)?, generation: label.generation, text: text_of(label)? })
+    }
+
+    /// That of a hot spare on a drive with that site.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLarge`] where it does not fit.
+    pub fn of_spare(spare: &SpareLabel, site: &Site) -> Result<Telling> {
+        Ok(Telling { group: spare_group(spare, site), generation: 1, text: spare_text_of(spare)? })
+    }
+
+    /// What one of the drives is to carry.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Contradiction`] where it is none of them.
+    pub fn told(&self, site: &Site, drive: Uuid) -> Result<Told> {
+        let structure = self.structure(site, drive)?;
+        Ok(Told { structure, witness: Witness::new(drive, self.generation, &self.text) })
+    }
+
+    /// The structure of one of the drives.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Contradiction`] where it is none of them.
+    fn structure(&self, site: &Site, drive: Uuid) -> Result<Structure> {
+        let own = self.group.disks.iter().find(|disk| disk.guid == guid(drive));
+        let none = || Error::new(ErrorKind::Contradiction, format!("the label knows no drive {drive}"));
+        let reference = own.ok_or_else(none)?.reference;
+        // Records of volumes on this drive are in its own blocks; what cannot be said in them is the vendor's.
+        let mut group = self.group.clone();
+        let (sayable, others): (Vec<Volume>, Vec<Volume>) =
+            group.volumes.into_iter().partition(|volume| volume.parts(site.coding()).is_ok());
+        group.volumes = sayable;
+        group.others.extend(others.iter().map(|volume| {
+            (volume.record.guid, format!("{} {}", volume.shape.level.name(), volume.record.name.text()))
+        }));
+        group.structure(site, reference, Some((VERSION, &self.text)))
+    }
+}
+
+/// What a drive is to carry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// Its structure.
+    pub structure: Structure,
+    /// Its witness.
+    pub witness: Witness,
+}
+
+impl Told {
+    /// The steps that make a drive of that size carry it; `old` is the structure that it has now. Where the new one
+    /// cannot follow that, it is written as to a new drive.
+    ///
+    /// # Errors
+    /// As [`update`].
+    pub fn steps(&self, size: ByteCount, old: Option<&Drive>) -> Result<Vec<Step>> {
+        let old = old.filter(|old| follows(old, &self.structure));
+        let mut steps = update(size, old, &self.structure)?;
+        if let Some(tail) = Tail::of(size) {
+            // Beside the anchor, before the last flush.
+            let witness = Step::Write { at: tail.witness().start, bytes: self.witness.encode() };
+            steps.insert(steps.len().saturating_sub(1), witness);
+        }
+        Ok(steps)
+    }
+}
+
+fn controller(of: Guid) -> Controller {
+    Controller { guid: of, pci: [u16::MAX; 4], product: *b"SoftROC         ", vendor: Vec::new() }
+}
+
+fn group_of(label: &Label) -> Result<Group> {
+    let created = label.volume.iter().map(|volume| volume.created_unix_s).max().unwrap_or(0);
+    let disks = disks_of(label);
+    let references: BTreeMap<Guid, DiskRef> = disks.iter().map(|disk| (disk.guid, disk.reference)).collect();
+    let mut volumes = Vec::new();
+    for (number, volume) in label.volume.iter().enumerate() {
+        volumes.push(volume_of(label, number as u16, volume, &references)?);
+    }
+    Ok(Group {
+        guid: guid(label.array),
+        sequence: sequence(label.generation),
+        timestamp: Time::from_unix_s(created.max(label.policy.set_unix_s)),
+        controller: controller(guid(label.array)),
+        disks,
+        volumes,
+        others: Vec::new(),
+        spares: BTreeMap::new(),
+    })
+}
+
+fn disk(
+    uuid: Uuid,
+    kind: u16,
+    state: u16,
+    (size, block): (u64, u64),
+    taken: &mut Vec<DiskRef>,
+) -> DiskRecord {
+    let guid = guid(uuid);
+    let mut reference = DiskRef::of(&guid);
+    while taken.contains(&reference) || reference == DiskRef::NONE {
+        reference = DiskRef(reference.0.wrapping_add(1));
+    }
+    taken.push(reference);
+    let site = SectorSize::from_bytes(block).and_then(|block| Site::of(ByteCount(size), block));
+    DiskRecord {
+        guid,
+        reference,
+        kind: DiskKind(kind | DiskKind::FORCED_GUID),
+        state: DiskState(state),
+        configured_blocks: site.map_or(0, |site| site.configured_blocks()),
+        path: [0xFF; 18],
+        block_bytes: u16::MAX,
+    }
+}
+
+fn disks_of(label: &Label) -> Vec<DiskRecord> {
+    let mut taken = Vec::new();
+    let mut disks = Vec::new();
+    for member in &label.member {
+        let size = (member.size_bytes, member.block_bytes);
+        disks.push(disk(member.uuid, DiskKind::MEMBER, state_of(label, member), size, &mut taken));
+    }
+    for shadow in label.member.iter().filter_map(|member| member.shadow.as_ref()) {
+        let size = (shadow.size_bytes, shadow.block_bytes);
+        let state = DiskState::ONLINE | DiskState::REBUILDING | DiskState::TRANSITION;
+        disks.push(disk(shadow.uuid, DiskKind::MEMBER, state, size, &mut taken));
+    }
+    disks
+}
+
+/// Whether a member is stale in lanes of a volume that somebody has written.
+fn is_behind(member: &Member, volume: &VolumeLabel) -> bool {
+    member.stale.touches_beyond(&volume.unwritten, volume.first_lane, volume.end_lane())
+}
+
+fn state_of(label: &Label, member: &Member) -> u16 {
+    let is_behind = label.volume.iter().any(|volume| is_behind(member, volume));
+    match (member.is_online(), member.cause) {
+        (true, _) if is_behind => DiskState::ONLINE | DiskState::REBUILDING,
+        (true, _) => DiskState::ONLINE,
+        (false, Some(Cause::Missing)) => DiskState::MISSING,
+        (false, _) => DiskState::FAILED,
+    }
+}
+
+fn volume_of(
+    label: &Label,
+    number: u16,
+    volume: &VolumeLabel,
+    references: &BTreeMap<Guid, DiskRef>,
+) -> Result<Volume> {
+    let geometry = volume.geometry(label.member.len())?;
+    let behind = label.member.iter().enumerate();
+    let behind = behind.filter(|(_, member)| !member.is_online() || is_behind(member, volume));
+    let out = volume.does_without(&crate::volume::slots(behind.map(|(slot, _)| slot)));
+    let is_lost = !volume.lost.is_empty();
+    let told = if is_lost { Condition::Failed } else { condition(&geometry, &out) };
+    let mut state = VolumeState::of(told);
+    // Where nobody has written, a drive that took a place may hold anything: others have to make redundancy agree.
+    let none = Runs::default();
+    let stale = |member: &Member| member.stale.touches_beyond(&none, volume.first_lane, volume.end_lane());
+    if volume.level.is_redundant() && (!label.clean || label.member.iter().any(stale)) {
+        state = VolumeState(state.0 | VolumeState::NOT_CONSISTENT);
+    }
+    let is_initialised = label.clean || volume.init == Init::Zeroed || !volume.level.is_redundant();
+    let name: String = volume.name.chars().take(Name::MOST_BYTES).collect();
+    let start = ByteOffset(volume.data_start_bytes);
+    let member =
+        |member: &Member| (references.get(&guid(member.uuid)).copied().unwrap_or(DiskRef::NONE), start);
+    Ok(Volume {
+        record: VolumeRecord {
+            guid: guid(volume.uuid),
+            number,
+            kind: 0,
+            state,
+            access: if is_initialised { VolumeAccess::READY } else { VolumeAccess::NOT_INITIALISED },
+            failures_left: u8::MAX,
+            name: Name::new(&name).unwrap_or(Name([0; 16])),
+        },
+        timestamp: Time::from_unix_s(volume.created_unix_s),
+        // A drive that was left behind has an older record of its span.
+        sequence: label.member.iter().map(|member| sequence(member.since)).max().unwrap_or(0),
+        shape: Shape {
+            level: volume.level,
+            drives: DriveCount(label.member.len() as u16),
+            spans: Some(volume.spans),
+            copies: Some(volume.copies),
+            parity: volume.parity,
+            mirrors: volume.mirrors,
+        },
+        strip: geometry.strip(),
+        member_size: ByteCount(volume.member_bytes),
+        capacity: ByteCount(volume.capacity_bytes),
+        members: label.member.iter().map(member).collect(),
+        cache_policy: [0; 8],
+        background_rate: (u16::from(label.policy.task_share_percent) * 255 / 100) as u8,
+    })
+}
+
+fn spare_group(spare: &SpareLabel, site: &Site) -> Group {
+    let dedicated = matches!(spare.scope, SpareScope::Arrays(_));
+    let kind = if dedicated { DiskKind::SPARE } else { DiskKind::GLOBAL_SPARE };
+    let size = (site.size().0, site.block().bytes().0);
+    let disk = disk(spare.drive, kind, DiskState::ONLINE, size, &mut Vec::new());
+    let bits = [
+        (dedicated, SpareRecord::DEDICATED),
+        (spare.revertible, SpareRecord::REVERTIBLE),
+        (spare.scope == SpareScope::Enclosure, SpareRecord::ENCLOSURE),
+    ];
+    let bits = bits.iter().filter(|(is_so, _)| *is_so).fold(0, |bits, (_, bit)| bits | bit);
+    let timestamp = Time::from_unix_s(spare.since_unix_s);
+    // Its arrays are not of its group; their volumes' GUIDs would be references to nothing.
+    let record = SpareRecord { timestamp, kind: bits, most: 0, protects: Vec::new() };
+    Group {
+        guid: guid(spare.drive),
+        sequence: 1,
+        timestamp,
+        controller: controller(guid(spare.drive)),
+        spares: BTreeMap::from([(disk.reference, record)]),
+        disks: vec![disk],
+        volumes: Vec::new(),
+        others: Vec::new(),
+    }
+}

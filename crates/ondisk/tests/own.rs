@@ -1,0 +1,285 @@
+//! What SoftROC's drives carry: labels in DDF structures, damaged, cut off, changed by others, told by others.
+
+#[path = "ddf/image.rs"]
+#[allow(dead_code, reason = "the reference images are for other tests")]
+mod image;
+
+use image::Image;
+use layout::{Level, MirrorArrangement, ParityArrangement};
+use ondisk::ddf::{self, DiskState, Effort, HeaderKind, Look, Step, update};
+use ondisk::foreign::Glimpse;
+use ondisk::{
+    Cause, Content, ErrorKind, Found, Init, Label, Member, MemberState, Phase, Policy, Runs, SpareLabel,
+    SpareScope, Tail, Telling, Uuid, VolumeLabel, WriteHole, find, restore,
+};
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, SectorSize};
+
+const SIZE: u64 = 40 << 20;
+const ON: (ByteCount, SectorSize) = (ByteCount(SIZE), SectorSize::B512);
+
+fn uuid(kind: u8, last: u8) -> Uuid {
+    let mut bytes = [kind; 16];
+    bytes[15] = last;
+    Uuid(bytes)
+}
+
+fn volume(number: u8, level: Level) -> VolumeLabel {
+    VolumeLabel {
+        uuid: uuid(0xBB, number),
+        name: format!("a-volume-with-a-long-name-{number}"),
+        level,
+        parity: (level == Level::Raid5).then_some(ParityArrangement::LeftSymmetric),
+        mirrors: (level == Level::Raid1e).then_some(MirrorArrangement::Near),
+        spans: 1,
+        copies: if level == Level::Raid1e { 3 } else { 1 },
+        strip_bytes: 65536,
+        data_start_bytes: u64::from(number) << 20,
+        member_bytes: if level == Level::Raid1e { 12 << 16 } else { 1 << 20 },
+        first_lane: u32::from(number) * 4,
+        lanes: 4,
+        sector_bytes: 512,
+        capacity_bytes: 1 << 19,
+        write_hole: WriteHole::Resync,
+        init: Init::Background,
+        created_unix_s: 1_800_000_000,
+        lost: Vec::new(),
+        unwritten: Runs::default(),
+        relocated: None,
+        bad: Vec::new(),
+    }
+}
+
+fn label() -> Label {
+    Label {
+        array: uuid(0xAA, 0),
+        drive: uuid(0xDD, 0),
+        generation: 7,
+        confirmed: 6,
+        phase: Phase::Online,
+        clean: true,
+        policy: Policy::default(),
+        volume: vec![volume(0, Level::Raid5), volume(1, Level::Raid1e)],
+        member: (0..4).map(|slot| Member::online(uuid(0xDD, slot), format!("d{slot}"), ON, 1)).collect(),
+    }
+}
+
+fn site() -> ddf::Site {
+    Tail::of(ByteCount(SIZE)).unwrap().site(SectorSize::B512).unwrap()
+}
+
+fn found(image: &Image) -> Found {
+    let mut glimpse = Glimpse::new(ByteCount(image.size));
+    loop {
+        let found = find(&glimpse);
+        let wanted = glimpse.wanted();
+        if wanted.is_empty() {
+            return found;
+        }
+        wanted.into_iter().for_each(|range| glimpse.put(range, image.read(range)));
+    }
+}
+
+fn carried(image: &Image) -> (Label, Rc<ddf::Drive>) {
+    match found(image) {
+        Found::Carried(carried) => (carried.label().unwrap().clone(), carried.drive.unwrap()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn steps(image: &Image, label: &Label, own: Uuid) -> Vec<Step> {
+    let told = Telling::of(label).unwrap().told(&site(), own).unwrap();
+    let old = match found(image) {
+        Found::Carried(carried) => carried.drive,
+        _ => None,
+    };
+    told.steps(ByteCount(SIZE), old.as_deref()).unwrap()
+}
+
+fn apply(image: &mut Image, steps: &[Step]) {
+    for step in steps {
+        if let Step::Write { at, bytes } = step {
+            image.write(*at, bytes);
+        }
+    }
+}
+
+fn drive_of(label: &Label, slot: u8) -> Image {
+    let mut image = Image::blank(SIZE);
+    let steps = steps(&image, label, uuid(0xDD, slot));
+    apply(&mut image, &steps);
+    image
+}
+
+fn damage(image: &mut Image, kind: HeaderKind) {
+    let at = if kind == HeaderKind::Primary { site().primary() } else { site().secondary() };
+    image.damage(at.0 + 512 + 40);
+    image.damage(at.0 + 100);
+}
+
+#[test]
+fn a_label_comes_back_from_each_drive_and_says_which_it_is() {
+    let label = label();
+    label.check().unwrap();
+    for slot in 0..4 {
+        let (found, drive) = carried(&drive_of(&label, slot));
+        assert_eq!(found, label.for_drive(uuid(0xDD, slot)));
+        assert!(!drive.needs_repair());
+    }
+    assert_eq!(found(&Image::blank(SIZE)), Found::Blank);
+}
+
+#[test]
+fn ddf_says_of_drives_and_volumes_what_the_label_says() {
+    let mut label = label();
+    label.clean = false;
+    label.member[1].stale = Runs::one(5, 6);
+    let out = &mut label.member[3];
+    (out.state, out.since, out.knew, out.cause) = (MemberState::Failed, 7, 6, Some(Cause::Missing));
+    let structure = Telling::of(&label).unwrap().told(&site(), uuid(0xDD, 0)).unwrap().structure;
+    let states: Vec<u16> = structure.disks.iter().flatten().map(|disk| disk.state.0).collect();
+    let rebuilding = DiskState::ONLINE | DiskState::REBUILDING;
+    assert_eq!(states, [DiskState::ONLINE, rebuilding, DiskState::ONLINE, DiskState::MISSING]);
+    let part = structure.parts().next().unwrap();
+    assert_eq!((part.primary_level, part.qualifier, part.elements.len()), (5, 3, 4));
+    assert_eq!(structure.parts().count(), 1, "DDF has no words for three copies");
+    let others = structure.slots.iter().filter(|slot| matches!(slot, ddf::Slot::Other(_)));
+    assert_eq!(others.count(), 1, "and its place is kept");
+    let volumes: Vec<_> = structure.volumes.iter().flatten().collect();
+    assert_eq!(volumes.len(), 1);
+    assert_eq!(volumes[0].name.text(), "a-volume-with-a-");
+    assert_eq!(volumes[0].state.condition(), ddf::Condition::Degraded);
+    assert!(volumes[0].state.is_inconsistent());
+}
+
+#[test]
+fn a_damaged_copy_is_made_up_for_by_the_other_and_the_anchor_by_either() {
+    let whole = drive_of(&label(), 1);
+    for kind in [HeaderKind::Primary, HeaderKind::Secondary] {
+        let mut image = whole.clone();
+        damage(&mut image, kind);
+        let (_, drive) = carried(&image);
+        assert!(drive.needs_repair());
+        apply(&mut image, &ddf::repair(&drive).unwrap());
+        assert_eq!(image.sectors, whole.sectors);
+    }
+    let mut image = whole.clone();
+    image.damage(SIZE - 512 + 40);
+    assert!(carried(&image).1.needs_repair());
+    image.unreadable.push((SIZE - 512) / 512);
+    assert_eq!(carried(&image).0, carried(&whole).0);
+    // But an anchor that was taken away on purpose is not brought back.
+    let mut image = whole.clone();
+    image.write(ByteOffset(SIZE - 512), &[0; 512]);
+    assert_eq!(found(&image), Found::Blank);
+}
+
+#[test]
+fn a_drive_with_both_copies_damaged_is_told_what_it_is_by_the_others() {
+    let label = label();
+    let mut image = drive_of(&label, 2);
+    damage(&mut image, HeaderKind::Primary);
+    damage(&mut image, HeaderKind::Secondary);
+    let Found::Headless(headless) = found(&image) else { panic!("{:?}", found(&image)) };
+    let others: Vec<Label> = [0, 1, 3].map(|slot| label.for_drive(uuid(0xDD, slot))).into();
+    let all: Vec<&Label> = others.iter().collect();
+    assert_eq!(restore(&headless, &all), Ok(label.for_drive(uuid(0xDD, 2))));
+    assert!(restore(&headless, &[]).unwrap_err().contains("no other drive"));
+    // The array went on without it, or went another way.
+    let later = Label { generation: 8, confirmed: 7, ..label.clone() };
+    let error = restore(&headless, &[&later.for_drive(uuid(0xDD, 0))]).unwrap_err();
+    assert!(error.contains("change 7") && error.contains("the newest is 8"), "{error}");
+    let other = Label { clean: false, ..label.clone() };
+    assert!(restore(&headless, &[&other]).is_err());
+    let nobody = ondisk::Headless { witness: None, ..headless };
+    assert!(restore(&nobody, &all).unwrap_err().contains("lost too"));
+    // A log that is lost in both copies is all that counts.
+    let mut image = drive_of(&label, 2);
+    for at in [site().primary(), site().secondary()] {
+        image.damage(at.0 + 618 * 512 + 100);
+    }
+    let Found::Headless(headless) = found(&image) else { panic!("{:?}", found(&image)) };
+    assert_eq!(restore(&headless, &all[..1]), Ok(label.for_drive(uuid(0xDD, 2))));
+}
+
+#[test]
+fn a_structure_that_other_software_has_changed_is_foreign() {
+    let mut image = drive_of(&label(), 0);
+    let drive = carried(&image).1;
+    let mut theirs = drive.structure.clone();
+    theirs.header.sequence += 1;
+    apply(&mut image, &update(ByteCount(SIZE), Some(&drive), &theirs).unwrap());
+    assert!(matches!(found(&image), Found::Foreign(_)), "{:?}", found(&image));
+}
+
+#[test]
+fn a_label_of_an_earlier_version_is_refused_by_its_number() {
+    for (at, version) in [(0, 1_u32), (1 << 20, 2)] {
+        let mut image = Image::blank(SIZE);
+        let mut head = [0; 512];
+        head[..8].copy_from_slice(b"SoftROC\0");
+        head[8..12].copy_from_slice(&version.to_le_bytes());
+        image.write(site().tail() + ByteCount(at), &head);
+        let Found::Bad(error) = found(&image) else { panic!("{:?}", found(&image)) };
+        assert_eq!(error.kind, ErrorKind::Version);
+        assert!(error.context.contains(&format!("version {version}")), "{error}");
+        // A structure that is there counts, whatever is left in the workspace.
+        let steps = steps(&image, &label(), uuid(0xDD, 0));
+        apply(&mut image, &steps);
+        carried(&image);
+    }
+}
+
+#[test]
+fn a_spare_is_a_group_of_its_own() {
+    let spare = SpareLabel {
+        drive: uuid(0xDD, 9),
+        scope: SpareScope::Arrays(vec![uuid(0xAA, 0)]),
+        enclosure: None,
+        revertible: true,
+        since_unix_s: 1_800_000_000,
+    };
+    let told = Telling::of_spare(&spare, &site()).unwrap().told(&site(), spare.drive).unwrap();
+    assert!(told.structure.spare().is_some());
+    let mut image = Image::blank(SIZE);
+    apply(&mut image, &told.steps(ByteCount(SIZE), None).unwrap());
+    let Found::Carried(carried) = found(&image) else { panic!("{:?}", found(&image)) };
+    assert_eq!(carried.content, Content::Spare(spare));
+}
+
+#[test]
+fn a_change_that_is_cut_off_at_any_write_leaves_what_was_or_what_is_to_be() {
+    let old = label();
+    let mut new = old.clone();
+    (new.generation, new.confirmed, new.policy.copyback) = (8, 7, false);
+    new.volume[0].unwritten = Runs::one(1, 3);
+    let before = drive_of(&old, 1);
+    let steps = steps(&before, &new, uuid(0xDD, 1));
+    let bytes: usize =
+        steps.iter().map(|step| if let Step::Write { bytes, .. } = step { bytes.len() } else { 0 }).sum();
+    assert!(bytes < 32 << 10, "{bytes} bytes: only what changed of the log is written");
+    for cut in 0..=steps.len() {
+        let mut image = before.clone();
+        apply(&mut image, &steps[..cut]);
+        // The write that was cut off landed in part.
+        if let Some(Step::Write { at, bytes }) = steps.get(cut) {
+            image.write(*at, &bytes[..bytes.len() / 1024 * 512]);
+        }
+        let label = carried(&image).0;
+        assert!(label == old.for_drive(label.drive) || label == new.for_drive(label.drive), "cut at {cut}");
+        assert_eq!(label.generation == 8, label.policy != old.policy);
+    }
+    let mut image = before;
+    apply(&mut image, &steps);
+    assert_eq!(carried(&image).0.generation, 8);
+}
+
+#[test]
+fn what_marks_a_drive_is_all_that_has_to_go() {
+    let mut image = drive_of(&label(), 0);
+    for place in Tail::of(ByteCount(SIZE)).unwrap().marks() {
+        image.write(place.start, &vec![0; place.len.as_usize()]);
+    }
+    assert_eq!(found(&image), Found::Blank);
+    assert!(matches!(image.look(Effort::Search), Look::Nothing(_)));
+}
