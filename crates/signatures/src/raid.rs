@@ -59,7 +59,14 @@ fn ddf(ends: &Ends<'_>) -> Option<Finding> {
         let revised = revision[0].is_ascii_digit() && revision[2] == b'.' && revision[5] == b'.';
         (signed && revised).then(|| {
             let revision = String::from_utf8_lossy(revision);
-            member(format!("a member of a hardware or firmware array (DDF {revision})"), offset)
+            // The group's identifier begins with who made it, in ASCII.
+            let maker = std::str::from_utf8(&head[8..16]).map(str::trim_end);
+            let is_name = |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+            let array = match maker.ok().filter(is_name) {
+                Some(maker) => format!("an array that {maker} made"),
+                None => "a hardware or firmware array".to_owned(),
+            };
+            member(format!("a member of {array} (DDF {revision})"), offset)
         })
     })
 }
