@@ -37,6 +37,7 @@
 //! | `own.rs` | [`find`]: what a drive carries; [`restore`]: what it carried |
 //! | `told.rs` | [`Telling`]: a label in the words of DDF |
 //! | `witness.rs` | [`Witness`]: by which a drive that lost both copies is known |
+//! | `undo.rs` | [`Undo`]: what a drive held before an import |
 //! | `payload.rs` | [`Content`]: the text in the vendor log |
 //! | `label.rs` | [`Label`]: what it says of the array, its members and tasks |
 //! | `volume.rs` | [`VolumeLabel`]: what it says of each volume |
@@ -60,6 +61,7 @@ mod runs;
 mod spare;
 mod tail;
 mod told;
+mod undo;
 mod uuid;
 mod volume;
 mod witness;
@@ -74,6 +76,7 @@ pub use runs::Runs;
 pub use spare::{Bay, LONGEST_ENCLOSURE, SpareLabel, SpareScope, StandIn, is_enclosure_name};
 pub use tail::{BLOCK, TAIL, Tail};
 pub use told::{Telling, Told};
+pub use undo::{Part, Undo, UndoHead, to_keep};
 pub use uuid::Uuid;
 pub use volume::{
     Bad, Init, LONGEST_NAME, MAX_BAD_RUNS, MAX_VOLUMES, Relocated, VolumeLabel, WriteHole, is_volume_name,

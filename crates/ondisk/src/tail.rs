@@ -15,6 +15,9 @@ const MAP_COPY: ByteCount = ByteCount(1 << 20);
 /// Where the region begins, from the tail's beginning on: behind the workspace and both copies of the structure.
 const REGION: ByteCount = ByteCount(20 << 20);
 
+/// Where the undo log of an import lies, from the tail's beginning on.
+const UNDO_AT: ByteCount = ByteCount(24 << 20);
+
 /// How the labels of versions 1 and 2 began, which SoftROC wrote before it wrote DDF.
 pub(crate) const EARLIER_MAGIC: [u8; 8] = *b"SoftROC\0";
 
@@ -26,6 +29,9 @@ pub struct Tail {
 }
 
 impl Tail {
+    /// The room of the undo log of an import.
+    pub const UNDO: ByteCount = ByteCount(6 << 20);
+
     /// The tail of a drive of `size`; `None` where there is no room for it and anything before it.
     pub fn of(size: ByteCount) -> Option<Tail> {
         let start = ByteOffset(size.0.checked_sub(TAIL.0)?).align_down(BLOCK);
@@ -52,6 +58,16 @@ impl Tail {
     /// The block of the witness.
     pub fn witness(&self) -> ByteRange {
         ByteRange::new(self.start + REGION + MAP_COPY * 2, BLOCK)
+    }
+
+    /// The room of the undo log of an import.
+    pub fn undo(&self) -> ByteRange {
+        ByteRange::new(self.start + UNDO_AT, Tail::UNDO)
+    }
+
+    /// The first block of the undo log: without it there is none.
+    pub fn undo_head(&self) -> ByteRange {
+        ByteRange::new(self.undo().start, BLOCK)
     }
 
     /// Where something may lie by which a drive is known as one of SoftROC's, or of an earlier SoftROC's: to be
@@ -91,7 +107,8 @@ mod tests {
             let (first, second) = (tail.map_blocks(0, 0, most), tail.map_blocks(1, 0, most));
             assert_eq!(first.start, site.region().start);
             assert!(first.len <= MAP_COPY && first.end() <= second.start);
-            assert!(second.end() <= tail.witness().start && tail.witness().end() <= site.region().end());
+            assert!(second.end() <= tail.witness().start && tail.witness().end() <= tail.undo().start);
+            assert!(site.region().contains(tail.undo()) && tail.undo().contains(tail.undo_head()));
             let marks = tail.marks();
             assert!(marks[0].contains(ByteRange::new(site.anchor(), block.bytes())));
             assert_eq!((marks[1].start, marks[2].start), (site.primary(), site.secondary()));

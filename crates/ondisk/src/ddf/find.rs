@@ -72,6 +72,21 @@ impl Drive {
         Drive { size, anchor, structure, copies }
     }
 
+    /// Where its copies are: each from its header to the end of its last section.
+    pub fn extents(&self) -> Vec<ByteRange> {
+        let block = self.structure.coding.block.bytes().0;
+        let ends = self.structure.header.places.iter().filter(|place| place.is_there());
+        let ends = ends.map(|place| u64::from(place.offset_blocks) + u64::from(place.blocks));
+        let blocks = ends.max().unwrap_or(1);
+        let there = self.copies.iter().filter(|copy| copy.state != CopyState::Absent);
+        let extent = |copy: &CopyReport| {
+            let len = blocks.checked_mul(block)?;
+            let end = copy.at.0.checked_add(len)?;
+            (end <= self.size.0).then_some(ByteRange::new(copy.at, ByteCount(len)))
+        };
+        there.filter_map(extent).collect()
+    }
+
     /// Whether a header or a copy should be written anew.
     pub fn needs_repair(&self) -> bool {
         self.anchor.kind != HeaderKind::Anchor || self.copies.iter().any(CopyReport::needs_repair)

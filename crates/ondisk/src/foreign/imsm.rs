@@ -54,6 +54,16 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
     told
 }
 
+/// Anchors on a drive, sound or not.
+pub(super) fn places(glimpse: &Glimpse) -> Vec<ByteRange> {
+    let anchor = |block: u64| {
+        let at = glimpse.size().0.checked_sub(2 * block)?;
+        let is_one = glimpse.bytes(at, block)?.starts_with(SIGNATURE);
+        is_one.then_some(ByteRange::new(ByteOffset(at), ByteCount(block)))
+    };
+    [512, 4096].into_iter().filter_map(anchor).collect()
+}
+
 /// Everything in order, where there is an anchor and all of it could be read.
 fn metadata(glimpse: &Glimpse, block: u64) -> Option<Result<Vec<u8>, String>> {
     let anchor_at = glimpse.size().0.checked_sub(2 * block)?;

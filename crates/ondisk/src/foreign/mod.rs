@@ -26,17 +26,20 @@
 //! | `partitions.rs` | [`partitions()`]: where a drive's partitions are |
 //! | `md/` | superblocks of Linux md |
 //! | `imsm.rs` | metadata of Intel's firmware RAID |
+//! | `metadata.rs` | [`metadata()`]: by what other systems know a drive |
 //! | `reconcile.rs` | [`reconcile()`]: from records to volumes |
 
 mod glimpse;
 mod imsm;
 mod md;
+mod metadata;
 mod partitions;
 mod reconcile;
 mod record;
 mod section;
 
 pub use glimpse::{Glimpse, Got};
+pub use metadata::metadata;
 pub use partitions::partitions;
 pub use reconcile::{FoundMember, FoundOther, FoundVolume, Seen, Standing, State, reconcile};
 pub use record::{

@@ -19,7 +19,7 @@ use super::glimpse::Glimpse;
 use super::record::{Feature, Reshape, Told};
 use super::section::Arrangement;
 use levels::{Described, describe};
-use units::{ByteCount, ByteOffset};
+use units::{ByteCount, ByteOffset, ByteRange};
 
 const SECTOR: u64 = 512;
 const MAGIC: u32 = 0xA92B_4EFC;
@@ -29,6 +29,24 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
     let mut told = version1::read(glimpse);
     told.extend(version0::read(glimpse));
     told
+}
+
+/// What is cleared of a superblock: more than its fields that do not change.
+const CLEARED: u64 = 4096;
+
+/// Superblocks on a drive, sound or not.
+pub(super) fn places(glimpse: &Glimpse) -> Vec<ByteRange> {
+    let sectors = glimpse.size().0 / SECTOR;
+    let old = (sectors & !127).checked_sub(128);
+    let at_end = (sectors > 24).then_some((sectors - 16) & !7);
+    let places = [Some(8), Some(0), at_end, old].into_iter().flatten();
+    let superblock = |sector: u64| {
+        let at = sector * SECTOR;
+        let head = glimpse.bytes(at, CLEARED)?.first_chunk::<4>()?;
+        let is_one = [u32::from_le_bytes(*head), u32::from_be_bytes(*head)].contains(&MAGIC);
+        is_one.then_some(ByteRange::new(ByteOffset(at), ByteCount(CLEARED)))
+    };
+    places.filter_map(superblock).collect()
 }
 
 /// What md says of a reshape that is under way: what the array was is what the superblock calls old.

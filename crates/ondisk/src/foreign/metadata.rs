@@ -1,0 +1,43 @@
+//! Where the metadata are by which other systems know a drive.
+
+use super::glimpse::{Glimpse, Got};
+use super::{imsm, md};
+use crate::ddf::{self, Effort, HEADER_SIGNATURE, Look, Step};
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// The blocks without which no system takes the drive for a member of anything: superblocks of Linux md, anchors of IMSM
+/// and of DDF, DDF's headers. In the order in which they are to be removed. To be called until the glimpse wants
+/// nothing more.
+pub fn metadata(glimpse: &Glimpse) -> Vec<ByteRange> {
+    let mut ranges = ddf_anchors(glimpse);
+    if let Look::Found(drive) = ddf::look(glimpse, Effort::Own) {
+        ranges.extend(ddf::clear(&drive).into_iter().filter_map(|step| match step {
+            Step::Write { at, bytes } => Some(ByteRange::new(at, ByteCount::of(&bytes))),
+            Step::Flush => None,
+        }));
+    }
+    ranges.extend(md::places(glimpse));
+    ranges.extend(imsm::places(glimpse));
+    let mut once: Vec<ByteRange> = Vec::new();
+    for range in ranges {
+        if !once.contains(&range) {
+            once.push(range);
+        }
+    }
+    once
+}
+
+/// Anchors where they are by the standard, and where Adaptec has them, sound or not.
+fn ddf_anchors(glimpse: &Glimpse) -> Vec<ByteRange> {
+    let begins = [HEADER_SIGNATURE.to_be_bytes(), HEADER_SIGNATURE.to_le_bytes()];
+    let size = glimpse.size().0;
+    let places = [(512, 512), (512 * 257, 512), (4096, 4096)].into_iter().filter_map(|(back, len)| {
+        let start = size.checked_sub(back)?;
+        (start % len == 0).then_some(ByteRange::new(ByteOffset(start), ByteCount(len)))
+    });
+    let is_one = |range: &ByteRange| match glimpse.get(*range) {
+        Got::Here(block) => begins.iter().any(|begin| block.starts_with(begin)),
+        Got::Unreadable | Got::NotYet => false,
+    };
+    places.filter(is_one).collect()
+}
