@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What only looks has addresses of its own: `GET /v1/info`, `/v1/volumes`, `/v1/volumes/NAME`, `/v1/drives`,
-//! `/v1/spares`, `/v1/tasks`, `/v1/tasks/NUMBER`, `/v1/schedules`, `/v1/events?last=20`.
+//! `/v1/spares`, `/v1/foreign`, `/v1/tasks`, `/v1/tasks/NUMBER`, `/v1/schedules`, `/v1/events?last=20`.
 //!
 //! HTTP has its own thread, on tokio: nothing here is on the path of an I/O.
 #![allow(

@@ -109,6 +109,7 @@ async fn serve(listener: std::os::unix::net::UnixListener, desk: Desk, stopped: 
         .route("/v1/volumes", get(|state| ask(state, Command::VolumeList {})))
         .route("/v1/volumes/{volume}", get(volume))
         .route("/v1/spares", get(|state| ask(state, Command::SpareList {})))
+        .route("/v1/foreign", get(|state| ask(state, Command::ForeignList {})))
         .route("/v1/tasks", get(|state| ask(state, Command::TaskList {})))
         .route("/v1/tasks/{task}", get(task))
         .route("/v1/schedules", get(|state| ask(state, Command::ScheduleList {})))

@@ -109,6 +109,9 @@ impl Core {
             );
             Err(Error::new(ErrorKind::HoldsData, sentence))
         };
+        if drive.undo.borrow().is_some() {
+            return holds("a part of an array whose import was interrupted; see foreign list".to_owned());
+        }
         match drive.label() {
             LabelSeen::Bad(why) => return holds(format!("a SoftROC label that cannot be used ({why})")),
             LabelSeen::Sound(carried) => match &carried.content {

@@ -102,6 +102,24 @@ pub enum Command {
         /// Which.
         drive: String,
     },
+    /// What drives that are not in use carry: volumes of other systems, and what cannot be used. Answered by
+    /// [`Reply::Foreign`](crate::Reply::Foreign).
+    ForeignList {},
+    /// Makes volumes of another system SoftROC's own, with their data. Answered by
+    /// [`Reply::Imported`](crate::Reply::Imported).
+    ForeignImport {
+        /// Which volume, by its name or identity. Others that share its drives come with it.
+        volume: String,
+        /// Its new name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// Takes metadata off drives that are not in use, whosever they are. Answered by
+    /// [`Reply::Done`](crate::Reply::Done), with notes.
+    ForeignClear {
+        /// Which drives.
+        drives: Vec<String>,
+    },
     /// Every background task. Answered by [`Reply::Tasks`](crate::Reply::Tasks).
     TaskList {},
     /// One task. Answered by [`Reply::Task`](crate::Reply::Task).

@@ -207,6 +207,9 @@ impl Core {
             | Command::VolumeDelete { .. }
             | Command::VolumeStart { .. }
             | Command::VolumePolicy(_)
+            | Command::ForeignList {}
+            | Command::ForeignImport { .. }
+            | Command::ForeignClear { .. }
             | Command::SpareAdd(_)
             | Command::SpareRemove { .. }
             | Command::Shutdown {} => return None,
@@ -249,6 +252,9 @@ impl Core {
                 self.start_volume(&volume, accept_stale_parity, degraded).await
             }
             Command::VolumePolicy(set) => self.set_policy(set).await,
+            Command::ForeignList {} => Ok(self.list_foreign().await),
+            Command::ForeignImport { volume, name } => self.import(&volume, name).await,
+            Command::ForeignClear { drives } => self.clear_foreign(&drives).await,
             Command::SpareAdd(add) => self.add_spare(add).await,
             Command::SpareRemove { drive } => self.remove_spare(&drive).await,
             Command::Shutdown {} => {

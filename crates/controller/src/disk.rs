@@ -95,20 +95,27 @@ impl Access {
     /// # Errors
     /// When it cannot be read where a label would be, so that nobody can tell whether there is one.
     pub(crate) async fn read_label(&self) -> Result<LabelSeen, IoError> {
-        let mut glimpse = Glimpse::new(self.info().size);
+        let (found, failed) = self.decode(ondisk::find).await;
+        match (found, failed) {
+            (Found::Blank, Some(error)) => Err(error),
+            (Found::Blank | Found::NotYet, _) => Ok(LabelSeen::Blank),
+            (Found::Carried(carried), _) => Ok(LabelSeen::Sound(Rc::new(carried))),
+            (Found::Headless(headless), _) => Ok(LabelSeen::Headless(Rc::new(headless))),
+            (Found::Foreign(drive), _) => Ok(LabelSeen::Foreign(Rc::from(drive))),
+            (Found::Bad(error), _) => Ok(LabelSeen::Bad(error.to_string())),
+        }
+    }
+
+    /// Reads what a decoder asks for until it asks for nothing more. What it found, and the first error at reading.
+    pub(crate) async fn decode<T>(&self, decode: impl Fn(&Glimpse) -> T) -> (T, Option<IoError>) {
+        let serial = self.info().hardware.serial.clone();
+        let mut glimpse = Glimpse::new(self.info().size).with_serial(serial);
         let mut failed = None;
         loop {
-            let found = ondisk::find(&glimpse);
+            let found = decode(&glimpse);
             let wanted = glimpse.wanted();
             if wanted.is_empty() {
-                return match (found, failed) {
-                    (Found::Blank, Some(error)) => Err(error),
-                    (Found::Blank | Found::NotYet, _) => Ok(LabelSeen::Blank),
-                    (Found::Carried(carried), _) => Ok(LabelSeen::Sound(Rc::new(carried))),
-                    (Found::Headless(headless), _) => Ok(LabelSeen::Headless(Rc::new(headless))),
-                    (Found::Foreign(drive), _) => Ok(LabelSeen::Foreign(Rc::from(drive))),
-                    (Found::Bad(error), _) => Ok(LabelSeen::Bad(error.to_string())),
-                };
+                return (found, failed);
             }
             for range in self.in_sectors(wanted) {
                 let bytes = self.read(range).await;
@@ -151,11 +158,22 @@ impl Access {
         copies
     }
 
-    /// Takes away everything by which the drive is known as one of ours: it is nobody's.
+    /// Takes away everything by which the drive is known as one of ours, and what it was before an import: it is
+    /// nobody's.
     ///
     /// # Errors
     /// When a write fails; some of it may be left.
     pub(crate) async fn erase(&self) -> Result<(), IoError> {
+        // A log that is left behind could bring back what it kept.
+        self.forget_undo().await?;
+        self.erase_marks().await
+    }
+
+    /// Takes away everything by which the drive is known as one of ours.
+    ///
+    /// # Errors
+    /// When a write fails; some of it may be left.
+    pub(crate) async fn erase_marks(&self) -> Result<(), IoError> {
         let Some(tail) = self.tail() else { return Ok(()) };
         // The anchor goes first: without it the copies are not looked at.
         for place in tail.marks() {

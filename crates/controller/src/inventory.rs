@@ -8,7 +8,7 @@ use crate::disk::{Access, LabelSeen};
 use crate::structures::Written;
 use crate::{Error, ErrorKind, Result};
 use env::DriveKind;
-use ondisk::Uuid;
+use ondisk::{Undo, Uuid};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -37,6 +37,8 @@ pub(crate) struct Drive {
     /// Whether it is known to hold nothing but zeroes where data goes.
     pub(crate) zeroed: Cell<bool>,
     pub(crate) medium_errors: Cell<u64>,
+    /// What it held before an import that was not finished.
+    pub(crate) undo: RefCell<Option<Rc<Undo>>>,
 }
 
 impl Drive {
@@ -50,6 +52,7 @@ impl Drive {
             structure: RefCell::new(Written::Nothing),
             zeroed: Cell::new(false),
             medium_errors: Cell::new(0),
+            undo: RefCell::default(),
         }
     }
 
@@ -140,6 +143,7 @@ impl Drive {
                 });
                 self.structure.replace(Written::of(&label));
                 self.set_label(label);
+                self.undo.replace(access.read_undo().await.map(Rc::new));
             }
             Err(error) => {
                 self.close();

@@ -47,6 +47,7 @@ mod error;
 mod events;
 mod explain;
 mod extents;
+mod foreign;
 mod guard;
 mod handle;
 mod info;
@@ -58,6 +59,7 @@ mod policy;
 mod record;
 mod repair;
 mod reply;
+mod reply_foreign;
 mod reply_tasks;
 mod reports;
 mod returning;
@@ -82,6 +84,7 @@ pub use handle::{Answer, ControllerHandle, Request};
 pub use reply::{
     ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo, VolumeState,
 };
+pub use reply_foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use reply_tasks::{
     Blamed, CoverageInfo, Found, ScheduleInfo, SpareInfo, SpareKind, TaskInfo, TaskKind, TaskState,
 };

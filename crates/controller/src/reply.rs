@@ -1,6 +1,6 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
-use crate::{CoverageInfo, HealthInfo, ScheduleInfo, SpareInfo, TaskInfo};
+use crate::{CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, ScheduleInfo, SpareInfo, TaskInfo};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -67,6 +67,20 @@ pub enum Reply {
         spares: Vec<SpareInfo>,
         /// Each array that could use one.
         coverage: Vec<CoverageInfo>,
+    },
+    /// What is on drives that are not in use.
+    Foreign {
+        /// Volumes of other systems.
+        volumes: Vec<ForeignVolume>,
+        /// Drives that carry metadata of any kind and serve in no volume, by name.
+        drives: Vec<ForeignDrive>,
+    },
+    /// Volumes that were imported, all of one array.
+    Imported {
+        /// They.
+        volumes: Vec<VolumeInfo>,
+        /// What is worth knowing, a sentence each.
+        notes: Vec<String>,
     },
     /// Events, newest last.
     Events {

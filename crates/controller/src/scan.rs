@@ -32,6 +32,7 @@ impl Core {
     /// Takes in what labels say; where an array was deleted and some of its labels were left, they go now, or one
     /// of them could bring it back.
     pub(crate) async fn take_in_labels(&self) {
+        self.settle_imports().await;
         self.repair_structures().await;
         for drive in self.scan() {
             let erased = match drive.access() {

@@ -143,7 +143,10 @@ fn check(ranges: &[ByteRange]) -> Result<()> {
         Some(all) if all <= room.0 && ends && ranges.len() <= MOST_PARTS => Ok(()),
         _ => Err(Error::new(
             ErrorKind::TooLarge,
-            format!("its metadata are in {} pieces, more than can be kept while it is imported", ranges.len()),
+            format!(
+                "its metadata are in {} pieces, more than can be kept while it is imported",
+                ranges.len()
+            ),
         )),
     }
 }

@@ -6,6 +6,7 @@ use crate::{explain, output, render};
 use controller::{Command, CreateVolume, Reply};
 use std::path::{Path, PathBuf};
 
+mod foreign;
 mod tasks;
 
 /// Where the running controller is.

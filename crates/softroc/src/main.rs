@@ -39,6 +39,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Drive(command) => control.drive(command),
         Command::Volume(command) => control.volume(command),
         Command::Spare(command) => control.spare(command),
+        Command::Foreign(command) => control.foreign(command),
         Command::Task(command) => control.task(command),
         Command::Events(events) => control.events(events),
         Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),

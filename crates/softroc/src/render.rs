@@ -1,5 +1,6 @@
 //! The controller's answers as text.
 
+mod foreign;
 pub mod tasks;
 
 use crate::output::table;
@@ -28,6 +29,8 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Schedules { schedules } => tasks::schedules(schedules),
         Reply::Spare { spare, notes } => tasks::spare(spare, notes),
         Reply::Spares { spares, coverage } => tasks::spares(spares, coverage),
+        Reply::Foreign { volumes, drives } => foreign::list(volumes, drives),
+        Reply::Imported { volumes, notes } => foreign::imported(volumes, notes),
         Reply::Info { info } => controller_facts(info),
     }
 }

@@ -1,6 +1,7 @@
 //! The command line: every command and flag, defined once. Help, and whatever else describes them, comes from here.
 
 mod bench;
+pub mod foreign;
 pub mod task;
 
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
@@ -57,6 +58,9 @@ pub enum Command {
     /// Hot spares: add, list, remove.
     #[command(subcommand)]
     Spare(task::SpareCommand),
+    /// Volumes of other systems, and drives that cannot be used: list, import, clear.
+    #[command(subcommand)]
+    Foreign(foreign::ForeignCommand),
     /// Background tasks: rebuilds, checks, patrols; their progress, pace and schedules.
     #[command(subcommand)]
     Task(task::TaskCommand),

@@ -1,0 +1,85 @@
+//! `foreign clear`: metadata taken off drives that are not in use.
+
+use crate::core::Core;
+use crate::disk::{Access, LabelSeen};
+use crate::inventory::Drive;
+use crate::{Error, ErrorKind, Reply, Result};
+use env::IoError;
+use ondisk::foreign::metadata;
+use std::rc::Rc;
+
+impl Core {
+    /// Takes away by what other systems, or nobody, know these drives. Everything is looked at before anything is
+    /// written.
+    ///
+    /// # Errors
+    /// When a drive is in use, carries a sound label of SoftROC's, or nothing; when it cannot be written.
+    pub(crate) async fn clear_foreign(&self, names: &[String]) -> Result<Reply> {
+        if names.is_empty() {
+            return Err(Error::new(ErrorKind::Invalid, "name the drives that are to be cleared"));
+        }
+        let mut drives: Vec<(Rc<Drive>, Access)> = Vec::new();
+        for name in names {
+            let drive = self.find_drive(name)?;
+            if drives.iter().all(|(other, _)| !Rc::ptr_eq(other, &drive)) {
+                let access = self.check_clearable(&drive).await?;
+                drives.push((drive, access));
+            }
+        }
+        let mut notes = Vec::new();
+        for (drive, access) in drives {
+            cleared(&access).await.map_err(|error| {
+                let sentence = format!("drive {} could not be cleared ({error}); say it again", drive.name);
+                Error::new(ErrorKind::Failed, sentence)
+            })?;
+            drive.look(&self.env).await;
+            let text = format!("the metadata on drive {} were cleared", drive.name);
+            self.events.warn(&drive.name, "an operator cleared it", "it belongs to no array", text);
+            notes.push(format!("drive {} belongs to no array any more", drive.name));
+        }
+        self.rescan().await;
+        Ok(Reply::Done { notes })
+    }
+
+    async fn check_clearable(&self, drive: &Rc<Drive>) -> Result<Access> {
+        let wrong = |kind, sentence: String| Err(Error::new(kind, sentence));
+        let name = &drive.name;
+        let place = self.place_of(drive);
+        if let Some((array, slot)) = place.filter(|_| !super::is_broken(drive)) {
+            return wrong(
+                ErrorKind::InUse,
+                format!("drive {name} is drive {slot} of {}; delete that volume first", array.names()),
+            );
+        }
+        if self.is_in_use(drive) {
+            return wrong(ErrorKind::InUse, format!("drive {name} is in use"));
+        }
+        let Some(access) = drive.access() else {
+            let closed = || Error::new(ErrorKind::Unavailable, format!("drive {name} cannot be opened"));
+            return Err(drive.problem().unwrap_or_else(closed));
+        };
+        drive.look(&self.env).await;
+        if matches!(drive.label(), LabelSeen::Sound(_)) && drive.undo.borrow().is_none() {
+            return wrong(
+                ErrorKind::WrongState,
+                format!(
+                    "drive {name} carries a sound label of SoftROC's; a command that takes the drive, such as volume create, overwrites it with --destroy-data"
+                ),
+            );
+        }
+        let (places, _) = access.decode(metadata).await;
+        if places.is_empty() && !super::is_broken(drive) {
+            let sentence = format!("drive {name} carries no metadata; there is nothing to be cleared");
+            return wrong(ErrorKind::Invalid, sentence);
+        }
+        Ok(access)
+    }
+}
+
+async fn cleared(access: &Access) -> std::result::Result<(), IoError> {
+    // Before SoftROC's places are zeroed: a structure is only found as long as its anchor is there.
+    let (places, _) = access.decode(metadata).await;
+    access.forget_undo().await?;
+    access.wipe(&places).await?;
+    access.erase_marks().await
+}

@@ -1,0 +1,195 @@
+//! `foreign import`: drives of another system become an array of SoftROC's.
+//!
+//! # The order of things
+//! Everything is checked before anything is written. Data are not touched.
+//!
+//! 1. Undo logs on all drives: what is there by which the other system knows them. Killed here: the drives are what they
+//!    were, and the logs go.
+//! 2. On one drive after the other: the other system's metadata are removed, the label is written with phase *creating*.
+//!    Killed here: what was removed is put back at the next start, for no drive has been told that the array exists.
+//! 3. The map, all lanes marked of volumes that were not stopped in order. Killed here: as before.
+//! 4. Labels with phase *online*. Killed in the middle: one label that says online makes the array exist; the others have
+//!    theirs, and nothing of the other system is left.
+//! 5. The logs go. Killed here: they mean nothing any more, and go at the next start.
+//! 6. The array is started, as any other that was found.
+
+use super::plan::Plan;
+use crate::array::{Array, Place, is_full};
+use crate::assemble::Word;
+use crate::core::Core;
+use crate::inventory::Drive;
+use crate::{Error, ErrorKind, Reply, Result};
+use env::IoError;
+use ondisk::foreign::metadata;
+use ondisk::{Cause, IntentMap, Label, Phase, Role, Undo};
+use std::rc::Rc;
+
+/// A slot, and its drive.
+type Seat<'a> = (usize, &'a Rc<Drive>);
+
+impl Core {
+    /// `foreign import`: of a volume, and of those on the same drives.
+    ///
+    /// # Errors
+    /// Why it cannot be; or which drive failed: then the drives are what they were.
+    pub(crate) async fn import(self: &Rc<Self>, volume: &str, name: Option<String>) -> Result<Reply> {
+        let scan = self.scan_foreign().await;
+        let index = scan.find(volume)?;
+        let format = format!("{} {}", scan.volumes[index].record.format, scan.volumes[index].record.version);
+        let Plan { label, drives, marked, mut notes } = self.plan_import(&scan, index, name.as_deref())?;
+        let names = label.names();
+        let cannot = || Error::new(ErrorKind::Failed, format!("{names} cannot be laid over its drives"));
+        let array = Array::new(&self.env, label).ok_or_else(cannot)?;
+        array.set_places(drives.iter().map(place).collect());
+        let mut map = IntentMap::new(array.uuid, array.label().lanes(), false);
+        for lane in &marked {
+            map.mark(*lane);
+        }
+        *array.map.borrow_mut() = map;
+        if let Err(error) = self.write_import(&array, &drives, marked.is_empty()).await {
+            self.rescan().await;
+            return Err(error);
+        }
+        for drive in drives.iter().flatten() {
+            if let Some(access) = drive.access()
+                && let Err(error) = access.forget_undo().await
+            {
+                tracing::warn!("drive {}: its undo log is left ({error})", drive.name);
+            }
+            drive.zeroed.set(false);
+        }
+        let text = format!("{names} of another system ({format}) was imported");
+        self.events.info(&array.name(), "an operator imported it", "it is SoftROC's", text);
+        self.rescan().await;
+        let found = self.arrays.borrow().get(&array.uuid).cloned();
+        let gone =
+            || Error::new(ErrorKind::Failed, format!("{names} was imported, and is not found any more"));
+        let found = found.ok_or_else(gone)?;
+        if !found.is_running()
+            && let Err(error) = self.start_array(&found, Word::NONE).await
+        {
+            notes.push(error.message);
+        }
+        let volumes = found.volumes().iter().map(|volume| self.volume_info(&found, volume)).collect();
+        Ok(Reply::Imported { volumes, notes })
+    }
+
+    /// Steps 1 to 4. Where one of the first three fails, the drives become what they were.
+    async fn write_import(
+        &self,
+        array: &Rc<Array>,
+        drives: &[Option<Rc<Drive>>],
+        is_clean: bool,
+    ) -> Result<()> {
+        let _turn = array.metadata.take(1).await;
+        let seats: Vec<Seat> =
+            drives.iter().enumerate().filter_map(|(slot, drive)| Some((slot, drive.as_ref()?))).collect();
+        self.keep_metadata(array, &seats).await?;
+        if let Err(error) = self.write_creating(array, &seats).await {
+            for (_, drive) in &seats {
+                take_back(drive).await;
+            }
+            return Err(error);
+        }
+        let mut online = array.label();
+        (online.phase, online.clean) = (Phase::Online, is_clean);
+        (online.confirmed, online.generation) = (online.generation, online.generation + 1);
+        self.write_online(array, &seats, &online).await
+    }
+
+    /// Step 1.
+    async fn keep_metadata(&self, array: &Array, seats: &[Seat<'_>]) -> Result<()> {
+        for (_, drive) in seats {
+            let Some(access) = drive.access() else { return Err(closed(drive)) };
+            let parts = access.parts_to_keep().await.map_err(|error| failed(drive, &error))?;
+            let room = access.tail().map(|tail| tail.undo());
+            let is_in_the_way = |part: &ondisk::Part| {
+                room.is_none_or(|room| {
+                    part.0 < room.end() && room.start.0 < part.0.0.saturating_add(part.1.len() as u64)
+                })
+            };
+            if parts.iter().any(is_in_the_way) {
+                return Err(Error::new(
+                    ErrorKind::WrongState,
+                    format!(
+                        "the metadata on drive {} lie where they would have to be kept; nothing was imported: copy the data instead, with softroc rescue",
+                        drive.name
+                    ),
+                ));
+            }
+            let undo = Undo { array: array.uuid, parts };
+            undo.head().map_err(|error| {
+                Error::new(ErrorKind::WrongState, format!("drive {} cannot be imported: {error}", drive.name))
+            })?;
+            access.write_undo(&undo).await.map_err(|error| failed(drive, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Steps 2 and 3.
+    async fn write_creating(&self, array: &Rc<Array>, seats: &[Seat<'_>]) -> Result<()> {
+        let label = array.label();
+        for (slot, drive) in seats {
+            let Some(access) = drive.access() else { return Err(closed(drive)) };
+            let (places, unread) = access.decode(metadata).await;
+            let wiped = match unread {
+                Some(error) => Err(error),
+                None => access.wipe(&places).await,
+            };
+            wiped.map_err(|error| failed(drive, &error))?;
+            drive.structure.replace(crate::structures::Written::Nothing);
+            let own = label.member[*slot].uuid;
+            self.write_label(drive, &label, own).await.map_err(|error| failed(drive, &error))?;
+        }
+        let slots: Vec<usize> = seats.iter().map(|(slot, _)| *slot).collect();
+        if let Some((slot, error)) = self.heal_map(array, &slots).await.into_iter().next() {
+            return Err(failed_at(seats, slot, &error));
+        }
+        Ok(())
+    }
+
+    /// Step 4.
+    async fn write_online(&self, array: &Array, seats: &[Seat<'_>], online: &Label) -> Result<()> {
+        let errors = self.write_labels(array, online).await;
+        let errors = errors.map_err(|error| Error::new(ErrorKind::Failed, error))?;
+        // One label that says online makes the array exist; a drive that took none goes out when it is started.
+        match errors.iter().next() {
+            Some((slot, error)) if errors.len() == seats.len() => Err(failed_at(seats, *slot, error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Puts back what a drive held, where no label says that the array exists.
+async fn take_back(drive: &Drive) {
+    let Some(access) = drive.access() else { return };
+    let undone = match access.read_undo().await {
+        Some(undo) => access.undo(&undo).await,
+        None => Ok(()),
+    };
+    if let Err(error) = undone {
+        tracing::error!("drive {}: what it held before the import cannot be put back ({error})", drive.name);
+    }
+}
+
+fn place(drive: &Option<Rc<Drive>>) -> Place {
+    let role = if drive.is_some() { Role::Current } else { Role::Left(Cause::Missing) };
+    Place { drive: drive.clone(), role, reason: None, shadow: None }
+}
+
+fn closed(drive: &Drive) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("drive {} is closed; nothing was imported", drive.name))
+}
+
+fn failed(drive: &Drive, error: &IoError) -> Error {
+    let kind = if is_full(error) { ErrorKind::OutOfSpace } else { ErrorKind::Failed };
+    let sentence = format!("drive {} failed ({error}); nothing was imported", drive.name);
+    Error::new(kind, sentence)
+}
+
+fn failed_at(seats: &[Seat], slot: usize, error: &IoError) -> Error {
+    match seats.iter().find(|(other, _)| *other == slot) {
+        Some((_, drive)) => failed(drive, error),
+        None => Error::new(ErrorKind::Failed, format!("a drive failed ({error}); nothing was imported")),
+    }
+}

@@ -1,0 +1,248 @@
+//! `foreign`: what drives carry that are not in use; volumes of other systems made SoftROC's own; metadata taken off.
+//!
+//! | where | what |
+//! | --- | --- |
+//! | this file | [`Core::list_foreign`]: looking at drives, and what is said of them |
+//! | `plan.rs` | whether a volume can be imported, and the label of the array that it would be |
+//! | `import.rs` | [`Core::import`]: the order of writes |
+//! | `undo.rs` | what becomes of an import that was interrupted |
+//! | `clear.rs` | [`Core::clear_foreign`] |
+
+mod clear;
+mod import;
+mod plan;
+mod undo;
+
+use crate::core::Core;
+use crate::disk::LabelSeen;
+use crate::inventory::Drive;
+use crate::{Error, ErrorKind, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Reply, Result};
+use ondisk::Content;
+use ondisk::ddf::{self, Effort, Look, tell};
+use ondisk::foreign::{Consistency, FoundVolume, Seen, Told, metadata, read, reconcile};
+use std::rc::Rc;
+
+/// A drive that is not in use, and what other systems say on it.
+pub(crate) struct Scanned {
+    pub(crate) drive: Rc<Drive>,
+    told: Told,
+    ddf: Option<ddf::Drive>,
+    /// It could not be read everywhere where there may be metadata.
+    trouble: Option<String>,
+    /// Whether it has any metadata that `foreign clear` would remove.
+    has_metadata: bool,
+}
+
+/// All drives that are not in use, and the volumes of other systems that they make.
+pub(crate) struct Scan {
+    pub(crate) drives: Vec<Scanned>,
+    pub(crate) volumes: Vec<FoundVolume>,
+}
+
+impl Scan {
+    /// The drive with that number.
+    pub(crate) fn drive(&self, number: usize) -> Option<&Rc<Drive>> {
+        self.drives.get(number).map(|scanned| &scanned.drive)
+    }
+
+    fn name(&self, number: usize) -> String {
+        self.drive(number).map_or_else(String::new, |drive| drive.name.clone())
+    }
+
+    /// The volume of that name or identity.
+    ///
+    /// # Errors
+    /// When there is none, or several.
+    pub(crate) fn find(&self, text: &str) -> Result<usize> {
+        let is_it = |found: &FoundVolume| {
+            let record = &found.record;
+            record.identity.text == text || record.name == text || own_name(&record.name) == text
+        };
+        let all: Vec<usize> = (0..self.volumes.len()).filter(|index| is_it(&self.volumes[*index])).collect();
+        match all[..] {
+            [one] => Ok(one),
+            [] => Err(Error::new(
+                ErrorKind::NotFound,
+                format!(
+                    "there is no foreign volume '{text}'; see foreign list, and add the drives that it lies on"
+                ),
+            )),
+            _ => Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "there are {} foreign volumes '{text}'; name one by its identity: foreign list",
+                    all.len()
+                ),
+            )),
+        }
+    }
+}
+
+/// A volume's own name: Linux md puts the machine that made it before the name.
+fn own_name(name: &str) -> &str {
+    name.rsplit_once(':').map_or(name, |(_, name)| name)
+}
+
+/// How a volume is called in sentences.
+fn called(found: &FoundVolume) -> String {
+    let record = &found.record;
+    match record.name.is_empty() {
+        true => record.identity.text.clone(),
+        false => record.name.clone(),
+    }
+}
+
+impl Core {
+    /// Reads what all drives carry that serve in no array.
+    pub(crate) async fn scan_foreign(&self) -> Scan {
+        self.rescan().await;
+        let mut drives = Vec::new();
+        let known: Vec<Rc<Drive>> = self.drives.borrow().clone();
+        for drive in known {
+            // One that is a member, or a spare, of ours is not looked at for others' metadata.
+            let is_ours = matches!(drive.label(), LabelSeen::Sound(_));
+            if !is_ours && !self.is_in_use(&drive) && self.place_of(&drive).is_none() {
+                drives.extend(scanned(&drive).await);
+            }
+        }
+        let with_ddf: Vec<usize> = (0..drives.len()).filter(|index| drives[*index].ddf.is_some()).collect();
+        let told = tell(&drives.iter().filter_map(|drive| drive.ddf.as_ref()).collect::<Vec<_>>());
+        for (index, told) in with_ddf.into_iter().zip(told) {
+            drives[index].told.extend(told);
+        }
+        let seen = drives.iter().enumerate().flat_map(|(index, scanned)| {
+            let size = scanned.drive.extent().0;
+            let seen = move |record| Seen { drive: index, name: scanned.drive.name.clone(), size, record };
+            scanned.told.records.iter().cloned().map(seen)
+        });
+        let volumes = reconcile(&seen.collect::<Vec<_>>());
+        Scan { drives, volumes }
+    }
+
+    /// `foreign list`.
+    pub(crate) async fn list_foreign(&self) -> Reply {
+        let scan = self.scan_foreign().await;
+        let volumes = (0..scan.volumes.len()).map(|index| self.volume_told(&scan, index)).collect();
+        let mut drives: Vec<ForeignDrive> =
+            self.drives.borrow().iter().filter_map(|drive| self.drive_told(&scan, drive)).collect();
+        drives.sort_by(|one, other| one.name.cmp(&other.name));
+        Reply::Foreign { volumes, drives }
+    }
+
+    fn volume_told(&self, scan: &Scan, index: usize) -> ForeignVolume {
+        let found = &scan.volumes[index];
+        let record = &found.record;
+        let members = found.members.iter().map(|member| ForeignMember {
+            slot: member.slot,
+            drive: member.drive.map(|drive| scan.name(drive)),
+            standing: member.standing.name().to_owned(),
+            data_start_bytes: member.drive.map(|_| member.data.start.0),
+            reason: member.reason.clone(),
+        });
+        let others = found.others.iter().map(|other| ForeignOther {
+            drive: scan.name(other.drive),
+            what: other.what.to_owned(),
+            reason: other.reason.clone(),
+        });
+        let together = plan::together(scan, index).into_iter().filter(|other| *other != index);
+        ForeignVolume {
+            name: record.name.clone(),
+            identity: record.identity.text.clone(),
+            format: record.format.name().to_owned(),
+            version: record.version.clone(),
+            level: record.level.clone(),
+            layout: record.layout.clone(),
+            strip_bytes: record.strip.map(|strip| strip.0),
+            size_bytes: found.capacity().0,
+            state: found.state.name().to_owned(),
+            clean: record.consistency == Consistency::Clean,
+            members: members.collect(),
+            others: others.collect(),
+            reasons: found.reasons.clone(),
+            together_with: together.map(|other| called(&scan.volumes[other])).collect(),
+            obstacle: self.plan_import(scan, index, None).err().map(|error| error.message),
+        }
+    }
+
+    /// What there is to say of a drive; `None` where it is in use, or carries nothing.
+    fn drive_told(&self, scan: &Scan, drive: &Rc<Drive>) -> Option<ForeignDrive> {
+        if self.is_in_use(drive) {
+            return None;
+        }
+        let scanned = scan.drives.iter().find(|scanned| Rc::ptr_eq(&scanned.drive, drive));
+        let mut holds: Vec<String> = Vec::new();
+        let place = self.place_of(drive);
+        if let Some((array, slot)) = &place {
+            holds.push(format!("SoftROC's label: drive {slot} of {}", array.names()));
+        } else if let LabelSeen::Sound(carried) = drive.label() {
+            match &carried.content {
+                // A spare is in use, in its way.
+                Content::Spare(_) => return None,
+                Content::Member(label) => holds.push(format!("SoftROC's label, of {}", label.names())),
+            }
+        }
+        match drive.label() {
+            LabelSeen::Headless(headless) => {
+                holds.push(format!("what is left of SoftROC's label, of the array {}", headless.array));
+            }
+            LabelSeen::Bad(_) => holds.push("a label or DDF structure that cannot be used".to_owned()),
+            LabelSeen::Blank | LabelSeen::Sound(_) | LabelSeen::Foreign(_) => {}
+        }
+        holds.extend(scanned.iter().flat_map(|scanned| scanned.holds()));
+        let reasons = place.and_then(|(array, slot)| {
+            let own = array.places().get(slot).and_then(|place| place.reason.clone());
+            own.or_else(|| Some(array.reasons.borrow().join("; ")).filter(|text| !text.is_empty()))
+        });
+        let problem = drive.problem().map(|problem| problem.message);
+        let trouble = scanned.and_then(|scanned| scanned.trouble.clone());
+        let clearable = drive.access().is_some()
+            && scanned.is_some_and(|scanned| scanned.has_metadata || is_broken(drive));
+        let reason = problem.or(reasons).or(trouble);
+        (!holds.is_empty() || reason.is_some()).then(|| ForeignDrive {
+            name: drive.name.clone(),
+            holds,
+            reason,
+            clearable,
+        })
+    }
+}
+
+/// Whether a drive carries something of SoftROC's, or DDF, that nobody can use.
+fn is_broken(drive: &Drive) -> bool {
+    matches!(drive.label(), LabelSeen::Headless(_) | LabelSeen::Bad(_) | LabelSeen::Foreign(_))
+        || drive.undo.borrow().is_some()
+}
+
+impl Scanned {
+    /// What it carries of other systems.
+    fn holds(&self) -> Vec<String> {
+        let of = |record: &ondisk::foreign::Record| {
+            let volume = &record.volume;
+            let name = if volume.name.is_empty() { &volume.identity.text } else { &volume.name };
+            format!("{} {} metadata, of '{name}'", volume.format, volume.version)
+        };
+        let mut holds: Vec<String> = self.told.records.iter().map(of).collect();
+        holds.extend(self.told.notes.iter().cloned());
+        if holds.is_empty() && self.has_metadata {
+            holds.push("metadata of another system, in which no volume is".to_owned());
+        }
+        holds
+    }
+}
+
+async fn scanned(drive: &Rc<Drive>) -> Option<Scanned> {
+    let access = drive.access()?;
+    let ((told, look, places), failed) =
+        access.decode(|glimpse| (read(glimpse), ddf::look(glimpse, Effort::Usual), metadata(glimpse))).await;
+    let ddf = match look {
+        Look::Found(drive) => Some(*drive),
+        Look::Lost(_) | Look::Nothing(_) | Look::NotYet => None,
+    };
+    let trouble = failed.map(|error| {
+        format!(
+            "drive {} cannot be read everywhere where metadata may be ({error}); it may have more",
+            drive.name
+        )
+    });
+    Some(Scanned { drive: drive.clone(), told, ddf, trouble, has_metadata: !places.is_empty() })
+}

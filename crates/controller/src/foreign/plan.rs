@@ -1,0 +1,302 @@
+//! Whether a foreign volume can be imported, and the label of the array that it would be.
+//!
+//! Volumes of one container that share drives become volumes of one array: they are imported together or not at all.
+
+use super::{Scan, called, own_name};
+use crate::core::Core;
+use crate::extents;
+use crate::inventory::Drive;
+use crate::{Error, ErrorKind, Result};
+use engine::Lanes;
+use ondisk::foreign::{Consistency, Feature, FoundVolume, Section, Standing, State};
+use ondisk::{
+    Cause, Init, Label, Member, MemberState, Phase, Policy, Runs, Tail, VolumeLabel, WriteHole,
+    is_volume_name,
+};
+use std::rc::Rc;
+use units::{ByteOffset, SectorSize};
+
+/// What an import is to do.
+pub(crate) struct Plan {
+    /// The label of the array, not yet online.
+    pub(crate) label: Label,
+    /// Its drives, by slot; `None` where one is missing.
+    pub(crate) drives: Vec<Option<Rc<Drive>>>,
+    /// Lanes whose redundancy is not known to agree.
+    pub(crate) marked: Vec<u32>,
+    /// What is worth knowing, a sentence each.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What to do with what cannot be imported.
+const INSTEAD: &str = "copy its data instead: softroc rescue DRIVE... --serve unix:PATH";
+
+fn refused(name: &str, why: impl AsRef<str>) -> Error {
+    let sentence = format!("'{name}' cannot be imported: {}; {INSTEAD}", why.as_ref());
+    Error::new(ErrorKind::WrongState, sentence)
+}
+
+/// The volumes that have to be imported together with one, itself among them: those of its container that share drives,
+/// and those that share drives with these.
+pub(crate) fn together(scan: &Scan, index: usize) -> Vec<usize> {
+    let container = |index: usize| scan.volumes[index].record.container.clone();
+    let mut all = vec![index];
+    if container(index).is_none() {
+        return all;
+    }
+    loop {
+        let drives: Vec<usize> = all.iter().flat_map(|index| current(&scan.volumes[*index])).collect();
+        let more = (0..scan.volumes.len()).find(|other| {
+            !all.contains(other)
+                && container(*other) == container(index)
+                && current(&scan.volumes[*other]).iter().any(|drive| drives.contains(drive))
+        });
+        match more {
+            Some(other) => all.push(other),
+            None => break,
+        }
+    }
+    all.sort_unstable();
+    all
+}
+
+fn current(found: &FoundVolume) -> Vec<usize> {
+    let is_current = |standing| standing == Standing::Current;
+    found
+        .members
+        .iter()
+        .filter(|member| is_current(member.standing))
+        .filter_map(|member| member.drive)
+        .collect()
+}
+
+/// A volume as it lies on its drives.
+struct Laid<'a> {
+    found: &'a FoundVolume,
+    section: &'a Section,
+    /// Its drives in the order of its shape.
+    drives: Vec<Option<usize>>,
+    /// Where it begins on each.
+    start: ByteOffset,
+}
+
+impl Core {
+    /// What importing a volume would do. `name`: its new name.
+    ///
+    /// # Errors
+    /// Why it cannot be imported, and what to do instead.
+    pub(crate) fn plan_import(&self, scan: &Scan, index: usize, name: Option<&str>) -> Result<Plan> {
+        let chosen = &scan.volumes[index];
+        let title = called(chosen);
+        let volumes = together(scan, index);
+        let mut laid: Vec<Laid> = Vec::new();
+        for other in &volumes {
+            let found = &scan.volumes[*other];
+            let lies = lie(found).map_err(|why| match *other == index {
+                true => refused(&title, why),
+                false => refused(
+                    &title,
+                    format!("'{}', which lies on the same drives, cannot be: {why}", called(found)),
+                ),
+            })?;
+            laid.push(lies);
+        }
+        let drives = laid[0].drives.clone();
+        if laid.iter().any(|other| other.drives != drives) {
+            let why = "its drives hold other volumes that use them in another order, or not all of them";
+            return Err(refused(&title, why));
+        }
+        for one in &laid {
+            check_drives(scan, &volumes, one).map_err(|why| refused(&title, why))?;
+        }
+        let drives: Vec<Option<Rc<Drive>>> =
+            drives.into_iter().map(|drive| drive.and_then(|drive| scan.drive(drive).cloned())).collect();
+        let mut label = self.empty_label(&drives, &title)?;
+        let mut marked = Vec::new();
+        let mut notes = Vec::new();
+        for one in &laid {
+            let new = name.filter(|_| std::ptr::eq(one.found, chosen));
+            let wanted = new.unwrap_or_else(|| own_name(&one.found.record.name)).to_owned();
+            self.check_imported_name(&title, &wanted, &label)?;
+            let volume =
+                self.volume_label(one, wanted, &drives, &label).map_err(|why| refused(&title, why))?;
+            let is_clean = one.found.record.consistency == Consistency::Clean;
+            if volume.level.is_redundant() && !is_clean {
+                marked.extend(volume.first_lane..volume.end_lane());
+                notes.push(format!(
+                    "'{}' was not stopped in order: a resync makes its parity and copies agree in the background, and it can be used meanwhile",
+                    volume.name
+                ));
+            }
+            label.volume.push(volume);
+        }
+        let lanes = label.lanes();
+        for member in label.member.iter_mut().filter(|member| !member.is_online()) {
+            member.stale = Runs::one(0, lanes);
+        }
+        label.check().map_err(|error| refused(&title, error.to_string()))?;
+        notes.extend(laid.iter().flat_map(|one| one.found.reasons.iter().cloned()));
+        notes.extend(laid.iter().flat_map(|one| one.found.others.iter()).map(|other| {
+            format!(
+                "{}; it was left as it is: softroc foreign clear {}",
+                other.reason,
+                scan.name(other.drive)
+            )
+        }));
+        notes.dedup();
+        Ok(Plan { label, drives, marked, notes })
+    }
+
+    fn check_imported_name(&self, title: &str, name: &str, label: &Label) -> Result<()> {
+        if !is_volume_name(name) || label.volume.iter().any(|volume| volume.name == name) {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "'{title}' cannot be imported under the name '{name}'; give it another one: --name NEW"
+                ),
+            ));
+        }
+        self.check_new_name(name).map_err(|error| {
+            let sentence = format!("{}, such as --name {name}-2", error.message);
+            Error::new(error.kind, sentence)
+        })
+    }
+
+    fn empty_label(&self, drives: &[Option<Rc<Drive>>], title: &str) -> Result<Label> {
+        let present = drives.iter().flatten().map(|drive| drive.extent());
+        let Some(extent) = present.min_by_key(|(size, _)| *size) else {
+            return Err(refused(title, "none of its drives is here"));
+        };
+        let member = |(slot, drive): (usize, &Option<Rc<Drive>>)| match drive {
+            Some(drive) => Member::online(self.new_uuid(), drive.name.clone(), drive.extent(), 1),
+            None => Member {
+                state: MemberState::Failed,
+                cause: Some(Cause::Missing),
+                ..Member::online(self.new_uuid(), format!("member {slot}"), extent, 1)
+            },
+        };
+        let member: Vec<Member> = drives.iter().enumerate().map(member).collect();
+        let own = member.iter().find(|member| member.is_online()).map(|member| member.uuid);
+        Ok(Label {
+            array: self.new_uuid(),
+            drive: own.unwrap_or(ondisk::Uuid([0; 16])),
+            generation: 1,
+            confirmed: 0,
+            phase: Phase::Creating,
+            clean: false,
+            policy: Policy::default(),
+            volume: Vec::new(),
+            member,
+        })
+    }
+
+    fn volume_label(
+        &self,
+        laid: &Laid,
+        name: String,
+        drives: &[Option<Rc<Drive>>],
+        label: &Label,
+    ) -> std::result::Result<VolumeLabel, String> {
+        let geometry = laid.section.geometry()?;
+        let sectors = drives.iter().flatten().map(|drive| drive.extent().1);
+        let sector = sectors.max().unwrap_or(SectorSize::B512);
+        let lanes = Lanes::of(&geometry).count;
+        let first_lane = extents::free_lanes(Some(label), lanes)
+            .ok_or_else(|| format!("it would have {lanes} lanes, and an array has not so many"))?;
+        Ok(VolumeLabel {
+            uuid: self.new_uuid(),
+            name,
+            level: geometry.level(),
+            parity: geometry.parity_arrangement(),
+            mirrors: geometry.mirror_arrangement(),
+            spans: geometry.spans(),
+            copies: geometry.copies(),
+            strip_bytes: geometry.strip().bytes().0,
+            data_start_bytes: laid.start.0,
+            member_bytes: geometry.member_size().0,
+            first_lane,
+            lanes,
+            sector_bytes: sector.bytes().0,
+            capacity_bytes: laid.section.within.len.0,
+            write_hole: WriteHole::Resync,
+            init: Init::Background,
+            created_unix_s: laid.found.record.created_unix_s.unwrap_or_else(|| self.env.unix_time()),
+            lost: Vec::new(),
+            unwritten: Runs::default(),
+            relocated: None,
+            bad: Vec::new(),
+        })
+    }
+}
+
+/// How a volume lies on its drives, if that is as SoftROC's volumes lie.
+fn lie(found: &FoundVolume) -> std::result::Result<Laid<'_>, String> {
+    if let Some(why) = found.no_writing.first() {
+        return Err(why.clone());
+    }
+    if found.state == State::NotReadable {
+        let why = found.reasons.join("; ");
+        return Err(if why.is_empty() { "not all of its data can be read".into() } else { why });
+    }
+    if found.record.features.contains(&Feature::BadBlocks) {
+        return Err("it has a list of bad blocks, which would be lost".into());
+    }
+    if found.state == State::Degraded && found.record.consistency != Consistency::Clean {
+        return Err(
+            "it is degraded and was not stopped in order, so that the missing member's data cannot be told where it was being written"
+                .into(),
+        );
+    }
+    let [section] = &found.sections[..] else {
+        return Err(format!("it lies on its drives in {} pieces of different kinds", found.sections.len()));
+    };
+    if section.within.start != ByteOffset::ZERO || section.members.len() != usize::from(found.record.slots) {
+        return Err("it uses only a part of what its level holds".into());
+    }
+    let mut drives = Vec::new();
+    let mut start = None;
+    for (slot, offset) in &section.members {
+        let member = found.members.get(usize::from(*slot));
+        let Some(member) = member.filter(|member| member.standing == Standing::Current) else {
+            drives.push(None);
+            continue;
+        };
+        let begins = ByteOffset(member.data.start.0.saturating_add(offset.0));
+        if start.is_some_and(|start| start != begins) {
+            return Err("its data begin at different places on its drives".into());
+        }
+        start = Some(begins);
+        drives.push(member.drive);
+    }
+    let start = start.ok_or("none of its drives is here")?;
+    Ok(Laid { found, section, drives, start })
+}
+
+/// Looks whether the drives of a volume can be SoftROC's.
+fn check_drives(scan: &Scan, volumes: &[usize], laid: &Laid) -> std::result::Result<(), String> {
+    let end = laid.start.0.saturating_add(laid.section.member_size.0);
+    for number in laid.drives.iter().flatten() {
+        let Some(scanned) = scan.drives.get(*number) else { continue };
+        let name = &scanned.drive.name;
+        let Some(access) = scanned.drive.access() else { return Err(format!("drive {name} is closed")) };
+        let info = access.info();
+        if info.read_only {
+            return Err(format!("drive {name} is read-only"));
+        }
+        let tail = Tail::of(info.size).filter(|_| access.site().is_some());
+        if tail.is_none_or(|tail| tail.start().0 < end) {
+            return Err(format!(
+                "its data reach into the last 32 MiB of drive {name}, where SoftROC keeps its label; create a volume on other drives and copy them there"
+            ));
+        }
+        if let Some(trouble) = &scanned.trouble {
+            return Err(trouble.clone());
+        }
+        let others = scan.volumes.iter().enumerate().filter(|(index, _)| !volumes.contains(index));
+        let another = others.map(|(_, other)| other).find(|other| current(other).contains(number));
+        if let Some(other) = another {
+            return Err(format!("drive {name} carries metadata of '{}' as well", called(other)));
+        }
+    }
+    Ok(())
+}
