@@ -414,6 +414,46 @@ fn an_import_that_is_interrupted_leaves_the_foreign_array_or_ours() {
 }
 
 #[test]
+fn an_interrupted_import_waits_for_drives_that_alone_can_tell_how_far_it_came() {
+    let prepare = || {
+        let (mut bench, _) = made_by_md(42, USED, u64::MAX);
+        bench.boot(&NAMES[..3]);
+        bench
+    };
+    let all = made_by_md(42, USED, u64::MAX).1;
+    let scene = |bench: &mut Bench| bench.try_ask(command("data", None)).ok().map(Result::unwrap);
+    let waited = std::cell::Cell::new(0);
+    at_every_event(11, End::Killed, prepare, scene, |bench, _, event| {
+        bench.sim.drive("c").unwrap().vanish();
+        bench.boot(&[]);
+        let (volumes, drives) = list(bench);
+        let says_so = |drive: &ForeignDrive| {
+            let why = drive.reason.as_deref().unwrap_or_default();
+            drive.clearable && why.contains("import was interrupted; add the other drives")
+        };
+        waited.set(waited.get() + u32::from(volumes.is_empty() && drives.iter().any(says_so)));
+        bench.sim.drive("c").unwrap().come_back();
+        bench.ask(Command::DriveAdd { drive: "c".into(), size_bytes: None }).unwrap();
+        let (volumes, drives) = list(bench);
+        if bench.ask(Command::VolumeShow { volume: "data".into() }).is_err() {
+            assert_eq!(volumes.len(), 1, "event {event}: {drives:?}");
+            assert_eq!((&volumes[0].state[..], &volumes[0].obstacle), ("complete", &None), "event {event}");
+            import(bench, "data");
+        } else if bench.show("data").state == VolumeState::Offline {
+            bench
+                .ask(Command::VolumeStart {
+                    volume: "data".into(),
+                    accept_stale_parity: false,
+                    degraded: false,
+                })
+                .unwrap();
+        }
+        expect_all(bench, "data", &all, &format!("event {event}"));
+    });
+    assert!(waited.get() > 0, "a label on every drive that is here, and none that says online");
+}
+
+#[test]
 fn a_drive_that_fails_while_it_is_imported_leaves_the_foreign_array() {
     let (mut bench, all) = made_by_md(41, USED, u64::MAX);
     bench.boot(&NAMES[..3]);

@@ -195,8 +195,8 @@ impl Core {
         });
         let problem = drive.problem().map(|problem| problem.message);
         let trouble = scanned.and_then(|scanned| scanned.trouble.clone());
-        let clearable = drive.access().is_some()
-            && scanned.is_some_and(|scanned| scanned.has_metadata || is_broken(drive));
+        let has_metadata = || scanned.is_some_and(|scanned| scanned.has_metadata);
+        let clearable = drive.access().is_some() && (is_broken(drive) || has_metadata());
         let reason = problem.or(reasons).or(trouble);
         (!holds.is_empty() || reason.is_some()).then(|| ForeignDrive {
             name: drive.name.clone(),
