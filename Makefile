@@ -4,7 +4,9 @@
 
 CARGO ?= cargo
 # Programs that nobody here wrote judge our interfaces: they are installed from the system's packages.
-JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils xz-utils
+JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils xz-utils $(GUEST)
+# With these, and a kernel of Debian's, a real Linux md judges our arrays in an emulated machine.
+GUEST = mdadm qemu-system-x86 busybox-static cpio kmod
 PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
 
 .PHONY: run test test-long fuzz bench bench-parity asan-parity lint build tools-build tools-test tools-bench help
@@ -28,6 +30,9 @@ test-long: tools-test
 	PLAN_TESTS=all $(CARGO) test --release -p plan
 	CRASH_TESTS=all $(CARGO) test --release -p controller
 	LEVELS_TESTS=all $(CARGO) test --release -p softroc --test levels
+
+test-md: tools-test
+	MD_TESTS=all $(CARGO) test -p softroc --test md --test examine
 
 bench: tools-bench
 	$(CARGO) build --release -p softroc
@@ -58,6 +63,7 @@ tools-build:
 
 tools-test: tools-build
 	@scripts/need --packages $(JUDGES)
+	@scripts/md-guest target/md-guest
 
 tools-bench: tools-build
 	@scripts/need --packages $(PEERS)

@@ -215,8 +215,11 @@ fn volume_of(
     let mut state = VolumeState::of(told);
     // Where nobody has written, a drive that took a place may hold anything: others have to make redundancy agree.
     let none = Runs::default();
-    let stale = |member: &Member| member.stale.touches_beyond(&none, volume.first_lane, volume.end_lane());
-    if volume.level.is_redundant() && (!label.clean || label.member.iter().any(stale)) {
+    // Drives that are told to be out, or behind, are not looked at in that: beside them a volume that is not consistent
+    // is one whose data is in doubt, and Linux md does not start it.
+    let stale = |member: &&Member| member.stale.touches_beyond(&none, volume.first_lane, volume.end_lane());
+    let current = label.member.iter().filter(|member| member.is_online() && !is_behind(member, volume));
+    if volume.level.is_redundant() && (!label.clean || current.filter(stale).count() > 0) {
         state = VolumeState(state.0 | VolumeState::NOT_CONSISTENT);
     }
     let is_initialised = label.clean || volume.init == Init::Zeroed || !volume.level.is_redundant();

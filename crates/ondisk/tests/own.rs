@@ -152,6 +152,21 @@ fn ddf_says_of_drives_and_volumes_what_the_label_says() {
     assert!(volumes[0].state.is_inconsistent());
 }
 
+/// A volume that had been written to without a drive and was then stopped in order was told to be not consistent, for the
+/// lanes that the drive had missed; Linux md did not start it, since its parity was in doubt and a drive was out.
+#[test]
+fn what_a_drive_that_is_out_has_missed_makes_no_volume_inconsistent() {
+    let mut label = label();
+    label.clean = true;
+    let out = &mut label.member[3];
+    (out.state, out.since, out.knew, out.cause) = (MemberState::Failed, 7, 6, Some(Cause::Error));
+    out.stale = Runs::one(5, 6);
+    let structure = Telling::of(&label).unwrap().told(&site(), uuid(0xDD, 0)).unwrap().structure;
+    let volume = structure.volumes.iter().flatten().next().unwrap();
+    assert_eq!(volume.state.condition(), ddf::Condition::Degraded);
+    assert!(!volume.state.is_inconsistent());
+}
+
 #[test]
 fn a_damaged_copy_is_made_up_for_by_the_other_and_the_anchor_by_either() {
     let whole = drive_of(&label(), 1);

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod host;
+pub mod judged;
 pub mod mounted;
 
 use std::io::Write;

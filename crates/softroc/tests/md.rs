@@ -1,0 +1,297 @@
+//! A real Linux md assembles what SoftROC wrote, in an emulated machine: `scripts/md-guest` makes its kernel and initial
+//! file system, and QEMU runs it without help from this machine's kernel. It finds level, layout and size in the
+//! structures on the drives, reads the same bytes as SoftROC, also with drives missing, and no parity that is wrong.
+//! Where DDF has no words that it knows, it is told the layout, and has to find the same bytes.
+//! What it has written to, SoftROC takes for foreign.
+//!
+//! `MD_TESTS=all` takes every kind of array, otherwise a handful; either is one boot.
+
+mod common;
+
+use common::judged::{self, Judged, KINDS, Kind, Known};
+use common::{Controller, Folder, have, run, skipped};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// How long a guest may take, on a machine that has much else to do. Nothing is concluded from how long it takes.
+const PATIENCE_S: u32 = 540;
+
+/// What the guest does; `drive N` is the Nth drive that it was given.
+const FUNCTIONS: &str = r#"
+drive() { echo /dev/$(ls /sys/class/scsi_device/0:0:$1:0/device/block); }
+volumes() { for b in /sys/block/md*; do [ "$(cat $b/size)" = 0 ] || basename $b; done; }
+idle() { while [ "$(cat /sys/block/$1/md/sync_action 2>/dev/null || echo idle)" != idle ]; do sleep 0.1; done; }
+assemble() { # NAME DRIVE...: nothing is written before something is
+    n=$1; shift
+    echo 1 >/sys/module/md_mod/parameters/start_ro
+    mdadm --assemble /dev/md/c --metadata=ddf "$@" 2>&1 | sed "s/^/SAID $n /"
+    mdadm --incremental --run /dev/md/c 2>&1 | sed "s/^/SAID $n /"
+}
+told() { # NAME LEVEL LAYOUT SIZE_KIB DRIVE...: metadata that leave the data where they are
+    n=$1; level=$2; layout=$3; size=$4; shift 4
+    echo 1 >/sys/module/md_mod/parameters/start_ro
+    mdadm --create /dev/md/c --run --force --assume-clean --metadata=1.0 --bitmap=none --level=$level --layout=$layout \
+        --chunk=64 --size=$size --raid-devices=$# "$@" </dev/null 2>&1 | sed "s/^/SAID $n /"
+}
+look() { # NAME: what was assembled, what it holds, and whether its redundancy agrees
+    for d in $(volumes); do
+        m=/sys/block/$d/md
+        echo "VOLUME $1 $(cat $m/level) $(cat $m/layout) $(cat $m/chunk_size) $(cat $m/raid_disks) $(cat /sys/block/$d/size) $(cat $m/degraded 2>/dev/null || echo 0) $(cat $m/resync_start 2>/dev/null | grep -v 0 || echo none)"
+        echo "HASH $1 $(sha256sum </dev/$d)"
+        [ $(cat $m/level) = raid0 ] && continue
+        mdadm --readwrite /dev/$d; idle $d
+        echo check >$m/sync_action; sleep 0.1; idle $d
+        echo "MISMATCHES $1 $(cat $m/mismatch_cnt)"
+    done
+}
+change() { # NAME: writes in the middle of a strip, and over its end
+    for d in $(volumes); do
+        mdadm --readwrite /dev/$d
+        yes changed | dd of=/dev/$d bs=1000 count=100 seek=33 iflag=fullblock conv=notrunc 2>/dev/null
+        sync
+        echo "HASH $1 $(sha256sum </dev/$d)"
+    done
+}
+end() {
+    mdadm --wait-clean --scan
+    for d in $(volumes); do mdadm --stop /dev/$d; done
+    [ -e /dev/md/c ] && mdadm --stop /dev/md/c
+}
+"#;
+
+/// An emulated machine with Linux md, its drives, and what it is to do.
+struct Guest {
+    parts: PathBuf,
+    drives: Vec<(PathBuf, Keep)>,
+    script: String,
+}
+
+/// Whether what the guest writes to a drive stays.
+#[derive(Clone, Copy, PartialEq)]
+enum Keep {
+    Nothing,
+    Everything,
+}
+
+impl Guest {
+    /// `None`, said aloud, where there is none.
+    fn new() -> Option<Guest> {
+        let parts = std::env::var_os("MD_GUEST").map_or_else(
+            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/md-guest"),
+            PathBuf::from,
+        );
+        for part in ["vmlinuz", "initrd.gz"] {
+            if !parts.join(part).exists() {
+                let why =
+                    format!("{} is not there: 'make test' makes it where it may", parts.join(part).display());
+                skipped("the guest with Linux md", &why);
+                return None;
+            }
+        }
+        let programs = ["qemu-system-x86_64", "cpio", "gzip", "sha256sum"];
+        let is_there = programs.iter().filter(|program| !have(program)).count() == 0;
+        is_there.then(|| Guest { parts, drives: Vec::new(), script: FUNCTIONS.to_owned() })
+    }
+
+    /// Gives it drives. How its script calls them.
+    fn give(&mut self, drives: &[PathBuf], keep: Keep) -> Vec<String> {
+        let first = self.drives.len();
+        self.drives.extend(drives.iter().map(|drive| (drive.clone(), keep)));
+        (first..self.drives.len()).map(|number| format!("$(drive {number})")).collect()
+    }
+
+    /// What it looks at, under that name.
+    fn look_at(&mut self, name: &str, kind: Kind, drives: &[String]) {
+        let drives = drives.join(" ");
+        let assemble = match kind.known {
+            Known::Structures(..) => format!("assemble {name} {drives}"),
+            Known::Told(level, layout) => {
+                format!("told {name} {level} {layout} {} {drives}", judged::MEMBER_BYTES >> 10)
+            }
+        };
+        self.script += &format!("{assemble}; look {name}; end\n");
+    }
+
+    /// Boots it, and waits until it is off. What it said.
+    fn run(self) -> Verdict {
+        let folder = Folder::new("md-guest");
+        std::fs::write(folder.0.join("script.sh"), &self.script).expect("a file");
+        let pack =
+            r#"cd "$1" && (echo script.sh | cpio -o -H newc 2>/dev/null | gzip -1) | cat "$2" - >initrd.gz"#;
+        let base = self.parts.join("initrd.gz");
+        run("sh", &["-c", pack, "sh", &folder.file(""), base.to_str().expect("paths are text")]);
+        let mut command = Command::new("timeout");
+        command.arg(PATIENCE_S.to_string()).arg("qemu-system-x86_64");
+        // Emulated everywhere: what a machine offers to speed it up is not to decide whether it works.
+        command.args([
+            "-accel",
+            "tcg",
+            "-cpu",
+            "max",
+            "-m",
+            "768",
+            "-nographic",
+            "-no-reboot",
+            "-nodefaults",
+        ]);
+        command.args(["-serial", "stdio", "-append", "console=ttyS0 panic=-1 quiet", "-kernel"]);
+        command.arg(self.parts.join("vmlinuz")).arg("-initrd").arg(folder.0.join("initrd.gz"));
+        command.args(["-device", "virtio-scsi-pci,id=scsi"]);
+        for (number, (path, keep)) in self.drives.iter().enumerate() {
+            let snapshot = if *keep == Keep::Nothing { "on" } else { "off" };
+            let path = path.to_str().expect("paths are text");
+            command
+                .arg("-drive")
+                .arg(format!("file={path},format=raw,if=none,id=d{number},snapshot={snapshot}"));
+            command.arg("-device").arg(format!("scsi-hd,bus=scsi.0,scsi-id={number},drive=d{number}"));
+        }
+        let output = command.stdin(Stdio::null()).output().expect("the guest starts");
+        let said = String::from_utf8_lossy(&output.stdout).replace('\r', "");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("GUEST-DONE"), "the guest did not end well: {complaint}\n{said}");
+        Verdict(said)
+    }
+}
+
+/// What the guest said.
+struct Verdict(String);
+
+impl Verdict {
+    /// The rest of the line that begins so.
+    fn of(&self, what: &str, name: &str) -> Option<&str> {
+        let start = format!("{what} {name} ");
+        self.0.lines().find_map(|line| line.strip_prefix(start.as_str()))
+    }
+
+    #[track_caller]
+    fn expect(&self, what: &str, name: &str, expected: &str) {
+        assert_eq!(self.of(what, name), Some(expected), "{what} of {name}; the guest said:\n{}", self.0);
+    }
+}
+
+/// The hash of what a volume holds, read through SoftROC, as `sha256sum` prints it.
+fn hash_of(controller: &Controller, volume: &str) -> String {
+    let copy = controller.folder.file("copy.img");
+    run("nbdcopy", &[&controller.uri(volume), &copy]);
+    let said = run("sh", &["-c", "sha256sum <\"$1\"", "sh", &copy]);
+    said.trim_end().to_owned()
+}
+
+fn takes_all() -> bool {
+    std::env::var("MD_TESTS").is_ok_and(|which| which == "all")
+}
+
+/// Every kind, or one of RAID 1E on an odd number of drives, 10, 5, 6, and one that md has to be told.
+fn kinds() -> Vec<Kind> {
+    let sample = ["raid10-4", "raid1e-5", "raid5-4ls", "raid5-4rs", "raid6-5dnc"];
+    KINDS.into_iter().filter(|kind| takes_all() || sample.contains(&kind.name().as_str())).collect()
+}
+
+/// The drives without some that the array can do without: its second, and its last where it survives two.
+fn left(kind: Kind, drives: &[String]) -> Vec<String> {
+    let lost = [1, kind.drives - 1];
+    let lost = &lost[..kind.survives()];
+    drives
+        .iter()
+        .enumerate()
+        .filter(|(slot, _)| !lost.contains(slot))
+        .map(|(_, drive)| drive.clone())
+        .collect()
+}
+
+fn copies(judged: &Judged, folder: &Folder) -> Vec<PathBuf> {
+    let copy = |drive: &PathBuf| {
+        let copy = folder.0.join(drive.file_name().expect("a file"));
+        std::fs::copy(drive, &copy).expect("a copy");
+        copy
+    };
+    judged.drives.iter().map(copy).collect()
+}
+
+#[test]
+fn linux_md_reads_what_softroc_wrote_and_what_it_changes_is_foreign() {
+    if !have("nbdcopy") {
+        return;
+    }
+    let Some(mut guest) = Guest::new() else { return };
+    let mut controller = Controller::new("md");
+    let all: Vec<Judged> = kinds().into_iter().map(|kind| judged::make(&controller, kind)).collect();
+    let hashes: Vec<String> = all.iter().map(|judged| hash_of(&controller, &judged.name)).collect();
+    // One more was written to while a drive was out.
+    let degraded = judged::make(&controller, Kind { arrangement: None, ..kind_of("raid5") });
+    controller.softroc(&["drive", "fail", &format!("{}:2", degraded.name)]).ok();
+    judged::write(&controller, &degraded.name, 77_777, &common::pattern(9, 300_001));
+    let degraded_hash = hash_of(&controller, &degraded.name);
+    controller.stop();
+
+    for judged in &all {
+        let drives = guest.give(&judged.drives, Keep::Nothing);
+        guest.look_at(&judged.name, judged.kind, &drives);
+        if judged.kind.is_redundant() && matches!(judged.kind.known, Known::Structures(..)) {
+            let name = format!("{}-without", judged.name);
+            guest.look_at(&name, judged.kind, &left(judged.kind, &drives));
+        }
+    }
+    let drives = guest.give(&degraded.drives, Keep::Nothing);
+    guest.look_at("degraded", Kind { known: Known::Structures("raid5", 2), ..degraded.kind }, &drives);
+    let changed = all.iter().find(|judged| judged.kind.level == "raid6").expect("it is among them");
+    let machine = Folder::new("md-changed");
+    let changed_drives = copies(changed, &machine);
+    let drives = guest.give(&changed_drives, Keep::Everything).join(" ");
+    guest.script += &format!("assemble changed {drives}; change changed; end\n");
+
+    let verdict = guest.run();
+    for (judged, hash) in all.iter().zip(&hashes) {
+        expect_verdict(&verdict, judged, hash);
+    }
+    verdict.expect("HASH", "degraded", &degraded_hash);
+    expect_foreign(&verdict, &changed.name, &changed_drives);
+}
+
+fn kind_of(level: &str) -> Kind {
+    *KINDS.iter().find(|kind| kind.level == level).expect("there is one of that level")
+}
+
+fn expect_verdict(verdict: &Verdict, judged: &Judged, hash: &str) {
+    let Judged { kind, name, capacity, .. } = judged;
+    verdict.expect("HASH", name, hash);
+    if kind.is_redundant() {
+        verdict.expect("MISMATCHES", name, "0");
+    }
+    let Known::Structures(level, layout) = kind.known else { return };
+    // Level, layout, strip, drives, sectors, how many are missing, where md would have to resync.
+    let strip = judged::STRIP_BYTES;
+    let of = |missing: usize| {
+        format!("{level} {layout} {strip} {} {} {missing} none", kind.drives, capacity / 512)
+    };
+    verdict.expect("VOLUME", name, &of(0));
+    if kind.is_redundant() {
+        let without = format!("{name}-without");
+        verdict.expect("VOLUME", &without, &of(kind.survives()));
+        verdict.expect("HASH", &without, hash);
+    }
+}
+
+/// Drives that md wrote to: SoftROC serves no volume of them and says why, and `rescue` reads what md left.
+fn expect_foreign(verdict: &Verdict, volume: &str, drives: &[PathBuf]) {
+    let paths: Vec<&str> = drives.iter().map(|drive| drive.to_str().expect("paths are text")).collect();
+    let mut controller = Controller::unstarted("md-foreign");
+    controller.arguments.push("--drives".to_owned());
+    controller.arguments.extend(paths.iter().map(|path| (*path).to_owned()));
+    controller.start();
+    let volumes = controller.json(&["volume", "list"]);
+    assert!(volumes["volumes"].as_array().is_some_and(Vec::is_empty), "{volumes}");
+    let listed = controller.softroc(&["drive", "list"]).ok();
+    let listed_json = controller.json(&["drive", "list"]).to_string();
+    let why = "other software has changed";
+    assert!(listed_json.matches(why).count() >= drives.len(), "{listed_json}\n{listed}");
+    controller.stop();
+
+    let mut arguments = vec!["rescue", "--json"];
+    arguments.extend(&paths);
+    let found = common::softroc(&arguments).ok();
+    let found: serde_json::Value = serde_json::from_str(&found).expect("JSON");
+    let rescued = &found["volumes"][0];
+    assert_eq!((&rescued["name"], &rescued["state"]), (&volume.into(), &"complete".into()), "{found}");
+    assert!(verdict.of("HASH", "changed").is_some(), "{}", verdict.0);
+}
