@@ -158,9 +158,10 @@ fn ddf_says_of_drives_and_volumes_what_the_label_says() {
 fn what_a_drive_that_is_out_has_missed_makes_no_volume_inconsistent() {
     let mut label = label();
     label.clean = true;
+    let lane = label.volume[0].first_lane;
     let out = &mut label.member[3];
     (out.state, out.since, out.knew, out.cause) = (MemberState::Failed, 7, 6, Some(Cause::Error));
-    out.stale = Runs::one(5, 6);
+    out.stale = Runs::one(lane, lane + 1);
     let structure = Telling::of(&label).unwrap().told(&site(), uuid(0xDD, 0)).unwrap().structure;
     let volume = structure.volumes.iter().flatten().next().unwrap();
     assert_eq!(volume.state.condition(), ddf::Condition::Degraded);
