@@ -94,7 +94,7 @@ impl Core {
             let reasons = array.reasons.borrow().join("; ");
             return Err(wrong(format!("{} cannot be started: {reasons}", array.names())));
         }
-        if let Some(sentence) = self.elsewhere(array).filter(|_| !word.without_missing) {
+        if let Some(sentence) = self.elsewhere(array, word).filter(|_| !word.without_missing) {
             return Err(wrong(sentence));
         }
         let unknown = self.read_maps(array).await;
@@ -157,7 +157,7 @@ impl Core {
 
     /// Whether drives that are missing, and that nobody has recorded as out, could have served a volume of the array
     /// without those that are here: a sentence. Then each side may hold writes that the other lacks.
-    fn elsewhere(&self, array: &Array) -> Option<String> {
+    fn elsewhere(&self, array: &Array, word: Word) -> Option<String> {
         let (label, places) = (array.label(), array.places());
         let is_missing = |slot: &usize| places[*slot].role == Role::Missing;
         let missing: Vec<usize> = (0..places.len()).filter(is_missing).collect();
@@ -168,12 +168,14 @@ impl Core {
             let names: Vec<String> = slots.map(|slot| self.member_name(array, slot)).collect();
             names.join(", ")
         };
+        let is_current = |slot: &usize| places[*slot].role == Role::Current;
         let (gone, here) =
-            (named(&mut missing.iter().copied()), named(&mut rest.iter().map(|drive| drive.as_usize())));
+            (named(&mut missing.iter().copied()), named(&mut (0..places.len()).filter(is_current)));
         let (name, generation, confirmed) = (volume.name(), label.generation, label.confirmed);
         let it = if missing.len() == 1 { "it" } else { "them" };
+        let too = if word.accepted.is_some() { " --accept-stale-parity" } else { "" };
         Some(format!(
-            "'{name}' is not started without asking: {gone} could have served it alone since. The drives here ({here}) know {generation} changes; up to change {confirmed} {gone} took part, and what was written there later nobody here can tell. Connect {it}; or, if nothing was written there, say volume start {name} --degraded"
+            "'{name}' is not started without asking: {gone} could have served it alone since. The drives here ({here}) know {generation} changes; up to change {confirmed} {gone} took part, and what was written there later nobody here can tell. Connect {it}; or, if nothing was written there, say volume start {name} --degraded{too}"
         ))
     }
 
@@ -262,8 +264,9 @@ impl Core {
             return Ok(());
         }
         let marked = volume.lanes().filter(|lane| array.map.borrow().is_marked(*lane)).count();
+        let too = if word.without_missing { " --degraded" } else { "" };
         Err(wrong(format!(
-            "'{name}' is degraded and was not stopped in order ({reasons}): in {marked} lanes a write may have been interrupted, and there the missing drive's data cannot be told. Connect the drive and start again; or accept that blocks of it may read wrongly there: volume start {name} --accept-stale-parity"
+            "'{name}' is degraded and was not stopped in order ({reasons}): in {marked} lanes a write may have been interrupted, and there the missing drive's data cannot be told. Connect the drive and start again; or accept that blocks of it may read wrongly there: volume start {name} --accept-stale-parity{too}"
         )))
     }
 

@@ -110,6 +110,11 @@ impl Core {
     /// Looks whether spares are there and still carry their labels: nothing else would tell before they are needed.
     pub(crate) async fn look_at_spares(self: &Rc<Self>) {
         for spare in self.spares() {
+            // One that is taken meanwhile is written to: it is not looked at beside that.
+            let _turn = self.turn.take(1).await;
+            if spare.spare().is_none() || self.is_in_use(&spare) {
+                continue;
+            }
             let was_well = spare.access().is_some() && spare.problem().is_none();
             spare.look(&self.env).await;
             let is_spare = spare.spare().is_some() && spare.access().is_some();

@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::disk::LabelSeen;
 use crate::inventory::Drive;
 use crate::structures;
+use crate::{Error, ErrorKind};
 use ondisk::ddf::{self, CopyState, HeaderKind};
 use ondisk::{Carried, Content, Headless, Label, restore};
 use std::rc::Rc;
@@ -54,8 +55,11 @@ impl Core {
         let label = match restore(headless, &others.iter().collect::<Vec<_>>()) {
             Ok(label) => label,
             Err(why) => {
-                tracing::warn!("drive {name}: {}; {why}", headless.why);
-                return;
+                let sentence = format!(
+                    "what drive {name} said of its array {} is lost ({}), and {why}; add the other drives of that array, or use it anew: --destroy-data",
+                    headless.array, headless.why
+                );
+                return drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
             }
         };
         let text = format!(

@@ -113,6 +113,9 @@ impl Core {
                 if own.generation < member.knew {
                     return Err(unavailable("it is an earlier copy of itself".to_owned()));
                 }
+                if let Some(apart) = self.used_apart(array, drive, &own) {
+                    return Err(unavailable(apart));
+                }
                 Ok(())
             }
             _ => Err(unavailable(match drive.problem() {

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::disk::LabelSeen;
 use crate::inventory::Drive;
 use crate::{Error, ErrorKind};
-use ondisk::{Cause, FoundArray, Phase, Role, SeenDrive, reconcile};
+use ondisk::{Cause, FoundArray, Label, Phase, Role, SeenDrive, reconcile};
 use std::rc::Rc;
 
 impl Core {
@@ -130,7 +130,9 @@ impl Core {
             let member = &label.member[slot];
             let size = drive.access().map(|access| access.info().size);
             let is_what_left = own.generation >= member.knew && size.is_some_and(|size| label.fits(size));
-            let (role, reason) = if is_what_left {
+            let (role, reason) = if let Some(apart) = self.used_apart(array, drive, &own) {
+                (Role::Stale, apart)
+            } else if is_what_left {
                 let why = ondisk::why(member);
                 let sentence =
                     format!("drive {} is out ({why}); say drive online to use it again", drive.name);
@@ -147,6 +149,23 @@ impl Core {
             (places[slot].role, places[slot].reason) = (role, Some(reason));
         }
         array.set_places(places);
+    }
+
+    /// Whether a drive that was away was used without those that its array runs on: a sentence.
+    pub(crate) fn used_apart(&self, array: &Array, drive: &Drive, own: &Label) -> Option<String> {
+        let label = array.label();
+        let seen = |drive: &Drive, label: Label| {
+            Some(SeenDrive { name: drive.name.clone(), size: drive.access()?.info().size, label })
+        };
+        let used = array.in_use().into_iter();
+        let used =
+            used.filter_map(|slot| seen(&*array.drive(slot)?, label.for_drive(label.member[slot].uuid)));
+        let all: Vec<SeenDrive> = used.chain(seen(drive, own.clone())).collect();
+        let apart = reconcile(&all).into_iter().find_map(|found| found.apart)?;
+        Some(format!(
+            "{apart}; to use drive {} here all the same, replace it by itself: drive replace",
+            drive.name
+        ))
     }
 
     /// A drive was added: where that completes an array, it is started. Notes, a sentence each.

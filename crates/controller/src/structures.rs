@@ -21,6 +21,8 @@ use units::ByteCount;
 pub(crate) enum Written {
     /// It has none that an update could follow.
     Nothing,
+    /// It lost both copies, and has its anchor and its witness.
+    Headless,
     /// It has this one.
     This(Rc<ddf::Drive>),
     /// A write to it failed.
@@ -31,7 +33,8 @@ impl Written {
     /// What is known where that was found.
     pub(crate) fn of(label: &LabelSeen) -> Written {
         match label {
-            LabelSeen::Sound(carried) => carried.drive.clone().map_or(Written::Nothing, Written::This),
+            LabelSeen::Sound(carried) => carried.drive.clone().map_or(Written::Headless, Written::This),
+            LabelSeen::Headless(_) => Written::Headless,
             _ => Written::Nothing,
         }
     }
@@ -70,7 +73,8 @@ pub(crate) async fn write_structures(updates: Vec<(usize, Rc<Drive>, Told)>) -> 
     let mut failed = BTreeMap::new();
     let (mut new, mut known) = (Vec::new(), Vec::new());
     for (number, drive, told) in updates {
-        let is_new = matches!(*drive.structure.borrow(), Written::Nothing);
+        // One that is written anew is known by what others say now.
+        let is_new = matches!(*drive.structure.borrow(), Written::Nothing | Written::Headless);
         let underway = if is_new { &mut new } else { &mut known };
         match steps(&drive, &told).await {
             Ok(steps) => {
@@ -129,12 +133,17 @@ async fn steps(drive: &Drive, told: &Told) -> Result<Vec<Step>, IoError> {
         Written::Unsure => Written::of(&access.read_label().await?),
         known => known,
     };
+    let size = access.info().size;
     let old = match &known {
         Written::This(old) if old.structure == told.structure && !old.needs_repair() => return Ok(Vec::new()),
         Written::This(old) => Some(&**old),
         _ => None,
     };
-    told.steps(access.info().size, old).map_err(|error| {
+    let steps = match known {
+        Written::Headless => told.steps_for_headless(size),
+        _ => told.steps(size, old),
+    };
+    steps.map_err(|error| {
         tracing::error!("drive {} cannot be told what it is: {error}", drive.name);
         IoError::new(IoErrorKind::Invalid)
     })

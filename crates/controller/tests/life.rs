@@ -535,3 +535,44 @@ fn explain_speaks_of_a_live_volume_in_its_present_health() {
     bench.ask(Command::DriveFail { drive: "a".into() }).unwrap();
     assert_ne!(text(bench.ask(ask(Some("data")))), optimal);
 }
+
+/// Half of a mirror was pulled, started alone on another machine and written to; put back into the array, which was
+/// running all the while, it was taken for a drive that had missed writes, and two histories were mixed.
+#[test]
+fn a_drive_that_was_used_elsewhere_is_not_taken_back_into_a_running_array() {
+    let mut bench = Bench::new(29, 1, 2);
+    bench.boot(&[]);
+    bench.create("data", "raid1", &["a", "b"]);
+    bench.settle("data");
+    bench.write("data", 0, 1, 4 * 65536);
+    bench.sim.drive("b").unwrap().vanish();
+    bench.write("data", 0, 2, 4096);
+    bench.settle("data");
+    bench.shut_down();
+    // On the other machine.
+    bench.sim.drive("a").unwrap().vanish();
+    bench.sim.drive("b").unwrap().come_back();
+    bench.restart(&["b"]);
+    bench.start_degraded("data");
+    bench.write("data", 2 * 65536, 3, 4096);
+    bench.settle("data");
+    bench.shut_down();
+    // And back.
+    bench.sim.drive("b").unwrap().vanish();
+    bench.sim.drive("a").unwrap().come_back();
+    bench.restart(&["a"]);
+    assert_eq!(bench.show("data").state, VolumeState::Degraded, "drive b is recorded as out");
+    bench.sim.drive("b").unwrap().come_back();
+    let added = common::drive(bench.ask(Command::DriveAdd { drive: "b".into(), size_bytes: None }));
+    assert_eq!(added.state, DriveState::Stale);
+    let why = added.reason.unwrap();
+    assert!(why.contains("without one another") && why.contains("drive replace"), "{why}");
+    let online = Command::DriveOnline { drive: "b".into() };
+    bench.ask(online).unwrap_err();
+    bench.expect("data", 2 * 65536, 1, 4096);
+    // It can be used all the same: by force, as one that holds nothing.
+    let replace = Command::DriveReplace { drive: "data:1".into(), with: "b".into(), destroy_data: true };
+    bench.ask(replace).unwrap();
+    bench.settle("data");
+    bench.expect("data", 2 * 65536, 1, 4096);
+}

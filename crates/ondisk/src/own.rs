@@ -30,6 +30,15 @@ pub struct Carried {
     pub drive: Option<Rc<Drive>>,
 }
 
+impl Headless {
+    /// Whether any of these headers is newer than what the witness knows of.
+    fn is_older_than(&self, sequences: &[u32]) -> bool {
+        let Some(witness) = self.witness else { return false };
+        let is_after = |header: &u32| (header.wrapping_sub(sequence(witness.generation)) as i32) > 0;
+        sequences.iter().any(is_after)
+    }
+}
+
 impl Carried {
     /// The label of a member, if it is one.
     pub fn label(&self) -> Option<&Label> {
@@ -71,7 +80,13 @@ pub fn find(glimpse: &Glimpse) -> Found {
         Look::NotYet => Found::NotYet,
         Look::Found(drive) => of_drive(glimpse, drive),
         Look::Lost(lost) => match lost.anchor.group.uuid(VENDOR) {
-            Some(array) => headless(glimpse, Uuid(array), &lost.error.to_string()),
+            Some(array) => match headless(glimpse, Uuid(array), &lost.error.to_string()) {
+                // Somebody else's software has written since; what it did nobody can tell.
+                Found::Headless(headless) if headless.is_older_than(&lost.sequences) => {
+                    Found::Bad(lost.error)
+                }
+                found => found,
+            },
             None => Found::Bad(lost.error),
         },
         Look::Nothing(error) if error.kind == ErrorKind::Blank => earlier(glimpse),
@@ -93,17 +108,26 @@ fn of_drive(glimpse: &Glimpse, drive: Box<Drive>) -> Found {
     let header = &drive.structure.header;
     let Some(group) = header.group.uuid(VENDOR).map(Uuid) else { return Found::Foreign(drive) };
     let own = drive.structure.own.guid.uuid(VENDOR).map(Uuid);
-    let headless = |why: &str| headless(glimpse, group, why);
+    // Other software that leaves the log out, or puts its own there, raises the sequence: then it is no loss of ours.
+    let headless = |why: &str| match headless(glimpse, group, why) {
+        Found::Headless(headless) if headless.is_older_than(&[header.sequence]) => None,
+        found => Some(found),
+    };
     let extras = match drive.structure.vendor_log.as_ref().map(Extras::of) {
         Some(Ok(Some(extras))) => extras,
-        Some(Ok(None)) | None => return headless("SoftROC's log in its DDF structure is lost"),
-        Some(Err(error)) => return headless(&error.to_string()),
+        Some(Ok(None)) | None => {
+            let found = headless("SoftROC's log in its DDF structure is lost");
+            return found.unwrap_or(Found::Foreign(drive));
+        }
+        Some(Err(error)) => return headless(&error.to_string()).unwrap_or(Found::Foreign(drive)),
     };
     if extras.version != crate::payload::VERSION {
         return Found::Bad(another_version(extras.version));
     }
     if extras.sequence != header.sequence {
-        return Found::Foreign(drive);
+        // A copy that is open was being written when the power was cut: its log may be newer than its header.
+        let cut_off = header.is_open().then(|| headless("its DDF structure was being written")).flatten();
+        return cut_off.unwrap_or(Found::Foreign(drive));
     }
     let Some(own) = own else {
         let context = "the physical disk data of this drive do not belong to its label".to_owned();

@@ -13,7 +13,7 @@
 use crate::ddf::{
     Condition, Controller, DiskKind, DiskRecord, DiskRef, DiskState, Drive, Group, Guid, Name, Site,
     SpareRecord, Step, Structure, Time, Volume, VolumeAccess, VolumeRecord, VolumeState, condition, follows,
-    update,
+    rewrite, update,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::label::{Cause, Label, Member};
@@ -111,13 +111,25 @@ impl Told {
     /// As [`update`].
     pub fn steps(&self, size: ByteCount, old: Option<&Drive>) -> Result<Vec<Step>> {
         let old = old.filter(|old| follows(old, &self.structure));
-        let mut steps = update(size, old, &self.structure)?;
+        Ok(self.with_witness(size, update(size, old, &self.structure)?))
+    }
+
+    /// The same for a drive whose copies are both lost, and whose anchor and witness are not: they stay until there is
+    /// something newer.
+    ///
+    /// # Errors
+    /// As [`rewrite`].
+    pub fn steps_for_headless(&self, size: ByteCount) -> Result<Vec<Step>> {
+        Ok(self.with_witness(size, rewrite(size, &self.structure)?))
+    }
+
+    fn with_witness(&self, size: ByteCount, mut steps: Vec<Step>) -> Vec<Step> {
         if let Some(tail) = Tail::of(size) {
             // Beside the anchor, before the last flush.
             let witness = Step::Write { at: tail.witness().start, bytes: self.witness.encode() };
             steps.insert(steps.len().saturating_sub(1), witness);
         }
-        Ok(steps)
+        steps
     }
 }
 

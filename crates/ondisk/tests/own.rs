@@ -299,3 +299,66 @@ fn what_marks_a_drive_is_all_that_has_to_go() {
     assert_eq!(found(&image), Found::Blank);
     assert!(matches!(image.look(Effort::Search), Look::Nothing(_)));
 }
+
+/// Software that keeps the group and raises the sequence, but knows no vendor log, leaves a witness that is older than what
+/// it has done: what the drive said before must not be brought back.
+#[test]
+fn a_log_that_other_software_took_away_is_no_loss_of_ours() {
+    let mut image = drive_of(&label(), 0);
+    let drive = carried(&image).1;
+    let mut theirs = drive.structure.clone();
+    theirs.header.sequence += 1;
+    theirs.vendor_log.as_mut().unwrap().owner = *b"OTHERS  ";
+    apply(&mut image, &update(ByteCount(SIZE), Some(&drive), &theirs).unwrap());
+    assert!(matches!(found(&image), Found::Foreign(_)));
+    // And where both copies are damaged then, nobody knows.
+    image.damage(site().primary().0 + 512 + 40);
+    image.damage(site().secondary().0 + 512 + 41);
+    assert!(matches!(found(&image), Found::Bad(_)));
+}
+
+/// The anchor of a drive that the others had told what it is was zeroed before its copies were written anew: a kill in
+/// between made it nobody's.
+#[test]
+fn writing_a_headless_drive_anew_may_be_cut_off_anywhere() {
+    let old = label();
+    let mut headless = drive_of(&old, 2);
+    damage(&mut headless, HeaderKind::Primary);
+    damage(&mut headless, HeaderKind::Secondary);
+    let new = Label { generation: 8, confirmed: 7, clean: false, ..old.clone() };
+    let told = Telling::of(&new).unwrap().told(&site(), uuid(0xDD, 2)).unwrap();
+    let steps = told.steps_for_headless(ByteCount(SIZE)).unwrap();
+    for cut in 0..=steps.len() {
+        let mut image = headless.clone();
+        apply(&mut image, &steps[..cut]);
+        if let Some(Step::Write { at, bytes }) = steps.get(cut) {
+            image.write(*at, &bytes[..bytes.len() / 1024 * 512]);
+        }
+        match found(&image) {
+            // The others still say what they said.
+            Found::Headless(headless) => {
+                assert_eq!(restore(&headless, &[&old]), Ok(old.for_drive(uuid(0xDD, 2))), "cut at {cut}");
+            }
+            Found::Carried(carried) => {
+                let said = [&old, &new].map(|label| label.for_drive(uuid(0xDD, 2)));
+                assert!(said.iter().any(|label| carried.label() == Some(label)), "cut at {cut}");
+            }
+            other => panic!("cut at {cut}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_damaged_anchor_of_4096_bytes_is_made_up_for_as_well() {
+    let site = Tail::of(ByteCount(SIZE)).unwrap().site(SectorSize::B4096).unwrap();
+    let mut label = label();
+    label.volume.pop();
+    label.member.iter_mut().for_each(|member| member.block_bytes = 4096);
+    let told = Telling::of(&label).unwrap().told(&site, uuid(0xDD, 1)).unwrap();
+    let mut image = Image::blank(SIZE);
+    apply(&mut image, &told.steps(ByteCount(SIZE), None).unwrap());
+    image.damage(SIZE - 4096 + 40);
+    let (found, drive) = carried(&image);
+    assert_eq!(found, label.for_drive(uuid(0xDD, 1)));
+    assert!(drive.needs_repair());
+}

@@ -115,6 +115,8 @@ pub struct Lost {
     pub anchor: Header,
     /// How it is written.
     pub coding: Coding,
+    /// The sequences of those headers of copies that can be read.
+    pub sequences: Vec<u32>,
     /// What is wrong with the copies.
     pub error: Error,
 }
@@ -134,7 +136,10 @@ fn try_look(glimpse: &Glimpse, effort: Effort) -> std::result::Result<Look, Want
     let usual = match usual_anchor(glimpse)? {
         Ok((anchor, coding, place)) => match read_copies(glimpse, &anchor, coding, place)? {
             Ok(drive) => return Ok(Look::Found(Box::new(drive))),
-            Err(error) => Look::Lost(Box::new(Lost { size: glimpse.size(), anchor, coding, error })),
+            Err(error) => {
+                let sequences = header_sequences(glimpse, &anchor, coding);
+                Look::Lost(Box::new(Lost { size: glimpse.size(), anchor, coding, sequences, error }))
+            }
         },
         Err(error) => Look::Nothing(error),
     };
@@ -241,6 +246,13 @@ fn lba_of(copy: &RawCopy, coding: Coding) -> u64 {
     copy.at.0 / coding.block.bytes().0
 }
 
+/// The sequences of the headers of an anchor's copies, where they can be read.
+fn header_sequences(glimpse: &Glimpse, anchor: &Header, coding: Coding) -> Vec<u32> {
+    let copies = [(HeaderKind::Primary, anchor.primary_lba), (HeaderKind::Secondary, anchor.secondary_lba)];
+    let header = |(kind, lba)| copy_header(glimpse, anchor, coding, kind, lba).ok();
+    copies.into_iter().filter_map(header).map(|(header, _)| header.sequence).collect()
+}
+
 /// The header of a copy, if it is one of the anchor's.
 fn copy_header(
     glimpse: &Glimpse,
@@ -313,14 +325,17 @@ fn raw<'a>(glimpse: &'a Glimpse, header: &Header, coding: Coding, lba: u64, sect
 fn own_copies(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
     let size = glimpse.size();
     let Some(site) = Site::of(size, SectorSize::B512) else { return Ok(Vec::new()) };
-    let last = ByteRange::new(site.anchor(), ByteCount(512));
-    want(glimpse, &[last])?;
+    // The last block may be one of 4096 bytes.
+    let large = Site::of(size, SectorSize::B4096).map(|site| ByteRange::new(site.anchor(), ByteCount(4096)));
+    let last = [Some(ByteRange::new(site.anchor(), ByteCount(512))), large];
+    let last: Vec<ByteRange> = last.into_iter().flatten().collect();
+    want(glimpse, &last)?;
     let begins = [HEADER_SIGNATURE.to_be_bytes(), HEADER_SIGNATURE.to_le_bytes()];
-    let is_damaged = match glimpse.get(last) {
+    let is_damaged = |range: &ByteRange| match glimpse.get(*range) {
         Got::Here(block) => begins.iter().any(|begin| block.starts_with(begin)),
         _ => true,
     };
-    if !is_damaged {
+    if !last.iter().any(is_damaged) {
         return Ok(Vec::new());
     }
     let places = [site.primary(), site.secondary()].map(|at| ByteRange::new(at, ByteCount(4096)));

@@ -66,5 +66,5 @@ pub use records::{Element, Slot, SpareRecord, VolumePart};
 pub use site::Site;
 pub use structure::{Controller, Structure};
 pub use tell::tell;
-pub use update::{Step, clear, follows, repair, update};
+pub use update::{Step, clear, follows, repair, rewrite, update};
 pub use volumes::{Condition, VolumeAccess, VolumeRecord, VolumeState};

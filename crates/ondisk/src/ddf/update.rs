@@ -79,6 +79,22 @@ pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<V
     Ok(steps)
 }
 
+/// The steps that make a drive of that size say `new`, whose copies are both lost, and whose anchor is that of their group
+/// and places: it stays, so that a drive on which this is cut off is what it was before.
+///
+/// # Errors
+/// As [`update`].
+pub fn rewrite(size: ByteCount, new: &Structure) -> Result<Vec<Step>> {
+    new.check()?;
+    check_places(size, new)?;
+    let mut steps = Vec::new();
+    for kind in copies_of(new) {
+        write_copy(&mut steps, new, kind, new.header.sequence.wrapping_sub(1), None)?;
+    }
+    write_anchor(&mut steps, size, None, new);
+    Ok(steps)
+}
+
 /// Whether an update can follow what a drive says: its places and group are the same, and the sequence comes after the old
 /// one. Otherwise the drive is to be written as a new one: [`update`] without an old structure.
 pub fn follows(old: &Drive, new: &Structure) -> bool {
