@@ -30,9 +30,11 @@ use crate::shape::{Shape, Wanted};
 use crate::volume::Volume;
 use crate::{CreateVolume, Error, ErrorKind, Reply, Result};
 use engine::Lanes;
+use layout::Geometry;
 use ondisk::{Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, VolumeLabel, WriteHole};
+use std::ops::Range;
 use std::rc::Rc;
-use units::DriveSet;
+use units::{DriveSet, SectorSize};
 
 fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
@@ -213,28 +215,40 @@ impl Core {
             false => Runs::default(),
         };
         Ok(VolumeLabel {
+            data_start_bytes: shape.start_bytes,
+            sector_bytes: shape.sector.bytes().0,
+            capacity_bytes: shape.capacity.0,
+            init: if zeroed { Init::Zeroed } else { Init::Background },
+            unwritten,
+            ..self.label_of(create.name.clone(), geometry, first_lane..first_lane + lanes)
+        })
+    }
+
+    /// The label of a new volume that fills its geometry from the drives' first byte on, whatever the drives hold.
+    pub(crate) fn label_of(&self, name: String, geometry: &Geometry, lanes: Range<u32>) -> VolumeLabel {
+        VolumeLabel {
             uuid: self.new_uuid(),
-            name: create.name.clone(),
+            name,
             level: geometry.level(),
             parity: geometry.parity_arrangement(),
             mirrors: geometry.mirror_arrangement(),
             spans: geometry.spans(),
             copies: geometry.copies(),
             strip_bytes: geometry.strip().bytes().0,
-            data_start_bytes: shape.start_bytes,
+            data_start_bytes: 0,
             member_bytes: geometry.member_size().0,
-            first_lane,
-            lanes,
-            sector_bytes: shape.sector.bytes().0,
-            capacity_bytes: shape.capacity.0,
+            first_lane: lanes.start,
+            lanes: lanes.end - lanes.start,
+            sector_bytes: SectorSize::B512.bytes().0,
+            capacity_bytes: geometry.capacity().0,
             write_hole: WriteHole::Resync,
-            init: if zeroed { Init::Zeroed } else { Init::Background },
+            init: Init::Background,
             created_unix_s: self.env.unix_time(),
             lost: Vec::new(),
-            unwritten,
+            unwritten: Runs::default(),
             relocated: None,
             bad: Vec::new(),
-        })
+        }
     }
 
     /// Lays a volume beside the others of an array.

@@ -127,11 +127,11 @@ impl Access {
 
     /// The same ranges in whole sectors; those that touch are one.
     fn in_sectors(&self, ranges: Vec<ByteRange>) -> Vec<ByteRange> {
-        let (sector, size) = (self.info().logical_sector.bytes(), self.info().size);
+        let sector = self.info().logical_sector.bytes();
+        let all = ByteRange::new(ByteOffset::ZERO, self.info().size);
         let mut whole: Vec<ByteRange> = Vec::new();
         for range in ranges {
-            let end = range.end().align_up(sector).min(ByteOffset(size.0));
-            let range = ByteRange::from_to(range.start.align_down(sector), end);
+            let range = range.align_out(sector).intersection(all);
             match whole.last_mut().filter(|last| last.end() >= range.start) {
                 Some(last) => *last = ByteRange::from_to(last.start, last.end().max(range.end())),
                 None => whole.push(range),

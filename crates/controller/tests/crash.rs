@@ -155,13 +155,7 @@ fn a_failure_that_is_interrupted_is_recorded_or_was_never_relied_upon() {
                     "{:?}",
                     info.reasons
                 );
-                bench
-                    .ask(Command::VolumeStart {
-                        volume: "data".into(),
-                        accept_stale_parity: true,
-                        degraded: false,
-                    })
-                    .unwrap();
+                bench.start_accepting("data");
                 unsure = true;
             }
             let info = bench.show("data");
@@ -237,13 +231,7 @@ fn a_drive_that_was_absent_at_an_interrupted_start_is_never_taken_for_current() 
                         "{event}: {:?}",
                         info.reasons
                     );
-                    bench
-                        .ask(Command::VolumeStart {
-                            volume: "data".into(),
-                            accept_stale_parity: true,
-                            degraded: false,
-                        })
-                        .unwrap();
+                    bench.start_accepting("data");
                     info = bench.show("data");
                 }
                 if acknowledged.is_some() {

@@ -305,9 +305,7 @@ fn a_failure_that_could_not_be_recorded_is_recorded_when_there_is_space() {
         (VolumeState::Degraded, DriveState::Failed)
     );
     // The write that failed left parity behind that is not to be trusted without the drive.
-    bench
-        .ask(Command::VolumeStart { volume: "data".into(), accept_stale_parity: true, degraded: false })
-        .unwrap();
+    bench.start_accepting("data");
     bench.write("data", 0, 3, STRIPE);
     bench.expect("data", 0, 3, STRIPE);
     bench.settle("data");
@@ -436,9 +434,7 @@ fn a_write_that_is_interrupted_while_a_drive_is_rebuilt_is_the_operators_to_judg
     bench.restart(&[]);
     let info = bench.show("data");
     assert!(info.reasons.iter().any(|why| why.contains("--accept-stale-parity")), "{:?}", info.reasons);
-    bench
-        .ask(Command::VolumeStart { volume: "data".into(), accept_stale_parity: true, degraded: false })
-        .unwrap();
+    bench.start_accepting("data");
     bench.expect("data", 0, 3, STRIPE);
     bench.expect("data", STRIPE, 1, STRIPE);
 }

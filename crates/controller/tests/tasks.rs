@@ -122,9 +122,7 @@ fn a_rebuild_that_failed_is_tried_again_after_a_while() {
     let failed = rebuild(&mut bench).unwrap();
     assert_eq!((failed.state, bench.drive("b").stale_lanes), (TaskState::Failed, 1), "{failed:?}");
     // The lane was left in doubt, which takes the operator's word.
-    bench
-        .ask(Command::VolumeStart { volume: "data".into(), accept_stale_parity: true, degraded: false })
-        .unwrap();
+    bench.start_accepting("data");
     bench.wait(60);
     assert_eq!(bench.drive("b").stale_lanes, 0, "{:?}", rebuild(&mut bench));
     assert_eq!(rebuild(&mut bench).unwrap().task, failed.task, "it went on");

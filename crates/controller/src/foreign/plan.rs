@@ -9,10 +9,7 @@ use crate::inventory::Drive;
 use crate::{Error, ErrorKind, Result};
 use engine::Lanes;
 use ondisk::foreign::{Consistency, Feature, FoundVolume, Section, Standing, State};
-use ondisk::{
-    Cause, Init, Label, Member, MemberState, Phase, Policy, Runs, Tail, VolumeLabel, WriteHole,
-    is_volume_name,
-};
+use ondisk::{Cause, Label, Member, MemberState, Phase, Policy, Runs, Tail, VolumeLabel, is_volume_name};
 use std::rc::Rc;
 use units::{ByteOffset, SectorSize};
 
@@ -203,28 +200,13 @@ impl Core {
         let lanes = Lanes::of(&geometry).count;
         let first_lane = extents::free_lanes(Some(label), lanes)
             .ok_or_else(|| format!("it would have {lanes} lanes, and an array has not so many"))?;
+        let label = self.label_of(name, &geometry, first_lane..first_lane + lanes);
         Ok(VolumeLabel {
-            uuid: self.new_uuid(),
-            name,
-            level: geometry.level(),
-            parity: geometry.parity_arrangement(),
-            mirrors: geometry.mirror_arrangement(),
-            spans: geometry.spans(),
-            copies: geometry.copies(),
-            strip_bytes: geometry.strip().bytes().0,
             data_start_bytes: laid.start.0,
-            member_bytes: geometry.member_size().0,
-            first_lane,
-            lanes,
             sector_bytes: sector.bytes().0,
             capacity_bytes: laid.section.within.len.0,
-            write_hole: WriteHole::Resync,
-            init: Init::Background,
-            created_unix_s: laid.found.record.created_unix_s.unwrap_or_else(|| self.env.unix_time()),
-            lost: Vec::new(),
-            unwritten: Runs::default(),
-            relocated: None,
-            bad: Vec::new(),
+            created_unix_s: laid.found.record.created_unix_s.unwrap_or(label.created_unix_s),
+            ..label
         })
     }
 }

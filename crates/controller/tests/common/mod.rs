@@ -142,6 +142,12 @@ impl Bench {
         self.events().iter().any(|event| event.text.contains(text))
     }
 
+    /// Starts a volume whose parity is accepted as it is.
+    pub fn start_accepting(&mut self, name: &str) {
+        let (volume, accept_stale_parity, degraded) = (name.into(), true, false);
+        self.ask(Command::VolumeStart { volume, accept_stale_parity, degraded }).unwrap();
+    }
+
     /// Starts a volume without drives that could have served it alone, which nobody used.
     pub fn start_degraded(&mut self, name: &str) {
         let (volume, accept_stale_parity, degraded) = (name.into(), false, true);
