@@ -5,7 +5,7 @@ use engine::{
     Attachment, FaultPolicy, HealthView, LaneSet, Lanes, ShardIndex, ShardMessage, ShardSeed, VolumeDrive,
     VolumeId, VolumeSpec,
 };
-use env::Env;
+use env::{DriveSource, Env};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -104,29 +104,39 @@ impl ArrayTarget {
         for spec in &self.drives {
             sources.push(drives::open(env, spec).await?);
         }
-        let smallest = sources.iter().map(|source| source.info().size).min().unwrap_or(ByteCount::ZERO);
-        let sector =
-            sources.iter().map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
-        let geometry = self.shape()?.geometry(self.strip, smallest)?;
-        let all = DriveSet::first(geometry.drives()).minus(&self.failed);
-        let health = HealthView { readable: all, writable: all };
-        let id = VolumeId(0);
-        let lanes = Lanes::of(&geometry);
-        let spec = VolumeSpec {
-            id,
-            name: "array".into(),
-            geometry,
-            sector,
-            data_start: ByteOffset::ZERO,
-            capacity: geometry.capacity(),
-            policy: FaultPolicy::default(),
-        };
-        let sources = sources.into_iter().map(Some).collect();
-        // Marking costs nothing here: nothing is durable.
-        let dirty = LaneSet::first(lanes.count);
-        let attachment = Attachment { dirty, ..Attachment::new(Arc::new(spec), sources, health) };
-        attach(env, attachment).await
+        assemble(env, &self.shape()?, self.strip, sources, &self.failed).await
     }
+}
+
+/// An array of drives on this thread's shard: the engine alone, nothing kept.
+pub async fn assemble(
+    env: &Env,
+    shape: &Shape,
+    strip: StripSize,
+    sources: Vec<Arc<dyn DriveSource>>,
+    failed: &DriveSet,
+) -> Outcome<Rc<VolumeDrive>> {
+    let smallest = sources.iter().map(|source| source.info().size).min().unwrap_or(ByteCount::ZERO);
+    let sector = sources.iter().map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
+    let geometry = shape.geometry(strip, smallest)?;
+    let all = DriveSet::first(geometry.drives()).minus(failed);
+    let health = HealthView { readable: all, writable: all };
+    let id = VolumeId(0);
+    let lanes = Lanes::of(&geometry);
+    let spec = VolumeSpec {
+        id,
+        name: "array".into(),
+        geometry,
+        sector,
+        data_start: ByteOffset::ZERO,
+        capacity: geometry.capacity(),
+        policy: FaultPolicy::default(),
+    };
+    let sources = sources.into_iter().map(Some).collect();
+    // Marking costs nothing here: nothing is durable.
+    let dirty = LaneSet::first(lanes.count);
+    let attachment = Attachment { dirty, ..Attachment::new(Arc::new(spec), sources, health) };
+    attach(env, attachment).await
 }
 
 async fn attach(env: &Env, attachment: Attachment) -> Outcome<Rc<VolumeDrive>> {

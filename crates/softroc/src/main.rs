@@ -6,10 +6,12 @@ mod cli;
 mod control;
 mod explain;
 mod failure;
+mod hardware;
 mod info;
 mod machine;
 mod node;
 mod output;
+mod predict;
 mod progress;
 mod quickstart;
 mod render;
@@ -45,6 +47,8 @@ fn run(cli: &Cli) -> Outcome {
         Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),
         Command::Explain(explain) => explain::run(explain),
         Command::Bench(bench) => bench::run(bench, &control, &cli.state),
+        Command::Predict(command) => predict::run(command),
+        Command::Catalog(command) => hardware::run(command),
         Command::Rescue(rescue) => rescue::run(rescue),
         Command::Info(output) => info::run(&control, output.json),
     }

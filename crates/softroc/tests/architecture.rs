@@ -28,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("results", &["storagebench"]),
     ("world-real", &["units", "env"]),
     ("world-sim", &["units", "env"]),
+    ("models", &["units", "env", "world-sim"]),
     ("fuzz", &["units", "layout", "ondisk", "nbd", "signatures", "storagebench"]),
 ];
 

@@ -9,7 +9,7 @@ use crate::options::SimOptions;
 use crate::rng::Rng;
 use crate::state::StateFiles;
 use crate::trace::{Trace, TraceEvent};
-use env::{DriveSource, Instant};
+use env::{DriveSource, Instant, Work};
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -25,9 +25,20 @@ use std::time::Duration;
 pub(crate) enum Action {
     /// A drive finishes an operation, if it still has it.
     Drive { drive: Rc<DriveCell>, slot: u32, generation: u32 },
+    /// A model does what it had planned.
+    Act { actor: Rc<dyn Actor>, token: u64 },
     /// Anything else.
     Call(Box<dyn FnOnce()>),
 }
+
+/// A model that has something to do at points in time of its own: see [`SimHandle::at`].
+pub trait Actor {
+    /// The moment has come; `token` is what was given with it.
+    fn act(self: Rc<Self>, token: u64);
+}
+
+/// What processor work costs, as a model of a processor has it.
+pub(crate) type Charge = Rc<dyn Fn(Work) -> Duration>;
 
 struct Due {
     at: Instant,
@@ -75,6 +86,8 @@ pub(crate) struct Core {
     pub living: RefCell<BTreeSet<u64>>,
     /// Space taken by drives that the code above created.
     pub file_space_used: Cell<u64>,
+    /// A model of the processor, in place of the constant costs of the options.
+    pub charge: RefCell<Option<Charge>>,
 }
 
 /// Tells one simulation from another; may travel, to find its simulation again on its thread.
@@ -112,6 +125,7 @@ impl Core {
             drives: RefCell::default(),
             living: RefCell::default(),
             file_space_used: Cell::new(0),
+            charge: RefCell::default(),
         });
         SIMS.with(|sims| sims.borrow_mut().insert(id, Rc::downgrade(&core)));
         core
@@ -138,6 +152,13 @@ impl Core {
         let sequence = self.sequence.get();
         self.sequence.set(sequence + 1);
         self.due.borrow_mut().push(Reverse(Due { at: self.now.get() + delay, sequence, action }));
+    }
+
+    /// Forgets what is to happen: models hold their simulation, and this holds them.
+    pub fn forget_due(&self) {
+        let due = self.due.take();
+        drop(due);
+        self.charge.take();
     }
 
     pub fn next_due(&self) -> Option<Instant> {
@@ -237,6 +258,17 @@ impl SimHandle {
     /// as one event, belongs to no process and survives all of them.
     pub fn after(&self, delay: Duration, action: impl FnOnce() + 'static) {
         self.core.schedule(delay, Action::Call(Box::new(action)));
+    }
+
+    /// Has `actor` act at `at` (now, if that is past), with `token`. As [`SimHandle::after`], without an allocation.
+    pub fn at(&self, at: Instant, actor: Rc<dyn Actor>, token: u64) {
+        self.core.schedule(at.since(self.core.now()), Action::Act { actor, token });
+    }
+
+    /// Lets a model of a processor say how long work takes from now on (waiting for the processor included), in
+    /// place of the constant costs of the options.
+    pub fn charge_by(&self, charge: impl Fn(Work) -> Duration + 'static) {
+        *self.core.charge.borrow_mut() = Some(Rc::new(charge));
     }
 
     /// A stream of random numbers of its own.

@@ -37,7 +37,7 @@ mod state;
 mod trace;
 mod world;
 
-pub use crate::core::{SimHandle, SimId};
+pub use crate::core::{Actor, SimHandle, SimId};
 pub use drive::{DriveImage, DriveStats, FaultKind, SimDrive};
 pub use options::{
     Costs, DriveFaults, DriveOptions, Latency, NetworkOptions, Order, SimOptions, Trimmed, Unwritten,

@@ -308,6 +308,7 @@ impl Sim {
     fn do_due(&mut self) -> bool {
         match self.core.take_due() {
             Some(Action::Drive { drive, slot, generation }) => drive.due(&self.core, slot, generation),
+            Some(Action::Act { actor, token }) => actor.act(token),
             Some(Action::Call(call)) => call(),
             None => return false,
         }
@@ -407,5 +408,6 @@ impl Drop for Sim {
                 shard.executor().kill_all();
             }
         }
+        self.core.forget_due();
     }
 }

@@ -88,7 +88,8 @@ impl World for SimWorld {
     }
 
     fn charge(&self, work: Work) -> Duration {
-        self.core.options.costs.of(work)
+        let model = self.core.charge.borrow().clone();
+        model.map_or_else(|| self.core.options.costs.of(work), |charge| charge(work))
     }
 
     fn open_drive<'a>(&'a self, name: &'a str) -> LocalFuture<'a, env::Result<Arc<dyn DriveSource>>> {

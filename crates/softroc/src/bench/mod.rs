@@ -10,12 +10,17 @@ mod surroundings;
 mod workloads;
 
 pub use environment::describe as environment_of;
-pub use files::report;
+pub use files::{report, text};
 pub use run::{AtOnce, Finished, Measurement, cancel_on_interrupt};
 
 use crate::cli::{Bench, BenchCommand};
 use crate::failure::Outcome;
 use std::path::Path;
+
+/// The load profiles that are named, or the standard ones.
+pub fn profiles(names: &[String]) -> Outcome<Vec<storagebench::Profile>> {
+    workloads::select(&workloads::catalog(&[])?, names)
+}
 
 /// Runs the command; `state` is the controller's folder, where results are kept if there is one.
 pub fn run(bench: &Bench, control: &crate::control::Control, state: &Path) -> Outcome {

@@ -2,9 +2,12 @@
 
 mod bench;
 pub mod foreign;
+mod predict;
 pub mod task;
 
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
+
+pub use predict::{CatalogCommand, MethodName, Predict, Switch};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -70,6 +73,11 @@ pub enum Command {
     Explain(Explain),
     /// StorageBench: measure a disk subsystem with the standard load profiles.
     Bench(Box<Bench>),
+    /// Predict what a server would do: the same engine on modelled drives and controllers, in virtual time.
+    Predict(Box<Predict>),
+    /// The drives and controllers that predictions know: list, show.
+    #[command(subcommand)]
+    Catalog(CatalogCommand),
     /// Read the arrays of other systems and of dead controllers: what is on these drives, and serve it read-only.
     Rescue(Rescue),
     /// Version, what this machine offers, what runs.

@@ -1,0 +1,324 @@
+//! Reads a file of the catalog. Every error names the file, the line and the key.
+
+use super::{ControllerSpec, DriveKind, DriveSpec, Error, Key, Result, RotatingSpec, Sourced, SsdSpec};
+use serde::Deserialize;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::str::FromStr;
+use toml::Spanned;
+
+pub(super) enum Hardware {
+    Drive(Box<DriveSpec>),
+    Controller(Box<ControllerSpec>),
+}
+
+/// A file's form: words first, then the numbers, each with its source.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form {
+    kind: Spanned<String>,
+    model: String,
+    #[serde(default)]
+    aliases: Vec<String>,
+    interface: Option<Spanned<String>>,
+    host: Option<Spanned<String>>,
+    levels: Option<Spanned<Vec<String>>>,
+    strips_kib: Option<Spanned<Vec<u64>>>,
+    /// Where the words come from; for people.
+    source: String,
+    values: Spanned<BTreeMap<Spanned<String>, Spanned<Number>>>,
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(deny_unknown_fields)]
+struct Number {
+    value: u64,
+    source: String,
+}
+
+/// What a source begins with.
+const SOURCES: [&str; 4] = ["published", "data sheet", "calibrated", "assumed"];
+const LEVELS: [&str; 12] = [
+    "jbod", "raid0", "raid00", "raid1", "raid1e", "raid10", "raid4", "raid5", "raid5ee", "raid6", "raid50",
+    "raid60",
+];
+
+/// Keys of every drive, then keys of every controller.
+pub const COMMON_KEYS: &[Key] = &[
+    Key { name: "capacity_bytes", least: 1 << 30, most: 1 << 50, meaning: "What it holds, in bytes." },
+    Key {
+        name: "logical_sector_bytes",
+        least: 512,
+        most: 4096,
+        meaning: "The unit of its addresses, in bytes.",
+    },
+    Key {
+        name: "physical_sector_bytes",
+        least: 512,
+        most: 4096,
+        meaning: "The unit it writes without reading first, in bytes.",
+    },
+    Key { name: "queue_depth", least: 1, most: 1024, meaning: "Commands it takes at a time." },
+    Key {
+        name: "write_cache",
+        least: 0,
+        most: 1,
+        meaning: "Whether its write cache is on by default: 1 is on.",
+    },
+    Key { name: "ports", least: 1, most: 64, meaning: "Ports for drives." },
+    Key { name: "most_drives", least: 1, most: 256, meaning: "The most drives." },
+    Key { name: "cache_mib", least: 0, most: 65_536, meaning: "Its cache, in MiB; 0: none." },
+    Key { name: "cores", least: 1, most: 64, meaning: "Processor cores that serve commands." },
+    Key {
+        name: "host_command_ns",
+        least: 0,
+        most: 1_000_000,
+        meaning: "Processor time for a command of the host, in nanoseconds.",
+    },
+    Key {
+        name: "drive_command_ns",
+        least: 0,
+        most: 1_000_000,
+        meaning: "Processor time for a command to a drive, in nanoseconds.",
+    },
+    Key {
+        name: "xor_ps_per_byte",
+        least: 0,
+        most: 100_000,
+        meaning: "Processor time for parity, in picoseconds per byte of sources.",
+    },
+    Key {
+        name: "latency_ns",
+        least: 0,
+        most: 1_000_000,
+        meaning: "What a command takes besides, in nanoseconds; others go on meanwhile.",
+    },
+    Key {
+        name: "most_outstanding",
+        least: 0,
+        most: 100_000,
+        meaning: "The most commands of the host at a time; 0: no limit.",
+    },
+    Key {
+        name: "data_path_mib_s",
+        least: 0,
+        most: 1_000_000,
+        meaning: "What its memory or bus carries, in MiB per second; 0: more than its links.",
+    },
+];
+
+struct File<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl File<'_> {
+    fn error(&self, at: Range<usize>, sentence: impl std::fmt::Display) -> Error {
+        let before = self.text.get(..at.start.min(self.text.len())).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        Error(format!("{}:{line}: {sentence}", self.name))
+    }
+
+    /// What the TOML reader says, with the key that stands on its line.
+    fn unreadable(&self, error: &toml::de::Error) -> Error {
+        let at = error.span().unwrap_or(0..0);
+        let start = self
+            .text
+            .get(..at.start.min(self.text.len()))
+            .unwrap_or_default()
+            .rfind('\n')
+            .map_or(0, |n| n + 1);
+        let line = self.text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
+        let message = error.message().trim().replace('\n', ", ");
+        match line.split_once('=') {
+            Some((key, _)) if !message.contains(key.trim()) => {
+                self.error(at, format_args!("the key '{}': {message}", key.trim()))
+            }
+            _ => self.error(at, message),
+        }
+    }
+
+    fn parsed<T: FromStr<Err = Error>>(
+        &self,
+        key: &str,
+        text: Option<&Spanned<String>>,
+        such_as: &str,
+    ) -> Result<T> {
+        let Some(text) = text else {
+            return Err(
+                self.error(0..0, format_args!("the key '{key}' is missing; add one such as {such_as}"))
+            );
+        };
+        text.get_ref()
+            .parse()
+            .map_err(|error| self.error(text.span(), format_args!("the key '{key}': {error}")))
+    }
+}
+
+/// The numbers of a file, and which of them were asked for: the others are mistakes.
+struct Values<'a> {
+    file: &'a File<'a>,
+    numbers: &'a Spanned<BTreeMap<Spanned<String>, Spanned<Number>>>,
+    asked: RefCell<Vec<(&'static str, u64)>>,
+}
+
+impl Values<'_> {
+    fn take(&self, key: &'static Key) -> Result<u64> {
+        let Some((_, number)) = self.numbers.get_ref().iter().find(|(name, _)| name.get_ref() == key.name)
+        else {
+            return Err(self.file.error(
+                self.numbers.span(),
+                format_args!(
+                    "the key '{}' is missing; add it with a source, such as {} = {{ value = {}, source = \"assumed\" }}",
+                    key.name, key.name, key.least
+                ),
+            ));
+        };
+        let Number { value, source } = number.get_ref();
+        if !(key.least..=key.most).contains(value) {
+            return Err(self.file.error(
+                number.span(),
+                format_args!("the key '{}': {value} is not from {} to {}", key.name, key.least, key.most),
+            ));
+        }
+        if !SOURCES.iter().any(|known| source.starts_with(known)) {
+            return Err(self.file.error(
+                number.span(),
+                format_args!(
+                    "the key '{}': the source '{source}' does not say what kind it is; begin with one of {}",
+                    key.name,
+                    SOURCES.join(", ")
+                ),
+            ));
+        }
+        self.asked.borrow_mut().push((key.name, *value));
+        Ok(*value)
+    }
+
+    fn named(&self, keys: &'static [Key], name: &str) -> Result<u64> {
+        match keys.iter().find(|key| key.name == name) {
+            Some(key) => self.take(key),
+            None => Err(self.file.error(0..0, format_args!("the key '{name}' is not known"))),
+        }
+    }
+
+    /// All numbers with their sources, in the order in which they were asked for.
+    fn finish(&self) -> Result<Vec<Sourced>> {
+        let asked = self.asked.borrow();
+        let numbers = self.numbers.get_ref();
+        if let Some((key, _)) =
+            numbers.iter().find(|(key, _)| !asked.iter().any(|(name, _)| name == key.get_ref()))
+        {
+            let known: Vec<&str> = asked.iter().map(|(name, _)| *name).collect();
+            return Err(self.file.error(
+                key.span(),
+                format_args!(
+                    "the key '{}' is not known here; expected one of {}",
+                    key.get_ref(),
+                    known.join(", ")
+                ),
+            ));
+        }
+        let sourced = |(name, value): &(&'static str, u64)| {
+            let source = numbers.iter().find(|(key, _)| key.get_ref() == name);
+            let source = source.map(|(_, number)| number.get_ref().source.clone()).unwrap_or_default();
+            Sourced { key: (*name).to_owned(), value: *value, source }
+        };
+        Ok(asked.iter().map(sourced).collect())
+    }
+}
+
+/// Reads a file.
+pub(super) fn hardware(name: &str, text: &str) -> Result<Hardware> {
+    let file = File { name, text };
+    let form: Form = toml::from_str(text).map_err(|error| file.unreadable(&error))?;
+    let values = Values { file: &file, numbers: &form.values, asked: RefCell::default() };
+    match form.kind.get_ref().as_str() {
+        "rotating" | "ssd" => drive(&file, &form, &values).map(|drive| Hardware::Drive(Box::new(drive))),
+        "controller" => {
+            controller(&file, &form, &values).map(|controller| Hardware::Controller(Box::new(controller)))
+        }
+        other => Err(file.error(
+            form.kind.span(),
+            format_args!("the key 'kind': '{other}' is not known; expected rotating, ssd or controller"),
+        )),
+    }
+}
+
+fn drive(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<DriveSpec> {
+    let link = file.parsed("interface", form.interface.as_ref(), "interface = \"SAS 6G\"")?;
+    let take = |name: &str| values.named(COMMON_KEYS, name);
+    let capacity_bytes = take("capacity_bytes")?;
+    let logical_sector_bytes = take("logical_sector_bytes")?;
+    let physical_sector_bytes = take("physical_sector_bytes")?;
+    let queue_depth = take("queue_depth")?;
+    let write_cache = take("write_cache")? == 1;
+    let kind = match form.kind.get_ref().as_str() {
+        "ssd" => DriveKind::Ssd(SsdSpec::read(|key| values.take(key))?),
+        _ => DriveKind::Rotating(RotatingSpec::read(|key| values.take(key))?),
+    };
+    Ok(DriveSpec {
+        model: form.model.clone(),
+        aliases: form.aliases.clone(),
+        file: file.name.to_owned(),
+        source: form.source.clone(),
+        link,
+        capacity_bytes,
+        logical_sector_bytes,
+        physical_sector_bytes,
+        queue_depth,
+        write_cache,
+        kind,
+        values: values.finish()?,
+    })
+}
+
+fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<ControllerSpec> {
+    let host_link = match &form.host {
+        Some(host) if host.get_ref() == "none" => None,
+        host => Some(file.parsed("host", host.as_ref(), "host = \"PCIe 3.0 x8\"")?),
+    };
+    let drive_link = file.parsed("interface", form.interface.as_ref(), "interface = \"SAS 12G\"")?;
+    let missing = |key: &str, such_as: &str| {
+        file.error(0..0, format_args!("the key '{key}' is missing; add one such as {such_as}"))
+    };
+    let levels = form.levels.as_ref().ok_or_else(|| missing("levels", "levels = [\"raid0\", \"raid1\"]"))?;
+    if let Some(level) = levels.get_ref().iter().find(|level| !LEVELS.contains(&level.as_str())) {
+        return Err(file.error(
+            levels.span(),
+            format_args!(
+                "the key 'levels': there is no level '{level}'; expected some of {}",
+                LEVELS.join(", ")
+            ),
+        ));
+    }
+    let strips = form.strips_kib.as_ref().ok_or_else(|| missing("strips_kib", "strips_kib = [64]"))?;
+    if strips.get_ref().is_empty() {
+        return Err(
+            file.error(strips.span(), "the key 'strips_kib': no strip is offered; name one such as 64")
+        );
+    }
+    let take = |name: &str| values.named(COMMON_KEYS, name);
+    Ok(ControllerSpec {
+        model: form.model.clone(),
+        aliases: form.aliases.clone(),
+        file: file.name.to_owned(),
+        source: form.source.clone(),
+        host_link,
+        drive_link,
+        ports: take("ports")?,
+        most_drives: take("most_drives")?,
+        levels: levels.get_ref().clone(),
+        strips_kib: strips.get_ref().clone(),
+        cache_mib: take("cache_mib")?,
+        cores: take("cores")?,
+        host_command_ns: take("host_command_ns")?,
+        drive_command_ns: take("drive_command_ns")?,
+        xor_ps_per_byte: take("xor_ps_per_byte")?,
+        latency_ns: take("latency_ns")?,
+        most_outstanding: take("most_outstanding")?,
+        data_path_mib_s: take("data_path_mib_s")?,
+        values: values.finish()?,
+    })
+}

@@ -1,0 +1,78 @@
+//! What is built in can be read, and what is wrong gets a sentence.
+
+use super::*;
+
+/// A rotating drive and what it holds, for the tests of its parts.
+pub(crate) fn rotating_15k() -> (RotatingSpec, u64) {
+    let drive = Catalog::builtin().drive("SAS-6G-HDD").unwrap();
+    match &drive.kind {
+        DriveKind::Rotating(spec) => (spec.clone(), drive.capacity_bytes),
+        DriveKind::Ssd(_) => unreachable!("it has a spindle"),
+    }
+}
+
+#[test]
+fn every_file_can_be_read() {
+    let mut catalog = Catalog::default();
+    for (file, text) in builtin::FILES {
+        catalog.read(file, text).unwrap();
+    }
+    assert_eq!((catalog.drives.len(), catalog.controllers.len()), (14, 16));
+    let folded: Vec<String> = catalog
+        .controllers
+        .iter()
+        .flat_map(|controller| std::iter::once(&controller.model).chain(&controller.aliases))
+        .map(|name| super::folded(name))
+        .collect();
+    let unique: std::collections::BTreeSet<&String> = folded.iter().collect();
+    assert_eq!(unique.len(), folded.len(), "no name means two controllers");
+}
+
+#[test]
+fn names_are_found_however_they_are_written() {
+    let catalog = Catalog::builtin();
+    for name in ["PRAID CP400i", "praid-cp400i", "CP400I", "cp 400i"] {
+        assert_eq!(catalog.controller(name).unwrap().model, "PRAID CP400i");
+    }
+    assert_eq!(catalog.drive("seagate st91000640ns").unwrap().aliases[0], "SATA-6G-HDD");
+    let sentence = catalog.controller("PERC").unwrap_err().to_string();
+    assert!(sentence.contains("'PERC'") && sentence.contains("LSI2008"), "{sentence}");
+}
+
+#[test]
+fn a_wrong_file_gets_file_line_and_key() {
+    let (_, good) = builtin::FILES.iter().find(|(file, _)| file.contains("toshiba-mk")).unwrap();
+    for (from, to, parts) in [
+        ("rpm = {", "rpn = {", &[":7: ", "'rpm' is missing"][..]),
+        ("rpm = { value = 15000", "rpm = { value = 15", &["'rpm'", "15 is not from 3600 to 20000", ":13: "]),
+        ("rpm = { value = 15000", "rpm = { value = \"fast\"", &["'rpm'", ":13: "]),
+        (
+            "rpm = {",
+            "colour = { value = 1, source = \"assumed\" }\nrpm = {",
+            &["'colour' is not known", ":13: "],
+        ),
+        ("interface = \"SAS 6G\"", "interface = \"IDE\"", &["'interface'", "'IDE' is no drive link", ":4: "]),
+        ("kind = \"rotating\"", "kind = \"tape\"", &["'kind'", "'tape'", ":1: "]),
+        ("source = \"data sheet\"", "source = \"a friend\"", &["a friend", "begin with one of published"]),
+        ("model =", "modell =", &["modell", ":2: "]),
+    ] {
+        let text = good.replacen(from, to, 1);
+        assert_ne!(text, *good, "{from}");
+        let sentence = Catalog::default().read("mine.toml", &text).unwrap_err().to_string();
+        assert!(sentence.starts_with("mine.toml:"), "{sentence}");
+        for part in parts {
+            assert!(sentence.contains(part), "{part}: {sentence}");
+        }
+    }
+}
+
+#[test]
+fn ones_own_file_takes_the_place_of_the_built_in_one() {
+    let (file, good) = builtin::FILES.iter().find(|(file, _)| file.contains("toshiba-mk")).unwrap();
+    let mut catalog = Catalog::builtin().clone();
+    catalog.read(file, &good.replacen("value = 15000", "value = 10000", 1)).unwrap();
+    assert_eq!(catalog.drives.len(), Catalog::builtin().drives.len());
+    let mut drive = catalog.drive("SAS-6G-HDD").unwrap().clone();
+    assert_eq!(drive.parameter("rpm"), Some(&mut 10000));
+    assert_eq!(drive.parameter("colour"), None);
+}

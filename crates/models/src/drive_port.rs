@@ -1,0 +1,242 @@
+//! A drive as the engine sees it: behind a controller's port, with its queue and its link.
+//!
+//! A command waits for a place in the drive's queue, takes processor time of the controller, brings its data over
+//! the link if it writes, and fetches them over the link if it reads.
+
+use crate::device::{Command, Device, Done, Kind, SECTOR};
+use crate::link::Link;
+use crate::server::{Core, find_port};
+use env::{
+    BlockStatus, Completion, Drive, DriveHealth, DriveInfo, DriveSource, Durability, Env, Instant, IoError,
+    IoErrorKind, IoOutcome, IoRequest, StatusExtent,
+};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use units::ByteCount;
+use world_sim::{Actor, SimId};
+
+/// Tokens of events: the command reaches the drive; with [`RETURNED`], its answer reaches the engine.
+const RETURNED: u64 = 1 << 32;
+
+struct Slot {
+    request: IoRequest,
+    completion: Completion,
+}
+
+#[derive(Default)]
+struct State {
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    waiting: VecDeque<u32>,
+    in_drive: u64,
+}
+
+/// See the [module](self).
+pub(crate) struct DrivePort {
+    me: Weak<DrivePort>,
+    core: Rc<Core>,
+    pub info: DriveInfo,
+    pub link: Link,
+    queue_depth: u64,
+    pub device: Rc<dyn Device>,
+    state: RefCell<State>,
+}
+
+impl DrivePort {
+    /// A port, with the drive that `device` makes for it.
+    pub fn new<D: Device + 'static>(
+        core: &Rc<Core>,
+        info: DriveInfo,
+        link: Link,
+        queue_depth: u64,
+        device: impl FnOnce(Weak<dyn Done>) -> Rc<D>,
+    ) -> Rc<DrivePort> {
+        Rc::new_cyclic(|me: &Weak<DrivePort>| DrivePort {
+            me: me.clone(),
+            core: core.clone(),
+            info,
+            link,
+            queue_depth,
+            device: device(me.clone()),
+            state: RefCell::default(),
+        })
+    }
+
+    fn at(&self, ns: u64, token: u64) {
+        if let Some(me) = self.me.upgrade() {
+            self.core.sim.at(Instant { ns }, me, token);
+        }
+    }
+
+    /// Hands a command to the drive: processor and link first.
+    fn send(&self, state: &mut State, tag: u32) {
+        state.in_drive += 1;
+        let Some(slot) = &state.slots[tag as usize] else { return };
+        let written = match &slot.request {
+            IoRequest::Write { .. } => slot.request.range().len.0,
+            _ => 0,
+        };
+        let now_ns = self.core.sim.now().ns;
+        let mut at_ns = self.core.drive_command(now_ns);
+        if written > 0 {
+            at_ns = self.core.carry_down(&self.link, at_ns, written);
+        }
+        self.at(at_ns, u64::from(tag));
+    }
+
+    fn finish(&self, tag: u32) {
+        let slot = {
+            let mut state = self.state.borrow_mut();
+            let slot = state.slots[tag as usize].take();
+            state.free.push(tag);
+            slot
+        };
+        if let Some(Slot { request, completion }) = slot {
+            completion.complete(outcome(request));
+        }
+    }
+}
+
+fn command(tag: u32, request: &IoRequest) -> Command {
+    let kind = match request {
+        IoRequest::Read { .. } => Kind::Read,
+        IoRequest::Write { durability, .. } | IoRequest::WriteZeroes { durability, .. } => {
+            Kind::Write { durable: *durability == Durability::Durable }
+        }
+        IoRequest::Flush => Kind::Flush,
+        IoRequest::Trim { .. } | IoRequest::Status { .. } | IoRequest::Health | IoRequest::Locate { .. } => {
+            Kind::Ask
+        }
+    };
+    let range = request.range();
+    Command { tag, kind, start: range.start.0 / SECTOR, sectors: range.len.0 / SECTOR }
+}
+
+/// What a request comes to that took its time. Nothing is kept: what is read into bytes is zeroes.
+fn outcome(request: IoRequest) -> IoOutcome {
+    let len = request.range().len.0;
+    match request {
+        IoRequest::Read { mut buffers, .. } => {
+            buffers.iter_mut().for_each(|buf| buf.bytes_mut().fill(0));
+            IoOutcome::done(len).with_buffers(buffers)
+        }
+        IoRequest::Status { range } => IoOutcome {
+            extents: vec![StatusExtent { len: range.len, status: BlockStatus::Data }],
+            ..IoOutcome::done(len)
+        },
+        IoRequest::Health => IoOutcome::with_health(DriveHealth::default()),
+        IoRequest::Locate { .. } => IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)),
+        IoRequest::Write { .. }
+        | IoRequest::WriteZeroes { .. }
+        | IoRequest::Trim { .. }
+        | IoRequest::Flush => IoOutcome::done(len),
+    }
+}
+
+impl Drive for DrivePort {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+
+    fn start(&self, request: IoRequest, completion: Completion) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let slot = Some(Slot { request, completion });
+        let tag = match state.free.pop() {
+            Some(tag) => {
+                state.slots[tag as usize] = slot;
+                tag
+            }
+            None => {
+                state.slots.push(slot);
+                state.slots.len() as u32 - 1
+            }
+        };
+        if state.in_drive < self.queue_depth {
+            self.send(state, tag);
+        } else {
+            state.waiting.push_back(tag);
+        }
+    }
+}
+
+impl Done for DrivePort {
+    fn done(&self, tag: u32) {
+        let now_ns = self.core.sim.now().ns;
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let read = match &state.slots[tag as usize] {
+            Some(Slot { request: request @ IoRequest::Read { .. }, .. }) => request.range().len.0,
+            _ => 0,
+        };
+        let at_ns = if read > 0 { self.core.carry_up(&self.link, now_ns, read) } else { now_ns };
+        self.at(at_ns, RETURNED | u64::from(tag));
+        state.in_drive -= 1;
+        if let Some(next) = state.waiting.pop_front() {
+            self.send(state, next);
+        }
+    }
+}
+
+impl Actor for DrivePort {
+    fn act(self: Rc<Self>, token: u64) {
+        if token & RETURNED != 0 {
+            return self.finish(token as u32);
+        }
+        let tag = token as u32;
+        let command =
+            self.state.borrow().slots[tag as usize].as_ref().map(|slot| command(tag, &slot.request));
+        if let Some(command) = command {
+            self.device.submit(command);
+        }
+    }
+}
+
+/// A drive of a server, for any shard: found again by its simulation and number.
+pub(crate) struct Source {
+    pub sim: SimId,
+    pub server: u64,
+    pub index: usize,
+    pub info: DriveInfo,
+}
+
+impl DriveSource for Source {
+    fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+
+    fn attach(&self, _: &Env) -> env::Result<Rc<dyn Drive>> {
+        find_port(self.sim, self.server, self.index).map(|port| port as Rc<dyn Drive>).ok_or_else(|| {
+            env::Error::new(
+                env::ErrorKind::NotFound,
+                format!("the model {} belongs to a simulation that is over or elsewhere", self.info.name),
+            )
+        })
+    }
+}
+
+impl Source {
+    pub fn shared(self) -> Arc<dyn DriveSource> {
+        Arc::new(self)
+    }
+}
+
+/// What a drive says of itself.
+pub(crate) fn info(name: String, spec: &crate::catalog::DriveSpec) -> DriveInfo {
+    let sector = |bytes| units::SectorSize::from_bytes(bytes).unwrap_or(units::SectorSize::B512);
+    let (logical, physical) = (sector(spec.logical_sector_bytes), sector(spec.physical_sector_bytes));
+    DriveInfo {
+        identity: env::DriveIdentity(name.clone()),
+        name,
+        kind: env::DriveKind::Model,
+        size: ByteCount(spec.capacity_bytes).align_down(physical.bytes()),
+        logical_sector: logical,
+        physical_sector: physical,
+        rotational: spec.is_rotating(),
+        read_only: false,
+        exclusive: true,
+        hardware: env::Hardware { model: Some(spec.model.clone()), ..env::Hardware::default() },
+    }
+}

@@ -1,0 +1,211 @@
+//! Links: how many bytes a second they carry in practice.
+//!
+//! A link's raw rate, less its line coding, is its theoretical rate; protocols leave a share of that. The white
+//! papers say how they reckon: SAS and SATA 85 % (2013) or 90 % (2016), PCIe and DMI 90 %.
+
+use crate::catalog::{Error, Result};
+use crate::resource::Resource;
+use std::fmt;
+use std::str::FromStr;
+
+/// What share of their theoretical rate links reach, in percent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkShares {
+    /// SAS and SATA.
+    pub drive_percent: u64,
+    /// PCIe and DMI.
+    pub host_percent: u64,
+}
+
+impl LinkShares {
+    /// As Fujitsu's white paper of 2013 reckons.
+    pub const IN_2013: LinkShares = LinkShares { drive_percent: 85, host_percent: 90 };
+    /// As that of 2016 does.
+    pub const IN_2016: LinkShares = LinkShares { drive_percent: 90, host_percent: 90 };
+}
+
+/// How a drive is connected: `SAS 12G`, `SATA 6G`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriveLink {
+    /// SAS; otherwise SATA, which carries data one way at a time.
+    pub sas: bool,
+    /// Bits per second on the wire, in 10^9: 3, 6 or 12.
+    pub gigabit: u64,
+}
+
+impl DriveLink {
+    /// Bytes per second in each direction: ten bits carry a byte (8b/10b).
+    pub fn bytes_per_s(self, shares: LinkShares) -> u64 {
+        self.gigabit * 1_000_000 * shares.drive_percent
+    }
+
+    /// What this and what it is plugged into agree on.
+    #[must_use]
+    pub fn negotiated(self, port: DriveLink) -> DriveLink {
+        DriveLink { gigabit: self.gigabit.min(port.gigabit), ..self }
+    }
+}
+
+impl fmt::Display for DriveLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}G", if self.sas { "SAS" } else { "SATA" }, self.gigabit)
+    }
+}
+
+impl FromStr for DriveLink {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<DriveLink> {
+        let (kind, speed) = text.split_once(' ').unwrap_or((text, ""));
+        let sas = match kind.to_ascii_uppercase().as_str() {
+            "SAS" => Some(true),
+            "SATA" => Some(false),
+            _ => None,
+        };
+        let gigabit = match speed {
+            "3G" => Some(3),
+            "6G" => Some(6),
+            "12G" if sas == Some(true) => Some(12),
+            _ => None,
+        };
+        match (sas, gigabit) {
+            (Some(sas), Some(gigabit)) => Ok(DriveLink { sas, gigabit }),
+            _ => Err(Error(format!(
+                "'{text}' is no drive link; expected SAS 3G, SAS 6G, SAS 12G, SATA 3G or SATA 6G"
+            ))),
+        }
+    }
+}
+
+/// How a controller is connected to its host: `PCIe 3.0 x8`, `DMI 2.0 x4`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostLink {
+    /// DMI, the chipset's way to the processor; otherwise PCIe.
+    pub dmi: bool,
+    /// 1 to 3.
+    pub generation: u64,
+    /// 1 to 16.
+    pub lanes: u64,
+}
+
+impl HostLink {
+    /// Bytes per second in each direction. 8b/10b up to generation 2, 128b/130b from 3 on; DMI's generations
+    /// are PCIe's.
+    pub fn bytes_per_s(self, shares: LinkShares) -> u64 {
+        let lane = match self.generation {
+            1 => 250_000_000,
+            2 => 500_000_000,
+            _ => 8_000_000_000 * 128 / 130 / 8,
+        };
+        lane * self.lanes * shares.host_percent / 100
+    }
+}
+
+impl fmt::Display for HostLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}.0 x{}", if self.dmi { "DMI" } else { "PCIe" }, self.generation, self.lanes)
+    }
+}
+
+impl FromStr for HostLink {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<HostLink> {
+        let mut words = text.split(' ');
+        let dmi = match words.next() {
+            Some("PCIe") => Some(false),
+            Some("DMI") => Some(true),
+            _ => None,
+        };
+        let generation = match words.next() {
+            Some("1.0" | "1.1") => Some(1),
+            Some("2.0") => Some(2),
+            Some("3.0") => Some(3),
+            _ => None,
+        };
+        let lanes = words.next().and_then(|lanes| lanes.strip_prefix('x')?.parse().ok());
+        match (dmi, generation, lanes, words.next()) {
+            (Some(dmi), Some(generation), Some(lanes @ (1 | 2 | 4 | 8 | 16)), None) => {
+                Ok(HostLink { dmi, generation, lanes })
+            }
+            _ => Err(Error(format!("'{text}' is no host link; expected such as PCIe 3.0 x8 or DMI 2.0 x4"))),
+        }
+    }
+}
+
+/// How long `bytes` take at a rate.
+pub(crate) fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
+    (u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s.max(1))) as u64
+}
+
+/// A link with its two directions; one that carries data one way at a time has the same resource for both.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub bytes_per_s: u64,
+    half_duplex: bool,
+    down: Resource,
+    up: Resource,
+}
+
+impl Link {
+    pub fn new(bytes_per_s: u64, half_duplex: bool) -> Link {
+        Link { bytes_per_s, half_duplex, down: Resource::default(), up: Resource::default() }
+    }
+
+    /// Away from the host.
+    pub fn down(&self) -> &Resource {
+        &self.down
+    }
+
+    /// Towards the host.
+    pub fn up(&self) -> &Resource {
+        if self.half_duplex { &self.down } else { &self.up }
+    }
+
+    /// How long it carries `bytes`.
+    pub fn duration_ns(&self, bytes: u64) -> u64 {
+        transfer_ns(bytes, self.bytes_per_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mib(bytes_per_s: u64) -> u64 {
+        (bytes_per_s + (1 << 19)) >> 20
+    }
+
+    #[test]
+    fn links_carry_what_the_papers_say() {
+        let drive = |text: &str, shares| mib(text.parse::<DriveLink>().unwrap().bytes_per_s(shares));
+        assert_eq!(drive("SAS 3G", LinkShares::IN_2013), 243);
+        assert_eq!(drive("SATA 6G", LinkShares::IN_2013), 486);
+        assert_eq!(drive("SATA 6G", LinkShares::IN_2016), 515);
+        assert_eq!(drive("SAS 12G", LinkShares::IN_2016), 1030);
+        let host = |text: &str| mib(text.parse::<HostLink>().unwrap().bytes_per_s(LinkShares::IN_2016));
+        assert_eq!(host("PCIe 1.0 x4"), 858);
+        assert_eq!(host("PCIe 2.0 x8"), 3433);
+        assert_eq!(host("DMI 2.0 x4"), 1717);
+        assert_eq!(host("PCIe 3.0 x8"), 6761);
+    }
+
+    #[test]
+    fn links_are_written_as_they_are_read() {
+        for text in ["SAS 3G", "SAS 12G", "SATA 6G"] {
+            assert_eq!(text.parse::<DriveLink>().unwrap().to_string(), text);
+        }
+        assert_eq!("PCIe 3.0 x8".parse::<HostLink>().unwrap().to_string(), "PCIe 3.0 x8");
+        for text in ["SATA 12G", "SAS", "USB 3G"] {
+            assert!(text.parse::<DriveLink>().unwrap_err().to_string().contains(text));
+        }
+        assert!("PCIe 3.0 x3".parse::<HostLink>().is_err());
+    }
+
+    #[test]
+    fn one_way_at_a_time_shares_what_two_ways_have_each() {
+        let (half, full) = (Link::new(1_000_000_000, true), Link::new(1_000_000_000, false));
+        for (link, done) in [(&half, 2000), (&full, 1000)] {
+            link.down().book(0, link.duration_ns(1000));
+            assert_eq!(link.up().book(0, link.duration_ns(1000)), done);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The buffer of a rotating drive: writes that wait for the arm, what was read ahead.
+//!
+//! # Invariants
+//! - Runs of dirty sectors do not overlap in their starts, are never empty, and their sum is `dirty_sectors`.
+//! - A run is destaged from its front; what is added at its end meanwhile stays in it.
+
+use super::geometry::{Geometry, Place};
+use std::collections::VecDeque;
+
+/// Dirty sectors that lie next to one another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub start: u64,
+    pub sectors: u64,
+    pub place: Place,
+    /// Since when its first sectors wait.
+    pub since_ns: u64,
+}
+
+/// Writes that were acknowledged and are not on the medium.
+#[derive(Debug)]
+pub(crate) struct WriteCache {
+    most_sectors: u64,
+    most_runs: usize,
+    dirty_sectors: u64,
+    runs: VecDeque<Run>,
+}
+
+impl WriteCache {
+    pub fn new(most_sectors: u64, most_runs: u64) -> WriteCache {
+        WriteCache { most_sectors, most_runs: most_runs as usize, dirty_sectors: 0, runs: VecDeque::new() }
+    }
+
+    /// Takes a write in, next to its neighbours where it has any; false when there is no room.
+    pub fn take(&mut self, start: u64, sectors: u64, now_ns: u64, geometry: &Geometry) -> bool {
+        let end = start + sectors;
+        if self.holds(start, end) {
+            return true; // Newer content in the place of older.
+        }
+        // What is larger than the cache passes through it alone.
+        let fits = self.dirty_sectors + sectors <= self.most_sectors || self.runs.is_empty();
+        if !fits {
+            return false;
+        }
+        if let Some(run) = self.runs.iter_mut().find(|run| run.start + run.sectors == start) {
+            run.sectors += sectors;
+        } else if let Some(run) = self.runs.iter_mut().find(|run| run.start == end) {
+            run.start = start;
+            run.sectors += sectors;
+            run.place = geometry.place(start);
+        } else if self.runs.len() < self.most_runs {
+            let place = geometry.place(start);
+            self.runs.push_back(Run { start, sectors, place, since_ns: now_ns });
+        } else {
+            return false;
+        }
+        self.dirty_sectors += sectors;
+        true
+    }
+
+    pub fn runs(&self) -> &VecDeque<Run> {
+        &self.runs
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Whether all of a range is dirty, in one run.
+    pub fn holds(&self, start: u64, end: u64) -> bool {
+        self.runs.iter().any(|run| run.start <= start && end <= run.start + run.sectors)
+    }
+
+    /// The first sectors of a run, at most `most`, are on the medium.
+    pub fn clean(&mut self, start: u64, sectors: u64, geometry: &Geometry, now_ns: u64) {
+        let Some(at) = self.runs.iter().position(|run| run.start <= start && start < run.start + run.sectors)
+        else {
+            return;
+        };
+        let run = &mut self.runs[at];
+        // Sectors that joined at the front meanwhile are still dirty: the run is cut in what was written only
+        // where that is its front.
+        if run.start != start {
+            return;
+        }
+        let cleaned = sectors.min(run.sectors);
+        self.dirty_sectors -= cleaned;
+        run.start += cleaned;
+        run.sectors -= cleaned;
+        run.since_ns = now_ns;
+        if run.sectors == 0 {
+            self.runs.remove(at);
+        } else {
+            run.place = geometry.place(run.start);
+        }
+    }
+}
+
+/// What was read and is still in the buffer, oldest first.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    most: usize,
+    most_sectors: u64,
+    ranges: VecDeque<(u64, u64)>,
+}
+
+impl Segments {
+    pub fn new(most: u64, most_sectors: u64) -> Segments {
+        Segments { most: most as usize, most_sectors, ranges: VecDeque::new() }
+    }
+
+    pub fn keep(&mut self, start: u64, end: u64) {
+        if end <= start || self.most == 0 {
+            return;
+        }
+        if self.ranges.len() == self.most {
+            self.ranges.pop_front();
+        }
+        self.ranges.push_back((start.max(end.saturating_sub(self.most_sectors)), end));
+    }
+
+    pub fn hold(&self, start: u64, end: u64) -> bool {
+        self.ranges.iter().any(|(from, to)| *from <= start && end <= *to)
+    }
+
+    /// Forgets what is written over.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        self.ranges.retain(|(from, to)| *to <= start || end <= *from);
+    }
+}

@@ -1,0 +1,142 @@
+//! Where a sector is: its cylinder, and its angle under the heads.
+//!
+//! Tracks are as long as the media rate of their zone says; the rate falls evenly from the first zone to the
+//! last. Each track begins a skew later than the one before, so that a stream goes on where the heads arrive.
+
+use crate::catalog::RotatingSpec;
+use crate::device::SECTOR;
+
+const ZONES: u64 = 16;
+
+#[derive(Clone, Copy, Debug)]
+struct Zone {
+    first_sector: u64,
+    first_track: u64,
+    sectors_per_track: u64,
+}
+
+/// Where a sector is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub cylinder: u64,
+    /// When in a revolution the sector begins, in nanoseconds of it.
+    pub angle_ns: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Geometry {
+    pub revolution_ns: u64,
+    skew_ns: u64,
+    heads: u64,
+    zones: Vec<Zone>,
+    pub cylinders: u64,
+    /// Where in its revolution the spindle is at time zero.
+    pub phase_ns: u64,
+}
+
+impl Geometry {
+    pub fn new(spec: &RotatingSpec, capacity_bytes: u64, phase: u64) -> Geometry {
+        let revolution_ns = 60_000_000_000 / spec.rpm;
+        let skew_ns = revolution_ns * spec.skew_permille / 1000;
+        let per_track = |zone: u64| {
+            let span = spec.outer_rate_kb_s.saturating_sub(spec.inner_rate_kb_s);
+            let rate_kb_s = spec.outer_rate_kb_s - span * zone / (ZONES - 1);
+            (rate_kb_s * 1000 * (revolution_ns + skew_ns) / (SECTOR * 1_000_000_000)).max(1)
+        };
+        let sectors = capacity_bytes / SECTOR;
+        let per_row: u64 = (0..ZONES).map(per_track).sum();
+        let tracks_per_zone = sectors.div_ceil(per_row).next_multiple_of(spec.heads);
+        let mut zones: Vec<Zone> = Vec::new();
+        for zone in 0..ZONES {
+            let first_sector =
+                zones.last().map_or(0, |last| last.first_sector + last.sectors_per_track * tracks_per_zone);
+            let first_track = zone * tracks_per_zone;
+            zones.push(Zone { first_sector, first_track, sectors_per_track: per_track(zone) });
+        }
+        Geometry {
+            revolution_ns,
+            skew_ns,
+            heads: spec.heads,
+            zones,
+            cylinders: (tracks_per_zone * ZONES / spec.heads).max(1),
+            phase_ns: phase % revolution_ns,
+        }
+    }
+
+    fn zone(&self, sector: u64) -> &Zone {
+        let after = self.zones.partition_point(|zone| zone.first_sector <= sector);
+        &self.zones[after.saturating_sub(1)]
+    }
+
+    pub fn place(&self, sector: u64) -> Place {
+        let zone = self.zone(sector);
+        let within = sector - zone.first_sector;
+        let track = zone.first_track + within / zone.sectors_per_track;
+        let turned = within % zone.sectors_per_track * self.revolution_ns / zone.sectors_per_track;
+        Place {
+            cylinder: track / self.heads,
+            angle_ns: (turned + track % self.revolution_ns * self.skew_ns) % self.revolution_ns,
+        }
+    }
+
+    /// How long the heads wait for an angle from `now_ns` on.
+    pub fn wait_ns(&self, angle_ns: u64, now_ns: u64) -> u64 {
+        let at = (now_ns + self.phase_ns) % self.revolution_ns;
+        if angle_ns >= at { angle_ns - at } else { angle_ns + self.revolution_ns - at }
+    }
+
+    /// How long sectors pass under the heads, the skews between their tracks included.
+    pub fn pass_ns(&self, start: u64, sectors: u64) -> u64 {
+        let zone = self.zone(start);
+        sectors * (self.revolution_ns + self.skew_ns) / zone.sectors_per_track
+    }
+
+    /// How many sectors from `start` on pass under the heads in a time.
+    pub fn passed(&self, start: u64, ns: u64) -> u64 {
+        let zone = self.zone(start);
+        let whole = ns / (self.revolution_ns + self.skew_ns);
+        let rest = ns % (self.revolution_ns + self.skew_ns);
+        whole * zone.sectors_per_track + rest * zone.sectors_per_track / (self.revolution_ns + self.skew_ns)
+    }
+
+    /// The sectors of a track there.
+    pub fn track(&self, sector: u64) -> u64 {
+        self.zone(sector).sectors_per_track
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::tests::rotating_15k;
+
+    #[test]
+    fn tracks_are_as_long_as_the_media_rate_says() {
+        let (spec, capacity) = rotating_15k();
+        let geometry = Geometry::new(&spec, capacity, 0);
+        let rate = |start: u64| {
+            let sectors = 1 << 20;
+            sectors as f64 * 512.0 / (geometry.pass_ns(start, sectors) as f64 / 1e9) / 1e3
+        };
+        let close = |got: f64, want: u64| (got / want as f64 - 1.0).abs() < 0.01;
+        assert!(close(rate(0), spec.outer_rate_kb_s), "{}", rate(0));
+        let last = capacity / SECTOR - 1;
+        assert!(close(rate(last), spec.inner_rate_kb_s), "{}", rate(last));
+        assert!(geometry.place(last).cylinder < geometry.cylinders);
+        assert!(geometry.place(last).cylinder > geometry.cylinders * 99 / 100);
+    }
+
+    #[test]
+    fn what_passes_in_the_time_that_sectors_take_are_those_sectors() {
+        let (spec, capacity) = rotating_15k();
+        let geometry = Geometry::new(&spec, capacity, 12_345);
+        for sectors in [1, 128, 5000, 1 << 20] {
+            let passed = geometry.passed(7, geometry.pass_ns(7, sectors));
+            assert!(passed.abs_diff(sectors) <= 1, "{sectors}: {passed}");
+        }
+        assert_eq!(geometry.wait_ns(geometry.place(9).angle_ns, 0), {
+            let at = 12_345;
+            (geometry.place(9).angle_ns + geometry.revolution_ns - at) % geometry.revolution_ns
+        });
+    }
+}

@@ -1,0 +1,224 @@
+//! A server: a controller with its drives and its host, in one simulation.
+
+use crate::catalog::{ControllerSpec, DriveKind, DriveSpec};
+use crate::device::Prepared;
+use crate::drive_port::{DrivePort, Source, info};
+use crate::host_port::HostPort;
+use crate::link::{Link, LinkShares, transfer_ns};
+use crate::resource::{Pool, Resource};
+use crate::rotating::Rotating;
+use crate::ssd::Ssd;
+use env::{Drive, DriveSource, Env, Work};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+use world_sim::{SimHandle, SimId};
+
+/// What a server is made of.
+#[derive(Clone, Debug)]
+pub struct ServerSpec {
+    /// Its controller.
+    pub controller: ControllerSpec,
+    /// Its drives, in the order of their slots.
+    pub drives: Vec<DriveSpec>,
+    /// Whether the drives' own write caches are on; `None`: as each drive is by itself.
+    pub drive_cache: Option<bool>,
+    /// What share of their theoretical rate links reach.
+    pub shares: LinkShares,
+    /// What was written to the drives before.
+    pub prepared: Prepared,
+}
+
+/// The controller's inside: what its ports share.
+pub(crate) struct Core {
+    pub sim: SimHandle,
+    pub controller: ControllerSpec,
+    processor: Pool,
+    host: Link,
+    data_path: Resource,
+    /// The lanes of the ports, where more drives than ports share them (an expander).
+    lanes: Option<(Pool, Pool)>,
+}
+
+impl Core {
+    /// A host command arrives, with its data if it writes: when the engine has it.
+    pub fn host_command(&self, now_ns: u64, written: u64) -> u64 {
+        let processed = self.processor.book(now_ns, self.controller.host_command_ns);
+        let ready = processed + self.controller.latency_ns / 2;
+        if written == 0 {
+            return ready;
+        }
+        self.data_path(self.host.down().book(ready, self.host.duration_ns(written)), written)
+    }
+
+    /// A host command is answered, with its data if it read: when the host has it.
+    pub fn host_answer(&self, now_ns: u64, read: u64) -> u64 {
+        let mut at = now_ns + self.controller.latency_ns / 2;
+        if read > 0 {
+            at = self.host.up().book(at, self.host.duration_ns(read));
+            at = self.data_path(at, read);
+        }
+        at
+    }
+
+    /// The controller's own memory or bus, where that is narrower than its links: data pass while they come.
+    fn data_path(&self, at_ns: u64, bytes: u64) -> u64 {
+        match self.controller.data_path_mib_s {
+            0 => at_ns,
+            mib_s => {
+                let duration = transfer_ns(bytes, mib_s << 20);
+                self.data_path.book(at_ns.saturating_sub(duration), duration).max(at_ns)
+            }
+        }
+    }
+
+    /// The processor hands a command to a drive: when it is on its way.
+    pub fn drive_command(&self, now_ns: u64) -> u64 {
+        self.processor.book(now_ns, self.controller.drive_command_ns)
+    }
+
+    /// Data go to a drive: when they are there.
+    pub fn carry_down(&self, link: &Link, now_ns: u64, bytes: u64) -> u64 {
+        self.carry(link, link.down(), self.lanes.as_ref().map(|(down, _)| down), now_ns, bytes)
+    }
+
+    /// Data come from a drive: when they are here.
+    pub fn carry_up(&self, link: &Link, now_ns: u64, bytes: u64) -> u64 {
+        self.carry(link, link.up(), self.lanes.as_ref().map(|(_, up)| up), now_ns, bytes)
+    }
+
+    /// A connection holds the drive's link and one lane of the ports at the same time.
+    fn carry(&self, link: &Link, way: &Resource, lanes: Option<&Pool>, now_ns: u64, bytes: u64) -> u64 {
+        let duration = link.duration_ns(bytes);
+        match lanes {
+            None => way.book(now_ns, duration),
+            Some(lanes) => {
+                let lane = lanes.next();
+                let begins = now_ns.max(way.free_at_ns()).max(lane.free_at_ns());
+                lane.book(begins, duration);
+                way.book(begins, duration)
+            }
+        }
+    }
+
+    /// What the processor has to do for the engine: how long until it is done.
+    fn charge(&self, work: Work) -> Duration {
+        let ns = match work {
+            Work::Xor(bytes) => bytes.0 * self.controller.xor_ps_per_byte / 1000,
+            // Charged where commands pass the ports.
+            Work::HostRequest | Work::DriveRequest | Work::Copy(_) => return Duration::ZERO,
+        };
+        let now_ns = self.sim.now().ns;
+        Duration::from_nanos(self.processor.book(now_ns, ns) - now_ns)
+    }
+}
+
+/// The ports of every server that lives on this thread.
+type Ports = BTreeMap<(SimId, u64), Vec<Weak<DrivePort>>>;
+
+thread_local! {
+    static PORTS: RefCell<Ports> = const { RefCell::new(BTreeMap::new()) };
+    static SERVERS: Cell<u64> = const { Cell::new(0) };
+}
+
+pub(crate) fn find_port(sim: SimId, server: u64, index: usize) -> Option<Rc<DrivePort>> {
+    PORTS.with(|ports| ports.borrow().get(&(sim, server))?.get(index)?.upgrade())
+}
+
+/// A server in a simulation. It lives as long as this.
+pub struct Server {
+    core: Rc<Core>,
+    number: u64,
+    ports: Vec<Rc<DrivePort>>,
+}
+
+impl Server {
+    /// Puts a server into a simulation: the processor's time is what its controller says from now on.
+    pub fn new(sim: &SimHandle, spec: &ServerSpec) -> Server {
+        let controller = spec.controller.clone();
+        let (shares, count) = (spec.shares, spec.drives.len() as u64);
+        let shared = controller.ports < count;
+        let core = Rc::new(Core {
+            sim: sim.clone(),
+            processor: Pool::new(controller.cores),
+            host: Link::new(controller.host_link.map_or(u64::MAX, |link| link.bytes_per_s(shares)), false),
+            data_path: Resource::default(),
+            lanes: shared.then(|| (Pool::new(controller.ports), Pool::new(controller.ports))),
+            controller,
+        });
+        let charged = Rc::downgrade(&core);
+        sim.charge_by(move |work| charged.upgrade().map_or(Duration::ZERO, |core| core.charge(work)));
+        let number = SERVERS.with(|servers| servers.replace(servers.get() + 1));
+        let ports: Vec<Rc<DrivePort>> =
+            spec.drives.iter().enumerate().map(|(slot, drive)| port(&core, spec, slot, drive)).collect();
+        let weak = ports.iter().map(Rc::downgrade).collect();
+        PORTS.with(|all| all.borrow_mut().insert((sim.id(), number), weak));
+        Server { core, number, ports }
+    }
+
+    /// Its drives, in the order of their slots.
+    pub fn drives(&self) -> Vec<Arc<dyn DriveSource>> {
+        let sim = self.core.sim.id();
+        let source = |(index, port): (usize, &Rc<DrivePort>)| {
+            Source { sim, server: self.number, index, info: port.info.clone() }.shared()
+        };
+        self.ports.iter().enumerate().map(source).collect()
+    }
+
+    /// A volume that the engine made of the drives, as the host sees it.
+    pub fn host_port(&self, env: &Env, volume: Rc<dyn Drive>) -> Rc<dyn Drive> {
+        Rc::new(HostPort::new(env, &self.core, volume))
+    }
+
+    /// How long each kind of resource was busy so far, in nanoseconds, on average over those of its kind.
+    pub fn busy(&self) -> BTreeMap<String, u64> {
+        let now_ns = self.core.sim.now().ns;
+        let core = &self.core;
+        let mut busy = BTreeMap::new();
+        let mut add = |name: &str, ns: u64| *busy.entry(name.to_owned()).or_insert(0) += ns;
+        add("controller processor", core.processor.busy_ns(now_ns));
+        add("host link down", core.host.down().busy_ns(now_ns));
+        add("host link up", core.host.up().busy_ns(now_ns));
+        if core.controller.data_path_mib_s > 0 {
+            add("controller data path", core.data_path.busy_ns(now_ns));
+        }
+        if let Some((down, up)) = &core.lanes {
+            add("port lanes down", down.busy_ns(now_ns));
+            add("port lanes up", up.busy_ns(now_ns));
+        }
+        let drives = self.ports.len().max(1) as u64;
+        for port in &self.ports {
+            add("drive links down", port.link.down().busy_ns(now_ns) / drives);
+            add("drive links up", port.link.up().busy_ns(now_ns) / drives);
+            for (name, ns) in port.device.busy(now_ns) {
+                add(name, ns / drives);
+            }
+        }
+        busy
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = PORTS.try_with(|ports| ports.borrow_mut().remove(&(self.core.sim.id(), self.number)));
+    }
+}
+
+fn port(core: &Rc<Core>, spec: &ServerSpec, slot: usize, drive: &DriveSpec) -> Rc<DrivePort> {
+    let name = format!("model:{slot}");
+    let speed = drive.link.negotiated(core.controller.drive_link);
+    let link = Link::new(speed.bytes_per_s(spec.shares), !drive.link.sas);
+    let write_cache = spec.drive_cache.unwrap_or(drive.write_cache);
+    let sim = &core.sim;
+    let info = info(name.clone(), drive);
+    match &drive.kind {
+        DriveKind::Rotating(rotating) => DrivePort::new(core, info, link, drive.queue_depth, |done| {
+            Rotating::new(sim, &name, drive, rotating, write_cache, done)
+        }),
+        DriveKind::Ssd(ssd) => DrivePort::new(core, info, link, drive.queue_depth, |done| {
+            Ssd::new(sim, &name, drive, ssd, write_cache, spec.prepared, done)
+        }),
+    }
+}

@@ -1,0 +1,401 @@
+//! A flash drive: dies behind channels, a processor, a write buffer.
+//!
+//! ```text
+//! command ─► processor ─► read:  its pages, each: die reads ─► channel ─► all there: done
+//!                      └► write: buffer has room: done ─► gathered to programs, die after die:
+//!                                                          channel ─► die programs ─► room again
+//! ```
+//!
+//! - Pages lie on the dies in turn. A die does one thing at a time: reads first, unless a program has waited
+//!   for long ([`PATIENCE_NS`]). Going over from one to the other costs `switch_us`: pipelines of pages that are
+//!   loaded or stored while the die works run dry.
+//! - Small writes are gathered to whole programs. What covers a mapping unit in part reads the rest of it first.
+//! - For what hosts write, garbage collection moves some more ([`collection`]): it is read and programmed on the same
+//!   dies, and blocks are erased.
+//! - The buffer survives a power cut (capacitors), so that a flush has nothing to do. Without the write cache, a write
+//!   is done when it is programmed.
+
+mod collection;
+
+use crate::catalog::{DriveSpec, SsdSpec};
+use crate::device::{Command, Device, Done, Kind, Prepared, SECTOR};
+use crate::link::transfer_ns;
+use crate::resource::{Pool, Resource};
+use env::Instant;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use world_sim::{Actor, SimHandle};
+
+/// A program that has waited so long goes before reads.
+const PATIENCE_NS: u64 = 2_000_000;
+
+/// Tokens of events, in the highest bits: what comes to its end.
+const PROCESSED: u64 = 0;
+const DIE_DONE: u64 = 1;
+const LOADED: u64 = 2;
+const KIND_SHIFT: u32 = 56;
+/// An operation that no command waits for.
+const NOBODY: u32 = u32::MAX;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Work {
+    /// A page, for a command or nobody.
+    Read {
+        slot: u32,
+    },
+    /// Whole pages, with the room in the buffer that they take.
+    Program {
+        slot: u32,
+        room: u64,
+    },
+    Erase,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    work: Work,
+    since_ns: u64,
+}
+
+#[derive(Default)]
+struct Die {
+    reads: VecDeque<Operation>,
+    others: VecDeque<Operation>,
+    current: Option<Work>,
+    /// Whether the last operation read.
+    has_read: bool,
+    programs: u64,
+    busy_ns: u64,
+    busy_since_ns: u64,
+}
+
+/// A command in the drive.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    command: Command,
+    /// Pages or programs that are not done yet.
+    left: u32,
+}
+
+struct State {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Writes that wait for room in the buffer: their slots.
+    blocked: VecDeque<u32>,
+    room: u64,
+    dies: Vec<Die>,
+    /// Bytes gathered for the next program.
+    gathered: u64,
+    next_die: usize,
+    /// Thousandths of a program that collection has still to do.
+    debt_permille: u64,
+    /// Where collection reads next.
+    next_moved: usize,
+}
+
+/// See the [module](self).
+pub(crate) struct Ssd {
+    me: Weak<Ssd>,
+    sim: SimHandle,
+    port: Weak<dyn Done>,
+    spec: SsdSpec,
+    write_cache: bool,
+    page: u64,
+    unit: u64,
+    program: u64,
+    moved_permille: u64,
+    processor: Resource,
+    channels: Vec<Pool>,
+    state: RefCell<State>,
+}
+
+impl Ssd {
+    pub fn new(
+        sim: &SimHandle,
+        name: &str,
+        drive: &DriveSpec,
+        spec: &SsdSpec,
+        write_cache: bool,
+        prepared: Prepared,
+        port: Weak<dyn Done>,
+    ) -> Rc<Ssd> {
+        let dies = (spec.channels * spec.dies_per_channel) as usize;
+        let mut rng = sim.rng("collection", name);
+        let raw = spec.raw_gb * 1_000_000_000;
+        let moved_permille = collection::moved_permille(&mut rng, drive.capacity_bytes, raw, prepared);
+        let state = State {
+            slots: Vec::new(),
+            free: Vec::new(),
+            blocked: VecDeque::new(),
+            room: spec.write_buffer_kib * 1024,
+            dies: (0..dies).map(|_| Die::default()).collect(),
+            gathered: 0,
+            next_die: rng.below(dies as u64) as usize,
+            debt_permille: 0,
+            next_moved: rng.below(dies as u64) as usize,
+        };
+        Rc::new_cyclic(|me| Ssd {
+            me: me.clone(),
+            sim: sim.clone(),
+            port,
+            spec: spec.clone(),
+            write_cache,
+            page: spec.page_kib * 1024,
+            unit: spec.mapping_kib * 1024,
+            program: spec.program_kib * 1024,
+            moved_permille,
+            processor: Resource::default(),
+            channels: (0..spec.channels).map(|_| Pool::new(1)).collect(),
+            state: RefCell::new(state),
+        })
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.sim.now().ns
+    }
+
+    fn at(&self, ns: u64, kind: u64, value: u64) {
+        if let Some(me) = self.me.upgrade() {
+            self.sim.at(Instant { ns }, me, kind << KIND_SHIFT | value);
+        }
+    }
+
+    fn done(&self, tag: u32) {
+        if let Some(port) = self.port.upgrade() {
+            port.done(tag);
+        }
+    }
+
+    fn channel(&self, die: usize) -> &Pool {
+        &self.channels[die % self.channels.len()]
+    }
+
+    fn transfer_ns(&self, bytes: u64) -> u64 {
+        transfer_ns(bytes, self.spec.channel_mb_s * 1_000_000)
+    }
+
+    fn put(&self, state: &mut State, die: usize, work: Work) {
+        let operation = Operation { work, since_ns: self.now_ns() };
+        match work {
+            Work::Read { .. } => state.dies[die].reads.push_back(operation),
+            _ => state.dies[die].others.push_back(operation),
+        }
+        self.kick(state, die);
+    }
+
+    /// Gives a die that has nothing to do what it does next.
+    fn kick(&self, state: &mut State, index: usize) {
+        let now_ns = self.now_ns();
+        let die = &mut state.dies[index];
+        if die.current.is_some() {
+            return;
+        }
+        let impatient = die.others.front().is_some_and(|waiting| now_ns - waiting.since_ns >= PATIENCE_NS);
+        let next = if impatient { None } else { die.reads.pop_front() };
+        let Some(Operation { work, .. }) = next.or_else(|| die.others.pop_front()) else { return };
+        let reads = matches!(work, Work::Read { .. });
+        let switch_ns = if reads == die.has_read { 0 } else { self.spec.switch_us * 1000 };
+        die.has_read = reads;
+        die.current = Some(work);
+        die.busy_since_ns = now_ns;
+        let ends_ns = switch_ns
+            + match work {
+                Work::Read { .. } => now_ns + self.spec.read_us * 1000,
+                Work::Program { .. } => {
+                    let loaded = self.channel(index).book(now_ns, self.transfer_ns(self.program));
+                    loaded + self.spec.program_us * 1000
+                }
+                Work::Erase => now_ns + self.spec.erase_us * 1000,
+            };
+        self.at(ends_ns, DIE_DONE, index as u64);
+    }
+
+    /// A die is free; who waited for what it did has one thing less to wait for.
+    fn free_die(&self, state: &mut State, index: usize) -> Option<u32> {
+        let now_ns = self.now_ns();
+        let die = &mut state.dies[index];
+        die.busy_ns += now_ns - die.busy_since_ns;
+        let work = die.current.take();
+        let slot = match work {
+            Some(Work::Read { slot }) => slot,
+            Some(Work::Program { slot, room }) => {
+                die.programs += 1;
+                if die.programs.is_multiple_of(self.spec.programs_per_block) {
+                    die.others.push_back(Operation { work: Work::Erase, since_ns: now_ns });
+                }
+                state.room += room;
+                slot
+            }
+            _ => NOBODY,
+        };
+        self.kick(state, index);
+        if slot == NOBODY {
+            return None;
+        }
+        let waiting = &mut state.slots[slot as usize];
+        waiting.left -= 1;
+        (waiting.left == 0).then(|| self.release(state, slot))
+    }
+
+    fn release(&self, state: &mut State, slot: u32) -> u32 {
+        state.free.push(slot);
+        state.slots[slot as usize].command.tag
+    }
+
+    /// The processor has looked at a command: it goes to the dies, or into the buffer.
+    fn begin(&self, state: &mut State, slot: u32) -> Option<u32> {
+        let Command { kind, start, sectors, .. } = state.slots[slot as usize].command;
+        match kind {
+            Kind::Read if sectors > 0 => {
+                let (first, last) =
+                    (start * SECTOR / self.page, ((start + sectors) * SECTOR - 1) / self.page);
+                state.slots[slot as usize].left = (last - first + 1) as u32;
+                for page in first..=last {
+                    let die = (page % state.dies.len() as u64) as usize;
+                    self.put(state, die, Work::Read { slot });
+                }
+                None
+            }
+            Kind::Write { .. } if sectors > 0 => {
+                state.blocked.push_back(slot);
+                None
+            }
+            _ => Some(self.release(state, slot)),
+        }
+    }
+
+    /// What a write takes of the buffer, and how many of its mapping units it covers in part.
+    fn covers(&self, command: &Command) -> (u64, u64) {
+        let (start, end) = (command.start * SECTOR, command.end() * SECTOR);
+        let (first, last) = (start / self.unit, end.div_ceil(self.unit));
+        let torn_start = !start.is_multiple_of(self.unit);
+        let torn_end = !end.is_multiple_of(self.unit) && (last - first > 1 || !torn_start);
+        ((last - first) * self.unit, u64::from(torn_start) + u64::from(torn_end))
+    }
+
+    /// Takes in the next write that waits for room, if there is enough: its tag, when it is done by that.
+    fn admit(&self, state: &mut State) -> Option<Option<u32>> {
+        let slot = *state.blocked.front()?;
+        let command = state.slots[slot as usize].command;
+        let (bytes, torn) = self.covers(&command);
+        // What is larger than the buffer passes through it alone.
+        let all = self.spec.write_buffer_kib * 1024;
+        if state.room < bytes.min(all) {
+            return None;
+        }
+        state.blocked.pop_front();
+        state.room = state.room.saturating_sub(bytes);
+        for i in 0..torn {
+            let page = (command.start * SECTOR + i * command.sectors * SECTOR) / self.page;
+            let die = (page % state.dies.len() as u64) as usize;
+            self.put(state, die, Work::Read { slot: NOBODY });
+        }
+        state.gathered += bytes;
+        let through = !self.write_cache || command.kind == (Kind::Write { durable: true });
+        let mut programs = state.gathered / self.program;
+        if through && !state.gathered.is_multiple_of(self.program) {
+            programs += 1; // Nothing is waited for: the rest of the program stays empty.
+            state.gathered = programs * self.program;
+        }
+        state.gathered -= programs * self.program;
+        let waiter = if through { slot } else { NOBODY };
+        state.slots[slot as usize].left = programs as u32;
+        for _ in 0..programs {
+            let room = self.program;
+            self.program_next(state, Work::Program { slot: waiter, room });
+        }
+        // With capacitors, durable is what is in the buffer; a write that waits for its programs has some.
+        Some((!through || programs == 0).then(|| self.release(state, slot)))
+    }
+
+    /// Programs the next die in turn, and what collection moves for that.
+    fn program_next(&self, state: &mut State, work: Work) {
+        let dies = state.dies.len();
+        let die = state.next_die;
+        state.next_die = (die + 1) % dies;
+        self.put(state, die, work);
+        state.debt_permille += self.moved_permille;
+        while state.debt_permille >= 1000 {
+            state.debt_permille -= 1000;
+            for _ in 0..self.program / self.page {
+                state.next_moved = (state.next_moved + 1) % dies;
+                self.put(state, state.next_moved, Work::Read { slot: NOBODY });
+            }
+            let die = state.next_die;
+            state.next_die = (die + 1) % dies;
+            self.put(state, die, Work::Program { slot: NOBODY, room: 0 });
+        }
+    }
+
+    /// Answers what is done, and takes in what has room by now.
+    fn go_on(&self, first: Option<u32>) {
+        if let Some(tag) = first {
+            self.done(tag);
+        }
+        loop {
+            let admitted = self.admit(&mut self.state.borrow_mut());
+            match admitted {
+                None => break,
+                Some(None) => {}
+                Some(Some(tag)) => self.done(tag),
+            }
+        }
+    }
+}
+
+impl Device for Ssd {
+    fn submit(&self, command: Command) {
+        let mut state = self.state.borrow_mut();
+        let slot = Slot { command, left: 0 };
+        let index = match state.free.pop() {
+            Some(index) => {
+                state.slots[index as usize] = slot;
+                index
+            }
+            None => {
+                state.slots.push(slot);
+                state.slots.len() as u32 - 1
+            }
+        };
+        let processed = self.processor.book(self.now_ns(), self.spec.command_ns);
+        self.at(processed + self.spec.latency_us * 1000, PROCESSED, u64::from(index));
+    }
+
+    fn busy(&self, now_ns: u64) -> Vec<(&'static str, u64)> {
+        let state = self.state.borrow();
+        let of = |die: &Die| die.busy_ns + if die.current.is_some() { now_ns - die.busy_since_ns } else { 0 };
+        let dies: u64 = state.dies.iter().map(of).sum::<u64>() / state.dies.len() as u64;
+        let channels: u64 = self.channels.iter().map(|channel| channel.busy_ns(now_ns)).sum();
+        vec![
+            ("dies", dies),
+            ("channels", channels / self.channels.len() as u64),
+            ("drive processor", self.processor.busy_ns(now_ns)),
+        ]
+    }
+}
+
+impl Actor for Ssd {
+    fn act(self: Rc<Self>, token: u64) {
+        let (kind, value) = (token >> KIND_SHIFT, token & ((1 << KIND_SHIFT) - 1));
+        let done = {
+            let mut state = self.state.borrow_mut();
+            match kind {
+                PROCESSED => self.begin(&mut state, value as u32),
+                DIE_DONE => {
+                    let die = value as usize;
+                    match state.dies[die].current {
+                        Some(Work::Read { .. }) => {
+                            let loaded = self.channel(die).book(self.now_ns(), self.transfer_ns(self.page));
+                            self.at(loaded, LOADED, value);
+                            return;
+                        }
+                        _ => self.free_die(&mut state, die),
+                    }
+                }
+                _ => self.free_die(&mut state, value as usize),
+            }
+        };
+        self.go_on(done);
+    }
+}

@@ -1,0 +1,191 @@
+//! What a prediction is about: a controller, its drives, and the volume on them; and what of that cannot be.
+
+use crate::failure::{Failure, Outcome};
+use layout::{Level, Shape};
+use models::{Catalog, ControllerSpec, DriveSpec};
+use std::path::PathBuf;
+use units::{ByteCount, DriveCount, StripSize};
+
+/// A server's storage, checked.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// What it is called in results.
+    pub name: String,
+    /// Its controller.
+    pub controller: ControllerSpec,
+    /// Its drives, by slot.
+    pub drives: Vec<DriveSpec>,
+    /// The level and its choices.
+    pub shape: Shape,
+    /// The strip.
+    pub strip: StripSize,
+    /// The drives' own caches; `None`: as each drive is by itself.
+    pub drive_cache: Option<bool>,
+}
+
+/// What is asked of a controller's settings.
+#[derive(Clone, Default, Debug)]
+pub struct Policies {
+    /// A preset.
+    pub preset: Option<String>,
+    /// Modes of the controller's cache: the option's name and what it is to be.
+    pub modes: Vec<(&'static str, String)>,
+    /// The drives' own caches.
+    pub drive_cache: Option<bool>,
+}
+
+/// The built-in catalog with what is in `files`.
+pub fn catalog(files: &[PathBuf]) -> Outcome<Catalog> {
+    let mut catalog = Catalog::builtin().clone();
+    for file in files {
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Failure::refused(format!("cannot read {}: {error}", file.display())))?;
+        catalog.read(&file.display().to_string(), &text).map_err(Failure::refused)?;
+    }
+    Ok(catalog)
+}
+
+/// Reads `8xSAS-6G-HDD`, or several joined by `+`.
+pub fn parse_drives(catalog: &Catalog, text: &str) -> Outcome<Vec<DriveSpec>> {
+    let mut drives = Vec::new();
+    for part in text.split('+') {
+        let counted =
+            part.split_once('x').and_then(|(count, name)| Some((count.parse::<usize>().ok()?, name)));
+        let (count, name) = counted.unwrap_or((1, part));
+        if count == 0 || count > units::MAX_DRIVES {
+            return Err(Failure::refused(format!(
+                "'{part}' names {count} drives; expected 1 to {}, such as 8xSAS-6G-HDD",
+                units::MAX_DRIVES
+            )));
+        }
+        let drive = catalog.drive(name).map_err(Failure::refused)?;
+        drives.extend(std::iter::repeat_n(drive.clone(), count));
+    }
+    Ok(drives)
+}
+
+/// A controller's short name.
+fn short(controller: &ControllerSpec) -> &str {
+    controller.aliases.first().unwrap_or(&controller.model)
+}
+
+impl Configuration {
+    /// A volume on drives behind a controller.
+    ///
+    /// # Errors
+    /// What the controller cannot do: it is named, with what it can.
+    pub fn new(
+        controller: &ControllerSpec,
+        drives: Vec<DriveSpec>,
+        shape: Shape,
+        strip: Option<StripSize>,
+        policies: &Policies,
+    ) -> Outcome<Configuration> {
+        let name = short(controller).to_owned();
+        let level = shape.level.name();
+        let offered = |level: Level| controller.levels.iter().any(|known| *known == level.name());
+        if !offered(shape.level) {
+            return Err(Failure::refused(format!(
+                "{name} has no {level}; it offers {}",
+                controller.levels.join(", ")
+            )));
+        }
+        if drives.len() as u64 > controller.most_drives {
+            return Err(Failure::refused(format!(
+                "{name} takes at most {} drives, not {}; name fewer, or another controller",
+                controller.most_drives,
+                drives.len()
+            )));
+        }
+        if let Some(sas) = drives.iter().find(|drive| drive.link.sas && !controller.drive_link.sas) {
+            return Err(Failure::refused(format!(
+                "{} is a SAS drive, and {name} has {} ports; choose SATA drives, or a controller with SAS ports",
+                sas.model, controller.drive_link
+            )));
+        }
+        let strip = strip_of(controller, &name, strip)?;
+        let drive_cache = settings(controller, &name, policies)?;
+        shape.check()?;
+        let kinds = counted(&drives);
+        let name = format!("{name}, {kinds}, {level}");
+        Ok(Configuration { name, controller: controller.clone(), drives, shape, strip, drive_cache })
+    }
+
+    /// The level on that many drives, with spans.
+    pub fn shape(level: Level, drives: usize, spans: Option<u16>) -> Outcome<Shape> {
+        let drives = DriveCount(u16::try_from(drives).map_err(Failure::refused)?);
+        Ok(Shape { spans, ..Shape::new(level, drives) })
+    }
+
+    /// Whether any drive has a spindle.
+    pub fn rotates(&self) -> bool {
+        self.drives.iter().any(DriveSpec::is_rotating)
+    }
+}
+
+fn counted(drives: &[DriveSpec]) -> String {
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for drive in drives {
+        let name = drive.aliases.first().unwrap_or(&drive.model);
+        match kinds.last_mut() {
+            Some((last, count)) if *last == name.as_str() => *count += 1,
+            _ => kinds.push((name, 1)),
+        }
+    }
+    kinds.iter().map(|(name, count)| format!("{count}x{name}")).collect::<Vec<_>>().join("+")
+}
+
+fn strip_of(controller: &ControllerSpec, name: &str, strip: Option<StripSize>) -> Outcome<StripSize> {
+    let offered = || {
+        let strips: Vec<String> = controller.strips_kib.iter().map(|kib| format!("{kib}K")).collect();
+        strips.join(", ")
+    };
+    match strip {
+        Some(strip) if controller.strips_kib.iter().any(|kib| kib * 1024 == strip.bytes().0) => Ok(strip),
+        Some(strip) => Err(Failure::refused(format!(
+            "{name} offers no strip of {}; it offers {}",
+            strip.bytes(),
+            offered()
+        ))),
+        None => {
+            let kib = controller.strips_kib.first().copied().unwrap_or(64);
+            StripSize::new(ByteCount(kib * 1024)).map_err(Failure::refused)
+        }
+    }
+}
+
+/// What the settings make of the drives' caches.
+fn settings(controller: &ControllerSpec, name: &str, policies: &Policies) -> Outcome<Option<bool>> {
+    if controller.cache_mib > 0 {
+        return Err(Failure::refused(format!(
+            "{name} has a cache of {} MiB, and the cache of controllers is not modelled yet; choose one without",
+            controller.cache_mib
+        )));
+    }
+    if let Some((option, mode)) = policies.modes.first() {
+        return Err(Failure::refused(format!(
+            "{option} {mode}: {name} has no cache to set; leave it out, or choose a controller with a cache"
+        )));
+    }
+    let preset = match policies.preset.as_deref() {
+        None => None,
+        Some("data-protection") => Some(false),
+        Some("performance") => Some(true),
+        Some("fast-path") => {
+            return Err(Failure::refused(format!(
+                "{name} has no preset fast-path, which is for controllers with a cache; choose performance or data-protection"
+            )));
+        }
+        Some(other) => {
+            return Err(Failure::refused(format!(
+                "there is no preset '{other}'; expected data-protection, performance or fast-path"
+            )));
+        }
+    };
+    match (preset, policies.drive_cache) {
+        (Some(preset), Some(asked)) if preset != asked => {
+            Err(Failure::refused("the preset and --drive-cache contradict each other; leave one of them out"))
+        }
+        (preset, asked) => Ok(asked.or(preset)),
+    }
+}
