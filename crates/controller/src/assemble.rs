@@ -25,7 +25,9 @@ use crate::keeper::{Failing, failing};
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Result, VolumeState};
 use engine::{LaneIndex, LaneSet};
-use ondisk::{Cause, Copies, GENERATION_STRIDE, IntentMap, MemberState, Readiness, Role, Uuid, slots};
+use ondisk::{
+    Cause, Copies, GENERATION_STRIDE, IntentMap, MemberState, Readiness, Role, Uuid, readiness, slots,
+};
 use std::rc::Rc;
 
 fn wrong(sentence: impl Into<String>) -> Error {
@@ -159,10 +161,18 @@ impl Core {
     /// without those that are here: a sentence. Then each side may hold writes that the other lacks.
     fn elsewhere(&self, array: &Array, word: Word) -> Option<String> {
         let (label, places) = (array.label(), array.places());
-        let is_missing = |slot: &usize| places[*slot].role == Role::Missing;
+        let is_missing = |slot: &usize| {
+            let place = &places[*slot];
+            // Where an old copy is in the place of a drive that is used, that drive is somewhere else.
+            let generation = || place.drive.as_ref()?.member_label().map(|own| own.generation);
+            let is_old = || generation().is_some_and(|generation| generation < label.confirmed);
+            place.role == Role::Missing
+                || place.role == Role::Stale && label.member[*slot].is_online() && is_old()
+        };
         let missing: Vec<usize> = (0..places.len()).filter(is_missing).collect();
         let rest = slots((0..places.len()).filter(|slot| !is_missing(slot)));
-        let could = |volume: &&Rc<Volume>| volume.label().survives(places.len(), &rest);
+        // Those that are still to be rebuilt cannot serve without the others.
+        let could = |volume: &&Rc<Volume>| readiness(&label, &volume.label(), &rest) != Readiness::Offline;
         let volume = array.volumes().into_iter().find(|volume| !missing.is_empty() && could(&volume))?;
         let named = |slots: &mut dyn Iterator<Item = usize>| {
             let names: Vec<String> = slots.map(|slot| self.member_name(array, slot)).collect();

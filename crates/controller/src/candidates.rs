@@ -176,19 +176,27 @@ impl Core {
         Rc::new(Drive::new(spec.to_owned(), spec))
     }
 
-    /// Takes drives that a command named into the inventory.
-    pub(crate) fn adopt(&self, candidates: &[Candidate]) {
-        for candidate in candidates.iter().filter(|candidate| candidate.is_new) {
-            // Two memory drives asked for by one name are two drives.
-            self.drives.borrow_mut().push(candidate.drive.clone());
+    /// Takes drives that a command named into the inventory, and remembers them: before anything is written to them, for
+    /// after a crash nobody else would know where to look for it.
+    pub(crate) async fn adopt(&self, candidates: &[Candidate]) {
+        // Two memory drives asked for by one name are two drives.
+        let new = candidates.iter().filter(|candidate| candidate.is_new);
+        let new: Vec<Rc<Drive>> = new.map(|candidate| candidate.drive.clone()).collect();
+        if !new.is_empty() {
+            self.drives.borrow_mut().extend(new);
+            self.remember_drives().await;
         }
     }
 
-    /// Nothing was changed: drives that were opened for this alone are let go of.
-    pub(crate) fn let_go(&self, candidates: &[Candidate]) {
+    /// Nothing was changed: drives that were opened for this alone are let go of, and forgotten.
+    pub(crate) async fn let_go(&self, candidates: &[Candidate]) {
+        let before = self.drives.borrow().len();
         for candidate in candidates.iter().filter(|candidate| candidate.is_new) {
             candidate.drive.close();
             self.drives.borrow_mut().retain(|drive| !Rc::ptr_eq(drive, &candidate.drive));
+        }
+        if self.drives.borrow().len() != before {
+            self.remember_drives().await;
         }
     }
 

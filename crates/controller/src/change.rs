@@ -192,9 +192,14 @@ impl Core {
             return Ok(self.volume_reply(&array, &volume, Vec::new()));
         }
         self.detach(&array).await;
-        self.look_again(&array).await;
+        let lost = self.look_again(&array).await;
         let (array, volume) = self.find_volume(&volume.uuid.to_string())?;
-        self.start_array(&array, word).await?;
+        if let Err(error) = self.start_array(&array, word).await {
+            let closed = lost.iter().filter(|drive| drive.access().is_none());
+            let problems = closed.filter_map(|drive| drive.problem()).map(|problem| problem.message);
+            let sentences: Vec<String> = std::iter::once(error.message).chain(problems).collect();
+            return Err(Error::new(error.kind, sentences.join("; ")));
+        }
         let refusal = volume.refusal.borrow().clone();
         if let (false, Some(why)) = (volume.is_served(), refusal) {
             return Err(wrong(why));
@@ -202,15 +207,17 @@ impl Core {
         Ok(self.volume_reply(&array, &volume, Vec::new()))
     }
 
-    /// Opens drives anew that were lost or never opened, and looks at all labels again.
-    async fn look_again(&self, array: &Array) {
+    /// Opens drives anew that were lost or never opened, and looks at all labels again. Those that were lost.
+    async fn look_again(&self, array: &Array) -> Vec<Rc<Drive>> {
         let lost: Vec<usize> = array.lost.borrow().keys().copied().collect();
-        lost.into_iter().filter_map(|slot| array.drive(slot)).for_each(|drive| drive.close());
+        let lost: Vec<Rc<Drive>> = lost.into_iter().filter_map(|slot| array.drive(slot)).collect();
+        lost.iter().for_each(|drive| drive.close());
         let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();
         for drive in drives.into_iter().filter(|drive| drive.access().is_none()) {
             drive.look(&self.env).await;
         }
         self.rescan().await;
+        lost
     }
 
     /// The operator accepts what the redundancy of a degraded volume says in lanes whose resync cannot be completed.

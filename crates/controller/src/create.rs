@@ -3,7 +3,9 @@
 //! # The order of things
 //! Everything is checked before anything is written (but for opening drives, which takes their locks).
 //!
-//! On unused drives:
+//! On unused drives, which are remembered from here on:
+//! 0. Arrays that they held, and that may be lost, are deleted, if all of their drives that are here are taken. Killed here:
+//!    as at the deletion of a volume (`delete.rs`); no part of them comes up again.
 //! 1. Labels in both slots with phase *creating*, and the mark, on all drives. Killed here: drives whose labels say
 //!    that nothing was finished; they are free.
 //! 2. The map: all lanes marked unless the drives are known to hold zeroes. Killed here: as before.
@@ -113,21 +115,15 @@ impl Core {
         let checked = self.check_candidates(&create.drives, create.destroy_data, &mut candidates).await;
         let made = match checked.and_then(|()| Shape::on_drives(&wanted, &candidates)) {
             Ok(shape) => {
-                self.adopt(&candidates);
+                self.adopt(&candidates).await;
                 self.make_array(create, shape, &candidates).await
             }
             Err(error) => Err(error),
         };
-        match made {
-            Ok((array, volume, notes)) => {
-                self.remember_drives().await;
-                Ok((array, volume, notes))
-            }
-            Err(error) => {
-                self.let_go(&candidates);
-                Err(error)
-            }
+        if made.is_err() {
+            self.let_go(&candidates).await;
         }
+        made
     }
 
     /// Makes the array: see the module's order of things.
@@ -168,6 +164,7 @@ impl Core {
         array.set_places(drives.iter().map(place).collect());
         let all_marked = volume.is_redundant() && !zeroed;
         *array.map.borrow_mut() = IntentMap::new(array.uuid, volume.lanes().end, all_marked);
+        let kept = self.delete_overwritten(&array, &drives).await;
         if let Err(error) = self.write_new(&array, &drives).await {
             self.unmake(&array, &drives).await;
             return Err(error);
@@ -186,6 +183,7 @@ impl Core {
         }
         self.rescan().await;
         let mut notes = shape.notes;
+        notes.extend(kept);
         notes.extend(all_marked.then(resync_note));
         if drives.iter().any(|drive| drive.is_volatile()) {
             notes.push("drives in memory, and what is on them, end with the controller".to_owned());
@@ -387,6 +385,17 @@ impl Core {
         }
     }
 
+    /// Step 0 on unused drives. Were they overwritten one by one, a power cut would leave arrays that miss drives. Notes, a
+    /// sentence each.
+    async fn delete_overwritten(self: &Rc<Self>, array: &Array, drives: &[Rc<Drive>]) -> Vec<String> {
+        let mut notes = Vec::new();
+        for other in self.arrays_within(drives) {
+            notes.extend(self.delete_array(&other).await);
+            self.say_overwritten(&other, array);
+        }
+        notes
+    }
+
     /// Arrays that were not started and lost drives to a new one.
     pub(crate) fn forget_taken(&self, array: &Array, drives: &[Rc<Drive>]) {
         for drive in drives {
@@ -396,11 +405,14 @@ impl Core {
         for other in self.arrays() {
             if other.uuid != array.uuid && drives.iter().any(|drive| other.slot_of(drive).is_some()) {
                 self.arrays.borrow_mut().remove(&other.uuid);
-                let names = other.names();
-                let text = format!("what was left of {names} was overwritten by {}", array.names());
-                self.events.warn(&other.name(), "an operator said --destroy-data", "it is gone", text);
+                self.say_overwritten(&other, array);
             }
         }
+    }
+
+    fn say_overwritten(&self, other: &Array, by: &Array) {
+        let text = format!("what was left of {} was overwritten by {}", other.names(), by.names());
+        self.events.warn(&other.name(), "an operator said --destroy-data", "it is gone", text);
     }
 }
 

@@ -32,7 +32,7 @@ impl Core {
     }
 
     /// With the array. Notes, a sentence each.
-    async fn delete_array(self: &Rc<Self>, array: &Rc<Array>) -> Vec<String> {
+    pub(crate) async fn delete_array(self: &Rc<Self>, array: &Rc<Array>) -> Vec<String> {
         self.detach(array).await;
         let names = array.names();
         let mut notes = Vec::new();

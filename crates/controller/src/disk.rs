@@ -17,6 +17,8 @@ const PIECE: ByteCount = ByteCount(128 << 10);
 pub(crate) struct Access {
     pub(crate) source: Arc<dyn DriveSource>,
     pub(crate) member: Member,
+    /// The same, for what is written: what of that has not returned is known apart from reads and flushes.
+    writer: Member,
 }
 
 /// What was found where labels lie.
@@ -41,8 +43,15 @@ impl Access {
     /// When it cannot be opened or attached.
     pub(crate) async fn open(env: &Env, name: &str) -> env::Result<Access> {
         let source = drives::open(env, name).await?;
-        let member = Member::new(env, source.attach(env)?);
-        Ok(Access { source, member })
+        let drive = source.attach(env)?;
+        let (member, writer) = (Member::new(env, drive.clone()), Member::new(env, drive));
+        Ok(Access { source, member, writer })
+    }
+
+    /// How many writes the drive has not returned. Where nobody waits for them any more they timed out, and may still land:
+    /// on what is written now, were anything written now (rule (d)).
+    pub(crate) fn writes_under_way(&self) -> u32 {
+        self.writer.outstanding()
     }
 
     pub(crate) fn info(&self) -> &DriveInfo {
@@ -82,7 +91,7 @@ impl Access {
 
     /// Starts a durable write.
     pub(crate) fn write(&self, at: ByteOffset, bytes: &[u8]) -> Io {
-        self.member.write(at, smallvec![Buf::copy_of(bytes).freeze()], Durability::Durable)
+        self.writer.write(at, smallvec![Buf::copy_of(bytes).freeze()], Durability::Durable)
     }
 
     /// Starts the durable write of a block of the map.
@@ -90,11 +99,26 @@ impl Access {
         self.write(tail.map_blocks(write.copy, write.block, 1).start, &write.bytes)
     }
 
-    /// Looks for a label. What cannot be read counts as damaged while the other copy is sound.
+    /// Makes durable what the drive says now. A durable write that was cut off, by a kill or by its failure, may be in the
+    /// drive's cache alone: it is read, and a power cut takes it back when what was concluded from it is long written.
+    async fn settle(&self) -> Result<(), IoError> {
+        if self.info().read_only {
+            return Ok(());
+        }
+        match self.member.flush().await.result {
+            // Without a volatile cache there is nothing to flush.
+            Err(error) if error.kind != IoErrorKind::NotSupported => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks for a label. What cannot be read counts as damaged while the other copy is sound. What is found is durable.
     ///
     /// # Errors
-    /// When it cannot be read where a label would be, so that nobody can tell whether there is one.
+    /// When it cannot be read where a label would be, so that nobody can tell whether there is one; when the drive cannot
+    /// be flushed.
     pub(crate) async fn read_label(&self) -> Result<LabelSeen, IoError> {
+        self.settle().await?;
         let (found, failed) = self.decode(ondisk::find).await;
         match (found, failed) {
             (Found::Blank, Some(error)) => Err(error),
@@ -162,8 +186,11 @@ impl Access {
     /// nobody's.
     ///
     /// # Errors
-    /// When a write fails; some of it may be left.
+    /// When a write fails, or one from before is still under way; some of it may be left.
     pub(crate) async fn erase(&self) -> Result<(), IoError> {
+        if self.writes_under_way() > 0 {
+            return Err(IoError::new(IoErrorKind::TimedOut));
+        }
         // A log that is left behind could bring back what it kept.
         self.forget_undo().await?;
         self.erase_marks().await

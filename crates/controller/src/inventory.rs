@@ -12,7 +12,11 @@ use ondisk::{Undo, Uuid};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 use units::{ByteCount, SectorSize};
+
+/// How long a drive may take to give back what was asked of it before, when it is to be used again.
+const QUIET_LIMIT: Duration = Duration::from_secs(2);
 
 /// Where the names of drives are remembered.
 const FILE: &str = "drives.toml";
@@ -29,6 +33,10 @@ pub(crate) struct Drive {
     /// How it is opened.
     spec: String,
     access: RefCell<Option<Access>>,
+    /// Ways to it that were closed while writes were under way.
+    left: RefCell<Vec<Access>>,
+    /// Of the shards of volumes that it was taken from: whether they have back all that they asked of it.
+    leaving: RefCell<Vec<Rc<Cell<bool>>>>,
     /// Why it cannot be used: a kind and a sentence.
     problem: RefCell<Option<Error>>,
     label: RefCell<LabelSeen>,
@@ -47,6 +55,8 @@ impl Drive {
             name,
             spec: spec.to_owned(),
             access: RefCell::default(),
+            left: RefCell::default(),
+            leaving: RefCell::default(),
             problem: RefCell::default(),
             label: RefCell::new(LabelSeen::Blank),
             structure: RefCell::new(Written::Nothing),
@@ -98,9 +108,36 @@ impl Drive {
         self.member_label().map(|label| label.array)
     }
 
-    /// Lets go of it, and of the lock against another controller.
+    /// Lets go of it, and of the lock against another controller; of that only when no write to it is under way any more.
     pub(crate) fn close(&self) {
-        self.access.borrow_mut().take();
+        let left = self.access.borrow_mut().take();
+        self.left.borrow_mut().extend(left.filter(|access| access.writes_under_way() > 0));
+    }
+
+    /// It is taken from a volume's shards: to be set when they have back all that they asked of it.
+    pub(crate) fn leaves(&self) -> Rc<Cell<bool>> {
+        let is_quiet = Rc::new(Cell::new(false));
+        self.leaving.borrow_mut().push(is_quiet.clone());
+        is_quiet
+    }
+
+    /// Whether a write to it from before is under way: it must not land on what is read or written from now on (rule (d)).
+    fn holds_writes_back(&self) -> bool {
+        let mut left = self.left.borrow_mut();
+        left.retain(|access| access.writes_under_way() > 0);
+        let mut leaving = self.leaving.borrow_mut();
+        leaving.retain(|is_quiet| !is_quiet.get());
+        let writes = self.access().map_or(0, |access| access.writes_under_way());
+        writes > 0 || !left.is_empty() || !leaving.is_empty()
+    }
+
+    /// Waits until it has returned what was written to it before, for so long as one waits for a command. Whether it has.
+    pub(crate) async fn is_quiet(&self, env: &env::Env) -> bool {
+        let limit = env.now() + QUIET_LIMIT;
+        while self.holds_writes_back() && env.now() < limit {
+            env.sleep(Duration::from_millis(10)).await;
+        }
+        !self.holds_writes_back()
     }
 
     /// Whether it lives no longer than this process.
@@ -108,8 +145,15 @@ impl Drive {
         is_volatile(&self.spec)
     }
 
-    /// Opens it, unless it is open, and looks at its label.
+    /// Opens it, unless it is open, and looks at its label; not while that may still change by itself.
     pub(crate) async fn look(&self, env: &env::Env) {
+        if !self.is_quiet(env).await {
+            let sentence = format!(
+                "drive {} has not returned all that was written to it; try again when it has, or replace it or its cable",
+                self.name
+            );
+            return self.set_problem(Some(Error::new(ErrorKind::Unavailable, sentence)));
+        }
         let access = match self.access() {
             Some(access) => access,
             None => match Access::open(env, &self.spec).await {
@@ -148,7 +192,7 @@ impl Drive {
             Err(error) => {
                 self.close();
                 let sentence = format!(
-                    "drive {} cannot be read where its label would be ({error}); replace it or its cable",
+                    "drive {} cannot be flushed, or read where its label would be ({error}); replace it or its cable",
                     self.name
                 );
                 self.set_problem(Some(Error::new(ErrorKind::Unavailable, sentence)));

@@ -17,7 +17,7 @@ impl Core {
             match drive.label() {
                 LabelSeen::Sound(carried) => {
                     if let Some(found) = carried.drive.as_ref().filter(|found| found.needs_repair()) {
-                        self.repair_copy(drive, found).await;
+                        self.repair_copy(drive, &carried.content, found).await;
                     }
                 }
                 LabelSeen::Headless(headless) => self.restore_label(drive, &headless),
@@ -26,17 +26,21 @@ impl Core {
         }
     }
 
-    async fn repair_copy(&self, drive: &Rc<Drive>, found: &ddf::Drive) {
-        let repaired = structures::repair(drive, found).await;
-        let damage = damage(found);
+    async fn repair_copy(&self, drive: &Rc<Drive>, content: &Content, found: &ddf::Drive) {
+        let repaired = structures::repair(drive, content, found).await;
         let name = &drive.name;
-        match (repaired, damage) {
-            (Ok(()), None) => tracing::debug!("drive {name}: an update that was cut off was completed"),
-            (Ok(()), Some(damage)) => {
+        match (repaired, damage(found)) {
+            (Ok(repaired), damage) => {
+                let carried = Carried { content: content.clone(), drive: Some(repaired) };
+                drive.set_label(LabelSeen::Sound(Rc::new(carried)));
+                let Some(damage) = damage else {
+                    return tracing::debug!("drive {name}: an update that was cut off was completed");
+                };
+                let from = if found.has_sound_copy() { "their other copy" } else { "the label" };
                 let text = format!(
-                    "the metadata of drive {name} were damaged ({damage}): they were repaired from their other copy"
+                    "the metadata of drive {name} were damaged ({damage}): they were repaired from {from}"
                 );
-                self.events.warn(name, &damage, "repaired from the other copy", text);
+                self.events.warn(name, &damage, &format!("repaired from {from}"), text);
             }
             (Err(error), _) => {
                 let text = format!(

@@ -2,20 +2,16 @@
 
 use crate::array::Array;
 use crate::assemble::Word;
-use crate::core::Core;
+use crate::core::{Core, answers};
 use crate::disk::LabelSeen;
 use crate::inventory::Drive;
 use crate::members::Entering;
+use crate::volume::Volume;
 use crate::{Error, ErrorKind, Reply, Result};
 use engine::{HealthView, MemberChange, ShardMessage};
 use ondisk::{Role, StandIn};
-use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Duration;
 use units::DriveIndex;
-
-/// How long a returning drive may take to give back what was asked of it before it went out.
-const QUIET_LIMIT: Duration = Duration::from_secs(2);
 
 fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
@@ -101,7 +97,10 @@ impl Core {
             )
         };
         let Some(access) = drive.access() else { return Err(unavailable("it is not open".to_owned())) };
-        if access.member.outstanding() > 0 || !self.is_quiet_on_shards(array, slot).await {
+        for volume in array.served() {
+            self.take_from_shards(array, &volume, slot);
+        }
+        if access.member.outstanding() > 0 || !drive.is_quiet(&self.env).await {
             return Err(wrong(format!(
                 "drive {name} still has operations from before under way; try again when they have returned"
             )));
@@ -125,40 +124,27 @@ impl Core {
         }
     }
 
-    /// Takes a drive that is out from all shards; whether all that they asked of it has come back.
-    async fn is_quiet_on_shards(self: &Rc<Self>, array: &Rc<Array>, slot: usize) -> bool {
-        let quiet = Rc::new(Cell::new(false));
-        let asking = {
-            let (core, array, quiet) = (self.clone(), array.clone(), quiet.clone());
-            async move {
-                let mut all = true;
-                for volume in array.served() {
-                    let Some(id) = volume.id() else { continue };
-                    let HealthView { readable, writable } = array.health(&volume);
-                    let out = DriveIndex(slot as u16);
-                    let change = MemberChange {
-                        slot: out,
-                        source: None,
-                        stale: engine::LaneSet::EMPTY,
-                        bad: engine::BadBlocks::NONE,
-                        health: HealthView {
-                            readable: readable.without(out),
-                            writable: writable.without(out),
-                        },
-                    };
-                    volume.note_swap(slot);
-                    let leave = |done| ShardMessage::SetMember(id, Box::new(change.clone()), done);
-                    all &= core.tell_shards(leave).await.is_ok();
-                }
-                quiet.set(all);
-            }
+    /// Takes a drive that is out from a volume's shards. When all that they asked of it has come back, the drive knows.
+    pub(crate) fn take_from_shards(&self, array: &Array, volume: &Volume, slot: usize) {
+        let (Some(id), Some(drive)) = (volume.id(), array.drive(slot)) else { return };
+        let HealthView { readable, writable } = array.health(volume);
+        let out = DriveIndex(slot as u16);
+        let change = MemberChange {
+            slot: out,
+            source: None,
+            stale: engine::LaneSet::EMPTY,
+            bad: engine::BadBlocks::NONE,
+            health: HealthView { readable: readable.without(out), writable: writable.without(out) },
         };
-        self.env.spawn("wait for a drive", asking);
-        let limit = self.env.now() + QUIET_LIMIT;
-        while !quiet.get() && self.env.now() < limit {
-            self.env.sleep(Duration::from_millis(10)).await;
-        }
-        quiet.get()
+        volume.note_swap(slot);
+        let told = self.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
+        let is_quiet = drive.leaves();
+        self.env.spawn("drive leaves", async move {
+            if let Err(why) = answers(told).await {
+                tracing::warn!("a shard does not let go of a drive: {why}");
+            }
+            is_quiet.set(true);
+        });
     }
 
     /// `drive replace`.
@@ -202,18 +188,17 @@ impl Core {
         let drive = match checked {
             Ok(drive) => drive,
             Err(error) => {
-                self.let_go(&candidates);
+                self.let_go(&candidates).await;
                 return Err(error);
             }
         };
-        self.adopt(&candidates);
+        self.adopt(&candidates).await;
         let replaced = self.replace_with(&array, slot, &drive, None).await;
         if let Err(error) = replaced {
-            self.let_go(&candidates);
+            self.let_go(&candidates).await;
             return Err(error);
         }
         self.forget_taken(&array, std::slice::from_ref(&drive));
-        self.remember_drives().await;
         self.go_on_with(&array).await;
         let note = match array.places()[slot].shadow.is_some() {
             true => format!("it is filled with what drive {slot} holds, which goes on until then"),

@@ -52,21 +52,43 @@ impl Core {
         }
     }
 
+    /// Drives that are not in use and carry the label of a member, as they were last looked at.
+    fn seen(&self) -> (Vec<Rc<Drive>>, Vec<SeenDrive>) {
+        let is_free = |drive: &&Rc<Drive>| !self.is_in_use(drive);
+        let seen = |drive: &Rc<Drive>| {
+            let (name, size) = (drive.name.clone(), drive.access()?.info().size);
+            Some((drive.clone(), SeenDrive { name, size, label: drive.member_label()? }))
+        };
+        self.drives.borrow().iter().filter(is_free).filter_map(seen).unzip()
+    }
+
+    /// Arrays that are not started, and all of whose drives that are here are among these.
+    pub(crate) fn arrays_within(&self, within: &[Rc<Drive>]) -> Vec<Rc<Array>> {
+        let (drives, seen) = self.seen();
+        let is_within = |drive: &usize| within.iter().any(|taken| Rc::ptr_eq(taken, &drives[*drive]));
+        let mut arrays = Vec::new();
+        for found in reconcile(&seen).into_iter().filter(|found| found.label.phase == Phase::Online) {
+            let members = found.members.iter();
+            let here: Vec<usize> =
+                members.flat_map(|member| member.drive.into_iter().chain(member.shadow)).collect();
+            let is_started =
+                self.arrays.borrow().get(&found.label.array).is_some_and(|array| array.is_running());
+            if !is_started
+                && !here.is_empty()
+                && here.iter().all(is_within)
+                && let Some(array) = Array::new(&self.env, found.label.clone())
+            {
+                self.take_in(&array, &found, &drives);
+                arrays.push(array);
+            }
+        }
+        arrays
+    }
+
     /// What the labels say of all drives that are not in use, as they were last looked at. Drives whose array was
     /// deleted.
     fn scan(&self) -> Vec<Rc<Drive>> {
-        let mut drives: Vec<Rc<Drive>> = Vec::new();
-        let mut seen = Vec::new();
-        for drive in self.drives.borrow().iter() {
-            if let (false, LabelSeen::Sound(carried), Some(access)) =
-                (self.is_in_use(drive), drive.label(), drive.access())
-                && let Some(label) = carried.label()
-            {
-                let (name, size) = (drive.name.clone(), access.info().size);
-                seen.push(SeenDrive { name, size, label: label.clone() });
-                drives.push(drive.clone());
-            }
-        }
+        let (drives, seen) = self.seen();
         let mut deleted = Vec::new();
         let mut unseen: Vec<Rc<Array>> =
             self.arrays().into_iter().filter(|array| !array.is_running()).collect();

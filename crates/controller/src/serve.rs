@@ -8,7 +8,7 @@ use engine::{
     Attachment, BadBlocks, FaultPolicy, LaneIndex, LaneSet, Relocated, ShardMessage, VolumeId, VolumeSpec,
 };
 use env::DriveSource;
-use ondisk::VolumeLabel;
+use ondisk::{VolumeLabel, slots};
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
@@ -121,6 +121,11 @@ impl Core {
     /// Takes a volume from all shards, once what is under way is done.
     pub(crate) async fn withdraw(&self, array: &Array, volume: &Volume) {
         let Some(id) = volume.id() else { return };
+        // With the attachment goes what knows of operations that timed out: the drives are to know of them.
+        let unrecorded = slots(array.unrecorded.borrow().iter().map(|failing| failing.slot));
+        for slot in array.out().union(&unrecorded).iter() {
+            self.take_from_shards(array, volume, slot.as_usize());
+        }
         if let Err(why) = self.tell_shards(|done| ShardMessage::Detach(id, done)).await {
             tracing::error!("'{}' was not detached from every shard: {why}", volume.name());
         }

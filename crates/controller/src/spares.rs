@@ -46,17 +46,18 @@ impl Core {
             self.check_candidates(std::slice::from_ref(&add.drive), add.destroy_data, &mut candidates).await;
         let made = match checked {
             Ok(()) => match candidates.first() {
-                Some(candidate) => self.make_spare(&candidate.drive, scope, &add).await,
+                Some(candidate) => {
+                    self.adopt(&candidates).await;
+                    self.make_spare(&candidate.drive, scope, &add).await
+                }
                 None => Err(Error::new(ErrorKind::Invalid, "a spare is a drive; name one")),
             },
             Err(error) => Err(error),
         };
         if let Err(error) = made {
-            self.let_go(&candidates);
+            self.let_go(&candidates).await;
             return Err(error);
         }
-        self.adopt(&candidates);
-        self.remember_drives().await;
         let drive = candidates[0].drive.clone();
         let info = self.spare_info(&drive);
         let mut notes = Vec::new();

@@ -5,13 +5,16 @@
 //!   Each step is durable before the next begins: every write is, so nothing has to be flushed.
 //! - A drive on which a write failed is in between. What it says is read again before anything is written to it: the copy
 //!   that is sound must not be the one that is written first.
+//! - A write that timed out may land yet. Until it has returned nothing is written to that drive: it could land on the copy
+//!   that is sound by then.
+//! - What is left as it is, since the drive says it already, was written durably, or was flushed before it was read.
 
 use crate::disk::LabelSeen;
 use crate::inventory::Drive;
 use crate::keeper::{Ios, join};
 use env::{IoError, IoErrorKind};
-use ondisk::Told;
 use ondisk::ddf::{self, Step};
+use ondisk::{Content, Telling, Told};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::ByteCount;
@@ -93,18 +96,30 @@ pub(crate) async fn write_structures(updates: Vec<(usize, Rc<Drive>, Told)>) -> 
 }
 
 /// Repairs a drive's structure: what is damaged in one copy, or was cut off before it reached that, is written anew from
-/// the other.
+/// the other; where both are damaged, both are, from what the drive says. What it has then.
 ///
 /// # Errors
-/// When a write fails; the sound copy was left alone.
-pub(crate) async fn repair(drive: &Rc<Drive>, found: &ddf::Drive) -> Result<(), IoError> {
-    let steps = ddf::repair(found).map_err(|error| {
+/// When a write fails; a sound copy was left alone.
+pub(crate) async fn repair(
+    drive: &Rc<Drive>,
+    content: &Content,
+    found: &ddf::Drive,
+) -> Result<Rc<ddf::Drive>, IoError> {
+    let invalid = |error: ondisk::Error| {
         tracing::error!("drive {} cannot be repaired: {error}", drive.name);
         IoError::new(IoErrorKind::Invalid)
-    })?;
-    let then = Written::This(Rc::new(ddf::Drive::written(found.size, found.structure.clone())));
-    let underway = Underway { number: 0, drive: drive.clone(), steps: steps.into_iter(), then };
-    run(vec![underway]).await.into_values().next().map_or(Ok(()), Err)
+    };
+    let mut sound = found.clone();
+    if !found.has_sound_copy() {
+        let site = drive.access().and_then(|access| access.site()).ok_or(IoError::new(IoErrorKind::Gone))?;
+        let told =
+            Telling::of_content(content, &site).and_then(|telling| telling.told(&site, content.drive()));
+        sound.structure = told.map_err(invalid)?.structure;
+    }
+    let steps = ddf::repair(&sound).map_err(invalid)?.into_iter();
+    let then = Rc::new(ddf::Drive::written(found.size, sound.structure));
+    let underway = Underway { number: 0, drive: drive.clone(), steps, then: Written::This(then.clone()) };
+    run(vec![underway]).await.into_values().next().map_or(Ok(then), Err)
 }
 
 async fn run(mut underway: Vec<Underway>) -> BTreeMap<usize, IoError> {
@@ -128,6 +143,9 @@ async fn run(mut underway: Vec<Underway>) -> BTreeMap<usize, IoError> {
 
 async fn steps(drive: &Drive, told: &Told) -> Result<Vec<Step>, IoError> {
     let access = drive.access().ok_or(IoError::new(IoErrorKind::Gone))?;
+    if access.writes_under_way() > 0 {
+        return Err(IoError::new(IoErrorKind::TimedOut));
+    }
     let known = drive.structure.borrow().clone();
     let known = match known {
         Written::Unsure => Written::of(&access.read_label().await?),

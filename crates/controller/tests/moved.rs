@@ -161,6 +161,53 @@ fn a_drive_and_its_copy_are_never_both_used() {
     }
 }
 
+/// A clone from earlier lay where a mirror had been, and the mirror itself was in another machine: the clone made the slot
+/// stale, not missing, and the other half went on without a question, though the mirror could have served alone.
+#[test]
+fn an_old_clone_in_the_place_of_a_drive_is_asked_about_as_if_nothing_were_there() {
+    let two = ["a", "b"];
+    let bench = stopped(51, "data", "raid1", &two, 1);
+    let [a, b] = images(&bench, &two).try_into().ok().unwrap();
+    let mut home = machine(52, &[("a", &a), ("b", &b)]);
+    fill(&mut home, "data", 101);
+    home.shut_down();
+    let [now, _] = images(&home, &two).try_into().ok().unwrap();
+    let mut there = machine(53, &[("a", &now), ("clone", &b)]);
+    let info = there.show("data");
+    assert_eq!(info.state, VolumeState::Offline, "{:?}", info.reasons);
+    let why = info.reasons.join("; ");
+    assert!(why.contains("could have served it alone since"), "{why}");
+    there.start_degraded("data");
+    expect_filled(&mut there, "data", 101);
+    // The word has been given, and is recorded.
+    there.shut_down();
+    there.restart(&[]);
+    assert_eq!(there.show("data").state, VolumeState::Degraded);
+    expect_filled(&mut there, "data", 101);
+}
+
+/// A mirror that was still being rebuilt was missing at a start: an operator was asked whether it had been used alone, which
+/// it could not have been.
+#[test]
+fn a_drive_that_was_still_being_rebuilt_is_not_asked_about() {
+    let two = ["a", "b"];
+    let mut bench = Bench::new(54, 1, 2);
+    bench.boot(&two);
+    bench.create("data", "raid1", &two);
+    bench.settle("data");
+    fill(&mut bench, "data", 1);
+    bench.ask(Command::DriveOffline { drive: "b".into() }).unwrap();
+    fill(&mut bench, "data", 101);
+    bench.settle("data");
+    bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
+    assert_eq!(bench.drive("b").state, DriveState::Rebuilding);
+    bench.sim.drive("b").unwrap().vanish();
+    bench.restart(&[]);
+    let info = bench.show("data");
+    assert_eq!(info.state, VolumeState::Degraded, "{:?}", info.reasons);
+    expect_filled(&mut bench, "data", 101);
+}
+
 fn served(seed: u64) -> Bench {
     let mut bench = Bench::in_order(seed, 1, 3);
     bench.boot(&[]);

@@ -17,7 +17,7 @@ use crate::ddf::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::label::{Cause, Label, Member};
-use crate::payload::{VERSION, spare_text_of, text_of};
+use crate::payload::{Content, VERSION, spare_text_of, text_of};
 use crate::runs::Runs;
 use crate::spare::{SpareLabel, SpareScope};
 use crate::tail::Tail;
@@ -63,6 +63,17 @@ impl Telling {
     /// [`ErrorKind::TooLarge`] where it does not fit.
     pub fn of_spare(spare: &SpareLabel, site: &Site) -> Result<Telling> {
         Ok(Telling { group: spare_group(spare, site), generation: 1, text: spare_text_of(spare)? })
+    }
+
+    /// That of a drive of that site which says this.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of) and [`of_spare`](Self::of_spare).
+    pub fn of_content(content: &Content, site: &Site) -> Result<Telling> {
+        match content {
+            Content::Member(label) => Telling::of(label),
+            Content::Spare(spare) => Telling::of_spare(spare, site),
+        }
     }
 
     /// What one of the drives is to carry.

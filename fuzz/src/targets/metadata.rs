@@ -1,9 +1,7 @@
 //! Metadata of arrays, partition tables and file systems, on drives as [`drives`](crate::drives) describes them.
 
 use crate::drives::{Disk, SEARCH, Sealer, decode};
-use ondisk::ddf::{
-    Drive, Effort, Extras, Look, Lost, Slot, Step, Structure, clear, look, rebuild, repair, tell, update,
-};
+use ondisk::ddf::{Drive, Effort, Extras, Look, Slot, Step, Structure, clear, look, repair, tell, update};
 use ondisk::foreign::{FoundVolume, Section, Seen, State, Told, partitions, read, reconcile};
 use signatures::{Ends, inspect};
 use units::{ByteCount, ByteOffset};
@@ -26,31 +24,22 @@ fn looked(disk: &mut Disk, search: bool) -> Look {
     panic!("it never has enough")
 }
 
-/// SNIA DDF: found, understood, written anew, repaired, rebuilt, removed.
+/// SNIA DDF: found, understood, written anew, repaired, removed.
 pub(super) fn ddf(input: &[u8]) {
     let (flags, mut disks) = decode(input);
     let search = flags & SEARCH != 0;
     let mut found: Vec<(usize, Drive)> = Vec::new();
-    let mut lost: Vec<Lost> = Vec::new();
     for (index, disk) in disks.iter_mut().enumerate() {
         if disk.seals {
             let _ = looked(disk, search);
             disk.seals = false;
         }
-        match looked(disk, search) {
-            Look::Found(drive) => found.push((index, *drive)),
-            Look::Lost(drive) => lost.push(*drive),
-            Look::NotYet | Look::Nothing(_) => {}
+        if let Look::Found(drive) = looked(disk, search) {
+            found.push((index, *drive));
         }
     }
     let drives: Vec<&Drive> = found.iter().map(|(_, drive)| drive).collect();
     volumes(tell(&drives).into_iter().zip(&drives).map(|(told, drive)| (drive.size, told)));
-    for drive in &lost {
-        let known = drives.iter().flat_map(|drive| drive.structure.disks.iter().flatten()).take(3);
-        for disk in known {
-            let _ = rebuild(drive, disk.reference, &drives, None);
-        }
-    }
     for (index, drive) in &found {
         let _ = drive.structure.vendor_log.as_ref().map(Extras::of);
         rewritten(&disks[*index], drive);

@@ -87,6 +87,11 @@ impl Drive {
         there.filter_map(extent).collect()
     }
 
+    /// Whether there is a copy that is what was used, and needs nothing of the other.
+    pub fn has_sound_copy(&self) -> bool {
+        self.copies.iter().any(|copy| copy.state == CopyState::Sound)
+    }
+
     /// Whether a header or a copy should be written anew.
     pub fn needs_repair(&self) -> bool {
         self.anchor.kind != HeaderKind::Anchor || self.copies.iter().any(CopyReport::needs_repair)
@@ -100,7 +105,8 @@ pub enum Look {
     NotYet,
     /// The drive has a structure.
     Found(Box<Drive>),
-    /// Its anchor is there, and neither copy can be relied upon: see [`rebuild`](super::rebuild).
+    /// Its anchor is there, and neither copy can be relied upon: what SoftROC said on it other drives tell
+    /// ([`restore`](crate::restore)).
     Lost(Box<Lost>),
     /// It has none ([`ErrorKind::Blank`]), or one that cannot be read.
     Nothing(Error),

@@ -1,11 +1,9 @@
 //! What a group of drives is to say: from drives, volumes and spares to the structure of each drive.
 
-use super::copies::is_after;
 use super::disks::{DiskKind, DiskRecord, OwnDisk};
-use super::find::{Drive, Lost};
-use super::header::{Coding, Header};
+use super::header::Coding;
 use super::level::LevelCode;
-use super::logs::{Extras, VendorLog};
+use super::logs::Extras;
 use super::names::{DiskRef, Guid, Time};
 use super::records::{Element, Slot, SpareRecord, VolumePart};
 use super::site::Site;
@@ -184,56 +182,4 @@ fn own_disk(disk: &DiskRecord) -> OwnDisk {
         is_forced_guid: u8::from(disk.kind.has(DiskKind::FORCED_GUID)),
         vendor: [0xFF; 32],
     }
-}
-
-/// The structure of a drive whose own copies are both lost, from the others of its group: what they say of all drives
-/// and volumes, and the records of the spans that it is in. What it alone had is lost: logs, and its record as a
-/// dedicated spare.
-///
-/// # Errors
-/// [`ErrorKind::Contradiction`] where no peer of the same group, written in the same way, knows that drive.
-pub fn rebuild(
-    lost: &Lost,
-    own: DiskRef,
-    peers: &[&Drive],
-    vendor_log: Option<VendorLog>,
-) -> Result<Structure> {
-    let group = lost.anchor.group;
-    let same = |peer: &&&Drive| {
-        peer.structure.header.group == group && peer.structure.coding.block == lost.coding.block
-    };
-    let peers: Vec<&Structure> = peers.iter().filter(same).map(|peer| &peer.structure).collect();
-    let is_newer = |one: &Structure, than: &Structure| is_after(one.header.sequence, than.header.sequence);
-    let newest = peers.iter().copied().reduce(|one, other| if is_newer(other, one) { other } else { one });
-    let known = newest.and_then(|newest| Some((newest, newest.disk(own)?)));
-    let Some((newest, disk)) = known else {
-        let context = format!("no drive of group {group} that is there knows a drive {own}");
-        return Err(error(ErrorKind::Contradiction, context));
-    };
-    let mut parts: BTreeMap<(Guid, u8), &VolumePart> = BTreeMap::new();
-    let with_own = |part: &&VolumePart| part.elements.iter().any(|element| element.disk == own);
-    for part in peers.iter().flat_map(|peer| peer.parts()).filter(with_own) {
-        let place = parts.entry((part.volume, part.span)).or_insert(part);
-        if is_after(part.sequence, place.sequence) {
-            *place = part;
-        }
-    }
-    let header = Header {
-        sequence: newest.header.sequence,
-        timestamp: newest.header.timestamp,
-        open: 0,
-        ..lost.anchor.clone()
-    };
-    let slots = parts.into_values().filter(|part| newest.volume(part.volume).is_some());
-    let structure = Structure {
-        coding: lost.coding,
-        header,
-        slots: slots.map(|part| Slot::Volume(Box::new(part.clone()))).collect(),
-        own: own_disk(disk),
-        bad_blocks: None,
-        vendor_log,
-        ..newest.clone()
-    };
-    structure.check()?;
-    Ok(structure.padded())
 }

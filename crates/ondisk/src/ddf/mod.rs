@@ -13,8 +13,7 @@
 //!
 //! ```text
 //! Glimpse ─► look ─► Drive ─┬─► tell ─► foreign::reconcile        what arrays there are
-//!                           ├─► repair ─► Steps                   a damaged copy, from the other
-//!                           └─► rebuild ◄─ Lost                   both lost, from other drives
+//!                           └─► repair ─► Steps                   a damaged copy, from the other
 //! Group ─► Structure ─► update ─► Steps                           what is to be said
 //! ```
 //!
@@ -31,7 +30,7 @@
 //! | `fields.rs`, `checksum.rs` | numbers in either byte order; both variants of the CRC |
 //! | `level.rs` | [`LevelCode`]: DDF's codes and shapes |
 //! | `tell.rs` | [`tell()`]: from drives to the records of [`foreign`](crate::foreign) |
-//! | `group.rs` | [`Group`]: what drives, volumes and spares are to say; [`rebuild`] |
+//! | `group.rs` | [`Group`]: what drives, volumes and spares are to say |
 //! | `site.rs` | [`Site`]: where SoftROC puts it |
 //! | `update.rs` | [`update()`], [`repair`], [`clear`]: writes that may be cut off anywhere |
 
@@ -57,7 +56,7 @@ pub use copies::{CopyReport, CopyState};
 pub use disks::{DiskKind, DiskRecord, DiskState, OwnDisk};
 pub use fields::Order;
 pub use find::{Drive, Effort, Look, Lost, Place, look};
-pub use group::{Group, Volume, condition, rebuild};
+pub use group::{Group, Volume, condition};
 pub use header::{Coding, HEADER_SIGNATURE, Header, HeaderKind, Place as SectionPlace, Section};
 pub use level::LevelCode;
 pub use logs::{BadBlockLog, BadBlocks, Extras, VendorLog};

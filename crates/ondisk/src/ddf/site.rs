@@ -14,12 +14,9 @@
 use super::header::{Coding, Header, Place, Section};
 use super::logs::Extras;
 use super::names::{Guid, Time};
+use crate::tail::{BLOCK, TAIL};
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
-/// What is reserved at the end of every drive.
-const TAIL: u64 = 32 << 20;
-/// The strictest block: everything is placed in its multiples.
-const UNIT: u64 = 4096;
 const WORKSPACE: u64 = 16 << 20;
 const COPY: u64 = 2 << 20;
 
@@ -42,7 +39,7 @@ impl Site {
     /// The tail of a drive of that size with those blocks; `None` where there is no room for it and anything before
     /// it, and where the size is not a whole number of blocks.
     pub fn of(size: ByteCount, block: SectorSize) -> Option<Site> {
-        let tail = ByteOffset(size.0.checked_sub(TAIL)?).align_down(ByteCount(UNIT));
+        let tail = ByteOffset(size.0.checked_sub(TAIL.0)?).align_down(BLOCK);
         (tail > ByteOffset::ZERO && size.is_aligned(block.bytes())).then_some(Site { size, block, tail })
     }
 
@@ -79,7 +76,7 @@ impl Site {
     /// SoftROC's own region: nobody else has a reason to write there.
     pub fn region(&self) -> ByteRange {
         let start = self.secondary() + ByteCount(COPY);
-        ByteRange::from_to(start, self.anchor().align_down(ByteCount(UNIT)))
+        ByteRange::from_to(start, self.anchor().align_down(BLOCK))
     }
 
     /// Where the anchor is.
@@ -118,7 +115,7 @@ impl Site {
         places[Section::Volumes.index()] = place(64 * (1 + u64::from(MOST_VOLUMES)));
         places[Section::Records.index()] = place(records);
         places[Section::OwnDisk.index()] = place(512);
-        places[Section::VendorLog.index()] = place(Extras::MOST.0 + UNIT);
+        places[Section::VendorLog.index()] = place(Extras::MOST.0 + BLOCK.0);
         Header {
             group,
             revision: *b"01.02.00",
@@ -149,9 +146,9 @@ mod tests {
     #[test]
     fn nothing_overlaps_and_a_copy_fits_its_room() {
         for (size, block) in [
-            (TAIL + UNIT, SectorSize::B512),
-            (TAIL + UNIT + 512 * 7, SectorSize::B512),
-            (TAIL + UNIT, SectorSize::B4096),
+            (TAIL.0 + BLOCK.0, SectorSize::B512),
+            (TAIL.0 + BLOCK.0 + 512 * 7, SectorSize::B512),
+            (TAIL.0 + BLOCK.0, SectorSize::B4096),
             (20 << 40, SectorSize::B4096),
         ] {
             let site = Site::of(ByteCount(size), block).unwrap();
@@ -164,7 +161,7 @@ mod tests {
             assert!(end * block.bytes().0 <= COPY, "{end} blocks");
             assert!(header.places.iter().all(|place| place.blocks <= 1024));
         }
-        assert_eq!(Site::of(ByteCount(TAIL), SectorSize::B512), None);
-        assert_eq!(Site::of(ByteCount(TAIL + UNIT + 512), SectorSize::B4096), None);
+        assert_eq!(Site::of(TAIL, SectorSize::B512), None);
+        assert_eq!(Site::of(ByteCount(TAIL.0 + BLOCK.0 + 512), SectorSize::B4096), None);
     }
 }

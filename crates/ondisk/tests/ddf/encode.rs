@@ -6,7 +6,7 @@ use crate::made::{add_spare, group, images, raid5, reference, size_of, structure
 use layout::{Geometry, Level, MirrorArrangement, ParityArrangement, Shape};
 use ondisk::ErrorKind;
 use ondisk::ddf::{
-    DiskState, Effort, Extras, HeaderKind, LevelCode, Look, Slot, SpareRecord, Time, rebuild, tell, update,
+    DiskState, Extras, HeaderKind, LevelCode, Slot, SpareRecord, Time, tell, update,
 };
 use ondisk::foreign::{Arrangement, State};
 use units::{ByteCount, ByteOffset, DriveCount, StripSize};
@@ -111,29 +111,6 @@ fn the_payload_comes_back_and_says_when_others_have_changed_the_structure_since(
     let most = vec![9; Extras::MOST.as_usize()];
     let full = structure(&group, 1, &most);
     assert_eq!(Extras::of(&full.vendor_log.unwrap()).unwrap().unwrap().payload, most);
-}
-
-#[test]
-fn a_drive_whose_copies_are_both_lost_is_rebuilt_from_the_others() {
-    let mut group = group(Shape { spans: Some(2), ..Shape::new(Level::Raid10, DriveCount(4)) });
-    add_spare(&mut group);
-    let images = images(&group);
-    for index in 0..4 {
-        let whole = images[index].drive();
-        let mut image = images[index].clone();
-        let lbas = [whole.structure.header.primary_lba, whole.structure.header.secondary_lba];
-        for (byte, lba) in (0..).zip(lbas) {
-            image.damage(lba * 512 + 3 * 512 + byte);
-        }
-        let Look::Lost(lost) = image.look(Effort::Usual) else { panic!("{index}") };
-        let peers: Vec<_> = (0..5).filter(|i| *i != index).map(|i| images[i].drive()).collect();
-        let peers: Vec<_> = peers.iter().collect();
-        let log = whole.structure.vendor_log.clone();
-        let rebuilt = rebuild(&lost, reference(index), &peers, log).unwrap();
-        assert_eq!(rebuilt, whole.structure, "{index}");
-        let error = rebuild(&lost, reference(99), &peers, None).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Contradiction);
-    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! - `durable` holds everything flushed and everything written durably. A durable write is kept in the log
 //!   too while older writes wait there, so that flushing those cannot undo it.
 //! - The cache is bounded: what does not fit is written back, oldest first.
+//! - A durable write that its process or its drive did not live to see returned may be in the cache alone.
 //! - A power cut leaves each sector with its durable value or with *any one* of its unflushed versions: those
 //!   in the log after the last durable one, and those of writes still in flight. Sectors are never torn.
 //! - Faults (unreadable sectors, rot, what lost and misdirected writes left) lie over the content and never
@@ -173,10 +174,12 @@ impl Content {
         self.layers().for_each(|layer| layer.lift(range));
     }
 
-    /// Lands any sectors of writes whose drive or process died under way, in any order.
+    /// Lands any sectors of writes whose drive or process died under way, in any order. A durable one may have come as far
+    /// as the cache.
     pub fn land_some(&mut self, mut in_flight: Vec<Written>, rng: &mut Rng) {
         rng.shuffle(&mut in_flight);
-        for write in in_flight {
+        for mut write in in_flight {
+            write.durable = write.durable && rng.chance(1, 2);
             match rng.below(4) {
                 0 => {}
                 1 => self.write(write),
