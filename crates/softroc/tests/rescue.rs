@@ -28,9 +28,9 @@ impl Drop for Serving {
     }
 }
 
-fn serving(drives: &[String], socket: &Path) -> Serving {
+fn serving(drives: &[String], more: &[&str], socket: &Path) -> Serving {
     let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
-    command.arg("rescue").args(drives).arg("--serve").arg(format!("unix:{}", socket.display()));
+    command.arg("rescue").args(drives).args(more).arg("--serve").arg(format!("unix:{}", socket.display()));
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let started = Instant::now();
     while !socket.exists() {
@@ -74,7 +74,7 @@ fn a_degraded_array_is_served_read_only_to_outside_programs() {
     assert_eq!(volume["members"][2]["standing"], "stale");
 
     let socket = folder.0.join("nbd.sock");
-    let _serving = serving(&drives, &socket);
+    let _serving = serving(&drives, &[], &socket);
     let address = format!("nbd+unix:///{}?socket={}", volume["export"].as_str().unwrap(), socket.display());
     run("nbdinfo", &["--is", "read-only", &address]);
     let copy = folder.file("copy.img");
@@ -88,6 +88,63 @@ fn a_degraded_array_is_served_read_only_to_outside_programs() {
         let expected = if is_zeroed { [0; 16].as_slice() } else { text.as_bytes() };
         assert!(sector.chunks(16).all(|part| part == expected), "sector {number}");
     }
+}
+
+/// Where the superblock of version 1.2 is.
+const SUPERBLOCK: u64 = 4096;
+
+#[test]
+fn drives_whose_metadata_are_gone_are_guessed_shown_and_served() {
+    let Some(folder) = unpacked("raid5-4-crash-dirty") else { return };
+    let drive = |number: usize| folder.file(&format!("disk{number}.img"));
+    let before: Vec<Vec<u8>> = (0..4)
+        .map(|number| {
+            let mut bytes = std::fs::read(drive(number)).unwrap();
+            bytes[SUPERBLOCK as usize..][..4096].fill(0);
+            std::fs::write(drive(number), &bytes).unwrap();
+            bytes
+        })
+        .collect();
+    // In another order than that of their slots.
+    let drives = [drive(0), drive(2), drive(1), drive(3)];
+    let [a, b, c, d] = drives.each_ref().map(String::as_str);
+    let table = softroc(&["rescue", a, b, c, d, "--guess"]);
+    assert_eq!(table.code, 0, "{}", table.stderr);
+    for expected in ["drive 1: ", "single parity", "GUESS", "left-symmetric", "64 KiB  0 2 1 3", "sure (+"] {
+        assert!(table.stdout.contains(expected), "no '{expected}' in:\n{}", table.stdout);
+    }
+    let told = softroc(&["rescue", a, b, c, d, "--guess", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    let first = &told["candidates"][0];
+    assert_eq!((&first["level"], &first["sureness"]), (&"raid5".into(), &"sure".into()), "{first}");
+    assert_eq!(first["members"], serde_json::json!([drive(0), drive(1), drive(2), drive(3)]));
+    assert_eq!((&first["strip_bytes"], &first["data_start_bytes"]), (&65536.into(), &(1 << 20).into()));
+
+    let socket = folder.0.join("nbd.sock");
+    let serve = format!("unix:{}", socket.display());
+    let none = softroc(&["rescue", a, b, c, d, "--guess", "--serve", &serve, "--candidate", "99"]);
+    assert_eq!(none.code, 2, "{}", none.stderr);
+    assert!(none.stderr.contains("--candidate 99: there are 1 to "), "{}", none.stderr);
+    assert_eq!(softroc(&["rescue", a, b, c, d, "--candidate", "1"]).code, 2, "of no guess");
+    if have("nbdcopy") {
+        let (serving, copy) = (serving(&drives, &["--guess"], &socket), folder.file("copy.img"));
+        run("nbdcopy", &[&format!("nbd+unix:///guess?socket={}", socket.display()), &copy]);
+        drop(serving);
+        let sector = std::fs::read(&copy).unwrap()[512 * 5000..][..512].to_vec();
+        assert!(sector.chunks(16).all(|part| part == b"LBA=000000005000"), "{sector:?}");
+    }
+    let after: Vec<Vec<u8>> = (0..4).map(|number| std::fs::read(drive(number)).unwrap()).collect();
+    assert!(after == before, "a drive was written to");
+}
+
+#[test]
+fn of_drives_that_tell_nothing_nothing_is_guessed() {
+    let folder = Folder::new("guess-nothing");
+    let blank = ["0.img", "1.img"].map(|name| folder.file(name));
+    blank.iter().for_each(|drive| std::fs::write(drive, vec![0; 4 << 20]).unwrap());
+    let answer = softroc(&["rescue", &blank[0], &blank[1], "--guess"]);
+    assert_eq!(answer.code, 1, "{}", answer.stdout);
+    assert!(answer.stderr.contains("nothing on these drives tells"), "{}", answer.stderr);
 }
 
 #[test]
