@@ -190,6 +190,8 @@ fn a_drive_that_has_not_returned_a_write_comes_back_no_more_easily_when_it_is_sa
     bench.boot(&DRIVES);
     bench.create("data", "raid5", &DRIVES);
     bench.settle("data");
+    // Its lane is marked: what comes next is the data.
+    bench.write("data", 0, 1, ALL);
     bench.sim.drive("b").unwrap().stall_next(1, Duration::from_secs(300));
     // All strips of a stripe: one of them is on b.
     bench.write("data", 0, 2, 2 * 65536);
