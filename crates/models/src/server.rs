@@ -50,6 +50,7 @@ impl Core {
         if written == 0 {
             return ready;
         }
+        let ready = ready + self.controller.write_latency_ns;
         self.data_path(self.host.down().book(ready, self.host.duration_ns(written)), written)
     }
 
@@ -57,7 +58,9 @@ impl Core {
     pub fn host_answer(&self, now_ns: u64, read: u64) -> u64 {
         let mut at = now_ns + self.controller.latency_ns / 2;
         if read > 0 {
-            at = self.host.up().book(at, self.host.duration_ns(read));
+            // What comes from the drives goes on to the host while it comes.
+            let duration = self.host.duration_ns(read);
+            at = self.host.up().book(at.saturating_sub(duration), duration).max(at);
             at = self.data_path(at, read);
         }
         at

@@ -163,12 +163,12 @@ fn torn_sectors_cost_a_turn() {
 }
 
 #[test]
-fn flash_gains_from_depth_until_its_dies_are_busy() {
+fn flash_gains_from_depth_until_its_processor_is_busy() {
     for name in ["SATA-6G-SSD", "SAS-12G-SSD"] {
         let rates: Vec<f64> = [1, 2, 4, 8, 16, 32]
             .map(|depth| rate(&drive(name), Load { depth, for_ms: 100, ..RANDOM_READS }, 1))
             .to_vec();
-        assert!(rates.windows(2).all(|pair| pair[1] > pair[0]), "{name}: {rates:.0?}");
+        assert!(rates.windows(2).all(|pair| pair[1] > pair[0] * 0.99), "{name}: {rates:.0?}");
         assert!((4000.0..15_000.0).contains(&rates[0]) && rates[5] > rates[0] * 5.0, "{name}: {rates:.0?}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod array_target;
 mod bench;
+mod calibrate;
 mod cli;
 mod control;
 mod explain;
@@ -15,6 +16,7 @@ mod predict;
 mod progress;
 mod quickstart;
 mod render;
+mod reproduce;
 mod rescue;
 mod serve;
 mod signals;
@@ -48,6 +50,8 @@ fn run(cli: &Cli) -> Outcome {
         Command::Explain(explain) => explain::run(explain),
         Command::Bench(bench) => bench::run(bench, &control, &cli.state),
         Command::Predict(command) => predict::run(command),
+        Command::Reproduce(command) => reproduce::run(command),
+        Command::Calibrate(command) => calibrate::run(command),
         Command::Catalog(command) => hardware::run(command),
         Command::Rescue(rescue) => rescue::run(rescue),
         Command::Info(output) => info::run(&control, output.json),

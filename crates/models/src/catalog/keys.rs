@@ -84,9 +84,11 @@ parameters! {
         program_us: 50 ..= 5_000, "How long a die programs, in microseconds.";
         erase_us: 500 ..= 20_000, "How long a die erases a block, in microseconds.";
         programs_per_block: 16 ..= 4_096, "Programs until a block is full.";
-        switch_us: 0 ..= 2_000, "What a die loses when it goes over from reading to programming or back, in microseconds.";
         channel_mb_s: 20 ..= 2_000, "What a channel carries, in 1,000,000 bytes per second.";
         command_ns: 0 ..= 200_000, "How long the drive's processor is busy with a command, in nanoseconds.";
+        lookup_ns: 0 ..= 200_000, "The same for each mapping unit of a read that continues no stream, in nanoseconds.";
+        update_ns: 0 ..= 200_000, "The same for each mapping unit of a write that continues no stream, in nanoseconds.";
+        stream_ns: 0 ..= 200_000, "The same for each mapping unit of what continues a stream, in nanoseconds.";
         latency_us: 0 ..= 1_000, "How long a command takes besides, in microseconds; others go on meanwhile.";
         write_buffer_kib: 64 ..= 4_194_304, "How much written data waits for the dies, in KiB.";
         raw_gb: 1 ..= 100_000, "Flash in all, in 1,000,000,000 bytes: more than hosts see.";

@@ -139,6 +139,8 @@ pub struct ControllerSpec {
     pub xor_ps_per_byte: u64,
     /// What a command takes besides, in nanoseconds; others go on meanwhile.
     pub latency_ns: u64,
+    /// What a write takes besides that, in nanoseconds: the data are asked for first.
+    pub write_latency_ns: u64,
     /// The most commands of the host at a time; 0: no limit.
     pub most_outstanding: u64,
     /// What its memory or bus carries, in MiB per second; 0: more than its links.

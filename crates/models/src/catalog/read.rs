@@ -95,6 +95,12 @@ pub const COMMON_KEYS: &[Key] = &[
         meaning: "What a command takes besides, in nanoseconds; others go on meanwhile.",
     },
     Key {
+        name: "write_latency_ns",
+        least: 0,
+        most: 1_000_000,
+        meaning: "What a write takes besides that, in nanoseconds: the data are asked for first.",
+    },
+    Key {
         name: "most_outstanding",
         least: 0,
         most: 100_000,
@@ -317,6 +323,7 @@ fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<Contr
         drive_command_ns: take("drive_command_ns")?,
         xor_ps_per_byte: take("xor_ps_per_byte")?,
         latency_ns: take("latency_ns")?,
+        write_latency_ns: take("write_latency_ns")?,
         most_outstanding: take("most_outstanding")?,
         data_path_mib_s: take("data_path_mib_s")?,
         values: values.finish()?,

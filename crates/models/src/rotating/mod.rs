@@ -280,6 +280,8 @@ impl Rotating {
             let on_stream = !writes && stream.is_some_and(|stream| self.is_on(stream, command, now_ns));
             let begins_ns = match stream {
                 Some(stream) if on_stream => self.reaches_ns(stream, command.start).max(now_ns),
+                // The next sectors, and the drive has known of them for long enough.
+                _ if writes && state.passed == (command.start, now_ns) => now_ns,
                 _ => {
                     // The electronics take their time before the arm can know where to go.
                     let from_ns = now_ns.max(waiting.since_ns + self.command_ns());

@@ -6,9 +6,10 @@
 //!                                                          channel ─► die programs ─► room again
 //! ```
 //!
+//! - The processor takes its time for each command and for each of its mapping units: to look up where they are, to
+//!   note where they will be. What continues a stream was looked up ahead, and takes less.
 //! - Pages lie on the dies in turn. A die does one thing at a time: reads first, unless a program has waited
-//!   for long ([`PATIENCE_NS`]). Going over from one to the other costs `switch_us`: pipelines of pages that are
-//!   loaded or stored while the die works run dry.
+//!   for long ([`PATIENCE_NS`]).
 //! - Small writes are gathered to whole programs. What covers a mapping unit in part reads the rest of it first.
 //! - For what hosts write, garbage collection moves some more ([`collection`]): it is read and programmed on the same
 //!   dies, and blocks are erased.
@@ -29,6 +30,11 @@ use world_sim::{Actor, SimHandle};
 
 /// A program that has waited so long goes before reads.
 const PATIENCE_NS: u64 = 2_000_000;
+
+/// Streams that are kept apart.
+const STREAMS: usize = 32;
+/// What a stream may leave out, in sectors.
+const STREAM_GAP: u64 = 2048;
 
 /// Tokens of events, in the highest bits: what comes to its end.
 const PROCESSED: u64 = 0;
@@ -63,8 +69,6 @@ struct Die {
     reads: VecDeque<Operation>,
     others: VecDeque<Operation>,
     current: Option<Work>,
-    /// Whether the last operation read.
-    has_read: bool,
     programs: u64,
     busy_ns: u64,
     busy_since_ns: u64,
@@ -92,6 +96,8 @@ struct State {
     debt_permille: u64,
     /// Where collection reads next.
     next_moved: usize,
+    /// Where the latest commands ended: what begins there, or a little later, continues a stream.
+    ends: VecDeque<u64>,
 }
 
 /// See the [module](self).
@@ -134,6 +140,7 @@ impl Ssd {
             next_die: rng.below(dies as u64) as usize,
             debt_permille: 0,
             next_moved: rng.below(dies as u64) as usize,
+            ends: VecDeque::new(),
         };
         Rc::new_cyclic(|me| Ssd {
             me: me.clone(),
@@ -194,20 +201,16 @@ impl Ssd {
         let impatient = die.others.front().is_some_and(|waiting| now_ns - waiting.since_ns >= PATIENCE_NS);
         let next = if impatient { None } else { die.reads.pop_front() };
         let Some(Operation { work, .. }) = next.or_else(|| die.others.pop_front()) else { return };
-        let reads = matches!(work, Work::Read { .. });
-        let switch_ns = if reads == die.has_read { 0 } else { self.spec.switch_us * 1000 };
-        die.has_read = reads;
         die.current = Some(work);
         die.busy_since_ns = now_ns;
-        let ends_ns = switch_ns
-            + match work {
-                Work::Read { .. } => now_ns + self.spec.read_us * 1000,
-                Work::Program { .. } => {
-                    let loaded = self.channel(index).book(now_ns, self.transfer_ns(self.program));
-                    loaded + self.spec.program_us * 1000
-                }
-                Work::Erase => now_ns + self.spec.erase_us * 1000,
-            };
+        let ends_ns = match work {
+            Work::Read { .. } => now_ns + self.spec.read_us * 1000,
+            Work::Program { .. } => {
+                let loaded = self.channel(index).book(now_ns, self.transfer_ns(self.program));
+                loaded + self.spec.program_us * 1000
+            }
+            Work::Erase => now_ns + self.spec.erase_us * 1000,
+        };
         self.at(ends_ns, DIE_DONE, index as u64);
     }
 
@@ -263,6 +266,30 @@ impl Ssd {
             }
             _ => Some(self.release(state, slot)),
         }
+    }
+
+    /// How long the processor is busy with a command.
+    fn processing_ns(&self, state: &mut State, command: &Command) -> u64 {
+        if command.sectors == 0 {
+            return self.spec.command_ns;
+        }
+        // A mirror's stream leaves out what the other half reads.
+        let continues = state.ends.iter().position(|end| (*end..=*end + STREAM_GAP).contains(&command.start));
+        match continues {
+            Some(at) => state.ends[at] = command.end(),
+            None => {
+                if state.ends.len() == STREAMS {
+                    state.ends.pop_front();
+                }
+                state.ends.push_back(command.end());
+            }
+        }
+        let each = match command.kind {
+            _ if continues.is_some() => self.spec.stream_ns,
+            Kind::Read => self.spec.lookup_ns,
+            _ => self.spec.update_ns,
+        };
+        self.spec.command_ns + each * (self.covers(command).0 / self.unit)
     }
 
     /// What a write takes of the buffer, and how many of its mapping units it covers in part.
@@ -358,7 +385,8 @@ impl Device for Ssd {
                 state.slots.len() as u32 - 1
             }
         };
-        let processed = self.processor.book(self.now_ns(), self.spec.command_ns);
+        let processing_ns = self.processing_ns(&mut state, &command);
+        let processed = self.processor.book(self.now_ns(), processing_ns);
         self.at(processed + self.spec.latency_us * 1000, PROCESSED, u64::from(index));
     }
 

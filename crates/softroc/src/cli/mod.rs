@@ -7,7 +7,7 @@ pub mod task;
 
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
-pub use predict::{CatalogCommand, MethodName, Predict, Switch};
+pub use predict::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -75,6 +75,10 @@ pub enum Command {
     Bench(Box<Bench>),
     /// Predict what a server would do: the same engine on modelled drives and controllers, in virtual time.
     Predict(Box<Predict>),
+    /// Published measurements beside predictions, with the error of each.
+    Reproduce(Reproduce),
+    /// Fit a drive's parameters to its published figures.
+    Calibrate(Calibrate),
     /// The drives and controllers that predictions know: list, show.
     #[command(subcommand)]
     Catalog(CatalogCommand),

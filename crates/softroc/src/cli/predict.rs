@@ -118,6 +118,54 @@ pub struct Predict {
     pub files: Files,
 }
 
+/// See [`super::Command::Reproduce`].
+#[derive(Args, Debug)]
+pub struct Reproduce {
+    /// fujitsu2013, fujitsu2016, sx940, intel2014 or reviews [default: all].
+    #[arg(value_name = "DOC")]
+    pub doc: Option<String>,
+
+    /// Only those whose number begins so, such as f16-21.
+    #[arg(long, value_name = "ID")]
+    pub only: Option<String>,
+
+    /// Also list what is not covered, with what is missing.
+    #[arg(long)]
+    pub missing: bool,
+
+    /// A file of your own with a drive or a controller; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub catalog: Vec<PathBuf>,
+
+    /// How to answer.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// See [`super::Command::Calibrate`].
+#[derive(Args, Debug)]
+pub struct Calibrate {
+    /// The drive.
+    #[arg(value_name = "DRIVE")]
+    pub drive: String,
+
+    /// Write the fitted values to this copy of the drive's file [default: only show them].
+    #[arg(long, value_name = "FILE")]
+    pub to: Option<PathBuf>,
+
+    /// Also fit without each of the five profiles in turn, and show how far each is missed then.
+    #[arg(long)]
+    pub leave_one_out: bool,
+
+    /// How many times all parameters are gone through at most.
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    pub rounds: u32,
+
+    /// A file of your own with a drive; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub catalog: Vec<PathBuf>,
+}
+
 /// See [`super::Command::Catalog`].
 #[derive(Subcommand, Debug)]
 pub enum CatalogCommand {

@@ -103,7 +103,11 @@ impl Configuration {
                 sas.model, controller.drive_link
             )));
         }
-        let strip = strip_of(controller, &name, strip)?;
+        let strip = match shape.level {
+            // A drive as it is has no strips: what a host asks for reaches it whole, as far as the engine goes.
+            Level::Jbod if strip.is_none() => StripSize::MAX,
+            _ => strip_of(controller, &name, strip)?,
+        };
         let drive_cache = settings(controller, &name, policies)?;
         shape.check()?;
         let kinds = counted(&drives);

@@ -10,6 +10,8 @@ mod simulate;
 
 pub use configuration::{Configuration, Policies, catalog, parse_drives};
 pub use method::MeasuringMethod;
+#[cfg(test)]
+pub use simulate::run_once;
 pub use simulate::{Plan, run as simulate};
 
 use crate::bench;

@@ -1,0 +1,152 @@
+//! A case: a configuration under a profile at some depth, written in a line, and what the models make of it.
+
+use crate::bench;
+use crate::cli::MethodName;
+use crate::failure::{Failure, Outcome};
+use crate::predict::{Configuration, MeasuringMethod, Plan, Policies, parse_drives, simulate};
+use layout::Level;
+use models::Catalog;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storagebench::{Access, Ladder, Row};
+
+/// `CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / CACHE @ DEPTH`: drives' caches `on`, `off` or `own`; the depth a
+/// number or `max`, the best of the method's ladder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Case {
+    controller: String,
+    drives: String,
+    level: String,
+    profile: String,
+    method: String,
+    cache: String,
+    /// `None`: the best of the ladder.
+    depth: Option<u32>,
+}
+
+impl Case {
+    /// Reads a case.
+    ///
+    /// # Errors
+    /// When it has another form.
+    pub fn parse(text: &str) -> Outcome<Case> {
+        let wrong = || {
+            Failure::failed(format!(
+                "'{text}' is no case; expected CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / CACHE @ DEPTH"
+            ))
+        };
+        let (words, depth) = text.rsplit_once('@').ok_or_else(wrong)?;
+        let words: Vec<&str> = words.split(" / ").map(str::trim).collect();
+        let [controller, drives, level, profile, method, cache] = words[..] else { return Err(wrong()) };
+        let depth = match depth.trim() {
+            "max" => None,
+            number => Some(number.parse().map_err(|_| wrong())?),
+        };
+        let own = str::to_owned;
+        Ok(Case {
+            controller: own(controller),
+            drives: own(drives),
+            level: own(level),
+            profile: own(profile),
+            method: own(method),
+            cache: own(cache),
+            depth,
+        })
+    }
+
+    /// A short name for lists.
+    pub fn name(&self) -> String {
+        let depth = self.depth.map_or_else(String::new, |depth| format!(" @{depth}"));
+        format!("{} {} {} {}{depth}", self.controller, self.drives, self.level, self.profile)
+    }
+
+    fn method(&self) -> Outcome<MethodName> {
+        Ok(match self.method.as_str() {
+            "fujitsu2013" => MethodName::Fujitsu2013,
+            "fujitsu2016" => MethodName::Fujitsu2016,
+            "sx940" => MethodName::Sx940,
+            "bench" => MethodName::Bench,
+            other => return Err(Failure::failed(format!("there is no method '{other}'"))),
+        })
+    }
+}
+
+/// What a figure is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Requests per second.
+    Iops,
+    /// MiB per second.
+    Throughput,
+}
+
+/// Runs cases, each no more than once.
+pub struct Runner<'a> {
+    catalog: &'a Catalog,
+    rows: BTreeMap<Case, Vec<Row>>,
+    /// What a run may take in virtual time, with and without a spindle.
+    runtimes: (Duration, Duration),
+    /// What stands for the whole ladder where the best of it is asked for; `None`: all of it.
+    ladder: Option<Ladder>,
+}
+
+impl<'a> Runner<'a> {
+    /// On that catalog.
+    pub fn new(catalog: &'a Catalog, runtimes: (Duration, Duration)) -> Runner<'a> {
+        Runner { catalog, rows: BTreeMap::new(), runtimes, ladder: None }
+    }
+
+    /// The same with a few rungs in place of the whole ladder.
+    #[must_use]
+    pub fn with_ladder(self, ladder: Ladder) -> Runner<'a> {
+        Runner { ladder: Some(ladder), ..self }
+    }
+
+    /// What a case comes to.
+    ///
+    /// # Errors
+    /// What cannot be configured.
+    pub fn value(&mut self, case: &Case, metric: Metric) -> Outcome<f64> {
+        if !self.rows.contains_key(case) {
+            let rows = self.run(case)?;
+            self.rows.insert(case.clone(), rows);
+        }
+        let rows = &self.rows[case];
+        let values = rows.iter().map(|row| match metric {
+            Metric::Iops => row.iops,
+            Metric::Throughput => row.throughput_mib_s,
+        });
+        Ok(values.fold(0.0, f64::max))
+    }
+
+    fn run(&self, case: &Case) -> Outcome<Vec<Row>> {
+        let controller = self.catalog.controller(&case.controller).map_err(Failure::refused)?;
+        let drives = parse_drives(self.catalog, &case.drives)?;
+        let level: Level = case.level.parse()?;
+        let drive_cache = match case.cache.as_str() {
+            "on" => Some(true),
+            "off" => Some(false),
+            _ => None,
+        };
+        let shape = Configuration::shape(level, drives.len(), None)?;
+        let policies = Policies { drive_cache, ..Policies::default() };
+        let configuration = Configuration::new(controller, drives, shape, None, &policies)?;
+        let mut method = MeasuringMethod::of(case.method()?, configuration.drives.len())?;
+        match (case.depth, &self.ladder) {
+            (Some(depth), _) => method.ladder = Ladder::new(vec![depth])?,
+            (None, Some(ladder)) => method.ladder = ladder.clone(),
+            (None, None) => {}
+        }
+        let mut rows = Vec::new();
+        for profile in bench::profiles(std::slice::from_ref(&case.profile))? {
+            let (rotating, flash) = self.runtimes;
+            let mut runtime = if configuration.rotates() { rotating } else { flash };
+            if configuration.rotates() && profile.access() == Access::Sequential {
+                runtime /= 4; // It has no chance in it.
+            }
+            let plan = Plan { runtime, ramp: runtime / 3, workers: 1, seed: 1, seeds: 1 };
+            rows.extend(simulate(&configuration, &method, &plan, &profile.on_any_ladder())?);
+        }
+        Ok(rows)
+    }
+}
