@@ -176,6 +176,15 @@ impl Array {
         *self.label.borrow_mut() = label;
     }
 
+    /// Nobody knows any more what a crash interrupted of a volume; that is recorded with the next change.
+    pub(crate) fn forget_journal(&self, volume: &Volume) {
+        let mut label = self.label.borrow_mut();
+        if let Some(label) = label.volume_mut(volume.uuid) {
+            label.journal.iter_mut().for_each(|journal| journal.id = None);
+            volume.set_label(label.clone());
+        }
+    }
+
     /// The volumes that a label names; those that there are already stay.
     fn set_volumes(&self, label: &Label, now_unix_s: u64) -> Option<()> {
         let mut volumes = Vec::new();
@@ -387,6 +396,13 @@ impl Array {
     /// An operator accepts what the redundancy of lanes says of the drives that are out.
     pub(crate) fn accept(&self, lanes: impl IntoIterator<Item = u32>) {
         self.accepted.borrow_mut().extend(lanes);
+    }
+
+    /// A drive has gone out: what an operator accepted is not any more. What journals tell stays.
+    pub(crate) fn end_word(&self) {
+        let covered: Vec<_> =
+            self.volumes().iter().filter(|volume| volume.is_covered()).map(|volume| volume.lanes()).collect();
+        self.accepted.borrow_mut().retain(|lane| covered.iter().any(|lanes| lanes.contains(lane)));
     }
 
     /// Lanes of the array that were accepted.

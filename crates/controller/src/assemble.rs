@@ -9,6 +9,7 @@
 //!    doubt: each holds all that was acknowledged.) The array's other volumes are started all the same. With the operator's
 //!    word the lanes are still unsynced and marked, but what their parity says of the drives that are missing now counts
 //!    (`engine`, accepted lanes). The word lasts until a further drive goes out, or the array stops.
+//!    Where a volume has a journal, no operator is asked: it is replayed here (`journal`). Killed here: once more.
 //! 3. The united map is written to all members, both copies. Killed here: the same marks, once more.
 //! 4. The labels say what is used from now on, missing drives as failed; and then once more, now with the first
 //!    time as confirmed, so that a copy of a drive from before the start is recognised. Where a drive is missing
@@ -25,9 +26,11 @@ use crate::keeper::{Failing, failing};
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Result, VolumeState};
 use engine::{LaneIndex, LaneSet};
+use env::IoError;
 use ondisk::{
     Cause, Copies, GENERATION_STRIDE, IntentMap, MemberState, Readiness, Role, Uuid, readiness, slots,
 };
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 fn wrong(sentence: impl Into<String>) -> Error {
@@ -100,6 +103,7 @@ impl Core {
             return Err(wrong(sentence));
         }
         let unknown = self.read_maps(array).await;
+        let failed = self.replay_journals(array, &array.volumes()).await;
         let startable = |array: &Array| -> Vec<Rc<Volume>> {
             let judged = |volume: &Rc<Volume>| self.judge(array, volume, word);
             array.volumes().into_iter().filter(|volume| judged(volume).is_ok()).collect()
@@ -122,7 +126,7 @@ impl Core {
             let map = array.map.borrow();
             volume.lanes().filter(|lane| map.is_marked(*lane)).count()
         };
-        if !self.record_start(array).await {
+        if !self.record_start(array, failed).await {
             let sentence = format!("{} cannot be started: {}", array.names(), self.why_lost(array));
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
@@ -189,9 +193,9 @@ impl Core {
         ))
     }
 
-    /// Notes the operator's word.
+    /// Notes the operator's word, or that of the journal.
     fn take_word(&self, array: &Array, volume: &Volume, word: Word) {
-        if word.accepts_parity(volume) && self.needs_word(array, volume) {
+        if volume.is_covered() || word.accepts_parity(volume) && self.needs_word(array, volume) {
             array.accept(array.distrusted(volume));
         }
     }
@@ -239,7 +243,7 @@ impl Core {
     /// Whether a lane of a volume is marked in which parity would have to stand in: for a member that is out, or that is
     /// still to be rebuilt there.
     fn needs_word(&self, array: &Array, volume: &Volume) -> bool {
-        if array.readiness(volume) == Readiness::Offline || !volume.has_parity() {
+        if array.readiness(volume) == Readiness::Offline || !volume.has_parity() || volume.is_covered() {
             return false;
         }
         let map = array.map.borrow();
@@ -287,6 +291,11 @@ impl Core {
         volume: &Rc<Volume>,
         word: Word,
     ) -> Result<()> {
+        let failed = self.replay_journals(array, std::slice::from_ref(volume)).await;
+        if !failed.is_empty() {
+            let _turn = array.metadata.take(1).await;
+            self.put_out(array, failing(failed, "finishing what was interrupted")).await;
+        }
         let judged = self.judge(array, volume, word);
         *volume.refusal.borrow_mut() = judged.as_ref().err().map(|error| error.message.clone());
         judged?;
@@ -298,7 +307,7 @@ impl Core {
     }
 
     /// Steps 3 and 4 of a start.
-    async fn record_start(self: &Rc<Self>, array: &Rc<Array>) -> bool {
+    async fn record_start(self: &Rc<Self>, array: &Rc<Array>, failed: BTreeMap<usize, IoError>) -> bool {
         let _turn = array.metadata.take(1).await;
         array.unrecorded.borrow_mut().clear();
         let mut next = array.label();
@@ -350,6 +359,19 @@ impl Core {
             return false;
         }
         gone.extend(failing(errors, "writing its map"));
+        let known: Vec<usize> = gone.iter().map(|failing| failing.slot).collect();
+        let failed = failed.into_iter().filter(|(slot, _)| !known.contains(slot)).collect();
+        gone.extend(failing(failed, "finishing what was interrupted"));
+        let started: Vec<Rc<Volume>> = {
+            let is_ready = |volume: &Rc<Volume>| {
+                array.readiness(volume) != Readiness::Offline && volume.lost().is_empty()
+            };
+            array.volumes().into_iter().filter(is_ready).collect()
+        };
+        self.renew_journals(&mut next, &started, |volume| {
+            let map = array.map.borrow();
+            volume.lanes().any(|lane| map.is_marked(lane))
+        });
         if !self.commit(array, next, gone).await {
             return false;
         }

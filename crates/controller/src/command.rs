@@ -4,6 +4,7 @@
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
 use crate::{AddSpare, SetPolicy, SetSchedule, SetTask, StartTask};
+use ondisk::WriteHole;
 use serde::{Deserialize, Serialize};
 
 /// A command.
@@ -194,6 +195,9 @@ pub struct CreateVolume {
     /// Its capacity; all there is otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
+    /// How a stripe that is interrupted in the middle is dealt with, on levels with parity: by a journal otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_hole: Option<WriteHole>,
     /// What the drives hold may be lost.
     #[serde(default)]
     pub destroy_data: bool,

@@ -27,6 +27,7 @@ use crate::core::Core;
 use crate::disk::LabelSeen;
 use crate::extents;
 use crate::inventory::Drive;
+use crate::journal;
 use crate::keeper::failing;
 use crate::shape::{Shape, Wanted};
 use crate::volume::Volume;
@@ -212,14 +213,15 @@ impl Core {
             true => Runs::one(first_lane, first_lane + lanes),
             false => Runs::default(),
         };
-        Ok(VolumeLabel {
+        let label = VolumeLabel {
             data_start_bytes: shape.start_bytes,
             sector_bytes: shape.sector.bytes().0,
             capacity_bytes: shape.capacity.0,
             init: if zeroed { Init::Zeroed } else { Init::Background },
             unwritten,
             ..self.label_of(create.name.clone(), geometry, first_lane..first_lane + lanes)
-        })
+        };
+        journal::with_write_hole(label, create.write_hole, beside).map_err(invalid)
     }
 
     /// The label of a new volume that fills its geometry from the drives' first byte on, whatever the drives hold.
@@ -244,6 +246,7 @@ impl Core {
             created_unix_s: self.env.unix_time(),
             lost: Vec::new(),
             unwritten: Runs::default(),
+            journal: None,
             relocated: None,
             bad: Vec::new(),
         }

@@ -279,12 +279,36 @@ fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
         "write-through: a write is acknowledged when the drives have it, and survives a power cut once it is flushed",
     )];
     if volume.is_redundant() {
-        let reason = if volume.has_parity() {
-            "after a crash, lanes that were being written are resynced; a volume that is degraded as well is not started without an operator"
+        let label = volume.label();
+        let keeps = label.write_hole == ondisk::WriteHole::Journal;
+        let (current, reason) = if keeps && volume.is_covered() {
+            (
+                "journal",
+                "what is about to be written is kept in a journal on the drives first, and finished after a crash: no operator is needed for that, complete or degraded",
+            )
+        } else if keeps && label.journal.is_none() {
+            (
+                "resync",
+                "its array has no room for another journal: after a crash, lanes that were being written are resynced; degraded as well, it is not started without an operator",
+            )
+        } else if keeps {
+            (
+                "resync",
+                "until all redundancy agrees with the data a journal cannot tell what a crash interrupted; the resync that makes it agree runs by itself",
+            )
+        } else if volume.has_parity() {
+            (
+                "resync",
+                "after a crash, lanes that were being written are resynced; a volume that is degraded as well is not started without an operator",
+            )
         } else {
-            "after a crash, lanes that were being written are resynced; until then one mirror speaks for all"
+            (
+                "resync",
+                "after a crash, lanes that were being written are resynced; until then one mirror speaks for all",
+            )
         };
-        policies.push(policy("write-hole", "resync", reason));
+        let configured = if keeps { "journal" } else { "resync" };
+        policies.push(Policy { current: current.to_owned(), ..policy("write-hole", configured, reason) });
     }
     policies.extend(crate::policy::policies(array, since_unix_s));
     policies

@@ -189,7 +189,13 @@ impl Core {
     }
 
     /// A shard has made the redundancy of lanes agree with their data again: all shards are told.
-    pub(crate) fn lanes_synced(&self, array: &Rc<Array>, volume: &Volume, from: ShardIndex, lanes: &LaneSet) {
+    pub(crate) fn lanes_synced(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        from: ShardIndex,
+        lanes: &LaneSet,
+    ) {
         self.tell_others(volume, from, |id| ShardMessage::Synced(id, lanes.clone()));
         let own = volume.lanes();
         let mut unsynced = array.unsynced.borrow_mut();
@@ -203,6 +209,7 @@ impl Core {
             let name = volume.name();
             let text = format!("the resync of '{name}' is complete: all redundancy agrees with its data");
             self.events.info(&name, "the resync is complete", "all redundancy agrees", text);
+            self.cover(array, volume);
         }
     }
 

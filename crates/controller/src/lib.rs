@@ -52,6 +52,7 @@ mod guard;
 mod handle;
 mod info;
 mod inventory;
+mod journal;
 mod keeper;
 mod members;
 mod patrol;
@@ -81,6 +82,7 @@ pub use command_tasks::{AddSpare, Scheduled, SetPolicy, SetSchedule, SetTask, St
 pub use error::{Error, ErrorKind, Result};
 pub use guard::HealthInfo;
 pub use handle::{Answer, ControllerHandle, Request};
+pub use ondisk::WriteHole;
 pub use reply::{
     ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo, VolumeState,
 };

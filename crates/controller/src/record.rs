@@ -124,7 +124,7 @@ impl Core {
             array.volumes().iter().map(|volume| (volume.uuid, volume.lost().is_empty())).collect();
         array.set_label(&self.env, label);
         if !failing.is_empty() {
-            array.accepted.take();
+            array.end_word();
         }
         failing.iter().for_each(|failing| self.say_out(array, failing));
         self.look_after();

@@ -46,6 +46,8 @@ enum What {
     Bad(Vec<ByteRange>, bool),
     /// The shadow lacks a write.
     ShadowFailed(IoError),
+    /// A write was left unfinished: the volume's journal does not tell all that may be in doubt after a crash.
+    Uncovered,
 }
 
 impl Core {
@@ -88,6 +90,10 @@ impl Core {
                 }
                 record(drive, What::Bad(ranges, bad));
             }
+            ReportKind::Unsynced(lanes) => {
+                self.lanes_unsynced(array, volume, from, &lanes);
+                record(DriveIndex(0), What::Uncovered);
+            }
             ReportKind::ShadowFailed { drive, error } => record(drive, What::ShadowFailed(error)),
             ReportKind::Moved { drive, lanes, to_spare } => record(drive, What::Moved(lanes, to_spare)),
             at_once => {
@@ -112,7 +118,6 @@ impl Core {
                 array.work.quiet.borrow_mut().extend(lanes.iter().map(|lane| lane.0));
             }
             ReportKind::Synced(lanes) => self.lanes_synced(array, volume, from, &lanes),
-            ReportKind::Unsynced(lanes) => self.lanes_unsynced(array, volume, from, &lanes),
             ReportKind::MediumError { drive, range, recovered, .. } => {
                 if let Some(id) = volume.id() {
                     self.note_on_legs(id, |found| found.unreadable += 1);
@@ -133,6 +138,7 @@ impl Core {
             ReportKind::TaskProgress { task, progress } => self.leg_progress(from, task, progress),
             ReportKind::TaskDone { task, outcome } => self.leg_done(from, task, outcome),
             ReportKind::DriveFailed { .. }
+            | ReportKind::Unsynced(_)
             | ReportKind::MarkDirty(_)
             | ReportKind::Current { .. }
             | ReportKind::BadBlocks { .. }
@@ -189,7 +195,7 @@ impl Core {
                     slots.extend(array.in_use());
                     shadows.extend(0..array.places().len());
                 }
-                What::Bad(..) | What::ShadowFailed(_) => {}
+                What::Bad(..) | What::ShadowFailed(_) | What::Uncovered => {}
             }
         }
         let places = array.places();
@@ -241,6 +247,11 @@ impl Core {
                 }
                 What::Bad(ranges, bad) => note_bad(&mut next, volume.uuid, *slot, ranges, *bad),
                 What::ShadowFailed(_) => before.member[*slot].shadow.is_none(),
+                What::Uncovered => {
+                    let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
+                    label.into_iter().for_each(|journal| journal.id = None);
+                    true
+                }
             };
             if !fits {
                 refused.push(number);
@@ -284,7 +295,7 @@ impl Core {
                     );
                 }
             }
-            What::ShadowFailed(_) | What::Copied(..) => {}
+            What::ShadowFailed(_) | What::Copied(..) | What::Uncovered => {}
         }
     }
 
@@ -314,7 +325,7 @@ fn completes(array: &Array, reports: &[ToRecord]) -> bool {
         let (drive, lanes) = match what {
             What::Current { lanes, .. } => (None, lanes),
             What::Copied(drive, lanes) => (Some(*drive), lanes),
-            What::Moved(..) | What::Bad(..) | What::ShadowFailed(_) => continue,
+            What::Moved(..) | What::Bad(..) | What::ShadowFailed(_) | What::Uncovered => continue,
         };
         let left = left.entry((*slot, drive.is_some())).or_insert_with(|| array.left_on(*slot, drive));
         if !left.is_empty() {

@@ -72,6 +72,8 @@ impl Core {
             bad: members.clone().map(|slot| bad_blocks(&label, slot)).collect(),
             unsynced: volume.own_lanes(&array.unsynced_lanes()),
             accepted: volume.own_lanes(&array.accepted_lanes()),
+            covered: volume.is_covered(),
+            journal: volume.journal_place(),
             dirty: volume.own_lanes(&dirty),
             unwritten: volume.own_lanes(&unwritten),
             relocated: relocated(volume),
@@ -92,6 +94,10 @@ impl Core {
     }
 
     async fn try_attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        if !self.freshen_journal(array, volume).await {
+            let sentence = format!("'{}' cannot be served: its journal cannot be begun", volume.name());
+            return Err(Error::new(ErrorKind::Failed, sentence));
+        }
         let id = self.new_volume_id();
         volume.hide(self.tasks.hides(volume.uuid));
         let attachment = self.attachment(array, volume, id)?;

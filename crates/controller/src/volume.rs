@@ -21,6 +21,10 @@ pub(crate) struct Volume {
     /// By slot, how often the shards were told of another drive since they serve it.
     swaps: RefCell<BTreeMap<usize, u64>>,
     hidden: Cell<bool>,
+    /// What its records carry, if it has a journal, while the shards serve it.
+    pub(crate) journal_id: Cell<Option<Uuid>>,
+    /// Whether no record carries that yet.
+    pub(crate) journal_is_fresh: Cell<bool>,
     /// Why the last attempt to start it failed.
     pub(crate) refusal: RefCell<Option<String>>,
     pub(crate) state: Cell<(VolumeState, u64)>,
@@ -35,6 +39,8 @@ impl Volume {
             served: Cell::default(),
             swaps: RefCell::default(),
             hidden: Cell::default(),
+            journal_id: Cell::default(),
+            journal_is_fresh: Cell::default(),
             refusal: RefCell::default(),
             state: Cell::new((VolumeState::Offline, now_unix_s)),
         }
@@ -205,6 +211,7 @@ mod tests {
             created_unix_s: 0,
             lost: Vec::new(),
             unwritten: Runs::default(),
+            journal: None,
             relocated: None,
             bad: Vec::new(),
         };

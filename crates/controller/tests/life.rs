@@ -260,7 +260,7 @@ fn raid_0_goes_offline_with_a_drive_and_is_whole_again_when_it_is_back() {
 fn raid_5_that_loses_a_second_drive_acknowledges_nothing_and_is_whole_when_it_is_back() {
     let mut bench = Bench::new(19, 1, 3);
     bench.boot(&[]);
-    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.create_resyncing("data", "raid5", &["a", "b", "c"]);
     bench.settle("data");
     bench.write("data", 0, 7, 4 * 65536);
     bench.settle("data");
@@ -287,6 +287,31 @@ fn raid_5_that_loses_a_second_drive_acknowledges_nothing_and_is_whole_when_it_is
     assert_eq!(volume(started).0.state, VolumeState::Degraded);
     assert!(bench.has_event("is computed anew from what is there"));
     bench.try_read("data", 0, 4 * 65536).unwrap();
+    bench.settle("data");
+}
+
+/// The same with a journal: nobody has to decide, and what nobody was writing is what it was.
+#[test]
+fn raid_5_with_a_journal_that_loses_a_second_drive_starts_without_an_operator() {
+    let mut bench = Bench::new(19, 1, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench.write("data", 0, 7, 4 * 65536);
+    bench.settle("data");
+    bench.sim.drive("a").unwrap().vanish();
+    bench.write("data", 0, 8, 4 * 65536);
+    bench.settle("data");
+    bench.sim.drive("b").unwrap().vanish();
+    for at in 0..2 {
+        assert!(bench.try_write("data", at * 65536, 9, 4096).unwrap().is_err());
+    }
+    assert_eq!(bench.show("data").state, VolumeState::Offline);
+    bench.sim.drive("b").unwrap().come_back();
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+    bench.expect("data", 4096, 8, 65536 - 4096);
+    bench.expect("data", 65536 + 4096, 8, 3 * 65536 - 4096);
     bench.settle("data");
 }
 

@@ -74,7 +74,7 @@ fn the_word_is_kept_until_redundancy_agrees_and_asked_for_again_after_a_crash() 
     let names = ["a", "b", "c", "d", "e"];
     let mut bench = Bench::new(1, 1, 5);
     bench.boot(&names);
-    bench.create("v", "raid6", &names);
+    bench.create_resyncing("v", "raid6", &names);
     bench.settle("v");
     let strip = 64 << 10;
     let strips = bench.show("v").capacity_bytes / strip;

@@ -15,8 +15,14 @@
 //! | two strips of such drives | what P and Q say together, as they are |
 //! | a strip of any other drive | unknown: a request that needs redundancy fails |
 //!
+//! # The journal's word
+//! Where a volume has a [`journal`](crate::journal), it is replayed before the volume is served, and tells what was interrupted: all
+//! redundancy agrees but that of whole stripes which were being written. So no operator is asked, and what redundancy says
+//! counts for every drive, also for one that goes out later. The lanes are still settled by the same rule, for the sake of
+//! those stripes.
+//!
 //! # Invariants
-//! - The word is about the drives that are missing in a lane when it is given, and no others: one that fails later held
+//! - The word of an operator is about the drives that are missing in a lane when it is given, and no others: one that fails later held
 //!   what hosts were promised.
 //! - A stripe is *settled* by the rule, held exclusively, before it is written, rebuilt or moved, and by the resync.
 //!   From then on its redundancy is trusted as any other. Before, what is missing of it is read by the same rule.
@@ -41,11 +47,18 @@ pub(crate) struct Accepted {
     lanes: RefCell<LaneSet>,
     /// By slot, lanes among them in which its content was missing when the word was given.
     missing: RefCell<Vec<LaneSet>>,
+    /// Whether it is about whatever goes missing: the journal tells what was interrupted.
+    of_journal: bool,
     /// Stripes that are settled, by lane: bit by bit from the lane's first.
     settled: RefCell<BTreeMap<LaneIndex, Vec<u64>>>,
 }
 
 impl Accepted {
+    /// Nothing is accepted yet. `of_journal`: it is the journal that gives its word, and not an operator.
+    pub(crate) fn new(of_journal: bool) -> Accepted {
+        Accepted { of_journal, ..Accepted::default() }
+    }
+
     fn contains(&self, lane: LaneIndex) -> bool {
         let lanes = self.lanes.borrow();
         !lanes.is_empty() && lanes.contains(lane)
@@ -81,7 +94,8 @@ impl Accepted {
 
     /// Whether the word is about what a slot held in a lane.
     fn is_about(&self, slot: DriveIndex, lane: LaneIndex) -> bool {
-        self.missing.borrow().get(slot.as_usize()).is_some_and(|lanes| lanes.contains(lane))
+        let missing = self.missing.borrow();
+        self.of_journal || missing.get(slot.as_usize()).is_some_and(|lanes| lanes.contains(lane))
     }
 }
 

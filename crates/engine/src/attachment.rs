@@ -1,6 +1,7 @@
 //! What a shard is told of a volume's drives: which there are, which may be used, what is wrong with them.
 
 use crate::bad::BadBlocks;
+use crate::journal::JournalPlace;
 use crate::lanes::LaneSet;
 use crate::volume::VolumeSpec;
 use env::DriveSource;
@@ -66,6 +67,10 @@ pub struct Attachment {
     /// Those among them of which an operator accepts what it says of the drives that are missing now (out, or stale
     /// there). What is left of it is made to agree by the resync.
     pub accepted: LaneSet,
+    /// Whether what is accepted is so because the journal was replayed: then it is about every drive, whichever goes out.
+    pub covered: bool,
+    /// Where writes are kept before they are done, if they are.
+    pub journal: Option<JournalPlace>,
     /// Lanes that are marked dirty in the durable write-intent map.
     pub dirty: LaneSet,
     /// Lanes that were never written since the volume was made: they hold zeroes on every drive that is not stale
@@ -94,6 +99,8 @@ impl Attachment {
             bad: Vec::new(),
             unsynced: LaneSet::EMPTY,
             accepted: LaneSet::EMPTY,
+            covered: false,
+            journal: None,
             dirty: LaneSet::EMPTY,
             unwritten: LaneSet::EMPTY,
             relocated: None,

@@ -9,6 +9,7 @@
 
 use crate::compute::OwnBuf;
 use crate::faults::{Trouble, is_gone};
+use crate::journal::Kept;
 use crate::members::Shadow;
 use crate::volume::Volume;
 use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Member, Slice, Slices};
@@ -133,8 +134,14 @@ impl Volume {
             Err(error) => return Executed::Failed { host: self.give_back(memory, host), error },
         };
         self.let_hosts_pass(&host).await;
+        let kept = match self.keep(plan, &memory).await {
+            Ok(kept) => kept,
+            Err(error) => return Executed::Failed { host: self.give_back(memory, host), error },
+        };
         // The commit: from here on this plan is finished.
-        let written = self.write_all(plan, &memory, host.durability()).await;
+        let durability = Kept::durability(kept.as_ref(), host.durability());
+        let written = self.write_all(plan, &memory, durability).await;
+        drop(kept);
         let host = self.give_back(memory, host);
         match written {
             Ok(skipped) => Executed::Done { host, skipped, mismatch },

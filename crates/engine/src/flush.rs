@@ -38,6 +38,11 @@ impl Volume {
     pub async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
         let _user = self.enter()?;
         self.count(|counters| counters.flushes += 1);
+        self.flush_once().await
+    }
+
+    /// The same for whoever is in already, and is no host.
+    pub(crate) async fn flush_once(self: &Rc<Self>) -> Result<(), IoError> {
         let env = self.shard.env();
         let flush = &self.flushing;
         // The one that starts after this moment covers us.
@@ -60,8 +65,10 @@ impl Volume {
         flush.running.set(true);
         let number = flush.started.get() + 1;
         flush.started.set(number);
-        if let Err(error) = self.flush_drives().await {
-            flush.last_failure.set(Some((number, error)));
+        let settled = self.settled_records();
+        match self.flush_drives().await {
+            Ok(()) => self.retire_records(settled),
+            Err(error) => flush.last_failure.set(Some((number, error))),
         }
         flush.finished.set(number);
         flush.running.set(false);

@@ -51,6 +51,7 @@ mod first_write;
 mod flush;
 mod health;
 mod intake;
+mod journal;
 mod lanes;
 mod members;
 mod messages;
@@ -66,6 +67,7 @@ mod window;
 pub use as_drive::VolumeDrive;
 pub use attachment::{Attachment, FaultPolicy, HealthView, MemberChange, Relocated};
 pub use bad::BadBlocks;
+pub use journal::JournalPlace;
 pub use lanes::{LaneIndex, LaneSet, Lanes};
 pub use messages::{
     Done, PIECES_AWAY, Piece, PieceKind, PieceOutcome, REPORTS_OPEN, Report, ReportKind, ShardIndex,

@@ -61,11 +61,15 @@ impl Volume {
             true => Some(begin_write(self, self.lane_of(stripe)).await?),
             false => None,
         };
-        if !unaligned {
-            return self.write_planned(stripe, within, data, durability).await;
+        let data = match unaligned {
+            true => self.complete_sectors(stripe, within, aligned, &data).await?,
+            false => data,
+        };
+        for part in self.parts_to_keep(aligned) {
+            let of_part = data.cut(part.start - aligned.start, part.len);
+            self.write_planned(stripe, part, of_part, durability).await?;
         }
-        let data = self.complete_sectors(stripe, within, aligned, &data).await?;
-        self.write_planned(stripe, aligned, data, durability).await
+        Ok(())
     }
 
     /// Holds what a write to a stripe must hold, as soon as the stripe may be written.
@@ -211,6 +215,7 @@ impl Volume {
             true => Some(begin_write(self, self.lane_of(stripe)).await?),
             false => None,
         };
+        self.silence(stripe).await?;
         let mut plan = self.take_plan();
         let health = self.stripe_health(stripe, &DriveSet::EMPTY);
         let request = Request::WriteZeroes { range: within };

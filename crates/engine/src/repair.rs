@@ -289,6 +289,8 @@ impl Volume {
         if how == Mend::Look {
             return Ok(());
         }
+        // A replay must not bring parity back that the zeroes do not agree with.
+        self.silence(stripe).await?;
         // From the first zero to the new parity a crash must be followed by a resync.
         let _writing = match self.is_redundant() {
             true => Some(begin_write(self, self.lane_of(stripe)).await?),

@@ -361,6 +361,7 @@ impl Shard {
             }
             ShardMessage::SetMember(id, change, done) => {
                 let swapped = self.volume_or(id).and_then(|volume| volume.set_member(*change));
+                self.renew_journal(id);
                 self.answer_when_quiet(swapped, done);
             }
             ShardMessage::SetShadow(id, slot, source, done) => {
@@ -369,6 +370,7 @@ impl Shard {
             }
             ShardMessage::Promote(id, slot, stale, done) => {
                 let swapped = self.volume_or(id).and_then(|volume| volume.promote(slot, stale));
+                self.renew_journal(id);
                 self.answer_when_quiet(swapped, done);
             }
             ShardMessage::Current(id, drive, lanes) => {

@@ -5,6 +5,7 @@ use crate::attachment::{Attachment, FaultPolicy, HealthView, Relocated};
 use crate::dirty::DirtyLanes;
 use crate::flush::Flush;
 use crate::health::Health;
+use crate::journal::Journal;
 use crate::lanes::{LaneIndex, LaneSet, Lanes};
 use crate::members::Members;
 use crate::shard::Shard;
@@ -109,6 +110,7 @@ pub struct Volume {
     pub(crate) dirty: DirtyLanes,
     pub(crate) accepted: Accepted,
     pub(crate) flushing: Flush,
+    pub(crate) journal: Option<Journal>,
     pub(crate) counters: Cell<Counters>,
     /// Whether every drive can be read and all redundancy agrees, so that no request needs to look further.
     pub(crate) all_well: Cell<bool>,
@@ -151,8 +153,9 @@ impl Volume {
             dirty: DirtyLanes::new(&lanes, attachment, |lane| {
                 lanes.owner(lane, shard.count()) == shard.index()
             }),
-            accepted: Accepted::default(),
+            accepted: Accepted::new(attachment.covered),
             flushing: Flush::default(),
+            journal: Journal::new(attachment.journal, &geometry, shard.index().0, shard.count()),
             counters: Cell::default(),
             all_well: Cell::new(false),
             closing: Cell::new(false),

@@ -156,6 +156,11 @@ impl Level {
     pub fn is_redundant(self) -> bool {
         self.row().family != Family::Striped
     }
+
+    /// Whether redundancy is parity, which a write that is interrupted may leave in disagreement with data nobody was writing.
+    pub fn has_parity(self) -> bool {
+        self.row().family == Family::Parity
+    }
 }
 
 impl fmt::Display for Level {

@@ -321,6 +321,10 @@ impl Label {
         if !distinct(self.volume.iter().map(lanes).collect()) {
             return Err(contradiction("the label gives two volumes the same lanes"));
         }
+        let journals = self.volume.iter().filter_map(|volume| volume.journal.as_ref());
+        if !distinct(journals.map(|journal| (journal.start_bytes, journal.end_bytes())).collect()) {
+            return Err(contradiction("the label gives two volumes the same journal"));
+        }
         let mut names: Vec<&str> = self.volume.iter().map(|volume| volume.name.as_str()).collect();
         names.sort_unstable();
         let mut uuids: Vec<Uuid> = self.volume.iter().map(|volume| volume.uuid).collect();

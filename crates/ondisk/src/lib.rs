@@ -44,6 +44,7 @@
 //! | `runs.rs` | [`Runs`]: sets of lanes |
 //! | `spare.rs` | [`SpareLabel`]: what the label of a hot spare says |
 //! | `intent.rs` | [`IntentMap`] |
+//! | `journal.rs` | [`journal`]: what was about to be written, and its replay |
 //! | `reconcile.rs` | from labels to arrays |
 //! | `ddf/` | [`ddf`]: SNIA's Common RAID Disk Data Format, read and written |
 //! | `foreign/` | [`foreign`]: arrays that other systems made |
@@ -53,6 +54,7 @@ pub mod ddf;
 mod error;
 pub mod foreign;
 pub mod intent;
+pub mod journal;
 mod label;
 mod own;
 mod payload;
@@ -79,7 +81,7 @@ pub use told::{Telling, Told};
 pub use undo::{Part, Undo, UndoHead, to_keep};
 pub use uuid::Uuid;
 pub use volume::{
-    Bad, Init, LONGEST_NAME, MAX_BAD_RUNS, MAX_VOLUMES, Relocated, VolumeLabel, WriteHole, is_volume_name,
-    slots,
+    Bad, Init, JournalLabel, LONGEST_NAME, MAX_BAD_RUNS, MAX_VOLUMES, Relocated, VolumeLabel, WriteHole,
+    is_volume_name, slots,
 };
 pub use witness::Witness;

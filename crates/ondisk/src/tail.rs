@@ -18,6 +18,9 @@ const REGION: ByteCount = ByteCount(20 << 20);
 /// Where the undo log of an import lies, from the tail's beginning on.
 const UNDO_AT: ByteCount = ByteCount(24 << 20);
 
+/// Where the journals lie: in the workspace, which DDF leaves to whoever wrote the structure, behind the places of earlier labels.
+const JOURNALS_AT: ByteCount = ByteCount(2 << 20);
+
 /// How the labels of versions 1 and 2 began, which SoftROC wrote before it wrote DDF.
 pub(crate) const EARLIER_MAGIC: [u8; 8] = *b"SoftROC\0";
 
@@ -31,6 +34,9 @@ pub struct Tail {
 impl Tail {
     /// The room of the undo log of an import.
     pub const UNDO: ByteCount = ByteCount(6 << 20);
+
+    /// The room of the journals of all volumes.
+    pub const JOURNALS: ByteCount = ByteCount(14 << 20);
 
     /// The tail of a drive of `size`; `None` where there is no room for it and anything before it.
     pub fn of(size: ByteCount) -> Option<Tail> {
@@ -58,6 +64,11 @@ impl Tail {
     /// The block of the witness.
     pub fn witness(&self) -> ByteRange {
         ByteRange::new(self.start + REGION + MAP_COPY * 2, BLOCK)
+    }
+
+    /// Where the journals of all volumes are.
+    pub fn journals(&self) -> ByteRange {
+        ByteRange::new(self.start + JOURNALS_AT, Tail::JOURNALS)
     }
 
     /// The room of the undo log of an import.
@@ -112,6 +123,8 @@ mod tests {
             let marks = tail.marks();
             assert!(marks[0].contains(ByteRange::new(site.anchor(), block.bytes())));
             assert_eq!((marks[1].start, marks[2].start), (site.primary(), site.secondary()));
+            assert!(site.workspace().contains(tail.journals()));
+            assert!(marks.iter().all(|mark| mark.intersection(tail.journals()).is_empty()));
             assert!(marks[4..].iter().all(|mark| site.workspace().contains(*mark)));
         }
     }

@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::intent::MAX_LANES;
 use crate::runs::Runs;
+use crate::tail::{BLOCK, Tail};
 use crate::uuid::Uuid;
 use layout::{Geometry, Level, MirrorArrangement, ParityArrangement, Shape};
 use serde::{Deserialize, Serialize};
@@ -21,8 +22,45 @@ pub const LONGEST_NAME: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteHole {
+    /// What is about to be written is kept in a journal first, and finished after a crash.
+    Journal,
     /// Lanes that were being written are resynced; until then their redundancy is not used.
     Resync,
+}
+
+/// Where a volume's journal lies, and whether it tells all that was interrupted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JournalLabel {
+    /// From the beginning of the room that all journals have, on every member.
+    pub start_bytes: u64,
+    /// Its length.
+    pub len_bytes: u64,
+    /// The identity of the records that tell what was interrupted. Missing where they do not tell all: the
+    /// redundancy of marked lanes may not agree for other reasons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<Uuid>,
+}
+
+impl JournalLabel {
+    /// Where it ends.
+    pub fn end_bytes(&self) -> u64 {
+        self.start_bytes.saturating_add(self.len_bytes)
+    }
+
+    fn check(&self, name: &str) -> Result<()> {
+        let is_aligned = |bytes: u64| ByteCount(bytes).is_aligned(BLOCK);
+        if self.len_bytes > 0
+            && self.end_bytes() <= Tail::JOURNALS.0
+            && is_aligned(self.start_bytes | self.len_bytes)
+        {
+            return Ok(());
+        }
+        Err(contradiction(format!(
+            "the label gives '{name}' a journal of {} bytes at byte {}, where none can be",
+            self.len_bytes, self.start_bytes
+        )))
+    }
 }
 
 /// What the drives held where the volume lies when it was made, and what was done about it.
@@ -105,6 +143,9 @@ pub struct VolumeLabel {
     /// Lanes that nobody has written since it was created, but for those that are marked.
     #[serde(default, skip_serializing_if = "Runs::is_empty")]
     pub unwritten: Runs,
+    /// Its journal, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<JournalLabel>,
     /// Lanes that lie in the distributed spare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relocated: Option<Relocated>,
@@ -215,6 +256,7 @@ impl VolumeLabel {
                 self.first_lane
             )));
         }
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.check(name))?;
         self.check_sets(members, sector)
     }
 

@@ -38,6 +38,7 @@ fn volume() -> VolumeLabel {
         created_unix_s: 1_700_000_000,
         lost: Vec::new(),
         unwritten: Runs::default(),
+        journal: None,
         relocated: None,
         bad: Vec::new(),
     }

@@ -45,6 +45,7 @@ fn volume(number: u8, level: Level) -> VolumeLabel {
         created_unix_s: 1_800_000_000,
         lost: Vec::new(),
         unwritten: Runs::default(),
+        journal: None,
         relocated: None,
         bad: Vec::new(),
     }

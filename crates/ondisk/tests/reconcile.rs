@@ -38,6 +38,7 @@ fn volume(level: Level, drives: u8) -> VolumeLabel {
         created_unix_s: 0,
         lost: Vec::new(),
         unwritten: Runs::default(),
+        journal: None,
         relocated: None,
         bad: Vec::new(),
     }

@@ -167,6 +167,7 @@ fn creation(create: &VolumeCreate) -> Outcome<Command> {
         strip_bytes: create.strip.map(|strip| strip.bytes().0),
         arrangement: create.arrangement.clone(),
         size_bytes: create.size.map(|size| size.0),
+        write_hole: create.write_hole.map(Into::into),
         destroy_data: create.destroy_data,
     }))
 }

@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("nbd", &["units"]),
     ("env", &["units"]),
     ("drives", &["units", "env", "nbd"]),
-    ("engine", &["units", "env", "layout", "plan", "parity"]),
+    ("engine", &["units", "env", "layout", "plan", "parity", "ondisk"]),
     ("controller", &["units", "env", "layout", "plan", "ondisk", "signatures", "drives", "engine"]),
     ("rescue", &["units", "env", "layout", "parity", "ondisk", "drives", "engine"]),
     ("ports", &["units", "env", "nbd", "engine"]),

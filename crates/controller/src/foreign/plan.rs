@@ -200,14 +200,16 @@ impl Core {
         let lanes = Lanes::of(&geometry).count;
         let first_lane = extents::free_lanes(Some(label), lanes)
             .ok_or_else(|| format!("it would have {lanes} lanes, and an array has not so many"))?;
+        let beside = label;
         let label = self.label_of(name, &geometry, first_lane..first_lane + lanes);
-        Ok(VolumeLabel {
+        let label = VolumeLabel {
             data_start_bytes: laid.start.0,
             sector_bytes: sector.bytes().0,
             capacity_bytes: laid.section.within.len.0,
             created_unix_s: laid.found.record.created_unix_s.unwrap_or(label.created_unix_s),
             ..label
-        })
+        };
+        crate::journal::with_write_hole(label, None, Some(beside))
     }
 }
 

@@ -122,6 +122,12 @@ impl Bench {
         volume(self.ask(create(name, level, drives)))
     }
 
+    /// A volume without a journal.
+    pub fn create_resyncing(&mut self, name: &str, level: &str, drives: &[&str]) -> VolumeInfo {
+        let resync = |wanted: &mut CreateVolume| wanted.write_hole = Some(controller::WriteHole::Resync);
+        self.create_with(name, level, drives, resync).unwrap()
+    }
+
     pub fn show(&mut self, name: &str) -> VolumeInfo {
         volume(self.ask(Command::VolumeShow { volume: name.into() })).0
     }

@@ -57,7 +57,12 @@ async fn finished(task: &Rc<Running>, slot: DriveIndex, lane: LaneIndex, swaps: 
     task.in_background(async move {
         let volume = &running.volume;
         let kind = ReportKind::Current { drive: slot, lanes: lane.into(), swaps, is_awaited: false };
-        match volume.shard.report(volume.spec.id, kind).await {
+        let current = async {
+            // From then on another drive may go out, which must not be the last that has a record.
+            volume.renew_journal().await?;
+            volume.shard.report(volume.spec.id, kind).await
+        };
+        match current.await {
             Ok(()) => running.finished(lane),
             Err(error) => {
                 volume.members.close_window(slot, lane);

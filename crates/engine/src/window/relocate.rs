@@ -71,6 +71,8 @@ async fn move_lane(
             Walked::Failed(error) => return Err(error),
         }
     }
+    // From now on a further drive may go out: none of those that have to tell what was interrupted may be missing.
+    volume.renew_journal().await?;
     let kind = ReportKind::Moved { drive: slot, lanes: lane.into(), to_spare };
     volume.shard.report(volume.spec.id, kind).await
 }

@@ -240,6 +240,12 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "SIZE")]
     pub size: Option<ByteCount>,
 
+    /// How a stripe is dealt with that a crash interrupts in the middle, on levels with parity: kept in a journal on the drives
+    /// before it is written, or resynced afterwards, which is quicker to write and may need an operator where a drive is out
+    /// as well [default: journal].
+    #[arg(long, value_name = "HOW")]
+    pub write_hole: Option<WriteHole>,
+
     /// Overwrite what the drives hold now: file systems, partitions, other arrays.
     #[arg(long)]
     pub destroy_data: bool,
@@ -247,6 +253,24 @@ pub struct VolumeCreate {
     /// How to answer.
     #[command(flatten)]
     pub output: Output,
+}
+
+/// See [`VolumeCreate::write_hole`].
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub enum WriteHole {
+    /// A journal.
+    Journal,
+    /// A resync.
+    Resync,
+}
+
+impl From<WriteHole> for controller::WriteHole {
+    fn from(how: WriteHole) -> controller::WriteHole {
+        match how {
+            WriteHole::Journal => controller::WriteHole::Journal,
+            WriteHole::Resync => controller::WriteHole::Resync,
+        }
+    }
 }
 
 /// See [`Command::Volume`].

@@ -1,0 +1,297 @@
+//! The journals of volumes with parity: their room, their identity, and what they say after a crash.
+//!
+//! # The order of things
+//! - Records carry an identity that is in the label of their volume. Each attachment to the shards has one of its own, which is
+//!   durable before the first record is written with it. So what an earlier one wrote does not count any more.
+//! - At a start records are replayed before the label gets another identity: read from all members that are current,
+//!   carried out on them, flushed. Killed here: the same once more, which comes to the same.
+//! - The identity is in the label only while the journal tells all that may have been interrupted. It is not where the
+//!   redundancy of some lane may disagree for another reason (what the drives held when the volume was made; a write that failed on
+//!   some drive and could not be finished): then it comes back when all lanes agree, and until then a crash is dealt with as
+//!   without a journal.
+//! - Too few members: every record is on more drives of some span than the span may lose, so it is on one that is here as long
+//!   as the volume can be served at all. One whose journal cannot be read in part counts as one that is not here.
+
+use crate::array::Array;
+use crate::core::Core;
+use crate::disk::Access;
+use crate::extents;
+use crate::volume::Volume;
+use engine::JournalPlace;
+use env::{Durability, IoError, Slice};
+use ondisk::journal::{Patch, Record, replay, scan};
+use ondisk::{JournalLabel, Label, Readiness, Role, Tail, Uuid, VolumeLabel, WriteHole, slots};
+use smallvec::smallvec;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
+
+/// The longest journal.
+const LONGEST: ByteCount = ByteCount(8 << 20);
+
+/// The shortest that is worth it.
+const SHORTEST: ByteCount = ByteCount(256 << 10);
+
+/// Writes of a replay that are under way on one drive.
+const AT_A_TIME: usize = 64;
+
+/// A place for the journal of another volume: half of the longest room that is left, so that others find some too.
+pub(crate) fn place(beside: Option<&Label>) -> Option<JournalLabel> {
+    let taken = beside.map(|label| label.volume.iter().filter_map(|volume| volume.journal.as_ref()));
+    let taken = taken.map(|taken| taken.map(|journal| journal.start_bytes..journal.end_bytes()).collect());
+    let gaps = extents::gaps(taken.unwrap_or_default(), Tail::JOURNALS.0);
+    let gap = extents::longest(&gaps)?;
+    let len = ByteCount((gap.end - gap.start) / 2).min(LONGEST).max(SHORTEST).align_down(SHORTEST);
+    let fits = gap.start + len.0 <= gap.end;
+    fits.then_some(JournalLabel { start_bytes: gap.start, len_bytes: len.0, id: None })
+}
+
+/// What a replay of a volume's journal came to.
+enum Replayed {
+    /// So many runs of bytes were written; drives that failed at it.
+    Done(usize, BTreeMap<usize, IoError>),
+    /// It does not tell all: a sentence.
+    Incomplete(String),
+}
+
+impl Volume {
+    /// Whether its journal tells all that may have been interrupted.
+    pub(crate) fn is_covered(&self) -> bool {
+        self.label().journal.is_some_and(|journal| journal.id.is_some())
+    }
+
+    /// Where its journal is for the shards, if it has one.
+    pub(crate) fn journal_place(&self) -> Option<JournalPlace> {
+        let (journal, id) = (self.label().journal?, self.journal_id.get()?);
+        let at = ByteCount(journal.start_bytes);
+        Some(JournalPlace { id, at, len: ByteCount(journal.len_bytes) })
+    }
+}
+
+impl Core {
+    /// Replays the journals of those volumes of an array that are about to be started and were not stopped in order. Drives that
+    /// failed at it, by slot. What cannot be replayed is not covered any more.
+    pub(crate) async fn replay_journals(
+        &self,
+        array: &Rc<Array>,
+        volumes: &[Rc<Volume>],
+    ) -> BTreeMap<usize, IoError> {
+        let mut failed = BTreeMap::new();
+        for volume in volumes {
+            if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
+                continue; // Its records wait until it can be served.
+            }
+            let Some(id) = volume.label().journal.and_then(|journal| journal.id) else { continue };
+            if array.label().clean {
+                continue;
+            }
+            match self.replay_one(array, volume, id).await {
+                Replayed::Done(0, _) => {}
+                Replayed::Done(runs, errors) => {
+                    failed.extend(errors);
+                    let name = volume.name();
+                    let text = format!(
+                        "'{name}' was not stopped in order: writes that its journal kept were finished ({runs} runs of bytes)"
+                    );
+                    self.events.info(
+                        &name,
+                        "its journal was replayed",
+                        "no write is left in the middle",
+                        text,
+                    );
+                }
+                Replayed::Incomplete(why) => {
+                    let name = volume.name();
+                    let text = format!(
+                        "the journal of '{name}' does not tell all that was interrupted ({why}): it is started as if it had none"
+                    );
+                    self.events.warn(&name, &why, "what was being written is in doubt", text);
+                    array.forget_journal(volume);
+                }
+            }
+        }
+        failed
+    }
+
+    async fn replay_one(&self, array: &Array, volume: &Volume, id: Uuid) -> Replayed {
+        let Some(journal) = volume.label().journal else { return Replayed::Done(0, BTreeMap::new()) };
+        let places = array.places();
+        let mut members: BTreeMap<usize, Access> = BTreeMap::new();
+        let mut told = DriveSet::EMPTY;
+        let mut records: Vec<Record> = Vec::new();
+        for (slot, place) in places.iter().enumerate().filter(|(_, place)| place.role == Role::Current) {
+            let Some(access) = place.drive.as_ref().and_then(|drive| drive.access()) else { continue };
+            let Some((bytes, is_whole)) = read_journal(&access, &journal).await else { continue };
+            records.extend(scan(&bytes, id));
+            members.insert(slot, access);
+            if is_whole {
+                told.insert(DriveIndex(slot as u16));
+            }
+        }
+        let untold = slots(0..places.len()).minus(&told);
+        if !volume.survives(&untold) {
+            let names: Vec<String> =
+                untold.iter().map(|drive| self.member_name(array, drive.as_usize())).collect();
+            return Replayed::Incomplete(format!("it cannot be read from {}", names.join(", ")));
+        }
+        match replay(records) {
+            Ok(patches) => {
+                let start = ByteOffset(volume.label().data_start_bytes);
+                let (runs, errors) = (patches.len(), carry_out(&members, start, patches).await);
+                Replayed::Done(runs, errors)
+            }
+            Err(missing) => Replayed::Incomplete(format!(
+                "record {} of ring {} is missing",
+                missing.sequence, missing.ring
+            )),
+        }
+    }
+
+    /// Draws new identities for the journals of volumes that are about to be attached, for their next label. `unsynced`: whether the
+    /// redundancy of any of its lanes may disagree although its journal was replayed.
+    pub(crate) fn renew_journals(
+        &self,
+        next: &mut Label,
+        volumes: &[Rc<Volume>],
+        unsynced: impl Fn(&Volume) -> bool,
+    ) {
+        for volume in volumes {
+            let was_covered = volume.is_covered();
+            let Some(journal) = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut()) else {
+                continue;
+            };
+            let id = self.new_uuid();
+            volume.journal_id.set(Some(id));
+            volume.journal_is_fresh.set(true);
+            journal.id = (was_covered || !unsynced(volume)).then_some(id);
+        }
+    }
+
+    /// Before a volume is attached: its journal gets an identity that no record carries.
+    ///
+    /// # Errors
+    /// When that cannot be made durable.
+    pub(crate) async fn freshen_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> bool {
+        if volume.label().journal.is_none() || volume.journal_is_fresh.replace(false) {
+            return true;
+        }
+        // What was written with the one before must not need its records any more.
+        let errors = self.flush_drives(array).await;
+        let _turn = array.metadata.take(1).await;
+        if !errors.is_empty() && !self.put_out(array, crate::keeper::failing(errors, "flush")).await {
+            return false;
+        }
+        let mut next = array.label();
+        self.renew_journals(&mut next, std::slice::from_ref(volume), |volume| {
+            !array.distrusted(volume).is_empty()
+        });
+        volume.journal_is_fresh.set(false);
+        self.commit(array, next, Vec::new()).await
+    }
+
+    /// All lanes of a volume agree: from now on its journal tells all that a crash can interrupt.
+    pub(crate) fn cover(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
+        if volume.is_covered() || volume.journal_place().is_none() {
+            return;
+        }
+        let (core, array, volume) = (self.clone(), array.clone(), volume.clone());
+        self.env.spawn("cover by the journal", async move {
+            let _turn = array.metadata.take(1).await;
+            let agrees = array.distrusted(&volume).is_empty() && volume.is_served();
+            if agrees && array.is_running() && !volume.is_covered() {
+                let mut next = array.label();
+                let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
+                let Some(journal) = label else { return };
+                journal.id = volume.journal_id.get();
+                core.commit(&array, next, Vec::new()).await;
+            }
+        });
+    }
+}
+
+/// The label of a new volume as it is asked to deal with stripes that are interrupted in the middle; with a journal where that is
+/// not said, and there is room.
+///
+/// # Errors
+/// A sentence, when it cannot be as asked.
+pub(crate) fn with_write_hole(
+    label: VolumeLabel,
+    asked: Option<WriteHole>,
+    beside: Option<&Label>,
+) -> Result<VolumeLabel, String> {
+    let has_parity = label.level.has_parity();
+    if !has_parity || asked == Some(WriteHole::Resync) {
+        return match asked {
+            Some(WriteHole::Journal) => Err(format!(
+                "{} has no parity that an interrupted write could leave behind: leave --write-hole out",
+                label.level
+            )),
+            _ => Ok(label),
+        };
+    }
+    let journal = place(beside);
+    if journal.is_none() && asked.is_some() {
+        let journals =
+            beside.map_or(0, |label| label.volume.iter().filter(|of| of.journal.is_some()).count());
+        return Err(format!(
+            "{journals} volumes of the array have journals, and there is no room for another one; say --write-hole resync, or lay it on drives of its own"
+        ));
+    }
+    Ok(VolumeLabel { write_hole: WriteHole::Journal, journal, ..label })
+}
+
+/// A member's copy of a journal, with zeroes where it cannot be read, and whether all of it can.
+async fn read_journal(access: &Access, journal: &JournalLabel) -> Option<(Vec<u8>, bool)> {
+    let room = access.tail()?.journals();
+    let range = ByteRange::new(room.start + ByteCount(journal.start_bytes), ByteCount(journal.len_bytes));
+    if let Ok(bytes) = access.read(range).await {
+        return Some((bytes, true));
+    }
+    let mut bytes = Vec::with_capacity(range.len.as_usize());
+    let mut at = range.start;
+    while at < range.end() {
+        let block = access.read(ByteRange::new(at, ondisk::BLOCK)).await;
+        bytes.extend(block.unwrap_or_else(|_| vec![0; ondisk::BLOCK.as_usize()]));
+        at += ondisk::BLOCK;
+    }
+    Some((bytes, false))
+}
+
+/// Writes patches to members, and flushes these. Those that failed at it, by slot.
+async fn carry_out(
+    members: &BTreeMap<usize, Access>,
+    data_start: ByteOffset,
+    patches: Vec<Patch>,
+) -> BTreeMap<usize, IoError> {
+    let mut errors: BTreeMap<usize, IoError> = BTreeMap::new();
+    let mut written: BTreeMap<usize, &Access> = BTreeMap::new();
+    let mut patches = patches.into_iter();
+    loop {
+        let some: Vec<Patch> = patches.by_ref().take(AT_A_TIME).collect();
+        if some.is_empty() {
+            break;
+        }
+        let mut started = Vec::new();
+        for Patch { slot, range, bytes } in some {
+            let slot = usize::from(slot);
+            let Some(access) = members.get(&slot) else { continue };
+            let slice = bytes.map_or(Slice::zero(range.len), |bytes| env::Buf::copy_of(&bytes).freeze());
+            let at = data_start + ByteCount(range.start.0);
+            started.push((slot, access.member.write(at, smallvec![slice], Durability::Cached)));
+            written.insert(slot, access);
+        }
+        for (slot, io) in started {
+            if let Err(error) = io.await.result {
+                errors.insert(slot, error);
+            }
+        }
+    }
+    let flushes: Vec<_> = written.into_iter().map(|(slot, access)| (slot, access.member.flush())).collect();
+    for (slot, flush) in flushes {
+        match flush.await.result {
+            Err(error) if error.kind != env::IoErrorKind::NotSupported => drop(errors.insert(slot, error)),
+            _ => {}
+        }
+    }
+    errors
+}

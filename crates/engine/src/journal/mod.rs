@@ -1,0 +1,280 @@
+//! The journal: what a stripe's write changes is durable as a whole before its first byte goes to its place, so that no crash
+//! leaves a stripe whose redundancy answers for something that nobody wrote (the write hole).
+//!
+//! # Fault model
+//! A kill leaves any part of what was in flight. A power cut takes besides any part, sector by sector, of what no flush has
+//! covered since. Drives may be out before the crash, and fail in it or after it, as many in all as the level survives.
+//!
+//! # The protocol
+//! 1. A write is planned and read for, and its redundancy is computed, while it holds its columns of the stripe.
+//! 2. What the plan is about to write, data and redundancy, is a *record* ([`ondisk::journal`]) on one member more than a span may
+//!    lose. Writes that come while a record is being written share the next one.
+//! 3. Only when it is durable there, the plan's own writes begin. They need not be durable themselves.
+//! 4. A record is retired when all its writes are done and the drives were flushed after that. The next record says so.
+//! 5. After a crash the records that count are carried out again, in order, before anything is read
+//!    (`controller::journal`).
+//!
+//! # Why that is right
+//! - A stripe's columns that a record is about are, after its replay, what they were after the plan: whatever of the plan's writes,
+//!   or of earlier ones that are not retired, was done or lost. The plan's result agrees with itself, with or without the
+//!   drives that were out. What the record says of other sectors than those a host was writing is what they hold.
+//! - The order of records of one stripe is the order of their plans, which hold a common lock; a stripe has one shard.
+//! - A record that was not durable everywhere may be replayed or not: none of its writes had begun, and no host was answered.
+//! - Whoever changes a stripe *without* a record, while records that count say something of it, would be undone by a replay. So
+//!   there is no such write: it is kept as well, or revokes them first.
+//!
+//! # What needs no record
+//! - A write of one drive only (all others of the stripe's parts are out, or not concerned): each sector is old or new.
+//! - A whole stripe of which nothing is missing: nobody else's data is in it. Its redundancy is made to agree by the resync.
+//!   A drive that is lost before that pass leaves of *these* sectors what was being written, or anything.
+//! - What only makes redundancy anew (resync, rebuild): begun again, it comes to the same.
+//!
+//! # Invariants
+//! - Nobody who writes to the journal holds what a flush waits for: a full ring empties itself.
+//! - The ring is written by one task at a time, which takes along what others wait for.
+
+mod ring;
+mod writer;
+
+use crate::execute::Memory;
+use crate::volume::Volume;
+use env::sync::Signal;
+use env::{Buf, Durability, IoError, IoErrorKind, Slice};
+use layout::Geometry;
+use ondisk::Uuid;
+use ondisk::journal::{Change, ChangeKind};
+use plan::{Plan, Request};
+use ring::Ring;
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
+
+/// Where a volume's journal lies, and what its records are called until the next start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JournalPlace {
+    /// The identity that its records carry.
+    pub id: Uuid,
+    /// From the beginning of the room that all journals have on a member.
+    pub at: ByteCount,
+    /// Its length.
+    pub len: ByteCount,
+}
+
+impl JournalPlace {
+    /// What each of so many shards has of it; `None` where that is too little to serve.
+    pub fn ring_len(&self, shards: u16) -> Option<ByteCount> {
+        let share = ByteCount(self.len.0 / u64::from(shards.max(1))).align_down(ondisk::BLOCK);
+        (share >= Ring::LEAST).then_some(share)
+    }
+}
+
+/// What one write asks to be kept.
+struct Entry {
+    stripe: StripeIndex,
+    /// It revokes what was said of the whole stripe.
+    revokes: bool,
+    changes: SmallVec<[Change; 4]>,
+    /// The bytes of the changes that have some.
+    bytes: SmallVec<[Slice; 4]>,
+    len: u64,
+    answer: Rc<Cell<Option<Result<u64, IoError>>>>,
+}
+
+/// The journal of a volume, as one shard has it.
+pub(crate) struct Journal {
+    place: JournalPlace,
+    number: u32,
+    /// Where its ring begins, from the journal's beginning.
+    start: u64,
+    /// On how many members a record is.
+    copies: usize,
+    ring: RefCell<Ring>,
+    waiting: RefCell<Vec<Entry>>,
+    /// Whether somebody writes to the ring.
+    busy: Cell<bool>,
+    retiring: Cell<bool>,
+    /// The head of a record, between two records.
+    head: RefCell<Option<Buf>>,
+    changed: Signal,
+}
+
+impl Journal {
+    /// The ring of a shard. `None` where the volume needs none, or the share of each shard is too small.
+    pub(crate) fn new(
+        place: Option<JournalPlace>,
+        geometry: &Geometry,
+        shard: u16,
+        shards: u16,
+    ) -> Option<Journal> {
+        let place = place.filter(|_| geometry.parity_strips() > 0)?;
+        let len = place.ring_len(shards)?;
+        Some(Journal {
+            place,
+            number: u32::from(shard),
+            start: len.0 * u64::from(shard),
+            copies: usize::from(geometry.parity_strips()) + 1,
+            ring: RefCell::new(Ring::new(len)),
+            waiting: RefCell::default(),
+            busy: Cell::new(false),
+            retiring: Cell::new(false),
+            head: RefCell::default(),
+            changed: Signal::default(),
+        })
+    }
+}
+
+/// A record that its write relies on. The write is done when this is dropped.
+pub(crate) struct Kept {
+    volume: Rc<Volume>,
+    sequence: u64,
+    carries: bool,
+}
+
+impl Kept {
+    /// How durable the writes themselves have to be, of which the host asks so much: what a record carries is durable.
+    pub(crate) fn durability(kept: Option<&Kept>, asked: Durability) -> Durability {
+        match kept {
+            Some(kept) if kept.carries => Durability::Cached,
+            _ => asked,
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(journal) = &self.volume.journal {
+            journal.ring.borrow_mut().end(self.sequence);
+            journal.changed.notify(self.volume.shard.env());
+        }
+    }
+}
+
+/// What has to be kept of a plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    /// What it writes.
+    All,
+    /// That what was said of its stripe does not count any more.
+    Revoke,
+    /// It cannot be kept, and must not be undone either: nothing may be said of its stripe.
+    Silence,
+}
+
+impl Volume {
+    /// Keeps what a plan is about to write, if that is needed. Done when its writes may begin.
+    ///
+    /// # Errors
+    /// When it cannot be kept: then nothing may be written.
+    pub(crate) async fn keep(self: &Rc<Self>, plan: &Plan, memory: &Memory) -> Result<Option<Kept>, IoError> {
+        let Some(journal) = &self.journal else { return Ok(None) };
+        let need = self.need(journal, plan);
+        match need {
+            Need::Nothing => return Ok(None),
+            Need::Silence => return self.silence(plan.stripe()).await.map(|()| None),
+            Need::All | Need::Revoke => {}
+        }
+        let entry = entry(plan, memory, need == Need::Revoke).ok_or(IoError::new(IoErrorKind::Invalid))?;
+        if entry.len > journal.most_bytes() {
+            // What is given up for lost may be long. Hosts' writes are cut up before.
+            return self.silence(plan.stripe()).await.map(|()| None);
+        }
+        let answer = entry.answer.clone();
+        journal.waiting.borrow_mut().push(entry);
+        // What is ready to be written beside this goes along.
+        self.shard.env().yield_now().await;
+        loop {
+            journal
+                .changed
+                .wait_until(self.shard.env(), || answer.get().is_some() || !journal.busy.get())
+                .await;
+            match answer.get() {
+                Some(Ok(sequence)) => {
+                    return Ok(Some(Kept { volume: self.clone(), sequence, carries: need == Need::All }));
+                }
+                Some(Err(error)) => return Err(error),
+                None => self.write_records(journal).await,
+            }
+        }
+    }
+
+    fn need(&self, journal: &Journal, plan: &Plan) -> Need {
+        let said = journal.ring.borrow().says(plan.stripe());
+        match plan.request() {
+            Request::Write { range } | Request::WriteZeroes { range } => {
+                let parts: DriveSet = self.map(plan.stripe()).drives().collect();
+                let health = plan.health();
+                let missing = parts.minus(&health.readable.intersection(&health.writable));
+                let whole = range.len == self.geometry().stripe_bytes() && missing.is_empty();
+                let written: DriveSet = plan.writes().iter().map(|write| write.drive).collect();
+                match (whole, said) {
+                    (true, true) => Need::Revoke,
+                    (true, false) => Need::Nothing,
+                    (false, false) if written.count().0 < 2 => Need::Nothing,
+                    (false, _) => Need::All,
+                }
+            }
+            Request::Read { .. } | Request::Verify { .. } => Need::Nothing,
+            _ if plan.writes().is_empty() || !said => Need::Nothing,
+            _ => Need::Silence,
+        }
+    }
+
+    /// Cuts a write to a stripe into parts of which each can be kept as a whole.
+    pub(crate) fn parts_to_keep(&self, within: ByteRange) -> SmallVec<[ByteRange; 1]> {
+        let whole = within.len == self.geometry().stripe_bytes() && self.all_well.get();
+        let Some(journal) = self.journal.as_ref().filter(|_| !whole) else {
+            return SmallVec::from_iter([within]);
+        };
+        let strip = self.geometry().strip().bytes();
+        let parity = u64::from(self.geometry().parity_strips());
+        let most = journal.most_bytes();
+        if within.len.0 + parity * within.len.0.min(strip.0) <= most {
+            return SmallVec::from_iter([within]);
+        }
+        let step = ByteCount((most / (1 + parity)).max(self.spec.sector.bytes().0));
+        let step = step.align_down(self.spec.sector.bytes()).min(strip);
+        let mut parts = SmallVec::new();
+        let mut at = within.start;
+        while at < within.end() {
+            let strip_ends = ByteOffset((at.0 / strip.0 + 1) * strip.0);
+            let end = (at + step).min(strip_ends).min(within.end());
+            parts.push(ByteRange::from_to(at, end));
+            at = end;
+        }
+        parts
+    }
+}
+
+/// What is kept of a plan. `None` where the plan does not fit the memory.
+fn entry(plan: &Plan, memory: &Memory, revokes: bool) -> Option<Entry> {
+    let mut changes: SmallVec<[Change; 4]> = SmallVec::new();
+    let mut bytes: SmallVec<[Slice; 4]> = SmallVec::new();
+    for write in plan.writes() {
+        let mut at = write.offset;
+        for part in plan.write_parts(write) {
+            let slice = memory.slice(part.from, part.len)?;
+            let kind = match revokes {
+                true => ChangeKind::Revoked,
+                false if slice.is_zero() => ChangeKind::Zeroes,
+                false => ChangeKind::Bytes,
+            };
+            let range = ByteRange::new(at, part.len);
+            at = range.end();
+            match changes.last_mut() {
+                Some(last)
+                    if last.slot == write.drive.0 && last.kind == kind && last.range.end() == range.start =>
+                {
+                    last.range.len += range.len;
+                }
+                _ => changes.push(Change { slot: write.drive.0, kind, range }),
+            }
+            if kind == ChangeKind::Bytes {
+                bytes.push(slice);
+            }
+        }
+    }
+    let len = bytes.iter().map(|slice| slice.len().0).sum();
+    Some(Entry { stripe: plan.stripe(), revokes, changes, bytes, len, answer: Rc::default() })
+}

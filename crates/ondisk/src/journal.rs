@@ -1,0 +1,355 @@
+//! The journal: what was about to be written to stripes, so that one that was interrupted in the middle can be finished.
+//!
+//! A *record* says, word for word, what some writes change on the members' drives: data and all of the redundancy that
+//! goes with them. It is durable on more members than the volume may lose before the first byte of it is written to its
+//! place. After a crash the records are carried out again, in order, over whatever was done of them.
+//!
+//! # Where it lies
+//! A volume's journal is a run of bytes in the tail, at the same place on every member, divided in *rings*: one for each
+//! shard, which alone writes it. A stripe belongs to one shard as long as the journal has its identity, so the records of one ring
+//! are in order, and those of different rings have nothing in common. The first two blocks of a ring are for *notices*: records
+//! that change nothing and only say how many do not count any more. They are written in turn.
+//!
+//! ```text
+//! record, at a multiple of 4096 bytes of its ring; numbers are little-endian
+//!    0  8  "SRoCjrnl"                          48  8  tail: no record before this one counts
+//!    8  4  version, 1                          56  8  where it lies, from the journal's beginning
+//!   12  4  CRC-32C of the head,                64  8  bytes of the head, a multiple of 4096
+//!          this field as zero                  72  8  bytes behind the head, a multiple of 4096
+//!   16 16  identity of the journal             80  4  CRC-32C of the bytes behind the head
+//!   32  4  number of the ring                  84  4  number of changes
+//!   36  4  zero                                88  8  zero
+//!   40  8  sequence, from 1; of a notice 0     96     changes, 24 bytes each; zeroes to the end of the head
+//!
+//! change
+//!    0  2  slot
+//!    2  2  1: its bytes follow the head, in the order of the changes; 2: it becomes zeroes;
+//!          3: it is about to be written without being kept here, and what earlier records say of it does not count
+//!    4  4  zero
+//!    8  8  from the volume's first byte on that drive
+//!   16  8  length in bytes
+//! ```
+//! The identity is drawn at random at every start, and known to nobody who can write the volume: what a host writes, and
+//! a record carries, is never taken for a record.
+//!
+//! # What counts
+//! Of one ring, the records from the highest `tail` on that any of them says. All of these are there, or the journal is
+//! incomplete: they were written one after the other, each durable before the next began, so that at most the one after the
+//! newest can be torn, and of that one nothing was written to its place.
+
+use crate::bytes::{crc_without, u32_at, u64_at};
+use crate::tail::BLOCK;
+use crate::uuid::Uuid;
+use std::collections::BTreeMap;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+const MAGIC: [u8; 8] = *b"SRoCjrnl";
+const VERSION: u32 = 1;
+const AT_VERSION: usize = 8;
+const AT_CRC: usize = 12;
+const AT_ID: usize = 16;
+const AT_RING: usize = 32;
+const AT_SEQUENCE: usize = 40;
+const AT_TAIL: usize = 48;
+const AT_PLACE: usize = 56;
+const AT_HEAD: usize = 64;
+const AT_BODY: usize = 72;
+const AT_BODY_CRC: usize = 80;
+const AT_COUNT: usize = 84;
+const CHANGES: usize = 96;
+const CHANGE: usize = 24;
+
+/// What becomes of a run of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChangeKind {
+    /// What the record carries.
+    Bytes,
+    /// Zeroes.
+    Zeroes,
+    /// Something that the record does not carry; earlier records do not count for it.
+    Revoked,
+}
+
+impl ChangeKind {
+    const ALL: [(ChangeKind, u16); 3] =
+        [(ChangeKind::Bytes, 1), (ChangeKind::Zeroes, 2), (ChangeKind::Revoked, 3)];
+
+    fn number(self) -> u16 {
+        ChangeKind::ALL.iter().find(|(kind, _)| *kind == self).map_or(0, |(_, number)| *number)
+    }
+
+    fn of(number: u16) -> Option<ChangeKind> {
+        ChangeKind::ALL.iter().find(|(_, other)| *other == number).map(|(kind, _)| *kind)
+    }
+}
+
+/// A run of bytes of a member that a record is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// The member's slot.
+    pub slot: u16,
+    /// What becomes of them.
+    pub kind: ChangeKind,
+    /// From the volume's first byte on that drive; whole sectors.
+    pub range: ByteRange,
+}
+
+impl Change {
+    /// How many bytes the record carries for it.
+    fn carried(&self) -> u64 {
+        match self.kind {
+            ChangeKind::Bytes => self.range.len.0,
+            ChangeKind::Zeroes | ChangeKind::Revoked => 0,
+        }
+    }
+}
+
+/// How many blocks at the beginning of a ring are for notices.
+pub const NOTICES: u64 = 2;
+
+/// The head of a record, besides its changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// The identity of the journal.
+    pub id: Uuid,
+    /// The ring.
+    pub ring: u32,
+    /// Its number in the ring, from 1; 0 of a notice.
+    pub sequence: u64,
+    /// The first record of the ring that counts.
+    pub tail: u64,
+    /// Where it lies, from the journal's beginning.
+    pub place: u64,
+}
+
+impl Head {
+    /// How many bytes the head of a record of so many changes takes.
+    pub fn len(changes: usize) -> ByteCount {
+        ByteCount((CHANGES + changes * CHANGE) as u64).align_up(BLOCK)
+    }
+
+    /// Writes a head, to be followed by `body` bytes (a multiple of 4096) of that checksum.
+    ///
+    /// # Panics
+    /// When `into` is not [`Head::len`] long.
+    pub fn encode(&self, changes: &[Change], body: ByteCount, body_crc: u32, into: &mut [u8]) {
+        let len = Head::len(changes.len());
+        assert_eq!(into.len() as u64, len.0, "the head of a record takes whole blocks");
+        into.fill(0);
+        into[..8].copy_from_slice(&MAGIC);
+        into[AT_VERSION..][..4].copy_from_slice(&VERSION.to_le_bytes());
+        into[AT_ID..][..16].copy_from_slice(&self.id.0);
+        into[AT_RING..][..4].copy_from_slice(&self.ring.to_le_bytes());
+        for (at, number) in [
+            (AT_SEQUENCE, self.sequence),
+            (AT_TAIL, self.tail),
+            (AT_PLACE, self.place),
+            (AT_HEAD, len.0),
+            (AT_BODY, body.0),
+        ] {
+            into[at..][..8].copy_from_slice(&number.to_le_bytes());
+        }
+        into[AT_BODY_CRC..][..4].copy_from_slice(&body_crc.to_le_bytes());
+        into[AT_COUNT..][..4].copy_from_slice(&(changes.len() as u32).to_le_bytes());
+        for (change, bytes) in changes.iter().zip(into[CHANGES..].chunks_exact_mut(CHANGE)) {
+            bytes[..2].copy_from_slice(&change.slot.to_le_bytes());
+            bytes[2..4].copy_from_slice(&change.kind.number().to_le_bytes());
+            bytes[8..16].copy_from_slice(&change.range.start.0.to_le_bytes());
+            bytes[16..24].copy_from_slice(&change.range.len.0.to_le_bytes());
+        }
+        let crc = crc_without(into, AT_CRC);
+        into[AT_CRC..][..4].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// The checksum of what follows a head, run by run.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct BodyCrc(u32);
+
+impl BodyCrc {
+    /// With further bytes.
+    pub fn and(self, bytes: &[u8]) -> BodyCrc {
+        BodyCrc(crc32c::crc32c_append(self.0, bytes))
+    }
+
+    /// That of all bytes so far.
+    pub fn value(self) -> u32 {
+        self.0
+    }
+}
+
+/// A record as it was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Its head.
+    pub head: Head,
+    /// What it changes.
+    pub changes: Vec<Change>,
+    /// What it carries for [`ChangeKind::Bytes`], one after the other.
+    pub body: Vec<u8>,
+}
+
+impl Record {
+    /// From the bytes that begin with it; `None` where there is none, or a damaged one. `place`: where they lie.
+    fn decode(bytes: &[u8], id: Uuid, place: u64) -> Option<Record> {
+        let is_record = bytes.len() >= BLOCK.as_usize()
+            && bytes.starts_with(&MAGIC)
+            && u32_at(bytes, AT_VERSION) == VERSION
+            && bytes[AT_ID..][..16] == id.0
+            && u64_at(bytes, AT_PLACE) == place;
+        if !is_record {
+            return None;
+        }
+        let whole = |at: usize| {
+            let len = u64_at(bytes, at);
+            (len <= bytes.len() as u64 && len.is_multiple_of(BLOCK.0)).then_some(len as usize)
+        };
+        let (head_len, body_len) = (whole(AT_HEAD)?, whole(AT_BODY)?);
+        let count = u32_at(bytes, AT_COUNT) as usize;
+        let fits =
+            head_len as u64 == Head::len(count.min(bytes.len())).0 && head_len + body_len <= bytes.len();
+        if !fits || crc_without(&bytes[..head_len], AT_CRC) != u32_at(bytes, AT_CRC) {
+            return None;
+        }
+        let body = &bytes[head_len..head_len + body_len];
+        if BodyCrc::default().and(body).value() != u32_at(bytes, AT_BODY_CRC) {
+            return None;
+        }
+        let changes = bytes[CHANGES..head_len].chunks_exact(CHANGE).take(count).map(decode_change);
+        let changes: Vec<Change> = changes.collect::<Option<_>>()?;
+        let carried = changes.iter().try_fold(0_u64, |sum, change| sum.checked_add(change.carried()))?;
+        let head = Head {
+            id,
+            ring: u32_at(bytes, AT_RING),
+            sequence: u64_at(bytes, AT_SEQUENCE),
+            tail: u64_at(bytes, AT_TAIL),
+            place,
+        };
+        let counts = head.sequence == 0 || head.tail <= head.sequence;
+        let is_whole = carried <= body_len as u64 && counts;
+        is_whole.then(|| Record { head, changes, body: body.to_vec() })
+    }
+
+    fn len(&self) -> usize {
+        Head::len(self.changes.len()).as_usize() + self.body.len()
+    }
+}
+
+fn decode_change(bytes: &[u8]) -> Option<Change> {
+    let kind = ChangeKind::of(u16::from_le_bytes([bytes[2], bytes[3]]))?;
+    let (start, len) = (u64_at(bytes, 8), u64_at(bytes, 16));
+    start.checked_add(len)?;
+    let range = ByteRange::new(ByteOffset(start), ByteCount(len));
+    Some(Change { slot: u16::from_le_bytes([bytes[0], bytes[1]]), kind, range })
+}
+
+/// The records of a journal with that identity in one member's copy of it, in the order in which they lie there.
+pub fn scan(journal: &[u8], id: Uuid) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut at = 0;
+    while at + BLOCK.as_usize() <= journal.len() {
+        match Record::decode(&journal[at..], id, at as u64) {
+            Some(record) => {
+                at += record.len();
+                records.push(record);
+            }
+            None => at += BLOCK.as_usize(),
+        }
+    }
+    records
+}
+
+/// A record that counts, and that no copy has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Missing {
+    /// The ring.
+    pub ring: u32,
+    /// Its sequence.
+    pub sequence: u64,
+}
+
+/// What is to be written to the members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Patch {
+    /// The member's slot.
+    pub slot: u16,
+    /// Where, from the volume's first byte on that drive.
+    pub range: ByteRange,
+    /// What; `None` for zeroes.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// What is left to be written by the records of all copies that can be read: the last word on every byte.
+///
+/// # Errors
+/// Which record is missing: then nobody knows what was interrupted.
+pub fn replay(copies: impl IntoIterator<Item = Record>) -> Result<Vec<Patch>, Missing> {
+    let mut rings: BTreeMap<u32, (u64, BTreeMap<u64, Record>)> = BTreeMap::new();
+    for record in copies {
+        let (tail, records) = rings.entry(record.head.ring).or_default();
+        *tail = (*tail).max(record.head.tail);
+        if record.head.sequence > 0 {
+            records.entry(record.head.sequence).or_insert(record);
+        }
+    }
+    let mut members: BTreeMap<u16, Drawing> = BTreeMap::new();
+    for (ring, (tail, records)) in rings {
+        let newest = records.keys().next_back().copied().unwrap_or_default();
+        for sequence in tail.max(1)..=newest {
+            let record = records.get(&sequence).ok_or(Missing { ring, sequence })?;
+            let mut at = 0;
+            for change in &record.changes {
+                let bytes = &record.body[at..at + change.carried() as usize];
+                at += bytes.len();
+                members.entry(change.slot).or_default().apply(change, bytes);
+            }
+        }
+    }
+    let patches = members.into_iter().flat_map(|(slot, drawing)| drawing.patches(slot));
+    Ok(patches.collect())
+}
+
+/// The last word on the bytes of one member: runs that do not overlap, by where they begin.
+#[derive(Default)]
+struct Drawing {
+    runs: BTreeMap<u64, (u64, Option<Vec<u8>>)>,
+}
+
+impl Drawing {
+    fn apply(&mut self, change: &Change, bytes: &[u8]) {
+        let (start, end) = (change.range.start.0, change.range.end().0);
+        self.cut_out(start, end);
+        match change.kind {
+            _ if start == end => {}
+            ChangeKind::Bytes => drop(self.runs.insert(start, (end - start, Some(bytes.to_vec())))),
+            ChangeKind::Zeroes => drop(self.runs.insert(start, (end - start, None))),
+            ChangeKind::Revoked => {}
+        }
+    }
+
+    /// Takes a run of bytes out of those that are there.
+    fn cut_out(&mut self, start: u64, end: u64) {
+        let before = self.runs.range(..start).next_back().map(|(at, (len, _))| (*at, at + len));
+        let first = before.filter(|(_, ends)| *ends > start).map_or(start, |(at, _)| at);
+        let touched: Vec<u64> = self.runs.range(first..end).map(|(at, _)| *at).collect();
+        for at in touched {
+            let Some((len, bytes)) = self.runs.remove(&at) else { continue };
+            if at < start {
+                let head = bytes.as_ref().map(|bytes| bytes[..(start - at) as usize].to_vec());
+                self.runs.insert(at, (start - at, head));
+            }
+            if at + len > end {
+                let tail = bytes.as_ref().map(|bytes| bytes[(end - at) as usize..].to_vec());
+                self.runs.insert(end, (at + len - end, tail));
+            }
+        }
+    }
+
+    fn patches(self, slot: u16) -> impl Iterator<Item = Patch> {
+        self.runs.into_iter().map(move |(start, (len, bytes))| Patch {
+            slot,
+            range: ByteRange::new(ByteOffset(start), ByteCount(len)),
+            bytes,
+        })
+    }
+}
