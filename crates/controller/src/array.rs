@@ -180,7 +180,7 @@ impl Array {
     pub(crate) fn forget_journal(&self, volume: &Volume) {
         let mut label = self.label.borrow_mut();
         if let Some(label) = label.volume_mut(volume.uuid) {
-            label.journal.iter_mut().for_each(|journal| journal.id = None);
+            label.journal.iter_mut().for_each(|journal| (journal.id, journal.tells_all) = (None, false));
             volume.set_label(label.clone());
         }
     }

@@ -5,10 +5,10 @@
 //!   durable before the first record is written with it. So what an earlier one wrote does not count any more.
 //! - At a start records are replayed before the label gets another identity: read from all members that are current,
 //!   carried out on them, flushed. Killed here: the same once more, which comes to the same.
-//! - The identity is in the label only while the journal tells all that may have been interrupted. It is not where the
-//!   redundancy of some lane may disagree for another reason (what the drives held when the volume was made; a write that failed on
-//!   some drive and could not be finished): then it comes back when all lanes agree, and until then a crash is dealt with as
-//!   without a journal.
+//! - A journal *tells all* that a crash may have interrupted, unless the redundancy of some lane may disagree for another reason
+//!   (what the drives held when the volume was made; a write that failed on some drive and could not be finished). Then
+//!   it is replayed all the same, as what it carries was promised to be durable; but a crash is dealt with as without a
+//!   journal, until all lanes agree.
 //! - Too few members: every record is on more drives of some span than the span may lose, so it is on one that is here as long
 //!   as the volume can be served at all. One whose journal cannot be read in part counts as one that is not here.
 
@@ -43,7 +43,7 @@ pub(crate) fn place(beside: Option<&Label>) -> Option<JournalLabel> {
     let gap = extents::longest(&gaps)?;
     let len = ByteCount((gap.end - gap.start) / 2).min(LONGEST).max(SHORTEST).align_down(SHORTEST);
     let fits = gap.start + len.0 <= gap.end;
-    fits.then_some(JournalLabel { start_bytes: gap.start, len_bytes: len.0, id: None })
+    fits.then_some(JournalLabel { start_bytes: gap.start, len_bytes: len.0, id: None, tells_all: false })
 }
 
 /// What a replay of a volume's journal came to.
@@ -57,7 +57,7 @@ enum Replayed {
 impl Volume {
     /// Whether its journal tells all that may have been interrupted.
     pub(crate) fn is_covered(&self) -> bool {
-        self.label().journal.is_some_and(|journal| journal.id.is_some())
+        self.label().journal.is_some_and(|journal| journal.tells_all)
     }
 
     /// Where its journal is for the shards, if it has one.
@@ -163,7 +163,7 @@ impl Core {
             let id = self.new_uuid();
             volume.journal_id.set(Some(id));
             volume.journal_is_fresh.set(true);
-            journal.id = (was_covered || !unsynced(volume)).then_some(id);
+            (journal.id, journal.tells_all) = (Some(id), was_covered || !unsynced(volume));
         }
     }
 
@@ -202,7 +202,7 @@ impl Core {
                 let mut next = array.label();
                 let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
                 let Some(journal) = label else { return };
-                journal.id = volume.journal_id.get();
+                journal.tells_all = true;
                 core.commit(&array, next, Vec::new()).await;
             }
         });

@@ -249,7 +249,7 @@ impl Core {
                 What::ShadowFailed(_) => before.member[*slot].shadow.is_none(),
                 What::Uncovered => {
                     let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
-                    label.into_iter().for_each(|journal| journal.id = None);
+                    label.into_iter().for_each(|journal| journal.tells_all = false);
                     true
                 }
             };

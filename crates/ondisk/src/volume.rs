@@ -28,7 +28,7 @@ pub enum WriteHole {
     Resync,
 }
 
-/// Where a volume's journal lies, and whether it tells all that was interrupted.
+/// Where a volume's journal lies, and what its records are worth.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JournalLabel {
@@ -36,10 +36,12 @@ pub struct JournalLabel {
     pub start_bytes: u64,
     /// Its length.
     pub len_bytes: u64,
-    /// The identity of the records that tell what was interrupted. Missing where they do not tell all: the
-    /// redundancy of marked lanes may not agree for other reasons.
+    /// The identity of the records that count; none where none were written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Uuid>,
+    /// Whether they tell all that a crash may have interrupted. They do not where the redundancy of marked lanes may
+    /// disagree for another reason.
+    pub tells_all: bool,
 }
 
 impl JournalLabel {
