@@ -134,7 +134,7 @@ impl Volume {
             Err(error) => return Executed::Failed { host: self.give_back(memory, host), error },
         };
         self.let_hosts_pass(&host).await;
-        let kept = match self.keep(plan, &memory).await {
+        let kept = match self.keep(plan, &memory, host.durability()).await {
             Ok(kept) => kept,
             Err(error) => return Executed::Failed { host: self.give_back(memory, host), error },
         };

@@ -20,6 +20,7 @@
 //!   drives that were out. What the record says of other sectors than those a host was writing is what they hold.
 //! - The order of records of one stripe is the order of their plans, which hold a common lock; a stripe has one shard.
 //! - A record that was not durable everywhere may be replayed or not: none of its writes had begun, and no host was answered.
+//! - What a host asked to be durable is so with its record. It is not revoked then: the drives are flushed first.
 //! - Whoever changes a stripe *without* a record, while records that count say something of it, would be undone by a replay. So
 //!   there is no such write: it is kept as well, or revokes them first.
 //!
@@ -33,6 +34,8 @@
 //! - Nobody who writes to the journal holds what a flush waits for: a full ring empties itself.
 //! - The ring is written by one task at a time, which takes along what others wait for.
 
+#[cfg(test)]
+mod model;
 mod ring;
 mod writer;
 
@@ -44,11 +47,11 @@ use layout::Geometry;
 use ondisk::Uuid;
 use ondisk::journal::{Change, ChangeKind};
 use plan::{Plan, Request};
-use ring::Ring;
+use ring::{About, Ring};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
+use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
 
 /// Where a volume's journal lies, and what its records are called until the next start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,9 +74,7 @@ impl JournalPlace {
 
 /// What one write asks to be kept.
 struct Entry {
-    stripe: StripeIndex,
-    /// It revokes what was said of the whole stripe.
-    revokes: bool,
+    about: About,
     changes: SmallVec<[Change; 4]>,
     /// The bytes of the changes that have some.
     bytes: SmallVec<[Slice; 4]>,
@@ -167,7 +168,12 @@ impl Volume {
     ///
     /// # Errors
     /// When it cannot be kept: then nothing may be written.
-    pub(crate) async fn keep(self: &Rc<Self>, plan: &Plan, memory: &Memory) -> Result<Option<Kept>, IoError> {
+    pub(crate) async fn keep(
+        self: &Rc<Self>,
+        plan: &Plan,
+        memory: &Memory,
+        asked: Durability,
+    ) -> Result<Option<Kept>, IoError> {
         let Some(journal) = &self.journal else { return Ok(None) };
         let need = self.need(journal, plan);
         match need {
@@ -175,7 +181,8 @@ impl Volume {
             Need::Silence => return self.silence(plan.stripe()).await.map(|()| None),
             Need::All | Need::Revoke => {}
         }
-        let entry = entry(plan, memory, need == Need::Revoke).ok_or(IoError::new(IoErrorKind::Invalid))?;
+        let entry =
+            entry(plan, memory, need == Need::Revoke, asked).ok_or(IoError::new(IoErrorKind::Invalid))?;
         if entry.len > journal.most_bytes() {
             // What is given up for lost may be long. Hosts' writes are cut up before.
             return self.silence(plan.stripe()).await.map(|()| None);
@@ -209,6 +216,8 @@ impl Volume {
                 let whole = range.len == self.geometry().stripe_bytes() && missing.is_empty();
                 let written: DriveSet = plan.writes().iter().map(|write| write.drive).collect();
                 match (whole, said) {
+                    // The drives may not have what a host was promised: revoked, it would be gone with the power.
+                    (true, true) if journal.ring.borrow().promises(plan.stripe()) => Need::Silence,
                     (true, true) => Need::Revoke,
                     (true, false) => Need::Nothing,
                     (false, false) if written.count().0 < 2 => Need::Nothing,
@@ -248,7 +257,7 @@ impl Volume {
 }
 
 /// What is kept of a plan. `None` where the plan does not fit the memory.
-fn entry(plan: &Plan, memory: &Memory, revokes: bool) -> Option<Entry> {
+fn entry(plan: &Plan, memory: &Memory, revokes: bool, asked: Durability) -> Option<Entry> {
     let mut changes: SmallVec<[Change; 4]> = SmallVec::new();
     let mut bytes: SmallVec<[Slice; 4]> = SmallVec::new();
     for write in plan.writes() {
@@ -276,5 +285,7 @@ fn entry(plan: &Plan, memory: &Memory, revokes: bool) -> Option<Entry> {
         }
     }
     let len = bytes.iter().map(|slice| slice.len().0).sum();
-    Some(Entry { stripe: plan.stripe(), revokes, changes, bytes, len, answer: Rc::default() })
+    let promises = !revokes && asked == Durability::Durable;
+    let about = About { stripe: plan.stripe(), revokes, promises };
+    Some(Entry { about, changes, bytes, len, answer: Rc::default() })
 }

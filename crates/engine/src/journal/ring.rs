@@ -17,7 +17,7 @@ const BLOCK: u64 = ondisk::BLOCK.0;
 const LARGEST: u64 = 4;
 
 /// A record that counts.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Live {
     sequence: u64,
     place: u64,
@@ -26,16 +26,28 @@ struct Live {
     stripes: SmallVec<[StripeIndex; 8]>,
 }
 
-/// What the records that count say of a stripe, the last word of it.
+/// What a record is about to say of a stripe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct About {
+    pub(crate) stripe: StripeIndex,
+    /// Whatever was said of it before does not count.
+    pub(crate) revokes: bool,
+    /// A host was promised that what it says is durable.
+    pub(crate) promises: bool,
+}
+
+/// What the records that count say of a stripe, the last word of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Said {
     sequence: u64,
     /// All of it is revoked.
     revoked: bool,
+    /// A host relies on it, though its writes may not be durable on their drives.
+    promised: bool,
 }
 
 /// See the top.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Ring {
     len: u64,
     head: u64,
@@ -84,20 +96,20 @@ impl Ring {
         (self.head + len <= oldest.place).then_some(self.head)
     }
 
-    /// A record is about to be written, with what it says of stripes: whether all that earlier ones say of it is revoked. Its
-    /// number, and the first that counts with it.
-    pub(crate) fn begin(&mut self, place: u64, len: u64, stripes: &[(StripeIndex, bool)]) -> (u64, u64) {
+    /// A record is about to be written, with what it says of stripes. Its number, and the first that counts with it.
+    pub(crate) fn begin(&mut self, place: u64, len: u64, stripes: &[About]) -> (u64, u64) {
         let sequence = self.next;
         self.next += 1;
         self.head = place + len;
-        let said = |(stripe, revoked): &(StripeIndex, bool)| (*stripe, Said { sequence, revoked: *revoked });
-        for (stripe, said) in stripes.iter().map(said) {
+        for About { stripe, revokes, promises } in stripes {
+            let before = self.stripes.get(stripe).filter(|before| before.sequence >= self.announced);
             // Other columns of it may be in the same record, and not revoked.
-            let before = self.stripes.get(&stripe).filter(|before| before.sequence == sequence);
-            let revoked = said.revoked && before.is_none_or(|before| before.revoked);
-            self.stripes.insert(stripe, Said { revoked, ..said });
+            let beside = before.filter(|before| before.sequence == sequence);
+            let revoked = *revokes && beside.is_none_or(|beside| beside.revoked);
+            let promised = *promises || !revoked && before.is_some_and(|before| before.promised);
+            self.stripes.insert(*stripe, Said { sequence, revoked, promised });
         }
-        let of_record = stripes.iter().map(|(stripe, _)| *stripe).collect();
+        let of_record = stripes.iter().map(|about| about.stripe).collect();
         self.live.push_back(Live { sequence, place, open: stripes.len(), stripes: of_record });
         (sequence, self.tail)
     }
@@ -171,6 +183,11 @@ impl Ring {
             false => self.len - oldest.place + self.head,
         });
         used > self.len / 2
+    }
+
+    /// Whether a host relies on what they say of a stripe.
+    pub(crate) fn promises(&self, stripe: StripeIndex) -> bool {
+        self.says(stripe) && self.stripes.get(&stripe).is_some_and(|said| said.promised)
     }
 
     /// Whether records that count say anything of a stripe that is not revoked.

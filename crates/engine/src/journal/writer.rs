@@ -1,6 +1,6 @@
 //! Writing records and notices to members, and having them retired.
 
-use super::ring::Ring;
+use super::ring::{About, Ring};
 use super::{Entry, Journal};
 use crate::shard::Shard;
 use crate::volume::{Volume, VolumeId};
@@ -87,8 +87,7 @@ impl Volume {
             crc = crc.and(&env::buffers::zero_bytes()[..pad.as_usize()]);
             slices.push(Slice::zero(pad));
         }
-        let stripes: SmallVec<[(StripeIndex, bool); 8]> =
-            batch.iter().map(|entry| (entry.stripe, entry.revokes)).collect();
+        let stripes: SmallVec<[About; 8]> = batch.iter().map(|entry| entry.about).collect();
         let (sequence, tail) = journal.ring.borrow_mut().begin(place, head_len.0 + body.0, &stripes);
         let head =
             Head { id: journal.place.id, ring: journal.number, sequence, tail, place: journal.start + place };

@@ -5,9 +5,7 @@ use crate::image::Image;
 use crate::made::{add_spare, group, images, raid5, reference, size_of, structure};
 use layout::{Geometry, Level, MirrorArrangement, ParityArrangement, Shape};
 use ondisk::ErrorKind;
-use ondisk::ddf::{
-    DiskState, Extras, HeaderKind, LevelCode, Slot, SpareRecord, Time, tell, update,
-};
+use ondisk::ddf::{DiskState, Extras, HeaderKind, LevelCode, Slot, SpareRecord, Time, tell, update};
 use ondisk::foreign::{Arrangement, State};
 use units::{ByteCount, ByteOffset, DriveCount, StripSize};
 
