@@ -170,6 +170,7 @@ impl Host {
             strip_bytes: Some(setup.strip.bytes().0),
             copies: setup.copies,
             destroy_data: true,
+            write_hole: Some(controller::WriteHole::Resync),
             ..CreateVolume::default()
         };
         self.must(Command::VolumeCreate(create)).await?;
@@ -287,9 +288,7 @@ impl Host {
             .any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
         let dirty_and_degraded = scene.setup.has_parity() && missed && volume.resync.is_some();
         let has_word = !scene.accepted.get().is_empty();
-        // Its journal has told what was interrupted.
-        let is_kept = volume.policies.iter().any(|it| it.name == "write-hole" && it.configured == "journal");
-        if dirty_and_degraded && !has_word && !is_kept && !faults.happened_in(scene.life.get()) {
+        if dirty_and_degraded && !has_word && !faults.happened_in(scene.life.get()) {
             return Error::wrong_state(
                 "a volume that is degraded and dirty was started without the operator",
             );
