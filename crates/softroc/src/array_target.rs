@@ -2,11 +2,12 @@
 
 use crate::failure::{Failure, Outcome};
 use engine::{
-    Attachment, FaultPolicy, HealthView, LaneSet, Lanes, ShardIndex, ShardMessage, ShardSeed, VolumeDrive,
-    VolumeId, VolumeSpec,
+    Attachment, FaultPolicy, HealthView, JournalPlace, LaneSet, Lanes, ShardIndex, ShardMessage, ShardSeed,
+    VolumeDrive, VolumeId, VolumeSpec,
 };
 use env::{DriveSource, Env};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
+use ondisk::{Tail, Uuid};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,9 +24,11 @@ pub struct ArrayTarget {
     rotation: Option<ParityArrangement>,
     mirrors: Option<MirrorArrangement>,
     failed: DriveSet,
+    /// Whether writes are kept in a journal on the drives before they are done.
+    journal: bool,
 }
 
-const FORM: &str = "expected array:LEVEL,drives=8xmem:256M[,strip=64K][,spans=2][,copies=2][,rotation=R][,mirrors=M][,failed=2+5][,preset=fast-path]";
+const FORM: &str = "expected array:LEVEL,drives=8xmem:256M[,strip=64K][,spans=2][,copies=2][,rotation=R][,mirrors=M][,failed=2+5][,write-hole=journal][,preset=fast-path]";
 
 impl ArrayTarget {
     /// Reads what stands behind `array:`.
@@ -41,6 +44,7 @@ impl ArrayTarget {
             rotation: None,
             mirrors: None,
             failed: DriveSet::EMPTY,
+            journal: false,
         };
         for field in fields {
             let (key, value) = field
@@ -54,6 +58,7 @@ impl ArrayTarget {
                 "rotation" => target.rotation = Some(value.parse()?),
                 "mirrors" => target.mirrors = Some(value.parse()?),
                 "failed" => target.failed = parse_failed(value)?,
+                "write-hole" => target.journal = parse_write_hole(level, value)?,
                 // The only way there is so far: write-through, direct, no read-ahead.
                 "preset" if value == "fast-path" => {}
                 "preset" => {
@@ -104,7 +109,18 @@ impl ArrayTarget {
         for spec in &self.drives {
             sources.push(drives::open(env, spec).await?);
         }
-        assemble(env, &self.shape()?, self.strip, sources, &self.failed).await
+        let attachment = attachment(&self.shape()?, self.strip, sources, &self.failed, |smallest| {
+            let id = Uuid::from_random(env.random(), env.random());
+            let place = JournalPlace { id, at: ByteCount::ZERO, len: Tail::JOURNALS };
+            let tail = Tail::of(smallest).filter(|_| self.journal);
+            tail.map(|tail| (ByteCount(tail.start().0), place))
+        })?;
+        if self.journal && attachment.journal.is_none() {
+            return Err(Failure::refused(
+                "a journal lies in the last 32 MiB of each drive; take larger drives",
+            ));
+        }
+        attach(env, attachment).await
     }
 }
 
@@ -116,8 +132,21 @@ pub async fn assemble(
     sources: Vec<Arc<dyn DriveSource>>,
     failed: &DriveSet,
 ) -> Outcome<Rc<VolumeDrive>> {
+    attach(env, attachment(shape, strip, sources, failed, |_| None)?).await
+}
+
+/// What the engine is told of it. `journal`: how much of a drive of that size is data, and where the journal behind it is.
+fn attachment(
+    shape: &Shape,
+    strip: StripSize,
+    sources: Vec<Arc<dyn DriveSource>>,
+    failed: &DriveSet,
+    journal: impl FnOnce(ByteCount) -> Option<(ByteCount, JournalPlace)>,
+) -> Outcome<Attachment> {
     let smallest = sources.iter().map(|source| source.info().size).min().unwrap_or(ByteCount::ZERO);
     let sector = sources.iter().map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
+    let (smallest, journal) =
+        journal(smallest).map_or((smallest, None), |(data, journal)| (data, Some(journal)));
     let geometry = shape.geometry(strip, smallest)?;
     let all = DriveSet::first(geometry.drives()).minus(failed);
     let health = HealthView { readable: all, writable: all };
@@ -135,8 +164,7 @@ pub async fn assemble(
     let sources = sources.into_iter().map(Some).collect();
     // Marking costs nothing here: nothing is durable.
     let dirty = LaneSet::first(lanes.count);
-    let attachment = Attachment { dirty, ..Attachment::new(Arc::new(spec), sources, health) };
-    attach(env, attachment).await
+    Ok(Attachment { dirty, journal, ..Attachment::new(Arc::new(spec), sources, health) })
 }
 
 async fn attach(env: &Env, attachment: Attachment) -> Outcome<Rc<VolumeDrive>> {
@@ -178,6 +206,15 @@ fn parse_count(key: &str, value: &str) -> Outcome<u16> {
     value
         .parse()
         .map_err(|_| Failure::refused(format!("{key}={value} is not a number; expected such as {key}=2")))
+}
+
+fn parse_write_hole(level: Level, value: &str) -> Outcome<bool> {
+    match value {
+        "resync" => Ok(false),
+        "journal" if level.has_parity() => Ok(true),
+        "journal" => Err(Failure::refused(format!("{level} has no parity, and needs no journal"))),
+        _ => Err(Failure::refused(format!("write-hole={value} is not known; there are journal and resync"))),
+    }
 }
 
 fn parse_failed(text: &str) -> Outcome<DriveSet> {
@@ -232,6 +269,8 @@ mod tests {
             ("raid50,drives=8xmem:1M,spans=3", "3 spans"),
             ("raid50,drives=8xmem:1M,spans=two", "spans=two"),
             ("raid5,drives=3xmem:1M,copies=2", "copies"),
+            ("raid1,drives=2xmem:1M,write-hole=journal", "no parity"),
+            ("raid5,drives=3xmem:1M,write-hole=none", "write-hole=none"),
             ("raid1e,drives=5xmem:1M,copies=6", "6 copies"),
             ("raid1e,drives=5xmem:1M,mirrors=left-symmetric", "left-symmetric"),
             ("raid5,drives=3xmem:1M,mirrors=far", "far"),
