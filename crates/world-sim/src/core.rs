@@ -84,6 +84,10 @@ pub(crate) struct Core {
     pub state: RefCell<StateFiles>,
     /// The processes that live.
     pub living: RefCell<BTreeSet<u64>>,
+    /// How many events there have been.
+    pub events: Cell<u64>,
+    /// The event before which running stops.
+    pub stop_at: Cell<Option<u64>>,
     /// Space taken by drives that the code above created.
     pub file_space_used: Cell<u64>,
     /// A model of the processor, in place of the constant costs of the options.
@@ -124,6 +128,8 @@ impl Core {
             trace: RefCell::new(Trace::new()),
             drives: RefCell::default(),
             living: RefCell::default(),
+            events: Cell::new(0),
+            stop_at: Cell::new(None),
             file_space_used: Cell::new(0),
             charge: RefCell::default(),
         });
@@ -269,6 +275,11 @@ impl SimHandle {
     /// place of the constant costs of the options.
     pub fn charge_by(&self, charge: impl Fn(Work) -> Duration + 'static) {
         *self.core.charge.borrow_mut() = Some(Rc::new(charge));
+    }
+
+    /// Makes running stop so many events from now (see [`crate::Sim::stop_at_event`]), in place of where it was to stop.
+    pub fn stop_in(&self, events: u64) {
+        self.core.stop_at.set(Some(self.core.events.get().saturating_add(events)));
     }
 
     /// A stream of random numbers of its own.

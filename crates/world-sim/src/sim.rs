@@ -55,9 +55,7 @@ pub struct Sim {
     main: ProcessId,
     next_process: u64,
     turn: Rng,
-    events: u64,
     events_at_jump: u64,
-    stop_at: Option<u64>,
 }
 
 impl Sim {
@@ -65,16 +63,8 @@ impl Sim {
     pub fn new(options: SimOptions) -> Sim {
         let core = Core::new(options);
         let turn = core.rng("turn", "");
-        let mut sim = Sim {
-            core,
-            processes: Vec::new(),
-            main: ProcessId(0),
-            next_process: 0,
-            turn,
-            events: 0,
-            events_at_jump: 0,
-            stop_at: None,
-        };
+        let mut sim =
+            Sim { core, processes: Vec::new(), main: ProcessId(0), next_process: 0, turn, events_at_jump: 0 };
         sim.main = sim.add_process();
         sim
     }
@@ -91,14 +81,14 @@ impl Sim {
 
     /// How many events there have been.
     pub fn events(&self) -> u64 {
-        self.events
+        self.core.events.get()
     }
 
     /// The hash of everything that happened so far: two runs agree in it if and only if (but for chance) they
     /// were the same.
     pub fn hash(&self) -> u64 {
         let mut hash = self.core.tracer().hash();
-        hash.number(self.events);
+        hash.number(self.events());
         hash.number(self.core.now().ns);
         hash.value()
     }
@@ -250,7 +240,7 @@ impl Sim {
 
     /// Makes running stop before event number `event` (counted from the start, see [`Sim::events`]).
     pub fn stop_at_event(&mut self, event: Option<u64>) {
-        self.stop_at = event;
+        self.core.stop_at.set(event);
     }
 
     /// One step.
@@ -259,10 +249,10 @@ impl Sim {
     }
 
     fn guarded_step(&mut self, until: Instant, expects_more: bool) -> Result<Step, Stall> {
-        if self.stop_at.is_some_and(|stop| self.events >= stop) {
+        if self.core.stop_at.get().is_some_and(|stop| self.events() >= stop) {
             return Err(self.stall(StallKind::Stopped));
         }
-        if self.events - self.events_at_jump >= self.core.options.steps_per_instant {
+        if self.events() - self.events_at_jump >= self.core.options.steps_per_instant {
             return Err(self.stall(StallKind::Spinning));
         }
         match self.step_until(until) {
@@ -284,7 +274,7 @@ impl Sim {
             _ => executor.unfinished_tasks(),
         };
         let tasks = self.executors().flat_map(tasks).collect();
-        Stall { kind, at: self.now(), events: self.events, tasks }
+        Stall { kind, at: self.now(), events: self.events(), tasks }
     }
 
     fn step_until(&mut self, until: Instant) -> Step {
@@ -293,7 +283,7 @@ impl Sim {
             && self.core.next_due().is_some_and(|at| at <= self.now())
             && self.turn.chance(1, 2);
         if (due_first && self.do_due()) || self.poll_one() || self.do_due() {
-            self.events += 1;
+            self.core.events.set(self.core.events.get() + 1);
             return Step::Event;
         }
         match self.next_instant(until) {
@@ -345,7 +335,7 @@ impl Sim {
 
     fn jump(&mut self, to: Instant) {
         if to > self.now() {
-            self.events_at_jump = self.events;
+            self.events_at_jump = self.events();
         }
         self.core.set_now(to);
         for executor in self.executors() {

@@ -28,14 +28,7 @@ fn findable(oracle: &mut Oracle, generations: std::ops::RangeInclusive<u64>) -> 
     generations
         .filter(|generation| {
             // A read may settle the matter: ask a copy.
-            let mut copy = Oracle {
-                touched: oracle.touched.clone(),
-                reads: oracle.reads.clone(),
-                beginning: oracle.beginning.clone(),
-                unwritten: oracle.unwritten.clone(),
-                ..*oracle
-            };
-            may_find(&mut copy, *generation)
+            may_find(&mut oracle.clone(), *generation)
         })
         .collect()
 }

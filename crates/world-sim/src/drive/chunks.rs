@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::{ByteCount, ByteRange};
 
-const CHUNK: u64 = 64 << 10;
+/// Small: after a snapshot or a power cut, the first write to a chunk copies it.
+const CHUNK: u64 = 16 << 10;
 /// The unit in which space is taken: the smallest sector.
 const UNIT: u64 = 512;
 const UNITS: usize = (CHUNK / UNIT) as usize;
@@ -16,9 +17,9 @@ const UNITS: usize = (CHUNK / UNIT) as usize;
 struct Chunk {
     data: Box<[u8]>,
     /// One bit per unit: whether it was written (and not given back).
-    written: u128,
+    written: u32,
 }
-const _: () = assert!(UNITS == u128::BITS as usize);
+const _: () = assert!(UNITS == u32::BITS as usize);
 
 /// What is written somewhere.
 #[derive(Clone, Debug)]
@@ -64,10 +65,10 @@ fn parts(range: ByteRange) -> impl Iterator<Item = (u64, std::ops::Range<usize>,
 }
 
 /// The bits of the units that a range within a chunk touches.
-fn unit_bits(within: &std::ops::Range<usize>) -> u128 {
+fn unit_bits(within: &std::ops::Range<usize>) -> u32 {
     let first = within.start / UNIT as usize;
     let count = within.end.div_ceil(UNIT as usize) - first;
-    if count == UNITS { u128::MAX } else { ((1 << count) - 1) << first }
+    if count == UNITS { u32::MAX } else { ((1 << count) - 1) << first }
 }
 
 impl Chunks {
