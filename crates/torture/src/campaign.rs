@@ -1,11 +1,15 @@
 //! Many seeds, on several threads, each run twice: a run that is not a function of its seed proves nothing.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::run::{Report, run};
-use crate::scene::Tally;
-use crate::setup::Options;
+use crate::options::{Options, RequestName};
+use crate::run::{Report, run_as};
+use crate::story::Story;
+use crate::tally::Tally;
+use layout::Level;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -25,8 +29,17 @@ pub struct Summary {
     pub seeds: u64,
     /// The sum over one run of each.
     pub tally: Tally,
+    /// The same by level.
+    pub levels: BTreeMap<Level, Tally>,
     /// Seeds that failed, ascending. After the first one no further seeds are begun.
     pub failed: Vec<Failed>,
+}
+
+/// What a run did that can be left out of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observed {
+    pub incidents: BTreeSet<u64>,
+    pub requests: Vec<RequestName>,
 }
 
 /// Runs a seed twice.
@@ -34,8 +47,8 @@ pub struct Summary {
 /// # Errors
 /// The first broken promise; that the runs differ; that the code panicked.
 pub fn run_twice(seed: u64, options: &Options) -> Result<Report> {
-    let first = run_guarded(seed, options)?;
-    let second = run_guarded(seed, options)?;
+    let first = run_guarded(seed, options).0?;
+    let second = run_guarded(seed, options).0?;
     if first != second {
         let text = format!("two runs of one seed differ: {first:?} and {second:?}");
         return Err(Error::new(ErrorKind::Divergence, text));
@@ -43,22 +56,26 @@ pub fn run_twice(seed: u64, options: &Options) -> Result<Report> {
     Ok(first)
 }
 
-fn run_guarded(seed: u64, options: &Options) -> Result<Report> {
-    let result = catch_unwind(AssertUnwindSafe(|| run(seed, options, false)));
-    result.unwrap_or_else(|payload| {
+/// Runs a seed once; a panic is an error like others.
+pub(crate) fn run_guarded(seed: u64, options: &Options) -> (Result<Report>, Observed) {
+    let story = Rc::new(Story::new(false));
+    let result = catch_unwind(AssertUnwindSafe(|| run_as(seed, options, &story)));
+    let result = result.unwrap_or_else(|payload| {
         let said = payload.downcast_ref::<String>().map(String::as_str);
         let said = said.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        Err(Error::new(ErrorKind::Panic, format!("the code panicked: {said}")))
-    })
+        let error = Error::new(ErrorKind::Panic, format!("the code panicked: {said}"));
+        Err(Error { story: story.latest(), ..error })
+    });
+    (result, Observed { incidents: story.incidents.take(), requests: story.requests.take() })
 }
 
-/// Runs seeds on `threads` threads until all are done or one has failed; `progress` is told of every seed that is
-/// done: how many are, and the sum so far.
+/// Runs seeds on `threads` threads until all are done, one has failed, or `go_on` says no; that is told of every seed that
+/// is done: how many are, and the sum so far.
 pub fn run_all(
     seeds: Range<u64>,
     options: &Options,
     threads: usize,
-    progress: impl Fn(u64, &Tally) + Sync,
+    go_on: impl Fn(u64, &Tally) -> bool + Sync,
 ) -> Summary {
     let next = AtomicU64::new(seeds.start);
     let stop = AtomicBool::new(false);
@@ -75,13 +92,18 @@ pub fn run_all(
                     let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
                     summary.seeds += 1;
                     match result {
-                        Ok(report) => summary.tally.add(&report.tally),
+                        Ok(report) => {
+                            summary.tally.add(&report.tally);
+                            summary.levels.entry(report.level).or_default().add(&report.tally);
+                        }
                         Err(error) => {
                             stop.store(true, Ordering::Relaxed);
                             summary.failed.push(Failed { seed, error });
                         }
                     }
-                    progress(summary.seeds, &summary.tally);
+                    if !go_on(summary.seeds, &summary.tally) {
+                        stop.store(true, Ordering::Relaxed);
+                    }
                 }
             });
         }

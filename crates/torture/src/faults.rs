@@ -2,22 +2,25 @@
 //!
 //! A fault is drawn before a life begins, and happens at a point in virtual time, wherever the run is by then:
 //! while the controller starts, recovers, resyncs, serves or stops. It happens only if the level survives it
-//! together with what is wrong already (RAID 0 survives nothing, and gets one now and then all the same).
+//! together with what is wrong already (RAID 0 survives nothing, and gets one now and then all the same). What a drive
+//! does not tell of is [`crate::silent`]'s business.
 
 use crate::scene::Scene;
+use crate::silent;
+use crate::tally::Deed;
 use env::IoErrorKind;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
-use world_sim::Rng;
+use world_sim::{Rng, SimDrive};
 
 /// What can happen to a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// It dies for good.
     Dies,
-    /// It is pulled out, and may come back after a crash.
-    Vanishes,
+    /// It is pulled out. It may be put back after a crash, or after so long.
+    Vanishes(Option<Duration>),
     /// Its next writes fail.
     WriteErrors(u64),
     /// Its next flushes fail.
@@ -28,38 +31,75 @@ pub enum Fault {
     Holds(Duration),
     /// So many operations take so much longer.
     Stalls(u64, Duration),
+    /// Everything takes so many times as long, for so long.
+    Slows(u32, Duration),
+    /// Some sectors read as something else.
+    Rots,
+    /// So many writes to some place are acknowledged and not carried out.
+    LosesWrites(u64),
+    /// So many writes to some place are acknowledged and carried out somewhere else.
+    MisdirectsWrites(u64),
 }
 
 /// A drive that takes longer for an operation may be out, as the controller sees it (its limit is 30 seconds).
 const TIME_LIMIT: Duration = Duration::from_secs(29);
 
 impl Fault {
-    fn draw(rng: &mut Rng) -> Fault {
-        match rng.below(16) {
+    /// `silent`: also one that no drive tells of.
+    fn draw(rng: &mut Rng, silent: bool) -> Fault {
+        match rng.below(if silent { 28 } else { 18 }) {
             0..=2 => Fault::Dies,
-            3..=6 => Fault::Vanishes,
+            3..=4 => Fault::Vanishes(None),
+            5..=6 => Fault::Vanishes(Some(Duration::from_micros(1000 << rng.below(14)))),
             7..=8 => Fault::WriteErrors(rng.between(1, 3)),
             9 => Fault::FlushErrors(rng.between(1, 2)),
             10..=11 => Fault::MediumErrors,
             12 => Fault::Holds(Duration::from_secs(rng.between(31, 90))),
             13 => Fault::Holds(Duration::from_millis(rng.between(1, 20_000))),
             14 => Fault::Stalls(rng.between(1, 3), Duration::from_secs(rng.between(31, 90))),
-            _ => Fault::Stalls(rng.between(1, 20), Duration::from_millis(rng.between(1, 2_000))),
+            15 => Fault::Stalls(rng.between(1, 20), Duration::from_millis(rng.between(1, 2_000))),
+            16..=17 => Fault::Slows(rng.between(2, 50) as u32, Duration::from_millis(10 << rng.below(10))),
+            18..=21 => Fault::Rots,
+            22..=24 => Fault::LosesWrites(rng.between(1, 3)),
+            _ => Fault::MisdirectsWrites(rng.between(1, 3)),
         }
+    }
+
+    /// Whether the drive tells of it, or is late.
+    fn is_reported(self) -> bool {
+        !matches!(self, Fault::Rots | Fault::LosesWrites(_) | Fault::MisdirectsWrites(_))
     }
 
     /// Whether the controller may take the drive out for it.
     fn may_cost_the_drive(self) -> bool {
         match self {
-            Fault::Dies | Fault::Vanishes | Fault::WriteErrors(_) | Fault::FlushErrors(_) => true,
+            Fault::Dies | Fault::Vanishes(_) | Fault::WriteErrors(_) | Fault::FlushErrors(_) => true,
             // Where the map or the label cannot be read or written, that is the drive's end too.
-            Fault::MediumErrors => false,
+            Fault::MediumErrors | Fault::Rots | Fault::LosesWrites(_) | Fault::MisdirectsWrites(_) => false,
+            Fault::Slows(..) => false,
             Fault::Holds(time) | Fault::Stalls(_, time) => time >= TIME_LIMIT,
+        }
+    }
+
+    fn deed(self) -> Deed {
+        match self {
+            Fault::Dies => Deed::Dies,
+            Fault::Vanishes(_) => Deed::Vanishes,
+            Fault::WriteErrors(_) => Deed::WriteErrors,
+            Fault::FlushErrors(_) => Deed::FlushErrors,
+            Fault::MediumErrors => Deed::MediumErrors,
+            Fault::Holds(time) | Fault::Stalls(_, time) if time >= TIME_LIMIT => Deed::TimesOut,
+            Fault::Holds(_) | Fault::Stalls(..) => Deed::Hangs,
+            Fault::Slows(..) => Deed::Slow,
+            Fault::Rots => Deed::Rots,
+            Fault::LosesWrites(_) => Deed::LosesWrite,
+            Fault::MisdirectsWrites(_) => Deed::MisdirectsWrite,
         }
     }
 }
 
 /// What is wrong with drives.
+#[derive(Clone)]
 pub struct Faults {
     /// By drive: the latest life in which something happened that may cost it its place.
     broken: Vec<Option<u64>>,
@@ -118,6 +158,12 @@ impl Faults {
         self.broken.contains(&Some(life))
     }
 
+    /// The controller may take a drive out in that life.
+    pub fn suspect(&mut self, drive: DriveIndex, life: u64) {
+        self.broken[drive.as_usize()] = Some(life);
+        self.ever.insert(drive);
+    }
+
     /// The controller has started, in that life, and said which drives it uses: what happened before shows in that.
     pub fn known(&mut self, life: u64) {
         for broken in &mut self.broken {
@@ -164,24 +210,45 @@ impl Faults {
     }
 }
 
+/// The number of the first incident of a life; those that operators bring about follow from [`OPERATORS`] on.
+pub fn first_incident(life: u64) -> u64 {
+    life * 100
+}
+
+/// How far the numbers of what operators do are from those of faults.
+pub const OPERATORS: u64 = 50;
+
+/// Between 100 µs and some seconds, every order of magnitude as likely as any.
+pub fn delay(rng: &mut Rng) -> Duration {
+    Duration::from_micros(100 << rng.below(15)) + Duration::from_nanos(rng.below(100_000))
+}
+
 /// Plans the faults of a life.
-pub fn plan(scene: &Rc<Scene>, rng: &mut Rng) {
+pub fn plan(scene: &Rc<Scene>) {
+    let life = scene.life.get();
+    let stream = |instance: String| Rng::new(scene.setup.seed, "faults", &instance);
+    let mut rng = stream(life.to_string());
     let drives = scene.drives.borrow().len() as u64;
-    let count = match (scene.setup.level.is_redundant(), rng.below(8)) {
-        (true, 0..=2) | (false, 1..) => 0,
-        (true, 3..=6) | (false, 0) => 1,
+    let is_redundant = scene.setup.level.is_redundant();
+    let count = match rng.below(8) {
+        0..=2 => 0,
+        3..=6 => 1,
         // A level may survive more than it does for certain.
-        (true, _) => rng.between(2, 4),
+        _ => rng.between(2, 4),
     };
-    for _ in 0..count {
-        let index = DriveIndex(rng.below(drives) as u16);
-        let fault = Fault::draw(rng);
-        // Between 100 µs and some seconds, every order of magnitude as likely as any.
-        let delay = Duration::from_micros(100 << rng.below(15)) + Duration::from_nanos(rng.below(100_000));
-        let (life, mut rng) = (scene.life.get(), rng.clone());
+    let count = if scene.setup.silent { count + rng.below(3) } else { count };
+    for index in 0..count {
+        let number = first_incident(life) + index;
+        if scene.setup.without.incidents.contains(&number) {
+            continue;
+        }
+        let mut rng = stream(format!("{life}.{index}"));
+        let drive = DriveIndex(rng.below(drives) as u16);
+        let fault = Fault::draw(&mut rng, scene.setup.silent && is_redundant);
+        let delay = delay(&mut rng);
         later(scene, delay, move |scene| {
             if scene.life.get() == life {
-                happen(scene, index, fault, &mut rng);
+                happen(scene, number, drive, fault, &mut rng);
             }
         });
     }
@@ -197,29 +264,33 @@ fn later(scene: &Rc<Scene>, delay: Duration, action: impl FnOnce(&Rc<Scene>) + '
     });
 }
 
-fn happen(scene: &Rc<Scene>, index: DriveIndex, fault: Fault, rng: &mut Rng) {
+/// Whether the level survives it if, besides what is wrong already, a drive goes.
+pub fn may_lose(scene: &Scene, index: DriveIndex) -> bool {
+    let all = scene.faults.borrow().bad().union(&scene.out.get()).with(index);
+    let is_redundant = scene.setup.level.is_redundant();
+    if is_redundant { scene.setup.geometry.survives_set(&all) } else { all.count().0 <= 1 }
+}
+
+fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: &mut Rng) {
     let drive = scene.drives.borrow()[index.as_usize()].clone();
-    {
-        let faults = scene.faults.borrow();
-        let bad = faults.bad().union(&scene.out.get());
-        let all = bad.with(index);
-        let is_redundant = scene.setup.level.is_redundant();
-        let may = if is_redundant { scene.setup.geometry.survives_set(&all) } else { all.count().0 <= 1 };
-        if !scene.created.get() || !may || !drive.is_present() {
-            return;
-        }
+    let may = !fault.is_reported() || may_lose(scene, index);
+    if !scene.created.get() || !may || !drive.is_present() {
+        return;
     }
-    scene.tell(|| format!("drive {}: {fault:?}", index.0));
-    scene.count(|tally| tally.faults += 1);
+    let name = drive.name().to_owned();
+    scene.story.incidents.borrow_mut().insert(number);
+    scene.tell_of(&name, || format!("{fault:?}, in slot {} (incident {number})", index.0));
+    if !matches!(fault, Fault::LosesWrites(_) | Fault::MisdirectsWrites(_)) {
+        scene.did(fault.deed());
+    }
     {
         let mut faults = scene.faults.borrow_mut();
         if fault.may_cost_the_drive() {
-            faults.broken[index.as_usize()] = Some(scene.life.get());
-            faults.ever.insert(index);
+            faults.suspect(index, scene.life.get());
         }
         match fault {
             Fault::Dies => faults.dead.insert(index),
-            Fault::Vanishes => faults.away.insert(index),
+            Fault::Vanishes(_) => faults.away.insert(index),
             Fault::MediumErrors => {
                 faults.unreadable.insert(index);
                 faults.ever_unreadable.insert(index);
@@ -227,9 +298,18 @@ fn happen(scene: &Rc<Scene>, index: DriveIndex, fault: Fault, rng: &mut Rng) {
             _ => {}
         }
     }
+    carry_out(scene, index, &drive, fault, rng);
+}
+
+fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Fault, rng: &mut Rng) {
     match fault {
         Fault::Dies => drive.fail_now(),
-        Fault::Vanishes => drive.vanish(),
+        Fault::Vanishes(back) => {
+            drive.vanish();
+            if let Some(after) = back {
+                later(scene, after, move |scene| put_back(scene, index));
+            }
+        }
         Fault::WriteErrors(count) => drive.fail_next(count, Some("write"), IoErrorKind::Medium),
         Fault::FlushErrors(count) => drive.fail_next(count, Some("flush"), IoErrorKind::Medium),
         Fault::MediumErrors => {
@@ -239,44 +319,72 @@ fn happen(scene: &Rc<Scene>, index: DriveIndex, fault: Fault, rng: &mut Rng) {
         }
         Fault::Holds(time) => {
             drive.hold();
-            later(scene, time, move |scene| scene.drives.borrow()[index.as_usize()].release());
+            let drive = drive.clone();
+            later(scene, time, move |_| drive.release());
         }
         Fault::Stalls(count, time) => drive.stall_next(count, time),
+        Fault::Slows(times, time) => {
+            drive.slow_down(times);
+            let drive = drive.clone();
+            later(scene, time, move |_| drive.slow_down(1));
+        }
+        Fault::Rots => {
+            let range = some_blocks(scene, rng);
+            drive.rot(range);
+            silent::taint(scene, index, range);
+        }
+        Fault::LosesWrites(count) => drive.lose_writes(count, Some(some_blocks(scene, rng))),
+        Fault::MisdirectsWrites(count) => drive.misdirect_writes(count, Some(some_blocks(scene, rng))),
     }
 }
 
 /// Some blocks of a drive's data, where requests go.
-fn some_blocks(scene: &Scene, rng: &mut Rng) -> ByteRange {
+pub fn some_blocks(scene: &Scene, rng: &mut Rng) -> ByteRange {
     let setup = &scene.setup;
+    let geometry = &setup.geometry;
     let zone = setup.zones[rng.below(setup.zones.len() as u64) as usize];
-    let (stripe, _) = setup.geometry.stripe_of(zone.start + ByteCount(rng.below(zone.len.0)));
-    let start = stripe.0 * setup.strip.bytes().0 + rng.below(setup.strip.bytes().0 / 4096) * 4096;
+    let (stripe, _) = geometry.stripe_of(zone.start + ByteCount(rng.below(zone.len.0)));
+    let row = stripe.0 / u64::from(geometry.stripes_per_row()) * u64::from(geometry.rows_per_stripe());
+    let strip = setup.strip.bytes().0;
+    let start = row * strip + rng.below(strip / 4096) * 4096;
     ByteRange::new(ByteOffset(start), ByteCount(4096 << rng.below(2)).min(setup.strip.bytes()))
+}
+
+/// A drive that was pulled out is plugged in again.
+fn put_back(scene: &Scene, index: DriveIndex) {
+    let mut faults = scene.faults.borrow_mut();
+    if faults.away.contains(index) {
+        faults.away.remove(index);
+        let drive = scene.drives.borrow()[index.as_usize()].clone();
+        drive.come_back();
+        scene.did(Deed::ComesBack);
+        scene.tell_of(drive.name(), || format!("it is put back, in slot {}", index.0));
+    }
 }
 
 /// What is done to drives between lives: those that were pulled out may be put back. `all`: whatever can be
 /// repaired is.
 pub fn repair(scene: &Scene, rng: &mut Rng, all: bool) {
-    let mut faults = scene.faults.borrow_mut();
-    for (index, drive) in scene.drives.borrow().iter().enumerate() {
+    for (index, drive) in scene.drives.borrow().clone().into_iter().enumerate() {
         let index = DriveIndex(index as u16);
         drive.release();
         drive.stall_next(0, Duration::ZERO);
+        drive.slow_down(1);
         drive.cancel_failures();
-        if faults.away.contains(index) && (all || rng.chance(2, 3)) {
-            faults.away.remove(index);
-            drive.come_back();
-            scene.tell(|| format!("drive {} is put back", index.0));
+        let is_away = scene.faults.borrow().away.contains(index);
+        if is_away && (all || rng.chance(2, 3)) {
+            put_back(scene, index);
         }
+        let mut faults = scene.faults.borrow_mut();
         if all {
-            drive.heal(ByteRange::new(ByteOffset::ZERO, drive.size()));
+            drive.heal_unreadable(ByteRange::new(ByteOffset::ZERO, drive.size()));
             faults.unreadable.remove(index);
         }
         // Nothing else than its drives holds what a volume without redundancy held: they are repaired.
         if faults.dead.contains(index) && !scene.setup.level.is_redundant() {
             faults.dead.remove(index);
             drive.come_back();
-            scene.tell(|| format!("drive {} is repaired", index.0));
+            scene.tell_of(drive.name(), || "it is repaired".to_owned());
         }
     }
 }

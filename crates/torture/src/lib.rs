@@ -9,15 +9,17 @@
 //!
 //! | where | what |
 //! | --- | --- |
-//! | `setup.rs` | what a seed draws |
-//! | `run.rs` | the lives of a volume, how each ends, the reading without drives |
-//! | `life.rs` | one life: start, operator, look, requests, shutdown; what the controller may say of itself |
-//! | `workload.rs` | the requests |
-//! | `faults.rs` | what happens to drives |
+//! | `options.rs`, `setup.rs`, `script.rs` | what may be asked for; what a seed draws; what a life is to be |
+//! | `run.rs` | the lives of a volume, and how each ends |
+//! | `inquest.rs` | copies of the drives, looked at after every crash; the reading without drives |
+//! | `life.rs`, `host.rs` | one life: start, look, requests, shutdown; what the controller may say of itself |
+//! | `operator.rs` | what an operator does, also at random times |
+//! | `requests.rs`, `workload.rs` | the requests; how they are sent and judged |
+//! | `faults.rs`, `silent.rs` | what happens to drives; what they change without telling anybody |
 //! | `oracle.rs` | what every sector may hold, and why |
 //! | `stamp.rs` | what a sector holds, so that it tells whose it is |
-//! | `scene.rs` | what the harness knows, and its story |
-//! | `campaign.rs` | many seeds, each twice |
+//! | `scene.rs`, `story.rs`, `tally.rs` | what the harness knows; its story; its sum |
+//! | `campaign.rs`, `shrink.rs` | many seeds, each twice; the shortest history that fails |
 //!
 //! # What is excused
 //! A request may fail only while more is lost than the level survives. Until parity agrees with the data again
@@ -32,16 +34,30 @@
 mod campaign;
 mod error;
 mod faults;
+mod host;
+mod inquest;
 mod life;
+mod operator;
+mod options;
 pub mod oracle;
+mod requests;
 mod run;
 mod scene;
+mod script;
 mod setup;
+mod shrink;
+mod silent;
 pub mod stamp;
+mod story;
+mod tally;
 mod workload;
 
 pub use campaign::{Failed, Summary, run_all, run_twice};
 pub use error::{Error, ErrorKind, Result};
+pub use options::{Lie, Options, RequestName, Without, parse_requests};
 pub use run::{Report, run};
-pub use scene::{Scene, Tally};
-pub use setup::{Lie, Options, Setup};
+pub use scene::Scene;
+pub use setup::Setup;
+pub use shrink::{Shrunk, shrink};
+pub use story::Story;
+pub use tally::{Deed, Tally};

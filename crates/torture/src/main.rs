@@ -4,10 +4,11 @@
 
 use clap::Parser;
 use layout::Level;
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::ops::Range;
 use std::process::ExitCode;
-use torture::{Failed, Lie, Options, Summary, Tally};
+use torture::{Deed, Failed, Lie, Options, RequestName, Summary, Tally, Without};
 
 /// Tortures the engine and the controller in virtual time: faults, crashes and power cuts at any event, and an
 /// oracle that knows what every sector may hold. A run is a function of its seed.
@@ -17,21 +18,42 @@ struct Cli {
     /// Seeds from A up to, not including, B; each is run twice
     #[arg(long, value_name = "A..B", value_parser = parse_seeds, default_value = "0..100", conflicts_with = "seed")]
     seeds: Range<u64>,
+    /// Seeds from the first of --seeds on, for so long
+    #[arg(long, value_name = "N", conflicts_with = "seed")]
+    hours: Option<f64>,
     /// One seed
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// With --seed: tell what happens, down to every drive operation
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// About how many requests each run sends to its volume
+    /// How many requests each run sends to its volume, at least
     #[arg(long, value_name = "N", default_value_t = Options::default().ops, value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
-    /// The level of every volume, instead of one that the seed draws
-    #[arg(long, value_name = "L")]
-    level: Option<Level>,
+    /// A level to draw from; more of them if it is given more than once; all if it is not
+    #[arg(long = "level", value_name = "L")]
+    levels: Vec<Level>,
+    /// Leave lives out, by their numbers
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    without_lives: Vec<u64>,
+    /// Leave faults and operators' actions out, by their numbers in the story
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    without_incidents: Vec<u64>,
+    /// Send these requests and no others, by their names in the story: LIFE.WORKER.NUMBER or LIFE.WORKER.FIRST-LAST
+    #[arg(long, value_name = "NAME,...", value_parser = parse_requests)]
+    only_requests: Option<Requests>,
+    /// Do not look at copies of the drives after crashes
+    #[arg(long)]
+    without_inquests: bool,
     /// How many seeds to run at the same time; the machine's processors by default
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Of a seed that fails, look for the shortest history that does, in at most so many runs; 0: do not
+    #[arg(long, value_name = "RUNS", default_value_t = 300)]
+    shrink: u64,
+    /// Say how often what happened, by level
+    #[arg(long)]
+    coverage: bool,
     /// Make a drive lie, to see that it is noticed
     #[arg(long, value_name = "HOW")]
     lie: Option<LieName>,
@@ -43,6 +65,14 @@ enum LieName {
     IgnoresFlush,
     /// The first drive takes durable writes for cached ones
     IgnoresDurable,
+}
+
+/// Requests that were named.
+#[derive(Clone)]
+struct Requests(BTreeSet<RequestName>);
+
+fn parse_requests(text: &str) -> Result<Requests, String> {
+    torture::parse_requests(text).map(Requests)
 }
 
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
@@ -60,52 +90,58 @@ fn main() -> ExitCode {
         Some(LieName::IgnoresFlush) => Lie::IgnoresFlush,
         Some(LieName::IgnoresDurable) => Lie::IgnoresDurable,
     };
-    let options = Options { ops: cli.ops, level: cli.level, lie };
+    let without = Without {
+        lives: cli.without_lives.iter().copied().collect(),
+        incidents: cli.without_incidents.iter().copied().collect(),
+        all_requests_but: cli.only_requests.clone().map(|requests| requests.0),
+        inquests: cli.without_inquests,
+    };
+    let options = Options { ops: cli.ops, levels: cli.levels.clone(), lie, without };
     if let (Some(seed), true) = (cli.seed, cli.trace) {
         return trace(seed, &options);
     }
-    let seeds = cli.seed.map_or(cli.seeds.clone(), |seed| seed..seed + 1);
+    let mut seeds = cli.seed.map_or(cli.seeds.clone(), |seed| seed..seed + 1);
+    let until = cli.hours.map(|hours| std::time::Duration::from_secs_f64(hours.clamp(0.0, 1e6) * 3600.0));
+    if until.is_some() {
+        seeds.end = u64::MAX;
+    }
     let threads = cli.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let to_terminal = std::io::stderr().is_terminal();
     let begun = std::time::Instant::now();
-    let summary = torture::run_all(seeds.clone(), &options, threads, |done, tally| {
-        let total = seeds.end - seeds.start;
+    let summary = torture::run_all(seeds, &options, threads, |done, tally| {
         if to_terminal {
-            eprint!("\r{done} of {total} seeds, {}", in_short(tally));
+            eprint!("\r{done} seeds, {}", in_short(tally));
         } else if done.is_multiple_of(100) {
-            eprintln!("{done} of {total} seeds, {}", in_short(tally));
+            eprintln!("{done} seeds, {}", in_short(tally));
         }
+        until.is_none_or(|until| begun.elapsed() < until)
     });
     if to_terminal {
         eprintln!();
     }
-    close(&cli, &summary, begun.elapsed())
+    close(&cli, &options, &summary, begun.elapsed())
 }
 
 fn in_short(tally: &Tally) -> String {
-    format!("{} requests, {} crashes", tally.ops, tally.kills + tally.power_cuts)
+    format!("{} requests, {} crashes", tally.ops, tally.of(Deed::Kill) + tally.of(Deed::PowerCut))
 }
 
-fn close(cli: &Cli, summary: &Summary, time: std::time::Duration) -> ExitCode {
-    for Failed { seed, error } in &summary.failed {
-        println!("seed {seed} failed after this:");
-        error.story.iter().for_each(|line| println!("  {line}"));
-        println!("{error}");
-        println!("replay it: torture --seed {seed}{} --trace", given(cli));
+fn close(cli: &Cli, options: &Options, summary: &Summary, time: std::time::Duration) -> ExitCode {
+    for failed in &summary.failed {
+        tell_failure(cli, options, failed);
+    }
+    if cli.coverage {
+        tell_coverage(summary);
     }
     let tally = &summary.tally;
     let per_minute = tally.ops as f64 * 2.0 / time.as_secs_f64().max(0.001) * 60.0;
     println!(
-        "{} seeds, each twice: {} requests, {} process kills, {} power cuts, {} drive faults, {} recoveries, {} refusals, {} drives brought back, {} replaced, {} readings without drives, {} events; {} failed; {:.1} s, {per_minute:.0} requests per minute",
+        "{} seeds, each twice: {} requests, {} crashes, {} copies looked at, {} checks, {} readings without drives, {} events; {} failed; {:.1} s, {per_minute:.0} requests per minute",
         summary.seeds,
         tally.ops,
-        tally.kills,
-        tally.power_cuts,
-        tally.faults,
-        tally.recoveries,
-        tally.refusals,
-        tally.returns,
-        tally.replacements,
+        tally.of(Deed::Kill) + tally.of(Deed::PowerCut),
+        tally.inquests,
+        tally.checks,
         tally.removals,
         tally.events,
         summary.failed.len(),
@@ -114,13 +150,50 @@ fn close(cli: &Cli, summary: &Summary, time: std::time::Duration) -> ExitCode {
     if summary.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The options of this call that change what a seed does.
+fn tell_failure(cli: &Cli, options: &Options, failed: &Failed) {
+    let Failed { seed, error } = failed;
+    let shrunk = match cli.shrink {
+        0 => None,
+        runs => torture::shrink(*seed, options, runs),
+    };
+    println!("seed {seed} failed after this:");
+    let (told, without) = match &shrunk {
+        Some(shrunk) => (&shrunk.error, &shrunk.options.without),
+        None => (error, &options.without),
+    };
+    told.story.iter().for_each(|line| println!("  {line}"));
+    println!("{told}");
+    if let Some(shrunk) = &shrunk {
+        let (requests, incidents) = shrunk.left;
+        println!(
+            "shrunk in {} runs to {requests} requests and {incidents} faults and operators' actions; as drawn it fails so: {error}",
+            shrunk.runs
+        );
+    }
+    println!("replay it: torture --seed {seed}{}{} --trace", given(cli), without.arguments());
+}
+
+fn tell_coverage(summary: &Summary) {
+    print!("{:<30}", "");
+    summary.levels.keys().for_each(|level| print!("{:>9}", level.name()));
+    println!();
+    for deed in Deed::ALL {
+        print!("{:<30}", deed.name());
+        summary.levels.values().for_each(|tally| print!("{:>9}", tally.of(deed)));
+        println!();
+    }
+    print!("{:<30}", "requests");
+    summary.levels.values().for_each(|tally| print!("{:>9}", tally.ops));
+    println!();
+}
+
+/// The options of this call that change what a seed does, but for what is left out.
 fn given(cli: &Cli) -> String {
     let mut text = String::new();
     if cli.ops != Options::default().ops {
         text += &format!(" --ops {}", cli.ops);
     }
-    if let Some(level) = cli.level {
+    for level in &cli.levels {
         text += &format!(" --level {}", level.name());
     }
     match cli.lie {

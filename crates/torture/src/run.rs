@@ -1,30 +1,38 @@
 //! A run: the lives of one volume, one after the other, each but the last cut off somewhere.
 //!
 //! Safety first: whatever happens, sectors hold what they may. Then liveness: faults stop, what can be repaired is,
-//! and everything must come to its end and be well. Last, the volume is read without each drive that the level
-//! can spare: redundancy that agrees with itself may still be that of other data.
+//! and everything must come to its end and be well. After every crash, and last, copies of the drives are looked at
+//! ([`crate::inquest`]). In the end drives change what they hold and tell nobody ([`crate::silent`]).
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::faults;
 use crate::life::{self, Outcome, Plan};
-use crate::scene::{Scene, Tally};
-use crate::setup::{Lie, Options, Setup};
+use crate::options::{Lie, Options};
+use crate::scene::Scene;
+use crate::script::{Cut, Fate, Script};
+use crate::setup::Setup;
+use crate::story::{Story, drive_of};
+use crate::tally::{Deed, Tally};
 use env::Env;
+use layout::Level;
+use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
-use units::DriveSet;
-use world_sim::{DriveImage, Latency, Rng, Sim, SimDrive, SimOptions, Stall, StallKind};
+use units::DriveIndex;
+use world_sim::{Rng, Sim, SimDrive, SimOptions, Stall, StallKind};
 
 /// Where the controller remembers its drives.
 const REMEMBERED_DRIVES: &str = "drives.toml";
 
 /// More virtual time than this in one run is taken for a controller that does not come to an end.
-const TIME_LIMIT: Duration = Duration::from_secs(12 * 3600);
+const TIME_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// What a run came to, and the hash of everything that happened in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
+    /// The level of its volume.
+    pub level: Level,
     /// The sum of it.
     pub tally: Tally,
     /// Of every event, in order: a function of the seed.
@@ -36,44 +44,46 @@ pub struct Report {
 /// # Errors
 /// The first broken promise, with the story before it.
 pub fn run(seed: u64, options: &Options, aloud: bool) -> Result<Report> {
+    run_as(seed, options, &Rc::new(Story::new(aloud)))
+}
+
+/// Runs `seed` once; what happens is told as that story.
+pub(crate) fn run_as(seed: u64, options: &Options, story: &Rc<Story>) -> Result<Report> {
     let setup = Setup::draw(seed, options);
-    let mut run = Run::new(setup, aloud);
+    let mut run = Run::new(setup, story.clone());
     let result = run.all();
     let report = run.report();
-    result.map(|()| report).map_err(|error| Error { story: run.scene.story(), ..error })
+    result.map(|()| report).map_err(|error| Error { story: story.latest(), ..error })
 }
 
-/// How a life ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
-    /// By itself, after so many events at the most.
-    Kill,
-    PowerCut,
+pub(crate) struct Run {
+    pub sim: Sim,
+    pub scene: Rc<Scene>,
+    /// The hashes of the simulations in which copies were looked at.
+    pub hash_of_copies: u64,
+    /// How many of those there were.
+    pub copies: Cell<u64>,
 }
 
-struct Run {
-    sim: Sim,
-    scene: Rc<Scene>,
-    rng: Rng,
-}
-
-fn simulation(setup: &Setup) -> Sim {
+/// A simulated machine for a setup's controller. `number`: 0 of the first; every other one of a run needs its own, or it
+/// would draw the same identities for drives again.
+pub(crate) fn simulation(setup: &Setup, number: u64) -> Sim {
     Sim::new(SimOptions {
         shards: usize::from(setup.shards),
         memory: setup.memory,
         file_drives: setup.drives[0].clone(),
         time_limit: TIME_LIMIT,
-        ..SimOptions::seeded(setup.seed)
+        ..SimOptions::seeded(setup.seed ^ number.rotate_left(40))
     })
 }
 
-fn envs(sim: &Sim, setup: &Setup) -> Vec<Env> {
+pub(crate) fn envs(sim: &Sim, setup: &Setup) -> Vec<Env> {
     (0..usize::from(setup.shards)).map(|shard| sim.shard(shard)).collect()
 }
 
 impl Run {
-    fn new(setup: Setup, aloud: bool) -> Run {
-        let mut sim = simulation(&setup);
+    fn new(setup: Setup, story: Rc<Story>) -> Run {
+        let mut sim = simulation(&setup, 0);
         if !setup.drives_are_made {
             for (name, drive) in setup.names().iter().zip(&setup.drives) {
                 sim.add_drive(name, drive.clone());
@@ -85,23 +95,24 @@ impl Run {
             (name, drive)
         });
         let replacements: Vec<(String, SimDrive)> = replacements.collect();
-        if aloud {
-            sim.trace_to(|record| println!("    {record}"));
-        }
-        let rng = Rng::new(setup.seed, "run", "");
-        let scene = Rc::new(Scene::new(setup, sim.handle(), aloud));
+        let scene = Rc::new(Scene::new(setup, sim.handle(), story));
         *scene.replacements.borrow_mut() = replacements;
         scene.tell(|| format!("seed {}: {}", scene.setup.seed, scene.setup.describe()));
-        Run { sim, scene, rng }
+        trace(&scene, &mut sim);
+        Run { sim, scene, hash_of_copies: 0, copies: Cell::new(0) }
     }
 
     fn report(&self) -> Report {
-        self.scene.count(|tally| tally.events = self.sim.events());
-        Report { tally: self.scene.tally.get(), hash: self.sim.hash() }
+        self.scene.count(|tally| tally.events += self.sim.events());
+        let hash = self.sim.hash() ^ self.hash_of_copies.rotate_left(1);
+        Report { level: self.scene.setup.level, tally: self.scene.story.tally(), hash }
     }
 
     /// Looks for the drives: those that the controller makes come to be in its first life.
     fn find_drives(&self) {
+        if !self.scene.drives.borrow().is_empty() {
+            return;
+        }
         let names = self.scene.names.borrow().clone();
         let drives: Vec<SimDrive> = names.iter().filter_map(|name| self.sim.drive(name)).collect();
         if drives.len() == names.len() {
@@ -110,106 +121,139 @@ impl Run {
                 Lie::IgnoresDurable => drives[0].ignore_durable(true),
                 Lie::None => {}
             }
-            let mut known = self.scene.known.borrow_mut();
-            for (name, drive) in names.into_iter().zip(&drives) {
-                if !known.iter().any(|(other, _)| *other == name) {
-                    known.push((name, drive.clone()));
-                }
-            }
+            self.scene.known.borrow_mut().extend(names.into_iter().zip(drives.iter().cloned()));
             *self.scene.drives.borrow_mut() = drives;
         }
     }
 
     fn all(&mut self) -> Result<()> {
-        let lives = self.scene.setup.lives;
-        for life in 0..lives {
-            self.scene.life.set(life);
-            self.scene.tell(|| format!("life {life} begins"));
-            self.live(life)?;
+        for life in 0..self.scene.setup.lives {
+            if !self.scene.setup.without.lives.contains(&life) {
+                self.live(life)?;
+            }
         }
         self.last_life()?;
-        self.without_some()
+        self.last_inquest()?;
+        self.silent_faults()
     }
 
     /// One life, with faults, to its end or to where it is cut off.
     fn live(&mut self, life: u64) -> Result<()> {
-        let ops = self.scene.setup.ops / (self.scene.setup.lives + 1);
-        let plan = Plan {
-            given: self.given(),
-            look_first: self.rng.chance(2, 3),
-            wait_for_resync: self.rng.chance(1, 3),
-            bring_back: self.rng.chance(1, 2),
-            replace: self.rng.chance(1, 2),
-            replace_serving: self
-                .rng
-                .chance(1, 8)
-                .then(|| self.rng.below(self.scene.setup.drives.len() as u64) as u16),
-            ops: self.rng.between(ops / 4, ops * 3 / 2),
-            shut_down: self.rng.chance(1, 2),
-            is_last: false,
-        };
+        self.scene.life.set(life);
         self.find_drives();
+        self.scene.tell(|| format!("life {life} begins"));
+        let Script { plan, cut, fate, mut rng } = Script::draw(&self.scene.setup, life);
+        let plan = Plan { given: self.given(&mut rng), ..plan };
         if !self.scene.drives.borrow().is_empty() {
-            let mut rng = Rng::new(self.scene.setup.seed, "faults", &life.to_string());
-            faults::plan(&self.scene, &mut rng);
+            faults::plan(&self.scene);
         }
-        // Some lives end while they begin, some while they work; a few come to their own end.
-        let events = match self.rng.below(8) {
-            0 | 1 => Some(self.rng.between(1, 600)),
-            2 => Some(1 << self.rng.below(16)),
-            3..=5 => Some(self.rng.between(600, 600 + plan.ops * 40)),
-            _ => None,
+        let stop = match cut {
+            Cut::AtEvent(event) => Some(self.sim.events() + event),
+            // Nobody waits for ever: a life that does not come to that request is cut off as well.
+            Cut::AtRequest(..) | Cut::Never => None,
         };
-        self.sim.stop_at_event(events.map(|events| self.sim.events() + events));
-        let fate = if self.rng.chance(1, 2) { Fate::PowerCut } else { Fate::Kill };
-        let life = life::live(self.scene.clone(), envs(&self.sim, &self.scene.setup), plan);
-        let outcome = self.finish(life)?;
+        self.sim.stop_at_event(stop);
+        let envs = envs(&self.sim, &self.scene.setup);
+        let outcome = self.finish(life::live(self.scene.clone(), envs, plan))?;
         self.sim.stop_at_event(None);
+        self.find_drives();
         self.crash(fate);
+        self.inquest(fate)?;
         let all = outcome == Some(Outcome::NeedsDrives);
-        faults::repair(&self.scene, &mut self.rng, all);
+        faults::repair(&self.scene, &mut rng, all);
         self.scene.bury();
         self.sim.restart_process();
         Ok(())
     }
 
-    /// The drives to name to the controller. It may have to find them by itself, or under other names.
-    fn given(&mut self) -> Vec<String> {
+    /// The drives to name to the controller. It may have to find them by itself, or under other names, also under one
+    /// another's.
+    fn given(&mut self, rng: &mut Rng) -> Vec<String> {
         if !self.scene.created.get() {
             return Vec::new();
         }
-        let mut names = self.scene.all_names();
-        match self.rng.below(3) {
-            0 if self.remembers_all(&names) => Vec::new(),
-            0 | 1 => {
-                self.rng.shuffle(&mut names);
-                names
-            }
-            _ => {
+        let way = rng.below(4);
+        if way >= 2 {
+            self.exchange_paths(rng);
+        }
+        self.swap_dead(rng);
+        let mut names = self.paths();
+        rng.shuffle(&mut names);
+        match way {
+            0 | 2 if self.remembers_all(&names) => Vec::new(),
+            3 => {
                 self.sim.put_stored(REMEMBERED_DRIVES, None);
-                self.rng.shuffle(&mut names);
-                let life = self.scene.life.get();
-                for name in &mut names {
-                    let Some(drive) = self.sim.drive(name) else { continue };
-                    *name = format!("{name}-path{life}");
-                    self.sim.alias_drive(&drive, name);
-                }
                 names
             }
+            _ => names,
         }
     }
 
-    /// Whether the controller remembers every drive, under its first name or another.
-    fn remembers_all(&self, names: &[String]) -> bool {
+    /// A name for each drive that may be the volume's: the one under which it is found now.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let paths = self.scene.paths.borrow();
+        let path_of = |name: String| {
+            let mut aliases = paths.iter().filter(|(_, drive)| **drive == name);
+            aliases.next().map_or(name.clone(), |(path, _)| path.clone())
+        };
+        let mut paths: Vec<String> = self.scene.all_names().into_iter().map(path_of).collect();
+        // Where a drive died another one may be found: that is named once.
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+
+    /// Every drive is plugged in elsewhere: what was one's name becomes another one's.
+    fn exchange_paths(&mut self, rng: &mut Rng) {
+        let known = self.scene.known.borrow();
+        let mut places: Vec<usize> = (0..known.len()).collect();
+        rng.shuffle(&mut places);
+        let mut paths = self.scene.paths.borrow_mut();
+        paths.clear();
+        for (place, (name, drive)) in places.into_iter().zip(known.iter()) {
+            let path = format!("bay{place}");
+            self.sim.alias_drive(drive, &path);
+            paths.insert(path, name.clone());
+        }
+        self.scene.did(Deed::PathsExchanged);
+        self.scene.tell(|| {
+            let list: Vec<String> = paths.iter().map(|(path, name)| format!("{path} is {name}")).collect();
+            format!("the drives are plugged in elsewhere: {}", list.join(", "))
+        });
+    }
+
+    /// Where a drive died, another one may be found from now on.
+    fn swap_dead(&mut self, rng: &mut Rng) {
+        let scene = &self.scene;
+        for slot in scene.faults.borrow().dead().iter() {
+            if !rng.chance(1, 3) {
+                continue;
+            }
+            let Some((name, drive)) = scene.replacements.borrow_mut().pop() else { return };
+            let dead = scene.names.borrow()[slot.as_usize()].clone();
+            let mut paths = scene.paths.borrow_mut();
+            let path =
+                paths.iter().find(|(_, of)| **of == dead).map_or(dead.clone(), |(path, _)| path.clone());
+            self.sim.alias_drive(&drive, &path);
+            paths.insert(path.clone(), name.clone());
+            scene.known.borrow_mut().push((name.clone(), drive));
+            scene.did(Deed::Swapped);
+            scene.tell(|| format!("{dead}, which is dead, is pulled out; {name} is plugged in as {path}"));
+        }
+    }
+
+    /// Whether the controller remembers every drive by a name under which it is found now.
+    fn remembers_all(&self, paths: &[String]) -> bool {
         let text = self.sim.stored(REMEMBERED_DRIVES).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        names
-            .iter()
-            .all(|name| text.contains(&format!("\"{name}\"")) || text.contains(&format!("\"{name}-path")))
+        paths.iter().all(|path| text.contains(&format!("\"{path}\"")))
     }
 
     /// Runs until the life has ended; `None` if it was cut off.
-    fn finish<T: 'static>(&mut self, life: impl Future<Output = Result<T>> + 'static) -> Result<Option<T>> {
+    pub(crate) fn finish<T: 'static>(
+        &mut self,
+        life: impl Future<Output = Result<T>> + 'static,
+    ) -> Result<Option<T>> {
         match self.sim.run(life) {
             Ok(result) => result.map(Some),
             Err(Stall { kind: StallKind::Stopped, .. }) => Ok(None),
@@ -224,14 +268,14 @@ impl Run {
             Fate::Kill => {
                 self.sim.kill();
                 oracle.kill();
-                self.scene.count(|tally| tally.kills += 1);
+                self.scene.did(Deed::Kill);
                 self.scene.tell(|| format!("the process is killed, at event {events}"));
             }
             Fate::PowerCut => {
                 self.sim.power_cut();
                 oracle.power_cut();
                 self.scene.power_cut();
-                self.scene.count(|tally| tally.power_cuts += 1);
+                self.scene.did(Deed::PowerCut);
                 self.scene.tell(|| format!("the power is cut, at event {events}"));
             }
         }
@@ -239,95 +283,55 @@ impl Run {
 
     /// The last life: nothing goes wrong any more, and everything must get well.
     fn last_life(&mut self) -> Result<()> {
-        self.find_drives();
-        faults::repair(&self.scene, &mut self.rng, true);
         let setup = &self.scene.setup;
+        self.find_drives();
+        let mut rng = Rng::new(setup.seed, "last life", "");
+        faults::repair(&self.scene, &mut rng, true);
         self.scene.life.set(setup.lives);
         self.scene.tell(|| "the last life begins: nothing goes wrong any more".to_owned());
+        let sent = self.scene.story.tally().ops;
         let plan = Plan {
-            given: self.scene.all_names(),
+            given: self.paths(),
             look_first: true,
             wait_for_resync: true,
             bring_back: true,
             replace: true,
-            replace_serving: None,
-            ops: setup.ops / (setup.lives + 1),
+            ops: (setup.ops / (setup.lives + 1)).max(setup.ops.saturating_sub(sent)),
+            check: true,
             shut_down: true,
             is_last: true,
+            ..Plan::default()
         };
         let life = life::live(self.scene.clone(), envs(&self.sim, setup), plan);
-        match self.finish(life)? {
+        let outcome = self.finish(life)?;
+        self.find_drives();
+        match outcome {
             Some(Outcome::Done) => Ok(()),
             _ => Error::wrong_state("the volume is offline although every drive that can be there is"),
         }
     }
+}
 
-    /// Reads the volume without each drive, or each set of drives, that the level can spare.
-    fn without_some(&mut self) -> Result<()> {
-        let setup = self.scene.setup.clone();
-        let (survives, out) = (setup.survives(), self.scene.out.get());
-        let spare = survives.saturating_sub(out.count().0);
-        self.find_drives();
-        let images: Vec<DriveImage> = self.scene.drives.borrow().iter().map(SimDrive::snapshot).collect();
-        if images.len() < setup.drives.len() {
-            return Error::wrong_state("drives were never made");
-        }
-        for removed in subsets(&setup, spare).into_iter().filter(|set| set.intersection(&out).is_empty()) {
-            let list: Vec<String> = removed.iter().map(|drive| drive.0.to_string()).collect();
-            self.scene.tell(|| format!("it is read without drives [{}]", list.join(" ")));
-            self.scene.count(|tally| tally.removals += 1);
-            let mut copy = simulation(&setup);
-            let mut given = Vec::new();
-            for (drive, image) in setup.geometry.drives().indexes().zip(&images) {
-                if removed.contains(drive) || out.contains(drive) {
-                    continue;
-                }
-                let name = self.scene.names.borrow()[drive.as_usize()].clone();
-                let nature = setup.options_of(&name).unwrap_or(&setup.drives[0]).clone();
-                let options = world_sim::DriveOptions { latency: Latency::range_us(1, 2), ..nature };
-                copy.add_drive_with(&name, options, image);
-                given.push(name);
-            }
-            let reading = life::without_some(self.scene.clone(), envs(&copy, &setup), given);
-            self.scene.bury();
-            match copy.run(reading) {
-                Ok(result) => result.map_err(|error| {
-                    Error::new(error.kind, format!("without drives [{}]: {}", list.join(" "), error.context))
-                })?,
-                Err(stall) => return Err(Error::new(ErrorKind::Stall, stall.to_string())),
-            }
-            drop(copy);
-            self.scene.bury();
-        }
-        Ok(())
+/// Tells every operation of a simulation's drives, if the story is told aloud.
+pub(crate) fn trace(scene: &Rc<Scene>, sim: &mut Sim) {
+    if !scene.story.is_aloud() {
+        return;
     }
+    let weak = Rc::downgrade(scene);
+    sim.trace_to(move |record| {
+        if let Some(scene) = weak.upgrade() {
+            let slot = drive_of(&record.event).and_then(|drive| {
+                let names = scene.names.try_borrow().ok()?;
+                names.iter().position(|name| name == drive)
+            });
+            scene.story.trace(&scene.setup, slot.map(|slot| DriveIndex(slot as u16)), record);
+        }
+    });
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
         self.sim.kill();
-        self.scene.bury();
-        self.scene.drives.take();
-        self.scene.replacements.take();
-        self.scene.known.take();
+        self.scene.let_go();
     }
-}
-
-/// Nothing, and all sets of at most `most` drives.
-fn subsets(setup: &Setup, most: u16) -> Vec<DriveSet> {
-    let mut sets = vec![DriveSet::EMPTY];
-    for _ in 0..most {
-        let larger: Vec<DriveSet> = sets
-            .iter()
-            .flat_map(|set| setup.geometry.drives().indexes().map(|drive| set.with(drive)))
-            .collect();
-        sets.extend(larger);
-    }
-    let mut distinct: Vec<DriveSet> = Vec::new();
-    for set in sets {
-        if !distinct.contains(&set) {
-            distinct.push(set);
-        }
-    }
-    distinct
 }

@@ -6,58 +6,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::faults::Faults;
 use crate::oracle::{Oracle, Value, Violation};
 use crate::setup::Setup;
+use crate::story::Story;
+use crate::tally::{Deed, Tally};
 use env::{IoError, IoErrorKind};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use units::{ByteRange, DriveIndex, DriveSet};
 use world_sim::{SimDrive, SimHandle, Trimmed, Unwritten};
-
-/// What a run came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
-    /// Requests to the volume.
-    pub ops: u64,
-    /// Of those, how many failed, as they might.
-    pub errors: u64,
-    /// Processes killed.
-    pub kills: u64,
-    /// Power cuts.
-    pub power_cuts: u64,
-    /// Faults of drives.
-    pub faults: u64,
-    /// Starts of the controller that found a volume to recover.
-    pub recoveries: u64,
-    /// Starts that were refused until the operator accepted what is lost.
-    pub refusals: u64,
-    /// Drives that were out and brought back, to be rebuilt.
-    pub returns: u64,
-    /// Drives whose places were taken by others.
-    pub replacements: u64,
-    /// Times that the whole volume was read with drives removed.
-    pub removals: u64,
-    /// Steps of the simulation.
-    pub events: u64,
-}
-
-impl Tally {
-    /// Adds up.
-    pub fn add(&mut self, other: &Tally) {
-        self.ops += other.ops;
-        self.errors += other.errors;
-        self.kills += other.kills;
-        self.power_cuts += other.power_cuts;
-        self.faults += other.faults;
-        self.recoveries += other.recoveries;
-        self.refusals += other.refusals;
-        self.returns += other.returns;
-        self.replacements += other.replacements;
-        self.removals += other.removals;
-        self.events += other.events;
-    }
-}
-
-/// Lines that are remembered, to be told with a failure.
-const REMEMBERED: usize = 60;
 
 /// See the [module](self).
 pub struct Scene {
@@ -67,7 +23,7 @@ pub struct Scene {
     pub oracle: RefCell<Oracle>,
     /// The shards of the latest process.
     pub shards: RefCell<Vec<engine::Shard>>,
-    /// The drives, once there are all.
+    /// The drives by slot, once there are all; none of a scene over copies.
     pub drives: RefCell<Vec<SimDrive>>,
     /// By slot, what the drive there was first called.
     pub names: RefCell<Vec<String>>,
@@ -94,17 +50,19 @@ pub struct Scene {
     pub accepted: Cell<DriveSet>,
     /// Which life it is.
     pub life: Cell<u64>,
-    /// The sum of it.
-    pub tally: Cell<Tally>,
+    /// Under which name a drive is found that was called something else at first: by the name, its first one.
+    pub paths: RefCell<BTreeMap<String, String>>,
+    /// Stripes of which a drive changed something without telling anybody, and which drives did.
+    pub tainted: RefCell<BTreeMap<u64, DriveSet>>,
     /// Virtual time.
     pub time: SimHandle,
-    story: RefCell<VecDeque<String>>,
-    aloud: bool,
+    /// What is told, and the sum of it.
+    pub story: Rc<Story>,
 }
 
 impl Scene {
-    /// Of a run that has just begun. `aloud`: the story is printed.
-    pub fn new(setup: Setup, time: SimHandle, aloud: bool) -> Scene {
+    /// Of a run that has just begun.
+    pub fn new(setup: Setup, time: SimHandle, story: Rc<Story>) -> Scene {
         let noise = setup.drives.iter().any(|drive| drive.unwritten == Unwritten::Noise);
         let beginning = if noise { Value::Anything } else { Value::Zeroes };
         let is_redundant = setup.level.is_redundant();
@@ -127,11 +85,58 @@ impl Scene {
             accepted: Cell::new(DriveSet::EMPTY),
             settled_unflushed: RefCell::default(),
             life: Cell::new(0),
-            tally: Cell::default(),
+            paths: RefCell::default(),
+            tainted: RefCell::default(),
             time,
-            story: RefCell::default(),
-            aloud,
+            story,
         }
+    }
+
+    /// The same knowledge over copies of the drives, in another simulation: what happens there teaches this scene nothing.
+    pub fn copy(&self, time: SimHandle, known: Vec<(String, SimDrive)>) -> Scene {
+        Scene {
+            setup: self.setup.clone(),
+            oracle: self.oracle.clone(),
+            shards: RefCell::default(),
+            drives: RefCell::default(),
+            names: self.names.clone(),
+            replacements: RefCell::default(),
+            known: RefCell::new(known),
+            faults: self.faults.clone(),
+            created: self.created.clone(),
+            synced: self.synced.clone(),
+            out: self.out.clone(),
+            without_parity: self.without_parity.clone(),
+            settled_unflushed: self.settled_unflushed.clone(),
+            has_lost_blocks: self.has_lost_blocks.clone(),
+            accepted: self.accepted.clone(),
+            life: self.life.clone(),
+            paths: RefCell::default(),
+            tainted: self.tainted.clone(),
+            time,
+            story: self.story.clone(),
+        }
+    }
+
+    /// Knows what another scene found out: which drives are in the slots, what is wrong with them.
+    pub fn adopt(&self, other: &Scene) {
+        self.names.borrow_mut().clone_from(&other.names.borrow());
+        self.faults.borrow_mut().clone_from(&other.faults.borrow());
+        self.synced.set(other.synced.get());
+        self.has_lost_blocks.set(other.has_lost_blocks.get());
+    }
+
+    /// Lets go of everything that belongs to a simulation.
+    pub fn let_go(&self) {
+        self.bury();
+        self.drives.take();
+        self.replacements.take();
+        self.known.take();
+    }
+
+    /// Which drive is found under a name, by its first one.
+    pub fn drive_at(&self, path: &str) -> String {
+        self.paths.borrow().get(path).cloned().unwrap_or_else(|| path.to_owned())
     }
 
     /// The names of all drives that may be the volume's.
@@ -147,16 +152,16 @@ impl Scene {
 
     /// The controller says what the drive of a slot is called that it uses: another one may have taken it.
     pub fn note_drive(&self, slot: DriveIndex, called: &str) {
-        let first_name = called.split("-path").next().unwrap_or(called);
-        let (mut names, mut drives) = (self.names.borrow_mut(), self.drives.borrow_mut());
+        let first_name = self.drive_at(called);
+        let mut names = self.names.borrow_mut();
         let known = self.known.borrow();
-        let Some((name, drive)) = known.iter().find(|(name, _)| name == first_name) else { return };
-        let slot_names = names.get_mut(slot.as_usize()).zip(drives.get_mut(slot.as_usize()));
-        let Some((before, drive_before)) = slot_names.filter(|(before, _)| *before != name) else { return };
+        let Some((name, drive)) = known.iter().find(|(name, _)| *name == first_name) else { return };
+        let Some(before) = names.get_mut(slot.as_usize()).filter(|before| *before != name) else { return };
         self.tell(|| format!("{name} is drive {} now, instead of {before}", slot.0));
-        self.count(|tally| tally.replacements += 1);
         before.clone_from(name);
-        *drive_before = drive.clone();
+        if let Some(drive_before) = self.drives.borrow_mut().get_mut(slot.as_usize()) {
+            *drive_before = drive.clone();
+        }
         self.faults.borrow_mut().replaced(slot, drive.is_present());
         self.out.set(self.out.get().with(slot));
     }
@@ -166,36 +171,31 @@ impl Scene {
         self.shards.take().iter().for_each(engine::Shard::stop);
     }
 
-    /// Tells what happens.
+    /// Tells what the harness does or sees.
     pub fn tell(&self, line: impl FnOnce() -> String) {
-        let line = format!("{:>14.6} ms  {}", self.time.now().ns as f64 / 1e6, line());
-        if self.aloud {
-            println!("{line}");
-        }
-        let mut story = self.story.borrow_mut();
-        if story.len() == REMEMBERED {
-            story.pop_front();
-        }
-        story.push_back(line);
+        self.tell_of("run", line);
     }
 
-    /// The latest lines of the story.
-    pub fn story(&self) -> Vec<String> {
-        self.story.borrow().iter().cloned().collect()
+    /// Tells what `who` does, or what happens to it.
+    pub fn tell_of(&self, who: &str, line: impl FnOnce() -> String) {
+        self.story.tell(self.time.now(), who, &line());
     }
 
     /// Counts.
     pub fn count(&self, change: impl FnOnce(&mut Tally)) {
-        let mut tally = self.tally.get();
-        change(&mut tally);
-        self.tally.set(tally);
+        self.story.count(change);
+    }
+
+    /// Counts a deed that really happened.
+    pub fn did(&self, deed: Deed) {
+        self.story.count(|tally| tally.did(deed));
     }
 
     /// Whether a request may fail now: more is lost than the level survives. Where parity may not agree with
     /// data after a crash, any fault is more, but for drives of which an operator accepted what parity says.
     pub fn may_fail(&self) -> bool {
         let bad = self.faults.borrow().bad().union(&self.out.get());
-        let unknown_parity = self.setup.has_parity() && !self.synced.get();
+        let unknown_parity = self.setup.has_write_hole() && !self.synced.get();
         let unaccepted = bad.minus(&self.accepted.get());
         !self.setup.geometry.survives_set(&bad) || (unknown_parity && !unaccepted.is_empty())
     }
@@ -227,7 +227,7 @@ impl Scene {
 
     /// Takes note of sectors that are being written, or were: whether parity covers them.
     pub fn note_write(&self, range: ByteRange) {
-        if self.setup.has_parity() && self.may_fail() {
+        if self.setup.has_write_hole() && self.may_fail() {
             let sector = self.setup.sector().bytes().0;
             let sectors = range.start.0 / sector..range.end().0.div_ceil(sector);
             self.without_parity.borrow_mut().extend(sectors);

@@ -1,37 +1,9 @@
 //! What a seed draws before anything happens: the array, its drives, how much is done.
 
+use crate::options::{Lie, Options, Without};
 use layout::{Geometry, Level, Shape};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};
-use world_sim::{DriveOptions, Latency, Rng, Trimmed, Unwritten};
-
-/// A drive that does not keep its word, to prove that the oracle notices.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Lie {
-    /// Drives keep their word.
-    #[default]
-    None,
-    /// The first drive acknowledges flushes and does nothing.
-    IgnoresFlush,
-    /// The first drive takes durable writes for cached ones.
-    IgnoresDurable,
-}
-
-/// What whoever starts a run may ask for.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// About how many requests a run sends to the volume.
-    pub ops: u64,
-    /// The level, if it is not to be drawn.
-    pub level: Option<Level>,
-    /// A drive that lies.
-    pub lie: Lie,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { ops: 800, level: None, lie: Lie::None }
-    }
-}
+use world_sim::{DriveFaults, DriveOptions, Latency, Rng, Trimmed, Unwritten};
 
 /// Everything that is fixed before the first event.
 #[derive(Clone, Debug)]
@@ -56,7 +28,7 @@ pub struct Setup {
     pub memory: ByteCount,
     /// Tasks that send requests at the same time.
     pub workers: u64,
-    /// Requests of all lives together.
+    /// Requests of all lives together, at least.
     pub ops: u64,
     /// Lives before the last, quiet one.
     pub lives: u64,
@@ -66,13 +38,19 @@ pub struct Setup {
     pub geometry: Geometry,
     /// A drive that lies.
     pub lie: Lie,
+    /// Whether drives may change what they hold without telling anybody, at any time.
+    pub silent: bool,
+    /// Whether they do so in the end, when all else is well.
+    pub silent_in_the_end: bool,
+    /// What is left out.
+    pub without: Without,
 }
 
 /// What the controller keeps for itself at the end of each drive.
 const TAIL: ByteCount = ByteCount(32 << 20);
 
 /// How many drives may be replaced in a run.
-const REPLACEMENTS: usize = 2;
+const REPLACEMENTS: usize = 4;
 
 /// Volumes of this size have lanes for several shards.
 const FAR: u64 = 100 << 20;
@@ -81,17 +59,7 @@ impl Setup {
     /// What `seed` draws.
     pub fn draw(seed: u64, options: &Options) -> Setup {
         let mut rng = Rng::new(seed, "torture setup", "");
-        let level = options.level.unwrap_or(match rng.below(16) {
-            0 => Level::Raid0,
-            1..=3 => Level::Raid1,
-            4..=7 => Level::Raid5,
-            8..=10 => Level::Raid6,
-            11 => Level::Raid10,
-            12 => Level::Raid1e,
-            13 => Level::Raid50,
-            14 => Level::Raid4,
-            _ => Level::Raid5ee,
-        });
+        let level = level(&mut rng, &options.levels);
         let count = match level {
             Level::Jbod => 1,
             Level::Raid0 => rng.between(2, 4),
@@ -109,11 +77,11 @@ impl Setup {
         let strip_kib = if is_far { 64 } else { 4 << rng.below(5) };
         let strip = StripSize::new(ByteCount(strip_kib << 10)).unwrap_or(StripSize::MIN);
         let count = DriveCount(count as u16);
-        let data = if is_far { FAR } else { rng.between(192 << 10, 768 << 10) };
+        let capacity = if is_far { FAR } else { rng.between(192 << 10, 768 << 10) };
         let shape = Shape { copies, ..Shape::new(level, count) };
         let least = shape.geometry(strip, strip.bytes() * 3 * u64::from(count.0));
         let least = least.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
-        let member = least.member_size_for(ByteCount(data)).max(strip.bytes() * 3);
+        let member = least.member_size_for(ByteCount(capacity)).max(strip.bytes() * 3);
         let sector = if rng.chance(1, 4) { SectorSize::B4096 } else { SectorSize::B512 };
         let cached = rng.chance(3, 4);
         let unwritten = if rng.chance(1, 2) { Unwritten::Noise } else { Unwritten::Zeroes };
@@ -123,6 +91,7 @@ impl Setup {
         let slow_one_in = if rng.chance(1, 2) { 20 } else { 0 };
         let drives_are_made = is_far || rng.chance(1, 3);
         let unwritten = if drives_are_made { Unwritten::Zeroes } else { unwritten };
+        let data = ByteRange::new(ByteOffset::ZERO, member);
         let drives: Vec<DriveOptions> = count
             .indexes()
             .map(|index| {
@@ -135,6 +104,8 @@ impl Setup {
                     unwritten,
                     trimmed,
                     latency: Latency { slow_one_in, ..latency },
+                    // Where writes that miss their place land: what is beside the data has checksums.
+                    faults: DriveFaults { within: Some(data), ..DriveFaults::default() },
                     ..DriveOptions::default()
                 }
             })
@@ -146,6 +117,7 @@ impl Setup {
             false => Vec::new(),
         };
         let drives = if drives_are_made { vec![drives[0].clone(); drives.len()] } else { drives };
+        let (may_be_silent, silence) = (level.is_redundant() && options.lie == Lie::None, rng.below(8));
         let geometry = least.with_member_size(member);
         let geometry = geometry.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
         Setup {
@@ -160,10 +132,13 @@ impl Setup {
             memory: ByteCount([4 << 20, 16 << 20, 64 << 20][rng.below(3) as usize]),
             workers: rng.between(2, 12),
             ops: options.ops,
-            lives: rng.between(2, 7),
+            lives: rng.between(2, 6),
             zones: zones(&mut rng, &geometry, is_far),
             geometry,
             lie: options.lie,
+            silent: may_be_silent && silence == 0,
+            silent_in_the_end: may_be_silent && (1..=3).contains(&silence),
+            without: options.without.clone(),
         }
     }
 
@@ -196,6 +171,16 @@ impl Setup {
         self.geometry.survives().at_least.0
     }
 
+    /// Whether a crash in the middle of a stripe may cost a missing drive's blocks beside it (`write-hole: resync`).
+    pub fn has_write_hole(&self) -> bool {
+        self.has_parity()
+    }
+
+    /// Whether redundancy tells which drive is wrong where it does not agree.
+    pub fn tells_who_is_wrong(&self) -> bool {
+        self.geometry.parity_strips() > 1 || self.geometry.copies() > 2
+    }
+
     /// Whether what is lost is computed from parity.
     pub fn has_parity(&self) -> bool {
         self.geometry.parity_strips() > 0
@@ -214,6 +199,27 @@ impl Setup {
             self.workers,
             self.drives[0].cache,
         )
+    }
+}
+
+/// One of these levels; of all, those with parity are drawn more often.
+fn level(rng: &mut Rng, of: &[Level]) -> Level {
+    if !of.is_empty() {
+        return of[rng.below(of.len() as u64) as usize];
+    }
+    match rng.below(26) {
+        0 => Level::Jbod,
+        1 => Level::Raid0,
+        2 => Level::Raid00,
+        3..=5 => Level::Raid1,
+        6..=7 => Level::Raid1e,
+        8..=9 => Level::Raid10,
+        10..=11 => Level::Raid4,
+        12..=15 => Level::Raid5,
+        16..=17 => Level::Raid5ee,
+        18..=21 => Level::Raid6,
+        22..=23 => Level::Raid50,
+        _ => Level::Raid60,
     }
 }
 

@@ -1,45 +1,59 @@
-//! Requests to the volume: many at the same time, on every shard, of awkward sizes at awkward places.
+//! Requests to the volume: many at the same time, on every shard, each judged when it returns.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::life::Plan;
 use crate::oracle::Issued;
+use crate::requests::{Places, Request, Requests, What};
 use crate::scene::Scene;
+use crate::silent;
 use crate::stamp::{self, Sector};
 use engine::Volume;
 use env::{Buf, Durability, Instant, Slice, mailbox};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, ByteRange};
+use units::{ByteCount, ByteRange};
 use world_sim::Rng;
+
+/// How long a lull is: long enough for lanes to be called clean.
+const LULL: Duration = Duration::from_secs(8);
 
 /// What the workers of a life share.
 struct Shared {
     left: Cell<u64>,
+    begun: Cell<u64>,
+    /// See [`Plan::cut_at`].
+    cut_at: Option<(u64, u64)>,
     /// Nobody begins anything before: then lanes get quiet, and their marks are cleared.
     lull_at: Cell<u64>,
     lull_until: Cell<Instant>,
     failed: Cell<bool>,
 }
 
-/// Sends `ops` requests; `volumes` are the volume's handles on each shard. Done when all have returned.
+/// Sends as many requests as planned; `volumes` are the volume's handles on each shard. Done when all have returned.
 ///
 /// # Errors
 /// The first broken promise.
-pub async fn run(scene: Rc<Scene>, volumes: Vec<Rc<Volume>>, ops: u64, name: &str) -> Result<()> {
-    let mut rng = Rng::new(scene.setup.seed, "workload", name);
+pub async fn run(scene: Rc<Scene>, volumes: Vec<Rc<Volume>>, plan: &Plan) -> Result<()> {
+    let life = scene.life.get();
+    let mut rng = Rng::new(scene.setup.seed, "workload", &life.to_string());
     let env = volumes[0].shard().env().clone();
     let shared = Rc::new(Shared {
-        left: Cell::new(ops),
-        lull_at: Cell::new(if rng.chance(1, 3) { rng.below(ops.max(1)) } else { u64::MAX }),
+        left: Cell::new(plan.ops),
+        begun: Cell::new(0),
+        cut_at: plan.cut_at,
+        lull_at: Cell::new(if rng.chance(1, 3) { rng.below(plan.ops.max(1)) } else { u64::MAX }),
         lull_until: Cell::default(),
         failed: Cell::new(false),
     });
+    let places = Places::new(&scene.setup, &mut rng);
     let workers = scene.setup.workers;
     let (finished, mut results) = mailbox::mailbox(&env, workers as usize);
     for number in 0..workers {
         let volume = volumes[number as usize % volumes.len()].clone();
-        let rng = Rng::new(scene.setup.seed, "worker", &format!("{name}.{number}"));
-        let worker = Worker { scene: scene.clone(), shared: shared.clone(), volume: volume.clone(), rng };
+        let requests = Requests::new(&places, &scene.setup, life, number);
+        let worker =
+            Worker { scene: scene.clone(), shared: shared.clone(), volume: volume.clone(), requests };
         let finished = finished.clone();
         volume.shard().env().spawn("worker", async move {
             let result = worker.run().await;
@@ -59,7 +73,7 @@ struct Worker {
     scene: Rc<Scene>,
     shared: Rc<Shared>,
     volume: Rc<Volume>,
-    rng: Rng,
+    requests: Requests,
 }
 
 impl Worker {
@@ -71,15 +85,28 @@ impl Worker {
                 return Ok(());
             }
             self.shared.left.set(left - 1);
+            let request = self.requests.next();
             if left == self.shared.lull_at.get() {
-                self.shared.lull_until.set(env.now() + Duration::from_secs(self.rng.between(4, 15)));
+                self.shared.lull_until.set(env.now() + LULL);
             }
             env.sleep_until(self.shared.lull_until.get()).await;
-            if self.rng.chance(1, 4) {
-                env.sleep(Duration::from_micros(self.rng.between(1, 2000))).await;
+            if let Some(pause) = request.pause {
+                env.sleep(pause).await;
+            }
+            let begun = self.shared.begun.replace(self.shared.begun.get() + 1);
+            if let Some((at, events)) = self.shared.cut_at
+                && at == begun
+            {
+                self.scene.time.stop_in(events);
+            }
+            if !self.scene.setup.without.sends(request.name) {
+                // About as long as it would have taken, so that others find the time that they found before.
+                env.sleep(self.requests.usual_time()).await;
+                continue;
             }
             self.scene.count(|tally| tally.ops += 1);
-            let result = self.one().await;
+            self.scene.story.requests.borrow_mut().push(request.name);
+            let result = self.send(request).await;
             if result.is_err() {
                 self.shared.failed.set(true);
                 return result;
@@ -87,176 +114,100 @@ impl Worker {
         }
     }
 
-    async fn one(&mut self) -> Result<()> {
-        match self.rng.below(100) {
-            0..=29 => self.read().await,
-            30..=61 => self.write().await,
-            62..=73 => self.write_bytes().await,
-            74..=81 => self.write_zeroes().await,
-            82..=89 => self.trim().await,
-            _ => flush(&self.scene, &self.volume).await,
+    async fn send(&self, request: Request) -> Result<()> {
+        match request.what {
+            What::Read => read(&self.scene, &self.volume, request.range()).await,
+            What::Write if request.part.is_some() => self.write_bytes(request).await,
+            What::Write => self.write(request).await,
+            What::WriteZeroes { .. } => self.write_zeroes(request).await,
+            What::Trim => self.trim(request).await,
+            What::Flush => flush(&self.scene, &self.volume).await,
         }
     }
 
-    fn sector(&self) -> u64 {
-        self.scene.setup.sector().bytes().0
+    fn may_write(&self, request: &Request) -> bool {
+        self.scene.oracle.borrow().may_write(request.first, request.count)
     }
 
-    /// A run of sectors: mostly short, and often where others are.
-    fn sectors(&mut self) -> (Sector, u64) {
-        let sector = self.sector();
-        let zones = &self.scene.setup.zones;
-        let zone = zones[self.rng.below(zones.len() as u64) as usize];
-        let (zone_first, zone_sectors) = (zone.start.0 / sector, zone.len.0 / sector);
-        let strip = self.scene.setup.strip.bytes().0 / sector;
-        let stripe = self.scene.setup.geometry.stripe_bytes().0 / sector;
-        let count = match self.rng.below(16) {
-            0..=8 => self.rng.between(1, 8),
-            9..=11 => self.rng.between(1, strip * 2),
-            12 => stripe,
-            13 => self.rng.between(1, stripe * 3),
-            14 => strip,
-            _ => self.rng.between(1, zone_sectors / 2),
-        };
-        // Half a mebibyte at most: the smallest memory of a shard holds some of these.
-        let count = count.min(zone_sectors).min((512 << 10) / sector);
-        let room = zone_sectors - count + 1;
-        let at = match self.rng.below(4) {
-            0 => self.rng.below(room.min(24)),
-            1 => (self.rng.below(room) / stripe * stripe).min(room - 1),
-            2 => (self.rng.below(room) / strip * strip).min(room - 1),
-            _ => self.rng.below(room),
-        };
-        (Sector(zone_first + at), count)
-    }
-
-    fn range(&self, first: Sector, count: u64) -> ByteRange {
-        let sector = self.sector();
-        ByteRange::new(ByteOffset(first.0 * sector), ByteCount(count * sector))
-    }
-
-    /// Any bytes among those sectors.
-    fn bytes_of(&mut self, first: Sector, count: u64) -> ByteRange {
-        let range = self.range(first, count);
-        let skip = self.rng.below(range.len.0);
-        ByteRange::new(range.start + ByteCount(skip), ByteCount(self.rng.between(1, range.len.0 - skip)))
-    }
-
-    async fn read(&mut self) -> Result<()> {
-        let (first, count) = self.sectors();
-        let range =
-            if self.rng.chance(1, 4) { self.bytes_of(first, count) } else { self.range(first, count) };
-        read(&self.scene, &self.volume, range).await
-    }
-
-    fn durability(&mut self) -> Durability {
-        if self.rng.chance(1, 4) { Durability::Durable } else { Durability::Cached }
-    }
-
-    async fn write(&mut self) -> Result<()> {
-        let (first, count) = self.sectors();
-        if !self.scene.oracle.borrow().may_write(first, count) {
+    async fn write(&self, request: Request) -> Result<()> {
+        if !self.may_write(&request) {
             return Ok(());
         }
-        let durability = self.durability();
+        let (first, count) = (request.first, request.count);
         let issued = self.scene.oracle.borrow_mut().write(first, count);
-        let sector = self.sector() as usize;
-        let mut bytes = vec![0; sector * count as usize];
-        for (index, bytes) in bytes.chunks_exact_mut(sector).enumerate() {
-            stamp::fill(bytes, Sector(first.0 + index as u64), issued.generation);
-        }
-        self.send(issued, self.range(first, count), bytes, durability).await
+        let payload = stamps(first, count, issued, request.sector);
+        self.send_bytes(request, issued, payload).await
     }
 
-    async fn write_bytes(&mut self) -> Result<()> {
-        let (first, count) = self.sectors();
-        let range = self.bytes_of(first, count);
-        let durability = self.durability();
-        let issued = self.scene.oracle.borrow_mut().write_bytes(range);
+    async fn write_bytes(&self, request: Request) -> Result<()> {
+        let issued = self.scene.oracle.borrow_mut().write_bytes(request.range());
         match issued {
-            Some((issued, bytes)) => self.send(issued, range, bytes, durability).await,
+            Some((issued, bytes)) => self.send_bytes(request, issued, bytes).await,
             None => Ok(()),
         }
     }
 
-    async fn send(
-        &self,
-        issued: Issued,
-        range: ByteRange,
-        bytes: Vec<u8>,
-        durability: Durability,
-    ) -> Result<()> {
+    async fn send_bytes(&self, request: Request, issued: Issued, bytes: Vec<u8>) -> Result<()> {
+        let (range, durability) = (request.range(), request.durability);
         let shard = self.volume.shard();
         let _payload = shard.reserve_payload(range.len).await;
         let mut buf = take(&self.volume, range.len)?;
         buf.bytes_mut().copy_from_slice(&bytes);
         let name = format!("write {}", issued.generation.0);
-        self.tell(&name, range, durability);
+        self.tell(&name, &request);
         let result = self.volume.write(range, buf.freeze(), durability).await;
-        self.end(&name, issued, range, durability, result)
+        self.end(&name, issued, &request, result)
     }
 
-    async fn write_zeroes(&mut self) -> Result<()> {
-        let (first, count) = self.sectors();
-        if !self.scene.oracle.borrow().may_write(first, count) {
+    async fn write_zeroes(&self, request: Request) -> Result<()> {
+        if !self.may_write(&request) {
             return Ok(());
         }
-        let (range, durability) = (self.range(first, count), self.durability());
-        let issued = self.scene.oracle.borrow_mut().write_zeroes(first, count);
+        let (range, durability) = (request.range(), request.durability);
+        let issued = self.scene.oracle.borrow_mut().write_zeroes(request.first, request.count);
         let name = format!("write {} of zeroes", issued.generation.0);
-        self.tell(&name, range, durability);
-        let result = match self.rng.chance(1, 2) {
-            true => self.volume.write_zeroes(range, durability).await,
-            false => self.volume.write(range, Slice::zero(range.len), durability).await,
+        self.tell(&name, &request);
+        let result = match request.what {
+            What::WriteZeroes { as_payload: false } => self.volume.write_zeroes(range, durability).await,
+            _ => self.volume.write(range, Slice::zero(range.len), durability).await,
         };
-        self.end(&name, issued, range, durability, result)
+        self.end(&name, issued, &request, result)
     }
 
-    async fn trim(&mut self) -> Result<()> {
-        let (first, count) = self.sectors();
-        if !self.scene.oracle.borrow().may_write(first, count) {
+    async fn trim(&self, request: Request) -> Result<()> {
+        if !self.may_write(&request) {
             return Ok(());
         }
-        let range = self.range(first, count);
-        let issued = self.scene.oracle.borrow_mut().trim(first, count);
+        let issued = self.scene.oracle.borrow_mut().trim(request.first, request.count);
         let name = format!("trim {}", issued.generation.0);
-        self.tell(&name, range, Durability::Cached);
-        let result = self.volume.trim(range).await;
-        self.end(&name, issued, range, Durability::Cached, result)
+        self.tell(&name, &request);
+        let result = self.volume.trim(request.range()).await;
+        self.end(&name, issued, &request, result)
     }
 
-    fn tell(&self, name: &str, range: ByteRange, durability: Durability) {
+    fn tell(&self, name: &str, request: &Request) {
         let shard = self.volume.shard().index().0;
-        self.scene.tell(|| {
-            let durable = if durability == Durability::Durable { ", durable" } else { "" };
-            format!("shard {shard}: {name} to {}{durable} ...", self.name_of(range))
+        self.scene.tell_of(&format!("worker {}", request.name.worker), || {
+            let durable = if request.durability == Durability::Durable { ", durable" } else { "" };
+            format!("{name} to {request}{durable} (request {}, shard {shard}) ...", request.name)
         });
-    }
-
-    fn name_of(&self, range: ByteRange) -> String {
-        let sector = self.sector();
-        let (first, last) = (range.start.0 / sector, (range.end().0 - 1) / sector);
-        let parts = if range.is_aligned(ByteCount(sector)) { "" } else { " in part" };
-        if first == last {
-            format!("sector {first}{parts}")
-        } else {
-            format!("sectors {first} to {last}{parts}")
-        }
     }
 
     fn end(
         &self,
         name: &str,
         issued: Issued,
-        range: ByteRange,
-        durability: Durability,
+        request: &Request,
         result: std::result::Result<(), env::IoError>,
     ) -> Result<()> {
+        let range = request.range();
         self.scene.note_write(range);
         match result {
             Ok(()) => {
-                self.scene.tell(|| format!("{name} is acknowledged"));
-                self.scene.oracle.borrow_mut().acknowledge(&issued, durability == Durability::Durable);
+                let who = format!("worker {}", request.name.worker);
+                self.scene.tell_of(&who, || format!("{name} is acknowledged"));
+                let durable = request.durability == Durability::Durable;
+                self.scene.oracle.borrow_mut().acknowledge(&issued, durable);
                 Ok(())
             }
             Err(error) => {
@@ -267,7 +218,16 @@ impl Worker {
     }
 }
 
-fn take(volume: &Volume, len: ByteCount) -> Result<Buf> {
+/// What a write of whole sectors carries.
+pub(crate) fn stamps(first: Sector, count: u64, issued: Issued, sector: u64) -> Vec<u8> {
+    let mut bytes = vec![0; (sector * count) as usize];
+    for (index, bytes) in bytes.chunks_exact_mut(sector as usize).enumerate() {
+        stamp::fill(bytes, Sector(first.0 + index as u64), issued.generation);
+    }
+    bytes
+}
+
+pub(crate) fn take(volume: &Volume, len: ByteCount) -> Result<Buf> {
     volume.shard().env().pool().take(len).ok_or_else(|| {
         let text = format!("there is no memory for a payload of {len} that was reserved");
         Error::new(ErrorKind::NeedlessError, text)
@@ -285,6 +245,7 @@ pub async fn read(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Resul
     let (result, buf) = volume.read(range, buf).await;
     match (result, buf) {
         (Ok(()), Some(buf)) => {
+            silent::note_strays(scene);
             let checked = scene.oracle.borrow_mut().check(begun, range.start, buf.bytes());
             checked.map_err(|violation| scene.wrong_data("a read", &violation))
         }

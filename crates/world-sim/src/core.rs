@@ -3,7 +3,7 @@
 //! Outlives every process. One thread owns it; what must be `Send` (a drive source, a stream source) names it
 //! by its [`SimId`] and finds it again on that thread.
 
-use crate::drive::DriveCell;
+use crate::drive::{DriveCell, SimDrive};
 use crate::network::Network;
 use crate::options::SimOptions;
 use crate::rng::Rng;
@@ -208,16 +208,15 @@ impl Core {
         wait
     }
 
-    /// Every simulated drive, in the order of their first names.
+    /// Every simulated drive that has a name, in the order of their first names.
     pub fn all_drives(&self) -> Vec<Rc<DriveCell>> {
-        let drives = self.drives.borrow();
-        drives
-            .iter()
-            .filter_map(|(name, named)| match named {
-                Named::Drive(drive) if *drive.name == *name => Some(drive.clone()),
-                _ => None,
-            })
-            .collect()
+        let mut all: BTreeMap<String, Rc<DriveCell>> = BTreeMap::new();
+        for named in self.drives.borrow().values() {
+            if let Named::Drive(drive) = named {
+                all.entry(drive.name.clone()).or_insert_with(|| drive.clone());
+            }
+        }
+        all.into_values().collect()
     }
 }
 
@@ -285,6 +284,11 @@ impl SimHandle {
     /// A stream of random numbers of its own.
     pub fn rng(&self, purpose: &str, instance: &str) -> Rng {
         self.core.rng(purpose, instance)
+    }
+
+    /// Makes a drive known under one more name, in place of what had that name (see [`crate::Sim::alias_drive`]).
+    pub fn alias_drive(&self, drive: &SimDrive, name: &str) {
+        self.core.drives.borrow_mut().insert(name.to_owned(), Named::Drive(drive.cell.clone()));
     }
 
     /// Takes note of something for the hash and the trace.

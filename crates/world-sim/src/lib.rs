@@ -38,7 +38,7 @@ mod trace;
 mod world;
 
 pub use crate::core::{Actor, SimHandle, SimId};
-pub use drive::{DriveImage, DriveStats, FaultKind, SimDrive};
+pub use drive::{DriveImage, DriveStats, FaultKind, SimDrive, StrayWrite};
 pub use options::{
     Costs, DriveFaults, DriveOptions, Latency, NetworkOptions, Order, SimOptions, Trimmed, Unwritten,
 };

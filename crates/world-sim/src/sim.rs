@@ -360,9 +360,9 @@ impl Sim {
         drive
     }
 
-    /// Makes a drive known under one more name, as another path to it would.
+    /// Makes a drive known under one more name, as another path to it would, in place of what had that name.
     pub fn alias_drive(&mut self, drive: &SimDrive, name: &str) {
-        self.core.drives.borrow_mut().insert(name.to_owned(), Named::Drive(drive.cell.clone()));
+        self.handle().alias_drive(drive, name);
     }
 
     /// The drive of that name, if it is one of ours.

@@ -7,6 +7,7 @@
 
 use super::content::{Content, Written};
 use super::faults::{Fault, bytes_of};
+use super::handle::StrayWrite;
 use crate::core::Core;
 use crate::options::{DriveFaults, DriveOptions};
 use crate::rng::{Fold, Rng};
@@ -80,6 +81,7 @@ pub(super) struct Ageing {
     strays: Rng,
     unwritable_key: u64,
     pub orders: Vec<StrayOrder>,
+    pub strayed: Vec<StrayWrite>,
 }
 
 impl Ageing {
@@ -93,6 +95,7 @@ impl Ageing {
             strays: core.rng("stray", name),
             unwritable_key: core.rng("unwritable", name).next_u64(),
             orders: Vec::new(),
+            strayed: Vec::new(),
         };
         ageing.set(faults, core.now());
         ageing
@@ -208,11 +211,14 @@ impl Ageing {
             Stray::Lost => None,
             Stray::Misdirected => self.elsewhere(options, write.range),
         };
-        let bytes = bytes_of(&write);
+        let (bytes, missed) = (bytes_of(&write), write.range);
         content.write(Written { lost: true, ..write });
+        let mut landed = None;
         if let (Some(place), Some(bytes)) = (place, bytes) {
             content.put_instead(place, &bytes);
+            landed = Some(ByteRange::new(place, missed.len));
         }
+        self.strayed.push(StrayWrite { missed, landed });
     }
 }
 

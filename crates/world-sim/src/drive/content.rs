@@ -174,6 +174,11 @@ impl Content {
         self.layers().for_each(|layer| layer.lift(range));
     }
 
+    /// Lifts what makes a range unreadable.
+    pub fn heal_unreadable(&mut self, range: ByteRange) {
+        self.layers().for_each(|layer| layer.lift_unreadable(range));
+    }
+
     /// Lands any sectors of writes whose drive or process died under way, in any order. A durable one may have come as far
     /// as the cache.
     pub fn land_some(&mut self, mut in_flight: Vec<Written>, rng: &mut Rng) {

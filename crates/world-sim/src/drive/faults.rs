@@ -120,6 +120,12 @@ impl Layer {
         }
     }
 
+    /// Lifts medium errors, and no other faults.
+    pub fn lift_unreadable(&mut self, range: ByteRange) {
+        let sectors = self.sectors(range);
+        self.faults.retain(|sector, fault| !(sectors.contains(sector) && *fault == Fault::Unreadable));
+    }
+
     /// Whether reading `range` meets a medium error.
     pub fn is_unreadable(&self, range: ByteRange) -> bool {
         !self.faults.is_empty()

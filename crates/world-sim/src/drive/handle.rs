@@ -55,6 +55,15 @@ impl DriveStats {
     }
 }
 
+/// A write that was acknowledged and not carried out in its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StrayWrite {
+    /// Its place, which says what it said before.
+    pub missed: ByteRange,
+    /// Where it was carried out instead, if anywhere.
+    pub landed: Option<ByteRange>,
+}
+
 /// What a drive held at some time: content, cache and faults. Cheap: it shares what did not change since.
 /// It may go to another simulation, on another thread.
 #[derive(Clone)]
@@ -253,10 +262,12 @@ impl SimDrive {
         }
     }
 
-    /// Failures that were ordered and have not happened yet will not happen.
+    /// Failures that were ordered and have not happened yet will not happen, nor will writes go astray that were to.
     pub fn cancel_failures(&self) {
         self.note("will fail nothing");
-        self.cell.state.borrow_mut().ordered.clear();
+        let mut state = self.cell.state.borrow_mut();
+        state.ordered.clear();
+        state.ageing.orders.clear();
     }
 
     /// The sectors of `range` cannot be read until they are rewritten.
@@ -277,6 +288,17 @@ impl SimDrive {
     pub fn heal(&self, range: ByteRange) {
         self.note("heals");
         self.state().content.heal(range);
+    }
+
+    /// Lifts medium errors of `range`; what reads as something else goes on doing so.
+    pub fn heal_unreadable(&self, range: ByteRange) {
+        self.note("heals medium errors");
+        self.state().content.heal_unreadable(range);
+    }
+
+    /// The writes that went astray since this was last asked.
+    pub fn take_strays(&self) -> Vec<StrayWrite> {
+        std::mem::take(&mut self.cell.state.borrow_mut().ageing.strayed)
     }
 
     /// Writes that touch `range` fail with a medium error, until [`SimDrive::clear_write_errors`].

@@ -13,7 +13,7 @@ mod faults;
 mod handle;
 
 pub use faults::FaultKind;
-pub use handle::{DriveImage, DriveStats, SimDrive};
+pub use handle::{DriveImage, DriveStats, SimDrive, StrayWrite};
 
 use crate::core::{Action, Core};
 use crate::options::{DriveOptions, Trimmed};

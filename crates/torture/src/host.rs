@@ -1,0 +1,276 @@
+//! The controller's process, as whoever runs it sees it: started, asked, and judged by what it says of itself.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::scene::Scene;
+use crate::stamp::Sector;
+use crate::tally::Deed;
+use controller::{Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo};
+use engine::{ShardIndex, ShardMessage, ShardSeed, Volume};
+use env::Env;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use units::{ByteOffset, DriveIndex, DriveSet};
+
+/// The name of the volume.
+pub(crate) const VOLUME: &str = "v";
+
+/// The controller, as its host sees it.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub scene: Rc<Scene>,
+    pub env: Env,
+    pub control: ControllerHandle,
+    pub shards: Vec<engine::Shard>,
+}
+
+/// What a start finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// Nothing yet: the volume is to be created.
+    Nothing,
+    /// The volume.
+    Volume,
+    /// Nothing, for want of drives.
+    NeedsDrives,
+}
+
+pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Host {
+    let count = envs.len() as u16;
+    let (reports, receiver) = Controller::reports(&envs[0], count);
+    let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
+    let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
+    let mut shards = Vec::new();
+    for (index, seed) in seeds.into_iter().enumerate() {
+        shards.push(seed.start(ShardIndex(index as u16), count, reports.clone()));
+    }
+    *scene.shards.borrow_mut() = shards.clone();
+    for sender in &senders {
+        assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok(), "a new shard takes messages");
+    }
+    let options = controller::Options { drives: given };
+    let control = Controller::start(&envs[0], options, senders, receiver).await;
+    Host { scene, env: envs[0].clone(), control, shards }
+}
+
+impl Host {
+    pub async fn ask(&self, command: Command) -> controller::Result<Reply> {
+        self.control.command(&self.env, command).await
+    }
+
+    pub async fn must(&self, command: Command) -> Result<Reply> {
+        let what = format!("{command:?}");
+        let answer = self.ask(command).await;
+        answer.map_err(|error| Error::new(ErrorKind::WrongState, format!("{what} was refused: {error}")))
+    }
+
+    pub async fn find(&self) -> Result<Found> {
+        match self.must(Command::VolumeList {}).await? {
+            Reply::Volumes { volumes } if volumes.iter().any(|volume| volume.name == VOLUME) => {
+                Ok(Found::Volume)
+            }
+            _ if !self.scene.created.get() => Ok(Found::Nothing),
+            // A volume whose every drive is out is nowhere to be asked of.
+            _ if self.is_nowhere() => Ok(Found::NeedsDrives),
+            _ => Error::wrong_state("the volume is not there any more"),
+        }
+    }
+
+    fn is_nowhere(&self) -> bool {
+        let drives = self.scene.setup.geometry.drives();
+        self.scene.faults.borrow().bad().contains_first(drives)
+    }
+
+    pub async fn create(&self) -> Result<()> {
+        let setup = &self.scene.setup;
+        if setup.drives_are_made {
+            for (name, drive) in setup.names().into_iter().zip(&setup.drives) {
+                let size_bytes = Some(drive.size.0);
+                let made = self.ask(Command::DriveAdd { drive: name.clone(), size_bytes }).await;
+                if made.is_err() {
+                    // A life that ended early made it already.
+                    self.must(Command::DriveAdd { drive: name, size_bytes: None }).await?;
+                }
+            }
+        }
+        let create = CreateVolume {
+            name: VOLUME.to_owned(),
+            level: setup.level.name().to_owned(),
+            drives: setup.names(),
+            strip_bytes: Some(setup.strip.bytes().0),
+            copies: setup.copies,
+            destroy_data: true,
+            write_hole: Some(controller::WriteHole::Resync),
+            ..CreateVolume::default()
+        };
+        self.must(Command::VolumeCreate(create)).await?;
+        self.scene.tell(|| "the volume is created".to_owned());
+        Ok(())
+    }
+
+    pub async fn show(&self) -> Result<VolumeInfo> {
+        show(&self.scene, &self.env, &self.control).await
+    }
+
+    /// Of a volume that is offline: whether that is for want of drives.
+    pub fn needs_drives(&self, volume: &VolumeInfo) -> Result<bool> {
+        let scene = &self.scene;
+        scene.tell(|| format!("the volume is offline: {}", volume.reasons.join("; ")));
+        let faults = scene.faults.borrow();
+        let missing = out_of(volume);
+        if !scene.setup.geometry.survives_set(&missing) {
+            let (lost, ever) = (missing.count().as_usize(), faults.ever().count().as_usize());
+            if lost > ever {
+                return Error::wrong_state(format!(
+                    "{lost} drives are not used, but only {ever} had a fault"
+                ));
+            }
+            return Ok(true);
+        }
+        let elsewhere = self.may_have_gone_on(&missing);
+        if faults.ever().is_empty() || !(scene.setup.has_write_hole() || elsewhere) {
+            let reasons = volume.reasons.join("; ");
+            return Error::wrong_state(format!("the volume was not started without need: {reasons}"));
+        }
+        Ok(false)
+    }
+
+    /// Whether drives that are missing could have served the volume without the others: that is asked about.
+    pub fn may_have_gone_on(&self, missing: &DriveSet) -> bool {
+        let geometry = &self.scene.setup.geometry;
+        let rest = DriveSet::first(geometry.drives()).minus(missing);
+        !missing.is_empty() && geometry.survives_set(&rest)
+    }
+
+    /// The operator starts a volume that is degraded, after he was told what that means: that no drive was used elsewhere,
+    /// which is so; and, where it was being written, that parity is accepted as it is.
+    pub async fn accept(&self) -> Result<()> {
+        let scene = &self.scene;
+        let start = |accept_stale_parity| Command::VolumeStart {
+            volume: VOLUME.to_owned(),
+            accept_stale_parity,
+            degraded: true,
+        };
+        match self.ask(start(false)).await {
+            Err(error) if error.kind == controller::ErrorKind::WrongState => {}
+            // A drive that did not answer in time answers now: whether it serves rightly is judged next.
+            Ok(_) => return Ok(()),
+            Err(error) => return Error::wrong_state(format!("a start that needs a word ends as: {error}")),
+        }
+        self.must(start(true)).await?;
+        scene.did(Deed::OperatorAccepts);
+        let out = out_of(&self.show().await?);
+        scene.accepted.set(out);
+        let given_up = self.give_up(&out);
+        scene.tell(|| format!("the operator accepts stale parity: {given_up} sectors may read as anything"));
+        Ok(())
+    }
+
+    /// What parity may not tell any more: sectors of missing drives, beside sectors of which it is not certain
+    /// what they hold, or that parity did not follow. How many they are.
+    fn give_up(&self, out: &DriveSet) -> u64 {
+        let scene = &self.scene;
+        let geometry = &scene.setup.geometry;
+        let sector = scene.setup.sector().bytes().0;
+        let mut oracle = scene.oracle.borrow_mut();
+        let mut uncertain = scene.without_parity.borrow_mut();
+        uncertain.extend(oracle.undecided().iter().map(|undecided| undecided.0));
+        let mut lost: BTreeSet<u64> = BTreeSet::new();
+        for uncertain in uncertain.iter() {
+            let (stripe, within) = geometry.stripe_of(ByteOffset(uncertain * sector));
+            let (_, at) = geometry.strip_of(within);
+            for index in 0..geometry.data_strips() {
+                let index = layout::DataIndex(index);
+                let cell = geometry.data_cell(stripe, index, layout::CopyIndex(0));
+                if out.contains(cell.drive) {
+                    lost.insert(geometry.volume_offset(stripe, index, at).0 / sector);
+                }
+            }
+        }
+        lost.iter().for_each(|&sector| oracle.give_up(Sector(sector), 1));
+        lost.len() as u64
+    }
+
+    /// The volume serves: whether it may, in the way it does.
+    pub fn judge_start(&self, volume: &VolumeInfo) -> Result<()> {
+        let scene = &self.scene;
+        let out = out_of(volume);
+        scene.tell(|| {
+            let out =
+                out.iter().map(|slot| format!("{} ({:?})", slot.0, volume.drives[slot.as_usize()].state));
+            let out = out.collect::<Vec<_>>().join(", ");
+            let without = if out.is_empty() { String::new() } else { format!(" without drives {out}") };
+            let resync = if volume.resync.is_some() { ", to be resynced" } else { "" };
+            format!("the volume is {}{without}{resync}", volume.state)
+        });
+        note_lost(scene, volume)?;
+        let mut faults = scene.faults.borrow_mut();
+        let innocent = out.minus(&faults.ever());
+        if !innocent.is_empty() {
+            return Error::wrong_state(format!(
+                "drives {innocent:?} are not used although nothing happened to them"
+            ));
+        }
+        // A drive that is being rebuilt is missed only where it is not current yet, which nobody here knows.
+        let missed = volume
+            .drives
+            .iter()
+            .any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
+        let dirty_and_degraded = scene.setup.has_write_hole() && missed && volume.resync.is_some();
+        let has_word = !scene.accepted.get().is_empty();
+        if dirty_and_degraded && !has_word && !faults.happened_in(scene.life.get()) {
+            return Error::wrong_state(
+                "a volume that is degraded and dirty was started without the operator",
+            );
+        }
+        faults.known(scene.life.get());
+        scene.out.set(out);
+        scene.synced.set(false);
+        if volume.resync.is_none() {
+            scene.settle();
+        }
+        Ok(())
+    }
+
+    pub fn volumes(&self) -> Result<Vec<Rc<Volume>>> {
+        let volumes: Vec<_> = self.shards.iter().filter_map(|shard| shard.volume_named(VOLUME)).collect();
+        if volumes.len() < self.shards.len() {
+            return Error::wrong_state("a volume that is started is not on every shard");
+        }
+        Ok(volumes)
+    }
+}
+
+pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -> Result<VolumeInfo> {
+    let command = Command::VolumeShow { volume: VOLUME.to_owned() };
+    match control.command(env, command).await {
+        Ok(Reply::Volume { volume, .. }) => {
+            let used = |drive: &controller::DriveInfo| {
+                matches!(drive.state, DriveState::Online | DriveState::Rebuilding)
+            };
+            for (slot, drive) in volume.drives.iter().enumerate().filter(|(_, drive)| used(drive)) {
+                scene.note_drive(DriveIndex(slot as u16), &drive.name);
+            }
+            Ok(*volume)
+        }
+        other => Error::wrong_state(format!("the volume cannot be shown: {other:?}")),
+    }
+}
+
+/// Blocks are lost only where a drive could not read and redundancy could not help.
+pub(crate) fn note_lost(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
+    if volume.lost_bytes == 0 {
+        return Ok(());
+    }
+    if !scene.faults.borrow().ever_unreadable() {
+        return Error::wrong_state("blocks are called lost although every drive could always read them");
+    }
+    if !scene.has_lost_blocks.replace(true) {
+        scene.tell(|| format!("{} bytes are called lost", volume.lost_bytes));
+    }
+    Ok(())
+}
+
+pub(crate) fn out_of(volume: &VolumeInfo) -> DriveSet {
+    let out = volume.drives.iter().enumerate().filter(|(_, drive)| drive.state != DriveState::Online);
+    out.map(|(slot, _)| DriveIndex(slot as u16)).collect()
+}

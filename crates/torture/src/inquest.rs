@@ -1,0 +1,189 @@
+//! Copies of the drives, looked at after every crash: another simulation starts over them, so that what happens there
+//! changes nothing here.
+//!
+//! The whole volume is read, before and after redundancy agrees again; a check must find nothing. Then the same is
+//! read without drives: without every set of drives that the level survives where those are few, otherwise without some
+//! of them; in the end without all. Redundancy that agrees with itself may still be that of other data.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::life::{self, Outcome, Plan};
+use crate::run::{Run, envs, simulation, trace};
+use crate::scene::Scene;
+use crate::script::Fate;
+use std::rc::Rc;
+use units::DriveSet;
+use world_sim::{DriveImage, DriveOptions, Latency, Rng, Sim, SimDrive};
+
+/// Sets of drives that are removed after each crash, one after the other, if there are more.
+const SETS_AFTER_A_CRASH: usize = 8;
+
+/// The same in the end.
+const SETS_IN_THE_END: usize = 40;
+
+/// A drive, by its first name, and what it holds.
+pub(crate) type Copies = Vec<(String, DriveImage)>;
+
+impl Run {
+    /// After a crash: what would become of the volume.
+    pub(crate) fn inquest(&mut self, fate: Fate) -> Result<()> {
+        if !self.scene.created.get() || self.scene.setup.without.inquests {
+            return Ok(());
+        }
+        self.scene.count(|tally| tally.inquests += 1);
+        self.scene.tell(|| "copies of the drives are looked at".to_owned());
+        self.scene.story.of_copies.set(true);
+        let result = self.look_at_copies(fate);
+        self.scene.story.of_copies.set(false);
+        result.map_err(|error| Error { context: format!("after the crash: {}", error.context), ..error })
+    }
+
+    fn look_at_copies(&mut self, _fate: Fate) -> Result<()> {
+        let copies = self.copies();
+        let (mut sim, scene) = self.copy(&copies);
+        let plan = Plan {
+            given: copies.iter().map(|(name, _)| name.clone()).collect(),
+            look_first: true,
+            wait_for_resync: true,
+            check: true,
+            shut_down: true,
+            ..Plan::default()
+        };
+        let envs = envs(&sim, &scene.setup);
+        let outcome = sim.run(life::live(scene.clone(), envs, plan));
+        let outcome = self.buried(&scene, &sim, outcome)?;
+        if outcome == Outcome::Done && scene.synced.get() {
+            let copies = copies_of(&scene);
+            drop(sim);
+            self.without_some(&scene, &copies, SETS_AFTER_A_CRASH)?;
+        }
+        scene.let_go();
+        Ok(())
+    }
+
+    /// In the end: without all sets of drives.
+    pub(crate) fn last_inquest(&mut self) -> Result<()> {
+        let copies = self.copies();
+        let scene = self.scene.clone();
+        self.scene.story.of_copies.set(true);
+        let result = self.without_some(&scene, &copies, SETS_IN_THE_END);
+        self.scene.story.of_copies.set(false);
+        result
+    }
+
+    /// The drives that are there.
+    pub(crate) fn copies(&self) -> Copies {
+        copies_of(&self.scene)
+    }
+
+    /// Another simulation over copies of the drives, and what is known of them.
+    fn copy(&self, copies: &Copies) -> (Sim, Rc<Scene>) {
+        let setup = &self.scene.setup;
+        self.copies.set(self.copies.get() + 1);
+        let mut sim = simulation(setup, self.copies.get());
+        let mut known = Vec::new();
+        for (name, image) in copies {
+            let nature = setup.options_of(name).unwrap_or(&setup.drives[0]).clone();
+            let options = DriveOptions { latency: Latency::range_us(1, 2), ..nature };
+            known.push((name.clone(), sim.add_drive_with(name, options, image)));
+        }
+        let scene = Rc::new(self.scene.copy(sim.handle(), known));
+        trace(&scene, &mut sim);
+        (sim, scene)
+    }
+
+    /// Takes the result of a life over copies, and lets go of what it left behind.
+    fn buried<T>(
+        &mut self,
+        scene: &Rc<Scene>,
+        sim: &Sim,
+        result: std::result::Result<Result<T>, world_sim::Stall>,
+    ) -> Result<T> {
+        scene.bury();
+        self.hash_of_copies = self.hash_of_copies.rotate_left(7) ^ sim.hash();
+        self.scene.count(|tally| tally.events += sim.events());
+        match result {
+            Ok(result) => result,
+            Err(stall) => Err(Error::new(ErrorKind::Stall, stall.to_string())),
+        }
+    }
+
+    /// After everything was stopped in order, and redundancy agreed: reads the volume without sets of drives that it can
+    /// spare, `most` of them.
+    pub(crate) fn without_some(&mut self, scene: &Rc<Scene>, copies: &Copies, most: usize) -> Result<()> {
+        let out = scene.out.get();
+        let names = scene.names.borrow().clone();
+        for removed in self.sets(&out, most) {
+            let list: Vec<String> = removed.iter().map(|drive| drive.0.to_string()).collect();
+            let list = list.join(" ");
+            self.scene.tell(|| format!("it is read without drives [{list}]"));
+            self.scene.count(|tally| tally.removals += 1);
+            let gone = removed.union(&out);
+            let left: Copies = copies
+                .iter()
+                .filter(|(name, _)| {
+                    let slot = names.iter().position(|of_slot| of_slot == name);
+                    slot.is_none_or(|slot| !gone.contains(units::DriveIndex(slot as u16)))
+                })
+                .cloned()
+                .collect();
+            let (mut sim, copy) = self.copy(&left);
+            *copy.oracle.borrow_mut() = scene.oracle.borrow().clone();
+            copy.adopt(scene);
+            copy.out.set(gone);
+            let given = left.into_iter().map(|(name, _)| name).collect();
+            let reading = life::without_some(copy.clone(), envs(&sim, &copy.setup), given);
+            let result = sim.run(reading);
+            let result = self.buried(&copy, &sim, result);
+            copy.let_go();
+            result.map_err(|error| {
+                Error::new(error.kind, format!("without drives [{list}]: {}", error.context))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Sets of drives that can be spared besides those that are out: all, if that is no more than `most`; else nothing,
+    /// the largest, and some others.
+    fn sets(&self, out: &DriveSet, most: usize) -> Vec<DriveSet> {
+        let geometry = &self.scene.setup.geometry;
+        let most_drives = geometry.survives().at_most.0;
+        let mut sets = vec![DriveSet::EMPTY];
+        let mut begin = 0;
+        for _ in 0..most_drives {
+            let end = sets.len();
+            for index in begin..end {
+                let set = sets[index];
+                // Ascending, so that every set comes once.
+                let next = set.iter().last().map_or(0, |drive| drive.0 + 1);
+                for drive in geometry.drives().indexes().skip(usize::from(next)) {
+                    let larger = set.with(drive);
+                    if !out.contains(drive) && geometry.survives_set(&larger.union(out)) {
+                        sets.push(larger);
+                    }
+                }
+            }
+            begin = end;
+        }
+        if sets.len() > most {
+            let instance = format!("{}", self.scene.life.get());
+            let mut rng = Rng::new(self.scene.setup.seed, "removed", &instance);
+            let largest = sets.iter().map(|set| set.count()).max();
+            rng.shuffle(&mut sets);
+            // Half of them from among the largest: they leave least to choose from.
+            sets.sort_by_key(|set| Some(set.count()) != largest);
+            let middle = sets.iter().filter(|set| Some(set.count()) == largest).count();
+            let from_largest = (most / 2).max(most.saturating_sub(sets.len() - middle)).min(middle);
+            let rest = sets.split_off(middle);
+            sets.truncate(from_largest);
+            sets.extend(rest.into_iter().take(most - from_largest));
+        }
+        sets
+    }
+}
+
+/// The drives that are there, and what they hold.
+fn copies_of(scene: &Scene) -> Copies {
+    let known = scene.known.borrow();
+    let there = known.iter().filter(|(_, drive)| drive.is_present());
+    there.map(|(name, drive): &(String, SimDrive)| (name.clone(), drive.snapshot())).collect()
+}

@@ -1,0 +1,348 @@
+//! What an operator does: brings drives back, replaces them, and, at random times beside the requests, whatever an
+//! operator may.
+
+use crate::error::{Error, Result};
+use crate::faults::{self, OPERATORS, first_incident};
+use crate::host::{Host, VOLUME, out_of};
+use crate::tally::Deed;
+use controller::{
+    AddSpare, Command, DriveState, Reply, SetPolicy, SetTask, StartTask, Startable, TaskInfo, TaskState,
+};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+use units::DriveIndex;
+use world_sim::Rng;
+
+/// How long an operator tries again what is refused for now.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// An operator brings every drive back that is out and there. `must`: nothing keeps him from it.
+pub(crate) async fn bring_back(host: &Host, must: bool) -> Result<()> {
+    let scene = &host.scene;
+    let shown = host.show().await?;
+    let gone = scene.faults.borrow().gone();
+    for slot in out_of(&shown).minus(&gone).iter() {
+        if shown.drives[slot.as_usize()].state == DriveState::Rebuilding {
+            continue;
+        }
+        let drive = format!("{VOLUME}:{}", slot.0);
+        let end = host.env.now() + PATIENCE;
+        loop {
+            match host.ask(Command::DriveOnline { drive: drive.clone() }).await {
+                Ok(_) => {
+                    scene.did(Deed::OperatorBringsBack);
+                    scene.tell_of("operator", || format!("drive {} is brought back", slot.0));
+                    break;
+                }
+                // It came back by itself, or another one has its place by now.
+                Err(_) if !out_of(&host.show().await?).contains(slot) => break,
+                // It may still have operations under way from before it went out: they return some time.
+                Err(_) if must && host.env.now() < end => host.env.sleep(Duration::from_millis(100)).await,
+                Err(error) if must => {
+                    return Error::wrong_state(format!("drive {} is not taken back: {error}", slot.0));
+                }
+                Err(error) => {
+                    scene.tell_of("operator", || format!("drive {} is not taken back: {error}", slot.0));
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An operator has other drives take the places of those that died. `must`: nothing keeps him from it.
+pub(crate) async fn replace_dead(host: &Host, must: bool) -> Result<()> {
+    let scene = &host.scene;
+    let shown = host.show().await?;
+    let dead = scene.faults.borrow().dead();
+    for slot in out_of(&shown).intersection(&dead).iter() {
+        let has_one = !scene.replacements.borrow().is_empty();
+        match replace(host, slot).await? {
+            Some(error) if must => {
+                return Error::wrong_state(format!("drive {} is not replaced: {error}", slot.0));
+            }
+            None if has_one => scene.did(Deed::OperatorReplacesDead),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// An operator has another drive take the place of one that serves.
+async fn replace_serving(host: &Host, slot: DriveIndex) -> Result<()> {
+    let shown = host.show().await?;
+    let has_one = !host.scene.replacements.borrow().is_empty();
+    if out_of(&shown).is_empty() && has_one && replace(host, slot).await?.is_none() {
+        host.scene.did(Deed::OperatorReplacesServing);
+    }
+    Ok(())
+}
+
+/// Has the next drive take a place, if there is one. Why it was refused, if it was.
+async fn replace(host: &Host, slot: DriveIndex) -> Result<Option<controller::Error>> {
+    let scene = &host.scene;
+    let Some((name, drive)) = scene.replacements.borrow_mut().pop() else { return Ok(None) };
+    scene.known.borrow_mut().push((name.clone(), drive));
+    scene.tell_of("operator", || format!("drive {} is to be replaced by {name}", slot.0));
+    let which = format!("{VOLUME}:{}", slot.0);
+    let replace = Command::DriveReplace { drive: which, with: name, destroy_data: true };
+    match host.ask(replace).await {
+        Ok(_) => {
+            host.show().await?;
+            Ok(None)
+        }
+        Err(error) => {
+            scene.tell_of("operator", || format!("it is not: {error}"));
+            Ok(Some(error))
+        }
+    }
+}
+
+/// An operator lets every task go on that was paused or stopped: what waits for its end would wait for ever.
+pub(crate) async fn resume_tasks(host: &Host) -> Result<()> {
+    for task in tasks(host).await {
+        if matches!(task.state, TaskState::Paused | TaskState::Stopped) {
+            let resumed = host.ask(Command::TaskResume { task: task.task }).await;
+            host.scene.tell_of("operator", || match resumed {
+                Ok(_) => format!("task {} ({}) is resumed", task.task, task.kind),
+                Err(error) => format!("task {} ({}) is not resumed: {error}", task.task, task.kind),
+            });
+        }
+    }
+    Ok(())
+}
+
+async fn tasks(host: &Host) -> Vec<TaskInfo> {
+    match host.ask(Command::TaskList {}).await {
+        Ok(Reply::Tasks { tasks }) => tasks,
+        _ => Vec::new(),
+    }
+}
+
+/// What an operator may do at any time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Action {
+    Fail,
+    TakeOffline,
+    BringBack,
+    ReplaceDead,
+    ReplaceServing,
+    AddSpare,
+    RemoveSpare,
+    Check,
+    Repair,
+    Patrol,
+    SteerTask,
+    SetPolicy,
+}
+
+impl Action {
+    fn draw(rng: &mut Rng) -> Action {
+        match rng.below(24) {
+            0..=1 => Action::Fail,
+            2..=3 => Action::TakeOffline,
+            4..=6 => Action::BringBack,
+            7..=8 => Action::ReplaceDead,
+            9..=10 => Action::ReplaceServing,
+            11..=12 => Action::AddSpare,
+            13 => Action::RemoveSpare,
+            14 => Action::Check,
+            15 => Action::Repair,
+            16 => Action::Patrol,
+            17..=21 => Action::SteerTask,
+            _ => Action::SetPolicy,
+        }
+    }
+}
+
+/// An operator at work beside requests.
+pub(crate) struct Beside {
+    host: Host,
+    shared: Rc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stopping: Cell<bool>,
+    done: Cell<bool>,
+}
+
+impl Beside {
+    /// Waits until he has done what he is doing; he begins nothing more.
+    pub async fn stop(self) {
+        self.shared.stopping.set(true);
+        while !self.shared.done.get() {
+            self.host.env.sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// Has an operator do in this life what was drawn for him; nothing in the last one.
+pub(crate) fn plan(host: &Host, is_last: bool) -> Beside {
+    let shared = Rc::new(Shared::default());
+    let beside = Beside { host: host.clone(), shared: shared.clone() };
+    let scene = &host.scene;
+    let life = scene.life.get();
+    let stream = |instance: String| Rng::new(scene.setup.seed, "operator", &instance);
+    let count = if is_last { 0 } else { stream(life.to_string()).below(6) };
+    let numbers = (0..count).map(|index| first_incident(life) + OPERATORS + index);
+    let numbers: Vec<u64> =
+        numbers.filter(|number| !scene.setup.without.incidents.contains(number)).collect();
+    let host = host.clone();
+    beside.host.env.spawn("operator", async move {
+        for number in numbers {
+            let mut rng = stream_of(&host, number);
+            let delay = faults::delay(&mut rng) / 8;
+            let until = host.env.now() + delay;
+            while host.env.now() < until && !shared.stopping.get() {
+                host.env.sleep(Duration::from_millis(1).min(delay)).await;
+            }
+            if shared.stopping.get() {
+                break;
+            }
+            act(&host, number, &mut rng).await;
+        }
+        shared.done.set(true);
+    });
+    beside
+}
+
+fn stream_of(host: &Host, number: u64) -> Rng {
+    Rng::new(host.scene.setup.seed, "operator", &format!("number {number}"))
+}
+
+/// Does one thing. What is refused is refused; whether it was done rightly shows in what the volume holds.
+async fn act(host: &Host, number: u64, rng: &mut Rng) {
+    let scene = &host.scene;
+    let action = Action::draw(rng);
+    let slot = DriveIndex(rng.below(u64::from(scene.setup.geometry.drives().0)) as u16);
+    scene.story.incidents.borrow_mut().insert(number);
+    scene.tell_of("operator", || format!("{action:?} (incident {number})"));
+    // Nothing but a lost volume keeps these from being asked: the next look tells of that.
+    let _ = match action {
+        Action::Fail | Action::TakeOffline => take_out(host, action, slot).await,
+        Action::BringBack => bring_back(host, false).await,
+        Action::ReplaceDead => replace_dead(host, false).await,
+        Action::ReplaceServing => replace_serving(host, slot).await,
+        Action::AddSpare => add_spare(host, rng).await,
+        Action::RemoveSpare => remove_spare(host).await,
+        Action::Check => start(host, Startable::Check).await,
+        Action::Repair => start(host, Startable::Repair).await,
+        Action::Patrol => start(host, Startable::Patrol).await,
+        Action::SteerTask => steer_task(host, rng).await,
+        Action::SetPolicy => set_policy(host, rng).await,
+    };
+}
+
+/// Takes a drive out that serves, where the level survives it.
+async fn take_out(host: &Host, action: Action, slot: DriveIndex) -> Result<()> {
+    let scene = &host.scene;
+    if !scene.setup.level.is_redundant() || !faults::may_lose(scene, slot) {
+        return Ok(());
+    }
+    scene.faults.borrow_mut().suspect(slot, scene.life.get());
+    let drive = format!("{VOLUME}:{}", slot.0);
+    let (command, deed) = match action {
+        Action::Fail => (Command::DriveFail { drive }, Deed::OperatorFails),
+        _ => (Command::DriveOffline { drive }, Deed::OperatorTakesOffline),
+    };
+    match host.ask(command).await {
+        Ok(_) => scene.did(deed),
+        Err(error) => scene.tell_of("operator", || format!("it is refused: {error}")),
+    }
+    Ok(())
+}
+
+async fn add_spare(host: &Host, rng: &mut Rng) -> Result<()> {
+    let scene = &host.scene;
+    let Some((name, drive)) = scene.replacements.borrow_mut().pop() else { return Ok(()) };
+    scene.known.borrow_mut().push((name.clone(), drive));
+    let spare = AddSpare {
+        drive: name.clone(),
+        volumes: if rng.chance(1, 2) { vec![VOLUME.to_owned()] } else { Vec::new() },
+        revertible: rng.chance(1, 2),
+        destroy_data: true,
+        ..AddSpare::default()
+    };
+    match host.ask(Command::SpareAdd(spare)).await {
+        Ok(_) => {
+            scene.did(Deed::OperatorAddsSpare);
+            scene.tell_of("operator", || format!("{name} is a spare"));
+        }
+        Err(error) => scene.tell_of("operator", || format!("{name} is no spare: {error}")),
+    }
+    Ok(())
+}
+
+async fn remove_spare(host: &Host) -> Result<()> {
+    let spares = match host.ask(Command::SpareList {}).await {
+        Ok(Reply::Spares { spares, .. }) => spares,
+        _ => Vec::new(),
+    };
+    let Some(spare) = spares.into_iter().next() else { return Ok(()) };
+    match host.ask(Command::SpareRemove { drive: spare.drive.clone() }).await {
+        Ok(_) => {
+            host.scene.did(Deed::OperatorRemovesSpare);
+            host.scene.tell_of("operator", || format!("{} is a spare no longer", spare.drive));
+        }
+        Err(error) => host.scene.tell_of("operator", || format!("{} stays a spare: {error}", spare.drive)),
+    }
+    Ok(())
+}
+
+async fn start(host: &Host, what: Startable) -> Result<()> {
+    let volume = (what != Startable::Patrol).then(|| VOLUME.to_owned());
+    match host.ask(Command::TaskStart(StartTask { what, volume, ..StartTask::default() })).await {
+        Ok(_) => host.scene.did(Deed::OperatorChecks),
+        Err(error) => host.scene.tell_of("operator", || format!("it is not begun: {error}")),
+    }
+    Ok(())
+}
+
+async fn steer_task(host: &Host, rng: &mut Rng) -> Result<()> {
+    let mut open = tasks(host).await;
+    open.retain(|task| matches!(task.state, TaskState::Running | TaskState::Paused | TaskState::Waiting));
+    if open.is_empty() {
+        return Ok(());
+    }
+    let task = open[rng.below(open.len() as u64) as usize].task;
+    let command = match rng.below(6) {
+        0..=1 => Command::TaskPause { task },
+        2..=3 => Command::TaskResume { task },
+        4 => Command::TaskStop { task },
+        _ => {
+            let share_percent = Some(rng.between(1, 100) as u8);
+            Command::TaskSet(SetTask { task, share_percent, ..SetTask::default() })
+        }
+    };
+    let what = format!("{command:?}");
+    match host.ask(command).await {
+        Ok(_) => {
+            host.scene.did(Deed::OperatorSteersTasks);
+            host.scene.tell_of("operator", || format!("{what} is done"));
+        }
+        Err(error) => host.scene.tell_of("operator", || format!("{what} is refused: {error}")),
+    }
+    Ok(())
+}
+
+async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
+    let mut switch = || rng.chance(1, 2).then(|| rng.chance(1, 2));
+    let (copyback, emergency_spare, mixed_kinds, drive_guard) = (switch(), switch(), switch(), switch());
+    let set = SetPolicy {
+        volume: VOLUME.to_owned(),
+        copyback,
+        emergency_spare,
+        mixed_kinds,
+        drive_guard,
+        task_share_percent: Some(rng.between(1, 100) as u8),
+        ..SetPolicy::default()
+    };
+    match host.ask(Command::VolumePolicy(set)).await {
+        Ok(_) => host.scene.did(Deed::OperatorSetsPolicy),
+        Err(error) => host.scene.tell_of("operator", || format!("it is refused: {error}")),
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! What whoever starts a run may ask for, and what may be left out of a history to make it shorter.
+
+use layout::Level;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// A drive that does not keep its word, to prove that the oracle notices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Lie {
+    /// Drives keep their word.
+    #[default]
+    None,
+    /// The first drive acknowledges flushes and does nothing.
+    IgnoresFlush,
+    /// The first drive takes durable writes for cached ones.
+    IgnoresDurable,
+}
+
+/// What whoever starts a run may ask for. A run is a function of it and of its seed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// How many requests a run sends to its volume, at least, if nothing is left out.
+    pub ops: u64,
+    /// The levels to draw from; empty: all, parity more often than others.
+    pub levels: Vec<Level>,
+    /// A drive that lies.
+    pub lie: Lie,
+    /// What is left out.
+    pub without: Without,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { ops: 2000, levels: Vec::new(), lie: Lie::None, without: Without::default() }
+    }
+}
+
+/// A request, as the story names it: `LIFE.WORKER.NUMBER`. It says the same whichever others are left out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct RequestName {
+    /// In which life it is sent.
+    pub life: u64,
+    /// By which worker.
+    pub worker: u64,
+    /// How many that one drew before, in this life.
+    pub number: u64,
+}
+
+impl fmt::Display for RequestName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.life, self.worker, self.number)
+    }
+}
+
+/// What is left out of a history. Everything else is drawn as before; what follows happens at other times, so that a
+/// failure may go away.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Without {
+    /// Lives that are not lived.
+    pub lives: BTreeSet<u64>,
+    /// Faults and operators' actions that do not happen, by their numbers.
+    pub incidents: BTreeSet<u64>,
+    /// The only requests that are sent; all, if there is no such set.
+    pub all_requests_but: Option<BTreeSet<RequestName>>,
+    /// Whether nobody looks at copies of the drives after a crash.
+    pub inquests: bool,
+}
+
+impl Without {
+    /// Whether a request is sent.
+    pub fn sends(&self, request: RequestName) -> bool {
+        self.all_requests_but.as_ref().is_none_or(|only| only.contains(&request))
+    }
+
+    /// The options of the command line that say the same, each with a space before it.
+    pub fn arguments(&self) -> String {
+        let list = |set: &BTreeSet<u64>| set.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+        let mut text = String::new();
+        if !self.lives.is_empty() {
+            text += &format!(" --without-lives {}", list(&self.lives));
+        }
+        if !self.incidents.is_empty() {
+            text += &format!(" --without-incidents {}", list(&self.incidents));
+        }
+        if let Some(only) = &self.all_requests_but {
+            text += &format!(" --only-requests {}", requests_as_text(only));
+        }
+        if self.inquests {
+            text += " --without-inquests";
+        }
+        text
+    }
+}
+
+/// Requests in a row as one item, `LIFE.WORKER.FIRST-LAST`; none at all as `none`.
+fn requests_as_text(requests: &BTreeSet<RequestName>) -> String {
+    let mut runs: Vec<(RequestName, u64)> = Vec::new();
+    for request in requests {
+        match runs.last_mut() {
+            Some((first, last))
+                if (first.life, first.worker) == (request.life, request.worker)
+                    && *last + 1 == request.number =>
+            {
+                *last = request.number;
+            }
+            _ => runs.push((*request, request.number)),
+        }
+    }
+    if runs.is_empty() {
+        return "none".to_owned();
+    }
+    let runs = runs.into_iter().map(|(first, last)| match last == first.number {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    runs.collect::<Vec<_>>().join(",")
+}
+
+/// Reads what [`Without::arguments`] says of requests.
+///
+/// # Errors
+/// A sentence that names what is not a request.
+pub fn parse_requests(text: &str) -> Result<BTreeSet<RequestName>, String> {
+    if text == "none" {
+        return Ok(BTreeSet::new());
+    }
+    let mut requests = BTreeSet::new();
+    for item in text.split(',') {
+        let wrong =
+            || format!("'{item}' names no requests; give LIFE.WORKER.NUMBER or LIFE.WORKER.FIRST-LAST");
+        let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
+        let mut parts = item.split('.');
+        let (Some(life), Some(worker), Some(numbers), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(wrong());
+        };
+        let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
+        let (life, worker, first, last) = (number(life)?, number(worker)?, number(first)?, number(last)?);
+        if first > last || last - first > 1_000_000 {
+            return Err(wrong());
+        }
+        requests.extend((first..=last).map(|number| RequestName { life, worker, number }));
+    }
+    Ok(requests)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_said_as_it_is_read() {
+        let requests = parse_requests("0.1.2-4,0.2.5,3.0.0").unwrap();
+        assert_eq!(requests.len(), 5);
+        let without = Without {
+            lives: [1, 2].into(),
+            incidents: [31].into(),
+            all_requests_but: Some(requests.clone()),
+            inquests: true,
+        };
+        assert_eq!(
+            without.arguments(),
+            " --without-lives 1,2 --without-incidents 31 --only-requests 0.1.2-4,0.2.5,3.0.0 --without-inquests"
+        );
+        assert!(without.sends(RequestName { life: 0, worker: 1, number: 3 }));
+        assert!(!without.sends(RequestName { life: 0, worker: 1, number: 5 }));
+        assert_eq!(parse_requests("none").unwrap().len(), 0);
+        for wrong in ["", "1.2", "1.2.x", "1.2.4-3", "1.2.3.4"] {
+            assert!(parse_requests(wrong).is_err(), "{wrong}");
+        }
+    }
+}

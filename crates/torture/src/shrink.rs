@@ -1,0 +1,129 @@
+//! The shortest history that still fails, as far as a bounded search finds it: without lives, without faults and
+//! operators' actions, without requests.
+//!
+//! What is left is drawn as it was, but happens at other times: a failure may go away although nothing that matters was
+//! left out. So nothing is inferred; what fails in the same way is kept, and the search goes on from there.
+
+use crate::campaign::{Observed, run_guarded};
+use crate::error::{Error, ErrorKind};
+use crate::options::{Options, RequestName};
+use crate::setup::Setup;
+use std::collections::BTreeSet;
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Shrunk {
+    /// The options under which the seed fails shortest.
+    pub options: Options,
+    /// How it fails under them.
+    pub error: Error,
+    /// How many runs the search took.
+    pub runs: u64,
+    /// Requests that are left, faults and operators' actions that are left.
+    pub left: (usize, usize),
+}
+
+struct Search {
+    seed: u64,
+    kind: ErrorKind,
+    runs_left: u64,
+    best: Options,
+    error: Error,
+    observed: Observed,
+}
+
+/// Shrinks the history of a seed that fails under these options, in at most `runs` runs. `None` if it does not fail, or
+/// only when it is run twice.
+pub fn shrink(seed: u64, options: &Options, runs: u64) -> Option<Shrunk> {
+    let (result, observed) = run_guarded(seed, options);
+    let error = result.err()?;
+    let (kind, best) = (error.kind, options.clone());
+    let mut search = Search { seed, kind, runs_left: runs, best, error, observed };
+    let mut size = usize::MAX;
+    // One kind of thing left out makes room for another: again, until nothing more goes.
+    while search.size() < size && search.runs_left > 0 {
+        size = search.size();
+        search.leave_out_inquests();
+        search.leave_out_lives();
+        search.leave_out_incidents();
+        search.leave_out_requests();
+    }
+    let left = (search.observed.requests.len(), search.observed.incidents.len());
+    Some(Shrunk { options: search.best, error: search.error, runs: runs - search.runs_left, left })
+}
+
+impl Search {
+    fn size(&self) -> usize {
+        self.observed.requests.len() + self.observed.incidents.len()
+    }
+
+    /// Whether it still fails in the same way; then that is what is best.
+    fn try_with(&mut self, options: Options) -> bool {
+        if self.runs_left == 0 || options == self.best {
+            return false;
+        }
+        self.runs_left -= 1;
+        let (result, observed) = run_guarded(self.seed, &options);
+        match result {
+            Err(error) if error.kind == self.kind => {
+                (self.best, self.error, self.observed) = (options, error, observed);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn leave_out_inquests(&mut self) {
+        let mut options = self.best.clone();
+        options.without.inquests = true;
+        self.try_with(options);
+    }
+
+    fn leave_out_lives(&mut self) {
+        for life in 0..Setup::draw(self.seed, &self.best).lives {
+            let mut options = self.best.clone();
+            if options.without.lives.insert(life) {
+                self.try_with(options);
+            }
+        }
+    }
+
+    fn leave_out_incidents(&mut self) {
+        let mut all = self.best.clone();
+        all.without.incidents.extend(&self.observed.incidents);
+        if self.try_with(all) {
+            return;
+        }
+        for incident in self.observed.incidents.clone() {
+            let mut options = self.best.clone();
+            options.without.incidents.insert(incident);
+            self.try_with(options);
+        }
+    }
+
+    /// Leaves out runs of requests: halves, quarters, and so on.
+    fn leave_out_requests(&mut self) {
+        let mut none = self.best.clone();
+        none.without.all_requests_but = Some(BTreeSet::new());
+        if self.try_with(none) {
+            return;
+        }
+        let mut length = self.observed.requests.len().div_ceil(2);
+        while length > 0 && self.runs_left > 0 {
+            let mut start = 0;
+            while start < self.observed.requests.len() && self.runs_left > 0 {
+                let requests = &self.observed.requests;
+                let end = (start + length).min(requests.len());
+                let kept: BTreeSet<RequestName> =
+                    requests[..start].iter().chain(&requests[end..]).copied().collect();
+                let mut options = self.best.clone();
+                options.without.all_requests_but = Some(kept);
+                // What is left moves to where the run began that was left out.
+                if !self.try_with(options) {
+                    start = end;
+                }
+            }
+            length = if length == 1 { 0 } else { length.div_ceil(2) };
+        }
+    }
+}

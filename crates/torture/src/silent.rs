@@ -1,0 +1,256 @@
+//! What drives change without telling anybody: rot, lost writes, misdirected writes.
+//!
+//! # What must hold
+//! Nobody can know that a drive's word is wrong until it is held against redundancy; so a sector that a drive changed
+//! may read as anything, and whatever is computed from it as well: with parity, the sectors of the same columns of that
+//! stripe. Those are *excused* for good, and their stripes are *tainted*: a check may find that they do not agree. All
+//! other sectors are what they are, through crashes, rebuilds and repairs: it does not spread. At the end of a run all is
+//! well, so that more can be asked ([`Run::silent_faults`]).
+
+use crate::error::{Error, Result};
+use crate::host::Host;
+use crate::life::{self, Plan};
+use crate::run::{Run, envs};
+use crate::scene::Scene;
+use crate::stamp::Sector;
+use crate::tally::Deed;
+use crate::workload;
+use controller::Startable;
+use engine::Volume;
+use env::{Durability, Env};
+use layout::{Cell, CopyIndex, DataIndex, ParityIndex, Role};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
+use world_sim::{FaultKind, Rng};
+
+/// A drive changed a range of what it holds, and told nobody.
+pub(crate) fn taint(scene: &Scene, slot: DriveIndex, range: ByteRange) {
+    let setup = &scene.setup;
+    let geometry = &setup.geometry;
+    let sector = setup.sector().bytes();
+    let (mut tainted, mut oracle) = (scene.tainted.borrow_mut(), scene.oracle.borrow_mut());
+    let mut at = range.start.align_down(sector);
+    while at < range.end() {
+        if let Some(place) = geometry.locate(slot, at) {
+            tainted.entry(place.stripe.0).or_default().insert(slot);
+            let mut excuse = |index: DataIndex| {
+                let offset = geometry.volume_offset(place.stripe, index, place.within);
+                oracle.excuse(Sector(offset.0 / sector.0));
+            };
+            match place.role {
+                Role::Data { index, .. } if !setup.has_parity() => excuse(index),
+                _ => (0..geometry.data_strips()).for_each(|index| excuse(DataIndex(index))),
+            }
+        }
+        at += sector;
+    }
+}
+
+/// Takes note of writes that went astray by now.
+pub(crate) fn note_strays(scene: &Scene) {
+    if !scene.setup.silent {
+        return;
+    }
+    for (index, drive) in scene.drives.borrow().iter().enumerate() {
+        for stray in drive.take_strays() {
+            let slot = DriveIndex(index as u16);
+            scene.did(if stray.landed.is_some() { Deed::MisdirectsWrite } else { Deed::LosesWrite });
+            scene.tell_of(drive.name(), || format!("{stray:?}"));
+            taint(scene, slot, stray.missed);
+            if let Some(landed) = stray.landed {
+                taint(scene, slot, landed);
+            }
+        }
+    }
+}
+
+/// How many stripes are laid hands on in the end, at most.
+const STRIPES: u64 = 4;
+
+/// Sets of drives without which the volume is read after that.
+const SETS: usize = 6;
+
+/// Stripes of which drives hold something else than what was written to them, and which drives.
+type Wrong = BTreeMap<u64, DriveSet>;
+
+impl Run {
+    /// The last of all: all is well, and then drives change what they hold. Sectors that are not on the places that
+    /// changed read as before; a check finds every such stripe, and names the drive where the level can tell; a repair
+    /// gives back what can be told, and all redundancy agrees again.
+    pub(crate) fn silent_faults(&mut self) -> Result<()> {
+        let setup = self.scene.setup.clone();
+        // A check passes over lanes that nobody wrote: in large volumes there are some.
+        let is_well = self.scene.out.get().is_empty() && !self.scene.has_lost_blocks.get();
+        if !setup.silent_in_the_end || !is_well || setup.zones.len() > 1 {
+            return Ok(());
+        }
+        self.scene.tell(|| "drives are to change what they hold".to_owned());
+        self.scene.bury();
+        self.sim.restart_process();
+        let given = self.paths();
+        let life = suffer(self.scene.clone(), envs(&self.sim, &setup), given);
+        if self.finish(life)?.is_none() {
+            return Ok(());
+        }
+        let (copies, scene) = (self.copies(), self.scene.clone());
+        self.without_some(&scene, &copies, SETS)
+    }
+}
+
+/// A life in which drives change what they hold.
+async fn suffer(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<()> {
+    let plan = Plan { given, is_last: true, ..Plan::default() };
+    let Some(host) = life::begin(scene.clone(), envs, &plan).await? else {
+        return Error::wrong_state("the volume needs drives although all were well");
+    };
+    let volume = host.volumes()?[0].clone();
+    let mut rng = Rng::new(scene.setup.seed, "silent", "");
+    for _ in 0..rng.between(1, STRIPES) {
+        lay(&scene, &volume, &mut rng).await?;
+    }
+    let places = places(&scene);
+    let mut wrong = Wrong::new();
+    for (stripe, drive, _) in &places {
+        wrong.entry(*stripe).or_default().insert(*drive);
+    }
+    let before = scene.oracle.borrow().clone();
+    excuse_places(&scene, &places, &wrong);
+    // It does not spread: only the places themselves may read otherwise.
+    life::look_at_zones(&scene, &volume).await?;
+    judge_check(&host, &wrong, Startable::Check).await?;
+    judge_check(&host, &wrong, Startable::Repair).await?;
+    if scene.setup.tells_who_is_wrong() && wrong.values().all(|drives| drives.count().0 == 1) {
+        // What can be told is given back: nothing is excused any more.
+        *scene.oracle.borrow_mut() = before;
+    }
+    life::look_at_zones(&scene, &volume).await?;
+    judge_check(&host, &Wrong::new(), Startable::Check).await?;
+    workload::flush(&scene, &volume).await?;
+    host.shut_down().await
+}
+
+/// Writes a stripe, and lets a drive change, lose or misdirect some of it.
+async fn lay(scene: &Scene, volume: &Rc<Volume>, rng: &mut Rng) -> Result<()> {
+    let geometry = &scene.setup.geometry;
+    let stripe = StripeIndex(rng.below(geometry.stripes().0));
+    write(scene, volume, stripe).await?;
+    let map = geometry.stripe_map(stripe);
+    let copies = || (0..geometry.copies()).map(CopyIndex);
+    let data = (0..geometry.data_strips()).map(DataIndex);
+    let data = data.flat_map(|index| copies().map(move |copy| (index, copy)));
+    let mut cells: Vec<Cell> = data.map(|(index, copy)| map.data_cell(index, copy)).collect();
+    cells.extend((0..geometry.parity_strips()).filter_map(|index| map.parity_cell(ParityIndex(index))));
+    let cell = cells[rng.below(cells.len() as u64) as usize];
+    let drive = scene.drives.borrow()[cell.drive.as_usize()].clone();
+    let sector = scene.setup.sector().bytes().0;
+    let sectors = scene.setup.strip.bytes().0 / sector;
+    let first = rng.below(sectors);
+    let count = rng.between(1, (sectors - first).min(4));
+    let range = ByteRange::new(cell.offset + ByteCount(first * sector), ByteCount(count * sector));
+    let (deed, what) = match rng.below(3) {
+        0 => (Deed::Rots, "changes"),
+        1 => (Deed::LosesWrite, "loses a write to"),
+        _ => (Deed::MisdirectsWrite, "misdirects a write to"),
+    };
+    scene.did(deed);
+    scene.tell_of(drive.name(), || format!("it {what} {range:?}, in stripe {}", stripe.0));
+    match deed {
+        Deed::Rots => {
+            drive.rot(range);
+            return Ok(());
+        }
+        Deed::LosesWrite => drive.lose_writes(1, Some(range)),
+        _ => drive.misdirect_writes(1, Some(range)),
+    }
+    write(scene, volume, stripe).await
+}
+
+/// Writes a whole stripe: nothing is read for it, so that what is wrong there is so no more, and goes nowhere.
+async fn write(scene: &Scene, volume: &Rc<Volume>, stripe: StripeIndex) -> Result<()> {
+    let sector = scene.setup.sector().bytes().0;
+    let range = scene.setup.geometry.stripe_range(stripe);
+    let (first, count) = (Sector(range.start.0 / sector), range.len.0 / sector);
+    let issued = scene.oracle.borrow_mut().write(first, count);
+    let _payload = volume.shard().reserve_payload(range.len).await;
+    let mut buf = workload::take(volume, range.len)?;
+    buf.bytes_mut().copy_from_slice(&workload::stamps(first, count, issued, sector));
+    match volume.write(range, buf.freeze(), Durability::Durable).await {
+        Ok(()) => {
+            scene.oracle.borrow_mut().acknowledge(&issued, true);
+            Ok(())
+        }
+        Err(error) => scene.judge_error("a write of a stripe", range, error),
+    }
+}
+
+/// Where drives read as something else than they should: the stripe, the drive, the range on it. Room for what other
+/// drives lose holds nothing that could be wrong.
+fn places(scene: &Scene) -> Vec<(u64, DriveIndex, ByteRange)> {
+    let setup = &scene.setup;
+    let sector = setup.sector().bytes();
+    let mut places = Vec::new();
+    for (index, drive) in scene.drives.borrow().iter().enumerate() {
+        let slot = DriveIndex(index as u16);
+        for (range, _) in drive.faults().into_iter().filter(|(_, kind)| *kind == FaultKind::Silent) {
+            let mut at = range.start;
+            while at < range.end() {
+                match setup.geometry.locate(slot, at) {
+                    Some(place) if place.role != Role::Spare => {
+                        places.push((place.stripe.0, slot, ByteRange::new(at, sector)));
+                    }
+                    _ => {}
+                }
+                at += sector;
+            }
+        }
+    }
+    places
+}
+
+/// Excuses just the sectors that are wrong; where several drives are wrong in one stripe, it cannot be told what a repair
+/// makes of it.
+fn excuse_places(scene: &Scene, places: &[(u64, DriveIndex, ByteRange)], wrong: &Wrong) {
+    let geometry = &scene.setup.geometry;
+    let sector = scene.setup.sector().bytes().0;
+    let mut oracle = scene.oracle.borrow_mut();
+    for (stripe, slot, range) in places {
+        if wrong.get(stripe).is_some_and(|drives| drives.count().0 > 1) {
+            let whole = geometry.stripe_range(StripeIndex(*stripe));
+            (whole.start.0 / sector..whole.end().0 / sector).for_each(|sector| oracle.excuse(Sector(sector)));
+        } else if let Some(place) = geometry.locate(*slot, range.start)
+            && let Role::Data { index, .. } = place.role
+        {
+            let offset = geometry.volume_offset(place.stripe, index, place.within);
+            oracle.excuse(Sector(offset.0 / sector));
+        }
+    }
+}
+
+/// A check finds just what is wrong, and names the drives where the level can tell.
+async fn judge_check(host: &Host, wrong: &Wrong, what: Startable) -> Result<()> {
+    let scene = &host.scene;
+    let Some(task) = host.run_task(what).await? else {
+        return Error::wrong_state(format!("{what:?} is not done although all drives are there"));
+    };
+    scene.count(|tally| tally.checks += 1);
+    let (found, expected) = (task.found.mismatches, wrong.len() as u64);
+    scene.tell(|| format!("{what:?} found {found} stripes that do not agree, and blames {:?}", task.blamed));
+    let story =
+        || format!("{what:?} found {found} stripes and blames {:?}; wrong are {wrong:?}", task.blamed);
+    if found != expected {
+        return Error::wrong_state(story());
+    }
+    if scene.setup.tells_who_is_wrong() {
+        for slot in scene.setup.geometry.drives().indexes() {
+            let alone = wrong.values().filter(|drives| drives.contains(slot) && drives.count().0 == 1);
+            let may = wrong.values().filter(|drives| drives.contains(slot) || drives.count().0 > 1);
+            let blamed = task.blamed.iter().find(|blamed| blamed.slot == slot.0);
+            let blamed = blamed.map_or(0, |blamed| blamed.stripes);
+            if !(alone.count() as u64..=may.count() as u64).contains(&blamed) {
+                return Error::wrong_state(story());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! What a run came to, in numbers: what was done, and which deeds really happened.
+
+/// Something that happens to a drive, to the machine or by an operator's hand, and is counted when it really happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deed {
+    /// The process is killed.
+    Kill,
+    /// The power is cut.
+    PowerCut,
+    /// A drive dies for good.
+    Dies,
+    /// A drive is pulled out.
+    Vanishes,
+    /// One that was pulled out is put back, holding what it held.
+    ComesBack,
+    /// Writes fail.
+    WriteErrors,
+    /// Flushes fail.
+    FlushErrors,
+    /// Blocks cannot be read.
+    MediumErrors,
+    /// A drive does not answer for longer than the controller waits.
+    TimesOut,
+    /// A drive does not answer for a while.
+    Hangs,
+    /// A drive takes many times as long for a while.
+    Slow,
+    /// Drives are found under one another's names.
+    PathsExchanged,
+    /// Another drive is found under the name of one that died.
+    Swapped,
+    /// Sectors read as something else, and nobody is told.
+    Rots,
+    /// A write is acknowledged and not carried out.
+    LosesWrite,
+    /// A write is acknowledged and carried out somewhere else.
+    MisdirectsWrite,
+    /// An operator fails a drive.
+    OperatorFails,
+    /// An operator takes a drive offline.
+    OperatorTakesOffline,
+    /// An operator brings a drive back.
+    OperatorBringsBack,
+    /// An operator replaces a drive that is out.
+    OperatorReplacesDead,
+    /// An operator replaces a drive that serves.
+    OperatorReplacesServing,
+    /// An operator adds a hot spare.
+    OperatorAddsSpare,
+    /// An operator takes a hot spare away.
+    OperatorRemovesSpare,
+    /// An operator starts a check, a repair or a patrol.
+    OperatorChecks,
+    /// An operator pauses, resumes, stops or paces a task.
+    OperatorSteersTasks,
+    /// An operator changes policies.
+    OperatorSetsPolicy,
+    /// An operator accepts what parity says of a missing drive.
+    OperatorAccepts,
+}
+
+impl Deed {
+    /// All of them.
+    pub const ALL: [Deed; 27] = [
+        Deed::Kill,
+        Deed::PowerCut,
+        Deed::Dies,
+        Deed::Vanishes,
+        Deed::ComesBack,
+        Deed::WriteErrors,
+        Deed::FlushErrors,
+        Deed::MediumErrors,
+        Deed::TimesOut,
+        Deed::Hangs,
+        Deed::Slow,
+        Deed::PathsExchanged,
+        Deed::Swapped,
+        Deed::Rots,
+        Deed::LosesWrite,
+        Deed::MisdirectsWrite,
+        Deed::OperatorFails,
+        Deed::OperatorTakesOffline,
+        Deed::OperatorBringsBack,
+        Deed::OperatorReplacesDead,
+        Deed::OperatorReplacesServing,
+        Deed::OperatorAddsSpare,
+        Deed::OperatorRemovesSpare,
+        Deed::OperatorChecks,
+        Deed::OperatorSteersTasks,
+        Deed::OperatorSetsPolicy,
+        Deed::OperatorAccepts,
+    ];
+
+    /// Whether only volumes with redundancy can live through it, or tell of it.
+    pub fn needs_redundancy(self) -> bool {
+        !matches!(
+            self,
+            Deed::Kill
+                | Deed::PowerCut
+                | Deed::Dies
+                | Deed::Vanishes
+                | Deed::ComesBack
+                | Deed::WriteErrors
+                | Deed::FlushErrors
+                | Deed::MediumErrors
+                | Deed::TimesOut
+                | Deed::Hangs
+                | Deed::Slow
+                | Deed::PathsExchanged
+                | Deed::OperatorSetsPolicy
+        )
+    }
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Deed::Kill => "process killed",
+            Deed::PowerCut => "power cut",
+            Deed::Dies => "drive dies",
+            Deed::Vanishes => "drive vanishes",
+            Deed::ComesBack => "drive comes back",
+            Deed::WriteErrors => "write errors",
+            Deed::FlushErrors => "flush errors",
+            Deed::MediumErrors => "medium errors",
+            Deed::TimesOut => "time-out",
+            Deed::Hangs => "stall",
+            Deed::Slow => "slow spell",
+            Deed::PathsExchanged => "paths exchanged",
+            Deed::Swapped => "drive swapped",
+            Deed::Rots => "bit rot",
+            Deed::LosesWrite => "lost write",
+            Deed::MisdirectsWrite => "misdirected write",
+            Deed::OperatorFails => "drive fail",
+            Deed::OperatorTakesOffline => "drive offline",
+            Deed::OperatorBringsBack => "drive online",
+            Deed::OperatorReplacesDead => "drive replace (out)",
+            Deed::OperatorReplacesServing => "drive replace (serving)",
+            Deed::OperatorAddsSpare => "spare add",
+            Deed::OperatorRemovesSpare => "spare remove",
+            Deed::OperatorChecks => "check, repair, patrol",
+            Deed::OperatorSteersTasks => "task pause, resume, stop, set",
+            Deed::OperatorSetsPolicy => "volume policy",
+            Deed::OperatorAccepts => "stale parity accepted",
+        }
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Requests to the volume.
+    pub ops: u64,
+    /// Of those, how many failed, as they might.
+    pub errors: u64,
+    /// Starts of the controller that found a volume to recover.
+    pub recoveries: u64,
+    /// Copies of all drives that were made after a crash, to be started, read and checked.
+    pub inquests: u64,
+    /// Times that the volume was read with drives removed.
+    pub removals: u64,
+    /// Checks that had to find nothing, or just what is wrong.
+    pub checks: u64,
+    /// Steps of the simulation.
+    pub events: u64,
+    deeds: [u64; Deed::ALL.len()],
+}
+
+impl Tally {
+    /// Adds up.
+    pub fn add(&mut self, other: &Tally) {
+        self.ops += other.ops;
+        self.errors += other.errors;
+        self.recoveries += other.recoveries;
+        self.inquests += other.inquests;
+        self.removals += other.removals;
+        self.checks += other.checks;
+        self.events += other.events;
+        for (sum, more) in self.deeds.iter_mut().zip(other.deeds) {
+            *sum += more;
+        }
+    }
+
+    /// Counts a deed.
+    pub fn did(&mut self, deed: Deed) {
+        self.deeds[deed as usize] += 1;
+    }
+
+    /// How often something happened.
+    pub fn of(&self, deed: Deed) -> u64 {
+        self.deeds[deed as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_deed_is_listed_in_its_own_place() {
+        for (index, deed) in Deed::ALL.into_iter().enumerate() {
+            assert_eq!(deed as usize, index, "{}", deed.name());
+        }
+    }
+}
