@@ -49,10 +49,10 @@ impl Fault {
     fn draw(rng: &mut Rng, silent: bool) -> Fault {
         match rng.below(if silent { 28 } else { 18 }) {
             0..=2 => Fault::Dies,
-            3..=4 => Fault::Vanishes(None),
-            5..=6 => Fault::Vanishes(Some(Duration::from_micros(1000 << rng.below(14)))),
-            7..=8 => Fault::WriteErrors(rng.between(1, 3)),
-            9 => Fault::FlushErrors(rng.between(1, 2)),
+            3 => Fault::Vanishes(None),
+            4..=5 => Fault::Vanishes(Some(Duration::from_micros(1000 << rng.below(14)))),
+            6..=7 => Fault::WriteErrors(rng.between(1, 3)),
+            8..=9 => Fault::FlushErrors(rng.between(1, 2)),
             10..=11 => Fault::MediumErrors,
             12 => Fault::Holds(Duration::from_secs(rng.between(31, 90))),
             13 => Fault::Holds(Duration::from_millis(rng.between(1, 20_000))),
@@ -218,9 +218,9 @@ pub fn first_incident(life: u64) -> u64 {
 /// How far the numbers of what operators do are from those of faults.
 pub const OPERATORS: u64 = 50;
 
-/// Between 100 µs and some seconds, every order of magnitude as likely as any.
+/// Between 100 µs and some tenths of a second, every order of magnitude as likely as any.
 pub fn delay(rng: &mut Rng) -> Duration {
-    Duration::from_micros(100 << rng.below(15)) + Duration::from_nanos(rng.below(100_000))
+    Duration::from_micros(100 << rng.below(12)) + Duration::from_nanos(rng.below(100_000))
 }
 
 /// Plans the faults of a life.
@@ -231,8 +231,8 @@ pub fn plan(scene: &Rc<Scene>) {
     let drives = scene.drives.borrow().len() as u64;
     let is_redundant = scene.setup.level.is_redundant();
     let count = match rng.below(8) {
-        0..=2 => 0,
-        3..=6 => 1,
+        0..=1 => 0,
+        2..=4 => 1,
         // A level may survive more than it does for certain.
         _ => rng.between(2, 4),
     };
@@ -260,6 +260,18 @@ fn later(scene: &Rc<Scene>, delay: Duration, action: impl FnOnce(&Rc<Scene>) + '
     scene.time.after(delay, move || {
         if let Some(scene) = weak.upgrade() {
             action(&scene);
+        }
+    });
+}
+
+/// Does something to a drive later, which is found again by its first name, wherever it is by then.
+fn later_to(scene: &Rc<Scene>, delay: Duration, drive: &SimDrive, action: impl FnOnce(&SimDrive) + 'static) {
+    let name = drive.name().to_owned();
+    later(scene, delay, move |scene| {
+        let drive =
+            scene.known.borrow().iter().find(|(known, _)| *known == name).map(|(_, drive)| drive.clone());
+        if let Some(drive) = drive {
+            action(&drive);
         }
     });
 }
@@ -319,14 +331,12 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
         }
         Fault::Holds(time) => {
             drive.hold();
-            let drive = drive.clone();
-            later(scene, time, move |_| drive.release());
+            later_to(scene, time, drive, SimDrive::release);
         }
         Fault::Stalls(count, time) => drive.stall_next(count, time),
         Fault::Slows(times, time) => {
             drive.slow_down(times);
-            let drive = drive.clone();
-            later(scene, time, move |_| drive.slow_down(1));
+            later_to(scene, time, drive, |drive| drive.slow_down(1));
         }
         Fault::Rots => {
             let range = some_blocks(scene, rng);

@@ -14,11 +14,24 @@ use std::rc::Rc;
 use units::DriveSet;
 use world_sim::{DriveImage, DriveOptions, Latency, Rng, Sim, SimDrive};
 
-/// Sets of drives that are removed after each crash, one after the other, if there are more.
-const SETS_AFTER_A_CRASH: usize = 8;
+/// How many sets of drives are removed, one after the other: all there are, if there are no more than `all`, otherwise
+/// `some` of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sets {
+    all: usize,
+    some: usize,
+}
 
-/// The same in the end.
-const SETS_IN_THE_END: usize = 40;
+impl Sets {
+    /// After each crash.
+    const AFTER_A_CRASH: Sets = Sets { all: 6, some: 4 };
+
+    /// When all is well in the end.
+    const IN_THE_END: Sets = Sets { all: 24, some: 24 };
+
+    /// After drives changed what they held.
+    pub const AFTER_SILENCE: Sets = Sets { all: 6, some: 6 };
+}
 
 /// A drive, by its first name, and what it holds.
 pub(crate) type Copies = Vec<(String, DriveImage)>;
@@ -54,7 +67,7 @@ impl Run {
         if outcome == Outcome::Done && scene.synced.get() {
             let copies = copies_of(&scene);
             drop(sim);
-            self.without_some(&scene, &copies, SETS_AFTER_A_CRASH)?;
+            self.without_some(&scene, &copies, Sets::AFTER_A_CRASH)?;
         }
         scene.let_go();
         Ok(())
@@ -65,7 +78,7 @@ impl Run {
         let copies = self.copies();
         let scene = self.scene.clone();
         self.scene.story.of_copies.set(true);
-        let result = self.without_some(&scene, &copies, SETS_IN_THE_END);
+        let result = self.without_some(&scene, &copies, Sets::IN_THE_END);
         self.scene.story.of_copies.set(false);
         result
     }
@@ -108,11 +121,11 @@ impl Run {
     }
 
     /// After everything was stopped in order, and redundancy agreed: reads the volume without sets of drives that it can
-    /// spare, `most` of them.
-    pub(crate) fn without_some(&mut self, scene: &Rc<Scene>, copies: &Copies, most: usize) -> Result<()> {
+    /// spare.
+    pub(crate) fn without_some(&mut self, scene: &Rc<Scene>, copies: &Copies, many: Sets) -> Result<()> {
         let out = scene.out.get();
         let names = scene.names.borrow().clone();
-        for removed in self.sets(&out, most) {
+        for removed in self.sets(&out, many) {
             let list: Vec<String> = removed.iter().map(|drive| drive.0.to_string()).collect();
             let list = list.join(" ");
             self.scene.tell(|| format!("it is read without drives [{list}]"));
@@ -142,9 +155,8 @@ impl Run {
         Ok(())
     }
 
-    /// Sets of drives that can be spared besides those that are out: all, if that is no more than `most`; else nothing,
-    /// the largest, and some others.
-    fn sets(&self, out: &DriveSet, most: usize) -> Vec<DriveSet> {
+    /// Sets of drives that can be spared besides those that are out; of many, some of the largest and some others.
+    fn sets(&self, out: &DriveSet, many: Sets) -> Vec<DriveSet> {
         let geometry = &self.scene.setup.geometry;
         let most_drives = geometry.survives().at_most.0;
         let mut sets = vec![DriveSet::EMPTY];
@@ -164,7 +176,12 @@ impl Run {
             }
             begin = end;
         }
-        if sets.len() > most {
+        // Without drives removed it was read already, but for what was stopped in order just now.
+        if sets.len() > 1 && many == Sets::AFTER_A_CRASH {
+            sets.remove(0);
+        }
+        if sets.len() > many.all {
+            let most = many.some;
             let instance = format!("{}", self.scene.life.get());
             let mut rng = Rng::new(self.scene.setup.seed, "removed", &instance);
             let largest = sets.iter().map(|set| set.count()).max();

@@ -194,7 +194,7 @@ pub(crate) fn plan(host: &Host, is_last: bool) -> Beside {
     beside.host.env.spawn("operator", async move {
         for number in numbers {
             let mut rng = stream_of(&host, number);
-            let delay = faults::delay(&mut rng) / 8;
+            let delay = faults::delay(&mut rng) / 4;
             let until = host.env.now() + delay;
             while host.env.now() < until && !shared.stopping.get() {
                 host.env.sleep(Duration::from_millis(1).min(delay)).await;

@@ -1,5 +1,7 @@
 //! What a run came to, in numbers: what was done, and which deeds really happened.
 
+use layout::Level;
+
 /// Something that happens to a drive, to the machine or by an operator's hand, and is counted when it really happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {
@@ -91,24 +93,26 @@ impl Deed {
         Deed::OperatorAccepts,
     ];
 
-    /// Whether only volumes with redundancy can live through it, or tell of it.
-    pub fn needs_redundancy(self) -> bool {
-        !matches!(
-            self,
+    /// Whether it can happen to a volume of that level at all, as runs are drawn.
+    pub fn may_happen_to(self, level: Level) -> bool {
+        match self {
             Deed::Kill
-                | Deed::PowerCut
-                | Deed::Dies
-                | Deed::Vanishes
-                | Deed::ComesBack
-                | Deed::WriteErrors
-                | Deed::FlushErrors
-                | Deed::MediumErrors
-                | Deed::TimesOut
-                | Deed::Hangs
-                | Deed::Slow
-                | Deed::PathsExchanged
-                | Deed::OperatorSetsPolicy
-        )
+            | Deed::PowerCut
+            | Deed::Dies
+            | Deed::Vanishes
+            | Deed::ComesBack
+            | Deed::WriteErrors
+            | Deed::FlushErrors
+            | Deed::MediumErrors
+            | Deed::TimesOut
+            | Deed::Hangs
+            | Deed::Slow
+            | Deed::PathsExchanged
+            | Deed::OperatorSetsPolicy => true,
+            // Parity that is dirty and degraded is what an operator is asked about.
+            Deed::OperatorAccepts => level.row().parity_strips > 0,
+            _ => level.is_redundant(),
+        }
     }
 
     /// For people.

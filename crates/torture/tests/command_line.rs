@@ -21,16 +21,17 @@ fn seeds_end_with_one_line_that_sums_up() {
 
 #[test]
 fn a_seed_that_fails_prints_how_to_replay_it_and_the_replay_fails_alike() {
-    let output = torture(&["--seeds", "0..100", "--lie", "ignores-flush"]);
+    let output = torture(&["--seeds", "0..100", "--ops", "800", "--lie", "ignores-flush", "--shrink", "40"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stdout);
+    assert!(said.contains("shrunk in "), "{said}");
     let replay = said.lines().find_map(|line| line.strip_prefix("replay it: torture ")).expect("a replay");
     let arguments: Vec<&str> = replay.split(' ').collect();
     let output = torture(&arguments);
     assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stdout);
     assert!(
-        told.contains("WrongData") && told.contains("life 0 begins") && told.contains("d0: "),
+        told.contains("seed ") && told.contains("life begins") && told.contains("d0         ignores flushes"),
         "no story"
     );
 }
@@ -42,6 +43,7 @@ fn wrong_arguments_are_refused_in_a_sentence_that_names_them() {
         (&["--seeds", "7..7"], "'7..7' holds no seed"),
         (&["--seeds", "a..b"], "'a..b' is not a range of seeds"),
         (&["--level", "raid9"], "raid9"),
+        (&["--seed", "1", "--only-requests", "1.2"], "'1.2' names no requests"),
         (&["--trace"], "--seed"),
         (&["--seed", "1", "--seeds", "1..2"], "--seeds"),
         (&["--ops", "0"], "0"),

@@ -1,7 +1,7 @@
 //! Seeds of torture, each run twice; and the proof that the oracle can say no.
 
 use layout::Level;
-use torture::{ErrorKind, Lie, Options, Summary, run_all};
+use torture::{Deed, ErrorKind, Lie, Options, Summary, run_all, shrink};
 
 /// The machine has two processors at least; a third thread would only make the others wait.
 const THREADS: usize = 2;
@@ -13,17 +13,18 @@ fn assert_fine(summary: &Summary) {
     }
 }
 
-#[test]
-fn no_seed_breaks_a_promise() {
-    let summary = run_all(0..100, &Options::default(), THREADS, |_, _| {});
-    assert_fine(&summary);
-    // Seeds that exercise nothing would pass as well.
-    let tally = &summary.tally;
-    assert_eq!(summary.seeds, 100);
-    assert!(tally.ops > 30_000, "{tally:?}");
-    assert!(tally.kills > 150 && tally.power_cuts > 150, "{tally:?}");
-    assert!(tally.faults > 40 && tally.refusals > 15, "{tally:?}");
-    assert!(tally.recoveries > 150 && tally.removals > 150 && tally.returns > 15, "{tally:?}");
+/// What no level went through in any seed, though it might have: seeds that exercise nothing would pass as well.
+fn missing(summary: &Summary) -> Vec<String> {
+    let mut missing = Vec::new();
+    for level in Level::ALL {
+        let deeds = Deed::ALL.into_iter().filter(|deed| deed.may_happen_to(level));
+        for deed in deeds {
+            if summary.levels.get(&level).is_none_or(|tally| tally.of(deed) == 0) {
+                missing.push(format!("{} to {}", deed.name(), level.name()));
+            }
+        }
+    }
+    missing
 }
 
 /// A creation whose last step was cut off was found by nobody, and half overwritten by the next one (300340).
@@ -33,34 +34,49 @@ fn a_seed_that_broke_a_promise_once_breaks_none() {
 }
 
 #[test]
-fn every_level_is_tortured_when_it_is_asked_for() {
-    // Without its only drive, a JBOD volume is nowhere to be asked of.
-    for level in Level::ALL.into_iter().filter(|level| *level != Level::Jbod) {
-        let options = Options { level: Some(level), ..Options::default() };
-        assert_fine(&run_all(1000..1012, &options, THREADS, |_, _| {}));
+fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
+    let options = Options { levels: Level::ALL.to_vec(), ..Options::default() };
+    let summary = run_all(0..300, &options, THREADS, |_, _| true);
+    assert_fine(&summary);
+    let tally = &summary.tally;
+    assert_eq!(summary.seeds, 300);
+    assert!(tally.ops >= 300 * 2000, "{tally:?}");
+    assert!(tally.inquests > 900 && tally.removals > 4000 && tally.checks > 900, "{tally:?}");
+    let missing = missing(&summary);
+    // What happens depends on when it happens: a change of the product may move a rare thing out of these seeds.
+    assert!(missing.len() <= 12, "{missing:?}");
+    for deed in Deed::ALL {
+        assert!(tally.of(deed) >= 10, "{} happened {} times", deed.name(), tally.of(deed));
     }
 }
 
 /// Runs seeds over drives that lie until the lie is noticed.
-fn assert_noticed(lie: Lie) {
-    let options = Options { lie, ..Options::default() };
-    let summary = run_all(0..100, &options, THREADS, |_, _| {});
+fn assert_noticed(lie: Lie) -> u64 {
+    let options = Options { lie, ops: 800, ..Options::default() };
+    let summary = run_all(0..100, &options, THREADS, |_, _| true);
     let failed = summary.failed.first().expect("a drive that lies loses data");
     let context = &failed.error.context;
     let noticed = match failed.error.kind {
         // What a rebuild, or a drive that is out, makes of redundancy that lost a write is nobody's data.
         ErrorKind::WrongData => context.contains("old data") || context.contains("garbage"),
-        // A drive that has forgotten a label is taken for an earlier copy of itself.
-        ErrorKind::WrongState => lie == Lie::IgnoresDurable && context.contains("are not used"),
+        // A drive that has forgotten a label is taken for an earlier copy of itself; redundancy that was called made
+        // is not.
+        ErrorKind::WrongState => context.contains("are not used") || context.contains("a check found"),
         _ => false,
     };
     assert!(noticed, "{}", failed.error);
     assert!(!failed.error.story.is_empty(), "what happened before is told");
+    failed.seed
 }
 
 #[test]
-fn a_drive_that_ignores_flushes_is_noticed() {
-    assert_noticed(Lie::IgnoresFlush);
+fn a_drive_that_ignores_flushes_is_noticed_and_the_history_shrinks() {
+    let seed = assert_noticed(Lie::IgnoresFlush);
+    let options = Options { lie: Lie::IgnoresFlush, ops: 800, ..Options::default() };
+    let shrunk = shrink(seed, &options, 60).expect("it fails once more");
+    assert!(shrunk.left.0 <= 200, "{} requests are left", shrunk.left.0);
+    let again = torture::run(seed, &shrunk.options, false).expect_err("the shrunk history fails");
+    assert_eq!(again, shrunk.error);
 }
 
 #[test]
@@ -70,7 +86,7 @@ fn a_drive_that_takes_durable_writes_for_cached_ones_is_noticed() {
 
 #[test]
 fn a_seed_tells_the_same_story_twice_and_another_seed_another() {
-    let options = Options::default();
+    let options = Options { ops: 400, ..Options::default() };
     let hash = |seed| torture::run(seed, &options, false).expect("no promise is broken").hash;
     assert_eq!(hash(7), hash(7));
     assert_ne!(hash(7), hash(8));

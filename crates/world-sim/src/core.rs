@@ -160,13 +160,6 @@ impl Core {
         self.due.borrow_mut().push(Reverse(Due { at: self.now.get() + delay, sequence, action }));
     }
 
-    /// Forgets what is to happen: models hold their simulation, and this holds them.
-    pub fn forget_due(&self) {
-        let due = self.due.take();
-        drop(due);
-        self.charge.take();
-    }
-
     pub fn next_due(&self) -> Option<Instant> {
         self.due.borrow().peek().map(|Reverse(due)| due.at)
     }
@@ -206,6 +199,15 @@ impl Core {
             })),
         );
         wait
+    }
+
+    /// The simulation is over: nothing is due any more, and drives hold nothing.
+    pub fn end(&self) {
+        let due = std::mem::take(&mut *self.due.borrow_mut());
+        let drives = self.all_drives();
+        let named = std::mem::take(&mut *self.drives.borrow_mut());
+        drives.iter().for_each(|drive| drive.empty());
+        drop((due, named));
     }
 
     /// Every simulated drive that has a name, in the order of their first names.

@@ -398,6 +398,7 @@ impl Drop for Sim {
                 shard.executor().kill_all();
             }
         }
-        self.core.forget_due();
+        // What ended without stopping may own itself, and with it its world: what drives hold goes all the same.
+        self.core.end();
     }
 }

@@ -161,6 +161,11 @@ impl DriveCell {
         }
     }
 
+    /// Lets go of all that it holds.
+    pub fn empty(&self) {
+        self.state.borrow_mut().content = Content::new(&self.options, 0);
+    }
+
     /// Opens it for `process` under `name`.
     pub fn open(self: &Rc<Self>, core: &Core, name: &str, process: u64) -> env::Result<Arc<dyn DriveSource>> {
         let mut state = self.state.borrow_mut();
