@@ -201,11 +201,13 @@ impl Core {
         wait
     }
 
-    /// The simulation is over: nothing is due any more, and drives hold nothing.
+    /// The simulation is over: nothing is due any more, and drives hold nothing. Models hold their simulation, and this
+    /// holds them.
     pub fn end(&self) {
-        let due = std::mem::take(&mut *self.due.borrow_mut());
+        let due = self.due.take();
+        self.charge.take();
         let drives = self.all_drives();
-        let named = std::mem::take(&mut *self.drives.borrow_mut());
+        let named = self.drives.take();
         drives.iter().for_each(|drive| drive.empty());
         drop((due, named));
     }
