@@ -27,12 +27,6 @@ fn missing(summary: &Summary) -> Vec<String> {
     missing
 }
 
-/// A creation whose last step was cut off was found by nobody, and half overwritten by the next one (300340).
-#[test]
-fn a_seed_that_broke_a_promise_once_breaks_none() {
-    assert_fine(&run_all(300_340..300_341, &Options::default(), THREADS, |_, _| {}));
-}
-
 #[test]
 fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
     let options = Options { levels: Level::ALL.to_vec(), ..Options::default() };
