@@ -2,9 +2,9 @@
 
 use ondisk::ddf::Extras;
 use ondisk::{
-    Bad, Bay, Cause, Content, ErrorKind, Init, Label, Member, MemberState, Phase, Policy, Relocated, Runs,
-    Shadow, SpareLabel, SpareScope, StandIn, Tail, Uuid, VERSION, VolumeLabel, WriteHole, spare_text_of,
-    text_of,
+    Bad, Bay, Cause, Content, ErrorKind, Init, JournalLabel, Label, Member, MemberState, Phase, Policy,
+    Relocated, Runs, Shadow, SpareLabel, SpareScope, StandIn, Tail, Uuid, VERSION, VolumeLabel, WriteHole,
+    spare_text_of, text_of,
 };
 use proptest::prelude::*;
 use units::{ByteCount, SectorSize};
@@ -33,12 +33,17 @@ fn volume() -> VolumeLabel {
         lanes: 10,
         sector_bytes: 512,
         capacity_bytes: 2 << 20,
-        write_hole: WriteHole::Resync,
+        write_hole: WriteHole::Journal,
         init: Init::Background,
         created_unix_s: 1_700_000_000,
         lost: Vec::new(),
         unwritten: Runs::default(),
-        journal: None,
+        journal: Some(JournalLabel {
+            start_bytes: 1 << 20,
+            len_bytes: 2 << 20,
+            id: Some(uuid(0xCC)),
+            tells_all: true,
+        }),
         relocated: None,
         bad: Vec::new(),
     }
@@ -81,6 +86,7 @@ fn full_label() -> Label {
         unwritten: Runs(vec![[10, 11]]),
         relocated: Some(Relocated { slot: 2, lanes: Runs(vec![[10, 11]]) }),
         bad: vec![Bad { slot: 1, bytes: vec![[512, 1024], [4096, 8192]] }],
+        journal: None,
         ..volume()
     });
     label.member[0].enclosure = Some("shelf 1".into());
@@ -154,9 +160,15 @@ first_lane = 0
 lanes = 10
 sector_bytes = 512
 capacity_bytes = 2097152
-write_hole = "resync"
+write_hole = "journal"
 init = "background"
 created_unix_s = 1700000000
+
+[array.volume.journal]
+start_bytes = 1048576
+len_bytes = 2097152
+id = "10101010-1010-1010-1010-1010101010cc"
+tells_all = true
 
 [[array.member]]
 uuid = "10101010-1010-1010-1010-101010101000"
@@ -258,6 +270,14 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(|label| label.volume[1].data_start_bytes = u64::MAX - 511).contains("begin"));
     assert!(wrong(|label| label.volume[1].data_start_bytes = (1 << 20) + 1).contains("begin"));
     assert!(wrong(|label| label.volume[0].lanes = 11).contains("same lanes"));
+    let no_place = "where none can be";
+    assert!(wrong(|label| label.volume[0].journal.as_mut().unwrap().len_bytes = 0).contains(no_place));
+    assert!(wrong(|label| label.volume[0].journal.as_mut().unwrap().start_bytes = 512).contains(no_place));
+    assert!(
+        wrong(|label| label.volume[0].journal.as_mut().unwrap().start_bytes = 13 << 20).contains(no_place)
+    );
+    let same = |label: &mut Label| label.volume[1].journal = label.volume[0].journal.clone();
+    assert!(wrong(same).contains("same journal"));
     assert!(wrong(|label| label.volume[1].first_lane = u32::MAX).contains("lanes"));
     assert!(wrong(|label| label.volume[1].lanes = 0).contains("lanes"));
     assert!(wrong(|label| label.volume[1].name = "data".into()).contains("alike"));
@@ -317,6 +337,7 @@ fn as_many_volumes_as_an_array_may_have_fit() {
             data_start_bytes: number << 20,
             first_lane: number as u32,
             lanes: 1,
+            journal: None,
             ..volume()
         })
         .collect();
