@@ -164,6 +164,12 @@ impl Faults {
         self.ever.insert(drive);
     }
 
+    /// A drive is gone, since that life.
+    pub fn lost(&mut self, drive: DriveIndex, life: u64) {
+        self.suspect(drive, life);
+        self.dead.insert(drive);
+    }
+
     /// The controller has started, in that life, and said which drives it uses: what happened before shows in that.
     pub fn known(&mut self, life: u64) {
         for broken in &mut self.broken {

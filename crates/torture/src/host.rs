@@ -99,7 +99,7 @@ impl Host {
             strip_bytes: Some(setup.strip.bytes().0),
             copies: setup.copies,
             destroy_data: true,
-            write_hole: Some(controller::WriteHole::Resync),
+            write_hole: setup.has_parity().then_some(setup.write_hole),
             ..CreateVolume::default()
         };
         self.must(Command::VolumeCreate(create)).await?;
@@ -127,7 +127,7 @@ impl Host {
             return Ok(true);
         }
         let elsewhere = self.may_have_gone_on(&missing);
-        if faults.ever().is_empty() || !(scene.setup.has_write_hole() || elsewhere) {
+        if faults.ever().is_empty() || !(scene.parity_may_lie() || elsewhere) {
             let reasons = volume.reasons.join("; ");
             return Error::wrong_state(format!("the volume was not started without need: {reasons}"));
         }
@@ -215,7 +215,7 @@ impl Host {
             .drives
             .iter()
             .any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
-        let dirty_and_degraded = scene.setup.has_write_hole() && missed && volume.resync.is_some();
+        let dirty_and_degraded = scene.parity_may_lie() && missed && volume.resync.is_some();
         let has_word = !scene.accepted.get().is_empty();
         if dirty_and_degraded && !has_word && !faults.happened_in(scene.life.get()) {
             return Error::wrong_state(

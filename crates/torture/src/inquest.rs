@@ -52,6 +52,9 @@ impl Run {
 
     fn look_at_copies(&mut self, _fate: Fate) -> Result<()> {
         let copies = self.copies();
+        if self.scene.setup.has_journal() && self.scene.initialised.get() {
+            self.lose_drives_in_the_crash(&copies)?;
+        }
         let (mut sim, scene) = self.copy(&copies);
         let plan = Plan {
             given: copies.iter().map(|(name, _)| name.clone()).collect(),
@@ -71,6 +74,43 @@ impl Run {
         }
         scene.let_go();
         Ok(())
+    }
+
+    /// With a journal drives may be lost together with the crash: no operator is asked for a word, no request fails, and
+    /// every sector is what it may be.
+    fn lose_drives_in_the_crash(&mut self, copies: &Copies) -> Result<()> {
+        let bad = self.scene.faults.borrow().bad().union(&self.scene.out.get());
+        for removed in self.sets(&bad, Sets::AFTER_A_CRASH) {
+            let list: Vec<String> = removed.iter().map(|drive| drive.0.to_string()).collect();
+            let list = list.join(" ");
+            self.scene.tell(|| format!("drives [{list}] are lost with the crash"));
+            self.scene.count(|tally| tally.removals += 1);
+            let left = self.left(copies, &removed);
+            let (mut sim, scene) = self.copy(&left);
+            let life_now = scene.life.get();
+            removed.iter().for_each(|slot| scene.faults.borrow_mut().lost(slot, life_now));
+            let given = left.into_iter().map(|(name, _)| name).collect();
+            let plan =
+                Plan { given, look_first: true, wait_for_resync: true, shut_down: true, ..Plan::default() };
+            let life = life::live(scene.clone(), envs(&sim, &scene.setup), plan);
+            let result = sim.run(life);
+            let result = self.buried(&scene, &sim, result);
+            scene.let_go();
+            result.map_err(|error| {
+                Error::new(error.kind, format!("drives [{list}] lost with it: {}", error.context))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What is left of the drives when those of some slots are gone.
+    fn left(&self, copies: &Copies, gone: &DriveSet) -> Copies {
+        let names = self.scene.names.borrow();
+        let is_left = |name: &String| {
+            let slot = names.iter().position(|of_slot| of_slot == name);
+            slot.is_none_or(|slot| !gone.contains(units::DriveIndex(slot as u16)))
+        };
+        copies.iter().filter(|(name, _)| is_left(name)).cloned().collect()
     }
 
     /// In the end: without all sets of drives.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::ops::Range;
 use std::process::ExitCode;
-use torture::{Deed, Failed, Lie, Options, RequestName, Summary, Tally, Without};
+use torture::{Deed, Failed, Lie, Options, RequestName, Summary, Tally, Without, WriteHole};
 
 /// Tortures the engine and the controller in virtual time: faults, crashes and power cuts at any event, and an
 /// oracle that knows what every sector may hold. A run is a function of its seed.
@@ -33,6 +33,9 @@ struct Cli {
     /// A level to draw from; more of them if it is given more than once; all if it is not
     #[arg(long = "level", value_name = "L")]
     levels: Vec<Level>,
+    /// Whether volumes with parity keep a journal
+    #[arg(long, value_name = "HOW", default_value = "resync")]
+    write_hole: WriteHoleName,
     /// Leave lives out, by their numbers
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     without_lives: Vec<u64>,
@@ -57,6 +60,14 @@ struct Cli {
     /// Make a drive lie, to see that it is noticed
     #[arg(long, value_name = "HOW")]
     lie: Option<LieName>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum WriteHoleName {
+    /// They do: drives may be lost together with a crash
+    Journal,
+    /// They do not
+    Resync,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -96,7 +107,11 @@ fn main() -> ExitCode {
         all_requests_but: cli.only_requests.clone().map(|requests| requests.0),
         inquests: cli.without_inquests,
     };
-    let options = Options { ops: cli.ops, levels: cli.levels.clone(), lie, without };
+    let write_hole = match cli.write_hole {
+        WriteHoleName::Journal => WriteHole::Journal,
+        WriteHoleName::Resync => WriteHole::Resync,
+    };
+    let options = Options { ops: cli.ops, levels: cli.levels.clone(), lie, write_hole, without };
     if let (Some(seed), true) = (cli.seed, cli.trace) {
         return trace(seed, &options);
     }
@@ -195,6 +210,9 @@ fn given(cli: &Cli) -> String {
     }
     for level in &cli.levels {
         text += &format!(" --level {}", level.name());
+    }
+    if cli.write_hole == WriteHoleName::Journal {
+        text += " --write-hole journal";
     }
     match cli.lie {
         None => {}

@@ -1,5 +1,6 @@
 //! What whoever starts a run may ask for, and what may be left out of a history to make it shorter.
 
+use controller::WriteHole;
 use layout::Level;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,13 +26,21 @@ pub struct Options {
     pub levels: Vec<Level>,
     /// A drive that lies.
     pub lie: Lie,
+    /// How volumes with parity mend a stripe whose write was cut off.
+    pub write_hole: WriteHole,
     /// What is left out.
     pub without: Without,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { ops: 2000, levels: Vec::new(), lie: Lie::None, without: Without::default() }
+        Options {
+            ops: 2000,
+            levels: Vec::new(),
+            lie: Lie::None,
+            write_hole: WriteHole::Resync,
+            without: Without::default(),
+        }
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Scene {
     pub created: Cell<bool>,
     /// Whether all redundancy agrees with the data, as the controller said in this life.
     pub synced: Cell<bool>,
+    /// Whether all redundancy ever agreed: before, a journal has nothing to keep right.
+    pub initialised: Cell<bool>,
     /// Drives that the controller went without at the latest start.
     pub out: Cell<DriveSet>,
     /// Sectors beside which parity may be wrong, until redundancy agrees: they were written while parity could neither
@@ -79,6 +81,7 @@ impl Scene {
             oracle: RefCell::new(oracle),
             created: Cell::new(false),
             synced: Cell::new(false),
+            initialised: Cell::new(false),
             out: Cell::new(DriveSet::EMPTY),
             without_parity: RefCell::default(),
             has_lost_blocks: Cell::new(false),
@@ -105,6 +108,7 @@ impl Scene {
             faults: self.faults.clone(),
             created: self.created.clone(),
             synced: self.synced.clone(),
+            initialised: self.initialised.clone(),
             out: self.out.clone(),
             without_parity: self.without_parity.clone(),
             settled_unflushed: self.settled_unflushed.clone(),
@@ -191,11 +195,16 @@ impl Scene {
         self.story.count(|tally| tally.did(deed));
     }
 
+    /// Whether parity may not agree with the data after a crash.
+    pub fn parity_may_lie(&self) -> bool {
+        self.setup.has_write_hole() || (self.setup.has_parity() && !self.initialised.get())
+    }
+
     /// Whether a request may fail now: more is lost than the level survives. Where parity may not agree with
     /// data after a crash, any fault is more, but for drives of which an operator accepted what parity says.
     pub fn may_fail(&self) -> bool {
         let bad = self.faults.borrow().bad().union(&self.out.get());
-        let unknown_parity = self.setup.has_write_hole() && !self.synced.get();
+        let unknown_parity = self.parity_may_lie() && !self.synced.get();
         let unaccepted = bad.minus(&self.accepted.get());
         !self.setup.geometry.survives_set(&bad) || (unknown_parity && !unaccepted.is_empty())
     }
@@ -203,6 +212,7 @@ impl Scene {
     /// The controller says that redundancy agrees with the data.
     pub fn settle(&self) {
         self.synced.set(true);
+        self.initialised.set(true);
         self.settled_unflushed.borrow_mut().extend(self.without_parity.take());
         self.oracle.borrow_mut().settle();
     }
@@ -227,7 +237,7 @@ impl Scene {
 
     /// Takes note of sectors that are being written, or were: whether parity covers them.
     pub fn note_write(&self, range: ByteRange) {
-        if self.setup.has_write_hole() && self.may_fail() {
+        if self.parity_may_lie() && self.may_fail() {
             let sector = self.setup.sector().bytes().0;
             let sectors = range.start.0 / sector..range.end().0.div_ceil(sector);
             self.without_parity.borrow_mut().extend(sectors);

@@ -1,6 +1,7 @@
 //! What a seed draws before anything happens: the array, its drives, how much is done.
 
 use crate::options::{Lie, Options, Without};
+use controller::WriteHole;
 use layout::{Geometry, Level, Shape};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};
 use world_sim::{DriveFaults, DriveOptions, Latency, Rng, Trimmed, Unwritten};
@@ -38,6 +39,8 @@ pub struct Setup {
     pub geometry: Geometry,
     /// A drive that lies.
     pub lie: Lie,
+    /// How a stripe whose write was cut off is mended.
+    pub write_hole: WriteHole,
     /// Whether drives may change what they hold without telling anybody, at any time.
     pub silent: bool,
     /// Whether they do so in the end, when all else is well.
@@ -136,6 +139,7 @@ impl Setup {
             zones: zones(&mut rng, &geometry, is_far),
             geometry,
             lie: options.lie,
+            write_hole: options.write_hole,
             silent: may_be_silent && silence == 0,
             silent_in_the_end: may_be_silent && (1..=3).contains(&silence),
             without: options.without.clone(),
@@ -173,7 +177,12 @@ impl Setup {
 
     /// Whether a crash in the middle of a stripe may cost a missing drive's blocks beside it (`write-hole: resync`).
     pub fn has_write_hole(&self) -> bool {
-        self.has_parity()
+        self.has_parity() && self.write_hole == WriteHole::Resync
+    }
+
+    /// Whether what a stripe's write changes is kept in a journal first.
+    pub fn has_journal(&self) -> bool {
+        self.has_parity() && self.write_hole == WriteHole::Journal
     }
 
     /// Whether redundancy tells which drive is wrong where it does not agree.
@@ -189,12 +198,13 @@ impl Setup {
     /// One line for people.
     pub fn describe(&self) -> String {
         format!(
-            "{} over {} drives of {}-byte sectors, strip {}, {}, {} shards, {} workers, cache {}",
+            "{} over {} drives of {}-byte sectors, strip {}, {}, {}{} shards, {} workers, cache {}",
             self.level.name(),
             self.drives.len(),
             self.sector().bytes().0,
             self.strip,
             self.geometry.capacity(),
+            if self.has_journal() { "a journal, " } else { "" },
             self.shards,
             self.workers,
             self.drives[0].cache,
