@@ -51,6 +51,8 @@ pub enum Step {
 pub struct Sim {
     core: Rc<Core>,
     processes: Vec<Process>,
+    /// The executors of all shards of all processes, in that order: looked at several times an event.
+    executors: Vec<Rc<Executor>>,
     /// The process that [`Sim::kill`] and [`Sim::restart_process`] mean.
     main: ProcessId,
     next_process: u64,
@@ -63,8 +65,15 @@ impl Sim {
     pub fn new(options: SimOptions) -> Sim {
         let core = Core::new(options);
         let turn = core.rng("turn", "");
-        let mut sim =
-            Sim { core, processes: Vec::new(), main: ProcessId(0), next_process: 0, turn, events_at_jump: 0 };
+        let mut sim = Sim {
+            core,
+            processes: Vec::new(),
+            executors: Vec::new(),
+            main: ProcessId(0),
+            next_process: 0,
+            turn,
+            events_at_jump: 0,
+        };
         sim.main = sim.add_process();
         sim
     }
@@ -122,6 +131,7 @@ impl Sim {
             .collect();
         self.core.living.borrow_mut().insert(id.0);
         self.processes.push(Process { id, shards });
+        self.list_executors();
         self.core.trace(TraceEvent::Process { process: id.0, name: "starts" });
         id
     }
@@ -185,6 +195,7 @@ impl Sim {
             return false;
         };
         let process = self.processes.remove(at);
+        self.list_executors();
         self.core.trace(TraceEvent::Process { process: process.id.0, name: how });
         self.core.living.borrow_mut().remove(&process.id.0);
         for shard in &process.shards {
@@ -264,8 +275,9 @@ impl Sim {
         }
     }
 
-    fn executors(&self) -> impl Iterator<Item = &Rc<Executor>> {
-        self.processes.iter().flat_map(|process| &process.shards).map(Env::executor)
+    fn list_executors(&mut self) {
+        let shards = self.processes.iter().flat_map(|process| &process.shards);
+        self.executors = shards.map(|shard| shard.executor().clone()).collect();
     }
 
     fn stall(&self, kind: StallKind) -> Stall {
@@ -273,7 +285,7 @@ impl Sim {
             StallKind::Spinning => executor.ready_tasks(),
             _ => executor.unfinished_tasks(),
         };
-        let tasks = self.executors().flat_map(tasks).collect();
+        let tasks = self.executors.iter().flat_map(tasks).collect();
         Stall { kind, at: self.now(), events: self.events(), tasks }
     }
 
@@ -306,19 +318,17 @@ impl Sim {
     }
 
     fn poll_one(&mut self) -> bool {
-        let count = self.executors().count();
+        let count = self.executors.len();
         let first = match self.core.options.order {
             Order::Shuffled if count > 1 => self.turn.below(count as u64) as usize,
             _ => 0,
         };
-        for index in 0..count {
-            let executor = self.executors().nth((first + index) % count);
-            if let Some(executor) = executor.cloned() {
-                while executor.has_ready() {
-                    // A wake of a task that has ended is not an event.
-                    if executor.run_ready(1) {
-                        return true;
-                    }
+        let (before, from) = self.executors.split_at(first.min(count));
+        for executor in from.iter().chain(before) {
+            while executor.has_ready() {
+                // A wake of a task that has ended is not an event.
+                if executor.run_ready(1) {
+                    return true;
                 }
             }
         }
@@ -327,10 +337,10 @@ impl Sim {
 
     /// The next instant at which anything can happen, if that is not after `until`.
     fn next_instant(&self, until: Instant) -> Option<Instant> {
-        let timers = self.executors().filter_map(|executor| executor.next_deadline());
+        let timers = self.executors.iter().filter_map(|executor| executor.next_deadline());
         let soonest = timers.chain(self.core.next_due()).filter(|at| *at <= until).min();
         let bound = soonest.unwrap_or(until);
-        self.executors().filter_map(|executor| executor.next_expiry(bound)).chain(soonest).min()
+        self.executors.iter().filter_map(|executor| executor.next_expiry(bound)).chain(soonest).min()
     }
 
     fn jump(&mut self, to: Instant) {
@@ -338,7 +348,7 @@ impl Sim {
             self.events_at_jump = self.events();
         }
         self.core.set_now(to);
-        for executor in self.executors() {
+        for executor in &self.executors {
             executor.fire_timers(to);
             executor.expire_operations(to);
         }

@@ -41,6 +41,8 @@ pub struct Sourced {
     pub value: u64,
     /// Where it comes from: the first word is `published`, `data`, `calibrated` or `assumed`.
     pub source: String,
+    /// Of a calibrated value: what the data sheet says, or what was assumed, before. Calibration begins there.
+    pub prior: Option<u64>,
 }
 
 /// What is inside a drive.

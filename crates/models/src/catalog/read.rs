@@ -35,6 +35,7 @@ struct Form {
 struct Number {
     value: u64,
     source: String,
+    prior: Option<u64>,
 }
 
 /// What a source begins with.
@@ -181,7 +182,7 @@ impl Values<'_> {
                 ),
             ));
         };
-        let Number { value, source } = number.get_ref();
+        let Number { value, source, prior } = number.get_ref();
         if !(key.least..=key.most).contains(value) {
             return Err(self.file.error(
                 number.span(),
@@ -196,6 +197,12 @@ impl Values<'_> {
                     key.name,
                     SOURCES.join(", ")
                 ),
+            ));
+        }
+        if prior.is_some() && !source.starts_with("calibrated") {
+            return Err(self.file.error(
+                number.span(),
+                format_args!("the key '{}': only what is calibrated has a prior; leave it out", key.name),
             ));
         }
         self.asked.borrow_mut().push((key.name, *value));
@@ -227,9 +234,11 @@ impl Values<'_> {
             ));
         }
         let sourced = |(name, value): &(&'static str, u64)| {
-            let source = numbers.iter().find(|(key, _)| key.get_ref() == name);
-            let source = source.map(|(_, number)| number.get_ref().source.clone()).unwrap_or_default();
-            Sourced { key: (*name).to_owned(), value: *value, source }
+            let number = numbers.iter().find(|(key, _)| key.get_ref() == name);
+            let (source, prior) = number
+                .map(|(_, number)| (number.get_ref().source.clone(), number.get_ref().prior))
+                .unwrap_or_default();
+            Sourced { key: (*name).to_owned(), value: *value, source, prior }
         };
         Ok(asked.iter().map(sourced).collect())
     }

@@ -158,7 +158,7 @@ pub struct Calibrate {
     pub leave_one_out: bool,
 
     /// How many times all parameters are gone through at most.
-    #[arg(long, value_name = "N", default_value_t = 6)]
+    #[arg(long, value_name = "N", default_value_t = 20)]
     pub rounds: u32,
 
     /// A file of your own with a drive; may be given several times.

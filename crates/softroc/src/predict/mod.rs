@@ -17,7 +17,7 @@ pub use simulate::{Plan, run as simulate};
 use crate::bench;
 use crate::cli::{Predict, Switch};
 use crate::failure::{Failure, Outcome};
-use crate::{machine, output};
+use crate::{machine, output, progress};
 use layout::Level;
 use std::time::Duration;
 use storagebench::{Ending, Environment, Measured, Method, Profile, Results, Row, Settings};
@@ -48,11 +48,14 @@ pub fn run(command: &Predict) -> Outcome {
         ..Settings::default()
     };
     let mut results = Results::new(Method::of(&settings), described(command, &configuration));
+    let bar = progress::bar(profiles.len() as u64 * plan.seeds);
     for profile in &profiles {
+        bar.set_message(profile.name().to_owned());
         let profile = profile.clone().on_any_ladder();
-        let rows = simulate(&configuration, &method, &plan, &profile)?;
+        let rows = simulate(&configuration, &method, &plan, &profile, &|| bar.inc(1))?;
         results.add(Measured { rows, ending: Ending::Complete, verified: None });
     }
+    bar.finish_and_clear();
     command.files.write(&results, machine::unix_time(), None)?;
     if command.files.take_stdout() {
         return Ok(());

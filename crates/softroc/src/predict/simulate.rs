@@ -129,7 +129,8 @@ pub fn run_once(
     }
 }
 
-/// One profile on several seeds: rows of means, with the intervals that the spread between the seeds gives.
+/// One profile on several seeds: rows of means, with the intervals that the spread between the seeds gives. `ran` is
+/// called after each.
 ///
 /// # Errors
 /// As [`run_once`].
@@ -138,10 +139,12 @@ pub fn run(
     method: &MeasuringMethod,
     plan: &Plan,
     profile: &Profile,
+    ran: &dyn Fn(),
 ) -> Outcome<Vec<Row>> {
     let mut runs = Vec::new();
     for seed in plan.seed..plan.seed + plan.seeds {
         runs.push(run_once(configuration, method, plan, profile, seed)?);
+        ran();
     }
     let points = runs.first().map_or(0, Vec::len);
     Ok((0..points)

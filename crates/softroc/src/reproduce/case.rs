@@ -145,7 +145,7 @@ impl<'a> Runner<'a> {
                 runtime /= 4; // It has no chance in it.
             }
             let plan = Plan { runtime, ramp: runtime / 3, workers: 1, seed: 1, seeds: 1 };
-            rows.extend(simulate(&configuration, &method, &plan, &profile.on_any_ladder())?);
+            rows.extend(simulate(&configuration, &method, &plan, &profile.on_any_ladder(), &|| {})?);
         }
         Ok(rows)
     }

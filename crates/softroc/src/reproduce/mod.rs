@@ -19,8 +19,8 @@ pub use published::{Figure, figures};
 
 use crate::cli::Reproduce;
 use crate::failure::{Failure, Outcome};
-use crate::output;
 use crate::predict::catalog;
+use crate::{output, progress};
 use models::Catalog;
 use serde::Serialize;
 use statements::{Statement, statements};
@@ -99,7 +99,9 @@ fn report(catalog: &Catalog, figures: &[Figure]) -> Outcome<Report> {
     let statements = statements()?;
     let mut runner = Runner::new(catalog, RUNTIMES);
     let (mut reproduced, mut missing) = (Vec::new(), Vec::new());
+    let bar = progress::bar(figures.len() as u64);
     for figure in figures {
+        bar.set_message(figure.id.clone());
         let said: Vec<&Statement> = statements.iter().filter(|statement| statement.id == figure.id).collect();
         let outcome = match &said[..] {
             [] if figure.metric == "limit_mib_s" => links::reproduce(catalog, figure),
@@ -110,7 +112,9 @@ fn report(catalog: &Catalog, figures: &[Figure]) -> Outcome<Report> {
             Ok(figures) => reproduced.extend(figures),
             Err(reason) => missing.push(Missing { id: figure.id.clone(), reason: reason.to_string() }),
         }
+        bar.inc(1);
     }
+    bar.finish_and_clear();
     for figure in &mut reproduced {
         figure.calibrated = is_used(catalog, &figure.id);
     }

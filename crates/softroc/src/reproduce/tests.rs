@@ -156,7 +156,7 @@ fn several_seeds_give_means_and_intervals() {
     let plan =
         Plan { runtime: Duration::from_secs(4), ramp: Duration::from_secs(1), workers: 1, seed: 3, seeds: 3 };
     let profile: Profile = "database".parse().unwrap();
-    let joined = simulate(&configuration, &method, &plan, &profile).unwrap().remove(0);
+    let joined = simulate(&configuration, &method, &plan, &profile, &|| {}).unwrap().remove(0);
     let each: Vec<f64> = (3..6)
         .map(|seed| run_once(&configuration, &method, &plan, &profile, seed).unwrap()[0].iops)
         .collect();
