@@ -393,6 +393,11 @@ impl Array {
         unsynced.range(volume.lanes()).copied().filter(|lane| !accepted.contains(lane)).collect()
     }
 
+    /// Whether the redundancy of any lane of a volume may not agree with its data, be it accepted or not.
+    pub(crate) fn is_unsynced(&self, volume: &Volume) -> bool {
+        self.unsynced.borrow().range(volume.lanes()).next().is_some()
+    }
+
     /// An operator accepts what the redundancy of lanes says of the drives that are out.
     pub(crate) fn accept(&self, lanes: impl IntoIterator<Item = u32>) {
         self.accepted.borrow_mut().extend(lanes);

@@ -136,7 +136,8 @@ impl Core {
         self.begin(array);
         let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
         for volume in array.volumes() {
-            // A drive may have failed just now.
+            // A drive may have failed just now, or come back so that the volume can be started after all.
+            self.replay_late(array, &volume).await;
             let started = match self.judge(array, &volume, word) {
                 Ok(()) => {
                     self.take_word(array, &volume, word);
@@ -291,11 +292,7 @@ impl Core {
         volume: &Rc<Volume>,
         word: Word,
     ) -> Result<()> {
-        let failed = self.replay_journals(array, std::slice::from_ref(volume)).await;
-        if !failed.is_empty() {
-            let _turn = array.metadata.take(1).await;
-            self.put_out(array, failing(failed, "finishing what was interrupted")).await;
-        }
+        self.replay_late(array, volume).await;
         let judged = self.judge(array, volume, word);
         *volume.refusal.borrow_mut() = judged.as_ref().err().map(|error| error.message.clone());
         judged?;
@@ -304,6 +301,15 @@ impl Core {
         let marked = volume.lanes().filter(|lane| array.map.borrow().is_marked(*lane)).count();
         self.say_started(array, volume, false, marked, word);
         Ok(())
+    }
+
+    /// Replays the journal of a volume of an array that is started.
+    async fn replay_late(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
+        let failed = self.replay_journals(array, std::slice::from_ref(volume)).await;
+        if !failed.is_empty() {
+            let _turn = array.metadata.take(1).await;
+            self.put_out(array, failing(failed, "finishing what was interrupted")).await;
+        }
     }
 
     /// Steps 3 and 4 of a start.
@@ -362,9 +368,13 @@ impl Core {
         let known: Vec<usize> = gone.iter().map(|failing| failing.slot).collect();
         let failed = failed.into_iter().filter(|(slot, _)| !known.contains(slot)).collect();
         gone.extend(failing(failed, "finishing what was interrupted"));
+        // The records of one that cannot do without what failed just now still count.
+        let out = ondisk::slots(gone.iter().map(|failing| failing.slot)).union(&array.out());
         let started: Vec<Rc<Volume>> = {
             let is_ready = |volume: &Rc<Volume>| {
-                array.readiness(volume) != Readiness::Offline && volume.lost().is_empty()
+                array.readiness(volume) != Readiness::Offline
+                    && volume.lost().is_empty()
+                    && array.can_spare(volume, &out)
             };
             array.volumes().into_iter().filter(is_ready).collect()
         };

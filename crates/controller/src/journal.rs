@@ -18,7 +18,7 @@ use crate::disk::Access;
 use crate::extents;
 use crate::volume::Volume;
 use engine::JournalPlace;
-use env::{Durability, IoError, Slice};
+use env::{Durability, IoError, IoErrorKind, Slice};
 use ondisk::journal::{Patch, Record, replay, scan};
 use ondisk::{JournalLabel, Label, Readiness, Role, Tail, Uuid, VolumeLabel, WriteHole, slots};
 use smallvec::smallvec;
@@ -60,11 +60,25 @@ impl Volume {
         self.label().journal.is_some_and(|journal| journal.tells_all)
     }
 
-    /// Where its journal is for the shards, if it has one.
-    pub(crate) fn journal_place(&self) -> Option<JournalPlace> {
+    /// Whether what its journal is to be called from now on is durable, and no record is called so yet.
+    pub(crate) fn has_fresh_journal(&self) -> bool {
+        let recorded = self.label().journal.and_then(|journal| journal.id);
+        self.journal_is_fresh.get() && recorded.is_some() && recorded == self.journal_id.get()
+    }
+
+    /// Whether a journal is enough for so many shards.
+    pub(crate) fn has_room_for_rings(&self, shards: usize) -> bool {
+        let Some(JournalLabel { start_bytes, len_bytes, .. }) = self.label().journal else { return false };
+        let (at, len) = (ByteCount(start_bytes), ByteCount(len_bytes));
+        JournalPlace { id: self.uuid, at, len }.ring_len(shards as u16).is_some()
+    }
+
+    /// Where its journal is for so many shards, if it has one that is enough for them.
+    pub(crate) fn journal_place(&self, shards: usize) -> Option<JournalPlace> {
         let (journal, id) = (self.label().journal?, self.journal_id.get()?);
         let at = ByteCount(journal.start_bytes);
-        Some(JournalPlace { id, at, len: ByteCount(journal.len_bytes) })
+        let place = JournalPlace { id, at, len: ByteCount(journal.len_bytes) };
+        self.has_room_for_rings(shards).then_some(place)
     }
 }
 
@@ -80,6 +94,9 @@ impl Core {
         for volume in volumes {
             if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
                 continue; // Its records wait until it can be served.
+            }
+            if volume.is_served() || volume.has_fresh_journal() {
+                continue;
             }
             let Some(id) = volume.label().journal.and_then(|journal| journal.id) else { continue };
             if array.label().clean {
@@ -117,10 +134,11 @@ impl Core {
         let Some(journal) = volume.label().journal else { return Replayed::Done(0, BTreeMap::new()) };
         let places = array.places();
         let mut members: BTreeMap<usize, Access> = BTreeMap::new();
-        let mut told = DriveSet::EMPTY;
+        let (mut told, in_use) = (DriveSet::EMPTY, array.in_use());
         let mut records: Vec<Record> = Vec::new();
         for (slot, place) in places.iter().enumerate().filter(|(_, place)| place.role == Role::Current) {
-            let Some(access) = place.drive.as_ref().and_then(|drive| drive.access()) else { continue };
+            let access = place.drive.as_ref().and_then(|drive| drive.access());
+            let Some(access) = access.filter(|_| in_use.contains(&slot)) else { continue };
             let Some((bytes, is_whole)) = read_journal(&access, &journal).await else { continue };
             records.extend(scan(&bytes, id));
             members.insert(slot, access);
@@ -163,7 +181,8 @@ impl Core {
             let id = self.new_uuid();
             volume.journal_id.set(Some(id));
             volume.journal_is_fresh.set(true);
-            (journal.id, journal.tells_all) = (Some(id), was_covered || !unsynced(volume));
+            let is_kept = volume.has_room_for_rings(self.shards.len());
+            (journal.id, journal.tells_all) = (Some(id), is_kept && (was_covered || !unsynced(volume)));
         }
     }
 
@@ -172,7 +191,9 @@ impl Core {
     /// # Errors
     /// When that cannot be made durable.
     pub(crate) async fn freshen_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> bool {
-        if volume.label().journal.is_none() || volume.journal_is_fresh.replace(false) {
+        let is_fresh = volume.has_fresh_journal();
+        volume.journal_is_fresh.set(false);
+        if volume.label().journal.is_none() || is_fresh {
             return true;
         }
         // What was written with the one before must not need its records any more.
@@ -181,23 +202,24 @@ impl Core {
         if !errors.is_empty() && !self.put_out(array, crate::keeper::failing(errors, "flush")).await {
             return false;
         }
+        if !volume.lost().is_empty() {
+            return false; // It could not do without what was put out just now.
+        }
         let mut next = array.label();
-        self.renew_journals(&mut next, std::slice::from_ref(volume), |volume| {
-            !array.distrusted(volume).is_empty()
-        });
+        self.renew_journals(&mut next, std::slice::from_ref(volume), |volume| array.is_unsynced(volume));
         volume.journal_is_fresh.set(false);
         self.commit(array, next, Vec::new()).await
     }
 
     /// All lanes of a volume agree: from now on its journal tells all that a crash can interrupt.
     pub(crate) fn cover(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
-        if volume.is_covered() || volume.journal_place().is_none() {
+        if volume.is_covered() || volume.journal_place(self.shards.len()).is_none() {
             return;
         }
         let (core, array, volume) = (self.clone(), array.clone(), volume.clone());
         self.env.spawn("cover by the journal", async move {
             let _turn = array.metadata.take(1).await;
-            let agrees = array.distrusted(&volume).is_empty() && volume.is_served();
+            let agrees = !array.is_unsynced(&volume) && volume.is_served();
             if agrees && array.is_running() && !volume.is_covered() {
                 let mut next = array.label();
                 let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
@@ -244,13 +266,19 @@ pub(crate) fn with_write_hole(
 async fn read_journal(access: &Access, journal: &JournalLabel) -> Option<(Vec<u8>, bool)> {
     let room = access.tail()?.journals();
     let range = ByteRange::new(room.start + ByteCount(journal.start_bytes), ByteCount(journal.len_bytes));
-    if let Ok(bytes) = access.read(range).await {
-        return Some((bytes, true));
+    let is_out = |error: &IoError| matches!(error.kind, IoErrorKind::Gone | IoErrorKind::TimedOut);
+    match access.read(range).await {
+        Ok(bytes) => return Some((bytes, true)),
+        Err(error) if is_out(&error) => return None,
+        Err(_) => {}
     }
     let mut bytes = Vec::with_capacity(range.len.as_usize());
     let mut at = range.start;
     while at < range.end() {
         let block = access.read(ByteRange::new(at, ondisk::BLOCK)).await;
+        if block.as_ref().is_err_and(is_out) {
+            return None;
+        }
         bytes.extend(block.unwrap_or_else(|_| vec![0; ondisk::BLOCK.as_usize()]));
         at += ondisk::BLOCK;
     }
@@ -274,7 +302,7 @@ async fn carry_out(
         let mut started = Vec::new();
         for Patch { slot, range, bytes } in some {
             let slot = usize::from(slot);
-            let Some(access) = members.get(&slot) else { continue };
+            let Some(access) = members.get(&slot).filter(|_| !errors.contains_key(&slot)) else { continue };
             let slice = bytes.map_or(Slice::zero(range.len), |bytes| env::Buf::copy_of(&bytes).freeze());
             let at = data_start + ByteCount(range.start.0);
             started.push((slot, access.member.write(at, smallvec![slice], Durability::Cached)));
@@ -289,7 +317,7 @@ async fn carry_out(
     let flushes: Vec<_> = written.into_iter().map(|(slot, access)| (slot, access.member.flush())).collect();
     for (slot, flush) in flushes {
         match flush.await.result {
-            Err(error) if error.kind != env::IoErrorKind::NotSupported => drop(errors.insert(slot, error)),
+            Err(error) if error.kind != IoErrorKind::NotSupported => drop(errors.insert(slot, error)),
             _ => {}
         }
     }

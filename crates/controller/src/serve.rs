@@ -73,7 +73,7 @@ impl Core {
             unsynced: volume.own_lanes(&array.unsynced_lanes()),
             accepted: volume.own_lanes(&array.accepted_lanes()),
             covered: volume.is_covered(),
-            journal: volume.journal_place(),
+            journal: volume.journal_place(self.shards.len()),
             dirty: volume.own_lanes(&dirty),
             unwritten: volume.own_lanes(&unwritten),
             relocated: relocated(volume),

@@ -21,6 +21,7 @@
 //! - The order of records of one stripe is the order of their plans, which hold a common lock; a stripe has one shard.
 //! - A record that was not durable everywhere may be replayed or not: none of its writes had begun, and no host was answered.
 //! - What a host asked to be durable is so with its record. It is not revoked then: the drives are flushed first.
+//! - A drive that a plan leaves out is durably known to be out before the plan's writes begin: it would be believed otherwise.
 //! - Whoever changes a stripe *without* a record, while records that count say something of it, would be undone by a replay. So
 //!   there is no such write: it is kept as well, or revokes them first.
 //!
@@ -175,6 +176,8 @@ impl Volume {
         asked: Durability,
     ) -> Result<Option<Kept>, IoError> {
         let Some(journal) = &self.journal else { return Ok(None) };
+        // What a drive misses that is not known to be out would be believed after a crash, as nobody is asked.
+        self.recorded(&self.left_out(plan)).await?;
         let need = self.need(journal, plan);
         match need {
             Need::Nothing => return Ok(None),

@@ -5,6 +5,7 @@
 //!   are durable: it is not open, and neither is any before it, and all drives were flushed since. It stops to *count* when a
 //!   later record or notice, durable itself, has said so (`announced`).
 //! - What counts is never overwritten.
+//! - No record follows one that failed while that counts.
 
 use ondisk::journal::NOTICES;
 use smallvec::SmallVec;
@@ -55,6 +56,8 @@ pub(crate) struct Ring {
     tail: u64,
     announced: u64,
     notices: u64,
+    /// The last record that could not be made durable: some drive may have it all the same.
+    failed: u64,
     live: VecDeque<Live>,
     stripes: BTreeMap<StripeIndex, Said>,
 }
@@ -72,6 +75,7 @@ impl Ring {
             tail: 1,
             announced: 1,
             notices: 0,
+            failed: 0,
             live: VecDeque::new(),
             stripes: BTreeMap::new(),
         }
@@ -133,6 +137,24 @@ impl Ring {
                 }
             }
         }
+    }
+
+    /// A record could not be made durable, and nothing of it is done. Until it does not count any more, no other may follow: a
+    /// replay would take it for what was there before the next.
+    pub(crate) fn fail(&mut self, sequence: u64) {
+        self.failed = sequence;
+        let Some(live) = self.live.iter_mut().find(|live| live.sequence == sequence) else { return };
+        live.open = 0;
+        for stripe in &live.stripes {
+            if let Some(said) = self.stripes.get_mut(stripe) {
+                said.revoked = false;
+            }
+        }
+    }
+
+    /// Whether a record counts that could not be made durable.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed >= self.announced
     }
 
     /// One of the writes of a record is done.

@@ -102,8 +102,7 @@ impl Volume {
                 Ok(sequence)
             }
             Err(error) => {
-                // Nobody relies on it: none of its writes begins.
-                batch.iter().for_each(|_| journal.ring.borrow_mut().end(sequence));
+                journal.ring.borrow_mut().fail(sequence);
                 Err(error)
             }
         }
@@ -163,10 +162,11 @@ impl Volume {
     /// Where a record of that length can go, once there is room.
     async fn room(self: &Rc<Self>, journal: &Journal, len: u64) -> Result<u64, IoError> {
         loop {
-            if let Some(place) = journal.ring.borrow().place_for(len) {
-                return Ok(place);
+            let place = journal.ring.borrow().place_for(len);
+            match place {
+                Some(place) if !journal.ring.borrow().has_failed() => return Ok(place),
+                _ => self.make_room(journal).await?,
             }
-            self.make_room(journal).await?;
         }
     }
 
@@ -249,7 +249,9 @@ impl Volume {
     /// When that cannot be made durable.
     pub(crate) async fn silence(self: &Rc<Self>, stripe: StripeIndex) -> Result<(), IoError> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        self.forget_records(journal, |ring| !ring.says(stripe)).await
+        // What is said of it from now on is about columns of others.
+        let before = journal.ring.borrow().next();
+        self.forget_records(journal, |ring| !ring.says(stripe) || ring.counts_from() >= before).await
     }
 
     /// Done when no record of what was written before the call counts any more: what it is on may be lost from now on.
