@@ -294,7 +294,7 @@ fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
         } else if keeps {
             (
                 "resync",
-                "until all redundancy agrees with the data a journal cannot tell what a crash interrupted; the resync that makes it agree runs by itself",
+                "a journal cannot tell all that a crash interrupted until all redundancy agrees with the data (the resync that makes it agree runs by itself), or its room is too small for so many shards",
             )
         } else if volume.has_parity() {
             (

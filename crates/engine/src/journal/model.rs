@@ -51,6 +51,8 @@ enum Defect {
     Unlocked,
     /// The next record says that the one before it is retired.
     TailTooHigh,
+    /// A record that failed is followed by another one although some drive may have it.
+    FailedForgotten,
 }
 
 /// What a writer does, one after the other.
@@ -69,6 +71,8 @@ struct Setup {
     missing: Option<usize>,
     jobs: [Vec<Job>; 2],
     defect: Defect,
+    /// One record fails: some drives have it, and a host is told that nothing was written.
+    fails: bool,
 }
 
 impl Setup {
@@ -142,6 +146,7 @@ struct State {
     writers: [Writer; 2],
     ring: Ring,
     under_way: Option<UnderWay>,
+    failed: bool,
     /// Drives that a flush has still to reach, and what was settled when it began.
     flush: Option<(Vec<usize>, u64, Vec<bool>)>,
     /// By strip and column: what hosts may find.
@@ -168,6 +173,7 @@ fn start(setup: &Setup) -> State {
         writers: [writer(), writer()],
         ring: Ring::new(ByteCount(BLOCK * 64)),
         under_way: None,
+        failed: false,
         flush: None,
         acknowledged: vec![0; DATA * setup.columns],
         allowed,
@@ -322,6 +328,22 @@ impl State {
         }
     }
 
+    /// The drives that it has not reached refuse it.
+    fn fail_record(&mut self, setup: &Setup) {
+        let Some(record) = self.under_way.take() else { return };
+        self.failed = true;
+        for writer in record.writers {
+            if setup.defect == Defect::FailedForgotten {
+                self.ring.end(record.sequence);
+            }
+            self.writers[writer].phase = Phase::Idle;
+            self.writers[writer].job += 1;
+        }
+        if setup.defect != Defect::FailedForgotten {
+            self.ring.fail(record.sequence);
+        }
+    }
+
     fn land_write(&mut self, setup: &Setup, writer: usize, at: usize) {
         let Phase::Writing { writes, gone, record, carries } = &mut self.writers[writer].phase else {
             return;
@@ -417,7 +439,9 @@ impl State {
                         step(&|state| state.plan(setup, writer));
                     }
                 }
-                Phase::Planned { .. } if self.under_way.is_none() => step(&|state| state.begin_record(setup)),
+                Phase::Planned { .. } if self.under_way.is_none() && !self.ring.has_failed() => {
+                    step(&|state| state.begin_record(setup))
+                }
                 Phase::Planned { .. } => {}
                 Phase::Writing { writes, gone, .. } => {
                     for at in (0..writes.len()).filter(|at| gone >> at & 1 == 0) {
@@ -427,6 +451,9 @@ impl State {
             }
         }
         if let Some(record) = &self.under_way {
+            if setup.fails && !self.failed {
+                step(&|state| state.fail_record(setup));
+            }
             for at in 0..record.to.len() {
                 step(&|state| state.land_copy(setup, at));
             }
@@ -581,7 +608,9 @@ fn setups(parity: usize) -> Vec<Setup> {
         missing,
         jobs: [one.to_vec(), other.to_vec()],
         defect: Defect::None,
+        fails: false,
     };
+    let failing = |setup: Setup| Setup { fails: true, ..setup };
     let whole = Job::Whole { values: [3, 3] };
     vec![
         // Two strips of one column: one after the other, in either order.
@@ -594,6 +623,10 @@ fn setups(parity: usize) -> Vec<Setup> {
         setup(1, Some(0), &[block(0, 0, 3)], &[block(1, 0, 1)]),
         setup(1, Some(1), &[block(0, 0, 3)], &[block(1, 0, 1)]),
         setup(1, Some(2), &[block(0, 0, 3)], &[block(1, 0, 1)]),
+        // A record that failed, and a host that goes on: the same block again, the other strip.
+        failing(setup(1, None, &[block(0, 0, 3), block(0, 0, 0)], &[])),
+        failing(setup(1, Some(1), &[block(0, 0, 3), block(0, 0, 0)], &[])),
+        failing(setup(1, None, &[block(0, 0, 3)], &[block(1, 0, 1)])),
         // What was written alone goes on after what was kept.
         setup(1, Some(0), &[block(1, 0, 3), block(0, 0, 3)], &[]),
         // A whole stripe over blocks that were kept, and blocks over it.
@@ -632,6 +665,7 @@ fn defects_in_the_protocol_are_found() {
         Defect::SingleNotKept,
         Defect::Unlocked,
         Defect::TailTooHigh,
+        Defect::FailedForgotten,
     ] {
         let planted = setups(1).into_iter().chain(setups(2)).map(|setup| Setup { defect, ..setup });
         assert!(planted.into_iter().any(|setup| explore(&setup).is_err()), "{defect:?} is not found");
