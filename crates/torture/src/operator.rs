@@ -147,11 +147,11 @@ impl Action {
             7..=8 => Action::ReplaceDead,
             9..=10 => Action::ReplaceServing,
             11..=12 => Action::AddSpare,
-            13 => Action::RemoveSpare,
+            13 | 21 => Action::RemoveSpare,
             14 => Action::Check,
             15 => Action::Repair,
             16 => Action::Patrol,
-            17..=21 => Action::SteerTask,
+            17..=20 => Action::SteerTask,
             _ => Action::SetPolicy,
         }
     }
