@@ -16,8 +16,9 @@ use crate::array::Array;
 use crate::core::Core;
 use crate::disk::Access;
 use crate::extents;
+use crate::keeper::{failing, join};
 use crate::volume::Volume;
-use engine::JournalPlace;
+use engine::{JournalPlace, ring_len};
 use env::{Durability, IoError, IoErrorKind, Slice};
 use ondisk::journal::{Patch, Record, replay, scan};
 use ondisk::{JournalLabel, Label, Readiness, Role, Tail, Uuid, VolumeLabel, WriteHole, slots};
@@ -68,9 +69,8 @@ impl Volume {
 
     /// Whether a journal is enough for so many shards.
     pub(crate) fn has_room_for_rings(&self, shards: usize) -> bool {
-        let Some(JournalLabel { start_bytes, len_bytes, .. }) = self.label().journal else { return false };
-        let (at, len) = (ByteCount(start_bytes), ByteCount(len_bytes));
-        JournalPlace { id: self.uuid, at, len }.ring_len(shards as u16).is_some()
+        let journal = self.label().journal;
+        journal.is_some_and(|journal| ring_len(ByteCount(journal.len_bytes), shards as u16).is_some())
     }
 
     /// Where its journal is for so many shards, if it has one that is enough for them.
@@ -91,6 +91,9 @@ impl Core {
         volumes: &[Rc<Volume>],
     ) -> BTreeMap<usize, IoError> {
         let mut failed = BTreeMap::new();
+        if array.label().clean {
+            return failed;
+        }
         for volume in volumes {
             if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
                 continue; // Its records wait until it can be served.
@@ -99,9 +102,6 @@ impl Core {
                 continue;
             }
             let Some(id) = volume.label().journal.and_then(|journal| journal.id) else { continue };
-            if array.label().clean {
-                continue;
-            }
             match self.replay_one(array, volume, id).await {
                 Replayed::Done(0, _) => {}
                 Replayed::Done(runs, errors) => {
@@ -199,7 +199,7 @@ impl Core {
         // What was written with the one before must not need its records any more.
         let errors = self.flush_drives(array).await;
         let _turn = array.metadata.take(1).await;
-        if !errors.is_empty() && !self.put_out(array, crate::keeper::failing(errors, "flush")).await {
+        if !errors.is_empty() && !self.put_out(array, failing(errors, "flush")).await {
             return false;
         }
         if !volume.lost().is_empty() {
@@ -241,15 +241,14 @@ pub(crate) fn with_write_hole(
     asked: Option<WriteHole>,
     beside: Option<&Label>,
 ) -> Result<VolumeLabel, String> {
-    let has_parity = label.level.has_parity();
-    if !has_parity || asked == Some(WriteHole::Resync) {
-        return match asked {
-            Some(WriteHole::Journal) => Err(format!(
-                "{} has no parity that an interrupted write could leave behind: leave --write-hole out",
-                label.level
-            )),
-            _ => Ok(label),
-        };
+    if !label.level.has_parity() && asked == Some(WriteHole::Journal) {
+        return Err(format!(
+            "{} has no parity that an interrupted write could leave behind: leave --write-hole out",
+            label.level
+        ));
+    }
+    if !label.level.has_parity() || asked == Some(WriteHole::Resync) {
+        return Ok(label);
     }
     let journal = place(beside);
     if journal.is_none() && asked.is_some() {
@@ -305,21 +304,15 @@ async fn carry_out(
             let Some(access) = members.get(&slot).filter(|_| !errors.contains_key(&slot)) else { continue };
             let slice = bytes.map_or(Slice::zero(range.len), |bytes| env::Buf::copy_of(&bytes).freeze());
             let at = data_start + ByteCount(range.start.0);
-            started.push((slot, access.member.write(at, smallvec![slice], Durability::Cached)));
+            started.push((slot, Some(access.member.write(at, smallvec![slice], Durability::Cached))));
             written.insert(slot, access);
         }
-        for (slot, io) in started {
-            if let Err(error) = io.await.result {
-                errors.insert(slot, error);
-            }
-        }
+        errors.extend(join(started).await);
     }
-    let flushes: Vec<_> = written.into_iter().map(|(slot, access)| (slot, access.member.flush())).collect();
-    for (slot, flush) in flushes {
-        match flush.await.result {
-            Err(error) if error.kind != IoErrorKind::NotSupported => drop(errors.insert(slot, error)),
-            _ => {}
-        }
-    }
+    let flush = |(slot, access): (usize, &Access)| (slot, Some(access.member.flush()));
+    let mut unflushed = join(written.into_iter().map(flush).collect()).await;
+    // Without a volatile cache there is nothing to flush.
+    unflushed.retain(|_, error| error.kind != IoErrorKind::NotSupported);
+    errors.extend(unflushed);
     errors
 }

@@ -256,11 +256,12 @@ fn raid_0_goes_offline_with_a_drive_and_is_whole_again_when_it_is_back() {
     bench.expect("data", 0, 9, 4 * 65536);
 }
 
-#[test]
-fn raid_5_that_loses_a_second_drive_acknowledges_nothing_and_is_whole_when_it_is_back() {
+/// RAID 5 over three drives that was full of 8, of which two vanished while the first `len` bytes of each strip were written with 9;
+/// one is back, and the controller started anew.
+fn that_lost_two_drives(len: u64, create: impl FnOnce(&mut Bench)) -> Bench {
     let mut bench = Bench::new(19, 1, 3);
     bench.boot(&[]);
-    bench.create_resyncing("data", "raid5", &["a", "b", "c"]);
+    create(&mut bench);
     bench.settle("data");
     bench.write("data", 0, 7, 4 * 65536);
     bench.settle("data");
@@ -269,11 +270,19 @@ fn raid_5_that_loses_a_second_drive_acknowledges_nothing_and_is_whole_when_it_is
     bench.settle("data");
     bench.sim.drive("b").unwrap().vanish();
     for at in 0..4 {
-        assert!(bench.try_write("data", at * 65536, 9, 65536).unwrap().is_err());
+        assert!(bench.try_write("data", at * 65536, 9, len).unwrap().is_err());
     }
     assert_eq!(bench.show("data").state, VolumeState::Offline);
     bench.sim.drive("b").unwrap().come_back();
     bench.restart(&[]);
+    bench
+}
+
+#[test]
+fn raid_5_that_loses_a_second_drive_acknowledges_nothing_and_is_whole_when_it_is_back() {
+    let mut bench = that_lost_two_drives(65536, |bench| {
+        bench.create_resyncing("data", "raid5", &["a", "b", "c"]);
+    });
     // Degraded, and writes were interrupted: the operator decides.
     let info = bench.show("data");
     assert_eq!(info.state, VolumeState::Offline);
@@ -293,25 +302,13 @@ fn raid_5_that_loses_a_second_drive_acknowledges_nothing_and_is_whole_when_it_is
 /// The same with a journal: nobody has to decide, and what nobody was writing is what it was.
 #[test]
 fn raid_5_with_a_journal_that_loses_a_second_drive_starts_without_an_operator() {
-    let mut bench = Bench::new(19, 1, 3);
-    bench.boot(&[]);
-    bench.create("data", "raid5", &["a", "b", "c"]);
-    bench.settle("data");
-    bench.write("data", 0, 7, 4 * 65536);
-    bench.settle("data");
-    bench.sim.drive("a").unwrap().vanish();
-    bench.write("data", 0, 8, 4 * 65536);
-    bench.settle("data");
-    bench.sim.drive("b").unwrap().vanish();
-    for at in 0..2 {
-        assert!(bench.try_write("data", at * 65536, 9, 4096).unwrap().is_err());
-    }
-    assert_eq!(bench.show("data").state, VolumeState::Offline);
-    bench.sim.drive("b").unwrap().come_back();
-    bench.restart(&[]);
+    let mut bench = that_lost_two_drives(4096, |bench| {
+        bench.create("data", "raid5", &["a", "b", "c"]);
+    });
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
-    bench.expect("data", 4096, 8, 65536 - 4096);
-    bench.expect("data", 65536 + 4096, 8, 3 * 65536 - 4096);
+    for at in 0..4 {
+        bench.expect("data", at * 65536 + 4096, 8, 65536 - 4096);
+    }
     bench.settle("data");
 }
 

@@ -67,7 +67,7 @@ mod window;
 pub use as_drive::VolumeDrive;
 pub use attachment::{Attachment, FaultPolicy, HealthView, MemberChange, Relocated};
 pub use bad::BadBlocks;
-pub use journal::JournalPlace;
+pub use journal::{JournalPlace, ring_len};
 pub use lanes::{LaneIndex, LaneSet, Lanes};
 pub use messages::{
     Done, PIECES_AWAY, Piece, PieceKind, PieceOutcome, REPORTS_OPEN, Report, ReportKind, ShardIndex,

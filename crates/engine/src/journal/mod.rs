@@ -65,12 +65,10 @@ pub struct JournalPlace {
     pub len: ByteCount,
 }
 
-impl JournalPlace {
-    /// What each of so many shards has of it; `None` where that is too little to serve.
-    pub fn ring_len(&self, shards: u16) -> Option<ByteCount> {
-        let share = ByteCount(self.len.0 / u64::from(shards.max(1))).align_down(ondisk::BLOCK);
-        (share >= Ring::LEAST).then_some(share)
-    }
+/// What each of so many shards has of a journal of that length; `None` where that is too little to serve.
+pub fn ring_len(journal: ByteCount, shards: u16) -> Option<ByteCount> {
+    let share = ByteCount(journal.0 / u64::from(shards.max(1))).align_down(ondisk::BLOCK);
+    (share >= Ring::LEAST).then_some(share)
 }
 
 /// What one write asks to be kept.
@@ -110,7 +108,7 @@ impl Journal {
         shards: u16,
     ) -> Option<Journal> {
         let place = place.filter(|_| geometry.parity_strips() > 0)?;
-        let len = place.ring_len(shards)?;
+        let len = ring_len(place.len, shards)?;
         Some(Journal {
             place,
             number: u32::from(shard),
@@ -187,7 +185,8 @@ impl Volume {
         let entry =
             entry(plan, memory, need == Need::Revoke, asked).ok_or(IoError::new(IoErrorKind::Invalid))?;
         if entry.len > journal.most_bytes() {
-            // What is given up for lost may be long. Hosts' writes are cut up before.
+            // What is given up for lost may be long, and a whole stripe that lost a drive just now. Other writes of hosts were cut
+            // up before.
             return self.silence(plan.stripe()).await.map(|()| None);
         }
         let answer = entry.answer.clone();

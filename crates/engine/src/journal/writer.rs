@@ -146,8 +146,8 @@ impl Volume {
             }
             for (drive, member, io) in started {
                 match io.await.result {
-                    Ok(_) if self.members.is_in_slot(drive, &member) => done += 1,
-                    Ok(_) => tried.remove(drive), // Another drive has the slot now.
+                    _ if !self.members.is_in_slot(drive, &member) => tried.remove(drive), // Another drive has the slot now.
+                    Ok(_) => done += 1,
                     Err(error) => {
                         failure = Some(error);
                         if self.write_fault(drive, Some(&member), error).is_err() {
@@ -227,10 +227,11 @@ impl Volume {
             let ring = journal.ring.borrow();
             ring.is_half_full() && ring.can_retire()
         };
-        let Ok(user) = self.enter() else { return };
-        if !is_due || journal.retiring.replace(true) {
+        if !is_due || journal.retiring.get() {
             return;
         }
+        let Ok(user) = self.enter() else { return };
+        journal.retiring.set(true);
         let volume = self.clone();
         self.shard.env().spawn("retire records of the journal", async move {
             let _user = user;
