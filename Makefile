@@ -9,7 +9,7 @@ JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-s
 GUEST = mdadm qemu-system-x86 busybox-static cpio kmod
 PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
 
-.PHONY: run test test-long fuzz bench bench-parity asan-parity lint build tools-build tools-test tools-bench help
+.PHONY: run test test-long test-md fuzz mutants bench bench-parity asan-parity lint build tools-build tools-test tools-bench help
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -53,6 +53,12 @@ SECONDS = 300
 fuzz: tools-build
 	@scripts/need g++
 	scripts/fuzz $(SECONDS) $(TARGETS)
+
+# Plants defects, one at a time, in a copy of the sources, and sees which tests catch them; MUTANTS=name,name to take some,
+# KEEP=1 to leave out what was caught before the sources changed: docs/torture.md
+mutants: tools-build
+	@scripts/need python3
+	scripts/mutants/run $(if $(MUTANTS),--only $(MUTANTS)) $(if $(KEEP),--keep)
 
 lint:
 	$(CARGO) fmt --all --check
