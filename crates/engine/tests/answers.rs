@@ -1,0 +1,155 @@
+//! What an answer promises: what was flushed is durable, whoever else flushes; and whoever missed it is known to be out.
+
+mod common;
+
+use common::{Bench, Setup, VOLUME, drive, envs, pattern, range, slots, write};
+use engine::{HealthView, Report, ReportKind, ShardMessage, ShardSeed, Volume};
+use env::{Env, IoErrorKind, mailbox};
+use layout::Level;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, DriveSet};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A flush came while another one was under way, which had passed the first drive. A write to that drive had been acknowledged in
+/// between. The second flush was taken for done with the first, and a power cut took the write back.
+#[test]
+fn a_flush_covers_what_was_written_since_the_one_before_began() {
+    let setup = Setup::new(Level::Raid0, 2);
+    let mut sim = setup.sim(3, 0);
+    let all = [drive(&sim, 0), drive(&sim, 1)];
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let volume = bench.volume().clone();
+        all[1].hold();
+        let flushing = volume.clone();
+        let first = bench.env.spawn("flush", async move { flushing.flush().await });
+        bench.wait(SECOND).await;
+        let bytes = pattern(4, 4096);
+        write(&volume, 0, &bytes).await.expect("the first drive takes it");
+        let flushing = volume.clone();
+        let second = bench.env.spawn("flush", async move { flushing.flush().await });
+        bench.wait(SECOND).await;
+        all[1].release();
+        first.await.expect("flushed");
+        second.await.expect("flushed");
+        let durable = all[0].read_durable(ByteOffset::ZERO, ByteCount(4096));
+        assert!(durable == bytes, "it was flushed after it was written, and is in the cache alone");
+    })
+    .expect("no stall");
+}
+
+/// More drives were out than the level can spare, and what they had had in their caches was nowhere. A flush asked those
+/// that were left, and said that everything was safe.
+#[test]
+fn a_flush_fails_while_more_drives_are_out_than_can_be_spared() {
+    for (level, drives, left) in [(Level::Raid5, 4, &[0, 2][..]), (Level::Raid1, 2, &[])] {
+        let setup = Setup::new(level, drives);
+        let mut sim = setup.sim(3, 0);
+        let envs = envs(&sim, &setup);
+        sim.run(async move {
+            let mut attachment = setup.attachment(&envs[0]).await;
+            attachment.health = HealthView { readable: slots(left), writable: slots(left) };
+            let bench = Bench::attach(envs, attachment).await;
+            assert!(bench.volume().flush().await.is_err(), "{level}: what was on them is not safe");
+        })
+        .expect("no stall");
+    }
+}
+
+/// A volume whose failures are recorded when the test says so.
+async fn with_slow_records(env: &Env, setup: &Setup) -> (Rc<Volume>, Rc<Cell<bool>>) {
+    let (reports, mut receiver) = mailbox::mailbox::<Report>(env, engine::REPORTS_OPEN);
+    let seed = ShardSeed::new(env, 1);
+    let sender = seed.sender();
+    let shard = seed.start(engine::ShardIndex(0), 1, reports);
+    assert!(sender.send(ShardMessage::Peers(vec![sender.clone()])).is_ok());
+    let (done, mut answers) = mailbox::mailbox(env, 1);
+    let attachment = setup.attachment(env).await;
+    assert!(sender.send(ShardMessage::Attach(Box::new(attachment), done)).is_ok());
+    answers.receive().await.expect("an answer").expect("attached");
+    let may_record = Rc::new(Cell::new(false));
+    let (records, keeper) = (may_record.clone(), env.clone());
+    let all = DriveSet::first(setup.geometry().drives());
+    env.spawn("keeper", async move {
+        while let Some(report) = receiver.receive().await {
+            let (sender, env, records) = (sender.clone(), keeper.clone(), records.clone());
+            keeper.spawn("answer", async move {
+                if let ReportKind::DriveFailed { drive, .. } = report.kind {
+                    while !records.get() {
+                        env.sleep(SECOND / 100).await;
+                    }
+                    let left = all.without(drive);
+                    let health = HealthView { readable: left, writable: left };
+                    let (done, mut answers) = mailbox::mailbox(&env, 1);
+                    assert!(sender.send(ShardMessage::SetHealth(VOLUME, health, done)).is_ok());
+                    answers.receive().await.expect("an answer").expect("set");
+                }
+                let answer = ShardMessage::ReportDone { report: report.number, result: Ok(()) };
+                assert!(sender.send(answer).is_ok());
+            });
+        }
+    });
+    (shard.volume(VOLUME).expect("attached"), may_record)
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Asked {
+    Write,
+    LaterWrite,
+    Flush,
+    Trim,
+}
+
+/// A drive failed at a request, and the request was answered; then the machine lost its power, before the controller had
+/// recorded that. The drive was believed again, with what it had missed.
+#[test]
+fn nothing_is_answered_before_it_is_durable_who_missed_it() {
+    let levels = [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid10, 4)];
+    let asked = [Asked::Write, Asked::LaterWrite, Asked::Flush, Asked::Trim];
+    for ((level, drives), asked) in levels.into_iter().flat_map(|level| asked.map(|asked| (level, asked))) {
+        let setup = Setup::new(level, drives);
+        let mut sim = setup.sim(3, 0);
+        let victim = drive(&sim, 0);
+        let env = envs(&sim, &setup).remove(0);
+        sim.run(async move {
+            let (volume, may_record) = with_slow_records(&env, &setup).await;
+            let len = setup.geometry().stripe_bytes().0;
+            write(&volume, 0, &pattern(1, 2 * len)).await.expect("writable");
+            let operation = match asked {
+                Asked::Flush => "flush",
+                Asked::Trim => "write-zeroes",
+                Asked::Write | Asked::LaterWrite => "write",
+            };
+            victim.fail_next(1, Some(operation), IoErrorKind::Gone);
+            let later = u64::from(asked == Asked::LaterWrite) * len;
+            if later > 0 {
+                // The plan of the one after it leaves the drive out.
+                let first = volume.clone();
+                env.spawn("write", async move {
+                    write(&first, 0, &pattern(2, len)).await.expect("it is answered in the end");
+                });
+                env.sleep(SECOND).await;
+            }
+            let answered = Rc::new(Cell::new(false));
+            let (of_volume, told) = (volume.clone(), answered.clone());
+            let request = env.spawn("request", async move {
+                match asked {
+                    Asked::Write | Asked::LaterWrite => write(&of_volume, later, &pattern(3, len)).await,
+                    Asked::Flush => of_volume.flush().await,
+                    Asked::Trim => of_volume.trim(range(0, of_volume.spec().capacity.0)).await,
+                }
+                .expect("the level can spare the drive");
+                told.set(true);
+            });
+            env.sleep(10 * SECOND).await;
+            assert!(!answered.get(), "{level}, {asked:?}: answered, and nobody knows who missed it");
+            may_record.set(true);
+            request.await;
+        })
+        .expect("no stall");
+    }
+}
