@@ -1,0 +1,226 @@
+//! The write hole: the process dies or the power goes at any event of writes to the same stripes, and drives are lost together
+//! with it, as many as the level survives. With the journal nobody is asked for a word, and every sector is what it may be: what
+//! was acknowledged (over a power cut: what was durable), or what was written later; of others nothing has changed.
+//!
+//! Records, revocations, what is given up and what is promised to be durable meet here: a record that comes too late, is let go of
+//! too early, or is replayed over what came after it, leaves redundancy that answers for something nobody wrote.
+
+mod common;
+
+use common::Bench;
+use common::events::{End, at_every_event};
+use controller::VolumeState;
+use engine::Volume;
+use env::{Buf, Durability};
+use std::cell::RefCell;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+const STRIP: u64 = 65536;
+const SECTOR: u64 = 512;
+
+/// What a worker does to a range, one after the other.
+#[derive(Clone, Copy, PartialEq)]
+enum Deed {
+    Write(u8),
+    DurableWrite(u8),
+    Trim,
+}
+
+/// Something that was asked for.
+struct Asked {
+    range: ByteRange,
+    /// What its sectors are then.
+    value: u8,
+    /// It is of whole stripes, and needs no record.
+    whole: bool,
+    acknowledged: bool,
+    durable: bool,
+}
+
+type Log = Rc<RefCell<Vec<Asked>>>;
+
+struct Level {
+    name: &'static str,
+    drives: &'static [&'static str],
+    data_strips: u64,
+    lost: &'static [&'static [&'static str]],
+}
+
+const RAID5: Level = Level {
+    name: "raid5",
+    drives: &["a", "b", "c", "d"],
+    data_strips: 3,
+    lost: &[&[], &["a"], &["b"], &["c"], &["d"]],
+};
+
+const RAID6: Level = Level {
+    name: "raid6",
+    drives: &["a", "b", "c", "d", "e"],
+    data_strips: 3,
+    lost: &[&[], &["a", "b"], &["b", "d"], &["c", "e"], &["d", "a"], &["e"], &["b", "c"]],
+};
+
+impl Level {
+    fn stripe(&self) -> u64 {
+        self.data_strips * STRIP
+    }
+
+    fn bytes(&self) -> u64 {
+        6 * self.stripe()
+    }
+
+    /// What a sector held in the beginning: something else in every strip.
+    fn first(&self, at: u64) -> u8 {
+        101 + (at / STRIP) as u8
+    }
+
+    fn prepared(&self, seed: u64) -> Bench {
+        let mut bench = Bench::in_order(seed, 1, self.drives.len());
+        bench.boot(&[]);
+        bench.create("data", self.name, self.drives);
+        for at in (0..self.bytes()).step_by(STRIP as usize) {
+            bench.write("data", at, self.first(at), STRIP);
+        }
+        let volume = bench.shards[0].volume_named("data").unwrap();
+        bench.sim.run(async move { volume.flush().await }).unwrap().unwrap();
+        bench.settle("data");
+        bench
+    }
+
+    /// What each worker does: the range, and the deeds. No two ranges overlap but those of one worker.
+    fn workers(&self) -> Vec<Vec<(u64, u64, Deed)>> {
+        let stripe = self.stripe();
+        use Deed::{DurableWrite, Trim, Write};
+        vec![
+            // Two that share columns of a stripe, and so its redundancy.
+            (0..6)
+                .map(|n| (stripe, 8192, if n % 2 == 0 { DurableWrite(10 + n) } else { Write(10 + n) }))
+                .collect(),
+            (0..6).map(|n| (stripe + STRIP + 4096, 4096 + 512 * u64::from(n), Write(20 + n))).collect(),
+            // A part, then the whole of it, then a part again.
+            vec![
+                (2 * stripe + 4096, 8192, DurableWrite(30)),
+                (2 * stripe, stripe, Write(31)),
+                (2 * stripe + STRIP, 4096, Write(32)),
+                (2 * stripe, stripe, Write(33)),
+            ],
+            // The same, where the whole of it is given up.
+            vec![
+                (3 * stripe + 1024, 4096, Write(40)),
+                (3 * stripe, stripe, Trim),
+                (3 * stripe + 2 * STRIP, 512, Write(41)),
+            ],
+        ]
+    }
+}
+
+async fn work(volume: Rc<Volume>, log: Log, stripe: u64, deeds: Vec<(u64, u64, Deed)>) {
+    for (at, len, deed) in deeds {
+        let range = ByteRange::new(ByteOffset(at), ByteCount(len));
+        let value = match deed {
+            Deed::Write(value) | Deed::DurableWrite(value) => value,
+            Deed::Trim => 0,
+        };
+        let number = log.borrow().len();
+        let whole = len == stripe;
+        log.borrow_mut().push(Asked { range, value, whole, acknowledged: false, durable: false });
+        let bytes = Buf::copy_of(&vec![value; len as usize]).freeze();
+        match deed {
+            Deed::Write(_) => volume.write(range, bytes, Durability::Cached).await,
+            Deed::DurableWrite(_) => volume.write(range, bytes, Durability::Durable).await,
+            Deed::Trim => volume.trim(range).await,
+        }
+        .expect("it is served");
+        let asked = &mut log.borrow_mut()[number];
+        (asked.acknowledged, asked.durable) = (true, matches!(deed, Deed::DurableWrite(_)));
+    }
+}
+
+/// Everybody at once, and two flushes beside them.
+fn scene(bench: &mut Bench, level: &Level, log: &Log) -> Option<()> {
+    log.borrow_mut().clear();
+    let volume = bench.shards[0].volume_named("data").unwrap();
+    let (env, stripe, log) = (bench.sim.env(), level.stripe(), log.clone());
+    let deeds = level.workers();
+    bench
+        .sim
+        .run(async move {
+            let start = |deeds| env.spawn("worker", work(volume.clone(), log.clone(), stripe, deeds));
+            let workers: Vec<_> = deeds.into_iter().map(start).collect();
+            for _ in 0..2 {
+                env.sleep(std::time::Duration::from_millis(2)).await;
+                let acknowledged: Vec<bool> = log.borrow().iter().map(|asked| asked.acknowledged).collect();
+                volume.flush().await.expect("it is served");
+                for (asked, was) in log.borrow_mut().iter_mut().zip(acknowledged) {
+                    asked.durable |= was;
+                }
+            }
+            for worker in workers {
+                worker.await;
+            }
+        })
+        .ok()
+}
+
+/// Every sector is one of those that it may be.
+fn look(bench: &mut Bench, level: &Level, log: &Log, how: End, lost: &[&str], event: u64) {
+    let bytes = bench.try_read("data", 0, level.bytes()).expect("the level survives it");
+    for (number, sector) in bytes.chunks(SECTOR as usize).enumerate() {
+        let at = number as u64 * SECTOR;
+        let mut may = vec![level.first(at)];
+        let mut is_excused = false;
+        let log = log.borrow();
+        let place = ByteRange::new(ByteOffset(at), ByteCount(SECTOR));
+        for asked in log.iter().filter(|asked| asked.range.contains(place)) {
+            let is_kept = if how == End::Killed { asked.acknowledged } else { asked.durable };
+            if is_kept {
+                may.clear();
+            }
+            may.push(asked.value);
+            // What is not kept of whole stripes is not to be had from a drive that is lost before the resync.
+            is_excused |= asked.whole && !is_kept && !lost.is_empty();
+        }
+        let fits = may.iter().any(|value| sector.iter().all(|byte| byte == value));
+        assert!(
+            fits || is_excused,
+            "{}, {how:?} at event {event}, without {lost:?}: sector at {at} is {} …, and may be one of {may:?}",
+            level.name,
+            sector[0]
+        );
+    }
+}
+
+fn close(level: &Level, how: End, seed: u64) {
+    let log = Log::default();
+    at_every_event(
+        1,
+        how,
+        || level.prepared(seed),
+        |bench| scene(bench, level, &log),
+        |bench, _, event| {
+            let lost = level.lost[event as usize % level.lost.len()];
+            for name in lost {
+                bench.sim.drive(name).unwrap().vanish();
+            }
+            bench.boot(&[]);
+            let state = if lost.is_empty() { VolumeState::Optimal } else { VolumeState::Degraded };
+            assert_eq!(bench.show("data").state, state, "{}, event {event}: nobody is asked", level.name);
+            look(bench, level, &log, how, lost, event);
+            bench.settle("data");
+            look(bench, level, &log, how, lost, event);
+        },
+    );
+}
+
+#[test]
+fn what_a_kill_interrupts_is_old_or_new_whichever_drive_is_lost_with_it() {
+    close(&RAID5, End::Killed, 1);
+    close(&RAID6, End::Killed, 2);
+}
+
+#[test]
+fn what_a_power_cut_interrupts_is_durable_or_newer_whichever_drives_are_lost_with_it() {
+    close(&RAID5, End::PowerCut, 3);
+    close(&RAID6, End::PowerCut, 4);
+}
