@@ -4,11 +4,11 @@
 
 mod machine;
 
-use layout::{CopyIndex, DataIndex, Geometry, Role};
+use layout::{CopyIndex, DataIndex, Geometry, Level, Role};
 use machine::healths::{faulty, with_faults};
 use machine::{Machine, STRIP, UNIT, all, geometries, is_default, ranges, stripes, units};
 use plan::{CopyChoice, ErrorKind, Health, Method, Plan, Request, plan_into};
-use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, StripeIndex};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
 
 /// Runs `test` for every geometry of up to 6 drives and its stripes.
 fn for_every_stripe(mut test: impl FnMut(Geometry, StripeIndex, &mut Plan)) {
@@ -142,6 +142,26 @@ fn a_read_of_a_mirror_goes_to_the_preferred_copy_and_nowhere_else() {
             plan_into(&mut plan, &geometry, StripeIndex(0), request, &untrusted).unwrap();
             let first = if failed == Some(0) { 1 } else { 0 };
             assert_eq!(plan.reads().iter().map(|read| read.drive.0).collect::<Vec<_>>(), [first]);
+        }
+    }
+}
+
+/// A large read of mirrors that a crash may have left different was split between them: a part of it was what one of them
+/// holds, a part what the other does, and no host had ever written the two beside each other.
+#[test]
+fn a_large_read_is_split_between_copies_only_where_they_agree() {
+    let strip = StripSize::KIB_256;
+    for (level, drives, copies) in [(Level::Raid1, 2, 2), (Level::Raid1, 3, 3), (Level::Raid10, 4, 2)] {
+        let geometry = Geometry::new(level, DriveCount(drives), strip, ByteCount::MIB).unwrap();
+        let mut plan = Plan::new(&geometry);
+        let range = ByteRange::new(ByteOffset::ZERO, strip.bytes());
+        let request = Request::Read { range, prefer: CopyChoice::FIRST, split: true };
+        for (health, readers) in
+            [(Health::optimal(&geometry), copies), (Health::optimal(&geometry).untrusted(), 1)]
+        {
+            plan_into(&mut plan, &geometry, StripeIndex(0), request, &health).unwrap();
+            assert_eq!(plan.reads().len(), readers, "{geometry}: {plan:#?}");
+            assert_eq!(plan.reads()[0].drive, DriveIndex(0), "{geometry}: {plan:#?}");
         }
     }
 }
