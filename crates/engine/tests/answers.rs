@@ -2,14 +2,14 @@
 
 mod common;
 
-use common::{Bench, Setup, VOLUME, drive, envs, pattern, range, slots, write};
-use engine::{HealthView, Report, ReportKind, ShardMessage, ShardSeed, Volume};
+use common::{Bench, Setup, VOLUME, drive, envs, open, pattern, range, read, slots, write};
+use engine::{HealthView, LaneSet, Report, ReportKind, ShardMessage, ShardSeed, Volume};
 use env::{Env, IoErrorKind, mailbox};
 use layout::Level;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, DriveSet};
+use units::{ByteCount, ByteOffset, DriveIndex, DriveSet};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -61,7 +61,23 @@ fn a_flush_fails_while_more_drives_are_out_than_can_be_spared() {
 }
 
 /// A volume whose failures are recorded when the test says so.
-async fn with_slow_records(env: &Env, setup: &Setup) -> (Rc<Volume>, Rc<Cell<bool>>) {
+struct SlowRecords {
+    volume: Rc<Volume>,
+    may_record: Rc<Cell<bool>>,
+    sender: mailbox::Sender<ShardMessage>,
+}
+
+impl SlowRecords {
+    /// Tells the shard, and waits until it has dealt with it.
+    async fn tell(&self, env: &Env, message: impl Fn(engine::Done) -> ShardMessage) {
+        let (done, mut answers) = mailbox::mailbox(env, 1);
+        assert!(self.sender.send(message(done)).is_ok());
+        answers.receive().await.expect("an answer").expect("it does it");
+    }
+}
+
+/// Starts one.
+async fn with_slow_records(env: &Env, setup: &Setup) -> SlowRecords {
     let (reports, mut receiver) = mailbox::mailbox::<Report>(env, engine::REPORTS_OPEN);
     let seed = ShardSeed::new(env, 1);
     let sender = seed.sender();
@@ -72,16 +88,19 @@ async fn with_slow_records(env: &Env, setup: &Setup) -> (Rc<Volume>, Rc<Cell<boo
     assert!(sender.send(ShardMessage::Attach(Box::new(attachment), done)).is_ok());
     answers.receive().await.expect("an answer").expect("attached");
     let may_record = Rc::new(Cell::new(false));
-    let (records, keeper) = (may_record.clone(), env.clone());
+    let (records, keeper, answers_to) = (may_record.clone(), env.clone(), sender.clone());
     let all = DriveSet::first(setup.geometry().drives());
     env.spawn("keeper", async move {
         while let Some(report) = receiver.receive().await {
-            let (sender, env, records) = (sender.clone(), keeper.clone(), records.clone());
+            let (sender, env, records) = (answers_to.clone(), keeper.clone(), records.clone());
             keeper.spawn("answer", async move {
+                let is_failure = |kind: &ReportKind| {
+                    matches!(kind, ReportKind::DriveFailed { .. } | ReportKind::ShadowFailed { .. })
+                };
+                while is_failure(&report.kind) && !records.get() {
+                    env.sleep(SECOND / 100).await;
+                }
                 if let ReportKind::DriveFailed { drive, .. } = report.kind {
-                    while !records.get() {
-                        env.sleep(SECOND / 100).await;
-                    }
                     let left = all.without(drive);
                     let health = HealthView { readable: left, writable: left };
                     let (done, mut answers) = mailbox::mailbox(&env, 1);
@@ -93,7 +112,7 @@ async fn with_slow_records(env: &Env, setup: &Setup) -> (Rc<Volume>, Rc<Cell<boo
             });
         }
     });
-    (shard.volume(VOLUME).expect("attached"), may_record)
+    SlowRecords { volume: shard.volume(VOLUME).expect("attached"), may_record, sender }
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -116,7 +135,7 @@ fn nothing_is_answered_before_it_is_durable_who_missed_it() {
         let victim = drive(&sim, 0);
         let env = envs(&sim, &setup).remove(0);
         sim.run(async move {
-            let (volume, may_record) = with_slow_records(&env, &setup).await;
+            let SlowRecords { volume, may_record, .. } = with_slow_records(&env, &setup).await;
             let len = setup.geometry().stripe_bytes().0;
             write(&volume, 0, &pattern(1, 2 * len)).await.expect("writable");
             let operation = match asked {
@@ -152,4 +171,37 @@ fn nothing_is_answered_before_it_is_durable_who_missed_it() {
         })
         .expect("no stall");
     }
+}
+
+/// A drive that was being filled failed to take a write. Before the controller had heard of that it gave it the slot: what it
+/// lacked was read from it.
+#[test]
+fn a_drive_that_lacks_a_write_does_not_serve_in_its_slot() {
+    let setup = Setup::new(Level::Raid1, 2);
+    let mut sim = setup.sim(3, 1);
+    let filled = drive(&sim, 2);
+    let env = envs(&sim, &setup).remove(0);
+    sim.run(async move {
+        let records = with_slow_records(&env, &setup).await;
+        let (volume, slot) = (records.volume.clone(), DriveIndex(0));
+        let new = open(&env, 2).await;
+        records.tell(&env, |done| ShardMessage::SetShadow(VOLUME, slot, Some(new.clone()), done)).await;
+        write(&volume, 0, &pattern(1, 4096)).await.expect("writable");
+        filled.fail_next(1, Some("write"), IoErrorKind::Medium);
+        let writing = volume.clone();
+        let second = env.spawn("write", async move { write(&writing, 0, &pattern(2, 4096)).await });
+        env.sleep(SECOND).await;
+        records.tell(&env, |done| ShardMessage::Promote(VOLUME, slot, LaneSet::EMPTY, done)).await;
+        let mut reads = Vec::new();
+        for _ in 0..8 {
+            let reading = volume.clone();
+            reads.push(env.spawn("read", async move { read(&reading, 0, 4096).await }));
+        }
+        for one in reads {
+            assert!(one.await.expect("readable") == pattern(2, 4096), "it lacks that write");
+        }
+        records.may_record.set(true);
+        second.await.expect("the other mirror has it");
+    })
+    .expect("no stall");
 }

@@ -62,6 +62,11 @@ fn what_nobody_wrote_is_zeroes_whichever_drives_are_out() {
             let mut sim = setup.sim(40, 1);
             let all: Vec<SimDrive> = (0..=setup.drives).map(|index| drive(&sim, index)).collect();
             spoil(&all, &setup);
+            if lost.is_multiple_of(2) {
+                // It cannot write zeroes by itself, and is to be sent some.
+                let refused = Some("write-zeroes");
+                all[usize::from(setup.drives)].fail_next(1000, refused, IoErrorKind::NotSupported);
+            }
             let envs = envs(&sim, &setup);
             sim.run(async move {
                 let bench = with_a_foreign_drive(envs, &setup).await;
