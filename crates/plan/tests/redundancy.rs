@@ -104,6 +104,41 @@ fn a_rebuild_brings_back_what_any_survivable_loss_took() {
     assert!(rebuilt > 1000, "{rebuilt}");
 }
 
+/// P was wrong, and a data strip could not be read when it was to be repaired: the strip was computed from that very P, and P
+/// from the strip, so that both were what P had been. Q tells.
+#[test]
+fn what_is_wrong_is_no_source_of_its_own_repair() {
+    let mut repaired = 0;
+    for_every_stripe(|geometry, stripe, plan| {
+        if !geometry.level().is_redundant() {
+            return;
+        }
+        let original = Machine::new(geometry, stripe);
+        for (other, _) in holders(&original) {
+            let health = Health::optimal(&geometry).unreadable(other);
+            for (_, culprit) in holders(&original).into_iter().filter(|(drive, _)| *drive != other) {
+                let (drive, first) = original.place(culprit);
+                let mut machine = original.clone();
+                machine.spoil(&health);
+                machine.drives[drive][first + 2] ^= 1;
+                let request = Request::Repair { culprit, columns: WHOLE_STRIP };
+                match plan_into(plan, &geometry, stripe, request, &health) {
+                    Err(error) => assert_eq!(error.kind, ErrorKind::DataLost, "{geometry}: {error}"),
+                    Ok(()) => {
+                        machine.execute(plan, &mut []);
+                        let strip = first..first + STRIP;
+                        let (is, was) =
+                            (&machine.drives[drive][strip.clone()], &original.drives[drive][strip]);
+                        assert_eq!(is, was, "{culprit} without drive {other}: {plan:#?}");
+                        repaired += 1;
+                    }
+                }
+            }
+        }
+    });
+    assert!(repaired > 1000, "{repaired}");
+}
+
 #[test]
 fn a_resync_that_would_guess_is_refused() {
     for_every_stripe(|geometry, stripe, plan| {
