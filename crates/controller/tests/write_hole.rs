@@ -12,7 +12,7 @@ use common::events::{End, at_every_event};
 use controller::VolumeState;
 use engine::Volume;
 use env::{Buf, Durability};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -198,20 +198,24 @@ fn write_and_restart(bench: &mut Bench, level: &Level) {
     bench.write("data", at, 200, len);
     bench.restart(&[]);
     bench.expect("data", at, 200, len);
-    for (number, sector) in before.chunks(SECTOR as usize).enumerate() {
-        bench.write("data", at + number as u64 * SECTOR, sector[0], SECTOR);
-    }
+    // What was there before is what is looked for later.
+    let volume = bench.shards[0].volume_named("data").unwrap();
+    let range = ByteRange::new(ByteOffset(at), ByteCount(len));
+    let bytes = Buf::copy_of(&before).freeze();
+    bench.sim.run(async move { volume.write(range, bytes, Durability::Cached).await }).unwrap().unwrap();
 }
 
 fn close(level: &Level, how: End, seed: u64) {
-    let log = Log::default();
+    let (log, ends) = (Log::default(), Cell::new(0));
     at_every_event(
         1,
         how,
         || level.prepared(seed),
         |bench| scene(bench, level, &log),
         |bench, _, event| {
-            let lost = level.lost[event as usize % level.lost.len()];
+            // Every set of drives with every way to go on, one after the other.
+            let end = ends.replace(ends.get() + 1);
+            let lost = level.lost[end % level.lost.len()];
             for name in lost {
                 bench.sim.drive(name).unwrap().vanish();
             }
@@ -219,7 +223,7 @@ fn close(level: &Level, how: End, seed: u64) {
             let state = if lost.is_empty() { VolumeState::Optimal } else { VolumeState::Degraded };
             assert_eq!(bench.show("data").state, state, "{}, event {event}: nobody is asked", level.name);
             // Some end again at once, as they did before: what was finished at the start must not need its records any more.
-            match event % 4 {
+            match end / level.lost.len() % 4 {
                 0 => {}
                 1 => bench.restart(&[]),
                 _ if how == End::PowerCut => bench.power_cycle(&[]),
