@@ -1,46 +1,29 @@
 //! A volume as a drive, for whoever sees only drives: StorageBench, other arrays.
 
-use crate::shard::Shard;
 use crate::volume::{Volume, VolumeSpec};
 use env::{
-    Bufs, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, Env, IoError, IoErrorKind, IoOutcome,
-    IoRequest, Slice,
+    Bufs, DriveIdentity, DriveInfo, DriveKind, IoError, IoErrorKind, IoOutcome, IoRequest, Served, Service,
+    Slice,
 };
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Requests that are under way at a time.
-const RUNNERS: usize = 512;
+/// Requests to a drive that is a volume that are under way at a time.
+const MOST_REQUESTS: usize = 512;
 
 /// A volume, as this shard serves it, behind the interface of a drive.
-pub struct VolumeDrive {
-    inner: Rc<Inner>,
+pub type VolumeDrive = Served<VolumeService>;
+
+/// A volume, as this shard serves it: the requests of a drive, answered by async functions.
+pub struct VolumeService {
+    volume: Rc<Volume>,
     info: DriveInfo,
 }
 
-struct Inner {
-    env: Env,
-    volume: Rc<Volume>,
-    requests: RefCell<VecDeque<(IoRequest, Completion)>>,
-    waiting: env::sync::Signal,
-}
-
-impl VolumeDrive {
-    /// The drive of a volume, on its shard.
-    pub fn new(shard: &Shard, volume: Rc<Volume>) -> VolumeDrive {
+impl VolumeService {
+    /// The requests to a volume, on its shard.
+    pub fn new(volume: Rc<Volume>) -> VolumeService {
         let VolumeSpec { name, sector, capacity, .. } = volume.spec().clone();
-        let env = shard.env().clone();
-        let inner = Rc::new(Inner {
-            env: env.clone(),
-            volume,
-            requests: RefCell::default(),
-            waiting: env::sync::Signal::default(),
-        });
-        for _ in 0..RUNNERS {
-            env.spawn("volume drive", run(inner.clone()));
-        }
         let info = DriveInfo {
             identity: DriveIdentity(format!("volume:{name}")),
             name,
@@ -53,28 +36,23 @@ impl VolumeDrive {
             exclusive: false,
             hardware: env::Hardware::default(),
         };
-        VolumeDrive { inner, info }
+        VolumeService { volume, info }
+    }
+
+    /// The volume as a drive.
+    pub fn as_drive(self) -> VolumeDrive {
+        let env = self.volume.shard().env().clone();
+        Served::new(&env, self, MOST_REQUESTS)
     }
 }
 
-impl Drive for VolumeDrive {
+impl Service for VolumeService {
     fn info(&self) -> &DriveInfo {
         &self.info
     }
 
-    fn start(&self, request: IoRequest, completion: Completion) {
-        self.inner.requests.borrow_mut().push_back((request, completion));
-        self.inner.waiting.notify_one(&self.inner.env);
-    }
-}
-
-async fn run(inner: Rc<Inner>) {
-    loop {
-        inner.waiting.wait_until(&inner.env, || !inner.requests.borrow().is_empty()).await;
-        let next = inner.requests.borrow_mut().pop_front();
-        if let Some((request, completion)) = next {
-            completion.complete(serve(&inner.volume, request).await);
-        }
+    async fn serve(&self, request: IoRequest) -> IoOutcome {
+        serve(&self.volume, request).await
     }
 }
 

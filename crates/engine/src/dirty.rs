@@ -234,8 +234,8 @@ pub(crate) async fn begin_write(
         match lanes.try_begin(lane) {
             Ok(()) => return Ok(Writing { volume: volume.clone(), lane }),
             Err(true) => {
-                volume.blank_before_first_write(lane).await;
-                let result = volume.shard.mark_dirty(volume.spec.id, lane).await;
+                Box::pin(volume.blank_before_first_write(lane)).await;
+                let result = Box::pin(volume.shard.mark_dirty(volume.spec.id, lane)).await;
                 lanes.marked(volume.shard.env(), lane, result);
                 result?;
                 lanes.set_written(&lane.into());

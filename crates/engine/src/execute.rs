@@ -290,7 +290,7 @@ impl Volume {
         }
         for (drive, shadow, error) in lacking {
             // The host is not affected, but for the wait until it is certain that nobody misses what that one lacks.
-            if let Err(error) = self.shadow_lacks(drive, &shadow, error).await {
+            if let Err(error) = Box::pin(self.shadow_lacks(drive, &shadow, error)).await {
                 hopeless = Some(error);
             }
         }
@@ -299,7 +299,7 @@ impl Volume {
             Some(error) => {
                 if self.is_redundant() {
                     // Some of the stripe is new and some old: until a resync, its redundancy proves nothing.
-                    self.distrust(plan.stripe()).await;
+                    Box::pin(self.distrust(plan.stripe())).await;
                 }
                 Err(error)
             }

@@ -115,7 +115,7 @@ impl Volume {
             return (Ok(()), Some(buf));
         }
         if !self.is_aligned(range) {
-            return self.read_unaligned(range, buf).await;
+            return Box::pin(self.read_unaligned(range, buf)).await;
         }
         let buf = match self.fast_read(range, buf).await {
             Ok(buf) => return (Ok(()), Some(buf)),
@@ -123,7 +123,7 @@ impl Volume {
             // The drive kept the buffer after a timeout; go on with another one.
             Err(None) => self.shard.env().pool().take_reserved(range.len),
         };
-        self.in_pieces(range, Whole::Read(buf)).await
+        Box::pin(self.in_pieces(range, Whole::Read(buf))).await
     }
 
     /// Bytes that are not whole sectors: read the sectors around them and copy.

@@ -59,12 +59,14 @@ mod pieces;
 mod reading;
 mod repair;
 mod shard;
+#[cfg(test)]
+mod sizes;
 mod task;
 pub mod unkept;
 mod volume;
 mod window;
 
-pub use as_drive::VolumeDrive;
+pub use as_drive::{VolumeDrive, VolumeService};
 pub use attachment::{Attachment, FaultPolicy, HealthView, MemberChange, Relocated};
 pub use bad::BadBlocks;
 pub use journal::{JournalPlace, ring_len};

@@ -74,6 +74,8 @@ pub(crate) struct Members {
     bad: Cell<DriveSet>,
     /// Slots whose successor is being filled.
     shadowed: Cell<DriveSet>,
+    /// Whether any drive rotates.
+    rotate: Cell<bool>,
     changes: Cell<u64>,
     changed: Signal,
 }
@@ -87,6 +89,7 @@ impl Members {
             stale: Cell::default(),
             bad: Cell::default(),
             shadowed: Cell::default(),
+            rotate: Cell::new(false),
             changes: Cell::new(0),
             changed: Signal::default(),
         };
@@ -116,6 +119,9 @@ impl Members {
         self.stale.set(slots(&|slot| !slot.stale.borrow().is_empty()));
         self.bad.set(slots(&|slot| !slot.bad.borrow().is_empty()));
         self.shadowed.set(slots(&|slot| slot.shadow.borrow().is_some()));
+        let rotates =
+            |slot: &Slot| slot.member.borrow().as_ref().is_some_and(|member| member.info().rotational);
+        self.rotate.set(self.slots.iter().any(rotates));
     }
 
     pub(crate) fn slot(&self, drive: DriveIndex) -> Option<&Slot> {
@@ -144,6 +150,11 @@ impl Members {
     /// Told when what becomes of a drive that is being filled is settled.
     pub(crate) fn changed(&self) -> &Signal {
         &self.changed
+    }
+
+    /// Whether any drive rotates.
+    pub(crate) fn rotate(&self) -> bool {
+        self.rotate.get()
     }
 
     /// Whether a drive has next to nothing to do for this shard.

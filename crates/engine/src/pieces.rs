@@ -33,7 +33,10 @@ impl Volume {
                 let result = self.write_piece(stripe, within, data, durability).await;
                 PieceOutcome { result, buffer: None }
             }
-            PieceKind::Trim => PieceOutcome { result: self.trim_piece(stripe, within).await, buffer: None },
+            PieceKind::Trim => {
+                let result = Box::pin(self.trim_piece(stripe, within)).await;
+                PieceOutcome { result, buffer: None }
+            }
         }
     }
 
@@ -62,7 +65,7 @@ impl Volume {
             false => None,
         };
         let data = match unaligned {
-            true => self.complete_sectors(stripe, within, aligned, &data).await?,
+            true => Box::pin(self.complete_sectors(stripe, within, aligned, &data)).await?,
             false => data,
         };
         for part in self.parts_to_keep(aligned) {
@@ -84,10 +87,10 @@ impl Volume {
             }
             drop(guard);
             if is_gated {
-                self.pass_gate(stripe).await;
+                Box::pin(self.pass_gate(stripe)).await;
             } else {
                 may_settle = false;
-                self.settle_before_write(stripe).await;
+                Box::pin(self.settle_before_write(stripe)).await;
             }
         }
     }
@@ -146,7 +149,7 @@ impl Volume {
         if skipped.is_empty() {
             return Ok(());
         }
-        self.recorded(&skipped).await
+        Box::pin(self.recorded(&skipped)).await
     }
 
     /// Plans and executes until it is done. What cannot be read and stands in the way is repaired first; what of it
@@ -178,13 +181,13 @@ impl Volume {
             match (ended, then) {
                 (Ended::Done { skipped, .. }, _) => {
                     if !healed.is_empty() {
-                        self.healed_by_host(&healed).await?;
+                        Box::pin(self.healed_by_host(&healed)).await?;
                     }
                     return Ok(skipped);
                 }
                 (Ended::Failed(error), _) => return Err(error),
                 (Ended::Lost | Ended::NeedsLock, Some(mend)) if !trouble.is_empty() => {
-                    self.mend(stripe, &trouble.places, mend).await?;
+                    Box::pin(self.mend(stripe, &trouble.places, mend)).await?;
                 }
                 (Ended::Lost | Ended::NeedsLock, _) => break,
             }

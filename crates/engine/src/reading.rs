@@ -44,7 +44,7 @@ impl Volume {
             (Ended::Failed(error), host) => (Err(error), host.into_buffer()),
             (_, Host::Buffer(buf)) => {
                 let _guard = self.lock(stripe, Mode::Shared, within).await;
-                self.read_held(stripe, within, buf, &mut places).await
+                Box::pin(self.read_held(stripe, within, buf, &mut places)).await
             }
             (_, Host::None | Host::Payload(..)) => (Err(IoError::new(IoErrorKind::TimedOut)), None),
         };

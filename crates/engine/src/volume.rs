@@ -2,6 +2,7 @@
 
 use crate::accepted::Accepted;
 use crate::attachment::{Attachment, FaultPolicy, HealthView, Relocated};
+use crate::balance::Streams;
 use crate::dirty::DirtyLanes;
 use crate::flush::Flush;
 use crate::health::Health;
@@ -92,6 +93,8 @@ pub struct Volume {
     pub(crate) spec: Arc<VolumeSpec>,
     pub(crate) lanes: Lanes,
     pub(crate) members: Members,
+    /// What is read in order, where copies share that.
+    pub(crate) streams: Streams,
     pub(crate) policy: Cell<FaultPolicy>,
     pub(crate) relocated: RefCell<Option<Relocated>>,
     /// The unit that every drive writes without reading first: of one that holds a sector it cannot read, it could
@@ -140,6 +143,7 @@ impl Volume {
             shard: shard.clone(),
             lanes,
             members,
+            streams: Streams::default(),
             policy: Cell::new(spec.policy),
             relocated: RefCell::new(attachment.relocated.clone()),
             hidden: attachment.hidden,

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Bench, MEMBER, Setup, envs, read, write};
-use engine::{ShardIndex, ShardMessage, ShardSeed, Volume, VolumeDrive, VolumeId};
+use engine::{ShardIndex, ShardMessage, ShardSeed, Volume, VolumeId, VolumeService};
 use env::{Buf, Durability, Env, IoErrorKind, Slice};
 use layout::Level;
 use std::cell::{Cell, RefCell};
@@ -353,7 +353,7 @@ fn a_volume_can_be_a_drive() {
     let envs = envs(&sim, &setup);
     sim.run(async move {
         let volume = start(envs, setup).await.remove(0);
-        let drive = VolumeDrive::new(volume.shard(), volume.clone());
+        let drive = VolumeService::new(volume.clone()).as_drive();
         let member = env::Member::new(volume.shard().env(), Rc::new(drive));
         let slices = [Buf::copy_of(&[1; 5000]).freeze(), Slice::zero(ByteCount(3000))].into_iter().collect();
         assert_eq!(member.write(ByteOffset(512), slices, Durability::Durable).await.result, Ok(8000));

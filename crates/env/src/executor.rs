@@ -41,6 +41,8 @@ impl TaskId {
 /// loop on one would otherwise never let go of its thread.
 const ALLOWANCE: u32 = 64;
 
+const NEVER: Instant = Instant { ns: u64::MAX };
+
 /// How a world's sleeping thread is woken from another thread.
 pub trait Unpark: Send + Sync {
     /// Makes the world look at its remote wakes soon. Called from any thread.
@@ -114,6 +116,8 @@ pub struct Executor {
     ready: RefCell<VecDeque<TaskId>>,
     current: Cell<Option<TaskId>>,
     timers: RefCell<BTreeMap<(Instant, u64), TaskId>>,
+    /// No timer is due earlier. A lower bound: it is not raised when one is cancelled.
+    first_timer: Cell<Instant>,
     timer_sequence: Cell<u64>,
     shuffle: Cell<Option<u64>>,
     polls: Cell<u64>,
@@ -133,6 +137,7 @@ impl Executor {
             ready: RefCell::default(),
             current: Cell::new(None),
             timers: RefCell::default(),
+            first_timer: Cell::new(NEVER),
             timer_sequence: Cell::new(0),
             shuffle: Cell::new(match schedule {
                 Schedule::Fifo => None,
@@ -297,6 +302,7 @@ impl Executor {
         let sequence = self.timer_sequence.get();
         self.timer_sequence.set(sequence + 1);
         self.timers.borrow_mut().insert((deadline, sequence), task);
+        self.first_timer.set(self.first_timer.get().min(deadline));
         (deadline, sequence)
     }
 
@@ -321,7 +327,7 @@ impl Executor {
     /// Wakes whoever waits for a time up to `now`. A world calls it every time round, with its clock.
     pub fn fire_timers(&self, now: Instant) {
         self.tick.set(now);
-        loop {
+        while self.first_timer.get() <= now {
             let mut timers = self.timers.borrow_mut();
             match timers.first_entry() {
                 Some(entry) if entry.key().0 <= now => {
@@ -329,9 +335,14 @@ impl Executor {
                     drop(timers);
                     self.wake(task);
                 }
-                _ => return,
+                first => self.first_timer.set(first.map_or(NEVER, |entry| entry.key().0)),
             }
         }
+    }
+
+    /// Until when neither a timer is due nor a time limit is up, at least.
+    pub fn quiet_until(&self) -> Instant {
+        self.first_timer.get().min(self.ops.earliest())
     }
 
     /// Fails, for their waiters, the operations whose time limit has passed. They stay in flight: what

@@ -200,6 +200,11 @@ impl OpTable {
         (earliest <= bound && earliest.ns != u64::MAX).then_some(earliest)
     }
 
+    /// No operation in flight has an earlier time limit.
+    pub(crate) fn earliest(&self) -> Instant {
+        if self.in_flight.get() == 0 { Instant { ns: u64::MAX } } else { self.earliest.get() }
+    }
+
     fn is_awaited(&self, index: u32) -> bool {
         matches!(self.slots.borrow()[index as usize].state, State::InFlight { .. })
     }

@@ -21,7 +21,7 @@ pub fn split_mix(state: u64) -> (u64, u64) {
 #[derive(Default)]
 pub struct Signal {
     epoch: Cell<u64>,
-    waiters: RefCell<VecDeque<TaskId>>,
+    waiters: RefCell<Vec<TaskId>>,
 }
 
 impl Signal {
@@ -33,13 +33,15 @@ impl Signal {
         }
     }
 
-    /// Says that something changed for one of the waiters, whichever has waited longest.
-    pub fn notify_one(&self, env: &Env) {
+    /// Says that something changed for any one of the waiters: the latest, whose memory is warm. False when nobody
+    /// waits.
+    pub fn notify_one(&self, env: &Env) -> bool {
         self.epoch.set(self.epoch.get() + 1);
-        let first = self.waiters.borrow_mut().pop_front();
-        if let Some(task) = first {
+        let latest = self.waiters.borrow_mut().pop();
+        if let Some(task) = latest {
             env.executor().wake(task);
         }
+        latest.is_some()
     }
 
     /// Waits until `condition` holds, looking again after every notice.
@@ -52,7 +54,7 @@ impl Signal {
                     return Poll::Ready(());
                 }
                 if !std::mem::replace(&mut waiting, true) {
-                    self.waiters.borrow_mut().push_back(env.executor().current());
+                    self.waiters.borrow_mut().push(env.executor().current());
                 }
                 Poll::Pending
             })

@@ -6,6 +6,7 @@
 use crate::device::{Command, Device, Done, Kind, SECTOR};
 use crate::link::Link;
 use crate::server::{Core, find_port};
+use crate::slots::Slots;
 use env::{
     BlockStatus, Completion, Drive, DriveHealth, DriveInfo, DriveSource, Durability, Env, Instant, IoError,
     IoErrorKind, IoOutcome, IoRequest, StatusExtent,
@@ -27,8 +28,7 @@ struct Slot {
 
 #[derive(Default)]
 struct State {
-    slots: Vec<Option<Slot>>,
-    free: Vec<u32>,
+    slots: Slots<Slot>,
     waiting: VecDeque<u32>,
     in_drive: u64,
 }
@@ -73,7 +73,7 @@ impl DrivePort {
     /// Hands a command to the drive: processor and link first.
     fn send(&self, state: &mut State, tag: u32) {
         state.in_drive += 1;
-        let Some(slot) = &state.slots[tag as usize] else { return };
+        let Some(slot) = state.slots.get(tag) else { return };
         let written = match &slot.request {
             IoRequest::Write { .. } => slot.request.range().len.0,
             _ => 0,
@@ -87,12 +87,7 @@ impl DrivePort {
     }
 
     fn finish(&self, tag: u32) {
-        let slot = {
-            let mut state = self.state.borrow_mut();
-            let slot = state.slots[tag as usize].take();
-            state.free.push(tag);
-            slot
-        };
+        let slot = self.state.borrow_mut().slots.take(tag);
         if let Some(Slot { request, completion }) = slot {
             completion.complete(outcome(request));
         }
@@ -143,17 +138,7 @@ impl Drive for DrivePort {
     fn start(&self, request: IoRequest, completion: Completion) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let slot = Some(Slot { request, completion });
-        let tag = match state.free.pop() {
-            Some(tag) => {
-                state.slots[tag as usize] = slot;
-                tag
-            }
-            None => {
-                state.slots.push(slot);
-                state.slots.len() as u32 - 1
-            }
-        };
+        let tag = state.slots.put(Slot { request, completion });
         if state.in_drive < self.queue_depth {
             self.send(state, tag);
         } else {
@@ -167,7 +152,7 @@ impl Done for DrivePort {
         let now_ns = self.core.sim.now().ns;
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let read = match &state.slots[tag as usize] {
+        let read = match state.slots.get(tag) {
             Some(Slot { request: request @ IoRequest::Read { .. }, .. }) => request.range().len.0,
             _ => 0,
         };
@@ -186,8 +171,7 @@ impl Actor for DrivePort {
             return self.finish(token as u32);
         }
         let tag = token as u32;
-        let command =
-            self.state.borrow().slots[tag as usize].as_ref().map(|slot| command(tag, &slot.request));
+        let command = self.state.borrow().slots.get(tag).map(|slot| command(tag, &slot.request));
         if let Some(command) = command {
             self.device.submit(command);
         }

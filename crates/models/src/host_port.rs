@@ -1,88 +1,151 @@
 //! A volume as a host sees it: behind the host link, with the controller's processor time, and with no more commands
 //! at a time than the controller takes.
+//!
+//! A command takes processor time and brings its data over the link if it writes; then the volume has it. Its answer
+//! takes the way back, with its data if it read.
 
 use crate::server::Core;
-use env::{Completion, Drive, DriveInfo, Env, Instant, IoOutcome, IoRequest, Member};
-use std::cell::RefCell;
+use crate::slots::Slots;
+use env::{Completion, Drive, DriveInfo, Env, Instant, IoOutcome, IoRequest, Runners, Service};
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
-use std::time::Duration;
+use std::rc::{Rc, Weak};
+use world_sim::Actor;
 
 /// Hosts may have so many commands under way where the controller sets no limit.
-const RUNNERS: u64 = 1024;
-/// A saturated array may take its time; the engine has time limits of its own for drives.
-const TIME_LIMIT: Duration = Duration::from_secs(3600);
+const MOST_COMMANDS: u64 = 1024;
+
+/// Tokens of events: the volume gets the command; with [`ANSWERED`], the host gets its answer.
+const ANSWERED: u64 = 1 << 32;
+
+/// A command under way.
+struct Command {
+    completion: Completion,
+    stage: Stage,
+}
+
+enum Stage {
+    /// On its way down.
+    Asked(IoRequest),
+    /// The volume has its request.
+    Served,
+    /// On its way up.
+    Answered(IoOutcome),
+}
 
 struct Inner {
-    env: Env,
+    me: Weak<Inner>,
     core: Rc<Core>,
-    volume: Member,
-    requests: RefCell<VecDeque<(IoRequest, Completion)>>,
-    waiting: env::sync::Signal,
+    most: u64,
+    commands: RefCell<Slots<Command>>,
+    under_way: Cell<u64>,
+    waiting: RefCell<VecDeque<(IoRequest, Completion)>>,
+    requests: Runners<(u32, IoRequest)>,
 }
 
 /// See the [module](self).
-pub(crate) struct HostPort {
+pub(crate) struct HostPort<S> {
     inner: Rc<Inner>,
+    volume: Rc<S>,
 }
 
-impl HostPort {
-    pub fn new(env: &Env, core: &Rc<Core>, volume: Rc<dyn Drive>) -> HostPort {
-        let inner = Rc::new(Inner {
-            env: env.clone(),
+impl<S: Service + 'static> HostPort<S> {
+    pub fn new(env: &Env, core: &Rc<Core>, volume: S) -> HostPort<S> {
+        let most = match core.controller.most_outstanding {
+            0 => MOST_COMMANDS,
+            most => most.min(MOST_COMMANDS),
+        };
+        let volume = Rc::new(volume);
+        let inner = Rc::new_cyclic(|me: &Weak<Inner>| Inner {
+            me: me.clone(),
             core: core.clone(),
-            volume: Member::with_time_limit(env, volume, TIME_LIMIT),
-            requests: RefCell::default(),
-            waiting: env::sync::Signal::default(),
+            most,
+            commands: RefCell::default(),
+            under_way: Cell::new(0),
+            waiting: RefCell::default(),
+            requests: Runners::new(env, "host port", most as usize),
         });
-        let most = core.controller.most_outstanding;
-        for _ in 0..if most == 0 { RUNNERS } else { most.min(RUNNERS) } {
-            env.spawn("host port", run(inner.clone()));
-        }
-        HostPort { inner }
+        let (served, port) = (volume.clone(), Rc::downgrade(&inner));
+        inner.requests.run(async move |(tag, request): (u32, IoRequest)| {
+            let outcome = served.serve(request).await;
+            if let Some(port) = port.upgrade() {
+                port.answer(tag, outcome);
+            }
+        });
+        HostPort { inner, volume }
     }
 }
 
-impl Drive for HostPort {
+impl Inner {
+    fn at(&self, ns: u64, token: u64) {
+        if let Some(me) = self.me.upgrade() {
+            self.core.sim.at(Instant { ns }, me, token);
+        }
+    }
+
+    /// The controller takes a command in.
+    fn take(&self, request: IoRequest, completion: Completion) {
+        self.under_way.set(self.under_way.get() + 1);
+        let written = match &request {
+            IoRequest::Write { .. } => request.range().len.0,
+            _ => 0,
+        };
+        let at_ns = self.core.host_command(self.core.sim.now().ns, written);
+        let tag = self.commands.borrow_mut().put(Command { completion, stage: Stage::Asked(request) });
+        self.at(at_ns, u64::from(tag));
+    }
+
+    /// The volume has carried a command out.
+    fn answer(&self, tag: u32, outcome: IoOutcome) {
+        let read = outcome.buffers.iter().map(|buf| buf.len().0).sum();
+        let at_ns = self.core.host_answer(self.core.sim.now().ns, read);
+        if let Some(command) = self.commands.borrow_mut().get_mut(tag) {
+            command.stage = Stage::Answered(outcome);
+            self.at(at_ns, ANSWERED | u64::from(tag));
+        }
+    }
+
+    /// The host has its answer.
+    fn finish(&self, tag: u32) {
+        let command = self.commands.borrow_mut().take(tag);
+        if let Some(Command { completion, stage: Stage::Answered(outcome) }) = command {
+            completion.complete(outcome);
+            self.under_way.set(self.under_way.get() - 1);
+            let next = self.waiting.borrow_mut().pop_front();
+            if let Some((request, completion)) = next {
+                self.take(request, completion);
+            }
+        }
+    }
+}
+
+impl Actor for Inner {
+    fn act(self: Rc<Self>, token: u64) {
+        let tag = token as u32;
+        if token & ANSWERED != 0 {
+            return self.finish(tag);
+        }
+        let asked = self.commands.borrow_mut().get_mut(tag).map(|command| {
+            // It is the volume's from here on.
+            std::mem::replace(&mut command.stage, Stage::Served)
+        });
+        if let Some(Stage::Asked(request)) = asked {
+            self.requests.give((tag, request));
+        }
+    }
+}
+
+impl<S: Service> Drive for HostPort<S> {
     fn info(&self) -> &DriveInfo {
-        self.inner.volume.info()
+        self.volume.info()
     }
 
     fn start(&self, request: IoRequest, completion: Completion) {
-        self.inner.requests.borrow_mut().push_back((request, completion));
-        self.inner.waiting.notify_one(&self.inner.env);
-    }
-}
-
-async fn run(inner: Rc<Inner>) {
-    loop {
-        inner.waiting.wait_until(&inner.env, || !inner.requests.borrow().is_empty()).await;
-        let next = inner.requests.borrow_mut().pop_front();
-        if let Some((request, completion)) = next {
-            completion.complete(serve(&inner, request).await);
+        let inner = &self.inner;
+        if inner.under_way.get() < inner.most {
+            inner.take(request, completion);
+        } else {
+            inner.waiting.borrow_mut().push_back((request, completion));
         }
-    }
-}
-
-async fn serve(inner: &Inner, request: IoRequest) -> IoOutcome {
-    let (env, core) = (&inner.env, &inner.core);
-    let bytes = request.range().len.0;
-    let (read, written) = match &request {
-        IoRequest::Read { .. } => (bytes, 0),
-        IoRequest::Write { .. } => (0, bytes),
-        _ => (0, 0),
-    };
-    let began = core.host_command(env.now().ns, written);
-    wait_until(env, began).await;
-    let io = inner.volume.start(request);
-    let outcome = io.await;
-    let ended = core.host_answer(env.now().ns, read);
-    wait_until(env, ended).await;
-    outcome
-}
-
-async fn wait_until(env: &Env, ns: u64) {
-    if ns > env.now().ns {
-        env.sleep_until(Instant { ns }).await;
     }
 }

@@ -39,6 +39,7 @@ mod link;
 mod resource;
 mod rotating;
 mod server;
+mod slots;
 mod ssd;
 
 pub use catalog::{Catalog, ControllerSpec, DriveSpec, Error, Result, RotatingSpec, Sourced, SsdSpec};

@@ -8,7 +8,7 @@ use crate::link::{Link, LinkShares, transfer_ns};
 use crate::resource::{Pool, Resource};
 use crate::rotating::Rotating;
 use crate::ssd::Ssd;
-use env::{Drive, DriveSource, Env, Work};
+use env::{Drive, DriveSource, Env, Service, Work};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
@@ -171,7 +171,7 @@ impl Server {
     }
 
     /// A volume that the engine made of the drives, as the host sees it.
-    pub fn host_port(&self, env: &Env, volume: Rc<dyn Drive>) -> Rc<dyn Drive> {
+    pub fn host_port(&self, env: &Env, volume: impl Service + 'static) -> Rc<dyn Drive> {
         Rc::new(HostPort::new(env, &self.core, volume))
     }
 

@@ -7,7 +7,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the test brings the files that env is to open")]
 
-use engine::{ShardIndex, ShardMessage, ShardSeed, VolumeDrive, VolumeId};
+use engine::{ShardIndex, ShardMessage, ShardSeed, VolumeDrive, VolumeId, VolumeService};
 use env::{Buf, Drive, Env, Member, mailbox};
 use ondisk::foreign::{FoundVolume, Standing, State};
 use rescue::{Named, Scan, ScannedDrive, assemble, scan};
@@ -92,7 +92,7 @@ async fn serve(env: &Env, scan: &Scan) -> Vec<Rc<VolumeDrive>> {
         let (done, mut answers) = mailbox::mailbox(env, 1);
         assert!(sender.send(ShardMessage::Attach(Box::new(attachment), done)).is_ok());
         answers.receive().await.unwrap().unwrap();
-        served.push(Rc::new(VolumeDrive::new(&shard, shard.volume(VolumeId(number)).unwrap())));
+        served.push(Rc::new(VolumeService::new(shard.volume(VolumeId(number)).unwrap()).as_drive()));
     }
     env.spawn("keeper", engine::unkept::keep(env.clone(), receiver, vec![sender], health));
     served

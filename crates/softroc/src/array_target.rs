@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use engine::{
     Attachment, FaultPolicy, HealthView, JournalPlace, LaneSet, Lanes, ShardIndex, ShardMessage, ShardSeed,
-    VolumeDrive, VolumeId, VolumeSpec,
+    VolumeDrive, VolumeId, VolumeService, VolumeSpec,
 };
 use env::{DriveSource, Env};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
@@ -120,7 +120,7 @@ impl ArrayTarget {
                 "a journal lies in the last 32 MiB of each drive; take larger drives",
             ));
         }
-        attach(env, attachment).await
+        Ok(Rc::new(attach(env, attachment).await?.as_drive()))
     }
 }
 
@@ -131,7 +131,7 @@ pub async fn assemble(
     strip: StripSize,
     sources: Vec<Arc<dyn DriveSource>>,
     failed: &DriveSet,
-) -> Outcome<Rc<VolumeDrive>> {
+) -> Outcome<VolumeService> {
     attach(env, attachment(shape, strip, sources, failed, |_| None)?).await
 }
 
@@ -167,7 +167,7 @@ fn attachment(
     Ok(Attachment { dirty, journal, ..Attachment::new(Arc::new(spec), sources, health) })
 }
 
-async fn attach(env: &Env, attachment: Attachment) -> Outcome<Rc<VolumeDrive>> {
+async fn attach(env: &Env, attachment: Attachment) -> Outcome<VolumeService> {
     let (id, health) = (attachment.spec.id, attachment.health);
     let gone = || Failure::failed("the engine's shard did not start");
     let seed = ShardSeed::new(env, 1);
@@ -181,7 +181,7 @@ async fn attach(env: &Env, attachment: Attachment) -> Outcome<Rc<VolumeDrive>> {
     let keeper = engine::unkept::keep(env.clone(), receiver, vec![sender], BTreeMap::from([(id, health)]));
     env.spawn("keeper", keeper);
     let volume = shard.volume(id).ok_or_else(gone)?;
-    Ok(Rc::new(VolumeDrive::new(&shard, volume)))
+    Ok(VolumeService::new(volume))
 }
 
 /// Reads `8xmem:256M`, or several joined by `+`.

@@ -40,26 +40,47 @@ pub trait Actor {
 /// What processor work costs, as a model of a processor has it.
 pub(crate) type Charge = Rc<dyn Fn(Work) -> Duration>;
 
-struct Due {
-    at: Instant,
-    sequence: u64,
-    action: Action,
+/// Actions by when they are due; of those due at one instant, the first scheduled comes first.
+///
+/// The heap holds numbers alone, so that little is moved: when, how many were scheduled before, and the place of the action.
+#[derive(Default)]
+struct Agenda {
+    heap: BinaryHeap<Reverse<u128>>,
+    actions: Vec<Option<Action>>,
+    free: Vec<u32>,
+    scheduled: u64,
 }
 
-impl PartialEq for Due {
-    fn eq(&self, other: &Due) -> bool {
-        (self.at, self.sequence) == (other.at, other.sequence)
+impl Agenda {
+    /// Bits of a place: so many actions may be due at a time. The others of 64 count what was scheduled.
+    const PLACE_BITS: u32 = 24;
+
+    fn put(&mut self, at: Instant, action: Action) {
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.actions[place as usize] = Some(action);
+                place
+            }
+            None => {
+                self.actions.push(Some(action));
+                self.actions.len() as u32 - 1
+            }
+        };
+        assert!(place < 1 << Self::PLACE_BITS, "more is scheduled than any simulation needs");
+        let order = self.scheduled << Self::PLACE_BITS | u64::from(place);
+        self.scheduled += 1;
+        self.heap.push(Reverse(u128::from(at.ns) << 64 | u128::from(order)));
     }
-}
-impl Eq for Due {}
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Due) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
+
+    fn first(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse(key)| Instant { ns: (key >> 64) as u64 })
     }
-}
-impl Ord for Due {
-    fn cmp(&self, other: &Due) -> std::cmp::Ordering {
-        (self.at, self.sequence).cmp(&(other.at, other.sequence))
+
+    fn take_first(&mut self) -> Option<Action> {
+        let Reverse(key) = self.heap.pop()?;
+        let place = key as u32 & ((1 << Self::PLACE_BITS) - 1);
+        self.free.push(place);
+        self.actions[place as usize].take()
     }
 }
 
@@ -76,8 +97,7 @@ pub(crate) struct Core {
     id: SimId,
     pub options: SimOptions,
     now: Cell<Instant>,
-    due: RefCell<BinaryHeap<Reverse<Due>>>,
-    sequence: Cell<u64>,
+    due: RefCell<Agenda>,
     trace: RefCell<Trace>,
     pub drives: RefCell<BTreeMap<String, Named>>,
     pub network: RefCell<Network>,
@@ -124,7 +144,6 @@ impl Core {
             options,
             now: Cell::default(),
             due: RefCell::default(),
-            sequence: Cell::new(0),
             trace: RefCell::new(Trace::new()),
             drives: RefCell::default(),
             living: RefCell::default(),
@@ -155,22 +174,25 @@ impl Core {
     }
 
     pub fn schedule(&self, delay: Duration, action: Action) {
-        let sequence = self.sequence.get();
-        self.sequence.set(sequence + 1);
-        self.due.borrow_mut().push(Reverse(Due { at: self.now.get() + delay, sequence, action }));
+        self.schedule_at(self.now.get() + delay, action);
+    }
+
+    /// At `at`, or now if that is past.
+    pub fn schedule_at(&self, at: Instant, action: Action) {
+        self.due.borrow_mut().put(at.max(self.now.get()), action);
     }
 
     pub fn next_due(&self) -> Option<Instant> {
-        self.due.borrow().peek().map(|Reverse(due)| due.at)
+        self.due.borrow().first()
     }
 
     /// Takes what is due by now, first things first.
     pub fn take_due(&self) -> Option<Action> {
         let mut due = self.due.borrow_mut();
-        if due.peek().is_none_or(|Reverse(first)| first.at > self.now.get()) {
+        if due.first().is_none_or(|first| first > self.now.get()) {
             return None;
         }
-        due.pop().map(|Reverse(first)| first.action)
+        due.take_first()
     }
 
     pub fn trace(&self, event: TraceEvent<'_>) {
@@ -271,7 +293,7 @@ impl SimHandle {
 
     /// Has `actor` act at `at` (now, if that is past), with `token`. As [`SimHandle::after`], without an allocation.
     pub fn at(&self, at: Instant, actor: Rc<dyn Actor>, token: u64) {
-        self.core.schedule(at.since(self.core.now()), Action::Act { actor, token });
+        self.core.schedule_at(at, Action::Act { actor, token });
     }
 
     /// Lets a model of a processor say how long work takes from now on (waiting for the processor included), in

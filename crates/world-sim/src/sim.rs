@@ -223,7 +223,9 @@ impl Sim {
     /// As [`Sim::run`].
     pub fn finish<T>(&mut self, task: &JoinHandle<T>) -> Result<T, Stall> {
         loop {
-            if let Some(output) = task.try_take() {
+            if task.is_finished()
+                && let Some(output) = task.try_take()
+            {
                 return Ok(output);
             }
             self.guarded_step(Instant { ns: u64::MAX }, true)?;
@@ -337,6 +339,14 @@ impl Sim {
 
     /// The next instant at which anything can happen, if that is not after `until`.
     fn next_instant(&self, until: Instant) -> Option<Instant> {
+        // Mostly it is a model's turn, long before anybody's timer.
+        let quiet_until = self.executors.iter().map(|executor| executor.quiet_until()).min();
+        if let (Some(due), Some(quiet_until)) = (self.core.next_due(), quiet_until)
+            && due <= until
+            && due < quiet_until
+        {
+            return Some(due);
+        }
         let timers = self.executors.iter().filter_map(|executor| executor.next_deadline());
         let soonest = timers.chain(self.core.next_due()).filter(|at| *at <= until).min();
         let bound = soonest.unwrap_or(until);

@@ -175,11 +175,14 @@ impl Volume {
     ) -> Result<Option<Kept>, IoError> {
         let Some(journal) = &self.journal else { return Ok(None) };
         // What a drive misses that is not known to be out would be believed after a crash, as nobody is asked.
-        self.recorded(&self.left_out(plan)).await?;
+        let left_out = self.left_out(plan);
+        if !left_out.is_empty() {
+            Box::pin(self.recorded(&left_out)).await?;
+        }
         let need = self.need(journal, plan);
         match need {
             Need::Nothing => return Ok(None),
-            Need::Silence => return self.silence(plan.stripe()).await.map(|()| None),
+            Need::Silence => return Box::pin(self.silence(plan.stripe())).await.map(|()| None),
             Need::All | Need::Revoke => {}
         }
         let entry =
@@ -187,7 +190,7 @@ impl Volume {
         if entry.len > journal.most_bytes() {
             // What is given up for lost may be long, and a whole stripe that lost a drive just now. Other writes of hosts were cut
             // up before.
-            return self.silence(plan.stripe()).await.map(|()| None);
+            return Box::pin(self.silence(plan.stripe())).await.map(|()| None);
         }
         let answer = entry.answer.clone();
         journal.waiting.borrow_mut().push(entry);
@@ -203,7 +206,7 @@ impl Volume {
                     return Ok(Some(Kept { volume: self.clone(), sequence, carries: need == Need::All }));
                 }
                 Some(Err(error)) => return Err(error),
-                None => self.write_records(journal).await,
+                None => Box::pin(self.write_records(journal)).await,
             }
         }
     }

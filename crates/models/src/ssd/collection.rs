@@ -24,9 +24,60 @@ struct Blocks {
     written: Vec<Vec<u32>>,
     /// How much of that is still of use.
     valid: Vec<u32>,
+    full: Full,
     free: Vec<u32>,
     open: u32,
     moved: u64,
+}
+
+/// Full blocks by how much of them is still of use, each number's as bits: the next to be collected is found at once.
+struct Full {
+    is_full: Vec<bool>,
+    by_valid: Vec<Vec<u64>>,
+    count: Vec<u32>,
+}
+
+impl Full {
+    fn new(blocks: u32) -> Full {
+        let words = blocks.div_ceil(64) as usize;
+        Full {
+            is_full: vec![false; blocks as usize],
+            by_valid: vec![vec![0; words]; BLOCK as usize + 1],
+            count: vec![0; BLOCK as usize + 1],
+        }
+    }
+
+    fn flip(&mut self, block: u32, valid: u32) {
+        self.by_valid[valid as usize][block as usize / 64] ^= 1 << (block % 64);
+    }
+
+    fn add(&mut self, block: u32, valid: u32) {
+        self.is_full[block as usize] = true;
+        self.count[valid as usize] += 1;
+        self.flip(block, valid);
+    }
+
+    /// Less of a block is of use, which may be full or not.
+    fn lessen(&mut self, block: u32, valid: u32) {
+        if self.is_full[block as usize] {
+            self.count[valid as usize + 1] -= 1;
+            self.count[valid as usize] += 1;
+            self.flip(block, valid + 1);
+            self.flip(block, valid);
+        }
+    }
+
+    /// Takes out the first of those of which least is of use, unless all of it is.
+    fn take_least(&mut self) -> Option<u32> {
+        let valid = (0..BLOCK as usize).find(|valid| self.count[*valid] > 0)?;
+        let bits = &self.by_valid[valid];
+        let word = bits.iter().position(|word| *word != 0)?;
+        let block = word as u32 * 64 + bits[word].trailing_zeros();
+        self.is_full[block as usize] = false;
+        self.count[valid] -= 1;
+        self.flip(block, valid as u32);
+        Some(block)
+    }
 }
 
 impl Blocks {
@@ -34,11 +85,13 @@ impl Blocks {
         if self.written[self.open as usize].len() as u64 == BLOCK {
             // There is a free one: `write` keeps a reserve.
             let Some(next) = self.free.pop() else { return };
+            self.full.add(self.open, self.valid[self.open as usize]);
             self.open = next;
         }
         let old = self.home[unit as usize];
         if old != u32::MAX {
             self.valid[old as usize] -= 1;
+            self.full.lessen(old, self.valid[old as usize]);
         }
         self.home[unit as usize] = self.open;
         self.written[self.open as usize].push(unit);
@@ -48,17 +101,16 @@ impl Blocks {
     fn write(&mut self, unit: u32) {
         self.put(unit);
         while self.free.len() < RESERVE {
-            let full = |block: &usize| *block as u32 != self.open && !self.written[*block].is_empty();
-            let victim = (0..self.valid.len()).filter(full).min_by_key(|block| self.valid[*block]);
-            let Some(victim) = victim.filter(|block| u64::from(self.valid[*block]) < BLOCK) else { return };
-            let units = std::mem::take(&mut self.written[victim]);
-            for unit in units {
-                if self.home[unit as usize] == victim as u32 {
+            let Some(victim) = self.full.take_least() else { return };
+            let mut units = std::mem::take(&mut self.written[victim as usize]);
+            for unit in units.drain(..) {
+                if self.home[unit as usize] == victim {
                     self.put(unit);
                     self.moved += 1;
                 }
             }
-            self.free.push(victim as u32);
+            self.written[victim as usize] = units;
+            self.free.push(victim);
         }
     }
 }
@@ -73,8 +125,9 @@ pub(crate) fn moved_permille(rng: &mut Rng, capacity: u64, raw: u64, prepared: P
     let blocks = (physical / BLOCK).max(UNITS / BLOCK + RESERVE as u64 + 2) as u32;
     let mut state = Blocks {
         home: vec![u32::MAX; UNITS as usize],
-        written: vec![Vec::new(); blocks as usize],
+        written: (0..blocks).map(|_| Vec::with_capacity(BLOCK as usize)).collect(),
         valid: vec![0; blocks as usize],
+        full: Full::new(blocks),
         free: (1..blocks).rev().collect(),
         open: 0,
         moved: 0,

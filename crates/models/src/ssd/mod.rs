@@ -274,7 +274,7 @@ impl Ssd {
             return self.spec.command_ns;
         }
         // A mirror's stream leaves out what the other half reads.
-        let continues = state.ends.iter().position(|end| (*end..=*end + STREAM_GAP).contains(&command.start));
+        let continues = state.ends.iter().position(|end| command.start.wrapping_sub(*end) <= STREAM_GAP);
         match continues {
             Some(at) => state.ends[at] = command.end(),
             None => {

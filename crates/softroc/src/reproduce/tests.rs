@@ -95,14 +95,17 @@ fn cacheless_controllers_are_as_published() {
     let shorter = (Duration::from_secs(4), Duration::from_millis(40));
     let mut runner = Runner::new(catalog, shorter).with_ladder("32,256".parse().unwrap());
     let mut wrong = Vec::new();
-    for id in
-        ["f13-109", "f13-110", "f13-112", "f13-174", "f13-175", "f13-176", "f13-177", "f16-166", "f16-169"]
-    {
+    for id in [
+        "f13-087", "f13-094", "f13-109", "f13-110", "f13-112", "f13-174", "f13-175", "f13-176", "f13-177",
+        "f16-166", "f16-169",
+    ] {
         let statements = statements().unwrap();
         let said: Vec<&Statement> = statements.iter().filter(|statement| statement.id == id).collect();
         let all = figures().unwrap();
         let figure = all.iter().find(|figure| figure.id == id).unwrap();
-        wrong.extend(stated(&mut runner, figure, &said).unwrap().into_iter().filter(|found| !found.right));
+        // What is known to be wrong says why.
+        let found = stated(&mut runner, figure, &said).unwrap().into_iter();
+        wrong.extend(found.filter(|found| !found.right && found.reason.is_empty()));
     }
     for id in ["f16-216", "f16-217", "f16-218"] {
         let all = figures().unwrap();

@@ -1,0 +1,104 @@
+//! Tasks that work on items as they come, at most so many at a time.
+
+use crate::sync::Signal;
+use crate::world::Env;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+type Hire<T> = Box<dyn Fn(&Rc<Inner<T>>)>;
+
+struct Inner<T> {
+    env: Env,
+    name: &'static str,
+    most: usize,
+    items: RefCell<VecDeque<T>>,
+    waiting: Signal,
+    hired: Cell<usize>,
+    /// Starts one more. `None` before there is work, and when there will be no more.
+    hire: RefCell<Option<Hire<T>>>,
+    closed: Cell<bool>,
+}
+
+/// Runs an async function on items, each in a task that is kept for the next one: without an allocation per item.
+/// Items wait, in order, while all tasks are busy. Idle tasks are taken last in, first out, so that as few as possible
+/// are used and their memory is warm.
+pub struct Runners<T> {
+    inner: Rc<Inner<T>>,
+}
+
+impl<T: 'static> Runners<T> {
+    /// At most `most` tasks of that name. They start with [`Runners::run`].
+    pub fn new(env: &Env, name: &'static str, most: usize) -> Runners<T> {
+        Runners {
+            inner: Rc::new(Inner {
+                env: env.clone(),
+                name,
+                most,
+                items: RefCell::default(),
+                waiting: Signal::default(),
+                hired: Cell::new(0),
+                hire: RefCell::default(),
+                closed: Cell::new(false),
+            }),
+        }
+    }
+
+    /// Says what is done with an item. What `work` holds is held until [`Runners::close`], or until this is dropped.
+    pub fn run(&self, work: impl AsyncFn(T) + 'static) {
+        let work = Rc::new(work);
+        *self.inner.hire.borrow_mut() = Some(Box::new(move |inner| {
+            inner.env.spawn(inner.name, run(inner.clone(), work.clone()));
+        }));
+        let early = self.inner.items.borrow().len();
+        (0..early).for_each(|_| self.hire());
+    }
+
+    /// Gives an item to an idle task, or to the first that will be.
+    pub fn give(&self, item: T) {
+        let inner = &self.inner;
+        inner.items.borrow_mut().push_back(item);
+        if !inner.waiting.notify_one(&inner.env) {
+            self.hire();
+        }
+    }
+
+    fn hire(&self) {
+        let inner = &self.inner;
+        if inner.hired.get() < inner.most
+            && let Some(hire) = &*inner.hire.borrow()
+        {
+            inner.hired.set(inner.hired.get() + 1);
+            hire(inner);
+        }
+    }
+
+    /// Lets the tasks end when nothing is left to do.
+    pub fn close(&self) {
+        self.inner.closed.set(true);
+        self.inner.waiting.notify(&self.inner.env);
+        // Dropped with nothing borrowed: it may hold whoever holds this.
+        let hire = self.inner.hire.take();
+        drop(hire);
+    }
+}
+
+impl<T> Drop for Runners<T> {
+    fn drop(&mut self) {
+        self.inner.closed.set(true);
+        self.inner.waiting.notify(&self.inner.env);
+    }
+}
+
+async fn run<T, W: AsyncFn(T)>(inner: Rc<Inner<T>>, work: Rc<W>) {
+    loop {
+        let has_more = || !inner.items.borrow().is_empty() || inner.closed.get();
+        inner.waiting.wait_until(&inner.env, has_more).await;
+        let next = inner.items.borrow_mut().pop_front();
+        match next {
+            Some(item) => work(item).await,
+            None if inner.closed.get() => return,
+            None => {}
+        }
+    }
+}
