@@ -18,6 +18,8 @@ pub mod memory;
 pub mod mutate;
 mod targets;
 
+pub use targets::journals;
+
 use units::ByteCount;
 
 /// A decoder, or several that belong together, with what is promised of them.

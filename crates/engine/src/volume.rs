@@ -159,7 +159,7 @@ impl Volume {
             }),
             accepted: Accepted::new(attachment.covered),
             flushing: Flush::default(),
-            journal: Journal::new(attachment.journal, &geometry, shard.index().0, shard.count()),
+            journal: Journal::new(shard.env(), attachment.journal, &geometry, shard.index().0, shard.count()),
             counters: Cell::default(),
             all_well: Cell::new(false),
             closing: Cell::new(false),

@@ -18,7 +18,7 @@
 //!          this field as zero                  72  8  bytes behind the head, a multiple of 4096
 //!   16 16  identity of the journal             80  4  CRC-32C of the bytes behind the head
 //!   32  4  number of the ring                  84  4  number of changes
-//!   36  4  zero                                88  8  zero
+//!   36  4  zero                                88  8  firm: no record before this one can be missing
 //!   40  8  sequence, from 1; of a notice 0     96     changes, 24 bytes each; zeroes to the end of the head
 //!
 //! change
@@ -33,9 +33,11 @@
 //! a record carries, is never taken for a record.
 //!
 //! # What counts
-//! Of one ring, the records from the highest `tail` on that any of them says. All of these are there, or the journal is
-//! incomplete: they were written one after the other, each durable before the next began, so that at most the one after the
-//! newest can be torn, and of that one nothing was written to its place.
+//! Of one ring, the records from the highest `tail` on that any of them says, in order. Several are written at a time, and they become
+//! durable in any order: a record that is missing was torn, and of that one nothing was written to its place. What is beside it
+//! is about other bytes, as whoever writes the same ones waits for it. But when a record begins, all before its `firm` are durable,
+//! or do not count: of those before the highest `firm` that any of them says, from the tail on, none may be missing, or the journal
+//! is incomplete.
 
 use crate::bytes::{crc_without, u32_at, u64_at};
 use crate::tail::BLOCK;
@@ -56,6 +58,7 @@ const AT_HEAD: usize = 64;
 const AT_BODY: usize = 72;
 const AT_BODY_CRC: usize = 80;
 const AT_COUNT: usize = 84;
+const AT_FIRM: usize = 88;
 const CHANGES: usize = 96;
 const CHANGE: usize = 24;
 
@@ -118,6 +121,8 @@ pub struct Head {
     pub sequence: u64,
     /// The first record of the ring that counts.
     pub tail: u64,
+    /// The first record of the ring that may be missing: all that count before it are durable.
+    pub firm: u64,
     /// Where it lies, from the journal's beginning.
     pub place: u64,
 }
@@ -146,6 +151,7 @@ impl Head {
             (AT_PLACE, self.place),
             (AT_HEAD, len.0),
             (AT_BODY, body.0),
+            (AT_FIRM, self.firm),
         ] {
             into[at..][..8].copy_from_slice(&number.to_le_bytes());
         }
@@ -223,9 +229,10 @@ impl Record {
             ring: u32_at(bytes, AT_RING),
             sequence: u64_at(bytes, AT_SEQUENCE),
             tail: u64_at(bytes, AT_TAIL),
+            firm: u64_at(bytes, AT_FIRM),
             place,
         };
-        let counts = head.sequence == 0 || head.tail <= head.sequence;
+        let counts = head.sequence == 0 || (head.tail <= head.sequence && head.firm <= head.sequence);
         let is_whole = carried <= body_len as u64 && counts;
         is_whole.then(|| Record { head, changes, body: body.to_vec() })
     }
@@ -279,30 +286,45 @@ pub struct Patch {
     pub bytes: Option<Vec<u8>>,
 }
 
+/// What is known of a ring.
+#[derive(Default)]
+struct Ring {
+    tail: u64,
+    firm: u64,
+    records: BTreeMap<u64, Record>,
+}
+
 /// What is left to be written by the records of all copies that can be read: the last word on every byte.
 ///
 /// # Errors
 /// Which record is missing: then nobody knows what was interrupted.
 pub fn replay(copies: impl IntoIterator<Item = Record>) -> Result<Vec<Patch>, Missing> {
-    let mut rings: BTreeMap<u32, (u64, BTreeMap<u64, Record>)> = BTreeMap::new();
+    let mut rings: BTreeMap<u32, Ring> = BTreeMap::new();
     for record in copies {
-        let (tail, records) = rings.entry(record.head.ring).or_default();
-        *tail = (*tail).max(record.head.tail);
+        let ring = rings.entry(record.head.ring).or_default();
+        ring.tail = ring.tail.max(record.head.tail);
+        ring.firm = ring.firm.max(record.head.firm);
         if record.head.sequence > 0 {
-            records.entry(record.head.sequence).or_insert(record);
+            ring.records.entry(record.head.sequence).or_insert(record);
         }
     }
     let mut members: BTreeMap<u16, Drawing> = BTreeMap::new();
-    for (ring, (tail, records)) in rings {
-        let newest = records.keys().next_back().copied().unwrap_or_default();
-        for sequence in tail.max(1)..=newest {
-            let record = records.get(&sequence).ok_or(Missing { ring, sequence })?;
+    for (ring, Ring { tail, firm, records }) in rings {
+        let mut next = tail.max(1);
+        for (sequence, record) in records.range(next..) {
+            if *sequence > next && next < firm {
+                break;
+            }
+            next = sequence.saturating_add(1);
             let mut at = 0;
             for change in &record.changes {
                 let bytes = &record.body[at..at + change.carried() as usize];
                 at += bytes.len();
                 members.entry(change.slot).or_default().apply(change, bytes);
             }
+        }
+        if next < firm {
+            return Err(Missing { ring, sequence: next });
         }
     }
     let patches = members.into_iter().flat_map(|(slot, drawing)| drawing.patches(slot));

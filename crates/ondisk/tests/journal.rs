@@ -10,8 +10,9 @@ fn change(slot: u16, kind: ChangeKind, start: u64, len: u64) -> Change {
     Change { slot, kind, range: ByteRange::new(ByteOffset(start), ByteCount(len)) }
 }
 
+/// The head of one that began when all before it were durable.
 fn head(sequence: u64, tail: u64, place: u64) -> Head {
-    Head { id: ID, ring: 0, sequence, tail, place }
+    Head { id: ID, ring: 0, sequence, tail, firm: sequence, place }
 }
 
 /// A record as it lies on a drive.
@@ -35,7 +36,7 @@ fn record(sequence: u64, tail: u64, changes: &[Change], fill: u8) -> Record {
 #[test]
 fn a_head_lies_as_it_is_written_down() {
     let changes = [change(3, ChangeKind::Bytes, 0x1000, 512), change(4, ChangeKind::Zeroes, 0x2000, 1024)];
-    let bytes = encoded(Head { ring: 5, ..head(9, 7, 8192) }, &changes, &[1; 512]);
+    let bytes = encoded(Head { ring: 5, firm: 8, ..head(9, 7, 8192) }, &changes, &[1; 512]);
     assert_eq!(bytes.len(), 8192);
     let mut expected = vec![0_u8; 4096];
     expected[..8].copy_from_slice(b"SRoCjrnl");
@@ -48,6 +49,7 @@ fn a_head_lies_as_it_is_written_down() {
     expected[65] = 0x10;
     expected[73] = 0x10;
     expected[84] = 2;
+    expected[88] = 8;
     let mut body = vec![0_u8; 4096];
     body[..512].fill(1);
     expected[80..84].copy_from_slice(&crc32c::crc32c(&body).to_le_bytes());
@@ -131,6 +133,33 @@ fn what_does_not_count_any_more_is_not_missed_and_what_does_is() {
     assert!(replay([record(2, 2, &one, 1), record(3, 2, &one, 4)]).is_ok());
 }
 
+/// One record at a time was under way once, and whatever was missing before the newest made a journal incomplete. Of several that are
+/// under way, the power leaves any: a later one may have been carried out, and hosts told so, while nothing of an earlier one had begun.
+#[test]
+fn records_that_were_under_way_together_may_be_there_without_one_another() {
+    let at = |slot| [change(slot, ChangeKind::Bytes, 0, 4)];
+    let with_firm = |sequence, firm| {
+        let record = record(sequence, 1, &at(sequence as u16), sequence as u8);
+        Record { head: Head { firm, ..record.head }, ..record }
+    };
+    let slots = |records: Vec<Record>| {
+        replay(records).map(|patches| patches.iter().map(|patch| patch.slot).collect::<Vec<_>>())
+    };
+    // Three were under way beside one another.
+    assert_eq!(slots(vec![with_firm(1, 1), with_firm(3, 2), with_firm(4, 2)]), Ok(vec![1, 3, 4]));
+    assert_eq!(slots(vec![with_firm(4, 2), with_firm(1, 1)]), Ok(vec![1, 4]));
+    // When the last began, all before it were durable: they are missed.
+    assert_eq!(slots(vec![with_firm(1, 1), with_firm(4, 3)]), Err(Missing { ring: 0, sequence: 2 }));
+    assert_eq!(slots(vec![with_firm(1, 1), with_firm(2, 1), with_firm(5, 4)]).unwrap_err().sequence, 3);
+    // One that was under way for long, while others came and went: nobody says that it was durable.
+    assert_eq!(slots(vec![with_firm(2, 1), with_firm(5, 1), with_firm(9, 1)]), Ok(vec![2, 5, 9]));
+    // A notice says so as well, though none is left that counts.
+    let notice = Record { head: Head { firm: 3, ..head(0, 1, 0) }, changes: Vec::new(), body: Vec::new() };
+    assert_eq!(slots(vec![with_firm(2, 1), notice.clone()]), Err(Missing { ring: 0, sequence: 1 }));
+    let retired = Record { head: Head { tail: 3, ..notice.head }, ..notice };
+    assert_eq!(slots(vec![with_firm(2, 1), retired]), Ok(Vec::new()));
+}
+
 #[test]
 fn hostile_bytes_are_no_record() {
     let good = encoded(head(1, 1, 0), &[change(0, ChangeKind::Bytes, 0, 512)], &[1; 512]);
@@ -145,7 +174,7 @@ fn hostile_bytes_are_no_record() {
     }
     // Sound as to its checksum, and impossible: a run that ends beyond all addresses, more changes than there is room for, ...
     for (at, value) in
-        [(104, u64::MAX), (112, u64::MAX), (64, 0), (64, 1 << 40), (72, 1 << 63), (84, u64::MAX)]
+        [(104, u64::MAX), (112, u64::MAX), (64, 0), (64, 1 << 40), (72, 1 << 63), (84, u64::MAX), (88, 2)]
     {
         let mut bad = good.clone();
         let len = if at == 84 { 4 } else { 8 };

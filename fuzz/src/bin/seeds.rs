@@ -18,6 +18,7 @@ fn main() -> Result<()> {
             "signatures" => signatures(),
             "label" => label(),
             "intent" => intent(),
+            "journal" => fuzz::journals(),
             "nbd-server" => nbd::fuzz::seeds().0,
             "nbd-client" => nbd::fuzz::seeds().1,
             "catalog" => catalog()?,

@@ -14,6 +14,9 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run, memory: ByteCount(32 * MIB), words: &[], longest: 4096, test_runs: 100_000 }
 }
 
+/// Inputs of the journal's target to begin with.
+pub use ours::journals;
+
 pub(crate) const ALL: &[Target] = &[
     // Sections have up to 8 MiB, two copies of them are held, on each of a few drives, as bytes and decoded.
     Target {
@@ -32,6 +35,7 @@ pub(crate) const ALL: &[Target] = &[
     Target { longest: 8192, ..target("signatures", metadata::signatures) },
     Target { longest: 16 << 10, words: texts::LABEL, test_runs: 50_000, ..target("label", ours::label) },
     Target { longest: 24 << 10, test_runs: 25_000, ..target("intent", ours::intent) },
+    Target { longest: 12 << 10, test_runs: 25_000, ..target("journal", ours::journal) },
     Target { test_runs: 50_000, ..target("nbd-server", connections::server) },
     Target { test_runs: 50_000, ..target("nbd-client", connections::client) },
     Target { words: texts::ADDRESS, longest: 256, test_runs: 150_000, ..target("words", texts::words) },

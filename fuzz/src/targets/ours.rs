@@ -2,7 +2,9 @@
 
 use ondisk::ddf::Extras;
 use ondisk::intent::LANES_PER_BLOCK;
+use ondisk::journal::{BodyCrc, Change, ChangeKind, Head, Record, replay, scan};
 use ondisk::{Content, Copies, IntentMap, Telling, Uuid, VERSION, Witness, read, spare_text_of, text_of};
+use units::{ByteCount, ByteOffset, ByteRange};
 
 /// CRC-32C of bytes with the four bytes at `field` taken for zero.
 fn crc_without(bytes: &[u8], field: usize) -> u32 {
@@ -85,4 +87,114 @@ pub(super) fn intent(input: &[u8]) {
     }
     let (again, lost) = IntentMap::unite(array, lanes, &[written]);
     assert!(lost == 0 && again.iter().eq(map.iter()), "{unknown} blocks were unknown");
+}
+
+/// What the inputs of the journal's target call it.
+const JOURNAL: Uuid = Uuid([7; 16]);
+
+/// A journal: its records are found, carried out in one order whatever order they are found in, and written again as the same.
+/// Checksums are put right where a block begins as a record does.
+pub(super) fn journal(input: &[u8]) {
+    const BLOCK: usize = 4096;
+    let Some((flags, bytes)) = input.split_first() else { return };
+    // A part of an input is a block, mostly zeroes: so an input is short.
+    let parts = bytes.chunks(192).take(64);
+    let mut journal: Vec<u8> = Vec::new();
+    for part in parts {
+        journal.extend(part);
+        journal.resize(journal.len().next_multiple_of(BLOCK), 0);
+    }
+    if flags & 1 != 0 {
+        (0..journal.len()).step_by(BLOCK).for_each(|at| put_right(&mut journal, at));
+    }
+    let mut records = scan(&journal, JOURNAL);
+    for record in &records {
+        let at = record.head.place as usize;
+        let again = encoded(record);
+        assert!(
+            journal[at..].starts_with(&again) || scan(&again_at(&again, at), JOURNAL) == [record.clone()]
+        );
+    }
+    let patches = replay(records.clone());
+    records.reverse();
+    records.extend(records.clone());
+    let distinct: std::collections::BTreeSet<(u32, u64)> =
+        records.iter().map(|record| (record.head.ring, record.head.sequence)).collect();
+    if distinct.len() * 2 == records.len() {
+        assert_eq!(patches, replay(records), "copies are one record, in whatever order they are found");
+    }
+    for pair in patches.iter().flat_map(|patches| patches.windows(2)) {
+        let in_order = pair[0].range.end() <= pair[1].range.start;
+        assert!(pair[0].slot < pair[1].slot || (pair[0].slot == pair[1].slot && in_order));
+    }
+    for patch in patches.into_iter().flatten() {
+        assert!(patch.bytes.is_none_or(|bytes| bytes.len() as u64 == patch.range.len.0));
+    }
+}
+
+/// A record as it is written, at the beginning of a journal that begins so far before it.
+fn again_at(record: &[u8], at: usize) -> Vec<u8> {
+    let mut journal = vec![0; at];
+    journal.extend(record);
+    journal
+}
+
+fn encoded(record: &Record) -> Vec<u8> {
+    let mut bytes = vec![0; Head::len(record.changes.len()).as_usize()];
+    let crc = BodyCrc::default().and(&record.body).value();
+    record.head.encode(&record.changes, ByteCount::of(&record.body), crc, &mut bytes);
+    bytes.extend(&record.body);
+    bytes
+}
+
+/// Puts right what a record begins with, if one may begin there: identity, place, lengths that fit, checksums.
+fn put_right(journal: &mut [u8], at: usize) {
+    let block = &mut journal[at..];
+    if !block.starts_with(b"SRoCjrnl") {
+        return;
+    }
+    block[8..12].copy_from_slice(&1_u32.to_le_bytes());
+    block[16..32].copy_from_slice(&JOURNAL.0);
+    block[56..64].copy_from_slice(&(at as u64).to_le_bytes());
+    let len = |at: usize| u64::from_le_bytes(block[at..][..8].try_into().unwrap_or_default());
+    let (head, body) = (len(64), len(72));
+    if head < 4096 || head.saturating_add(body) > block.len() as u64 {
+        return;
+    }
+    let crc = BodyCrc::default().and(&block[head as usize..][..body as usize]).value();
+    block[80..84].copy_from_slice(&crc.to_le_bytes());
+    let crc = crc_without(&block[..head as usize], 12);
+    block[12..16].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Journals to begin with: records beside one another, a notice, one that is missing, one that is torn.
+pub fn journals() -> Vec<Vec<u8>> {
+    let change = |slot, kind, start, len| Change {
+        slot,
+        kind,
+        range: ByteRange::new(ByteOffset(start), ByteCount(len)),
+    };
+    let record = |sequence, tail, firm, changes: &[Change]| {
+        let carried: u64 =
+            changes.iter().filter(|c| c.kind == ChangeKind::Bytes).map(|c| c.range.len.0).sum();
+        let body = vec![sequence as u8; ByteCount(carried).align_up(ondisk::BLOCK).as_usize()];
+        let head = Head { id: JOURNAL, ring: 0, sequence, tail, firm, place: 0 };
+        encoded(&Record { head, changes: changes.to_vec(), body })
+    };
+    let bytes = [change(0, ChangeKind::Bytes, 512, 512), change(2, ChangeKind::Bytes, 512, 512)];
+    let more = [change(0, ChangeKind::Zeroes, 0, 4096), change(1, ChangeKind::Revoked, 0, 8192)];
+    // Only the beginning of each block is in the input.
+    let input = |flags: u8, records: &[Vec<u8>]| {
+        let blocks = records.iter().flat_map(|record| record.chunks(4096));
+        [vec![flags], blocks.flat_map(|block| block[..192].to_vec()).collect()].concat()
+    };
+    let (one, two, four) = (record(1, 1, 1, &bytes), record(2, 1, 2, &more), record(4, 2, 2, &bytes));
+    let notice = record(0, 2, 2, &[]);
+    vec![
+        input(1, &[notice.clone(), one.clone(), two.clone()]),
+        input(1, &[one.clone(), four.clone()]),
+        input(1, &[notice, two.clone(), four]),
+        input(1, &[record(3, 1, 3, &bytes), one.clone()]),
+        input(0, &[one, two]),
+    ]
 }

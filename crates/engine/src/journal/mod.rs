@@ -8,7 +8,7 @@
 //! # The protocol
 //! 1. A write is planned and read for, and its redundancy is computed, while it holds its columns of the stripe.
 //! 2. What the plan is about to write, data and redundancy, is a *record* ([`ondisk::journal`]) on one member more than a span may
-//!    lose. Writes that come while a record is being written share the next one.
+//!    lose. A few records are written at a time; writes that come meanwhile share the next one.
 //! 3. Only when it is durable there, the plan's own writes begin. They need not be durable themselves.
 //! 4. A record is retired when all its writes are done and the drives were flushed after that. The next record says so.
 //! 5. After a crash the records that count are carried out again, in order, before anything is read
@@ -18,8 +18,11 @@
 //! - A stripe's columns that a record is about are, after its replay, what they were after the plan: whatever of the plan's writes,
 //!   or of earlier ones that are not retired, was done or lost. The plan's result agrees with itself, with or without the
 //!   drives that were out. What the record says of other sectors than those a host was writing is what they hold.
-//! - The order of records of one stripe is the order of their plans, which hold a common lock; a stripe has one shard.
-//! - A record that was not durable everywhere may be replayed or not: none of its writes had begun, and no host was answered.
+//! - The order of records of the same bytes is the order of their plans, which hold a common lock; a stripe has one shard.
+//! - Records that are under way at the same time are about different bytes, as each plan holds its columns until its writes are
+//!   done. So they may become durable in any order, and a replay may find a later one without an earlier one.
+//! - A record that was not durable everywhere may be replayed or not: none of its writes had begun, and no host was answered. One
+//!   that could not be made durable may be replayed as well, after its columns were let go: none begins until it does not count.
 //! - What a host asked to be durable is so with its record. It is not revoked then: the drives are flushed first.
 //! - A drive that a plan leaves out is durably known to be out before the plan's writes begin: it would be believed otherwise.
 //! - Whoever changes a stripe *without* a record, while records that count say something of it, would be undone by a replay. So
@@ -33,7 +36,8 @@
 //!
 //! # Invariants
 //! - Nobody who writes to the journal holds what a flush waits for: a full ring empties itself.
-//! - The ring is written by one task at a time, which takes along what others wait for.
+//! - Records begin one after the other, each with all that waits: whoever begins one, or writes a notice, has the ring's turn. What
+//!   is under way needs no turn, and so ends while somebody who has it waits for that.
 
 #[cfg(test)]
 mod model;
@@ -42,8 +46,8 @@ mod writer;
 
 use crate::execute::Memory;
 use crate::volume::Volume;
-use env::sync::Signal;
-use env::{Buf, Durability, IoError, IoErrorKind, Slice};
+use env::sync::{Answerer, Credits, Signal};
+use env::{Buf, Durability, Env, Instant, IoError, IoErrorKind, Slice};
 use layout::Geometry;
 use ondisk::Uuid;
 use ondisk::journal::{Change, ChangeKind};
@@ -51,6 +55,7 @@ use plan::{Plan, Request};
 use ring::{About, Ring};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
 
@@ -78,7 +83,16 @@ struct Entry {
     /// The bytes of the changes that have some.
     bytes: SmallVec<[Slice; 4]>,
     len: u64,
-    answer: Rc<Cell<Option<Result<u64, IoError>>>>,
+    /// Tells whoever waits for it; nothing where that is writing it.
+    tell: Option<Answerer<Told>>,
+}
+
+/// What somebody is told who waits for a record.
+enum Told {
+    /// To write it.
+    Begin,
+    /// What it came to: its number.
+    Written(Result<u64, IoError>),
 }
 
 /// The journal of a volume, as one shard has it.
@@ -90,18 +104,27 @@ pub(crate) struct Journal {
     /// On how many members a record is.
     copies: usize,
     ring: RefCell<Ring>,
-    waiting: RefCell<Vec<Entry>>,
-    /// Whether somebody writes to the ring.
-    busy: Cell<bool>,
+    waiting: RefCell<VecDeque<Entry>>,
+    /// To begin a record or a notice.
+    turn: Credits,
+    /// Whether somebody has been told to begin a record, and has not.
+    is_led: Cell<bool>,
+    under_way: Cell<usize>,
+    /// How many writes the last record carries.
+    last_batch: Cell<usize>,
     retiring: Cell<bool>,
-    /// The head of a record, between two records.
-    head: RefCell<Option<Buf>>,
+    /// When that was asked for last.
+    retired_at: Cell<Instant>,
+    /// Heads of records that none uses.
+    heads: RefCell<Vec<Buf>>,
+    /// A record has been settled, or retired.
     changed: Signal,
 }
 
 impl Journal {
     /// The ring of a shard. `None` where the volume needs none, or the share of each shard is too small.
     pub(crate) fn new(
+        env: &Env,
         place: Option<JournalPlace>,
         geometry: &Geometry,
         shard: u16,
@@ -116,9 +139,13 @@ impl Journal {
             copies: usize::from(geometry.parity_strips()) + 1,
             ring: RefCell::new(Ring::new(len)),
             waiting: RefCell::default(),
-            busy: Cell::new(false),
+            turn: Credits::new(env, 1),
+            is_led: Cell::new(false),
+            under_way: Cell::new(0),
+            last_batch: Cell::new(0),
             retiring: Cell::new(false),
-            head: RefCell::default(),
+            retired_at: Cell::new(env.now()),
+            heads: RefCell::default(),
             changed: Signal::default(),
         })
     }
@@ -192,23 +219,8 @@ impl Volume {
             // up before.
             return Box::pin(self.silence(plan.stripe())).await.map(|()| None);
         }
-        let answer = entry.answer.clone();
-        journal.waiting.borrow_mut().push(entry);
-        // What is ready to be written beside this goes along.
-        self.shard.env().yield_now().await;
-        loop {
-            journal
-                .changed
-                .wait_until(self.shard.env(), || answer.get().is_some() || !journal.busy.get())
-                .await;
-            match answer.get() {
-                Some(Ok(sequence)) => {
-                    return Ok(Some(Kept { volume: self.clone(), sequence, carries: need == Need::All }));
-                }
-                Some(Err(error)) => return Err(error),
-                None => Box::pin(self.write_records(journal)).await,
-            }
-        }
+        let sequence = self.record(journal, entry).await?;
+        Ok(Some(Kept { volume: self.clone(), sequence, carries: need == Need::All }))
     }
 
     fn need(&self, journal: &Journal, plan: &Plan) -> Need {
@@ -292,5 +304,5 @@ fn entry(plan: &Plan, memory: &Memory, revokes: bool, asked: Durability) -> Opti
     let len = bytes.iter().map(|slice| slice.len().0).sum();
     let promises = !revokes && asked == Durability::Durable;
     let about = About { stripe: plan.stripe(), revokes, promises };
-    Some(Entry { about, changes, bytes, len, answer: Rc::default() })
+    Some(Entry { about, changes, bytes, len, tell: None })
 }

@@ -3,18 +3,19 @@
 //! The model is one stripe of two data strips and one or two parity strips, a block or two wide, and two writers. What is real are
 //! the [`Ring`] and the replay ([`ondisk::journal::replay`]); drives, locks and plans are as small as they can be: a block is an
 //! element of the field of four. After every step the machine may die: each block then holds any of the values that its drive was
-//! sent since it was flushed, or what was there before (where all hold the last, it was a kill), and any drives may be gone that the level can do without. What
-//! the replay leaves must be what hosts may find.
+//! sent since it was flushed, or what was there before (where all hold the last, it was a kill), what a record was being written
+//! over is there or not, and any drives may be gone that the level can do without. What the replay leaves must be what hosts may
+//! find.
 //!
 //! That it can fail is shown by planting defects into the protocol: each has to be found.
 
+mod crash;
 mod histories;
 
-use super::ring::{About, Ring};
+use super::ring::{About, Begun, Ring};
 use ondisk::Uuid;
-use ondisk::journal::{Change, ChangeKind, Head, Record, replay};
-use smallvec::SmallVec;
-use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
+use ondisk::journal::NOTICES;
+use units::{ByteCount, StripeIndex};
 
 const DATA: usize = 2;
 const BLOCK: u64 = ondisk::BLOCK.0;
@@ -52,9 +53,42 @@ enum Defect {
     Unlocked,
     /// The next record says that the one before it is retired.
     TailTooHigh,
-    /// A record that failed is followed by another one although some drive may have it.
+    /// A record that failed is not known to count although some drive may have it.
     FailedForgotten,
+    /// A record begins while one that failed counts.
+    BegunAfterFailed,
+    /// When a record is durable, the writes of those that are under way beside it begin as well.
+    AnsweredTogether,
+    /// A record says that those under way beside it are durable.
+    FirmTooHigh,
+    /// Records are retired although one before them is under way.
+    RetiredBesideUnderWay,
+    /// The places of what a record says is retired are used again before that record is durable.
+    FreedEarly,
+    /// A notice that failed is followed by one in the other place.
+    NoticeElsewhere,
 }
+
+const DEFECTS: [Defect; 18] = [
+    Defect::OneCopyTooFew,
+    Defect::WritesBeginEarly,
+    Defect::RetiredUnflushed,
+    Defect::SettledTooLate,
+    Defect::ParityForgotten,
+    Defect::DataForgotten,
+    Defect::NotRevoked,
+    Defect::PromiseRevoked,
+    Defect::SingleNotKept,
+    Defect::Unlocked,
+    Defect::TailTooHigh,
+    Defect::FailedForgotten,
+    Defect::BegunAfterFailed,
+    Defect::AnsweredTogether,
+    Defect::FirmTooHigh,
+    Defect::RetiredBesideUnderWay,
+    Defect::FreedEarly,
+    Defect::NoticeElsewhere,
+];
 
 /// What a writer does, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -72,8 +106,13 @@ struct Setup {
     missing: Option<usize>,
     jobs: [Vec<Job>; 2],
     defect: Defect,
-    /// One record fails: some drives have it, and a host is told that nothing was written.
-    fails: bool,
+    /// So many records or notices fail: some drives have them, and a host is told that nothing was written.
+    failures: u8,
+    /// So many records fit the ring.
+    places: u64,
+    /// A plan's writes go out together, drives are flushed at once, and copies of a record land in one order. What a crash leaves
+    /// of writes that have gone out is any part of them all the same.
+    coarse: bool,
 }
 
 impl Setup {
@@ -90,6 +129,11 @@ enum Phase {
     Idle,
     /// Its columns are held, its plan is made.
     Planned {
+        writes: Vec<Cell>,
+        kept: Kept,
+    },
+    /// Its record is under way.
+    Waiting {
         writes: Vec<Cell>,
         kept: Kept,
     },
@@ -118,20 +162,23 @@ struct Writer {
 /// A record under way, or a notice: on which drives it still has to land.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct UnderWay {
-    tail: u64,
-    sequence: u64,
-    changes: Vec<(usize, usize, Option<u8>)>,
+    copy: Copy,
     writers: Vec<usize>,
     to: Vec<usize>,
-    landed: usize,
 }
 
 /// A copy of a record on a drive.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Copy {
-    sequence: u64,
-    tail: u64,
+    place: u64,
+    begun: Begun,
     changes: Vec<(usize, usize, Option<u8>)>,
+}
+
+impl UnderWay {
+    fn is_notice(&self) -> bool {
+        self.copy.begun.sequence == 0
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -146,8 +193,8 @@ struct State {
     drives: Vec<Drive>,
     writers: [Writer; 2],
     ring: Ring,
-    under_way: Option<UnderWay>,
-    failed: bool,
+    under_way: Vec<UnderWay>,
+    failures: u8,
     /// Drives that a flush has still to reach, and what was settled when it began.
     flush: Option<(Vec<usize>, u64, Vec<bool>)>,
     /// By strip and column: what hosts may find.
@@ -172,9 +219,9 @@ fn start(setup: &Setup) -> State {
     State {
         drives,
         writers: [writer(), writer()],
-        ring: Ring::new(ByteCount(BLOCK * 64)),
-        under_way: None,
-        failed: false,
+        ring: Ring::new(ByteCount(BLOCK * (NOTICES + setup.places))),
+        under_way: Vec::new(),
+        failures: 0,
         flush: None,
         acknowledged: vec![0; DATA * setup.columns],
         allowed,
@@ -275,11 +322,30 @@ impl State {
         };
     }
 
-    fn begin_record(&mut self, setup: &Setup) {
+    /// Whether a record may begin: nobody has the ring's turn.
+    fn may_begin(&self, setup: &Setup) -> bool {
+        let stands = !self.ring.has_failed() || setup.defect == Defect::BegunAfterFailed;
+        stands && self.has_turn() && self.ring.place_for(BLOCK).is_some()
+    }
+
+    fn has_turn(&self) -> bool {
+        !self.under_way.iter().any(UnderWay::is_notice)
+    }
+
+    /// The drives that something goes to.
+    fn drives_for(&self, setup: &Setup, number: u64) -> Vec<usize> {
+        let copies = setup.parity + usize::from(setup.defect != Defect::OneCopyTooFew);
+        let turn = number as usize * copies;
+        let drives = (0..setup.drives()).map(|at| (at + turn) % setup.drives());
+        drives.filter(|drive| setup.missing != Some(*drive)).take(copies).collect()
+    }
+
+    fn begin_record(&mut self, setup: &Setup, of: &[usize]) {
         let mut changes = Vec::new();
         let mut writers = Vec::new();
         let mut stripes: Vec<About> = Vec::new();
-        for (index, writer) in self.writers.iter().enumerate() {
+        for index in of.iter().copied() {
+            let writer = &self.writers[index];
             let Phase::Planned { writes, kept } = &writer.phase else { continue };
             writers.push(index);
             let durable = matches!(setup.jobs[index][writer.job], Job::Block { durable: true, .. });
@@ -296,63 +362,97 @@ impl State {
                 }
             }
         }
-        let place = self.ring.place_for(BLOCK).expect("there is room");
-        let (sequence, mut tail) = self.ring.begin(place, BLOCK, &stripes);
-        if setup.defect == Defect::TailTooHigh {
-            tail = sequence;
+        for index in &writers {
+            let Phase::Planned { writes, kept } = self.writers[*index].phase.clone() else { continue };
+            self.writers[*index].phase = Phase::Waiting { writes, kept };
         }
-        let copies = setup.parity + usize::from(setup.defect != Defect::OneCopyTooFew);
-        let turn = sequence as usize * copies;
-        let drives = (0..setup.drives()).map(|at| (at + turn) % setup.drives());
-        let to = drives.filter(|drive| setup.missing != Some(*drive)).take(copies).collect();
-        self.under_way = Some(UnderWay { tail, sequence, changes, writers, to, landed: 0 });
+        let place = self.ring.place_for(BLOCK).expect("there is room");
+        let mut begun = self.ring.begin(place, BLOCK, &stripes);
+        match setup.defect {
+            Defect::TailTooHigh => begun.tail = begun.sequence,
+            Defect::FirmTooHigh => begun.firm = begun.sequence,
+            Defect::FreedEarly => self.ring.noticed(&begun),
+            _ => {}
+        }
+        let to = self.drives_for(setup, begun.sequence);
+        self.under_way.push(UnderWay { copy: Copy { place, begun, changes }, writers, to });
     }
 
-    fn land_copy(&mut self, setup: &Setup, at: usize) {
-        let Some(mut record) = self.under_way.take() else { return };
+    /// One of the drives that a record goes to has it.
+    fn land_copy(&mut self, setup: &Setup, index: usize, at: usize) {
+        let record = &mut self.under_way[index];
         let drive = record.to.remove(at);
-        let UnderWay { sequence, tail, .. } = record;
-        self.drives[drive].journal.push(Copy { sequence, tail, changes: record.changes.clone() });
-        record.landed += 1;
-        let early = setup.defect == Defect::WritesBeginEarly;
-        if record.to.is_empty() || early {
-            for writer in std::mem::take(&mut record.writers) {
-                let Phase::Planned { writes, kept } = self.writers[writer].phase.clone() else { continue };
-                let (record, carries) = (Some(sequence), kept == Kept::All);
-                self.writers[writer].phase = Phase::Writing { writes, gone: 0, record, carries };
+        let journal = &mut self.drives[drive].journal;
+        journal.retain(|copy| copy.place != record.copy.place);
+        journal.push(record.copy.clone());
+        let is_durable = record.to.is_empty();
+        if is_durable || setup.defect == Defect::WritesBeginEarly {
+            let sequence = record.copy.begun.sequence;
+            let writers = std::mem::take(&mut record.writers);
+            self.let_write(sequence, writers);
+        }
+        if !is_durable {
+            return;
+        }
+        let record = self.under_way.remove(index);
+        match record.is_notice() {
+            true => self.ring.noticed(&record.copy.begun),
+            false => self.ring.landed(&record.copy.begun),
+        }
+        if setup.defect == Defect::AnsweredTogether {
+            for index in 0..self.under_way.len() {
+                let sequence = self.under_way[index].copy.begun.sequence;
+                let writers = std::mem::take(&mut self.under_way[index].writers);
+                self.let_write(sequence, writers);
             }
         }
-        if record.to.is_empty() {
-            self.ring.announced(tail);
-        } else {
-            self.under_way = Some(record);
+    }
+
+    fn let_write(&mut self, sequence: u64, writers: Vec<usize>) {
+        for writer in writers {
+            let Phase::Waiting { writes, kept } = self.writers[writer].phase.clone() else { continue };
+            let (record, carries) = (Some(sequence), kept == Kept::All);
+            self.writers[writer].phase = Phase::Writing { writes, gone: 0, record, carries };
         }
     }
 
     /// The drives that it has not reached refuse it.
-    fn fail_record(&mut self, setup: &Setup) {
-        let Some(record) = self.under_way.take() else { return };
-        self.failed = true;
+    fn fail_record(&mut self, setup: &Setup, index: usize) {
+        let record = self.under_way.remove(index);
+        self.failures += 1;
+        let begun = record.copy.begun;
+        if record.is_notice() {
+            if setup.defect == Defect::NoticeElsewhere {
+                self.ring.noticed(&Begun { tail: 0, ..begun });
+            }
+            return;
+        }
         for writer in record.writers {
             if setup.defect == Defect::FailedForgotten {
-                self.ring.end(record.sequence);
+                self.ring.end(begun.sequence);
             }
             self.writers[writer].phase = Phase::Idle;
             self.writers[writer].job += 1;
         }
         if setup.defect != Defect::FailedForgotten {
-            self.ring.fail(record.sequence);
+            self.ring.fail(begun.sequence);
         }
     }
 
-    fn land_write(&mut self, setup: &Setup, writer: usize, at: usize) {
+    /// Some of a writer's writes go out, by bit; after the last it is told.
+    fn land_writes(&mut self, setup: &Setup, writer: usize, which: u8) {
         let Phase::Writing { writes, gone, record, carries } = &mut self.writers[writer].phase else {
             return;
         };
-        let (drive, column, value) = writes[at];
-        self.drives[drive].blocks[column].push(value);
-        *gone |= 1 << at;
-        if gone.count_ones() as usize != writes.len() {
+        for (at, (drive, column, value)) in writes.iter().enumerate() {
+            if which >> at & 1 == 1 {
+                self.drives[*drive].blocks[*column].push(*value);
+            }
+        }
+        // In between, what is on its way may be held up.
+        let is_told = setup.coarse && which == 0;
+        *gone |= which;
+        if gone.count_ones() as usize != writes.len() || (setup.coarse && !is_told) {
             return;
         }
         let (record, carries) = (*record, *carries);
@@ -379,14 +479,27 @@ impl State {
     fn begin_flush(&mut self, setup: &Setup) {
         let drives = (0..setup.drives()).filter(|drive| setup.missing != Some(*drive)).collect();
         let drives = if setup.defect == Defect::RetiredUnflushed { Vec::new() } else { drives };
-        self.flush = Some((drives, self.ring.settled(), self.done_whole.clone()));
+        self.flush = Some((drives, self.settled(setup), self.done_whole.clone()));
     }
 
-    fn flush_drive(&mut self, at: usize) {
+    /// The first record that a flush that begins now does not retire.
+    fn settled(&self, setup: &Setup) -> u64 {
+        if setup.defect != Defect::RetiredBesideUnderWay {
+            return self.ring.settled();
+        }
+        let writing = self.writers.iter().filter_map(|writer| match writer.phase {
+            Phase::Writing { record, .. } => record,
+            _ => None,
+        });
+        writing.min().unwrap_or(self.ring.next())
+    }
+
+    fn flush_drives(&mut self, which: impl Fn(usize) -> bool) {
         let Some((drives, ..)) = &mut self.flush else { return };
-        let drive = drives.remove(at);
-        for block in &mut self.drives[drive].blocks {
-            block.drain(..block.len() - 1);
+        for drive in drives.extract_if(.., |drive| which(*drive)) {
+            for block in &mut self.drives[drive].blocks {
+                block.drain(..block.len() - 1);
+            }
         }
     }
 
@@ -405,14 +518,12 @@ impl State {
         }
     }
 
-    /// A notice, at once: it is as any record, and carries nothing.
+    /// A notice: it is as any record, and carries nothing.
     fn announce(&mut self, setup: &Setup) {
-        let (_, tail) = self.ring.begin_notice();
-        for drive in (0..setup.drives()).filter(|drive| setup.missing != Some(*drive)).take(setup.parity + 1)
-        {
-            self.drives[drive].journal.push(Copy { sequence: 0, tail, changes: Vec::new() });
-        }
-        self.ring.announced(tail);
+        let (place, begun) = self.ring.begin_notice();
+        let to = self.drives_for(setup, begun.tail);
+        let copy = Copy { place, begun, changes: Vec::new() };
+        self.under_way.push(UnderWay { copy, writers: Vec::new(), to });
     }
 
     /// Every state that one step leads to.
@@ -440,133 +551,49 @@ impl State {
                         step(&|state| state.plan(setup, writer));
                     }
                 }
-                Phase::Planned { .. } if self.under_way.is_none() && !self.ring.has_failed() => {
-                    step(&|state| state.begin_record(setup))
+                Phase::Planned { .. } if self.may_begin(setup) => {
+                    step(&|state| state.begin_record(setup, &[writer]));
+                    if writer == 0 && matches!(self.writers[1].phase, Phase::Planned { .. }) {
+                        step(&|state| state.begin_record(setup, &[0, 1]));
+                    }
                 }
-                Phase::Planned { .. } => {}
+                Phase::Planned { .. } | Phase::Waiting { .. } => {}
                 Phase::Writing { writes, gone, .. } => {
-                    for at in (0..writes.len()).filter(|at| gone >> at & 1 == 0) {
-                        step(&|state| state.land_write(setup, writer, at));
+                    let all = ((1_u16 << writes.len()) - 1) as u8;
+                    if setup.coarse {
+                        step(&|state| state.land_writes(setup, writer, all & !gone));
+                    }
+                    for at in (0..writes.len()).filter(|at| !setup.coarse && gone >> at & 1 == 0) {
+                        step(&|state| state.land_writes(setup, writer, 1 << at));
                     }
                 }
             }
         }
-        if let Some(record) = &self.under_way {
-            if setup.fails && !self.failed {
-                step(&|state| state.fail_record(setup));
+        for (index, record) in self.under_way.iter().enumerate() {
+            if self.failures < setup.failures {
+                step(&|state| state.fail_record(setup, index));
             }
-            for at in 0..record.to.len() {
-                step(&|state| state.land_copy(setup, at));
+            let first = if setup.coarse { 1 } else { record.to.len() };
+            for at in 0..first {
+                step(&|state| state.land_copy(setup, index, at));
             }
         }
         match &self.flush {
-            None if self.ring.can_retire() => step(&|state| state.begin_flush(setup)),
+            None if self.ring.can_retire() || self.settled(setup) > self.ring.settled() => {
+                step(&|state| state.begin_flush(setup))
+            }
             None => {}
             Some((drives, ..)) if drives.is_empty() => step(&|state| state.end_flush(setup)),
+            Some(_) if setup.coarse => step(&|state| state.flush_drives(|_| true)),
             Some((drives, ..)) => {
-                for at in 0..drives.len() {
-                    step(&|state| state.flush_drive(at));
+                for drive in drives.iter().copied() {
+                    step(&|state| state.flush_drives(|other| other == drive));
                 }
             }
         }
-        if self.ring.can_announce() && self.under_way.is_none() {
+        if self.ring.can_announce() && self.has_turn() {
             step(&|state| state.announce(setup));
         }
         next
     }
-
-    /// The machine dies now, in every way it can. What is wrong afterwards.
-    fn crash(&self, setup: &Setup) -> Option<String> {
-        for lost in 0_u32..1 << setup.drives() {
-            let missing = setup.missing.map_or(0, |drive| 1 << drive);
-            let gone = lost | missing;
-            if gone.count_ones() as usize > setup.parity || lost & missing != 0 {
-                continue;
-            }
-            if let Some(wrong) = self.crash_without(setup, gone, lost != 0 || missing != 0) {
-                return Some(format!("without drives {gone:b}: {wrong}"));
-            }
-        }
-        None
-    }
-
-    fn crash_without(&self, setup: &Setup, gone: u32, degraded: bool) -> Option<String> {
-        let here = |drive: usize| gone >> drive & 1 == 0;
-        let copies =
-            (0..setup.drives()).filter(|drive| here(*drive)).flat_map(|drive| &self.drives[drive].journal);
-        let patches = match replay(copies.map(record)) {
-            Ok(patches) => patches,
-            Err(missing) => return Some(format!("{missing:?}")),
-        };
-        for column in 0..setup.columns {
-            if self.loose[column] && degraded {
-                continue; // A whole stripe was being written: nobody else's data is in it.
-            }
-            let patched = |drive: usize| {
-                let at = ByteOffset(column as u64);
-                let of =
-                    patches.iter().find(|patch| usize::from(patch.slot) == drive && patch.range.start == at);
-                of.and_then(|patch| patch.bytes.as_ref().map(|bytes| bytes[0]))
-            };
-            let choices: SmallVec<[SmallVec<[Option<u8>; 6]>; 4]> = (0..setup.drives())
-                .map(|drive| match (here(drive), patched(drive)) {
-                    (false, _) => SmallVec::from_iter([None]),
-                    (true, Some(value)) => SmallVec::from_iter([Some(value)]),
-                    (true, None) => {
-                        self.drives[drive].blocks[column].iter().map(|value| Some(*value)).collect()
-                    }
-                })
-                .collect();
-            if let Some(wrong) = self.any_wrong(setup, column, &choices) {
-                return Some(format!("{wrong}, patches {patches:?}"));
-            }
-        }
-        None
-    }
-
-    fn any_wrong(
-        &self,
-        setup: &Setup,
-        column: usize,
-        choices: &[SmallVec<[Option<u8>; 6]>],
-    ) -> Option<String> {
-        let ways: usize = choices.iter().map(|choice| choice.len()).product();
-        for way in 0..ways {
-            let mut rest = way;
-            let cells: SmallVec<[Option<u8>; 4]> = choices
-                .iter()
-                .map(|choice| {
-                    let value = choice[rest % choice.len()];
-                    rest /= choice.len();
-                    value
-                })
-                .collect();
-            let data = decode(&cells)?;
-            for (strip, value) in data.iter().enumerate() {
-                let cell = strip * setup.columns + column;
-                // The last way is that all that was sent is there: a kill.
-                let from = if way + 1 == ways { self.acknowledged[cell] } else { 0 };
-                let allowed = &self.allowed[cell][from..];
-                if !allowed.contains(value) {
-                    return Some(format!(
-                        "strip {strip}, column {column} reads {value}, and may read {allowed:?}; drives hold {cells:?}"
-                    ));
-                }
-            }
-        }
-        None
-    }
-}
-
-fn record(copy: &Copy) -> Record {
-    let range = |column: usize| ByteRange::new(ByteOffset(column as u64), ByteCount(1));
-    let kind = |value: Option<u8>| value.map_or(ChangeKind::Revoked, |_| ChangeKind::Bytes);
-    let changes = copy.changes.iter().map(|(drive, column, value)| Change {
-        slot: *drive as u16,
-        kind: kind(*value),
-        range: range(*column),
-    });
-    let body = copy.changes.iter().filter_map(|(.., value)| *value).collect();
-    let head = Head { id: ID, ring: 0, sequence: copy.sequence, tail: copy.tail, place: 0 };
-    Record { head, changes: changes.collect(), body }
 }

@@ -1,15 +1,19 @@
 //! The ring of one shard's records: what is where, what still counts, and where the next one goes. No I/O.
 //!
 //! # Invariants
-//! - A record is *open* until every write that it is about is done, as far as hosts can tell. It is *retired* when all its writes
-//!   are durable: it is not open, and neither is any before it, and all drives were flushed since. It stops to *count* when a
-//!   later record or notice, durable itself, has said so (`announced`).
+//! - Several records may be *under way* at a time. They become durable, or fail, in any order.
+//! - A record is *open* until every write that it is about is done, as far as hosts can tell: all the while that it is under way,
+//!   and then until the last of its writes has ended. It is *retired* when all its writes are durable: it is not open, and neither
+//!   is any before it, and all drives were flushed since. It stops to *count* when a later record or notice, durable itself,
+//!   has said so (`announced`).
 //! - What counts is never overwritten.
-//! - No record follows one that failed while that counts.
+//! - A record is *firm* when it and all before it that count are durable. Each says how many were when it began.
+//! - None begins while one that failed counts.
 
 use ondisk::journal::NOTICES;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use units::{ByteCount, StripeIndex};
 
 const BLOCK: u64 = ondisk::BLOCK.0;
@@ -17,13 +21,25 @@ const BLOCK: u64 = ondisk::BLOCK.0;
 /// Records that are larger than that part of the ring would leave no room for others.
 const LARGEST: u64 = 4;
 
+/// The fewest bytes that a flush is asked for.
+const LEAST_DUE: u64 = 128 << 10;
+
+/// A flush takes little if so many of them would take no longer than it takes until the next one is due, ...
+const LITTLE: u32 = 128;
+
+/// ... and much if so many would take longer.
+const MUCH: u32 = 32;
+
 /// A record that counts.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Live {
     sequence: u64,
     place: u64,
+    /// How many bytes were in records before this one.
+    before: u64,
     /// Writes that are about to be done, or are being done.
     open: usize,
+    durable: bool,
     stripes: SmallVec<[StripeIndex; 8]>,
 }
 
@@ -47,15 +63,35 @@ struct Said {
     promised: bool,
 }
 
+/// What a record or a notice says of the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Begun {
+    /// Its number; 0 of a notice.
+    pub(crate) sequence: u64,
+    /// The first record that counts with it.
+    pub(crate) tail: u64,
+    /// The first record that was not firm when it began.
+    pub(crate) firm: u64,
+}
+
 /// See the top.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Ring {
     len: u64,
     head: u64,
     next: u64,
+    /// How many bytes were in all records so far.
+    written: u64,
+    /// From so many bytes on that are not retired it is time for a flush.
+    due: u64,
     tail: u64,
     announced: u64,
-    notices: u64,
+    /// The first that is open.
+    settled: u64,
+    /// The first that is not firm.
+    firm: u64,
+    /// Which of the places for notices the next one takes.
+    notice: u64,
     /// The last record that could not be made durable: some drive may have it all the same.
     failed: u64,
     live: VecDeque<Live>,
@@ -68,13 +104,18 @@ impl Ring {
 
     /// An empty one.
     pub(crate) fn new(len: ByteCount) -> Ring {
+        let len = len.0 / BLOCK * BLOCK;
         Ring {
-            len: len.0 / BLOCK * BLOCK,
+            len,
             head: NOTICES * BLOCK,
             next: 1,
+            written: 0,
+            due: len / 2,
             tail: 1,
             announced: 1,
-            notices: 0,
+            settled: 1,
+            firm: 1,
+            notice: 0,
             failed: 0,
             live: VecDeque::new(),
             stripes: BTreeMap::new(),
@@ -92,7 +133,9 @@ impl Ring {
         let Some(oldest) = self.live.front() else { return (first + len <= self.len).then_some(first) };
         let free_to_the_end = self.head > oldest.place;
         if free_to_the_end {
-            return match self.head + len <= self.len {
+            // Where little counts at a time, the same bytes are used again and again: they are in caches.
+            let is_roomy = first + 2 * self.due.max(len) <= oldest.place;
+            return match self.head + len <= self.len && !is_roomy {
                 true => Some(self.head),
                 false => (first + len <= oldest.place).then_some(first),
             };
@@ -100,11 +143,14 @@ impl Ring {
         (self.head + len <= oldest.place).then_some(self.head)
     }
 
-    /// A record is about to be written, with what it says of stripes. Its number, and the first that counts with it.
-    pub(crate) fn begin(&mut self, place: u64, len: u64, stripes: &[About]) -> (u64, u64) {
+    /// A record is about to be written, with what it says of stripes.
+    pub(crate) fn begin(&mut self, place: u64, len: u64, stripes: &[About]) -> Begun {
         let sequence = self.next;
+        let begun = Begun { sequence, tail: self.tail, firm: self.firm };
         self.next += 1;
         self.head = place + len;
+        let before = self.written;
+        self.written += len;
         for About { stripe, revokes, promises } in stripes {
             let before = self.stripes.get(stripe).filter(|before| before.sequence >= self.announced);
             // Other columns of it may be in the same record, and not revoked.
@@ -114,19 +160,44 @@ impl Ring {
             self.stripes.insert(*stripe, Said { sequence, revoked, promised });
         }
         let of_record = stripes.iter().map(|about| about.stripe).collect();
-        self.live.push_back(Live { sequence, place, open: stripes.len(), stripes: of_record });
-        (sequence, self.tail)
+        self.live.push_back(Live {
+            sequence,
+            place,
+            before,
+            open: stripes.len(),
+            durable: false,
+            stripes: of_record,
+        });
+        self.settle();
+        begun
     }
 
-    /// Where the next notice goes, and what it says: the first record that counts from then on.
-    pub(crate) fn begin_notice(&mut self) -> (u64, u64) {
-        self.notices += 1;
-        (self.notices % NOTICES * BLOCK, self.tail)
+    /// A record is durable on as many drives as it has to be.
+    pub(crate) fn landed(&mut self, begun: &Begun) {
+        if let Some(live) = self.live_mut(begun.sequence) {
+            live.durable = true;
+        }
+        while self.get(self.firm).is_some_and(|live| live.durable) {
+            self.firm += 1;
+        }
+        self.announced(begun.tail);
+    }
+
+    /// Where the next notice goes, and what it says.
+    pub(crate) fn begin_notice(&self) -> (u64, Begun) {
+        (self.notice * BLOCK, Begun { sequence: 0, tail: self.tail, firm: self.firm })
+    }
+
+    /// A notice is durable. One that failed is written again where it was: the one before is in the other place, and is relied on.
+    pub(crate) fn noticed(&mut self, begun: &Begun) {
+        self.notice = (self.notice + 1) % NOTICES;
+        self.announced(begun.tail);
     }
 
     /// That only records from `tail` on count is durable.
-    pub(crate) fn announced(&mut self, tail: u64) {
+    fn announced(&mut self, tail: u64) {
         self.announced = self.announced.max(tail);
+        self.firm = self.firm.max(self.announced);
         while let Some(oldest) = self.live.front()
             && oldest.sequence < self.announced
         {
@@ -139,17 +210,19 @@ impl Ring {
         }
     }
 
-    /// A record could not be made durable, and nothing of it is done. Until it does not count any more, no other may follow: a
-    /// replay would take it for what was there before the next.
+    /// A record could not be made durable, and nothing of it is done. Until it does not count any more, no other may begin: a
+    /// replay would take it for what was there before the next. Those under way beside it are about other bytes.
     pub(crate) fn fail(&mut self, sequence: u64) {
-        self.failed = sequence;
-        let Some(live) = self.live.iter_mut().find(|live| live.sequence == sequence) else { return };
+        self.failed = self.failed.max(sequence);
+        let Some(live) = self.live_mut(sequence) else { return };
         live.open = 0;
-        for stripe in &live.stripes {
+        let stripes = live.stripes.clone();
+        for stripe in &stripes {
             if let Some(said) = self.stripes.get_mut(stripe) {
                 said.revoked = false;
             }
         }
+        self.settle();
     }
 
     /// Whether a record counts that could not be made durable.
@@ -159,16 +232,31 @@ impl Ring {
 
     /// One of the writes of a record is done.
     pub(crate) fn end(&mut self, sequence: u64) {
-        let first = self.live.front().map_or(0, |live| live.sequence);
-        let at = sequence.checked_sub(first).map(|at| at as usize);
-        if let Some(live) = at.and_then(|at| self.live.get_mut(at)) {
+        if let Some(live) = self.live_mut(sequence) {
             live.open -= 1;
+        }
+        self.settle();
+    }
+
+    fn get(&self, sequence: u64) -> Option<&Live> {
+        let first = self.live.front()?.sequence;
+        self.live.get(sequence.checked_sub(first)? as usize)
+    }
+
+    fn live_mut(&mut self, sequence: u64) -> Option<&mut Live> {
+        let first = self.live.front()?.sequence;
+        self.live.get_mut(sequence.checked_sub(first)? as usize)
+    }
+
+    fn settle(&mut self) {
+        while self.get(self.settled).is_some_and(|live| live.open == 0) {
+            self.settled += 1;
         }
     }
 
     /// The first record that may be retired by no flush that begins now.
     pub(crate) fn settled(&self) -> u64 {
-        self.live.iter().find(|live| live.open > 0).map_or(self.next, |live| live.sequence)
+        self.settled
     }
 
     /// All drives were flushed since records before this one were settled.
@@ -197,14 +285,18 @@ impl Ring {
     }
 
     /// Whether it is time to have records retired, before anybody has to wait for that.
-    pub(crate) fn is_half_full(&self) -> bool {
-        let first = self.live.front().map_or(self.tail, |live| live.sequence);
-        let oldest = self.live.get(self.tail.saturating_sub(first) as usize);
-        let used = oldest.map_or(0, |oldest| match self.head > oldest.place {
-            true => self.head - oldest.place,
-            false => self.len - oldest.place + self.head,
-        });
-        used > self.len / 2
+    pub(crate) fn is_due(&self) -> bool {
+        self.get(self.tail).is_some_and(|oldest| self.written - oldest.before > self.due)
+    }
+
+    /// A flush has been asked for because it was time, and took its share of the time between two of them. Where that is little, as
+    /// without volatile caches, they are asked for more often, so that less of the ring is used; where it is much, less often.
+    pub(crate) fn flushed(&mut self, took: Duration, between: Duration) {
+        if took * LITTLE < between {
+            self.due = (self.due / 2).max(LEAST_DUE.min(self.len / 2));
+        } else if took * MUCH > between {
+            self.due = (self.due * 2).min(self.len / 2);
+        }
     }
 
     /// Whether a host relies on what they say of a stripe.

@@ -1,7 +1,7 @@
 //! Writing records and notices to members, and having them retired.
 
-use super::ring::{About, Ring};
-use super::{Entry, Journal};
+use super::ring::{About, Begun, Ring};
+use super::{Entry, Journal, Told};
 use crate::shard::Shard;
 use crate::volume::{Volume, VolumeId};
 use env::{Buf, Durability, Io, IoError, IoErrorKind, Member, Slice, Slices};
@@ -14,33 +14,116 @@ use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
 /// The most runs of memory that one record gathers.
 const MOST_SLICES: usize = 256;
 
+/// A record that is as long takes no more along: the next one begins beside it.
+const ENOUGH: u64 = 128 << 10;
+
+/// Records that are under way at a time.
+const AT_A_TIME: usize = 4;
+
+/// What goes into one record.
+#[derive(Clone, Copy, Default)]
+struct Batch {
+    entries: usize,
+    changes: usize,
+    carried: ByteCount,
+}
+
+impl Batch {
+    fn body(&self) -> ByteCount {
+        self.carried.align_up(ondisk::BLOCK)
+    }
+
+    fn len(&self) -> ByteCount {
+        Head::len(self.changes) + self.body()
+    }
+}
+
+/// A record that has a number and a place.
+struct Record {
+    begun: Begun,
+    place: u64,
+    slices: Slices,
+}
+
 impl Journal {
     /// The most bytes that a record carries for one write.
     pub(super) fn most_bytes(&self) -> u64 {
         self.ring.borrow().most() - ondisk::BLOCK.0
     }
 
-    /// Takes from those that wait what fits one record.
-    fn take_batch(&self) -> Vec<Entry> {
-        let mut waiting = self.waiting.borrow_mut();
-        let most = self.ring.borrow().most();
-        let (mut changes, mut slices, mut len, mut count) = (0, 0, 0, 0);
+    /// What of those that wait fits one record.
+    fn next_batch(&self) -> Batch {
+        let waiting = self.waiting.borrow();
+        let most = self.ring.borrow().most().min(ENOUGH);
+        let (mut batch, mut slices) = (Batch::default(), 0);
         for entry in waiting.iter() {
-            changes += entry.changes.len();
             slices += entry.bytes.len();
-            len += entry.len;
-            let needs = Head::len(changes).0 + ByteCount(len).align_up(ondisk::BLOCK).0;
-            if count > 0 && (needs > most || slices > MOST_SLICES) {
+            let with = Batch {
+                entries: batch.entries + 1,
+                changes: batch.changes + entry.changes.len(),
+                carried: batch.carried + ByteCount(entry.len),
+            };
+            if batch.entries > 0 && (with.len().0 > most || slices > MOST_SLICES) {
                 break;
             }
-            count += 1;
+            batch = with;
         }
-        waiting.drain(..count).collect()
+        batch
+    }
+
+    /// Has the next record begun by the first who waits for it, if it is time.
+    fn go_on(&self) {
+        let mut waiting = self.waiting.borrow_mut();
+        let is_time = match self.under_way.get() {
+            0 => true,
+            // Beside others one goes that is as large: small ones cost as much as large ones.
+            some => some < AT_A_TIME && waiting.len() >= self.last_batch.get(),
+        };
+        let first = waiting.front_mut().filter(|_| is_time && !self.is_led.get());
+        if let Some(tell) = first.and_then(|first| first.tell.take()) {
+            self.is_led.set(true);
+            tell.give(Told::Begin);
+        }
     }
 
     fn take_head(&self, len: ByteCount) -> Buf {
-        let kept = self.head.take().filter(|buf| buf.len() == len);
-        kept.unwrap_or_else(|| Buf::unpooled(len))
+        let usual = if len == Head::len(0) { self.heads.borrow_mut().pop() } else { None };
+        usual.unwrap_or_else(|| Buf::unpooled(len))
+    }
+
+    /// Takes back the head of what was written.
+    fn put_head(&self, head: Slice) {
+        let usual = head.try_unfreeze().ok().filter(|head| head.len() == Head::len(0));
+        self.heads.borrow_mut().extend(usual);
+    }
+
+    fn head(&self, begun: &Begun, place: u64) -> Head {
+        let Begun { sequence, tail, firm } = *begun;
+        Head { id: self.place.id, ring: self.number, sequence, tail, firm, place: self.start + place }
+    }
+
+    /// Gives a record its number, and puts together what is written.
+    fn begin(&self, batch: &Batch, place: u64, entries: &[Entry]) -> Record {
+        let stripes: SmallVec<[About; 8]> = entries.iter().map(|entry| entry.about).collect();
+        let begun = self.ring.borrow_mut().begin(place, batch.len().0, &stripes);
+        let changes: SmallVec<[Change; 32]> =
+            entries.iter().flat_map(|entry| entry.changes.iter().copied()).collect();
+        let mut slices: Slices = SmallVec::with_capacity(MOST_SLICES.min(2 + batch.changes));
+        let mut crc = BodyCrc::default();
+        slices.push(Slice::zero(ByteCount::ZERO));
+        for slice in entries.iter().flat_map(|entry| &entry.bytes) {
+            crc = slice.solid().map_or(crc, |bytes| crc.and(bytes));
+            slices.push(slice.clone());
+        }
+        let pad = batch.body() - batch.carried;
+        if pad > ByteCount::ZERO {
+            crc = crc.and(&env::buffers::zero_bytes()[..pad.as_usize()]);
+            slices.push(Slice::zero(pad));
+        }
+        let mut buf = self.take_head(Head::len(batch.changes));
+        self.head(&begun, place).encode(&changes, batch.body(), crc.value(), buf.bytes_mut());
+        slices[0] = buf.freeze();
+        Record { begun, place, slices }
     }
 
     /// The drives among which copies of a record are: those of one span, any of which has more of them than it may lose.
@@ -55,57 +138,73 @@ impl Journal {
 }
 
 impl Volume {
-    /// Writes what waits, as one record. One task at a time does.
-    pub(super) async fn write_records(self: &Rc<Self>, journal: &Journal) {
-        journal.busy.set(true);
-        let batch = journal.take_batch();
-        if !batch.is_empty() {
-            let result = self.write_record(journal, &batch).await;
-            batch.iter().for_each(|entry| entry.answer.set(Some(result)));
+    /// Has a write's changes kept in a record, with what others wait for. The record's number, when it is durable.
+    pub(super) async fn record(self: &Rc<Self>, journal: &Journal, mut entry: Entry) -> Result<u64, IoError> {
+        let env = self.shard.env();
+        let (tell, told) = env::sync::answer(env);
+        entry.tell = Some(tell);
+        journal.waiting.borrow_mut().push_back(entry);
+        // What is ready to be written beside this goes along.
+        env.yield_now().await;
+        journal.go_on();
+        match told.await {
+            Some(Told::Begin) => self.write_record(journal).await,
+            Some(Told::Written(result)) => result,
+            None => Err(IoError::new(IoErrorKind::Gone)),
         }
-        journal.busy.set(false);
-        journal.changed.notify(self.shard.env());
-        self.retire_in_time(journal);
     }
 
-    async fn write_record(self: &Rc<Self>, journal: &Journal, batch: &[Entry]) -> Result<u64, IoError> {
-        let changes: SmallVec<[Change; 32]> =
-            batch.iter().flat_map(|entry| entry.changes.iter().copied()).collect();
-        let carried = ByteCount(batch.iter().map(|entry| entry.len).sum());
-        let body = carried.align_up(ondisk::BLOCK);
-        let head_len = Head::len(changes.len());
-        let place = self.room(journal, head_len.0 + body.0).await?;
-        let mut slices: Slices = SmallVec::with_capacity(MOST_SLICES.min(2 + changes.len()));
-        let mut crc = BodyCrc::default();
-        slices.push(Slice::zero(ByteCount::ZERO));
-        for slice in batch.iter().flat_map(|entry| &entry.bytes) {
-            crc = slice.solid().map_or(crc, |bytes| crc.and(bytes));
-            slices.push(slice.clone());
+    /// Writes what waits, as one record; the first of it is the caller's.
+    async fn write_record(self: &Rc<Self>, journal: &Journal) -> Result<u64, IoError> {
+        let (record, entries) = self.begin_record(journal).await;
+        journal.go_on();
+        let result = match record {
+            Ok(record) => self.write_begun(journal, record).await,
+            Err(error) => Err(error),
+        };
+        for tell in entries.into_iter().filter_map(|entry| entry.tell) {
+            tell.give(Told::Written(result));
         }
-        let pad = body - carried;
-        if pad > ByteCount::ZERO {
-            crc = crc.and(&env::buffers::zero_bytes()[..pad.as_usize()]);
-            slices.push(Slice::zero(pad));
-        }
-        let stripes: SmallVec<[About; 8]> = batch.iter().map(|entry| entry.about).collect();
-        let (sequence, tail) = journal.ring.borrow_mut().begin(place, head_len.0 + body.0, &stripes);
-        let head =
-            Head { id: journal.place.id, ring: journal.number, sequence, tail, place: journal.start + place };
-        let mut buf = journal.take_head(head_len);
-        head.encode(&changes, body, crc.value(), buf.bytes_mut());
-        slices[0] = buf.freeze();
-        let written = self.write_copies(journal, sequence, place, &slices).await;
-        *journal.head.borrow_mut() = slices.swap_remove(0).try_unfreeze().ok();
+        journal.go_on();
+        self.retire_in_time(journal);
+        result
+    }
+
+    /// Takes what waits, and a number and a place for it, once there is room.
+    async fn begin_record(self: &Rc<Self>, journal: &Journal) -> (Result<Record, IoError>, Vec<Entry>) {
+        let _turn = journal.turn.take(1).await;
+        let (batch, place) = loop {
+            let batch = journal.next_batch();
+            let place = journal.ring.borrow().place_for(batch.len().0);
+            match place {
+                Some(place) if !journal.ring.borrow().has_failed() => break (batch, Ok(place)),
+                _ => match self.make_room(journal).await {
+                    Ok(()) => {}
+                    Err(error) => break (batch, Err(error)),
+                },
+            }
+        };
+        journal.last_batch.set(batch.entries);
+        let entries: Vec<Entry> = journal.waiting.borrow_mut().drain(..batch.entries).collect();
+        journal.is_led.set(false);
+        let record = place.map(|place| journal.begin(&batch, place, &entries));
+        (record, entries)
+    }
+
+    async fn write_begun(self: &Rc<Self>, journal: &Journal, record: Record) -> Result<u64, IoError> {
+        let Record { begun, place, mut slices } = record;
+        journal.under_way.set(journal.under_way.get() + 1);
+        let written = self.write_copies(journal, begun.sequence, place, &slices).await;
+        journal.under_way.set(journal.under_way.get() - 1);
+        journal.put_head(slices.swap_remove(0));
         match written {
-            Ok(()) => {
-                journal.ring.borrow_mut().announced(tail);
-                Ok(sequence)
-            }
-            Err(error) => {
-                journal.ring.borrow_mut().fail(sequence);
-                Err(error)
+            Ok(()) => journal.ring.borrow_mut().landed(&begun),
+            Err(_) => {
+                journal.ring.borrow_mut().fail(begun.sequence);
+                journal.changed.notify(self.shard.env());
             }
         }
+        written.map(|()| begun.sequence)
     }
 
     /// Writes the same to as many members as one more than a span may lose, or to all that are left of it.
@@ -159,18 +258,7 @@ impl Volume {
         }
     }
 
-    /// Where a record of that length can go, once there is room.
-    async fn room(self: &Rc<Self>, journal: &Journal, len: u64) -> Result<u64, IoError> {
-        loop {
-            let place = journal.ring.borrow().place_for(len);
-            match place {
-                Some(place) if !journal.ring.borrow().has_failed() => return Ok(place),
-                _ => self.make_room(journal).await?,
-            }
-        }
-    }
-
-    /// Has records retired, and says so on the drives. The caller has the ring.
+    /// Has records retired, and says so on the drives. The caller has the turn.
     async fn make_room(self: &Rc<Self>, journal: &Journal) -> Result<(), IoError> {
         let is_news = journal.ring.borrow().can_announce();
         if is_news {
@@ -197,20 +285,15 @@ impl Volume {
         }
     }
 
+    /// Says on the drives which records count. The caller has the turn.
     async fn announce(self: &Rc<Self>, journal: &Journal) -> Result<(), IoError> {
-        let (place, tail) = journal.ring.borrow_mut().begin_notice();
-        let head = Head {
-            id: journal.place.id,
-            ring: journal.number,
-            sequence: 0,
-            tail,
-            place: journal.start + place,
-        };
+        let (place, begun) = journal.ring.borrow().begin_notice();
         let mut buf = journal.take_head(Head::len(0));
-        head.encode(&[], ByteCount::ZERO, 0, buf.bytes_mut());
-        let slices: Slices = SmallVec::from_iter([buf.freeze()]);
-        self.write_copies(journal, tail, place, &slices).await?;
-        journal.ring.borrow_mut().announced(tail);
+        journal.head(&begun, place).encode(&[], ByteCount::ZERO, 0, buf.bytes_mut());
+        let mut slices: Slices = SmallVec::from_iter([buf.freeze()]);
+        self.write_copies(journal, begun.tail, place, &slices).await?;
+        journal.put_head(slices.swap_remove(0));
+        journal.ring.borrow_mut().noticed(&begun);
         Ok(())
     }
 
@@ -225,7 +308,7 @@ impl Volume {
     fn retire_in_time(self: &Rc<Self>, journal: &Journal) {
         let is_due = {
             let ring = journal.ring.borrow();
-            ring.is_half_full() && ring.can_retire()
+            ring.is_due() && ring.can_retire()
         };
         if !is_due || journal.retiring.get() {
             return;
@@ -236,8 +319,16 @@ impl Volume {
         self.shard.env().spawn("retire records of the journal", async move {
             let _user = user;
             if let Some(journal) = &volume.journal {
-                if let Err(error) = volume.retire(journal).await {
-                    tracing::warn!(volume = %volume.spec.name, "records stay in the journal: {error}");
+                let began = volume.shard.env().now();
+                let before = journal.retired_at.replace(began);
+                match volume.retire(journal).await {
+                    Ok(()) => {
+                        let took = volume.shard.env().now().since(began);
+                        journal.ring.borrow_mut().flushed(took, began.since(before));
+                    }
+                    Err(error) => {
+                        tracing::warn!(volume = %volume.spec.name, "records stay in the journal: {error}");
+                    }
                 }
                 journal.retiring.set(false);
             }
@@ -262,7 +353,10 @@ impl Volume {
     pub(crate) async fn renew_journal(self: &Rc<Self>) -> Result<(), IoError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let before = journal.ring.borrow().next();
-        self.forget_records(journal, |ring| ring.counts_from() >= before).await
+        self.forget_records(journal, |ring| ring.counts_from() >= before).await?;
+        // What says so may lie on what may be lost, too.
+        let _turn = journal.turn.take(1).await;
+        self.announce(journal).await
     }
 
     async fn forget_records(
@@ -270,19 +364,12 @@ impl Volume {
         journal: &Journal,
         are_forgotten: impl Fn(&Ring) -> bool,
     ) -> Result<(), IoError> {
-        let done = || are_forgotten(&journal.ring.borrow());
-        loop {
-            journal.changed.wait_until(self.shard.env(), || done() || !journal.busy.get()).await;
-            // Somebody else may have seen to it meanwhile.
-            if done() {
-                return Ok(());
-            }
-            journal.busy.set(true);
-            let made = self.make_room(journal).await;
-            journal.busy.set(false);
-            journal.changed.notify(self.shard.env());
-            made?;
+        let _turn = journal.turn.take(1).await;
+        // Somebody else may have seen to it meanwhile.
+        while !are_forgotten(&journal.ring.borrow()) {
+            self.make_room(journal).await?;
         }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use engine::{
 };
 use env::{Buf, Durability, Env, mailbox};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -108,6 +108,8 @@ pub struct Bench {
     /// What was reported, in order.
     pub reports: Rc<RefCell<Vec<ReportKind>>>,
     pub health: HealthView,
+    /// Nobody answers what is reported, as long as this is set.
+    pub is_deaf: Rc<Cell<bool>>,
 }
 
 impl Bench {
@@ -124,10 +126,14 @@ impl Bench {
             mailbox::mailbox::<Report>(&env, usize::from(count) * engine::REPORTS_OPEN);
         let (kept, inbox) = mailbox::mailbox::<Report>(&env, usize::from(count) * engine::REPORTS_OPEN);
         let log: Rc<RefCell<Vec<ReportKind>>> = Rc::default();
-        let noted = log.clone();
+        let (noted, is_deaf, clock) = (log.clone(), Rc::new(Cell::new(false)), env.clone());
+        let deaf = is_deaf.clone();
         env.spawn("log", async move {
             while let Some(report) = receiver.receive().await {
                 noted.borrow_mut().push(report.kind.clone());
+                while deaf.get() {
+                    clock.sleep(Duration::from_millis(1)).await;
+                }
                 assert!(kept.send(report).is_ok());
             }
         });
@@ -144,7 +150,7 @@ impl Bench {
         let keeper =
             engine::unkept::keep(env.clone(), inbox, senders.clone(), BTreeMap::from([(VOLUME, health)]));
         env.spawn("keeper", keeper);
-        let mut bench = Bench { env, shards, volumes: Vec::new(), senders, reports: log, health };
+        let mut bench = Bench { env, shards, volumes: Vec::new(), senders, reports: log, health, is_deaf };
         bench.tell(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
         bench.volumes = bench.shards.iter().map(|shard| shard.volume(VOLUME).expect("attached")).collect();
         bench

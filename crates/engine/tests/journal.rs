@@ -1,0 +1,299 @@
+//! The journal of a volume in virtual time: what is on the drives when the process dies, carried out as after a crash.
+
+mod common;
+
+use common::{Bench, Setup, VOLUME, data, drive, envs, open, parity, pattern, read, write};
+use engine::{JournalPlace, LaneSet, MemberChange, ShardMessage, Volume};
+use env::{IoErrorKind, mailbox};
+use layout::Level;
+use ondisk::journal::{Patch, Record, replay, scan};
+use ondisk::{Tail, Uuid};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, ByteRange};
+use world_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
+
+const SIZE: ByteCount = ByteCount(40 << 20);
+const PLACE: JournalPlace =
+    JournalPlace { id: Uuid([9; 16]), at: ByteCount(8192), len: ByteCount(256 << 10) };
+const SECTOR: u64 = 512;
+
+/// Drives that have room for a journal, and a volume of four of them that keeps one.
+struct Scene {
+    setup: Setup,
+    sim: Sim,
+    drives: Vec<SimDrive>,
+}
+
+impl Scene {
+    fn new(seed: u64) -> Scene {
+        let setup = Setup::new(Level::Raid5, 4);
+        let mut options = SimOptions::seeded(seed);
+        options.order = Order::Shuffled;
+        let mut sim = Sim::new(options);
+        for slot in 0..setup.drives + 2 {
+            sim.add_drive(&format!("d{slot}"), DriveOptions::sized(SIZE));
+        }
+        let drives = (0..setup.drives + 2).map(|slot| drive(&sim, slot)).collect();
+        Scene { setup, sim, drives }
+    }
+
+    /// Runs what a test does with the volume, from the same content each time.
+    fn run<T: 'static, F: Future<Output = T> + 'static>(
+        &mut self,
+        test: impl FnOnce(Bench, Vec<SimDrive>) -> F + 'static,
+    ) -> T {
+        let (envs, setup, drives) = (envs(&self.sim, &self.setup), self.setup.clone(), self.drives.clone());
+        let run = async move {
+            let attachment = setup.attachment(&envs[0]).await;
+            let bench = Bench::attach(envs, engine::Attachment { journal: Some(PLACE), ..attachment }).await;
+            let whole = pattern(1, setup.geometry().capacity().0);
+            write(bench.volume(), 0, &whole).await.expect("written");
+            bench.volume().flush().await.expect("flushed");
+            test(bench, drives).await
+        };
+        self.sim.run(run).expect("no stall")
+    }
+
+    /// What is left to be done by the journals of these drives as they are now.
+    fn patches(&self, of: &[u16]) -> Vec<Patch> {
+        replay(of.iter().flat_map(|slot| records(&self.drives[usize::from(*slot)])))
+            .expect("all that counts is there")
+    }
+
+    /// The sector at the beginning of a strip, after these patches.
+    fn sector(&self, (slot, at): (u16, u64), patches: &[Patch]) -> Vec<u8> {
+        let drive = &self.drives[usize::from(slot)];
+        let mut bytes = drive.peek(ByteOffset(at), ByteCount(SECTOR)).expect("readable");
+        for patch in patches.iter().filter(|patch| patch.slot == slot) {
+            for (index, byte) in bytes.iter_mut().enumerate() {
+                let inside = (at + index as u64).checked_sub(patch.range.start.0);
+                let inside = inside.filter(|inside| *inside < patch.range.len.0);
+                if let Some(inside) = inside {
+                    *byte = patch.bytes.as_ref().map_or(0, |bytes| bytes[inside as usize]);
+                }
+            }
+        }
+        bytes
+    }
+
+    /// The beginning of a data strip as the others of its stripe tell it.
+    fn computed(&self, stripe: u64, index: u16, patches: &[Patch]) -> Vec<u8> {
+        let others = (0..3).filter(|other| *other != index).map(|other| data(&self.setup, stripe, other));
+        let mut bytes = vec![0; SECTOR as usize];
+        for cell in others.chain([parity(&self.setup, stripe)]) {
+            bytes.iter_mut().zip(self.sector(cell, patches)).for_each(|(byte, other)| *byte ^= other);
+        }
+        bytes
+    }
+}
+
+/// The records in a drive's copy of the journal.
+fn records(drive: &SimDrive) -> Vec<Record> {
+    let room = Tail::of(SIZE).expect("a tail").journals();
+    scan(&drive.peek(room.start + PLACE.at, PLACE.len).expect("readable"), PLACE.id)
+}
+
+/// All of a drive's journal.
+fn journal() -> ByteRange {
+    Tail::of(SIZE).expect("a tail").journals()
+}
+
+/// Where a data strip begins in the volume.
+fn at(setup: &Setup, stripe: u64, index: u16) -> u64 {
+    setup.geometry().stripe_bytes().0 * stripe + setup.strip.bytes().0 * u64::from(index)
+}
+
+/// A stripe, and the index of a data strip of it, so that the strip is on one of these drives and parity on the other.
+fn on_two(setup: &Setup, drives: [u16; 2]) -> (u64, u16) {
+    let all = (0..16).flat_map(|stripe| (0..3).map(move |index| (stripe, index)));
+    let is_it = |(stripe, index): &(u64, u16)| {
+        let cells = [data(setup, *stripe, *index).0, parity(setup, *stripe).0];
+        cells == drives || cells == [drives[1], drives[0]]
+    };
+    all.into_iter().find(is_it).expect("parity goes round")
+}
+
+/// Writes in the background. Whether it has ended, and how.
+fn begin(volume: &Rc<Volume>, at: u64, byte: u8) -> Rc<Cell<Option<bool>>> {
+    let (told, volume) = (Rc::new(Cell::new(None)), volume.clone());
+    let ended = told.clone();
+    volume.shard().env().clone().spawn("write", async move {
+        let result = write(&volume, at, &[byte; SECTOR as usize]).await;
+        told.set(Some(result.is_ok()));
+    });
+    ended
+}
+
+/// Records went out one at a time: behind one that a slow drive held up, all writes waited. Now the next one begins beside it, and is
+/// answered; and a crash that leaves the later one without the earlier one is no incomplete journal.
+#[test]
+fn a_record_that_is_held_up_holds_up_no_other() {
+    for seed in 0..8 {
+        let mut scene = Scene::new(seed);
+        let setup = scene.setup.clone();
+        // The first record after the start goes to two drives, the next one to the other two.
+        let (slow, quick) = (on_two(&setup, [0, 3]), on_two(&setup, [0, 1]));
+        let (a, b) = (at(&setup, slow.0, slow.1), at(&setup, quick.0, quick.1));
+        scene.run(move |bench, drives| async move {
+            drives[2].hold();
+            let first = begin(bench.volume(), a, 0xA1);
+            bench.wait(Duration::from_millis(50)).await;
+            assert_eq!(first.get(), None, "its record is under way");
+            let second = begin(bench.volume(), b, 0xB2);
+            bench.wait(Duration::from_millis(50)).await;
+            assert_eq!((first.get(), second.get()), (None, Some(true)));
+        });
+        // The process dies here. One drive may be gone as well.
+        for gone in 0..4 {
+            let here: Vec<u16> = (0..4).filter(|slot| *slot != gone).collect();
+            let patches = scene.patches(&here);
+            assert_eq!(scene.computed(quick.0, quick.1, &patches), [0xB2; 512], "{gone} is gone");
+            let old = pattern(1, setup.geometry().capacity().0)[a as usize..][..512].to_vec();
+            let seen = scene.computed(slow.0, slow.1, &patches);
+            assert!(seen == old || seen == [0xA1; 512], "{gone} is gone");
+        }
+    }
+}
+
+/// A record that some drives took and others refused was forgotten: its write had failed, and the next record was planned on what
+/// was there without it. A replay carried out both, and parity of the second did not know what the first had put beside it:
+/// with a drive out, what that had held was gone, though nobody had written it.
+#[test]
+fn no_record_follows_one_that_failed() {
+    for seed in 0..8 {
+        let mut scene = Scene::new(seed);
+        let setup = scene.setup.clone();
+        let holds_data = |stripe: &u64| parity(&setup, *stripe).0 != 1;
+        let stripe = (0..16).find(holds_data).expect("parity goes round");
+        let (missing, others): (Vec<u16>, Vec<u16>) =
+            (0..3).partition(|index| data(&setup, stripe, *index).0 == 1);
+        let (a, b) = (at(&setup, stripe, others[0]), at(&setup, stripe, others[1]));
+        scene.run(move |bench, drives| async move {
+            drives[1].fail_now();
+            let elsewhere = at(&Setup::new(Level::Raid5, 4), 20, 0);
+            for index in 0..3 {
+                write(bench.volume(), elsewhere + 4096 * index, &[7; 512]).await.expect("written without it");
+            }
+            bench.volume().flush().await.expect("flushed");
+            // The first drive that is asked takes the record, all others refuse it.
+            let written = [0, 2, 3].into_iter().flat_map(|slot: usize| records(&drives[slot]));
+            let newest = written.map(|record| record.head.sequence).max().expect("some records");
+            let first = (newest + 1) as usize * 2 % 4;
+            for slot in (0..4).filter(|slot| *slot != first) {
+                drives[slot].refuse_writes(journal());
+            }
+            let failed = write(bench.volume(), a, &[0xA1; 512]).await.expect_err("it cannot be kept");
+            assert_eq!(failed.kind, IoErrorKind::Medium);
+            drives.iter().for_each(SimDrive::clear_write_errors);
+            write(bench.volume(), b, &[0xB2; 512]).await.expect("written");
+        });
+        let patches = scene.patches(&[0, 2, 3]);
+        let was = at(&setup, stripe, missing[0]) as usize;
+        let old = pattern(1, setup.geometry().capacity().0)[was..][..512].to_vec();
+        assert_eq!(scene.computed(stripe, missing[0], &patches), old, "nobody wrote this");
+        assert_eq!(scene.sector(data(&setup, stripe, others[1]), &patches), [0xB2; 512]);
+    }
+}
+
+/// A plan that leaves a drive out because it failed was kept and carried out before the failure was recorded. A crash then found the
+/// drive as it was, with nobody to say that it had missed a write, and believed it: nobody is asked where a journal tells all.
+#[test]
+fn nothing_is_written_without_a_drive_before_its_failure_is_recorded() {
+    for seed in 0..8 {
+        let mut scene = Scene::new(seed);
+        let setup = scene.setup.clone();
+        let lost = data(&setup, 0, 0).0;
+        scene.run(move |bench, drives| async move {
+            let setup = Setup::new(Level::Raid5, 4);
+            bench.is_deaf.set(true);
+            drives[usize::from(lost)].fail_now();
+            // One write meets the failure, the next one knows of it.
+            let first = begin(bench.volume(), 0, 0xA1);
+            bench.wait(Duration::from_millis(50)).await;
+            let before: Vec<u64> = drives.iter().map(|drive| drive.stats().writes).collect();
+            let second = begin(bench.volume(), at(&setup, 0, 1) + 1024, 0xB2);
+            bench.wait(Duration::from_secs(5)).await;
+            let after: Vec<u64> = drives.iter().map(|drive| drive.stats().writes).collect();
+            assert_eq!((before, first.get(), second.get()), (after, None, None));
+            bench.is_deaf.set(false);
+            bench.wait(Duration::from_secs(5)).await;
+            assert_eq!((first.get(), second.get()), (Some(true), Some(true)));
+        });
+    }
+}
+
+/// A repair has to wait until no record says anything of what it changes. Whoever waited for that waited as long as others were
+/// writing to other columns of the stripe, because records of these were said to be of the same stripe.
+#[test]
+fn a_repair_ends_while_others_write_beside_it_all_the_time() {
+    for seed in 0..4 {
+        let mut scene = Scene::new(seed);
+        let setup = scene.setup.clone();
+        scene.run(move |bench, drives| async move {
+            const WRITERS: u64 = 4;
+            let volume = bench.volume().clone();
+            let (slot, strip) = data(&setup, 0, 0);
+            let stop = Rc::new(Cell::new(false));
+            let (finished, mut finishes) = mailbox::mailbox(&bench.env, WRITERS as usize);
+            for writer in 0..WRITERS {
+                let (volume, stop, finished) = (volume.clone(), stop.clone(), finished.clone());
+                bench.env.spawn("writer", async move {
+                    while !stop.get() {
+                        write(&volume, 512 * writer, &[writer as u8; 512]).await.expect("written");
+                    }
+                    assert!(finished.send(()).is_ok());
+                });
+            }
+            let at = 4096 - 512;
+            write(&volume, at, &[5; 512]).await.expect("written");
+            drives[usize::from(slot)].make_unreadable(common::range(strip + at, 512));
+            let (done, repaired) = (Rc::new(Cell::new(false)), volume.clone());
+            let told = done.clone();
+            bench.env.spawn("reader", async move {
+                assert_eq!(read(&repaired, at, 512).await.expect("computed"), [5; 512]);
+                told.set(true);
+            });
+            bench.wait(Duration::from_secs(2)).await;
+            assert!(done.get(), "the repair waits for ever");
+            stop.set(true);
+            for _ in 0..WRITERS {
+                finishes.receive().await.expect("every writer ends");
+            }
+        });
+    }
+}
+
+/// What says that records do not count may be on drives that go out one after the other. With nothing left that counted, nothing
+/// was written when another drive took a place; then the drive with the last copy of the notice went, and records came to
+/// count again that had been retired long ago: a replay put back what they said.
+#[test]
+fn what_does_not_count_any_more_stays_so_when_drives_are_swapped() {
+    for first in 1..8_u64 {
+        let mut scene = Scene::new(first);
+        let setup = scene.setup.clone();
+        scene.run(move |bench, _| async move {
+            for number in 0..first {
+                write(bench.volume(), at(&setup, number, 0), &[number as u8; 512]).await.expect("written");
+            }
+            bench.volume().flush().await.expect("flushed");
+            // Spares take two places, one after the other: the notice of the first time is on some two drives.
+            for (slot, spare) in [(0, 4), (1, 5)] {
+                let source = open(&bench.env, spare).await;
+                let change = MemberChange {
+                    slot: units::DriveIndex(slot),
+                    source: Some(source),
+                    stale: LaneSet::EMPTY,
+                    bad: engine::BadBlocks::NONE,
+                    health: bench.health,
+                };
+                bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+                bench.wait(Duration::from_millis(100)).await;
+            }
+        });
+        for here in [[5, 2, 3], [4, 2, 3], [4, 5, 3], [4, 5, 2]] {
+            assert_eq!(scene.patches(&here), [], "{first} records, {here:?} are left");
+        }
+    }
+}
