@@ -1,6 +1,6 @@
 //! What a crash leaves in the model of the journal, and whether hosts may find that.
 
-use super::{Copy, DATA, ID, Setup, State, decode};
+use super::{Copy, ID, Setup, State, decode};
 use crate::journal::ring::Begun;
 use ondisk::journal::{Change, ChangeKind, Head, Record, replay};
 use smallvec::SmallVec;

@@ -2,7 +2,7 @@
 
 use super::{DEFECTS, Defect, Job, Setup, start};
 use std::collections::HashSet;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// Goes through all states. How many there are.
 ///
@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 /// What can go wrong.
 fn explore(setup: &Setup) -> Result<usize, String> {
     let first = start(setup);
-    let hasher = RandomState::new();
+    let hasher = BuildHasherDefault::<DefaultHasher>::default();
     let mut known: HashSet<u64> = HashSet::from([hasher.hash_one(&first)]);
     // Many states differ in what no crash leaves.
     let mut crashed: HashSet<u64> = HashSet::new();
