@@ -15,7 +15,7 @@ use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
 const MOST_SLICES: usize = 256;
 
 /// A record that is as long takes no more along: the next one begins beside it.
-const ENOUGH: u64 = 128 << 10;
+const ENOUGH: u64 = 512 << 10;
 
 /// Records that are under way at a time.
 const AT_A_TIME: usize = 4;
