@@ -148,7 +148,7 @@ impl Volume {
         env.yield_now().await;
         journal.go_on();
         match told.await {
-            Some(Told::Begin) => self.write_record(journal).await,
+            Some(Told::Begin) => Box::pin(self.write_record(journal)).await,
             Some(Told::Written(result)) => result,
             None => Err(IoError::new(IoErrorKind::Gone)),
         }
