@@ -38,6 +38,9 @@ struct Asked {
     durable: bool,
 }
 
+/// Where, how long, and what, one after the other.
+type Deeds = Vec<(u64, u64, Deed)>;
+
 type Log = Rc<RefCell<Vec<Asked>>>;
 
 struct Level {
@@ -89,7 +92,7 @@ impl Level {
     }
 
     /// What each worker does: the range, and the deeds. No two ranges overlap but those of one worker.
-    fn workers(&self) -> Vec<Vec<(u64, u64, Deed)>> {
+    fn workers(&self) -> Vec<Deeds> {
         let stripe = self.stripe();
         use Deed::{DurableWrite, Trim, Write};
         vec![
@@ -115,7 +118,7 @@ impl Level {
     }
 }
 
-async fn work(volume: Rc<Volume>, log: Log, stripe: u64, deeds: Vec<(u64, u64, Deed)>) {
+async fn work(volume: Rc<Volume>, log: Log, stripe: u64, deeds: Deeds) {
     for (at, len, deed) in deeds {
         let range = ByteRange::new(ByteOffset(at), ByteCount(len));
         let value = match deed {
@@ -138,11 +141,10 @@ async fn work(volume: Rc<Volume>, log: Log, stripe: u64, deeds: Vec<(u64, u64, D
 }
 
 /// Everybody at once, and two flushes beside them.
-fn scene(bench: &mut Bench, level: &Level, log: &Log) -> Option<()> {
+fn scene(bench: &mut Bench, level: &Level, log: &Log, deeds: Vec<Deeds>) -> Option<()> {
     log.borrow_mut().clear();
     let volume = bench.shards[0].volume_named("data").unwrap();
     let (env, stripe, log) = (bench.sim.env(), level.stripe(), log.clone());
-    let deeds = level.workers();
     bench
         .sim
         .run(async move {
@@ -211,7 +213,7 @@ fn close(level: &Level, how: End, seed: u64) {
         1,
         how,
         || level.prepared(seed),
-        |bench| scene(bench, level, &log),
+        |bench| scene(bench, level, &log, level.workers()),
         |bench, _, event| {
             // Every set of drives with every way to go on, one after the other.
             let end = ends.replace(ends.get() + 1);
@@ -246,4 +248,28 @@ fn what_a_kill_interrupts_is_old_or_new_whichever_drive_is_lost_with_it() {
 fn what_a_power_cut_interrupts_is_durable_or_newer_whichever_drives_are_lost_with_it() {
     close(&RAID5, End::PowerCut, 3);
     close(&RAID6, End::PowerCut, 4);
+}
+
+/// A host was promised that a part of a stripe is durable, on the strength of its record: on its drive it was in the cache. Then the
+/// whole stripe was written, and revoked the record. The power went, and took from the caches both what was new and what
+/// had been promised.
+#[test]
+fn what_was_promised_outlives_the_whole_stripe_that_is_written_over_it() {
+    for (level, seed) in [(&RAID5, 5), (&RAID5, 6), (&RAID6, 7)] {
+        let (log, stripe) = (Log::default(), level.stripe());
+        let deeds = || {
+            vec![vec![
+                (stripe + 4096, 16384, Deed::DurableWrite(50)),
+                (stripe, stripe, Deed::Write(51)),
+                (stripe + STRIP, 16384, Deed::DurableWrite(52)),
+                (stripe, stripe, Deed::Write(53)),
+            ]]
+        };
+        let prepare = || level.prepared(seed);
+        let all_there = |bench: &mut Bench, _: Option<()>, event| {
+            bench.boot(&[]);
+            look(bench, level, &log, End::PowerCut, &[], event);
+        };
+        at_every_event(1, End::PowerCut, prepare, |bench| scene(bench, level, &log, deeds()), all_there);
+    }
 }
