@@ -33,16 +33,21 @@ const LONGEST: ByteCount = ByteCount(8 << 20);
 /// The shortest that is worth it.
 const SHORTEST: ByteCount = ByteCount(256 << 10);
 
+/// What a small volume's is at most: no more than this can be under way in it, and it is read as a whole after a crash.
+const OF_SMALL_VOLUMES: ByteCount = ByteCount(1 << 20);
+
 /// Writes of a replay that are under way on one drive.
 const AT_A_TIME: usize = 64;
 
-/// A place for the journal of another volume: half of the longest room that is left, so that others find some too.
-pub(crate) fn place(beside: Option<&Label>) -> Option<JournalLabel> {
+/// A place for the journal of another volume that has so much of a member: half of the longest room that is left, so that others
+/// find some too.
+pub(crate) fn place(beside: Option<&Label>, member: ByteCount) -> Option<JournalLabel> {
     let taken = beside.map(|label| label.volume.iter().filter_map(|volume| volume.journal.as_ref()));
     let taken = taken.map(|taken| taken.map(|journal| journal.start_bytes..journal.end_bytes()).collect());
     let gaps = extents::gaps(taken.unwrap_or_default(), Tail::JOURNALS.0);
     let gap = extents::longest(&gaps)?;
-    let len = ByteCount((gap.end - gap.start) / 2).min(LONGEST).max(SHORTEST).align_down(SHORTEST);
+    let most = LONGEST.min(member.max(OF_SMALL_VOLUMES));
+    let len = ByteCount((gap.end - gap.start) / 2).min(most).max(SHORTEST).align_down(SHORTEST);
     let fits = gap.start + len.0 <= gap.end;
     fits.then_some(JournalLabel { start_bytes: gap.start, len_bytes: len.0, id: None, tells_all: false })
 }
@@ -250,7 +255,7 @@ pub(crate) fn with_write_hole(
     if !label.level.has_parity() || asked == Some(WriteHole::Resync) {
         return Ok(label);
     }
-    let journal = place(beside);
+    let journal = place(beside, ByteCount(label.member_bytes));
     if journal.is_none() && asked.is_some() {
         let journals =
             beside.map_or(0, |label| label.volume.iter().filter(|of| of.journal.is_some()).count());

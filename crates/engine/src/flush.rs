@@ -65,9 +65,9 @@ impl Volume {
         flush.running.set(true);
         let number = flush.started.get() + 1;
         flush.started.set(number);
-        let settled = self.settled_records();
+        let settled = self.settled_by_now();
         match self.flush_drives().await {
-            Ok(()) => self.retire_records(settled),
+            Ok(()) => self.note_flushed(settled),
             Err(error) => flush.last_failure.set(Some((number, error))),
         }
         flush.finished.set(number);

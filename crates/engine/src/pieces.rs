@@ -261,6 +261,9 @@ impl Volume {
             // Some drives gave the stripe up and some did not: write real zeroes to all.
             return self.write_planned(stripe, within, Slice::zero(within.len), Durability::Cached).await;
         }
+        if self.is_redundant() {
+            self.note_whole_stripe(stripe);
+        }
         // Rule (a) holds for trims as it does for writes.
         self.recorded(&skipped).await
     }

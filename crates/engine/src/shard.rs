@@ -20,8 +20,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
 
-/// Tasks that run pieces of requests which are split or come from another shard: how many pieces of those
-/// are under way at a time.
+/// Tasks that run pieces of requests which are split or come from another shard, at most: how many pieces of those
+/// are under way at a time. Each is begun when there is first work for it.
 const RUNNERS: usize = 256;
 
 /// Buckets of the stripe lock table: several times the pieces that can be under way.
@@ -69,6 +69,9 @@ struct Inner {
     next_report: Cell<u64>,
     jobs: RefCell<VecDeque<Job>>,
     job_waiting: Signal,
+    runners: Cell<usize>,
+    /// Those that wait for a job, or were just told of one.
+    idle_runners: Cell<usize>,
     changed: Signal,
     stopping: Cell<bool>,
     tasks: RefCell<BTreeMap<TaskId, Rc<Running>>>,
@@ -127,6 +130,8 @@ impl ShardSeed {
                 next_report: Cell::new(0),
                 jobs: RefCell::default(),
                 job_waiting: Signal::default(),
+                runners: Cell::new(0),
+                idle_runners: Cell::new(0),
                 changed: Signal::default(),
                 stopping: Cell::new(false),
                 tasks: RefCell::default(),
@@ -135,9 +140,6 @@ impl ShardSeed {
             }),
         };
         env.spawn("shard messages", shard.clone().receive_messages(self.receiver));
-        for _ in 0..RUNNERS {
-            env.spawn("piece runner", shard.clone().run_pieces());
-        }
         env.spawn("dirty lane cleaner", shard.clone().clean_lanes());
         shard
     }
@@ -208,8 +210,15 @@ impl Shard {
 
     /// Gives a piece to the next free runner.
     pub(crate) fn enqueue(&self, job: Job) {
-        self.inner.jobs.borrow_mut().push_back(job);
-        self.inner.job_waiting.notify_one(&self.inner.env);
+        let inner = &self.inner;
+        inner.jobs.borrow_mut().push_back(job);
+        let has_runners = inner.jobs.borrow().len() <= inner.idle_runners.get();
+        if has_runners || inner.runners.get() >= RUNNERS {
+            inner.job_waiting.notify_one(&inner.env);
+        } else {
+            inner.runners.set(inner.runners.get() + 1);
+            inner.env.spawn("piece runner", self.clone().run_pieces());
+        }
     }
 
     /// Sends a piece to the shard that owns its stripe; its outcome comes back to `parent`.
@@ -305,10 +314,12 @@ impl Shard {
     async fn run_pieces(self) {
         let inner = &self.inner;
         loop {
+            inner.idle_runners.set(inner.idle_runners.get() + 1);
             inner
                 .job_waiting
                 .wait_until(&inner.env, || !inner.jobs.borrow().is_empty() || inner.stopping.get())
                 .await;
+            inner.idle_runners.set(inner.idle_runners.get() - 1);
             let Some(Job { piece, then }) = inner.jobs.borrow_mut().pop_front() else { return };
             let outcome = match self.volume(piece.volume) {
                 Some(volume) => volume.run_piece(piece).await,

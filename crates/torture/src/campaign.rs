@@ -1,4 +1,4 @@
-//! Many seeds, on several threads, each run twice: a run that is not a function of its seed proves nothing.
+//! Many seeds, on several threads, each run twice unless told otherwise: a run that is not a function of its seed proves nothing.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Options, RequestName};
@@ -25,7 +25,7 @@ pub struct Failed {
 /// What a campaign came to.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Seeds that were run, each twice.
+    /// Seeds that were run.
     pub seeds: u64,
     /// The sum over one run of each.
     pub tally: Tally,
@@ -69,11 +69,22 @@ pub(crate) fn run_guarded(seed: u64, options: &Options) -> (Result<Report>, Obse
     (result, Observed { incidents: story.incidents.take(), requests: story.requests.take() })
 }
 
+/// How often each seed is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Times {
+    /// The two runs must agree in every event.
+    #[default]
+    Twice,
+    /// Whether a run is a function of its seed is not looked at.
+    Once,
+}
+
 /// Runs seeds on `threads` threads until all are done, one has failed, or `go_on` says no; that is told of every seed that
 /// is done: how many are, and the sum so far.
 pub fn run_all(
     seeds: Range<u64>,
     options: &Options,
+    times: Times,
     threads: usize,
     go_on: impl Fn(u64, &Tally) -> bool + Sync,
 ) -> Summary {
@@ -88,7 +99,10 @@ pub fn run_all(
                     if seed >= seeds.end {
                         return;
                     }
-                    let result = run_twice(seed, options);
+                    let result = match times {
+                        Times::Twice => run_twice(seed, options),
+                        Times::Once => run_guarded(seed, options).0,
+                    };
                     let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
                     summary.seeds += 1;
                     match result {

@@ -316,6 +316,7 @@ fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: 
             _ => {}
         }
     }
+    scene.note_losses();
     carry_out(scene, index, &drive, fault, rng);
 }
 

@@ -4,7 +4,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::scene::Scene;
 use crate::stamp::Sector;
 use crate::tally::Deed;
-use controller::{Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo};
+use controller::{
+    Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo, VolumeState,
+};
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume};
 use env::Env;
 use std::collections::BTreeSet;
@@ -173,9 +175,9 @@ impl Host {
         let sector = scene.setup.sector().bytes().0;
         let mut oracle = scene.oracle.borrow_mut();
         let mut uncertain = scene.without_parity.borrow_mut();
-        uncertain.extend(oracle.undecided().iter().map(|undecided| undecided.0));
+        uncertain.now.extend(oracle.undecided().iter().map(|undecided| undecided.0));
         let mut lost: BTreeSet<u64> = BTreeSet::new();
-        for uncertain in uncertain.iter() {
+        for uncertain in &uncertain.now {
             let (stripe, within) = geometry.stripe_of(ByteOffset(uncertain * sector));
             let (_, at) = geometry.strip_of(within);
             for index in 0..geometry.data_strips() {
@@ -203,6 +205,8 @@ impl Host {
             format!("the volume is {}{without}{resync}", volume.state)
         });
         note_lost(scene, volume)?;
+        scene.out.set(out);
+        scene.note_losses();
         let mut faults = scene.faults.borrow_mut();
         let innocent = out.minus(&faults.ever());
         if !innocent.is_empty() {
@@ -223,7 +227,7 @@ impl Host {
             );
         }
         faults.known(scene.life.get());
-        scene.out.set(out);
+        drop(faults);
         scene.synced.set(false);
         if volume.resync.is_none() {
             scene.settle();
@@ -250,10 +254,28 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
             for (slot, drive) in volume.drives.iter().enumerate().filter(|(_, drive)| used(drive)) {
                 scene.note_drive(DriveIndex(slot as u16), &drive.name);
             }
+            note_cover(scene, &volume)?;
             Ok(*volume)
         }
         other => Error::wrong_state(format!("the volume cannot be shown: {other:?}")),
     }
+}
+
+/// What the controller says of the journal of a volume that is served: it takes nothing back without need.
+fn note_cover(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
+    if volume.state == VolumeState::Offline || !scene.setup.has_journal() {
+        return Ok(());
+    }
+    let mut policies = volume.policies.iter();
+    let is_covered = policies.any(|policy| policy.name == "write-hole" && policy.current == "journal");
+    let was_covered = scene.covered.replace(is_covered);
+    if was_covered && !is_covered {
+        scene.tell(|| "the journal does not tell all any more".to_owned());
+        if !scene.has_failed.get() {
+            return Error::wrong_state("the journal does not tell all any more, and no request ever failed");
+        }
+    }
+    Ok(())
 }
 
 /// Blocks are lost only where a drive could not read and redundancy could not help.

@@ -52,7 +52,7 @@ impl Run {
 
     fn look_at_copies(&mut self, _fate: Fate) -> Result<()> {
         let copies = self.copies();
-        if self.scene.setup.has_journal() && self.scene.initialised.get() {
+        if self.scene.setup.has_journal() && self.scene.covered.get() {
             self.lose_drives_in_the_crash(&copies)?;
         }
         let (mut sim, scene) = self.copy(&copies);
@@ -89,6 +89,7 @@ impl Run {
             let (mut sim, scene) = self.copy(&left);
             let life_now = scene.life.get();
             removed.iter().for_each(|slot| scene.faults.borrow_mut().lost(slot, life_now));
+            scene.note_losses();
             let given = left.into_iter().map(|(name, _)| name).collect();
             let plan =
                 Plan { given, look_first: true, wait_for_resync: true, shut_down: true, ..Plan::default() };

@@ -52,7 +52,7 @@ mod story;
 mod tally;
 mod workload;
 
-pub use campaign::{Failed, Summary, run_all, run_twice};
+pub use campaign::{Failed, Summary, Times, run_all, run_twice};
 pub use controller::WriteHole;
 pub use error::{Error, ErrorKind, Result};
 pub use options::{Lie, Options, RequestName, Without, parse_requests};

@@ -8,16 +8,19 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::ops::Range;
 use std::process::ExitCode;
-use torture::{Deed, Failed, Lie, Options, RequestName, Summary, Tally, Without, WriteHole};
+use torture::{Deed, Failed, Lie, Options, RequestName, Summary, Tally, Times, Without, WriteHole};
 
 /// Tortures the engine and the controller in virtual time: faults, crashes and power cuts at any event, and an
 /// oracle that knows what every sector may hold. A run is a function of its seed.
 #[derive(Parser)]
 #[command(name = "torture", version)]
 struct Cli {
-    /// Seeds from A up to, not including, B; each is run twice
+    /// Seeds from A up to, not including, B; each is run twice, and the two must agree
     #[arg(long, value_name = "A..B", value_parser = parse_seeds, default_value = "0..100", conflicts_with = "seed")]
     seeds: Range<u64>,
+    /// Run each seed once: twice as many in the time
+    #[arg(long)]
+    once: bool,
     /// Seeds from the first of --seeds on, for so long
     #[arg(long, value_name = "N", conflicts_with = "seed")]
     hours: Option<f64>,
@@ -33,9 +36,9 @@ struct Cli {
     /// A level to draw from; more of them if it is given more than once; all if it is not
     #[arg(long = "level", value_name = "L")]
     levels: Vec<Level>,
-    /// Whether volumes with parity keep a journal
-    #[arg(long, value_name = "HOW", default_value = "resync")]
-    write_hole: WriteHoleName,
+    /// Whether volumes with parity keep a journal; two thirds of the seeds do if it is not said
+    #[arg(long, value_name = "HOW")]
+    write_hole: Option<WriteHoleName>,
     /// Leave lives out, by their numbers
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     without_lives: Vec<u64>,
@@ -107,10 +110,11 @@ fn main() -> ExitCode {
         all_requests_but: cli.only_requests.clone().map(|requests| requests.0),
         inquests: cli.without_inquests,
     };
-    let write_hole = match cli.write_hole {
+    let write_hole = cli.write_hole.map(|name| match name {
         WriteHoleName::Journal => WriteHole::Journal,
         WriteHoleName::Resync => WriteHole::Resync,
-    };
+    });
+    let times = if cli.once { Times::Once } else { Times::Twice };
     let options = Options { ops: cli.ops, levels: cli.levels.clone(), lie, write_hole, without };
     if let (Some(seed), true) = (cli.seed, cli.trace) {
         return trace(seed, &options);
@@ -123,7 +127,7 @@ fn main() -> ExitCode {
     let threads = cli.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let to_terminal = std::io::stderr().is_terminal();
     let begun = std::time::Instant::now();
-    let summary = torture::run_all(seeds, &options, threads, |done, tally| {
+    let summary = torture::run_all(seeds, &options, times, threads, |done, tally| {
         if to_terminal {
             eprint!("\r{done} seeds, {}", in_short(tally));
         } else if done.is_multiple_of(100) {
@@ -149,9 +153,10 @@ fn close(cli: &Cli, options: &Options, summary: &Summary, time: std::time::Durat
         tell_coverage(summary);
     }
     let tally = &summary.tally;
-    let per_minute = tally.ops as f64 * 2.0 / time.as_secs_f64().max(0.001) * 60.0;
+    let (times, each) = if cli.once { (1.0, "once") } else { (2.0, "twice") };
+    let per_minute = tally.ops as f64 * times / time.as_secs_f64().max(0.001) * 60.0;
     println!(
-        "{} seeds, each twice: {} requests, {} crashes, {} copies looked at, {} checks, {} readings without drives, {} events; {} failed; {:.1} s, {per_minute:.0} requests per minute",
+        "{} seeds, each {each}: {} requests, {} crashes, {} copies looked at, {} checks, {} readings without drives, {} events; {} failed; {:.1} s, {per_minute:.0} requests per minute",
         summary.seeds,
         tally.ops,
         tally.of(Deed::Kill) + tally.of(Deed::PowerCut),
@@ -211,8 +216,10 @@ fn given(cli: &Cli) -> String {
     for level in &cli.levels {
         text += &format!(" --level {}", level.name());
     }
-    if cli.write_hole == WriteHoleName::Journal {
-        text += " --write-hole journal";
+    match cli.write_hole {
+        None => {}
+        Some(WriteHoleName::Journal) => text += " --write-hole journal",
+        Some(WriteHoleName::Resync) => text += " --write-hole resync",
     }
     match cli.lie {
         None => {}

@@ -61,7 +61,12 @@ pub(crate) async fn replace_dead(host: &Host, must: bool) -> Result<()> {
         let has_one = !scene.replacements.borrow().is_empty();
         match replace(host, slot).await? {
             Some(error) if must => {
-                return Error::wrong_state(format!("drive {} is not replaced: {error}", slot.0));
+                // A spare may have taken the place just now.
+                let shown = host.show().await?;
+                let is_filled = shown.drives[slot.as_usize()].state == DriveState::Rebuilding;
+                if !is_filled && out_of(&shown).contains(slot) {
+                    return Error::wrong_state(format!("drive {} is not replaced: {error}", slot.0));
+                }
             }
             None if has_one => scene.did(Deed::OperatorReplacesDead),
             _ => {}
@@ -243,6 +248,7 @@ async fn take_out(host: &Host, action: Action, slot: DriveIndex) -> Result<()> {
         return Ok(());
     }
     scene.faults.borrow_mut().suspect(slot, scene.life.get());
+    scene.note_losses();
     let drive = format!("{VOLUME}:{}", slot.0);
     let (command, deed) = match action {
         Action::Fail => (Command::DriveFail { drive }, Deed::OperatorFails),

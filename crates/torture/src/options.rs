@@ -26,8 +26,8 @@ pub struct Options {
     pub levels: Vec<Level>,
     /// A drive that lies.
     pub lie: Lie,
-    /// How volumes with parity mend a stripe whose write was cut off.
-    pub write_hole: WriteHole,
+    /// How volumes with parity mend a stripe whose write was cut off; drawn if it is not said.
+    pub write_hole: Option<WriteHole>,
     /// What is left out.
     pub without: Without,
 }
@@ -38,7 +38,7 @@ impl Default for Options {
             ops: 2000,
             levels: Vec::new(),
             lie: Lie::None,
-            write_hole: WriteHole::Resync,
+            write_hole: None,
             without: Without::default(),
         }
     }

@@ -28,6 +28,7 @@ use entry::{Cells, End, Entry};
 pub use entry::{Kind, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
@@ -71,6 +72,8 @@ pub struct Begun(Tick);
 pub struct Oracle {
     sector: ByteCount,
     sectors: u64,
+    /// Sectors of a stripe.
+    stripe: u64,
     beginning: Value,
     /// Whether a trim may leave anything at all; otherwise it leaves zeroes or nothing happens.
     trims_leave_anything: bool,
@@ -96,10 +99,11 @@ struct Seen {
 }
 
 impl Oracle {
-    /// Of a volume of which nothing was written: it holds `beginning`.
+    /// Of a volume of which nothing was written: it holds `beginning`. `stripe`: the length of its stripes.
     pub fn new(
         sector: SectorSize,
         capacity: ByteCount,
+        stripe: ByteCount,
         beginning: Value,
         trims_leave_anything: bool,
     ) -> Oracle {
@@ -107,6 +111,7 @@ impl Oracle {
         Oracle {
             sector: sector.bytes(),
             sectors,
+            stripe: (stripe.0 / sector.bytes().0).max(1),
             beginning,
             trims_leave_anything,
             clock: 1,
@@ -149,10 +154,20 @@ impl Oracle {
         let generation = Generation(self.next_generation);
         self.next_generation += 1;
         let issued = self.tick();
-        for sector in first.0..first.0 + count {
-            self.touched.push(sector, Entry::new(generation, kind, value.clone()), &self.beginning);
+        let operation = Issued { generation, kind, issued, first: first.0, end: first.0 + count };
+        let whole = self.whole_stripes(&operation);
+        for sector in operation.first..operation.end {
+            let of_whole_stripe = whole.contains(&sector);
+            let entry = Entry { of_whole_stripe, ..Entry::new(generation, kind, value.clone()) };
+            self.touched.push(sector, entry, &self.beginning);
         }
-        Issued { generation, kind, issued, first: first.0, end: first.0 + count }
+        operation
+    }
+
+    /// The sectors of the stripes that an operation covers as a whole.
+    pub fn whole_stripes(&self, operation: &Issued) -> Range<u64> {
+        let start = operation.first.next_multiple_of(self.stripe);
+        start..(operation.end / self.stripe * self.stripe).max(start)
     }
 
     /// Issues a write of whole sectors, each to be filled with its stamp.
@@ -284,22 +299,32 @@ impl Oracle {
 
     // What happens to it.
 
-    /// The process died.
-    pub fn kill(&mut self) {
+    /// The process died. Sectors of whole stripes that were being written.
+    pub fn kill(&mut self) -> Vec<Sector> {
         // What was read before stays read: but of several candidates the mirrors may hold different ones.
-        self.crash(|_| {});
+        let now = self.crash(|_| {});
+        self.torn_stripes(|entry| entry.finished == Some((now, End::CutOff)))
     }
 
-    /// The power went.
-    pub fn power_cut(&mut self) {
+    /// The power went. Sectors of whole stripes that were being written, or of which the drives may have lost some.
+    pub fn power_cut(&mut self) -> Vec<Sector> {
         self.unwritten.retain(|_, seen| seen.certain);
         self.crash(|entries| {
             entries.retain(|entry| !entry.gone);
             entries.iter_mut().for_each(|entry| entry.superseded = None);
         });
+        self.torn_stripes(|_| true)
     }
 
-    fn crash(&mut self, mut change: impl FnMut(&mut Vec<Entry>)) {
+    /// Sectors that may hold one of several things, one of which was written with the whole stripe, and may be on some drives alone.
+    fn torn_stripes(&self, may_be_torn: impl Fn(&Entry) -> bool) -> Vec<Sector> {
+        let is_one = |entry: &Entry| entry.of_whole_stripe && may_be_torn(entry);
+        let torn = self.touched.several().filter(|cell| cell.candidates() > 1);
+        let torn = torn.filter(|cell| cell.entries.iter().any(is_one));
+        torn.map(|cell| Sector(cell.sector)).collect()
+    }
+
+    fn crash(&mut self, mut change: impl FnMut(&mut Vec<Entry>)) -> Tick {
         let now = self.tick();
         self.reads.clear();
         self.agrees_since = None;
@@ -312,6 +337,7 @@ impl Oracle {
                 entries.iter_mut().for_each(|entry| entry.unsettled = true);
             }
         });
+        now
     }
 
     /// All redundancy agrees with the data again: what a read finds from now on, it finds again.

@@ -263,18 +263,15 @@ impl Run {
 
     fn crash(&mut self, fate: Fate) {
         let events = self.sim.events();
-        let mut oracle = self.scene.oracle.borrow_mut();
+        self.scene.crash(fate);
         match fate {
             Fate::Kill => {
                 self.sim.kill();
-                oracle.kill();
                 self.scene.did(Deed::Kill);
                 self.scene.tell(|| format!("the process is killed, at event {events}"));
             }
             Fate::PowerCut => {
                 self.sim.power_cut();
-                oracle.power_cut();
-                self.scene.power_cut();
                 self.scene.did(Deed::PowerCut);
                 self.scene.tell(|| format!("the power is cut, at event {events}"));
             }

@@ -4,16 +4,45 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::faults::Faults;
-use crate::oracle::{Oracle, Value, Violation};
+use crate::oracle::{Issued, Oracle, Value, Violation};
+use crate::script::Fate;
 use crate::setup::Setup;
+use crate::stamp::Sector;
 use crate::story::Story;
 use crate::tally::{Deed, Tally};
 use env::{IoError, IoErrorKind};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use units::{ByteRange, DriveIndex, DriveSet};
+use units::{ByteOffset, ByteRange, DriveIndex, DriveSet};
 use world_sim::{SimDrive, SimHandle, Trimmed, Unwritten};
+
+/// Sectors of which redundancy may not tell the truth until it agrees.
+#[derive(Clone, Debug, Default)]
+pub struct Unsettled {
+    /// They are.
+    pub now: BTreeSet<u64>,
+    /// They were until redundancy agreed, which no flush has made certain yet: a power cut takes it back.
+    settled: BTreeSet<u64>,
+}
+
+impl Unsettled {
+    fn settle(&mut self) {
+        self.settled.append(&mut self.now);
+    }
+
+    fn settled(&self) -> Vec<u64> {
+        self.settled.iter().copied().collect()
+    }
+
+    fn flushed(&mut self, settled: &[u64]) {
+        self.settled.retain(|sector| settled.binary_search(sector).is_err());
+    }
+
+    fn power_cut(&mut self) {
+        self.now.append(&mut self.settled);
+    }
+}
 
 /// See the [module](self).
 pub struct Scene {
@@ -37,17 +66,21 @@ pub struct Scene {
     pub created: Cell<bool>,
     /// Whether all redundancy agrees with the data, as the controller said in this life.
     pub synced: Cell<bool>,
-    /// Whether all redundancy ever agreed: before, a journal has nothing to keep right.
-    pub initialised: Cell<bool>,
+    /// Whether the controller says that its journal tells all that a crash can interrupt: it does from the moment on that all
+    /// redundancy agrees.
+    pub covered: Cell<bool>,
     /// Drives that the controller went without at the latest start.
     pub out: Cell<DriveSet>,
     /// Sectors beside which parity may be wrong, until redundancy agrees: they were written while parity could neither
     /// be used nor made to agree, for want of a drive; or a write to them was cut off, and the operator accepted it.
-    pub without_parity: RefCell<BTreeSet<u64>>,
-    /// Those that were so until redundancy agreed, which no flush has made certain yet: a power cut takes it back.
-    settled_unflushed: RefCell<BTreeSet<u64>>,
+    pub without_parity: RefCell<Unsettled>,
+    /// With a journal: sectors that redundancy does not give back until it agrees. They were written with the whole
+    /// stripe, which is not kept, and a crash may have left that on some drives alone.
+    torn: RefCell<Unsettled>,
     /// Whether the controller ever listed blocks whose content is lost: requests for those fail from then on.
     pub has_lost_blocks: Cell<bool>,
+    /// Whether a request ever failed, since more was wrong than the level survives.
+    pub has_failed: Cell<bool>,
     /// Drives of which an operator accepted, in this life, what redundancy says of them.
     pub accepted: Cell<DriveSet>,
     /// Which life it is.
@@ -69,7 +102,8 @@ impl Scene {
         let beginning = if noise { Value::Anything } else { Value::Zeroes };
         let is_redundant = setup.level.is_redundant();
         let trims_leave_anything = !is_redundant && setup.drives[0].trimmed == Trimmed::Anything;
-        let oracle = Oracle::new(setup.sector(), setup.geometry.capacity(), beginning, trims_leave_anything);
+        let (capacity, stripe) = (setup.geometry.capacity(), setup.geometry.stripe_bytes());
+        let oracle = Oracle::new(setup.sector(), capacity, stripe, beginning, trims_leave_anything);
         Scene {
             shards: RefCell::default(),
             drives: RefCell::default(),
@@ -81,12 +115,13 @@ impl Scene {
             oracle: RefCell::new(oracle),
             created: Cell::new(false),
             synced: Cell::new(false),
-            initialised: Cell::new(false),
+            covered: Cell::new(false),
+            has_failed: Cell::new(false),
             out: Cell::new(DriveSet::EMPTY),
             without_parity: RefCell::default(),
+            torn: RefCell::default(),
             has_lost_blocks: Cell::new(false),
             accepted: Cell::new(DriveSet::EMPTY),
-            settled_unflushed: RefCell::default(),
             life: Cell::new(0),
             paths: RefCell::default(),
             tainted: RefCell::default(),
@@ -108,10 +143,11 @@ impl Scene {
             faults: self.faults.clone(),
             created: self.created.clone(),
             synced: self.synced.clone(),
-            initialised: self.initialised.clone(),
+            covered: self.covered.clone(),
+            has_failed: self.has_failed.clone(),
             out: self.out.clone(),
             without_parity: self.without_parity.clone(),
-            settled_unflushed: self.settled_unflushed.clone(),
+            torn: self.torn.clone(),
             has_lost_blocks: self.has_lost_blocks.clone(),
             accepted: self.accepted.clone(),
             life: self.life.clone(),
@@ -168,6 +204,7 @@ impl Scene {
         }
         self.faults.borrow_mut().replaced(slot, drive.is_present());
         self.out.set(self.out.get().with(slot));
+        self.note_losses();
     }
 
     /// Lets go of what a process left behind that ended without stopping: its shards and volumes own one another.
@@ -197,7 +234,7 @@ impl Scene {
 
     /// Whether parity may not agree with the data after a crash.
     pub fn parity_may_lie(&self) -> bool {
-        self.setup.has_write_hole() || (self.setup.has_parity() && !self.initialised.get())
+        self.setup.has_parity() && !self.covered.get()
     }
 
     /// Whether a request may fail now: more is lost than the level survives. Where parity may not agree with
@@ -211,28 +248,69 @@ impl Scene {
 
     /// The controller says that redundancy agrees with the data.
     pub fn settle(&self) {
+        self.note_losses();
         self.synced.set(true);
-        self.initialised.set(true);
-        self.settled_unflushed.borrow_mut().extend(self.without_parity.take());
+        self.without_parity.borrow_mut().settle();
+        self.torn.borrow_mut().settle();
         self.oracle.borrow_mut().settle();
     }
 
-    /// Sectors that are settled now; a flush that begins now makes that certain.
-    pub fn settled(&self) -> Vec<u64> {
-        self.settled_unflushed.borrow().iter().copied().collect()
+    /// What is settled now; a flush that begins now makes that certain.
+    pub fn settled(&self) -> [Vec<u64>; 2] {
+        [self.without_parity.borrow().settled(), self.torn.borrow().settled()]
     }
 
     /// A flush was acknowledged, before which these were settled.
-    pub fn flushed(&self, settled: &[u64]) {
-        let mut unflushed = self.settled_unflushed.borrow_mut();
-        settled.iter().for_each(|sector| {
-            unflushed.remove(sector);
-        });
+    pub fn flushed(&self, [without_parity, torn]: &[Vec<u64>; 2]) {
+        self.without_parity.borrow_mut().flushed(without_parity);
+        self.torn.borrow_mut().flushed(torn);
     }
 
-    /// The power was cut: what was settled and not flushed may be as it was.
-    pub fn power_cut(&self) {
-        self.without_parity.borrow_mut().extend(self.settled_unflushed.take());
+    /// The process died, or the power was cut.
+    pub(crate) fn crash(&self, fate: Fate) {
+        let torn = match fate {
+            Fate::Kill => self.oracle.borrow_mut().kill(),
+            Fate::PowerCut => {
+                self.without_parity.borrow_mut().power_cut();
+                self.torn.borrow_mut().power_cut();
+                self.oracle.borrow_mut().power_cut()
+            }
+        };
+        if self.setup.has_journal() {
+            self.torn.borrow_mut().now.extend(torn.into_iter().map(|sector| sector.0));
+            self.note_losses();
+        }
+    }
+
+    /// A write failed in the middle.
+    pub fn failed(&self, operation: &Issued) {
+        let mut oracle = self.oracle.borrow_mut();
+        oracle.fail(operation);
+        if self.setup.has_journal() {
+            self.torn.borrow_mut().now.extend(oracle.whole_stripes(operation));
+        }
+    }
+
+    /// Takes note of drives that cannot be relied on: what was to be told by redundancy that does not agree yet is lost.
+    pub fn note_losses(&self) {
+        let lost = self.faults.borrow().bad().union(&self.out.get());
+        let mut torn = self.torn.borrow_mut();
+        if lost.is_empty() || torn.now.is_empty() {
+            return;
+        }
+        let (gone, left) = torn.now.iter().partition(|sector| lost.contains(self.drive_of(**sector)));
+        torn.now = left;
+        let gone: BTreeSet<u64> = gone;
+        let mut oracle = self.oracle.borrow_mut();
+        gone.iter().for_each(|sector| oracle.give_up(Sector(*sector), 1));
+    }
+
+    /// The drive on which a sector is.
+    fn drive_of(&self, sector: u64) -> DriveIndex {
+        let geometry = &self.setup.geometry;
+        let (stripe, within) = geometry.stripe_of(ByteOffset(sector * self.setup.sector().bytes().0));
+        let (index, _) = geometry.strip_of(within);
+        geometry.data_cell(stripe, index, layout::CopyIndex(0)).drive
     }
 
     /// Takes note of sectors that are being written, or were: whether parity covers them.
@@ -240,7 +318,7 @@ impl Scene {
         if self.parity_may_lie() && self.may_fail() {
             let sector = self.setup.sector().bytes().0;
             let sectors = range.start.0 / sector..range.end().0.div_ceil(sector);
-            self.without_parity.borrow_mut().extend(sectors);
+            self.without_parity.borrow_mut().now.extend(sectors);
         }
     }
 
@@ -261,6 +339,7 @@ impl Scene {
             ));
         }
         self.count(|tally| tally.errors += 1);
+        self.has_failed.set(true);
         if self.setup.has_parity() {
             // A write that failed in the middle of a stripe leaves its lane to be resynced.
             self.synced.set(false);

@@ -121,6 +121,8 @@ impl Setup {
         };
         let drives = if drives_are_made { vec![drives[0].clone(); drives.len()] } else { drives };
         let (may_be_silent, silence) = (level.is_redundant() && options.lie == Lie::None, rng.below(8));
+        // As often as most of its users have it.
+        let drawn = if rng.chance(2, 3) { WriteHole::Journal } else { WriteHole::Resync };
         let geometry = least.with_member_size(member);
         let geometry = geometry.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
         Setup {
@@ -139,7 +141,7 @@ impl Setup {
             zones: zones(&mut rng, &geometry, is_far),
             geometry,
             lie: options.lie,
-            write_hole: options.write_hole,
+            write_hole: options.write_hole.unwrap_or(drawn),
             silent: may_be_silent && silence == 0,
             silent_in_the_end: may_be_silent && (1..=3).contains(&silence),
             without: options.without.clone(),

@@ -211,7 +211,7 @@ impl Worker {
                 Ok(())
             }
             Err(error) => {
-                self.scene.oracle.borrow_mut().fail(&issued);
+                self.scene.failed(&issued);
                 self.scene.judge_error(name, range, error)
             }
         }

@@ -1,7 +1,7 @@
 //! Seeds of torture, each run twice; and the proof that the oracle can say no.
 
 use layout::Level;
-use torture::{Deed, ErrorKind, Lie, Options, Summary, run_all, shrink};
+use torture::{Deed, ErrorKind, Lie, Options, Summary, Times, run_all, shrink};
 
 /// The machine has two processors at least; a third thread would only make the others wait.
 const THREADS: usize = 2;
@@ -30,7 +30,7 @@ fn missing(summary: &Summary) -> Vec<String> {
 #[test]
 fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
     let options = Options { levels: Level::ALL.to_vec(), ..Options::default() };
-    let summary = run_all(0..300, &options, THREADS, |_, _| true);
+    let summary = run_all(0..300, &options, Times::Twice, THREADS, |_, _| true);
     assert_fine(&summary);
     let tally = &summary.tally;
     assert_eq!(summary.seeds, 300);
@@ -47,7 +47,7 @@ fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
 /// Runs seeds over drives that lie until the lie is noticed.
 fn assert_noticed(lie: Lie) -> u64 {
     let options = Options { lie, ops: 800, ..Options::default() };
-    let summary = run_all(0..100, &options, THREADS, |_, _| true);
+    let summary = run_all(0..100, &options, Times::Once, THREADS, |_, _| true);
     let failed = summary.failed.first().expect("a drive that lies loses data");
     let context = &failed.error.context;
     let noticed = match failed.error.kind {

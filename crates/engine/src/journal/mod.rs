@@ -23,7 +23,9 @@
 //!   done. So they may become durable in any order, and a replay may find a later one without an earlier one.
 //! - A record that was not durable everywhere may be replayed or not: none of its writes had begun, and no host was answered. One
 //!   that could not be made durable may be replayed as well, after its columns were let go: none begins until it does not count.
-//! - What a host asked to be durable is so with its record. It is not revoked then: the drives are flushed first.
+//! - What a host asked to be durable is so with its record. It is not revoked then: the drives are flushed first. They are also
+//!   flushed before a record promises anything of a stripe that was written without one (`whole.rs`): what the record
+//!   says of redundancy stands on that.
 //! - A drive that a plan leaves out is durably known to be out before the plan's writes begin: it would be believed otherwise.
 //! - Whoever changes a stripe *without* a record, while records that count say something of it, would be undone by a replay. So
 //!   there is no such write: it is kept as well, or revokes them first.
@@ -42,6 +44,7 @@
 #[cfg(test)]
 mod model;
 mod ring;
+mod whole;
 mod writer;
 
 use crate::execute::Memory;
@@ -57,7 +60,8 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
+use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
+use whole::WholeStripes;
 
 /// Where a volume's journal lies, and what its records are called until the next start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +108,7 @@ pub(crate) struct Journal {
     /// On how many members a record is.
     copies: usize,
     ring: RefCell<Ring>,
+    whole_stripes: WholeStripes,
     waiting: RefCell<VecDeque<Entry>>,
     /// To begin a record or a notice.
     turn: Credits,
@@ -138,6 +143,7 @@ impl Journal {
             start: len.0 * u64::from(shard),
             copies: usize::from(geometry.parity_strips()) + 1,
             ring: RefCell::new(Ring::new(len)),
+            whole_stripes: WholeStripes::new(),
             waiting: RefCell::default(),
             turn: Credits::new(env, 1),
             is_led: Cell::new(false),
@@ -151,11 +157,14 @@ impl Journal {
     }
 }
 
-/// A record that its write relies on. The write is done when this is dropped.
+/// What is known of a write while it is being done: which record it relies on, or that it relies on none. It is done when this is
+/// dropped.
 pub(crate) struct Kept {
     volume: Rc<Volume>,
-    sequence: u64,
+    sequence: Option<u64>,
     carries: bool,
+    /// It writes a stripe that no record carries, into the drives' caches.
+    whole: Option<StripeIndex>,
 }
 
 impl Kept {
@@ -171,8 +180,13 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         if let Some(journal) = &self.volume.journal {
-            journal.ring.borrow_mut().end(self.sequence);
-            journal.changed.notify(self.volume.shard.env());
+            if let Some(stripe) = self.whole {
+                journal.whole_stripes.note(stripe);
+            }
+            if let Some(sequence) = self.sequence {
+                journal.ring.borrow_mut().end(sequence);
+                journal.changed.notify(self.volume.shard.env());
+            }
         }
     }
 }
@@ -207,20 +221,46 @@ impl Volume {
             Box::pin(self.recorded(&left_out)).await?;
         }
         let need = self.need(journal, plan);
+        let carries = need == Need::All;
+        let whole = (!carries && asked == Durability::Cached && self.is_whole(plan)).then_some(plan.stripe());
+        let kept = |sequence| Kept { volume: self.clone(), sequence, carries, whole };
         match need {
-            Need::Nothing => return Ok(None),
-            Need::Silence => return Box::pin(self.silence(plan.stripe())).await.map(|()| None),
+            Need::Nothing => return Ok(whole.map(|_| kept(None))),
+            Need::Silence => {
+                let silent = Box::pin(self.silence(plan.stripe())).await;
+                return silent.map(|()| whole.map(|_| kept(None)));
+            }
             Need::All | Need::Revoke => {}
+        }
+        if carries && asked == Durability::Durable && journal.whole_stripes.may_lose(plan.stripe()) {
+            Box::pin(self.flush_once()).await?;
         }
         let entry =
             entry(plan, memory, need == Need::Revoke, asked).ok_or(IoError::new(IoErrorKind::Invalid))?;
         if entry.len > journal.most_bytes() {
             // What is given up for lost may be long, and a whole stripe that lost a drive just now. Other writes of hosts were cut
             // up before.
-            return Box::pin(self.silence(plan.stripe())).await.map(|()| None);
+            let whole = (asked == Durability::Cached).then_some(plan.stripe());
+            let unkept = Kept { volume: self.clone(), sequence: None, carries: false, whole };
+            return Box::pin(self.silence(plan.stripe())).await.map(|()| Some(unkept));
         }
-        let sequence = self.record(journal, entry).await?;
-        Ok(Some(Kept { volume: self.clone(), sequence, carries: need == Need::All }))
+        self.record(journal, entry).await.map(|sequence| Some(kept(Some(sequence))))
+    }
+
+    fn is_whole(&self, plan: &Plan) -> bool {
+        match plan.request() {
+            Request::Write { range } | Request::WriteZeroes { range } => {
+                range.len == self.geometry().stripe_bytes()
+            }
+            _ => false,
+        }
+    }
+
+    /// A stripe has been given up as a whole, without a record.
+    pub(crate) fn note_whole_stripe(&self, stripe: StripeIndex) {
+        if let Some(journal) = &self.journal {
+            journal.whole_stripes.note(stripe);
+        }
     }
 
     fn need(&self, journal: &Journal, plan: &Plan) -> Need {

@@ -11,6 +11,15 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
 
+/// What had been written when a flush began.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Settled {
+    /// The records before this one.
+    records_before: u64,
+    /// So many whole stripes.
+    whole_stripes: u64,
+}
+
 /// The most runs of memory that one record gathers.
 const MOST_SLICES: usize = 256;
 
@@ -273,15 +282,20 @@ impl Volume {
         }
     }
 
-    /// Records that were settled before a flush began, which has succeeded.
-    pub(crate) fn settled_records(&self) -> u64 {
-        self.journal.as_ref().map_or(0, |journal| journal.ring.borrow().settled())
+    /// What a flush that begins now makes certain.
+    pub(crate) fn settled_by_now(&self) -> Settled {
+        let settled = |journal: &Journal| Settled {
+            records_before: journal.ring.borrow().settled(),
+            whole_stripes: journal.whole_stripes.done(),
+        };
+        self.journal.as_ref().map(settled).unwrap_or_default()
     }
 
-    /// All drives were flushed since records before this one were settled.
-    pub(crate) fn retire_records(&self, before: u64) {
+    /// All drives were flushed since that was settled.
+    pub(crate) fn note_flushed(&self, settled: Settled) {
         if let Some(journal) = &self.journal {
-            journal.ring.borrow_mut().retire(before);
+            journal.ring.borrow_mut().retire(settled.records_before);
+            journal.whole_stripes.flushed(settled.whole_stripes);
         }
     }
 

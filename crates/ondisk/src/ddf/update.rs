@@ -19,10 +19,12 @@
 
 use super::copies::{CopyReport, CopyState, is_after};
 use super::find::Drive;
-use super::header::{Coding, HeaderKind, Place, Section};
+use super::header::{Coding, Header, HeaderKind, Place, Section};
 use super::logs::VendorLog;
 use super::structure::Structure;
 use crate::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 use units::{ByteCount, ByteOffset};
 
@@ -48,7 +50,7 @@ pub enum Step {
 pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<Vec<Step>> {
     new.check()?;
     check_places(size, new)?;
-    let mut steps = Vec::new();
+    let (mut steps, mut sections) = (Vec::new(), Sections::of(new));
     match old.filter(|old| is_in_place(old, new)) {
         Some(old) => {
             let was = old.structure.header.sequence;
@@ -60,7 +62,7 @@ pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<V
                 let is_new = |copy: &CopyReport| copy.needs_repair() || copy.has_odd_checksums;
                 let is_sound = !old.copies.iter().any(|copy| copy.kind == kind && is_new(copy));
                 let known = is_sound.then_some(&old.structure);
-                write_copy(&mut steps, new, kind, was, known)?;
+                write_copy(&mut steps, &mut sections, kind, was, known)?;
             }
         }
         None => {
@@ -71,7 +73,7 @@ pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<V
             }
             steps.push(Step::Flush);
             for kind in copies_of(new) {
-                write_copy(&mut steps, new, kind, new.header.sequence.wrapping_sub(1), None)?;
+                write_copy(&mut steps, &mut sections, kind, new.header.sequence.wrapping_sub(1), None)?;
             }
         }
     }
@@ -87,9 +89,9 @@ pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<V
 pub fn rewrite(size: ByteCount, new: &Structure) -> Result<Vec<Step>> {
     new.check()?;
     check_places(size, new)?;
-    let mut steps = Vec::new();
+    let (mut steps, mut sections) = (Vec::new(), Sections::of(new));
     for kind in copies_of(new) {
-        write_copy(&mut steps, new, kind, new.header.sequence.wrapping_sub(1), None)?;
+        write_copy(&mut steps, &mut sections, kind, new.header.sequence.wrapping_sub(1), None)?;
     }
     write_anchor(&mut steps, size, None, new);
     Ok(steps)
@@ -112,15 +114,15 @@ pub fn repair(drive: &Drive) -> Result<Vec<Step>> {
     }
     let mut sound = drive.structure.clone();
     sound.header.open = 0;
-    let mut steps = Vec::new();
     sound.check()?;
     check_places(drive.size, &sound)?;
+    let (mut steps, mut sections) = (Vec::new(), Sections::of(&sound));
     let bad = drive.copies.iter().filter(|copy| copy.needs_repair());
     // What counted only because it was alike in both goes with the first that is written.
     let odd = drive.copies.iter().filter(|copy| !copy.needs_repair() && copy.has_odd_checksums);
     let odd = odd.filter(|copy| copy.state != CopyState::Absent);
     for copy in bad.chain(odd) {
-        write_copy(&mut steps, &sound, copy.kind, sound.header.sequence, None)?;
+        write_copy(&mut steps, &mut sections, copy.kind, sound.header.sequence, None)?;
     }
     write_anchor(&mut steps, drive.size, Some(drive), &sound);
     Ok(steps)
@@ -183,28 +185,48 @@ fn write_anchor(steps: &mut Vec<Step>, size: ByteCount, old: Option<&Drive>, new
     steps.push(Step::Flush);
 }
 
+/// The bytes of a structure's sections: those of both copies are the same, and long.
+struct Sections<'a> {
+    of: &'a Structure,
+    bytes: BTreeMap<usize, Option<Vec<u8>>>,
+}
+
+impl<'a> Sections<'a> {
+    fn of(structure: &'a Structure) -> Sections<'a> {
+        Sections { of: structure, bytes: BTreeMap::new() }
+    }
+
+    fn bytes(&mut self, section: Section) -> Result<Option<&[u8]>> {
+        let bytes = match self.bytes.entry(section.index()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(self.of.encode_section(section)?),
+        };
+        Ok(bytes.as_deref())
+    }
+}
+
 fn write_copy(
     steps: &mut Vec<Step>,
-    new: &Structure,
+    sections: &mut Sections,
     kind: HeaderKind,
     was: u32,
     known: Option<&Structure>,
 ) -> Result<()> {
+    let new = sections.of;
     let lba = if kind == HeaderKind::Primary { new.header.primary_lba } else { new.header.secondary_lba };
     let at = |offset: u64| ByteOffset(new.coding.bytes(lba.saturating_add(offset)).0);
-    let mut open = new.clone();
-    (open.header.open, open.header.sequence) = (1, was);
-    steps.push(Step::Write { at: at(0), bytes: open.encode_header(kind) });
+    let open = Header { open: 1, sequence: was, ..new.header.clone() };
+    steps.push(Step::Write { at: at(0), bytes: open.encode(kind, new.coding) });
     steps.push(Step::Flush);
     for section in Section::ALL {
         let known = known.filter(|known| known.header.place(section) == new.header.place(section));
         if known.is_some_and(|known| says_the_same(known, new, section)) {
             continue;
         }
-        let Some(bytes) = new.encode_section(section)? else { continue };
+        let Some(bytes) = sections.bytes(section)? else { continue };
         let start = u64::from(new.header.place(section).offset_blocks);
         let log = known.and_then(|known| known.vendor_log.as_ref()).filter(|_| section == Section::VendorLog);
-        for range in changed(log, &bytes) {
+        for range in changed(log, bytes) {
             let first = (range.start / new.coding.block_bytes()) as u64;
             steps.push(Step::Write { at: at(start + first), bytes: bytes[range].to_vec() });
         }

@@ -53,12 +53,15 @@ pub(super) struct Entry {
     pub gone: bool,
     /// Mirrors, or data and parity, may disagree on it.
     pub unsettled: bool,
+    /// Its operation covered the whole stripe.
+    pub of_whole_stripe: bool,
 }
 
 impl Entry {
     /// Of an operation that was issued just now.
     pub fn new(generation: Generation, kind: Kind, value: Value) -> Entry {
-        Entry { generation, kind, value, finished: None, superseded: None, gone: false, unsettled: false }
+        let (gone, unsettled, of_whole_stripe) = (false, false, false);
+        Entry { generation, kind, value, finished: None, superseded: None, gone, unsettled, of_whole_stripe }
     }
 
     /// What was there before anything happened.
