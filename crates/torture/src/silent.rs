@@ -20,7 +20,7 @@ use controller::Startable;
 use engine::Volume;
 use env::{Durability, Env};
 use layout::{Cell, CopyIndex, DataIndex, Level, ParityIndex, Role};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
 use world_sim::{FaultKind, Rng};
@@ -108,10 +108,7 @@ async fn suffer(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<
         lay(&scene, &volume, &mut rng).await?;
     }
     let places = places(&scene);
-    let mut wrong = Wrong::new();
-    for (stripe, drive, _) in &places {
-        wrong.entry(*stripe).or_default().insert(*drive);
-    }
+    let wrong = wrong(&scene, &places);
     let before = scene.oracle.borrow().clone();
     excuse_places(&scene, &places, &wrong);
     // It does not spread: only the places themselves may read otherwise.
@@ -204,6 +201,22 @@ fn places(scene: &Scene) -> Vec<(u64, DriveIndex, ByteRange)> {
         }
     }
     places
+}
+
+/// Which drives are wrong in which stripes. Where a drive is wrong in two strips of the same columns, nothing tells who is: then
+/// all may be.
+fn wrong(scene: &Scene, places: &[(u64, DriveIndex, ByteRange)]) -> Wrong {
+    let geometry = &scene.setup.geometry;
+    let (mut wrong, mut columns) = (Wrong::new(), BTreeSet::new());
+    for (stripe, drive, range) in places {
+        let drives = wrong.entry(*stripe).or_default();
+        drives.insert(*drive);
+        let within = geometry.locate(*drive, range.start).map(|place| place.within);
+        if !columns.insert((*stripe, *drive, within)) {
+            *drives = DriveSet::first(geometry.drives());
+        }
+    }
+    wrong
 }
 
 /// Excuses just the sectors that are wrong; where several drives are wrong in one stripe, it cannot be told what a repair
