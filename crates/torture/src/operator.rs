@@ -119,6 +119,17 @@ pub(crate) async fn resume_tasks(host: &Host) -> Result<()> {
     Ok(())
 }
 
+/// An operator stops every task: those that were begun before go on with a start.
+pub(crate) async fn stop_tasks(host: &Host) {
+    for task in tasks(host).await.into_iter().filter(|task| !task.state.is_over()) {
+        let stopped = host.ask(Command::TaskStop { task: task.task }).await;
+        host.scene.tell_of("operator", || match stopped {
+            Ok(_) => format!("task {} ({}) is stopped", task.task, task.kind),
+            Err(error) => format!("task {} ({}) is not stopped: {error}", task.task, task.kind),
+        });
+    }
+}
+
 async fn tasks(host: &Host) -> Vec<TaskInfo> {
     match host.ask(Command::TaskList {}).await {
         Ok(Reply::Tasks { tasks }) => tasks,

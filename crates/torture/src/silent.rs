@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::inquest::Sets;
 use crate::life::{self, Plan};
+use crate::operator;
 use crate::run::{Run, envs};
 use crate::scene::Scene;
 use crate::stamp::Sector;
@@ -103,6 +104,7 @@ async fn suffer(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<
         return Error::wrong_state("the volume needs drives although all were well");
     };
     let volume = host.volumes()?[0].clone();
+    operator::stop_tasks(&host).await;
     let mut rng = Rng::new(scene.setup.seed, "silent", "");
     for _ in 0..rng.between(1, STRIPES) {
         lay(&scene, &volume, &mut rng).await?;

@@ -22,6 +22,10 @@ use units::{DriveIndex, StripeIndex};
 /// Copies every lane of this shard that was ever written to the drive that is being filled for `slot`.
 pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     let volume = &task.volume;
+    // Records go to the new drive as well by now. Those from before must not be missed there when it takes the slot.
+    if let Err(error) = volume.renew_journal().await {
+        return TaskOutcome::Failed(error);
+    }
     let all = LaneSet::first(volume.lanes.count);
     let stale = volume.members.stale_lanes(slot);
     // Where the old drive is stale there is nothing to copy: the new one is as stale.
