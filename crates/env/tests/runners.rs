@@ -8,8 +8,11 @@ use world_sim::{Sim, SimOptions};
 
 const MS: Duration = Duration::from_millis(1);
 
+/// Items that were done, and at which millisecond.
+type Log = Rc<RefCell<Vec<(u32, u64)>>>;
+
 /// Runners of which at most `most` work at a time, a millisecond an item; what is done, and when.
-fn runners(sim: &Sim, most: usize) -> (Runners<u32>, Rc<RefCell<Vec<(u32, u64)>>>) {
+fn runners(sim: &Sim, most: usize) -> (Runners<u32>, Log) {
     let env = sim.env();
     let (runners, done) = (Runners::new(&env, "runner", most), Rc::new(RefCell::new(Vec::new())));
     let at = done.clone();
