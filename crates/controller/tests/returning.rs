@@ -500,7 +500,7 @@ fn what_nobody_wrote_stays_zeroes_when_a_foreign_drive_takes_a_place() {
 fn an_operators_word_waits_until_every_failure_is_recorded() {
     let mut bench = Bench::in_order(21, 1, 4);
     bench.boot(&[]);
-    bench.create("data", "raid6", &["a", "b", "c", "d"]);
+    bench.create_resyncing("data", "raid6", &["a", "b", "c", "d"]);
     bench.settle("data");
     bench.write("data", 0, 1, STRIPE);
     let accept =

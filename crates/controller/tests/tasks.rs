@@ -111,7 +111,7 @@ fn a_shutdown_waits_for_a_task_that_takes_its_time_to_end() {
 fn a_rebuild_that_failed_is_tried_again_after_a_while() {
     let mut bench = Bench::new(12, 1, 3);
     bench.boot(&["a", "b", "c"]);
-    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.create_resyncing("data", "raid5", &["a", "b", "c"]);
     bench.settle("data");
     bench.ask(Command::DriveFail { drive: "b".into() }).unwrap();
     bench.write("data", 0, 7, 2 * MIB);

@@ -52,10 +52,14 @@ fn assert_noticed(lie: Lie) -> u64 {
     let context = &failed.error.context;
     let noticed = match failed.error.kind {
         // What a rebuild, or a drive that is out, makes of redundancy that lost a write is nobody's data.
-        ErrorKind::WrongData => context.contains("old data") || context.contains("garbage"),
+        ErrorKind::WrongData => {
+            ["old data", "garbage", "foreign data"].into_iter().any(|found| context.contains(found))
+        }
         // A drive that has forgotten a label is taken for an earlier copy of itself; redundancy that was called made
-        // is not.
-        ErrorKind::WrongState => context.contains("are not used") || context.contains("a check found"),
+        // is not; a record of the journal that counts is not there.
+        ErrorKind::WrongState => ["are not used", "a check found", "was not started without need"]
+            .into_iter()
+            .any(|said| context.contains(said)),
         _ => false,
     };
     assert!(noticed, "{}", failed.error);
