@@ -48,6 +48,8 @@ impl Core {
         }
         let changed = {
             let _turn = array.metadata.take(1).await;
+            // On the drives that are left it would make strangers of those that are lost.
+            self.check_can_record(&array, &volume.name())?;
             let mut next = array.label();
             let before = next.policy.clone();
             let policy = &mut next.policy;

@@ -5,7 +5,7 @@ mod common;
 
 use common::events::{End, at_every_event};
 use common::{Bench, create};
-use controller::{Command, CreateVolume, ErrorKind, VolumeState};
+use controller::{Command, CreateVolume, ErrorKind, SetPolicy, VolumeState};
 use ondisk::{Tail, ddf};
 use std::cell::Cell;
 use std::time::Duration;
@@ -282,4 +282,24 @@ fn a_record_that_is_damaged_in_both_copies_is_derived_from_the_label_once() {
     bench.restart(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     bench.expect("data", 0, 1, ALL);
+}
+
+/// A drive was pulled out of a volume that cannot do without it, and policies were set meanwhile: the other one took them into
+/// its label, twice. Back again, the drive was called a copy from an earlier time, and the volume stayed offline for good.
+#[test]
+fn policies_are_not_set_while_a_drive_is_lost_that_nothing_replaces() {
+    let mut bench = Bench::new(1, 1, 2);
+    bench.boot(&["a", "b"]);
+    bench.create("data", "raid0", &["a", "b"]);
+    bench.write("data", 0, 1, 4 * 65536);
+    bench.sim.drive("a").unwrap().vanish();
+    bench.try_write("data", 0, 2, 4 * 65536).unwrap().unwrap_err();
+    bench.wait(1);
+    for task_share_percent in [Some(40), Some(50)] {
+        let set = SetPolicy { volume: "data".into(), task_share_percent, ..SetPolicy::default() };
+        bench.refused(ErrorKind::WrongState, Command::VolumePolicy(set));
+    }
+    bench.sim.drive("a").unwrap().come_back();
+    bench.power_cycle(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal, "{:?}", bench.show("data").reasons);
 }
