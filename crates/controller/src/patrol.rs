@@ -213,6 +213,8 @@ impl Core {
         // A task of its own, for its progress is none of the patrol's.
         let mut record = task.record();
         record.progress = crate::tasks::Progress::default();
+        // The patrol may have been paused just now: nobody could resume this part of it.
+        record.wish = Wish::Run;
         let part = Rc::new(Task::new(record));
         let plan =
             LegPlan { volume: id, kind: ShardTask::RepairRange { slot, range }, lanes: None, bytes: 0 };

@@ -462,3 +462,26 @@ fn schedules_are_set_and_kept() {
     assert!(checks.iter().all(|check| check.share_percent == 50));
     assert!(list(&mut bench).iter().all(|task| task.kind != TaskKind::Patrol));
 }
+
+/// A patrol was paused while it had a range written anew: that part was paused with it, nobody could resume it, and the
+/// shutdown waited for it for ever. Torture found it.
+#[test]
+fn a_patrol_that_is_paused_while_it_repairs_does_not_hold_up_the_shutdown() {
+    for offset_us in (0..8000).step_by(400) {
+        let mut bench = Bench::new(13, 1, 3);
+        bench.boot(&["a", "b", "c"]);
+        bench.create("data", "raid5", &["a", "b", "c"]);
+        bench.write("data", 0, 7, 2 * MIB);
+        bench.settle("data");
+        for at in [0, 40960, 90112, 200704] {
+            bench.sim.drive("b").unwrap().make_unreadable(ByteRange::new(ByteOffset(at), ByteCount(4096)));
+        }
+        bench.ask(Command::TaskStart(StartTask { what: Startable::Patrol, ..StartTask::default() })).unwrap();
+        let soon = bench.sim.now() + std::time::Duration::from_micros(offset_us);
+        bench.sim.run_until(soon).unwrap();
+        let patrol = list(&mut bench).into_iter().find(|task| task.kind == TaskKind::Patrol).unwrap();
+        let _ = bench.ask(Command::TaskPause { task: patrol.task });
+        bench.wait(1);
+        bench.shut_down();
+    }
+}

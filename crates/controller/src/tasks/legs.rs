@@ -49,7 +49,7 @@ struct Part {
 
 /// A leg under way.
 pub(crate) struct Leg {
-    task: Rc<Task>,
+    pub(crate) task: Rc<Task>,
     parts: RefCell<Vec<Part>>,
     /// Where the task stood when the leg began.
     before: Progress,
