@@ -19,6 +19,7 @@ use crate::options::DriveOptions;
 use crate::rng::Rng;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use units::{ByteOffset, ByteRange};
 
 /// A write as the cache keeps it.
@@ -205,7 +206,7 @@ impl Content {
         let range = self.current.sector_range(sector);
         let at = (range.start - write.range.start).as_usize();
         let fill = match &write.fill {
-            Fill::Bytes(bytes) => Fill::Bytes(bytes[at..at + range.len.as_usize()].into()),
+            Fill::Bytes(bytes) => Fill::Bytes(Arc::new(bytes[at..at + range.len.as_usize()].to_vec())),
             other => other.clone(),
         };
         Written { range, fill, durable: write.durable, lost: write.lost }

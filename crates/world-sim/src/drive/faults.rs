@@ -178,7 +178,7 @@ impl Layer {
 /// The bytes of a write, where it has any to misdirect.
 pub(crate) fn bytes_of(write: &Written) -> Option<Arc<[u8]>> {
     match &write.fill {
-        Fill::Bytes(bytes) => Some(bytes.clone()),
+        Fill::Bytes(bytes) => Some(bytes.as_slice().into()),
         Fill::Zeroes => Some(vec![0; write.range.len.as_usize()].into()),
         Fill::Hole | Fill::Noise(_) | Fill::Hollow => None,
     }

@@ -10,7 +10,7 @@ use crate::trace::TraceEvent;
 use env::{HealthScript, IoErrorKind, IoRequest};
 use std::cell::RefMut;
 use std::rc::Rc;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -159,7 +159,7 @@ impl SimDrive {
         assert!(range.end().0 <= self.size().0, "{range:?} is past the end of {}", self.name());
         let sector = self.cell.options.logical_sector.bytes();
         assert!(range.is_aligned(sector), "{range:?} is not whole sectors of {sector}");
-        let fill = super::Fill::Bytes(bytes.into());
+        let fill = super::Fill::Bytes(Arc::new(bytes.to_vec()));
         self.state().content.write(super::Written { range, fill, durable: true, lost: false });
     }
 

@@ -502,35 +502,35 @@ impl State {
     }
 }
 
-/// Slices as the writes they are: one for a run of bytes, one for zeroes, one for what has no bytes.
+/// Slices as the writes they are: one for bytes and zeroes together, one for each slice where some have no bytes.
 fn gather(start: ByteOffset, slices: &[Slice], durable: bool, written: &mut SmallVec<[Written; 1]>) {
-    let mut at = start;
-    if slices.iter().any(Slice::is_hollow) {
-        for slice in slices {
-            let fill = match slice.solid() {
-                Some(bytes) => Fill::Bytes(bytes.into()),
-                None if slice.is_zero() => Fill::Zeroes,
-                None => Fill::Hollow,
-            };
-            written.push(Written { range: ByteRange::new(at, slice.len()), fill, durable, lost: false });
-            at += slice.len();
-        }
-        return;
+    if !slices.iter().any(Slice::is_hollow) {
+        let len: u64 = slices.iter().map(|slice| slice.len().0).sum();
+        let range = ByteRange::new(start, ByteCount(len));
+        return written.push(Written { range, fill: solid(slices, len as usize), durable, lost: false });
     }
-    let len: u64 = slices.iter().map(|slice| slice.len().0).sum();
-    let fill = match slices {
-        [only] if only.is_zero() => Fill::Zeroes,
-        [only] => Fill::Bytes(only.solid().unwrap_or_default().into()),
-        _ => {
-            let mut bytes = vec![0; len as usize];
-            let mut rest = bytes.as_mut_slice();
-            for slice in slices {
-                let (target, after) = rest.split_at_mut(slice.len().as_usize());
-                slice.copy_to(target);
-                rest = after;
-            }
-            Fill::Bytes(bytes.into())
+    let mut at = start;
+    for slice in slices {
+        let fill = match slice.is_hollow() {
+            true => Fill::Hollow,
+            false => solid(std::slice::from_ref(slice), slice.len().as_usize()),
+        };
+        written.push(Written { range: ByteRange::new(at, slice.len()), fill, durable, lost: false });
+        at += slice.len();
+    }
+}
+
+/// What slices of `len` bytes in all bring, none of them hollow.
+fn solid(slices: &[Slice], len: usize) -> Fill {
+    if slices.iter().all(Slice::is_zero) {
+        return Fill::Zeroes;
+    }
+    let mut bytes = Vec::with_capacity(len);
+    for slice in slices {
+        match slice.solid() {
+            Some(part) => bytes.extend_from_slice(part),
+            None => bytes.resize(bytes.len() + slice.len().as_usize(), 0),
         }
-    };
-    written.push(Written { range: ByteRange::new(start, ByteCount(len)), fill, durable, lost: false });
+    }
+    Fill::Bytes(Arc::new(bytes))
 }
