@@ -113,17 +113,24 @@ impl Run {
         if !self.scene.drives.borrow().is_empty() {
             return;
         }
-        let names = self.scene.names.borrow().clone();
-        let drives: Vec<SimDrive> = names.iter().filter_map(|name| self.sim.drive(name)).collect();
-        if drives.len() == names.len() {
-            match self.scene.setup.lie {
-                Lie::IgnoresFlush => drives[0].ignore_flush(true),
-                Lie::IgnoresDurable => drives[0].ignore_durable(true),
-                Lie::None => {}
-            }
-            self.scene.known.borrow_mut().extend(names.into_iter().zip(drives.iter().cloned()));
-            *self.scene.drives.borrow_mut() = drives;
+        // In that life another drive may have taken a slot already; the one before it is there all the same.
+        let (first, now) = (self.scene.setup.names(), self.scene.names.borrow().clone());
+        let all = |names: &[String]| -> Option<Vec<SimDrive>> {
+            names.iter().map(|name| self.sim.drive(name)).collect()
+        };
+        let (Some(at_first), Some(drives)) = (all(&first), all(&now)) else { return };
+        match self.scene.setup.lie {
+            Lie::IgnoresFlush => drives[0].ignore_flush(true),
+            Lie::IgnoresDurable => drives[0].ignore_durable(true),
+            Lie::None => {}
         }
+        let mut known = self.scene.known.borrow_mut();
+        for (name, drive) in first.into_iter().zip(at_first) {
+            if known.iter().all(|(other, _)| *other != name) {
+                known.push((name, drive));
+            }
+        }
+        *self.scene.drives.borrow_mut() = drives;
     }
 
     fn all(&mut self) -> Result<()> {
@@ -263,6 +270,8 @@ impl Run {
 
     fn crash(&mut self, fate: Fate) {
         let events = self.sim.events();
+        // What nobody read any more before the crash went astray all the same.
+        crate::silent::note_strays(&self.scene);
         self.scene.crash(fate);
         match fate {
             Fate::Kill => {
