@@ -106,6 +106,9 @@ pub(crate) struct Array {
     pub(crate) unrecorded: RefCell<Vec<Failing>>,
     /// The turn to change labels and map.
     pub(crate) metadata: Credits,
+    /// The turn to give volumes of an array that is started to the shards, and to take them away: from the replay of a journal on,
+    /// which would undo what is written once somebody else has given the volume to them. It is taken before `metadata`.
+    pub(crate) starting: Credits,
     pub(crate) work: Work,
 }
 
@@ -127,6 +130,7 @@ impl Array {
             lost: RefCell::default(),
             unrecorded: RefCell::default(),
             metadata: Credits::new(env, 1),
+            starting: Credits::new(env, 1),
             work: Work::default(),
         };
         array.set_volumes(&label, env.unix_time())?;

@@ -136,6 +136,11 @@ impl Core {
         self.begin(array);
         let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
         for volume in array.volumes() {
+            let _turn = array.starting.take(1).await;
+            if volume.is_served() {
+                outcome = Ok(()); // Somebody else has started it meanwhile.
+                continue;
+            }
             // A drive may have failed just now, or come back so that the volume can be started after all.
             self.replay_late(array, &volume).await;
             let started = match self.judge(array, &volume, word) {
@@ -292,6 +297,13 @@ impl Core {
         volume: &Rc<Volume>,
         word: Word,
     ) -> Result<()> {
+        let _turn = array.starting.take(1).await;
+        if volume.is_served() {
+            return Ok(()); // Somebody else has started it meanwhile.
+        }
+        if !array.is_running() {
+            return Err(wrong(format!("{} is offline", array.names())));
+        }
         self.replay_late(array, volume).await;
         let judged = self.judge(array, volume, word);
         *volume.refusal.borrow_mut() = judged.as_ref().err().map(|error| error.message.clone());

@@ -139,6 +139,7 @@ impl Core {
         }
         self.check_new_name(name)?;
         self.check_can_record(&array, &old)?;
+        let _starting = array.starting.take(1).await;
         let was_served = volume.is_served();
         self.withdraw(&array, &volume).await;
         let recorded = {

@@ -259,13 +259,16 @@ impl Core {
         array: &Rc<Array>,
     ) -> Result<(Rc<Volume>, Vec<String>)> {
         let wanted = Wanted::of(create, array.places().len())?;
+        let starting = array.starting.take(1).await;
         let (uuid, mut notes) = {
             let _turn = array.metadata.take(1).await;
             self.add_beside(create, &wanted, array).await?
         };
         let gone = || Error::new(ErrorKind::Failed, format!("'{}' was not created", create.name));
         let volume = array.volume(uuid).ok_or_else(gone)?;
-        if let Err(error) = self.attach(array, &volume).await {
+        let attached = self.attach(array, &volume).await;
+        drop(starting);
+        if let Err(error) = attached {
             self.delete_one(array, &volume).await?;
             return Err(error);
         }

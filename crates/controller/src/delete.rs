@@ -75,6 +75,7 @@ impl Core {
     /// Alone; the array's other volumes stay.
     pub(crate) async fn delete_one(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         self.check_can_record(array, &volume.name())?;
+        let _starting = array.starting.take(1).await;
         let was_served = volume.is_served();
         self.withdraw(array, volume).await;
         let recorded = {

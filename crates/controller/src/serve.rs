@@ -117,6 +117,7 @@ impl Core {
     /// # Errors
     /// When a shard cannot serve it; then none does.
     pub(crate) async fn offer_anew(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let _turn = array.starting.take(1).await;
         if volume.is_hidden() == self.tasks.hides(volume.uuid) || !volume.is_served() {
             return Ok(());
         }
@@ -147,6 +148,7 @@ impl Core {
 
     /// Takes all volumes of an array from the shards, and ends the keeping.
     pub(crate) async fn detach(&self, array: &Array) {
+        let _turn = array.starting.take(1).await;
         let Some(running) = array.running() else { return };
         for volume in array.served() {
             self.withdraw(array, &volume).await;

@@ -1,0 +1,40 @@
+//! Volumes that more than one would start at the same time.
+
+mod common;
+
+use common::{Bench, MIB};
+use controller::{Command, StartTask, Startable};
+
+/// While a task took a volume from the shards to give it back hidden, it looked as if nobody served it: an operator's start replayed
+/// its journal beside that, over what may have been written since, and attached it a second time.
+#[test]
+fn a_volume_that_is_offered_anew_is_not_started_beside_that() {
+    for seed in 0..4 {
+        let mut bench = Bench::new(seed, 2, 3);
+        bench.boot(&[]);
+        bench.create("data", "raid5", &["a", "b", "c"]);
+        bench.settle("data");
+        bench.write("data", 4096, 5, 8192);
+        let start = StartTask {
+            what: Startable::InitFull,
+            volume: Some("data".into()),
+            limit_bytes_per_s: Some(MIB),
+            ..StartTask::default()
+        };
+        bench.ask(Command::TaskStart(start)).expect("it is started");
+        let mut steps = 0;
+        while bench.shards.iter().any(|shard| !shard.volumes().is_empty()) {
+            bench.sim.step();
+            steps += 1;
+            assert!(steps < 1_000_000, "it is taken from the shards");
+        }
+        let start =
+            Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+        bench.ask(start).expect("it is served, whoever saw to it");
+        assert_eq!(bench.count_events("'data' was started"), 0, "seed {seed}: the task gives it back");
+        bench.wait(30);
+        let attached: Vec<usize> = bench.shards.iter().map(|shard| shard.volumes().len()).collect();
+        assert_eq!(attached, [1, 1], "seed {seed}: hosts have it again");
+        bench.expect("data", 0, 0, MIB);
+    }
+}
