@@ -10,9 +10,11 @@
 //! That it can fail is shown by planting defects into the protocol: each has to be found.
 
 mod crash;
+mod defects;
 mod histories;
 
 use super::ring::{About, Begun, Ring};
+use defects::Defect;
 use ondisk::Uuid;
 use ondisk::journal::NOTICES;
 use units::{ByteCount, StripeIndex};
@@ -26,69 +28,6 @@ const ID: Uuid = Uuid([7; 16]);
 fn double(value: u8) -> u8 {
     [0, 2, 3, 1][usize::from(value)]
 }
-
-/// What is planted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Defect {
-    None,
-    /// A record is on as many drives as may be lost.
-    OneCopyTooFew,
-    /// Writes begin when the first copy of their record is there.
-    WritesBeginEarly,
-    /// Records are retired without a flush.
-    RetiredUnflushed,
-    /// Records are retired that were settled only when the flush ended.
-    SettledTooLate,
-    /// A record does not carry the last parity strip.
-    ParityForgotten,
-    /// A record carries redundancy only.
-    DataForgotten,
-    /// A whole stripe is written without revoking what was said of it.
-    NotRevoked,
-    /// What hosts rely on is revoked without a flush.
-    PromiseRevoked,
-    /// One drive's write is not kept although records say something of the stripe.
-    SingleNotKept,
-    /// Others' columns are not locked, nor one's own.
-    Unlocked,
-    /// The next record says that the one before it is retired.
-    TailTooHigh,
-    /// A record that failed is not known to count although some drive may have it.
-    FailedForgotten,
-    /// A record begins while one that failed counts.
-    BegunAfterFailed,
-    /// When a record is durable, the writes of those that are under way beside it begin as well.
-    AnsweredTogether,
-    /// A record says that those under way beside it are durable.
-    FirmTooHigh,
-    /// Records are retired although one before them is under way.
-    RetiredBesideUnderWay,
-    /// The places of what a record says is retired are used again before that record is durable.
-    FreedEarly,
-    /// A notice that failed is followed by one in the other place.
-    NoticeElsewhere,
-}
-
-const DEFECTS: [Defect; 18] = [
-    Defect::OneCopyTooFew,
-    Defect::WritesBeginEarly,
-    Defect::RetiredUnflushed,
-    Defect::SettledTooLate,
-    Defect::ParityForgotten,
-    Defect::DataForgotten,
-    Defect::NotRevoked,
-    Defect::PromiseRevoked,
-    Defect::SingleNotKept,
-    Defect::Unlocked,
-    Defect::TailTooHigh,
-    Defect::FailedForgotten,
-    Defect::BegunAfterFailed,
-    Defect::AnsweredTogether,
-    Defect::FirmTooHigh,
-    Defect::RetiredBesideUnderWay,
-    Defect::FreedEarly,
-    Defect::NoticeElsewhere,
-];
 
 /// What a writer does, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -188,6 +127,18 @@ struct Drive {
     journal: Vec<Copy>,
 }
 
+/// A flush under way.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Flush {
+    /// Drives that it has still to reach.
+    drives: Vec<usize>,
+    /// What was settled when it began: the records before this one, and so many whole stripes.
+    records_before: u64,
+    whole_done: u8,
+    /// No whole stripe has been under way since.
+    covers_all: bool,
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct State {
     drives: Vec<Drive>,
@@ -195,16 +146,16 @@ struct State {
     ring: Ring,
     under_way: Vec<UnderWay>,
     failures: u8,
-    /// Drives that a flush has still to reach, and what was settled when it began.
-    flush: Option<(Vec<usize>, u64, Vec<bool>)>,
+    flush: Option<Flush>,
     /// By strip and column: what hosts may find.
     allowed: Vec<Vec<u8>>,
     /// Which of these was acknowledged last: nothing before it after a kill.
     acknowledged: Vec<usize>,
-    /// By column: a whole stripe was written that is not flushed.
+    /// By strip and column: a whole stripe was written that no flush has covered, and nothing was promised there since.
     loose: Vec<bool>,
-    /// Those that were done, by column, and can be flushed.
-    done_whole: Vec<bool>,
+    /// So many whole stripes were written, and so many of them a flush has covered.
+    whole_done: u8,
+    whole_flushed: u8,
 }
 
 fn start(setup: &Setup) -> State {
@@ -225,8 +176,9 @@ fn start(setup: &Setup) -> State {
         flush: None,
         acknowledged: vec![0; DATA * setup.columns],
         allowed,
-        loose: vec![false; setup.columns],
-        done_whole: vec![false; setup.columns],
+        loose: vec![false; DATA * setup.columns],
+        whole_done: 0,
+        whole_flushed: 0,
     }
 }
 
@@ -305,7 +257,10 @@ impl State {
             for drive in strips.into_iter().chain(parity).filter(present) {
                 writes.push((drive, column, cell_of(drive, &data)));
             }
-            self.loose[column] |= whole;
+        }
+        if whole {
+            self.loose.fill(true);
+            self.flush.iter_mut().for_each(|flush| flush.covers_all = false);
         }
         let said = self.ring.says(STRIPE);
         let one = writes.iter().all(|write| write.0 == writes[0].0);
@@ -468,18 +423,26 @@ impl State {
                 if carries && durable {
                     self.allowed[cell].drain(..at);
                     self.acknowledged[cell] = 0;
+                    self.loose[cell] = false;
                 }
             }
-            Job::Whole { .. } => self.done_whole.fill(true),
+            Job::Whole { .. } => self.whole_done += u8::from(!carries),
         }
         self.writers[writer].phase = Phase::Idle;
         self.writers[writer].job += 1;
     }
 
+    fn needs_flush(&self, setup: &Setup) -> bool {
+        let is_waited_for = (0..2).any(|writer| self.waits_for_flush(setup, writer));
+        is_waited_for || self.ring.can_retire() || self.settled(setup) > self.ring.settled()
+    }
+
     fn begin_flush(&mut self, setup: &Setup) {
         let drives = (0..setup.drives()).filter(|drive| setup.missing != Some(*drive)).collect();
         let drives = if setup.defect == Defect::RetiredUnflushed { Vec::new() } else { drives };
-        self.flush = Some((drives, self.settled(setup), self.done_whole.clone()));
+        let covers_all = !(0..2).any(|writer| self.has_whole_under_way(setup, writer));
+        let (records_before, whole_done) = (self.settled(setup), self.whole_done);
+        self.flush = Some(Flush { drives, records_before, whole_done, covers_all });
     }
 
     /// The first record that a flush that begins now does not retire.
@@ -494,9 +457,23 @@ impl State {
         writing.min().unwrap_or(self.ring.next())
     }
 
+    fn has_whole_under_way(&self, setup: &Setup, writer: usize) -> bool {
+        let Writer { job, phase } = &self.writers[writer];
+        *phase != Phase::Idle && matches!(setup.jobs[writer][*job], Job::Whole { .. })
+    }
+
+    /// Whether a writer waits for a flush before its record may begin: that promises something which stands on a whole stripe.
+    fn waits_for_flush(&self, setup: &Setup, writer: usize) -> bool {
+        let Writer { job, phase } = &self.writers[writer];
+        self.whole_done > self.whole_flushed
+            && matches!(phase, Phase::Planned { kept: Kept::All, .. })
+            && matches!(setup.jobs[writer][*job], Job::Block { durable: true, .. })
+            && setup.defect != Defect::WholeUnflushed
+    }
+
     fn flush_drives(&mut self, which: impl Fn(usize) -> bool) {
-        let Some((drives, ..)) = &mut self.flush else { return };
-        for drive in drives.extract_if(.., |drive| which(*drive)) {
+        let Some(flush) = &mut self.flush else { return };
+        for drive in flush.drives.extract_if(.., |drive| which(*drive)) {
             for block in &mut self.drives[drive].blocks {
                 block.drain(..block.len() - 1);
             }
@@ -504,17 +481,16 @@ impl State {
     }
 
     fn end_flush(&mut self, setup: &Setup) {
-        let Some((_, settled, whole)) = self.flush.take() else { return };
-        let late = setup.defect == Defect::SettledTooLate;
-        self.ring.retire(if late { self.ring.settled() } else { settled });
-        for (column, flushed) in whole.into_iter().enumerate().filter(|(_, flushed)| *flushed) {
-            // Only if no other whole stripe is being written.
-            if !self.writers.iter().any(|writer| matches!(writer.phase, Phase::Writing { record: None, .. }))
-                && flushed
-            {
-                self.loose[column] = false;
-                self.done_whole[column] = false;
-            }
+        let Some(flush) = self.flush.take() else { return };
+        let (records, whole) = match setup.defect {
+            Defect::SettledTooLate => (self.ring.settled(), flush.whole_done),
+            Defect::WholeFlushedTooLate => (flush.records_before, self.whole_done),
+            _ => (flush.records_before, flush.whole_done),
+        };
+        self.ring.retire(records);
+        self.whole_flushed = self.whole_flushed.max(whole);
+        if flush.covers_all {
+            self.loose.fill(false);
         }
     }
 
@@ -551,9 +527,11 @@ impl State {
                         step(&|state| state.plan(setup, writer));
                     }
                 }
-                Phase::Planned { .. } if self.may_begin(setup) => {
+                Phase::Planned { .. } if self.may_begin(setup) && !self.waits_for_flush(setup, writer) => {
                     step(&|state| state.begin_record(setup, &[writer]));
-                    if writer == 0 && matches!(self.writers[1].phase, Phase::Planned { .. }) {
+                    let with_other = matches!(self.writers[1].phase, Phase::Planned { .. })
+                        && !self.waits_for_flush(setup, 1);
+                    if writer == 0 && with_other {
                         step(&|state| state.begin_record(setup, &[0, 1]));
                     }
                 }
@@ -579,14 +557,12 @@ impl State {
             }
         }
         match &self.flush {
-            None if self.ring.can_retire() || self.settled(setup) > self.ring.settled() => {
-                step(&|state| state.begin_flush(setup))
-            }
+            None if self.needs_flush(setup) => step(&|state| state.begin_flush(setup)),
             None => {}
-            Some((drives, ..)) if drives.is_empty() => step(&|state| state.end_flush(setup)),
+            Some(flush) if flush.drives.is_empty() => step(&|state| state.end_flush(setup)),
             Some(_) if setup.coarse => step(&|state| state.flush_drives(|_| true)),
-            Some((drives, ..)) => {
-                for drive in drives.iter().copied() {
+            Some(flush) => {
+                for drive in flush.drives.iter().copied() {
                     step(&|state| state.flush_drives(|other| other == drive));
                 }
             }

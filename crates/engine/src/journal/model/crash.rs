@@ -1,6 +1,6 @@
 //! What a crash leaves in the model of the journal, and whether hosts may find that.
 
-use super::{Copy, ID, Setup, State, decode};
+use super::{Copy, DATA, ID, Setup, State, decode};
 use crate::journal::ring::Begun;
 use ondisk::journal::{Change, ChangeKind, Head, Record, replay};
 use smallvec::SmallVec;
@@ -51,8 +51,11 @@ impl State {
             Err(missing) => return Some(format!("{missing:?}")),
         };
         for column in 0..setup.columns {
-            if self.loose[column] && degraded {
-                continue; // A whole stripe was being written: nobody else's data is in it.
+            // A whole stripe was being written, and nothing promised since: nobody else's data is in it.
+            let is_excused = |strip: &usize| degraded && self.loose[strip * setup.columns + column];
+            let strips: SmallVec<[usize; DATA]> = (0..DATA).filter(|strip| !is_excused(strip)).collect();
+            if strips.is_empty() {
+                continue;
             }
             let patched = |drive: usize| {
                 let at = ByteOffset(column as u64);
@@ -69,7 +72,7 @@ impl State {
                     }
                 })
                 .collect();
-            if let Some(wrong) = self.any_wrong(setup, column, &choices) {
+            if let Some(wrong) = self.any_wrong(setup, column, &strips, &choices) {
                 return Some(format!("{wrong}, patches {patches:?}"));
             }
         }
@@ -80,6 +83,7 @@ impl State {
         &self,
         setup: &Setup,
         column: usize,
+        strips: &[usize],
         choices: &[SmallVec<[Option<u8>; 6]>],
     ) -> Option<String> {
         let ways: usize = choices.iter().map(|choice| choice.len()).product();
@@ -94,12 +98,12 @@ impl State {
                 })
                 .collect();
             let data = decode(&cells)?;
-            for (strip, value) in data.iter().enumerate() {
+            for (strip, value) in strips.iter().map(|strip| (*strip, data[*strip])) {
                 let cell = strip * setup.columns + column;
                 // The last way is that all that was sent is there: a kill.
                 let from = if way + 1 == ways { self.acknowledged[cell] } else { 0 };
                 let allowed = &self.allowed[cell][from..];
-                if !allowed.contains(value) {
+                if !allowed.contains(&value) {
                     return Some(format!(
                         "strip {strip}, column {column} reads {value}, and may read {allowed:?}; drives hold {cells:?}"
                     ));

@@ -1,6 +1,7 @@
 //! Histories for the model of the journal, and the walk through all states that each can come to.
 
-use super::{DEFECTS, Defect, Job, Setup, start};
+use super::defects::{DEFECTS, Defect};
+use super::{Job, Setup, start};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
@@ -60,15 +61,12 @@ fn setups(parity: usize) -> Vec<Setup> {
         setup(1, None, &[block(0, 0, 3)], &[block(1, 0, 1)]),
         // Two columns at the same time, in records of their own or in one.
         setup(2, None, &[block(0, 0, 3)], &[block(1, 1, 1)]),
-        // The same block again, while the other strip is written.
-        Setup { coarse: parity > 1, ..setup(1, None, &[block(0, 0, 3), block(0, 0, 0)], &[block(1, 0, 1)]) },
         // A drive is out: of the strip that is written, of the other one, of parity.
         setup(1, Some(0), &[block(0, 0, 3)], &[block(1, 0, 1)]),
         setup(1, Some(1), &[block(0, 0, 3)], &[block(1, 0, 1)]),
         setup(1, Some(2), &[block(0, 0, 3)], &[block(1, 0, 1)]),
         // Places that are used again while others are under way.
         tight(2, setup(1, None, &[block(0, 0, 3), block(0, 0, 0), block(0, 0, 3)], &[])),
-        tight(2, setup(2, None, &[block(0, 0, 3), block(0, 0, 0)], &[block(1, 1, 1)])),
         // A record that failed, and a host that goes on: the same block again, the other strip.
         failing(setup(1, None, &[block(0, 0, 3), block(0, 0, 0)], &[])),
         failing(setup(1, Some(1), &[block(0, 0, 3), block(0, 0, 0)], &[])),
@@ -85,6 +83,13 @@ fn setups(parity: usize) -> Vec<Setup> {
         setup(1, None, &[whole, block(0, 0, 2)], &[]),
         Setup { coarse: parity > 1, ..setup(1, None, &[cached(0, 0, 3), whole, block(1, 0, 1)], &[]) },
         setup(1, None, &[block(0, 0, 3), cached(1, 0, 0), whole], &[]),
+        // What is promised in it, beside what is not, and beside what another column is promised.
+        coarse(setup(1, None, &[whole, block(0, 0, 2)], &[cached(1, 0, 1)])),
+        coarse(setup(2, None, &[whole, block(0, 0, 2)], &[block(1, 1, 1)])),
+        // Last what takes longest: places that are used again beside another column, ...
+        tight(2, setup(2, None, &[block(0, 0, 3), block(0, 0, 0)], &[block(1, 1, 1)])),
+        // ... and the same block again, while the other strip is written.
+        Setup { coarse: parity > 1, ..setup(1, None, &[block(0, 0, 3), block(0, 0, 0)], &[block(1, 0, 1)]) },
     ]
 }
 
