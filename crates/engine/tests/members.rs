@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Bench, PACE, Setup, VOLUME, drive, envs, lanes, open, pattern, read, slots, write};
+use common::{
+    Bench, PACE, Setup, VOLUME, data, drive, envs, lanes, open, parity, pattern, read, slots, write,
+};
 use engine::{
     Attachment, BadBlocks, HealthView, LaneSet, MemberChange, Relocated, ReportKind, ShardMessage, TaskKind,
     TaskOutcome,
@@ -12,7 +14,8 @@ use layout::Level;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use units::{ByteOffset, DriveIndex};
+use units::{ByteCount, ByteOffset, DriveIndex};
+use world_sim::{DriveOptions, Sim, SimOptions, Unwritten};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -253,6 +256,63 @@ fn what_comes_back_from_the_distributed_spare_reaches_the_drive_and_its_successo
         assert!(read(&volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
         bench.tell(|done| ShardMessage::Promote(VOLUME, slot, LaneSet::EMPTY, done)).await;
         assert!(read(&volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
+    })
+    .expect("no stall");
+}
+
+/// A write was planned, and then waited for memory; meanwhile another drive took a slot, which held nothing yet. The plan read there
+/// what the drive before had held: parity, and with it what was computed for the new drive, was wrong from then on.
+#[test]
+fn a_plan_that_waits_for_memory_is_not_about_a_drive_that_takes_a_slot_meanwhile() {
+    let setup = Setup::new(Level::Raid5, 4);
+    let options = SimOptions { memory: ByteCount(512 << 10), ..SimOptions::seeded(1) };
+    let mut sim = Sim::new(options);
+    for number in 0..5 {
+        sim.add_drive(
+            &format!("d{number}"),
+            DriveOptions { unwritten: Unwritten::Noise, ..DriveOptions::sized(setup.member) },
+        );
+    }
+    let (held, envs) = (drive(&sim, 0), envs(&sim, &setup));
+    sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let strip = setup.strip.bytes().0;
+        let bytes = pattern(3, bench.volume().spec().capacity.0);
+        for (index, part) in bytes.chunks(16 << 10).enumerate() {
+            write(bench.volume(), (index as u64) * (16 << 10), part).await.expect("writable");
+        }
+        let strips = |stripe: u64| (0..3u16).map(move |index| (stripe, index));
+        let drives = |(stripe, index): (u64, u16)| [data(&setup, stripe, index).0, parity(&setup, stripe).0];
+        let at = move |(stripe, index): (u64, u16)| (stripe * 3 + u64::from(index)) * strip;
+        let all: Vec<(u64, u16)> = (0..setup.geometry().stripes().0).flat_map(strips).collect();
+        let last = all.iter().copied().find(|place| drives(*place) == [1, 2]).expect("parity goes round");
+        // All memory is taken by writes that wait for a drive, in other stripes.
+        held.hold();
+        for place in all.iter().copied().filter(|place| drives(*place).contains(&0) && place.0 != last.0) {
+            let volume = bench.volume().clone();
+            bench.env.spawn("waits", async move {
+                write(&volume, at(place), &vec![8; strip as usize]).await.expect("writable");
+            });
+        }
+        bench.wait(SECOND / 100).await;
+        let volume = bench.volume().clone();
+        let written = bench.env.spawn("the last one", async move {
+            let bytes = vec![9; strip as usize];
+            write(&volume, at(last), &bytes).await
+        });
+        bench.wait(SECOND / 100).await;
+        let source = open(&bench.env, 4).await;
+        let health = bench.health;
+        bench
+            .tell(|done| {
+                let change = change(1, Some(source.clone()), health);
+                ShardMessage::SetMember(VOLUME, Box::new(change), done)
+            })
+            .await;
+        held.release();
+        written.await.expect("writable");
+        let got = read(bench.volume(), at(last), strip).await.expect("readable");
+        assert!(got.iter().all(|byte| *byte == 9), "{} instead of 9", got[0]);
     })
     .expect("no stall");
 }

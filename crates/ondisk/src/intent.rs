@@ -349,6 +349,28 @@ mod tests {
         assert_eq!(IntentMap::unite(ARRAY, 10, &[disk.0]).1, 1);
     }
 
+    /// A drive wrote a block of the map in the place of another one. By its checksum and its array it was sound, and what it said
+    /// of its own lanes was taken for those of the other block: marks were missing that had been acknowledged. Its number tells.
+    #[test]
+    fn a_block_in_the_place_of_another_one_says_nothing() {
+        let lanes = 2 * LANES_PER_BLOCK;
+        let mut map = IntentMap::new(ARRAY, lanes, false);
+        map.mark(LANES_PER_BLOCK + 5);
+        let mut disk = Disk::new(lanes);
+        for _ in 0..2 {
+            map.take_all().iter().for_each(|write| disk.write(write, LEN));
+        }
+        let sound = disk.clone();
+        disk.0.iter_mut().for_each(|copy| copy[1] = copy[0].clone());
+        let (found, unknown) = IntentMap::unite(ARRAY, lanes, &[disk.0]);
+        assert_eq!(
+            (found.marked(), unknown),
+            (LANES_PER_BLOCK, 1),
+            "nobody can tell: all of it may be dirty"
+        );
+        assert_eq!(marks(&IntentMap::unite(ARRAY, lanes, &[sound.0]).0), [LANES_PER_BLOCK + 5]);
+    }
+
     /// A write of the map failed on one drive of two, for want of space, and was tried again: the second attempt
     /// went to the other copy, the last one that was sound everywhere, and the process died in the middle of it.
     #[test]
