@@ -96,16 +96,23 @@ impl Core {
                 format!("drive {name} cannot be used again: {why}; replace it or its cable"),
             )
         };
-        let Some(access) = drive.access() else { return Err(unavailable("it is not open".to_owned())) };
         for volume in array.served() {
             self.take_from_shards(array, &volume, slot);
         }
-        if access.member.outstanding() > 0 || !drive.is_quiet(&self.env).await {
+        let is_busy = drive.access().is_some_and(|access| access.member.outstanding() > 0);
+        if is_busy || !drive.is_quiet(&self.env).await {
             return Err(wrong(format!(
                 "drive {name} still has operations from before under way; try again when they have returned"
             )));
         }
         drive.look(&self.env).await;
+        if drive.access().is_none() {
+            // It had vanished, and what was open of it is dead.
+            drive.look(&self.env).await;
+        }
+        if let Some(problem) = drive.problem().filter(|_| drive.access().is_none()) {
+            return Err(problem);
+        }
         let member = array.label().member[slot].clone();
         match drive.member_label() {
             Some(own) if own.drive == member.uuid && own.array == array.uuid => {

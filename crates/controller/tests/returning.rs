@@ -180,6 +180,27 @@ fn a_replacement_in_place_that_is_interrupted_leaves_the_old_drive_or_the_new_on
     }
 }
 
+/// A drive was pulled out while its volume was served, and put back. What was open of it was dead, and it was not opened anew: it was
+/// refused, for one reason and then for another, until the controller was started again.
+#[test]
+fn a_drive_that_was_pulled_out_is_used_again_when_it_is_back() {
+    for tried_before in [false, true] {
+        let mut bench = bench(5, "raid5");
+        bench.sim.drive("a").unwrap().vanish();
+        bench.write("data", 0, 2, STRIPE);
+        assert_eq!(bench.show("data").state, VolumeState::Degraded);
+        if tried_before {
+            bench.ask(online("a")).unwrap_err();
+        }
+        bench.sim.drive("a").unwrap().come_back();
+        assert_eq!(common::drive(bench.ask(online("a"))).state, DriveState::Rebuilding);
+        wait_until_whole(&mut bench);
+        bench.ask(offline("b")).unwrap();
+        bench.expect("data", 0, 2, STRIPE);
+        bench.expect("data", STRIPE, 1, STRIPE);
+    }
+}
+
 #[test]
 fn a_drive_that_was_missing_at_the_start_is_used_again_without_another() {
     for written in [false, true] {
