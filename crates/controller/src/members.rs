@@ -383,7 +383,8 @@ impl Core {
             let member = &label.member[slot];
             let is_complete = member.is_online()
                 && member.shadow.as_ref().is_some_and(|shadow| array.left(&shadow.stale).is_empty())
-                && array.places()[slot].shadow.is_some();
+                && array.places()[slot].shadow.is_some()
+                && array.lost.borrow().is_empty();
             if is_complete
                 && array.is_running()
                 && let Err(error) = self.promote(array, slot).await

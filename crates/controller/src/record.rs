@@ -10,7 +10,8 @@
 //!   recorded by it is kept (`unrecorded`) and tried again until it is recorded. Until then no mark is cleared.
 //! - A label that calls a drive out which a volume cannot spare says so (`lost` of that volume): the volume is
 //!   offline from then on, nothing is written to it, and the drive misses nothing of it. If no volume could go on, nothing
-//!   is recorded at all.
+//!   is recorded at all, then or later, until the array is started again: two changes that a lost drive has not heard of,
+//!   and what it holds would be called a copy from an earlier time.
 
 use crate::array::{Array, is_full};
 use crate::core::Core;
@@ -54,7 +55,8 @@ impl Core {
                 }
             }
             let goes_on = self.put_out_of(array, &mut next, &failing);
-            if !failing.is_empty() && !goes_on {
+            let loses = !failing.is_empty() || !array.lost.borrow().is_empty();
+            if loses && !goes_on {
                 array.use_up(next.generation);
                 self.lose(array, failing);
                 return false;

@@ -17,6 +17,18 @@ fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
 }
 
+/// Whether all that an array cannot do without is there: nothing about its drives can be recorded otherwise.
+///
+/// # Errors
+/// What to do first.
+fn check_nothing_lost(array: &Array) -> Result<()> {
+    if array.lost.borrow().is_empty() {
+        return Ok(());
+    }
+    let (names, name) = (array.names(), array.name());
+    Err(wrong(format!("{names} has lost drives; start it again first: volume start {name}")))
+}
+
 impl Core {
     /// `drive online`.
     pub(crate) async fn take_in_again(self: &Rc<Self>, text: &str) -> Result<Reply> {
@@ -42,6 +54,7 @@ impl Core {
             if let Some(why) = array.lost.borrow().get(&slot) {
                 return Err(wrong(why.clone()));
             }
+            check_nothing_lost(array)?;
             let label = array.label();
             if label.member[slot].is_online() {
                 return Err(wrong(format!("drive {name} of {names} is online already")));
@@ -168,12 +181,7 @@ impl Core {
                 "{names} is offline; drives are replaced in volumes that are started"
             )));
         }
-        if !array.lost.borrow().is_empty() {
-            return Err(wrong(format!(
-                "{names} has lost drives; start it again first: volume start {}",
-                array.name()
-            )));
-        }
+        check_nothing_lost(&array)?;
         if let Some(shadow) = &array.places()[slot].shadow {
             let sentence = format!("drive {slot} of {names} is being replaced already, by {}", shadow.name);
             return Err(wrong(sentence));
@@ -286,6 +294,7 @@ impl Core {
         stands_in: Option<StandIn>,
     ) -> Result<()> {
         let _turn = array.metadata.take(1).await;
+        check_nothing_lost(array)?;
         let label = array.label();
         let member = &label.member[slot];
         if !array.unrecorded.borrow().is_empty() {

@@ -1,0 +1,108 @@
+//! A drive is lost that no volume can spare: nothing of it is recorded, and nothing else is, until it is back.
+
+mod common;
+
+use common::{Bench, create};
+use controller::{AddSpare, Command, ErrorKind, Reply, VolumeState};
+
+const DRIVES: [&str; 5] = ["a", "b", "c", "d", "e"];
+const ALL: u64 = 1 << 20;
+
+/// Two drives of a volume with two parity strips are taken out so, and a third one is lost with a write: it is offline.
+fn lost(more: usize, take_out: impl Fn(String) -> Command) -> Bench {
+    let mut bench = Bench::new(1, 1, DRIVES.len() + more);
+    bench.boot(&[]);
+    bench.create("data", "raid6", &DRIVES);
+    bench.write("data", 0, 1, ALL);
+    bench.settle("data");
+    for drive in ["a", "b"] {
+        bench.ask(take_out(drive.into())).expect("it can do without");
+    }
+    bench.sim.drive("c").expect("it is there").vanish();
+    bench.try_write("data", 0, 2, ALL).expect("it ends").expect_err("too much is gone");
+    bench.wait(1);
+    assert_eq!(bench.show("data").state, VolumeState::Offline);
+    bench
+}
+
+fn offline(drive: String) -> Command {
+    Command::DriveOffline { drive }
+}
+
+fn fail(drive: String) -> Command {
+    Command::DriveFail { drive }
+}
+
+fn spares(bench: &mut Bench) -> Vec<String> {
+    match bench.ask(Command::SpareList {}) {
+        Ok(Reply::Spares { spares, .. }) => spares.into_iter().map(|spare| spare.drive).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The drive is back, and the volume all there.
+fn is_whole_again(bench: &mut Bench) {
+    bench.sim.drive("c").expect("it is there").come_back();
+    let (volume, accept_stale_parity, degraded) = ("data".into(), false, false);
+    bench.ask(Command::VolumeStart { volume, accept_stale_parity, degraded }).expect("nothing is missing");
+    let bytes = bench.try_read("data", 0, ALL).expect("nothing is missing");
+    assert!(bytes.iter().all(|byte| [1, 2].contains(byte)));
+    bench.settle("data");
+}
+
+/// Drives that were out were said to be well again while another one was lost. The labels of those that were left said so, twice;
+/// when the lost drive was back, what it held was called a copy from an earlier time, and the volume was lost.
+#[test]
+fn no_drive_is_taken_in_again_while_another_one_is_lost() {
+    let mut bench = lost(0, offline);
+    for drive in ["a", "b"] {
+        let why = bench.refused(ErrorKind::WrongState, Command::DriveOnline { drive: drive.into() });
+        assert!(why.contains("volume start data"), "{why}");
+    }
+    is_whole_again(&mut bench);
+    for drive in ["a", "b"] {
+        bench.ask(Command::DriveOnline { drive: drive.into() }).expect("nothing is lost now");
+    }
+    bench.wait(60);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+}
+
+/// The same, where spares could take the places of drives that are out: they stay spares until the lost one is back.
+#[test]
+fn no_spare_takes_a_place_while_another_drive_is_lost() {
+    let mut bench = lost(2, fail);
+    for drive in ["f", "g"] {
+        let add = AddSpare { drive: drive.into(), revertible: true, ..AddSpare::default() };
+        bench.ask(Command::SpareAdd(add)).expect("it is free");
+    }
+    bench.wait(600);
+    for (drive, with) in [("data:0", "f"), ("data:1", "g"), ("d", "f")] {
+        let (drive, with) = (drive.into(), with.into());
+        bench.refused(ErrorKind::WrongState, Command::DriveReplace { drive, with, destroy_data: true });
+    }
+    assert_eq!(spares(&mut bench), ["f", "g"]);
+    is_whole_again(&mut bench);
+    bench.wait(600);
+    assert!(spares(&mut bench).is_empty(), "they are needed");
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+}
+
+/// The same for all else that labels say: no command changes them, whatever it answers.
+#[test]
+fn nothing_is_recorded_while_a_drive_is_lost() {
+    let mut bench = lost(1, offline);
+    let commands = [
+        Command::VolumeSet { volume: "data".into(), name: "new".into() },
+        Command::DriveFail { drive: "d".into() },
+        Command::DriveOffline { drive: "e".into() },
+        create("more", "raid5", &DRIVES),
+        Command::DriveReplace { drive: "d".into(), with: "f".into(), destroy_data: true },
+    ];
+    for command in commands {
+        let what = format!("{command:?}");
+        for _ in 0..2 {
+            bench.ask(command.clone()).expect_err(&what);
+        }
+    }
+    is_whole_again(&mut bench);
+}
