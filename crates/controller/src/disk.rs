@@ -1,6 +1,6 @@
 //! Labels and maps on drives: reading, writing, erasing. Metadata is always solid, small and durable.
 
-use env::{Buf, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind, Member};
+use env::{Buf, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind, Member, Slice};
 use ondisk::ddf::{self, Site};
 use ondisk::foreign::Glimpse;
 use ondisk::{BLOCK, BlockWrite, Carried, Copies, Found, Headless, Tail, intent};
@@ -92,6 +92,11 @@ impl Access {
     /// Starts a durable write.
     pub(crate) fn write(&self, at: ByteOffset, bytes: &[u8]) -> Io {
         self.writer.write(at, smallvec![Buf::copy_of(bytes).freeze()], Durability::Durable)
+    }
+
+    /// Starts a write of data, into its cache: what a replay carries out.
+    pub(crate) fn write_data(&self, at: ByteOffset, data: Slice) -> Io {
+        self.writer.write(at, smallvec![data], Durability::Cached)
     }
 
     /// Starts the durable write of a block of the map.

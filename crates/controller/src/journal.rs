@@ -11,6 +11,8 @@
 //!   journal, until all lanes agree.
 //! - Too few members: every record is on more drives of some span than the span may lose, so it is on one that is here as long
 //!   as the volume can be served at all. One whose journal cannot be read in part counts as one that is not here.
+//! - A member that does not answer, or cannot take what is carried out, is out from then on: it lacks that. Records of a volume that
+//!   cannot do without it keep their identity, and wait for it.
 
 use crate::array::Array;
 use crate::core::Core;
@@ -19,10 +21,9 @@ use crate::extents;
 use crate::keeper::{failing, join};
 use crate::volume::Volume;
 use engine::{JournalPlace, ring_len};
-use env::{Durability, IoError, IoErrorKind, Slice};
+use env::{IoError, IoErrorKind, Slice};
 use ondisk::journal::{Patch, Record, replay, scan};
 use ondisk::{JournalLabel, Label, Readiness, Role, Tail, Uuid, VolumeLabel, WriteHole, slots};
-use smallvec::smallvec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
@@ -54,8 +55,10 @@ pub(crate) fn place(beside: Option<&Label>, member: ByteCount) -> Option<Journal
 
 /// What a replay of a volume's journal came to.
 enum Replayed {
-    /// So many runs of bytes were written; drives that failed at it.
-    Done(usize, BTreeMap<usize, IoError>),
+    /// So many runs of bytes were written.
+    Done(usize),
+    /// The volume cannot be served without drives that failed meanwhile.
+    Waits,
     /// It does not tell all: a sentence.
     Incomplete(String),
 }
@@ -107,10 +110,9 @@ impl Core {
                 continue;
             }
             let Some(id) = volume.label().journal.and_then(|journal| journal.id) else { continue };
-            match self.replay_one(array, volume, id).await {
-                Replayed::Done(0, _) => {}
-                Replayed::Done(runs, errors) => {
-                    failed.extend(errors);
+            match self.replay_one(array, volume, id, &mut failed).await {
+                Replayed::Done(0) | Replayed::Waits => {}
+                Replayed::Done(runs) => {
                     let name = volume.name();
                     let text = format!(
                         "'{name}' was not stopped in order: writes that its journal kept were finished ({runs} runs of bytes)"
@@ -135,21 +137,43 @@ impl Core {
         failed
     }
 
-    async fn replay_one(&self, array: &Array, volume: &Volume, id: Uuid) -> Replayed {
-        let Some(journal) = volume.label().journal else { return Replayed::Done(0, BTreeMap::new()) };
+    /// Members that fail at it join those that have `failed`, which are left alone.
+    async fn replay_one(
+        &self,
+        array: &Array,
+        volume: &Volume,
+        id: Uuid,
+        failed: &mut BTreeMap<usize, IoError>,
+    ) -> Replayed {
+        let Some(journal) = volume.label().journal else { return Replayed::Done(0) };
         let places = array.places();
         let mut members: BTreeMap<usize, Access> = BTreeMap::new();
         let (mut told, in_use) = (DriveSet::EMPTY, array.in_use());
         let mut records: Vec<Record> = Vec::new();
         for (slot, place) in places.iter().enumerate().filter(|(_, place)| place.role == Role::Current) {
-            let access = place.drive.as_ref().and_then(|drive| drive.access());
-            let Some(access) = access.filter(|_| in_use.contains(&slot)) else { continue };
-            let Some((bytes, is_whole)) = read_journal(&access, &journal).await else { continue };
-            records.extend(scan(&bytes, id));
-            members.insert(slot, access);
-            if is_whole {
-                told.insert(DriveIndex(slot as u16));
+            if !in_use.contains(&slot) || failed.contains_key(&slot) {
+                continue;
             }
+            let gone = || IoError::new(IoErrorKind::Gone);
+            let read = match place.drive.as_ref().and_then(|drive| drive.access()).ok_or_else(gone) {
+                Ok(access) => read_journal(&access, &journal).await.map(|read| (access, read)),
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok((access, (bytes, is_whole))) => {
+                    records.extend(scan(&bytes, id));
+                    members.insert(slot, access);
+                    if is_whole {
+                        told.insert(DriveIndex(slot as u16));
+                    }
+                }
+                Err(error) => drop(failed.insert(slot, error)),
+            }
+        }
+        let without =
+            |members: &mut dyn Iterator<Item = usize>| slots(0..places.len()).minus(&slots(members));
+        if !array.can_spare(volume, &without(&mut members.keys().copied())) {
+            return Replayed::Waits;
         }
         let untold = slots(0..places.len()).minus(&told);
         if !volume.survives(&untold) {
@@ -157,17 +181,19 @@ impl Core {
                 untold.iter().map(|drive| self.member_name(array, drive.as_usize())).collect();
             return Replayed::Incomplete(format!("it cannot be read from {}", names.join(", ")));
         }
-        match replay(records) {
-            Ok(patches) => {
-                let start = ByteOffset(volume.label().data_start_bytes);
-                let (runs, errors) = (patches.len(), carry_out(&members, start, patches).await);
-                Replayed::Done(runs, errors)
+        let patches = match replay(records) {
+            Ok(patches) => patches,
+            Err(missing) => {
+                let why = format!("record {} of ring {} is missing", missing.sequence, missing.ring);
+                return Replayed::Incomplete(why);
             }
-            Err(missing) => Replayed::Incomplete(format!(
-                "record {} of ring {} is missing",
-                missing.sequence, missing.ring
-            )),
-        }
+        };
+        let start = ByteOffset(volume.label().data_start_bytes);
+        let (runs, errors) = (patches.len(), carry_out(&members, start, patches).await);
+        let mut left = members.keys().copied().filter(|slot| !errors.contains_key(slot));
+        let can_go_on = array.can_spare(volume, &without(&mut left));
+        failed.extend(errors);
+        if can_go_on { Replayed::Done(runs) } else { Replayed::Waits }
     }
 
     /// Draws new identities for the journals of volumes that are about to be attached, for their next label. `unsynced`: whether the
@@ -267,26 +293,29 @@ pub(crate) fn with_write_hole(
 }
 
 /// A member's copy of a journal, with zeroes where it cannot be read, and whether all of it can.
-async fn read_journal(access: &Access, journal: &JournalLabel) -> Option<(Vec<u8>, bool)> {
-    let room = access.tail()?.journals();
+///
+/// # Errors
+/// When the member does not answer.
+async fn read_journal(access: &Access, journal: &JournalLabel) -> Result<(Vec<u8>, bool), IoError> {
+    let room = access.tail().ok_or(IoError::new(IoErrorKind::Gone))?.journals();
     let range = ByteRange::new(room.start + ByteCount(journal.start_bytes), ByteCount(journal.len_bytes));
     let is_out = |error: &IoError| matches!(error.kind, IoErrorKind::Gone | IoErrorKind::TimedOut);
     match access.read(range).await {
-        Ok(bytes) => return Some((bytes, true)),
-        Err(error) if is_out(&error) => return None,
+        Ok(bytes) => return Ok((bytes, true)),
+        Err(error) if is_out(&error) => return Err(error),
         Err(_) => {}
     }
     let mut bytes = Vec::with_capacity(range.len.as_usize());
     let mut at = range.start;
     while at < range.end() {
-        let block = access.read(ByteRange::new(at, ondisk::BLOCK)).await;
-        if block.as_ref().is_err_and(is_out) {
-            return None;
+        match access.read(ByteRange::new(at, ondisk::BLOCK)).await {
+            Ok(block) => bytes.extend(block),
+            Err(error) if is_out(&error) => return Err(error),
+            Err(_) => bytes.resize(bytes.len() + ondisk::BLOCK.as_usize(), 0),
         }
-        bytes.extend(block.unwrap_or_else(|_| vec![0; ondisk::BLOCK.as_usize()]));
         at += ondisk::BLOCK;
     }
-    Some((bytes, false))
+    Ok((bytes, false))
 }
 
 /// Writes patches to members, and flushes these. Those that failed at it, by slot.
@@ -309,7 +338,7 @@ async fn carry_out(
             let Some(access) = members.get(&slot).filter(|_| !errors.contains_key(&slot)) else { continue };
             let slice = bytes.map_or(Slice::zero(range.len), |bytes| env::Buf::copy_of(&bytes).freeze());
             let at = data_start + ByteCount(range.start.0);
-            started.push((slot, Some(access.member.write(at, smallvec![slice], Durability::Cached))));
+            started.push((slot, Some(access.write_data(at, slice))));
             written.insert(slot, access);
         }
         errors.extend(join(started).await);

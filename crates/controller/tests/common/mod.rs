@@ -53,6 +53,11 @@ impl Bench {
         bench
     }
 
+    /// Controllers that are started from now on have so many shards, at most as many as the machine.
+    pub fn use_shards(&mut self, count: usize) {
+        self.count = count;
+    }
+
     /// Starts a controller that is given these drives.
     pub fn boot(&mut self, drives: &[&str]) {
         self.try_boot(drives).unwrap();

@@ -1,0 +1,387 @@
+//! Journals at the edges of a start: which records count, what they are called, who is asked, and drives that fail meanwhile.
+
+mod common;
+
+use common::events::{End, at_every_event};
+use common::{Bench, MIB};
+use controller::{Command, CreateVolume, DriveState, ErrorKind, VolumeState};
+use env::{Buf, Durability};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, ByteRange};
+use world_sim::{DriveOptions, SimDrive, Unwritten};
+
+const STRIP: u64 = 64 << 10;
+const DRIVES: [&str; 3] = ["a", "b", "c"];
+/// What is written durably, to so many stripes one after the other, somewhere in the first strip of each.
+const STRIPES: u64 = 5;
+const AT: u64 = 4096;
+const LEN: u64 = 8192;
+
+fn start(volume: &str) -> Command {
+    Command::VolumeStart { volume: volume.into(), accept_stale_parity: false, degraded: false }
+}
+
+/// Some blocks of each of some stripes, durably. How many were acknowledged is counted.
+fn write_durably(bench: &mut Bench, name: &str, byte: u8, acknowledged: &Rc<Cell<u64>>) -> Option<()> {
+    acknowledged.set(0);
+    let (volume, told) = (bench.shards[0].volume_named(name)?, acknowledged.clone());
+    let writes = async move {
+        for stripe in 0..STRIPES {
+            let range = ByteRange::new(ByteOffset(stripe * 2 * STRIP + AT), ByteCount(LEN));
+            let data = Buf::copy_of(&[byte; LEN as usize]).freeze();
+            volume.write(range, data, Durability::Durable).await.expect("it is served");
+            told.set(told.get() + 1);
+        }
+    };
+    bench.sim.run(writes).ok()
+}
+
+/// So many of the blocks are `new`, the next ones may be, and all else is `old`.
+fn look(bench: &mut Bench, name: &str, old: u8, new: u8, certain: u64, what: &str) {
+    let bytes = bench.try_read(name, 0, STRIPES * 2 * STRIP).expect("it can be read");
+    for (at, byte) in bytes.iter().enumerate() {
+        let (stripe, within) = (at as u64 / (2 * STRIP), at as u64 % (2 * STRIP));
+        let is_block = (AT..AT + LEN).contains(&within);
+        let fits = match is_block {
+            true if stripe < certain => *byte == new,
+            true => *byte == new || *byte == old,
+            false => *byte == old,
+        };
+        assert!(fits, "{what}: {byte} at {at}, after {certain} writes of {new} over {old}");
+    }
+}
+
+/// A volume that had a journal was started by a controller with more processors. What each of them had of the journal was too
+/// little to keep anything, and none did; but the label went on saying that the journal tells all that a crash interrupts. So a
+/// volume that was both degraded and dirty after one was started, and nobody was asked.
+#[test]
+fn a_journal_that_is_too_small_for_all_shards_tells_nothing() {
+    for (first, then, is_asked) in [(1, 1, false), (1, 17, true), (17, 17, true), (17, 1, false)] {
+        let mut bench = Bench::new(1, 17, 3);
+        bench.use_shards(first);
+        bench.boot(&[]);
+        bench.create("data", "raid5", &DRIVES);
+        bench.write("data", 0, 1, STRIPES * 2 * STRIP);
+        bench.settle("data");
+        if then != first {
+            bench.use_shards(then);
+            bench.restart(&[]);
+            bench.settle("data");
+        }
+        bench.sim.drive("c").expect("it is there").vanish();
+        bench.write("data", AT, 2, LEN);
+        assert_eq!(bench.show("data").state, VolumeState::Degraded);
+        bench.restart(&[]);
+        let state = bench.show("data").state;
+        let what = format!("{first} shards, then {then}: {:?}", bench.show("data").reasons);
+        match is_asked {
+            true => {
+                let why = bench.refused(ErrorKind::WrongState, start("data"));
+                assert!(why.contains("--accept-stale-parity"), "{what}: {why}");
+            }
+            false => assert_eq!(state, VolumeState::Degraded, "{what}"),
+        }
+    }
+}
+
+/// Records are called by the identity that the label says. The first one after a volume was given to the shards anew could be
+/// there before its label was: the power went, the next start looked for records of the identity before, and what a host had
+/// been promised was in one that nobody read.
+#[test]
+fn the_first_records_are_found_after_a_power_cut_whenever_that_comes() {
+    let acknowledged: Rc<Cell<u64>> = Rc::default();
+    let prepare = || {
+        let mut bench = Bench::in_order(3, 1, 3);
+        bench.boot(&[]);
+        bench.create("data", "raid5", &DRIVES);
+        bench.write("data", 0, 5, STRIPES * 2 * STRIP);
+        bench.settle("data");
+        bench
+    };
+    let renamed = |bench: &mut Bench| {
+        acknowledged.set(0);
+        let rename = Command::VolumeSet { volume: "data".into(), name: "new".into() };
+        bench.try_ask(rename).ok()?.expect("it is renamed");
+        write_durably(bench, "new", 9, &acknowledged)
+    };
+    let restarted = |bench: &mut Bench| {
+        acknowledged.set(0);
+        bench.forget();
+        bench.sim.restart_process();
+        bench.try_boot(&[]).ok()?;
+        write_durably(bench, "data", 9, &acknowledged)
+    };
+    let check = |bench: &mut Bench, _: Option<()>, event: u64| {
+        bench.boot(&[]);
+        let names: Vec<String> = ["data", "new"].map(str::to_owned).into();
+        let is_there = |name: &String| bench.shards[0].volume_named(name).is_some();
+        let name = names.into_iter().find(is_there).expect("it is started");
+        look(bench, &name, 5, 9, acknowledged.get(), &format!("event {event}"));
+    };
+    at_every_event(1, End::PowerCut, prepare, renamed, check);
+    at_every_event(1, End::PowerCut, prepare, restarted, check);
+}
+
+/// Two volumes on three drives: `data` cannot do without two of them, `copy` can.
+fn beside(seed: u64) -> Bench {
+    let mut bench = Bench::in_order(seed, 1, 0);
+    bench.add_drives(&DRIVES, 36 * MIB);
+    bench.boot(&[]);
+    let sized = |wanted: &mut CreateVolume| wanted.size_bytes = Some(2 * MIB);
+    bench.create_with("data", "raid5", &DRIVES, sized).expect("there is room");
+    bench
+        .create_with("copy", "raid1", &DRIVES, |wanted| wanted.size_bytes = Some(MIB))
+        .expect("there is room");
+    bench.write("data", 0, 5, STRIPES * 2 * STRIP);
+    bench.write("copy", 0, 6, MIB);
+    bench.settle("data");
+    bench.settle("copy");
+    bench
+}
+
+fn cut_power(bench: &mut Bench) {
+    bench.forget();
+    bench.sim.power_cut();
+    bench.sim.restart_process();
+}
+
+/// Two drives were missing when an array was started of which one volume could do without them. The other one was started when
+/// they were back, and its journal was not replayed any more: it got a new identity, and what hosts had been promised was in
+/// records of the one before. A replay that cannot be done at the start is done when the volume is started.
+#[test]
+fn a_replay_that_had_to_wait_for_drives_is_done_when_they_are_back() {
+    for seed in 0..8 {
+        let mut bench = beside(seed);
+        let acknowledged = Rc::default();
+        write_durably(&mut bench, "data", 9, &acknowledged).expect("it ends");
+        cut_power(&mut bench);
+        for name in ["b", "c"] {
+            bench.sim.drive(name).expect("it is there").vanish();
+        }
+        bench.boot(&[]);
+        bench.start_degraded("copy");
+        bench.expect("copy", 0, 6, MIB);
+        assert_eq!(bench.show("data").state, VolumeState::Offline);
+        for name in ["b", "c"] {
+            bench.sim.drive(name).expect("it is there").come_back();
+            bench.ask(Command::DriveOnline { drive: name.into() }).expect("it is back");
+        }
+        look(&mut bench, "data", 5, 9, STRIPES, &format!("seed {seed}"));
+        bench.settle("data");
+        bench.settle("copy");
+        bench.ask(Command::DriveFail { drive: "a".into() }).expect("both can do without it");
+        look(&mut bench, "data", 5, 9, STRIPES, &format!("seed {seed}, without a"));
+    }
+}
+
+/// What becomes of a drive in the middle of a start.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Trouble {
+    Vanishes,
+    /// Its next operation takes a minute and a half, and so three times as long as anybody waits.
+    Stalls,
+    /// It does not answer any more.
+    Hangs,
+}
+
+impl Trouble {
+    fn begin(self, drive: &SimDrive) {
+        match self {
+            Trouble::Vanishes => drive.vanish(),
+            Trouble::Stalls => drive.stall_next(1, Duration::from_secs(90)),
+            Trouble::Hangs => drive.hold(),
+        }
+    }
+}
+
+/// So many moments of a start are tried.
+const TRIES: u32 = 60;
+
+/// How long a start takes when nothing is wrong.
+fn start_takes(prepare: &impl Fn(u64) -> Bench) -> Duration {
+    let mut bench = prepare(0);
+    let began = bench.sim.now();
+    bench.boot(&[]);
+    bench.sim.now().since(began)
+}
+
+/// Starts again and again, from another seed each time; each time a drive has trouble a bit later.
+fn with_trouble_in_a_start(
+    trouble: Trouble,
+    drive: &str,
+    prepare: impl Fn(u64) -> Bench,
+    check: impl Fn(&mut Bench, Duration),
+) {
+    let takes = start_takes(&prepare);
+    for number in 0..TRIES {
+        let (mut bench, after) = (prepare(u64::from(number)), takes * number / TRIES);
+        let victim = bench.sim.drive(drive).expect("it is there");
+        bench.sim.handle().after(after, move || trouble.begin(&victim));
+        let began = bench.sim.now();
+        bench.boot(&[]);
+        let took = bench.sim.now().since(began);
+        assert!(took < Duration::from_secs(900), "{trouble:?} {after:?} after: a start of {took:?}");
+        bench.wait(1);
+        check(&mut bench, after);
+    }
+}
+
+/// Brings a drive back to which something happened, and starts a volume that waits for it.
+fn bring_back(bench: &mut Bench, name: &str, volume: &str) {
+    let drive = bench.sim.drive(name).expect("it is there");
+    drive.come_back();
+    drive.release();
+    bench.wait(120);
+    let (mut told, online) = (Vec::new(), || Command::DriveOnline { drive: name.into() });
+    for command in [online(), start(volume), online()] {
+        let is_well = bench.show(volume).state != VolumeState::Offline;
+        let is_needed = match command {
+            Command::VolumeStart { .. } => !is_well,
+            _ => bench.drive(name).state != DriveState::Online || !is_well,
+        };
+        if is_needed && let Err(why) = bench.ask(command) {
+            told.push(why.message);
+        }
+    }
+    let state = bench.drive(name).state;
+    let is_back = [DriveState::Online, DriveState::Rebuilding].contains(&state);
+    assert!(
+        is_back && bench.show(volume).state != VolumeState::Offline,
+        "drive {name} is {state:?}: {told:?}"
+    );
+}
+
+/// A drive vanished, or took long for something, while a start read the journals. What it should have said of them was read block by
+/// block, each until nobody waited any longer, which took hours. Or it was used after that, though nobody had carried out on it
+/// what the journal said: a host's durable write was gone. Such a drive is out.
+#[test]
+fn a_drive_may_fail_at_any_moment_of_a_start_that_replays() {
+    for trouble in [Trouble::Vanishes, Trouble::Stalls, Trouble::Hangs] {
+        let prepare = |seed| {
+            let mut bench = Bench::in_order(seed, 1, 3);
+            bench.boot(&[]);
+            bench.create("data", "raid5", &DRIVES);
+            bench.write("data", 0, 5, STRIPES * 2 * STRIP);
+            bench.settle("data");
+            write_durably(&mut bench, "data", 9, &Rc::default()).expect("it ends");
+            cut_power(&mut bench);
+            bench
+        };
+        with_trouble_in_a_start(trouble, "a", prepare, |bench, after| {
+            let what = format!("{trouble:?} {after:?} after");
+            if bench.show("data").state == VolumeState::Offline {
+                // It was missed before anybody knew what it held: somebody has to say that it was not used alone.
+                bench
+                    .ask(start("data"))
+                    .or_else(|_| {
+                        let (volume, accept_stale_parity, degraded) = ("data".into(), false, true);
+                        bench.ask(Command::VolumeStart { volume, accept_stale_parity, degraded })
+                    })
+                    .unwrap_or_else(|why| panic!("{what}: {why}"));
+            }
+            look(bench, "data", 5, 9, STRIPES, &what);
+            bring_back(bench, "a", "data");
+            bench.settle("data");
+            bench.wait(60);
+            assert_eq!(bench.show("data").state, VolumeState::Optimal, "{what}");
+            bench.ask(Command::DriveFail { drive: "b".into() }).expect("it can do without");
+            look(bench, "data", 5, 9, STRIPES, &format!("{what}, then without b"));
+        });
+    }
+}
+
+/// A drive failed while a start carried out what a journal said, and the volume could not do without it; another one of its array
+/// could, and was started. The journal of the first got a new identity with that: when the drive was back, nobody knew any more what
+/// to carry out. Nor did anybody where the journal itself could not be read from that drive. The records of a volume that cannot be
+/// started wait for it.
+#[test]
+fn the_records_of_a_volume_that_loses_a_drive_in_its_replay_wait_for_it() {
+    for trouble in [Trouble::Vanishes, Trouble::Stalls] {
+        let prepare = |seed| {
+            let mut bench = beside(seed);
+            bench.ask(Command::DriveFail { drive: "b".into() }).expect("both can do without it");
+            write_durably(&mut bench, "data", 9, &Rc::default()).expect("it ends");
+            cut_power(&mut bench);
+            bench.sim.drive("b").expect("it is there").vanish();
+            bench
+        };
+        let waited = Rc::new(Cell::new(0));
+        with_trouble_in_a_start(trouble, "c", prepare, |bench, after| {
+            let what = format!("{trouble:?} {after:?} after");
+            let started = |bench: &mut Bench, name| bench.show(name).state != VolumeState::Offline;
+            if started(bench, "copy") && !started(bench, "data") {
+                waited.set(waited.get() + 1);
+            }
+            bring_back(bench, "c", "data");
+            look(bench, "data", 5, 9, STRIPES, &what);
+            write_durably(bench, "data", 7, &Rc::default()).expect("it ends");
+            bench.wait(120);
+            look(bench, "data", 5, 7, STRIPES, &format!("{what}, and written since"));
+        });
+        assert!(waited.get() > 3, "{trouble:?}: data waited for its drive {} times", waited.get());
+    }
+}
+
+/// A drive took long for a write of a replay, and the volume could not be started without it. It was started again, and what the
+/// first replay had written came late: over what hosts had written by then. A drive is not used before it has returned that.
+#[test]
+fn a_late_write_of_a_replay_does_not_land_on_what_is_written_after_a_start() {
+    let prepare = |seed| {
+        let mut bench = Bench::in_order(seed, 1, 3);
+        bench.boot(&[]);
+        bench.create("data", "raid5", &DRIVES);
+        bench.write("data", 0, 5, STRIPES * 2 * STRIP);
+        bench.settle("data");
+        bench.ask(Command::DriveFail { drive: "b".into() }).expect("it can do without");
+        write_durably(&mut bench, "data", 9, &Rc::default()).expect("it ends");
+        cut_power(&mut bench);
+        bench.sim.drive("b").expect("it is there").vanish();
+        bench
+    };
+    with_trouble_in_a_start(Trouble::Stalls, "c", prepare, |bench, after| {
+        let mut tries = 0;
+        while bench.show("data").state == VolumeState::Offline {
+            let started = bench.ask(start("data"));
+            assert!(started.is_ok() || tries < 200, "{after:?} after: {started:?}");
+            bench.wait(1);
+            tries += 1;
+        }
+        look(bench, "data", 5, 9, STRIPES, &format!("{after:?} after"));
+        write_durably(bench, "data", 7, &Rc::default()).expect("it ends");
+        bench.wait(120);
+        look(bench, "data", 5, 7, STRIPES, &format!("{after:?} after, and written since"));
+    });
+}
+
+/// An operator accepted what parity says of a missing drive, in lanes in which it had never been made to agree. From then on they
+/// counted as if they agreed, once the volume was given to the shards anew: its journal told all that was in doubt. After
+/// a crash nobody was asked, and what the drive would have held was computed from parity that told nothing.
+#[test]
+fn a_word_does_not_make_the_journal_tell_all_while_lanes_are_unsynced() {
+    let mut bench = Bench::new(6, 1, 0);
+    for name in DRIVES {
+        // Large enough that their redundancy is not made to agree before all this is over.
+        let size = ByteCount(96 * MIB);
+        let noise = DriveOptions { size, unwritten: Unwritten::Noise, ..common::drive_options() };
+        bench.sim.add_drive(name, noise);
+    }
+    bench.boot(&[]);
+    let destroying = |wanted: &mut CreateVolume| wanted.destroy_data = true;
+    bench.create_with("data", "raid5", &DRIVES, destroying).expect("the drives are free");
+    bench.ask(Command::DriveFail { drive: "c".into() }).expect("it can do without");
+    bench.sim.drive("c").expect("it is there").vanish();
+    bench.restart(&[]);
+    let is_asked = |bench: &mut Bench, name: &str, what: &str| {
+        let why = bench.refused(ErrorKind::WrongState, start(name));
+        assert!(why.contains("--accept-stale-parity"), "{what}: {why}");
+    };
+    is_asked(&mut bench, "data", "it was never covered");
+    bench.start_accepting("data");
+    assert!(bench.show("data").resync.is_some(), "it takes its time");
+    bench.ask(Command::VolumeSet { volume: "data".into(), name: "new".into() }).expect("it is renamed");
+    assert!(bench.show("new").resync.is_some(), "it takes its time");
+    bench.restart(&[]);
+    is_asked(&mut bench, "new", "the word was for the time until then");
+}
