@@ -103,7 +103,7 @@ impl Core {
             return Err(wrong(sentence));
         }
         let unknown = self.read_maps(array).await;
-        let failed = self.replay_journals(array, &array.volumes()).await;
+        let failed = self.replay_journals(array, &array.volumes()).await?;
         let startable = |array: &Array| -> Vec<Rc<Volume>> {
             let judged = |volume: &Rc<Volume>| self.judge(array, volume, word);
             array.volumes().into_iter().filter(|volume| judged(volume).is_ok()).collect()
@@ -142,8 +142,8 @@ impl Core {
                 continue;
             }
             // A drive may have failed just now, or come back so that the volume can be started after all.
-            self.replay_late(array, &volume).await;
-            let started = match self.judge(array, &volume, word) {
+            let replayed = self.replay_late(array, &volume).await;
+            let started = match replayed.and_then(|()| self.judge(array, &volume, word)) {
                 Ok(()) => {
                     self.take_word(array, &volume, word);
                     self.attach(array, &volume).await
@@ -304,8 +304,8 @@ impl Core {
         if !array.is_running() {
             return Err(wrong(format!("{} is offline", array.names())));
         }
-        self.replay_late(array, volume).await;
-        let judged = self.judge(array, volume, word);
+        let replayed = self.replay_late(array, volume).await;
+        let judged = replayed.and_then(|()| self.judge(array, volume, word));
         *volume.refusal.borrow_mut() = judged.as_ref().err().map(|error| error.message.clone());
         judged?;
         self.take_word(array, volume, word);
@@ -316,12 +316,16 @@ impl Core {
     }
 
     /// Replays the journal of a volume of an array that is started.
-    async fn replay_late(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
-        let failed = self.replay_journals(array, std::slice::from_ref(volume)).await;
+    ///
+    /// # Errors
+    /// As [`Core::replay_journals`].
+    async fn replay_late(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let failed = self.replay_journals(array, std::slice::from_ref(volume)).await?;
         if !failed.is_empty() {
             let _turn = array.metadata.take(1).await;
             self.put_out(array, failing(failed, "finishing what was interrupted")).await;
         }
+        Ok(())
     }
 
     /// Steps 3 and 4 of a start.

@@ -14,12 +14,13 @@
 //! - A member that does not answer, or cannot take what is carried out, is out from then on: it lacks that. Records of a volume that
 //!   cannot do without it keep their identity, and wait for it.
 
-use crate::array::Array;
+use crate::array::{Array, is_full};
 use crate::core::Core;
 use crate::disk::Access;
 use crate::extents;
 use crate::keeper::{failing, join};
 use crate::volume::Volume;
+use crate::{Error, ErrorKind, Result};
 use engine::{JournalPlace, ring_len};
 use env::{IoError, IoErrorKind, Slice};
 use ondisk::journal::{Patch, Record, replay, scan};
@@ -59,6 +60,8 @@ enum Replayed {
     Done(usize),
     /// The volume cannot be served without drives that failed meanwhile.
     Waits,
+    /// There is no space below a drive for what was to be written.
+    Full(IoError),
     /// It does not tell all: a sentence.
     Incomplete(String),
 }
@@ -93,14 +96,17 @@ impl Volume {
 impl Core {
     /// Replays the journals of those volumes of an array that are about to be started and were not stopped in order. Drives that
     /// failed at it, by slot. What cannot be replayed is not covered any more.
+    ///
+    /// # Errors
+    /// When there is no space below a drive for what has to be carried out, which is no failure of the drive: none may be started.
     pub(crate) async fn replay_journals(
         &self,
         array: &Rc<Array>,
         volumes: &[Rc<Volume>],
-    ) -> BTreeMap<usize, IoError> {
+    ) -> Result<BTreeMap<usize, IoError>> {
         let mut failed = BTreeMap::new();
         if array.label().clean {
-            return failed;
+            return Ok(failed);
         }
         for volume in volumes {
             if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
@@ -112,6 +118,13 @@ impl Core {
             let Some(id) = volume.label().journal.and_then(|journal| journal.id) else { continue };
             match self.replay_one(array, volume, id, &mut failed).await {
                 Replayed::Done(0) | Replayed::Waits => {}
+                Replayed::Full(full) => {
+                    let sentence = format!(
+                        "'{}' cannot be started: what its journal kept cannot be written ({full}); free space below its drives and start it again",
+                        volume.name()
+                    );
+                    return Err(Error::new(ErrorKind::OutOfSpace, sentence));
+                }
                 Replayed::Done(runs) => {
                     let name = volume.name();
                     let text = format!(
@@ -134,7 +147,7 @@ impl Core {
                 }
             }
         }
-        failed
+        Ok(failed)
     }
 
     /// Members that fail at it join those that have `failed`, which are left alone.
@@ -190,6 +203,9 @@ impl Core {
         };
         let start = ByteOffset(volume.label().data_start_bytes);
         let (runs, errors) = (patches.len(), carry_out(&members, start, patches).await);
+        if let Some(full) = errors.values().find(|error| is_full(error)) {
+            return Replayed::Full(*full);
+        }
         let mut left = members.keys().copied().filter(|slot| !errors.contains_key(slot));
         let can_go_on = array.can_spare(volume, &without(&mut left));
         failed.extend(errors);
@@ -271,7 +287,7 @@ pub(crate) fn with_write_hole(
     label: VolumeLabel,
     asked: Option<WriteHole>,
     beside: Option<&Label>,
-) -> Result<VolumeLabel, String> {
+) -> std::result::Result<VolumeLabel, String> {
     if !label.level.has_parity() && asked == Some(WriteHole::Journal) {
         return Err(format!(
             "{} has no parity that an interrupted write could leave behind: leave --write-hole out",
@@ -296,7 +312,10 @@ pub(crate) fn with_write_hole(
 ///
 /// # Errors
 /// When the member does not answer.
-async fn read_journal(access: &Access, journal: &JournalLabel) -> Result<(Vec<u8>, bool), IoError> {
+async fn read_journal(
+    access: &Access,
+    journal: &JournalLabel,
+) -> std::result::Result<(Vec<u8>, bool), IoError> {
     let room = access.tail().ok_or(IoError::new(IoErrorKind::Gone))?.journals();
     let range = ByteRange::new(room.start + ByteCount(journal.start_bytes), ByteCount(journal.len_bytes));
     let is_out = |error: &IoError| matches!(error.kind, IoErrorKind::Gone | IoErrorKind::TimedOut);

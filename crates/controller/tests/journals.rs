@@ -5,7 +5,7 @@ mod common;
 use common::events::{End, at_every_event};
 use common::{Bench, MIB};
 use controller::{Command, CreateVolume, DriveState, ErrorKind, VolumeState};
-use env::{Buf, Durability};
+use env::{Buf, Durability, IoErrorKind};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -53,16 +53,28 @@ fn look(bench: &mut Bench, name: &str, old: u8, new: u8, certain: u64, what: &st
     }
 }
 
+/// Drives that hold something nobody wrote.
+fn add_noisy_drives(bench: &mut Bench, size: u64) {
+    for name in DRIVES {
+        let (size, unwritten) = (ByteCount(size), Unwritten::Noise);
+        bench.sim.add_drive(name, DriveOptions { size, unwritten, ..common::drive_options() });
+    }
+}
+
 /// A volume that had a journal was started by a controller with more processors. What each of them had of the journal was too
 /// little to keep anything, and none did; but the label went on saying that the journal tells all that a crash interrupts. So a
 /// volume that was both degraded and dirty after one was started, and nobody was asked.
 #[test]
 fn a_journal_that_is_too_small_for_all_shards_tells_nothing() {
     for (first, then, is_asked) in [(1, 1, false), (1, 17, true), (17, 17, true), (17, 1, false)] {
-        let mut bench = Bench::new(1, 17, 3);
+        let mut bench = Bench::new(1, 17, 0);
+        add_noisy_drives(&mut bench, common::DRIVE);
         bench.use_shards(first);
         bench.boot(&[]);
-        bench.create("data", "raid5", &DRIVES);
+        // It is not covered before all of it agrees.
+        bench
+            .create_with("data", "raid5", &DRIVES, |wanted| wanted.destroy_data = true)
+            .expect("they are free");
         bench.write("data", 0, 1, STRIPES * 2 * STRIP);
         bench.settle("data");
         if then != first {
@@ -70,6 +82,9 @@ fn a_journal_that_is_too_small_for_all_shards_tells_nothing() {
             bench.restart(&[]);
             bench.settle("data");
         }
+        let policies = bench.show("data").policies;
+        let hole = policies.iter().find(|policy| policy.name == "write-hole").expect("it is told");
+        assert_eq!(hole.current == "journal", !is_asked, "{first} shards, then {then}: {hole:?}");
         bench.sim.drive("c").expect("it is there").vanish();
         bench.write("data", AT, 2, LEN);
         assert_eq!(bench.show("data").state, VolumeState::Degraded);
@@ -184,6 +199,8 @@ enum Trouble {
     Stalls,
     /// It does not answer any more.
     Hangs,
+    /// There is no space below it for what it is to write next.
+    IsFull,
 }
 
 impl Trouble {
@@ -192,6 +209,7 @@ impl Trouble {
             Trouble::Vanishes => drive.vanish(),
             Trouble::Stalls => drive.stall_next(1, Duration::from_secs(90)),
             Trouble::Hangs => drive.hold(),
+            Trouble::IsFull => drive.fail_next(1, Some("write"), IoErrorKind::OutOfSpace),
         }
     }
 }
@@ -253,23 +271,44 @@ fn bring_back(bench: &mut Bench, name: &str, volume: &str) {
     );
 }
 
+/// A volume that was written to when the power went.
+fn interrupted(seed: u64) -> Bench {
+    let mut bench = Bench::in_order(seed, 1, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &DRIVES);
+    bench.write("data", 0, 5, STRIPES * 2 * STRIP);
+    bench.settle("data");
+    write_durably(&mut bench, "data", 9, &Rc::default()).expect("it ends");
+    cut_power(&mut bench);
+    bench
+}
+
+/// There was no space below a drive for what a replay was to write there. That is no failure of the drive, but cost it its place, and
+/// would have cost the next one the volume. It is started when there is space.
+#[test]
+fn no_drive_is_put_out_where_there_is_no_space_for_what_a_replay_writes() {
+    let refused = Cell::new(0);
+    with_trouble_in_a_start(Trouble::IsFull, "a", interrupted, |bench, after| {
+        if bench.show("data").state == VolumeState::Offline {
+            refused
+                .set(refused.get() + u32::from(bench.has_event("what its journal kept cannot be written")));
+            bench.ask(start("data")).expect("there is space now");
+        }
+        let what = format!("{after:?} after");
+        assert_eq!(bench.drive("a").state, DriveState::Online, "{what}");
+        assert_eq!(bench.show("data").state, VolumeState::Optimal, "{what}");
+        look(bench, "data", 5, 9, STRIPES, &what);
+    });
+    assert!(refused.get() > 2, "a replay met no lack of space");
+}
+
 /// A drive vanished, or took long for something, while a start read the journals. What it should have said of them was read block by
 /// block, each until nobody waited any longer, which took hours. Or it was used after that, though nobody had carried out on it
 /// what the journal said: a host's durable write was gone. Such a drive is out.
 #[test]
 fn a_drive_may_fail_at_any_moment_of_a_start_that_replays() {
     for trouble in [Trouble::Vanishes, Trouble::Stalls, Trouble::Hangs] {
-        let prepare = |seed| {
-            let mut bench = Bench::in_order(seed, 1, 3);
-            bench.boot(&[]);
-            bench.create("data", "raid5", &DRIVES);
-            bench.write("data", 0, 5, STRIPES * 2 * STRIP);
-            bench.settle("data");
-            write_durably(&mut bench, "data", 9, &Rc::default()).expect("it ends");
-            cut_power(&mut bench);
-            bench
-        };
-        with_trouble_in_a_start(trouble, "a", prepare, |bench, after| {
+        with_trouble_in_a_start(trouble, "a", interrupted, |bench, after| {
             let what = format!("{trouble:?} {after:?} after");
             if bench.show("data").state == VolumeState::Offline {
                 // It was missed before anybody knew what it held: somebody has to say that it was not used alone.
@@ -361,12 +400,8 @@ fn a_late_write_of_a_replay_does_not_land_on_what_is_written_after_a_start() {
 #[test]
 fn a_word_does_not_make_the_journal_tell_all_while_lanes_are_unsynced() {
     let mut bench = Bench::new(6, 1, 0);
-    for name in DRIVES {
-        // Large enough that their redundancy is not made to agree before all this is over.
-        let size = ByteCount(96 * MIB);
-        let noise = DriveOptions { size, unwritten: Unwritten::Noise, ..common::drive_options() };
-        bench.sim.add_drive(name, noise);
-    }
+    // Large enough that their redundancy is not made to agree before all this is over.
+    add_noisy_drives(&mut bench, 96 * MIB);
     bench.boot(&[]);
     let destroying = |wanted: &mut CreateVolume| wanted.destroy_data = true;
     bench.create_with("data", "raid5", &DRIVES, destroying).expect("the drives are free");
