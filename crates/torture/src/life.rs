@@ -167,6 +167,8 @@ impl Host {
         look_at_all(scene, volume).await?;
         let shown = self.show().await?;
         note_lost(scene, &shown)?;
+        // Another drive may have taken a slot since the last look, and be current already.
+        note_rebuilt(scene, &shown);
         let out = out_of(&shown);
         let expected = if out.is_empty() { VolumeState::Optimal } else { VolumeState::Degraded };
         if shown.state != expected || shown.resync.is_some() || out != scene.out.get() {
@@ -199,8 +201,12 @@ impl Host {
         let mut pause = Duration::from_millis(1);
         while !task.state.is_over() {
             if self.env.now() > end {
-                let sentence =
-                    format!("{what:?} does not come to its end: {:?} {:?}", task.state, task.reason);
+                let all = operator::tasks(self).await;
+                let others: Vec<String> = all
+                    .iter()
+                    .map(|task| format!("{} {:?} {:?}", task.kind, task.state, task.reason))
+                    .collect();
+                let sentence = format!("{what:?} does not come to its end: {}", others.join("; "));
                 return Err(Error::new(ErrorKind::Stall, sentence));
             }
             self.env.sleep(pause).await;
@@ -241,15 +247,20 @@ async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
         if volume.state == VolumeState::Offline || note_lost(&scene, &volume).is_err() {
             return; // The next look tells of it.
         }
-        let out = scene.out.get().intersection(&out_of(&volume));
-        if out != scene.out.get() {
-            scene.tell(|| format!("rebuilt; now without drives {out:?}"));
-            scene.out.set(out);
-        }
+        note_rebuilt(&scene, &volume);
         if volume.resync.is_none() && !scene.synced.get() {
             scene.settle();
             scene.tell(|| "redundancy agrees with the data".to_owned());
         }
+    }
+}
+
+/// The controller says which drives it does without: the others are current.
+fn note_rebuilt(scene: &Scene, volume: &controller::VolumeInfo) {
+    let out = scene.out.get().intersection(&out_of(volume));
+    if out != scene.out.get() {
+        scene.tell(|| format!("rebuilt; now without drives {out:?}"));
+        scene.out.set(out);
     }
 }
 

@@ -130,7 +130,7 @@ pub(crate) async fn stop_tasks(host: &Host) {
     }
 }
 
-async fn tasks(host: &Host) -> Vec<TaskInfo> {
+pub(crate) async fn tasks(host: &Host) -> Vec<TaskInfo> {
     match host.ask(Command::TaskList {}).await {
         Ok(Reply::Tasks { tasks }) => tasks,
         _ => Vec::new(),
