@@ -161,8 +161,10 @@ impl Core {
                 }
             }
         }
-        if outcome.is_err() {
-            self.detach(array).await;
+        match &outcome {
+            // One that was full before the last stop, and had no time to take its slot.
+            Ok(()) => self.promote_complete(array).await,
+            Err(_) => self.detach(array).await,
         }
         outcome
     }

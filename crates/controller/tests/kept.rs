@@ -4,7 +4,7 @@ mod common;
 
 use common::Bench;
 use common::events::{End, at_every_event};
-use controller::{Command, VolumeState};
+use controller::{Command, DriveState, Reply, VolumeState};
 use env::{Buf, Durability};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -89,4 +89,39 @@ fn a_crash_while_a_copied_drive_takes_the_slot_may_take_another_drive_with_it() 
     for (how, lost) in [(End::Killed, "a"), (End::PowerCut, "c")] {
         at_every_event(4, how, prepare, write_while_a_drive_takes_the_slot, check(lost));
     }
+}
+
+/// All of a drive had been copied and that was recorded; the controller was stopped before the copy took the slot. After the next
+/// start nothing was left to copy, so nothing was recorded any more, and only what is recorded let the copy take the slot: the
+/// replacement waited for ever, and whatever comes after it.
+#[test]
+fn a_copy_that_is_complete_takes_the_slot_after_a_start_that_came_between() {
+    let prepare = || {
+        let mut bench = Bench::in_order(12, 1, 5);
+        bench.boot(&[]);
+        bench.create("data", "raid5", &["a", "b", "c", "d"]);
+        bench.settle("data");
+        (0..5).for_each(|stripe| bench.write("data", stripe * 3 * STRIP, 5, 3 * STRIP));
+        bench.settle("data");
+        bench
+    };
+    let replace = |bench: &mut Bench| {
+        let (drive, with) = ("b".to_owned(), "e".to_owned());
+        let replace = Command::DriveReplace { drive, with, destroy_data: true };
+        bench.try_ask(replace).ok()?.expect("it can be replaced");
+        let env = bench.sim.env();
+        bench.sim.run(async move { env.sleep(Duration::from_secs(3)).await }).ok()
+    };
+    let check = |bench: &mut Bench, _: Option<()>, event: u64| {
+        bench.boot(&[]);
+        bench.wait(30);
+        let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks are listed") };
+        let open: Vec<_> = tasks.iter().filter(|task| !task.state.is_over()).collect();
+        assert!(open.is_empty(), "event {event}: {open:?}");
+        assert!(
+            bench.show("data").drives.iter().all(|drive| drive.state == DriveState::Online),
+            "event {event}"
+        );
+    };
+    at_every_event(3, End::Killed, prepare, replace, check);
 }
