@@ -5,6 +5,8 @@
 //!   durable before the first record is written with it. So what an earlier one wrote does not count any more.
 //! - At a start records are replayed before the label gets another identity: read from all members that are current,
 //!   carried out on them, flushed. Killed here: the same once more, which comes to the same.
+//! - Of a record that was torn, nothing is in its place, and its copies may be few. Before it is carried out it gets as many as it
+//!   would have: or a kill in the middle, and the loss of the few drives that had it, would leave a stripe half written.
 //! - A journal *tells all* that a crash may have interrupted, unless the redundancy of some lane may disagree for another reason
 //!   (what the drives held when the volume was made; a write that failed on some drive and could not be finished). Then
 //!   it is replayed all the same, as what it carries was promised to be durable; but a crash is dealt with as without a
@@ -23,7 +25,7 @@ use crate::volume::Volume;
 use crate::{Error, ErrorKind, Result};
 use engine::{JournalPlace, ring_len};
 use env::{IoError, IoErrorKind, Slice};
-use ondisk::journal::{Patch, Record, replay, scan};
+use ondisk::journal::{Patch, Record, counting, patches, scan};
 use ondisk::{JournalLabel, Label, Readiness, Role, Tail, Uuid, VolumeLabel, WriteHole, slots};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -162,7 +164,7 @@ impl Core {
         let places = array.places();
         let mut members: BTreeMap<usize, Access> = BTreeMap::new();
         let (mut told, in_use) = (DriveSet::EMPTY, array.in_use());
-        let mut records: Vec<Record> = Vec::new();
+        let mut copies: BTreeMap<usize, Vec<Record>> = BTreeMap::new();
         for (slot, place) in places.iter().enumerate().filter(|(_, place)| place.role == Role::Current) {
             if !in_use.contains(&slot) || failed.contains_key(&slot) {
                 continue;
@@ -174,7 +176,7 @@ impl Core {
             };
             match read {
                 Ok((access, (bytes, is_whole))) => {
-                    records.extend(scan(&bytes, id));
+                    copies.insert(slot, scan(&bytes, id));
                     members.insert(slot, access);
                     if is_whole {
                         told.insert(DriveIndex(slot as u16));
@@ -194,15 +196,20 @@ impl Core {
                 untold.iter().map(|drive| self.member_name(array, drive.as_usize())).collect();
             return Replayed::Incomplete(format!("it cannot be read from {}", names.join(", ")));
         }
-        let patches = match replay(records) {
-            Ok(patches) => patches,
+        let mut holders = holders(&copies);
+        let records = match counting(copies.into_values().flatten()) {
+            Ok(records) => records,
             Err(missing) => {
                 let why = format!("record {} of ring {} is missing", missing.sequence, missing.ring);
                 return Replayed::Incomplete(why);
             }
         };
-        let start = ByteOffset(volume.label().data_start_bytes);
-        let (runs, errors) = (patches.len(), carry_out(&members, start, patches).await);
+        let mut errors = spread(volume, &journal, &mut members, &records, &mut holders).await;
+        let patches = patches(&records);
+        let runs = patches.len();
+        if array.can_spare(volume, &without(&mut members.keys().copied())) {
+            errors.extend(carry_out(&members, ByteOffset(volume.label().data_start_bytes), patches).await);
+        }
         if let Some(full) = errors.values().find(|error| is_full(error)) {
             return Replayed::Full(*full);
         }
@@ -335,6 +342,64 @@ async fn read_journal(
         at += ondisk::BLOCK;
     }
     Ok((bytes, false))
+}
+
+/// Which members have a record, by its ring and sequence.
+type Holders = BTreeMap<(u32, u64), DriveSet>;
+
+fn holders(copies: &BTreeMap<usize, Vec<Record>>) -> Holders {
+    let mut holders = Holders::new();
+    for (slot, records) in copies {
+        for Record { head, .. } in records {
+            holders.entry((head.ring, head.sequence)).or_default().insert(DriveIndex(*slot as u16));
+        }
+    }
+    holders
+}
+
+/// Gives records to further members until each is on more of them than the volume may lose, or on all. Those that failed at it, by
+/// slot, are no members any more.
+async fn spread(
+    volume: &Volume,
+    journal: &JournalLabel,
+    members: &mut BTreeMap<usize, Access>,
+    records: &[Record],
+    holders: &mut Holders,
+) -> BTreeMap<usize, IoError> {
+    let mut errors = BTreeMap::new();
+    loop {
+        let (mut started, mut given) = (Vec::new(), Vec::new());
+        for record in records {
+            let key = (record.head.ring, record.head.sequence);
+            let mut holding = holders.get(&key).copied().unwrap_or_default();
+            // Those of its own span first.
+            let named = record.changes.iter().map(|change| usize::from(change.slot));
+            for slot in named.chain(members.keys().copied()) {
+                let Some(access) = members.get(&slot) else { continue };
+                let drive = DriveIndex(slot as u16);
+                if holding.contains(drive) {
+                    continue;
+                }
+                if !volume.survives(&holding) {
+                    break;
+                }
+                let Some(tail) = access.tail() else { continue };
+                let at = tail.journals().start + ByteCount(journal.start_bytes + record.head.place);
+                started.push((slot, Some(access.write(at, &record.encode()))));
+                given.push((key, drive));
+                holding.insert(drive);
+            }
+        }
+        if started.is_empty() {
+            return errors;
+        }
+        let failed = join(started).await;
+        for (key, drive) in given.into_iter().filter(|(_, drive)| !failed.contains_key(&drive.as_usize())) {
+            holders.entry(key).or_default().insert(drive);
+        }
+        members.retain(|slot, _| !failed.contains_key(slot));
+        errors.extend(failed);
+    }
 }
 
 /// Writes patches to members, and flushes these. Those that failed at it, by slot.

@@ -6,7 +6,7 @@ use common::{Bench, Setup, VOLUME, data, drive, envs, open, parity, pattern, wri
 use engine::{JournalPlace, LaneSet, MemberChange, ShardMessage, Volume};
 use env::IoErrorKind;
 use layout::Level;
-use ondisk::journal::{Patch, Record, replay, scan};
+use ondisk::journal::{Patch, Record, counting, patches, scan};
 use ondisk::{Tail, Uuid};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -58,8 +58,8 @@ impl Scene {
 
     /// What is left to be done by the journals of these drives as they are now.
     fn patches(&self, of: &[u16]) -> Vec<Patch> {
-        replay(of.iter().flat_map(|slot| records(&self.drives[usize::from(*slot)])))
-            .expect("all that counts is there")
+        let copies = of.iter().flat_map(|slot| records(&self.drives[usize::from(*slot)]));
+        patches(&counting(copies).expect("all that counts is there"))
     }
 
     /// The sector at the beginning of a strip, after these patches.

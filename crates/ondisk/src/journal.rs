@@ -240,6 +240,15 @@ impl Record {
     fn len(&self) -> usize {
         Head::len(self.changes.len()).as_usize() + self.body.len()
     }
+
+    /// Its bytes, as they lie in each copy of the journal.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; Head::len(self.changes.len()).as_usize()];
+        let crc = BodyCrc::default().and(&self.body).value();
+        self.head.encode(&self.changes, ByteCount::of(&self.body), crc, &mut bytes);
+        bytes.extend_from_slice(&self.body);
+        bytes
+    }
 }
 
 fn decode_change(bytes: &[u8]) -> Option<Change> {
@@ -294,11 +303,11 @@ struct Ring {
     records: BTreeMap<u64, Record>,
 }
 
-/// What is left to be written by the records of all copies that can be read: the last word on every byte.
+/// The records that count, of all copies that can be read: ring by ring, in order, each once.
 ///
 /// # Errors
 /// Which record is missing: then nobody knows what was interrupted.
-pub fn replay(copies: impl IntoIterator<Item = Record>) -> Result<Vec<Patch>, Missing> {
+pub fn counting(copies: impl IntoIterator<Item = Record>) -> Result<Vec<Record>, Missing> {
     let mut rings: BTreeMap<u32, Ring> = BTreeMap::new();
     for record in copies {
         let ring = rings.entry(record.head.ring).or_default();
@@ -308,27 +317,35 @@ pub fn replay(copies: impl IntoIterator<Item = Record>) -> Result<Vec<Patch>, Mi
             ring.records.entry(record.head.sequence).or_insert(record);
         }
     }
-    let mut members: BTreeMap<u16, Drawing> = BTreeMap::new();
-    for (ring, Ring { tail, firm, records }) in rings {
+    let mut counting = Vec::new();
+    for (ring, Ring { tail, firm, mut records }) in rings {
         let mut next = tail.max(1);
-        for (sequence, record) in records.range(next..) {
-            if *sequence > next && next < firm {
+        for (sequence, record) in records.split_off(&next) {
+            if sequence > next && next < firm {
                 break;
             }
             next = sequence.saturating_add(1);
-            let mut at = 0;
-            for change in &record.changes {
-                let bytes = &record.body[at..at + change.carried() as usize];
-                at += bytes.len();
-                members.entry(change.slot).or_default().apply(change, bytes);
-            }
+            counting.push(record);
         }
         if next < firm {
             return Err(Missing { ring, sequence: next });
         }
     }
-    let patches = members.into_iter().flat_map(|(slot, drawing)| drawing.patches(slot));
-    Ok(patches.collect())
+    Ok(counting)
+}
+
+/// What records that count leave to be written, in their order: the last word on every byte.
+pub fn patches(counting: &[Record]) -> Vec<Patch> {
+    let mut members: BTreeMap<u16, Drawing> = BTreeMap::new();
+    for record in counting {
+        let mut at = 0;
+        for change in &record.changes {
+            let bytes = &record.body[at..at + change.carried() as usize];
+            at += bytes.len();
+            members.entry(change.slot).or_default().apply(change, bytes);
+        }
+    }
+    members.into_iter().flat_map(|(slot, drawing)| drawing.patches(slot)).collect()
 }
 
 /// The last word on the bytes of one member: runs that do not overlap, by where they begin.

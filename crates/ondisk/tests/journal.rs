@@ -1,10 +1,15 @@
 //! The journal's records: their bytes, what is found of them, and what a replay makes of them.
 
-use ondisk::journal::{BodyCrc, Change, ChangeKind, Head, Missing, Record, replay, scan};
+use ondisk::journal::{BodyCrc, Change, ChangeKind, Head, Missing, Patch, Record, counting, patches, scan};
 use ondisk::{BLOCK, Uuid};
 use units::{ByteCount, ByteOffset, ByteRange};
 
 const ID: Uuid = Uuid(*b"0123456789abcdef");
+
+/// What all copies together leave to be written.
+fn replay(copies: impl IntoIterator<Item = Record>) -> Result<Vec<Patch>, Missing> {
+    Ok(patches(&counting(copies)?))
+}
 
 fn change(slot: u16, kind: ChangeKind, start: u64, len: u64) -> Change {
     Change { slot, kind, range: ByteRange::new(ByteOffset(start), ByteCount(len)) }

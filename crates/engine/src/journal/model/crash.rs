@@ -2,7 +2,7 @@
 
 use super::{Copy, DATA, ID, Setup, State, decode};
 use crate::journal::ring::Begun;
-use ondisk::journal::{Change, ChangeKind, Head, Record, replay};
+use ondisk::journal::{Change, ChangeKind, Head, Record, counting, patches};
 use smallvec::SmallVec;
 use std::hash::Hash;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -46,8 +46,8 @@ impl State {
             let journal = self.drives[drive].journal.iter();
             journal.filter(move |copy| !(torn && self.is_overwritten(drive, copy)))
         });
-        let patches = match replay(copies.map(record)) {
-            Ok(patches) => patches,
+        let patches = match counting(copies.map(record)) {
+            Ok(counting) => patches(&counting),
             Err(missing) => return Some(format!("{missing:?}")),
         };
         for column in 0..setup.columns {
