@@ -13,9 +13,9 @@ use crate::volume::{Volume, VolumeId};
 use crate::window::{HostActivity, Running};
 use env::locks::StripeLocks;
 use env::sync::{Answerer, Credits, Signal, Taken, answer};
-use env::{Env, IoError, IoErrorKind, Member, mailbox};
+use env::{Env, IoError, IoErrorKind, Member, Runners, mailbox};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
@@ -67,11 +67,7 @@ struct Inner {
     next_request: Cell<u32>,
     open_reports: RefCell<BTreeMap<u64, Answerer<Result<(), IoError>>>>,
     next_report: Cell<u64>,
-    jobs: RefCell<VecDeque<Job>>,
-    job_waiting: Signal,
-    runners: Cell<usize>,
-    /// Those that wait for a job, or were just told of one.
-    idle_runners: Cell<usize>,
+    pieces: Runners<Job>,
     changed: Signal,
     stopping: Cell<bool>,
     tasks: RefCell<BTreeMap<TaskId, Rc<Running>>>,
@@ -128,10 +124,7 @@ impl ShardSeed {
                 next_request: Cell::new(0),
                 open_reports: RefCell::default(),
                 next_report: Cell::new(0),
-                jobs: RefCell::default(),
-                job_waiting: Signal::default(),
-                runners: Cell::new(0),
-                idle_runners: Cell::new(0),
+                pieces: Runners::new(&env, "piece runner", RUNNERS),
                 changed: Signal::default(),
                 stopping: Cell::new(false),
                 tasks: RefCell::default(),
@@ -139,7 +132,9 @@ impl ShardSeed {
                 env: env.clone(),
             }),
         };
-        env.spawn("shard messages", shard.clone().receive_messages(self.receiver));
+        let runner = shard.clone();
+        shard.inner.pieces.run(async move |job| runner.run_piece(job).await);
+        env.spawn("shard messages", Served(shard.clone()).receive_messages(self.receiver));
         env.spawn("dirty lane cleaner", shard.clone().clean_lanes());
         shard
     }
@@ -210,15 +205,7 @@ impl Shard {
 
     /// Gives a piece to the next free runner.
     pub(crate) fn enqueue(&self, job: Job) {
-        let inner = &self.inner;
-        inner.jobs.borrow_mut().push_back(job);
-        let has_runners = inner.jobs.borrow().len() <= inner.idle_runners.get();
-        if has_runners || inner.runners.get() >= RUNNERS {
-            inner.job_waiting.notify_one(&inner.env);
-        } else {
-            inner.runners.set(inner.runners.get() + 1);
-            inner.env.spawn("piece runner", self.clone().run_pieces());
-        }
+        self.inner.pieces.give(job);
     }
 
     /// Sends a piece to the shard that owns its stripe; its outcome comes back to `parent`.
@@ -311,40 +298,20 @@ impl Shard {
         });
     }
 
-    async fn run_pieces(self) {
-        let inner = &self.inner;
-        loop {
-            inner.idle_runners.set(inner.idle_runners.get() + 1);
-            inner
-                .job_waiting
-                .wait_until(&inner.env, || !inner.jobs.borrow().is_empty() || inner.stopping.get())
-                .await;
-            inner.idle_runners.set(inner.idle_runners.get() - 1);
-            let Some(Job { piece, then }) = inner.jobs.borrow_mut().pop_front() else { return };
-            let outcome = match self.volume(piece.volume) {
-                Some(volume) => volume.run_piece(piece).await,
-                None => PieceOutcome {
-                    result: Err(IoError::new(IoErrorKind::Gone)),
-                    buffer: piece.kind.into_buffer(),
-                },
-            };
-            match then {
-                Then::Local(parent, number) => parent.finish(&inner.env, number, outcome),
-                Then::Remote(shard, ticket) => {
-                    self.send_to(shard, ShardMessage::PieceDone { ticket, outcome });
-                }
+    async fn run_piece(&self, Job { piece, then }: Job) {
+        let outcome = match self.volume(piece.volume) {
+            Some(volume) => volume.run_piece(piece).await,
+            None => PieceOutcome {
+                result: Err(IoError::new(IoErrorKind::Gone)),
+                buffer: piece.kind.into_buffer(),
+            },
+        };
+        match then {
+            Then::Local(parent, number) => parent.finish(&self.inner.env, number, outcome),
+            Then::Remote(shard, ticket) => {
+                self.send_to(shard, ShardMessage::PieceDone { ticket, outcome });
             }
         }
-    }
-
-    async fn receive_messages(self, mut receiver: mailbox::Receiver<ShardMessage>) {
-        while let Some(message) = receiver.receive().await {
-            self.take(message);
-            if self.inner.stopping.get() {
-                break;
-            }
-        }
-        self.stop();
     }
 
     fn take(&self, message: ShardMessage) {
@@ -549,10 +516,34 @@ impl Shard {
     pub fn stop(&self) {
         let inner = &self.inner;
         inner.stopping.set(true);
-        inner.job_waiting.notify(&inner.env);
+        inner.pieces.close();
         inner.changed.notify(&inner.env);
-        inner.volumes.borrow_mut().clear();
-        inner.peers.borrow_mut().clear();
+        drop((inner.volumes.take(), inner.peers.take()));
+    }
+}
+
+/// A shard whose messages are received. What it serves holds it in turn: that is let go when nobody receives them any more, also
+/// where its process was killed, and the tasks were dropped wherever they were.
+struct Served(Shard);
+
+impl Served {
+    async fn receive_messages(self, mut receiver: mailbox::Receiver<ShardMessage>) {
+        let shard = &self.0;
+        while let Some(message) = receiver.receive().await {
+            shard.take(message);
+            if shard.inner.stopping.get() {
+                break;
+            }
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let inner = &self.0.inner;
+        self.0.stop();
+        // Dropped with nothing borrowed: the last of a volume may look at its shard.
+        drop((inner.tasks.take(), inner.away.take(), inner.open_reports.take()));
     }
 }
 
