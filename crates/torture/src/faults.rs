@@ -103,6 +103,8 @@ impl Fault {
 pub struct Faults {
     /// By drive: the latest life in which something happened that may cost it its place.
     broken: Vec<Option<u64>>,
+    /// Slots whose drive an operator has asked to have taken out, and who has not looked yet which drive that met.
+    asked_out: DriveSet,
     dead: DriveSet,
     away: DriveSet,
     unreadable: DriveSet,
@@ -118,6 +120,7 @@ impl Faults {
     pub fn new(drives: usize) -> Faults {
         Faults {
             broken: vec![None; drives],
+            asked_out: DriveSet::EMPTY,
             dead: DriveSet::EMPTY,
             away: DriveSet::EMPTY,
             unreadable: DriveSet::EMPTY,
@@ -164,6 +167,17 @@ impl Faults {
         self.ever.insert(drive);
     }
 
+    /// An operator is about to have the drive of a slot taken out, which may be another one by then.
+    pub fn asks_out(&mut self, slot: DriveIndex, life: u64) {
+        self.suspect(slot, life);
+        self.asked_out.insert(slot);
+    }
+
+    /// The operator has looked which drive that met, or it was refused.
+    pub fn looked(&mut self, slot: DriveIndex) {
+        self.asked_out.remove(slot);
+    }
+
     /// A drive is gone, since that life.
     pub fn lost(&mut self, drive: DriveIndex, life: u64) {
         self.suspect(drive, life);
@@ -172,6 +186,7 @@ impl Faults {
 
     /// The controller has started, in that life, and said which drives it uses: what happened before shows in that.
     pub fn known(&mut self, life: u64) {
+        self.asked_out = DriveSet::EMPTY;
         for broken in &mut self.broken {
             if broken.is_some_and(|in_life| in_life < life) {
                 *broken = None;
@@ -181,7 +196,9 @@ impl Faults {
 
     /// Another drive has the slot. Whether it is there; nothing else is wrong with it.
     pub fn replaced(&mut self, slot: DriveIndex, is_present: bool) {
-        self.broken[slot.as_usize()] = None;
+        if !self.asked_out.contains(slot) {
+            self.broken[slot.as_usize()] = None;
+        }
         for wrong in [&mut self.dead, &mut self.away, &mut self.unreadable] {
             wrong.remove(slot);
         }

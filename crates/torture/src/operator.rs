@@ -119,7 +119,7 @@ pub(crate) async fn resume_tasks(host: &Host) -> Result<()> {
     Ok(())
 }
 
-/// An operator stops every task: those that were begun before go on with a start.
+/// An operator stops every task, and waits until they have ended: those that were begun before go on with a start.
 pub(crate) async fn stop_tasks(host: &Host) {
     for task in tasks(host).await.into_iter().filter(|task| !task.state.is_over()) {
         let stopped = host.ask(Command::TaskStop { task: task.task }).await;
@@ -127,6 +127,11 @@ pub(crate) async fn stop_tasks(host: &Host) {
             Ok(_) => format!("task {} ({}) is stopped", task.task, task.kind),
             Err(error) => format!("task {} ({}) is not stopped: {error}", task.task, task.kind),
         });
+    }
+    // What a task has under way comes to its end first.
+    let end = host.env.now() + PATIENCE;
+    while host.env.now() < end && tasks(host).await.iter().any(|task| !task.state.is_over()) {
+        host.env.sleep(Duration::from_millis(100)).await;
     }
 }
 
@@ -258,7 +263,7 @@ async fn take_out(host: &Host, action: Action, slot: DriveIndex) -> Result<()> {
     if !scene.setup.level.is_redundant() || !faults::may_lose(scene, slot) {
         return Ok(());
     }
-    scene.faults.borrow_mut().suspect(slot, scene.life.get());
+    scene.faults.borrow_mut().asks_out(slot, scene.life.get());
     scene.note_losses();
     let drive = format!("{VOLUME}:{}", slot.0);
     let (command, deed) = match action {
@@ -269,6 +274,8 @@ async fn take_out(host: &Host, action: Action, slot: DriveIndex) -> Result<()> {
         Ok(_) => scene.did(deed),
         Err(error) => scene.tell_of("operator", || format!("it is refused: {error}")),
     }
+    host.show().await?;
+    scene.faults.borrow_mut().looked(slot);
     Ok(())
 }
 

@@ -46,11 +46,16 @@ fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
 
 /// Seeds that failed once, with what was wrong. A change of the product or of the harness gives a seed another history, so what
 /// was wrong in the product has a test of its own beside it as well.
-const KEPT: [(u64, &str); 4] = [
+const KEPT: [(u64, &str); 9] = [
     (1000822, "a patrol that was paused while it repaired never ended (controller/tests/tasks.rs)"),
     (1000840, "policies set while a drive was lost made a stranger of it (controller/tests/half_done.rs)"),
     (2000727, "the harness did not know of a misdirected write when nobody read anything before the crash"),
     (2000772, "the harness forgot a drive that was replaced in the life in which the volume was made"),
+    (2003111, "a drive that did not answer a replay was used without it (controller/tests/journals.rs)"),
+    (2003216, "a copy that was complete at a stop never took its slot (controller/tests/kept.rs)"),
+    (2003584, "a torn record was carried out, and lost in the middle of that (controller/tests/kept.rs)"),
+    (2005832, "the harness did not wait for a task that it had stopped"),
+    (2009270, "the harness lost sight of a drive that an operator took out while it took its slot"),
 ];
 
 #[test]
