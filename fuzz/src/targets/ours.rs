@@ -2,7 +2,7 @@
 
 use ondisk::ddf::Extras;
 use ondisk::intent::LANES_PER_BLOCK;
-use ondisk::journal::{BodyCrc, Change, ChangeKind, Head, Record, replay, scan};
+use ondisk::journal::{BodyCrc, Change, ChangeKind, Head, Record, counting, patches, scan};
 use ondisk::{Content, Copies, IntentMap, Telling, Uuid, VERSION, Witness, read, spare_text_of, text_of};
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -110,11 +110,12 @@ pub(super) fn journal(input: &[u8]) {
     let mut records = scan(&journal, JOURNAL);
     for record in &records {
         let at = record.head.place as usize;
-        let again = encoded(record);
+        let again = record.encode();
         assert!(
             journal[at..].starts_with(&again) || scan(&again_at(&again, at), JOURNAL) == [record.clone()]
         );
     }
+    let replay = |copies: Vec<Record>| counting(copies).map(|counting| patches(&counting));
     let patches = replay(records.clone());
     records.reverse();
     records.extend(records.clone());
@@ -137,14 +138,6 @@ fn again_at(record: &[u8], at: usize) -> Vec<u8> {
     let mut journal = vec![0; at];
     journal.extend(record);
     journal
-}
-
-fn encoded(record: &Record) -> Vec<u8> {
-    let mut bytes = vec![0; Head::len(record.changes.len()).as_usize()];
-    let crc = BodyCrc::default().and(&record.body).value();
-    record.head.encode(&record.changes, ByteCount::of(&record.body), crc, &mut bytes);
-    bytes.extend(&record.body);
-    bytes
 }
 
 /// Puts right what a record begins with, if one may begin there: identity, place, lengths that fit, checksums.
@@ -179,7 +172,7 @@ pub fn journals() -> Vec<Vec<u8>> {
             changes.iter().filter(|c| c.kind == ChangeKind::Bytes).map(|c| c.range.len.0).sum();
         let body = vec![sequence as u8; ByteCount(carried).align_up(ondisk::BLOCK).as_usize()];
         let head = Head { id: JOURNAL, ring: 0, sequence, tail, firm, place: 0 };
-        encoded(&Record { head, changes: changes.to_vec(), body })
+        Record { head, changes: changes.to_vec(), body }.encode()
     };
     let bytes = [change(0, ChangeKind::Bytes, 512, 512), change(2, ChangeKind::Bytes, 512, 512)];
     let more = [change(0, ChangeKind::Zeroes, 0, 4096), change(1, ChangeKind::Revoked, 0, 8192)];
