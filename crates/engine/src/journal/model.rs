@@ -52,6 +52,8 @@ struct Setup {
     /// A plan's writes go out together, drives are flushed at once, and copies of a record land in one order. What a crash leaves
     /// of writes that have gone out is any part of them all the same.
     coarse: bool,
+    /// The machine dies in the replay as well.
+    twice: bool,
 }
 
 impl Setup {

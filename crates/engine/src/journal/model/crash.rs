@@ -1,8 +1,9 @@
 //! What a crash leaves in the model of the journal, and whether hosts may find that.
 
+use super::defects::Defect;
 use super::{Copy, DATA, ID, Setup, State, decode};
 use crate::journal::ring::Begun;
-use ondisk::journal::{Change, ChangeKind, Head, Record, counting, patches};
+use ondisk::journal::{Change, ChangeKind, Head, Patch, Record, counting, patches};
 use smallvec::SmallVec;
 use std::hash::Hash;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -17,21 +18,68 @@ impl State {
 
     /// The machine dies now, in every way it can. What is wrong afterwards.
     pub(super) fn crash(&self, setup: &Setup) -> Option<String> {
-        for lost in 0_u32..1 << setup.drives() {
-            let missing = setup.missing.map_or(0, |drive| 1 << drive);
-            let gone = lost | missing;
-            if gone.count_ones() as usize > setup.parity || lost & missing != 0 {
-                continue;
-            }
+        for gone in sets(setup) {
             let overwrites = (0..setup.drives())
                 .any(|drive| self.drives[drive].journal.iter().any(|copy| self.is_overwritten(drive, copy)));
             for torn in [false, true].into_iter().filter(|torn| !torn || overwrites) {
-                if let Some(wrong) = self.crash_without(setup, gone, lost != 0 || missing != 0, torn) {
+                if let Some(wrong) = self.crash_without(setup, gone, torn) {
                     return Some(format!("without drives {gone:b}: {wrong}"));
+                }
+                if setup.twice
+                    && let Some(wrong) = self.crash_again(setup, gone, torn)
+                {
+                    return Some(format!("in the replay without drives {gone:b}, {wrong}"));
                 }
             }
         }
         None
+    }
+
+    /// The replay without the drives `gone` dies as well, and may then have to do with others.
+    fn crash_again(&self, setup: &Setup, gone: u32, torn: bool) -> Option<String> {
+        let cut = self.cut_replay(setup, gone, torn)?;
+        sets(setup).find_map(|then| {
+            let wrong = cut.crash_without(setup, then, false)?;
+            Some(format!("then without drives {then:b}: {wrong}"))
+        })
+    }
+
+    /// After a replay that did any part of what it had to; `None` where it had no record that was torn.
+    fn cut_replay(&self, setup: &Setup, gone: u32, torn: bool) -> Option<State> {
+        let mut left = self.clone();
+        for (drive, content) in left.drives.iter_mut().enumerate() {
+            content.journal.retain(|copy| !(torn && self.is_overwritten(drive, copy)));
+        }
+        let here: Vec<usize> = (0..setup.drives()).filter(|drive| gone >> drive & 1 == 0).collect();
+        let copies = |left: &State| -> Vec<Copy> {
+            here.iter().flat_map(|drive| left.drives[*drive].journal.clone()).collect()
+        };
+        let counting = counting(copies(&left).iter().map(record)).ok()?;
+        let mut has_torn = false;
+        for copy in copies(&left)
+            .iter()
+            .filter(|copy| counting.iter().any(|record| record.head.sequence == copy.begun.sequence))
+        {
+            let lacks = |left: &State, drive: usize| !left.drives[drive].journal.contains(copy);
+            if here.iter().filter(|drive| !lacks(&left, **drive)).count() > setup.parity {
+                continue;
+            }
+            has_torn = true;
+            for drive in here.iter().filter(|_| setup.defect != Defect::CarriedOutTorn) {
+                if lacks(&left, *drive) {
+                    left.drives[*drive].journal.push(copy.clone());
+                }
+            }
+        }
+        for Patch { slot, range, bytes } in patches(&counting) {
+            let blocks = &mut left.drives[usize::from(slot)].blocks;
+            for (value, column) in bytes.into_iter().flatten().zip(range.start.0 as usize..) {
+                if here.contains(&usize::from(slot)) && !blocks[column].contains(&value) {
+                    blocks[column].push(value);
+                }
+            }
+        }
+        has_torn.then_some(left)
     }
 
     /// Whether a drive was being sent something to write over a record.
@@ -40,7 +88,8 @@ impl State {
     }
 
     /// `torn`: nothing is left of what was being overwritten.
-    fn crash_without(&self, setup: &Setup, gone: u32, degraded: bool, torn: bool) -> Option<String> {
+    fn crash_without(&self, setup: &Setup, gone: u32, torn: bool) -> Option<String> {
+        let degraded = gone != 0;
         let here = |drive: usize| gone >> drive & 1 == 0;
         let copies = (0..setup.drives()).filter(|drive| here(*drive)).flat_map(|drive| {
             let journal = self.drives[drive].journal.iter();
@@ -112,6 +161,12 @@ impl State {
         }
         None
     }
+}
+
+/// Every set of drives that may be out, as bits: with the one that is missing, and no more than may be lost.
+fn sets(setup: &Setup) -> impl Iterator<Item = u32> {
+    let (missing, parity) = (setup.missing.map_or(0, |drive| 1 << drive), setup.parity as u32);
+    (0_u32..1 << setup.drives()).filter(move |gone| gone & missing == missing && gone.count_ones() <= parity)
 }
 
 fn record(copy: &Copy) -> Record {

@@ -44,9 +44,11 @@ pub(super) enum Defect {
     WholeUnflushed,
     /// A flush is said to cover whole stripes that were written while it ran.
     WholeFlushedTooLate,
+    /// A replay carries a record out that is on few drives.
+    CarriedOutTorn,
 }
 
-pub(super) const DEFECTS: [Defect; 20] = [
+pub(super) const DEFECTS: [Defect; 21] = [
     Defect::OneCopyTooFew,
     Defect::WritesBeginEarly,
     Defect::RetiredUnflushed,
@@ -67,4 +69,5 @@ pub(super) const DEFECTS: [Defect; 20] = [
     Defect::NoticeElsewhere,
     Defect::WholeUnflushed,
     Defect::WholeFlushedTooLate,
+    Defect::CarriedOutTorn,
 ];

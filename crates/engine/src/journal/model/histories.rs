@@ -51,22 +51,25 @@ fn setups(parity: usize) -> Vec<Setup> {
         failures: 0,
         places: 60,
         coarse: false,
+        twice: false,
     };
+    let twice = |setup: Setup| Setup { twice: true, ..setup };
     let coarse = |setup: Setup| Setup { coarse: true, ..setup };
     let tight = |places, setup: Setup| Setup { places, ..coarse(setup) };
     let failing = |setup: Setup| Setup { failures: 1, ..setup };
     let whole = Job::Whole { values: [3, 3] };
     vec![
         // Two strips of one column: one after the other, in either order.
-        setup(1, None, &[block(0, 0, 3)], &[block(1, 0, 1)]),
+        twice(setup(1, None, &[block(0, 0, 3)], &[block(1, 0, 1)])),
         // Two columns at the same time, in records of their own or in one.
+        twice(coarse(setup(2, None, &[block(0, 0, 3)], &[block(1, 1, 1)]))),
         setup(2, None, &[block(0, 0, 3)], &[block(1, 1, 1)]),
         // A drive is out: of the strip that is written, of the other one, of parity.
-        setup(1, Some(0), &[block(0, 0, 3)], &[block(1, 0, 1)]),
-        setup(1, Some(1), &[block(0, 0, 3)], &[block(1, 0, 1)]),
+        twice(setup(1, Some(0), &[block(0, 0, 3)], &[block(1, 0, 1)])),
+        twice(setup(1, Some(1), &[block(0, 0, 3)], &[block(1, 0, 1)])),
         setup(1, Some(2), &[block(0, 0, 3)], &[block(1, 0, 1)]),
         // Places that are used again while others are under way.
-        tight(2, setup(1, None, &[block(0, 0, 3), block(0, 0, 0), block(0, 0, 3)], &[])),
+        twice(tight(2, setup(1, None, &[block(0, 0, 3), block(0, 0, 0), block(0, 0, 3)], &[]))),
         // A record that failed, and a host that goes on: the same block again, the other strip.
         failing(setup(1, None, &[block(0, 0, 3), block(0, 0, 0)], &[])),
         failing(setup(1, Some(1), &[block(0, 0, 3), block(0, 0, 0)], &[])),
