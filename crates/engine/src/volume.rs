@@ -16,7 +16,7 @@ use env::{DriveInfo, IoError, IoErrorKind};
 use layout::{Geometry, Level, Located, StripeMap};
 use plan::Plan;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize, StripSize, StripeIndex};
@@ -102,8 +102,8 @@ pub struct Volume {
     pub(crate) repair_unit: ByteCount,
     /// Stripes that wait to be repaired.
     pub(crate) repairing: RefCell<BTreeSet<StripeIndex>>,
-    /// Lanes that are changing sides between the distributed spare and home: writes to them wait.
-    pub(crate) gated: RefCell<LaneSet>,
+    /// Lanes that are changing sides between the distributed spare and home, and how many tasks are at it: writes to them wait.
+    pub(crate) gated: RefCell<BTreeMap<LaneIndex, u32>>,
     pub(crate) gate_opened: Signal,
     /// Whether a task resyncs unsynced lanes.
     pub(crate) resyncing: Cell<bool>,

@@ -46,7 +46,7 @@ fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
 
 /// Seeds that failed once, with what was wrong. A change of the product or of the harness gives a seed another history, so what
 /// was wrong in the product has a test of its own beside it as well.
-const KEPT: [(u64, &str); 9] = [
+const KEPT: [(u64, &str); 10] = [
     (1000822, "a patrol that was paused while it repaired never ended (controller/tests/tasks.rs)"),
     (1000840, "policies set while a drive was lost made a stranger of it (controller/tests/half_done.rs)"),
     (2000727, "the harness did not know of a misdirected write when nobody read anything before the crash"),
@@ -55,6 +55,10 @@ const KEPT: [(u64, &str); 9] = [
     (2003216, "a copy that was complete at a stop never took its slot (controller/tests/kept.rs)"),
     (2003584, "a torn record was carried out, and lost in the middle of that (controller/tests/kept.rs)"),
     (2005832, "the harness did not wait for a task that it had stopped"),
+    (
+        2012334,
+        "a strip on its way home opened the gate for one on its way out: writes missed the spare (engine, relocate.rs)",
+    ),
     (2009270, "the harness lost sight of a drive that an operator took out while it took its slot"),
 ];
 

@@ -110,11 +110,20 @@ async fn move_stripe(
 
 impl Volume {
     fn close_gate(&self, lane: LaneIndex) {
-        self.gated.borrow_mut().insert(lane);
+        *self.gated.borrow_mut().entry(lane).or_default() += 1;
     }
 
+    /// A lane may be on its way back, its report not answered yet, when the drive fails and it is moved away again: writes wait
+    /// until both have ended.
     fn open_gate(&self, lane: LaneIndex) {
-        self.gated.borrow_mut().remove(lane);
+        let mut gated = self.gated.borrow_mut();
+        if let Some(tasks) = gated.get_mut(&lane) {
+            *tasks -= 1;
+            if *tasks == 0 {
+                gated.remove(&lane);
+            }
+        }
+        drop(gated);
         self.gate_opened.notify(self.shard.env());
     }
 
@@ -122,7 +131,7 @@ impl Volume {
     /// until he lets go, the answer stands.
     pub(crate) fn is_gated(&self, stripe: StripeIndex) -> bool {
         let gated = self.gated.borrow();
-        !gated.is_empty() && gated.contains(self.lane_of(stripe))
+        !gated.is_empty() && gated.contains_key(&self.lane_of(stripe))
     }
 
     /// Waits until a stripe may be written. Nothing may be held meanwhile.
