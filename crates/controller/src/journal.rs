@@ -207,7 +207,10 @@ impl Core {
         let mut errors = spread(volume, &journal, &mut members, &records, &mut holders).await;
         let patches = patches(&records);
         let runs = patches.len();
-        if array.can_spare(volume, &without(&mut members.keys().copied())) {
+        // What has too few copies yet is not begun.
+        let may_begin =
+            !errors.values().any(is_full) && array.can_spare(volume, &without(&mut members.keys().copied()));
+        if may_begin {
             errors.extend(carry_out(&members, ByteOffset(volume.label().data_start_bytes), patches).await);
         }
         if let Some(full) = errors.values().find(|error| is_full(error)) {

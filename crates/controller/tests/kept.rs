@@ -13,6 +13,28 @@ use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 const STRIP: u64 = 64 << 10;
+/// How many stripes of a volume are written.
+const STRIPES: u64 = 5;
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// A volume of which some stripes hold fives, and are settled.
+fn filled(mut bench: Bench) -> Bench {
+    bench.boot(&[]);
+    bench.create("data", "raid5", &NAMES);
+    bench.settle("data");
+    (0..STRIPES).for_each(|stripe| bench.write("data", stripe * 3 * STRIP, 5, 3 * STRIP));
+    bench.settle("data");
+    bench
+}
+
+/// Each byte is what it was, or a nine where nines were being written.
+fn look(bench: &mut Bench, when: &str) {
+    let bytes = bench.try_read("data", 0, STRIPES * 3 * STRIP).expect("it survives that");
+    for (at, byte) in bytes.iter().enumerate() {
+        let may_be_new = (4096..4096 + 8192).contains(&(at as u64 % (3 * STRIP))) && *byte == 9;
+        assert!(*byte == 5 || may_be_new, "{when}: {byte} at {at}");
+    }
+}
 
 /// A durable write of a few blocks was acknowledged into a stripe that had been written as a whole, which nobody had flushed. The
 /// power was cut, and a drive died with it. The record gave back the blocks and their parity; but that parity stood for what the
@@ -66,27 +88,14 @@ fn write_while_a_drive_takes_the_slot(bench: &mut Bench) -> Option<()> {
 /// word, or blocks that nobody was writing read as something else. Drives that are being filled get records, too.
 #[test]
 fn a_crash_while_a_copied_drive_takes_the_slot_may_take_another_drive_with_it() {
-    let prepare = || {
-        let mut bench = Bench::in_order(11, 1, 5);
-        bench.boot(&[]);
-        bench.create("data", "raid5", &["a", "b", "c", "d"]);
-        bench.settle("data");
-        (0..5).for_each(|stripe| bench.write("data", stripe * 3 * STRIP, 5, 3 * STRIP));
-        bench.settle("data");
-        bench
-    };
+    let prepare = || filled(Bench::in_order(11, 1, 5));
     let check = |lost: &'static str| {
         move |bench: &mut Bench, _: Option<()>, event: u64| {
             bench.sim.drive(lost).expect("it is there").vanish();
             bench.boot(&[]);
             let info = bench.show("data");
             assert_eq!(info.state, VolumeState::Degraded, "event {event}: {:?}", info.reasons);
-            let bytes = bench.try_read("data", 0, 15 * STRIP).expect("it survives that");
-            for (at, byte) in bytes.iter().enumerate() {
-                let within = at as u64 % (3 * STRIP);
-                let may_be_new = (4096..4096 + 8192).contains(&within) && *byte == 9;
-                assert!(*byte == 5 || may_be_new, "event {event}, without {lost}: {byte} at {at}");
-            }
+            look(bench, &format!("event {event}, without {lost}"));
         }
     };
     for (how, lost) in [(End::Killed, "a"), (End::PowerCut, "c")] {
@@ -99,15 +108,7 @@ fn a_crash_while_a_copied_drive_takes_the_slot_may_take_another_drive_with_it() 
 /// replacement waited for ever, and whatever comes after it.
 #[test]
 fn a_copy_that_is_complete_takes_the_slot_after_a_start_that_came_between() {
-    let prepare = || {
-        let mut bench = Bench::in_order(12, 1, 5);
-        bench.boot(&[]);
-        bench.create("data", "raid5", &["a", "b", "c", "d"]);
-        bench.settle("data");
-        (0..5).for_each(|stripe| bench.write("data", stripe * 3 * STRIP, 5, 3 * STRIP));
-        bench.settle("data");
-        bench
-    };
+    let prepare = || filled(Bench::in_order(12, 1, 5));
     let replace = |bench: &mut Bench| {
         let (drive, with) = ("b".to_owned(), "e".to_owned());
         let replace = Command::DriveReplace { drive, with, destroy_data: true };
@@ -158,27 +159,18 @@ fn write_a_few_blocks(bench: &mut Bench, stripe: u64) -> Option<()> {
 /// is carried out.
 #[test]
 fn a_torn_record_is_carried_out_when_it_cannot_be_lost_any_more() {
-    let prepare = |seed| {
-        let mut bench = Bench::new(seed, 1, 4);
-        bench.boot(&[]);
-        bench.create("data", "raid5", &["a", "b", "c", "d"]);
-        bench.settle("data");
-        (0..4).for_each(|stripe| bench.write("data", stripe * 3 * STRIP, 5, 3 * STRIP));
-        bench.settle("data");
-        bench
-    };
-    let names = ["a", "b", "c", "d"];
+    let prepare = |seed| filled(Bench::new(seed, 1, 4));
     let mut tried = 0;
     for (seed, stripe) in (0..3).flat_map(|seed| (0..4).map(move |stripe| (seed, stripe))) {
         let torn_at = |event: u64| {
             let mut bench = prepare(seed);
-            let before = names.map(|name| records_on(&bench, name));
+            let before = NAMES.map(|name| records_on(&bench, name));
             let first = bench.sim.events();
             bench.sim.stop_at_event(Some(first + event));
             let ended = write_a_few_blocks(&mut bench, stripe).is_some();
             end(&mut bench, End::Killed);
-            let after = names.map(|name| records_on(&bench, name));
-            let holders: Vec<usize> = (0..names.len()).filter(|at| after[*at] > before[*at]).collect();
+            let after = NAMES.map(|name| records_on(&bench, name));
+            let holders: Vec<usize> = (0..NAMES.len()).filter(|at| after[*at] > before[*at]).collect();
             (bench, holders, ended)
         };
         for event in 12.. {
@@ -188,7 +180,7 @@ fn a_torn_record_is_carried_out_when_it_cannot_be_lost_any_more() {
             }
             if let [holder] = holders[..] {
                 tried += 1;
-                kill_the_start(|| torn_at(event).0, names[holder]);
+                kill_the_start(|| torn_at(event).0, NAMES[holder]);
                 break;
             }
         }
@@ -206,12 +198,7 @@ fn kill_the_start(prepare: impl Fn() -> Bench, lost: &str) {
         end(&mut bench, End::Killed);
         bench.sim.drive(lost).expect("it is there").vanish();
         bench.boot(&[]);
-        let bytes = bench.try_read("data", 0, 12 * STRIP).expect("it survives that");
-        for (at, byte) in bytes.iter().enumerate() {
-            let within = at as u64 % (3 * STRIP);
-            let may_be_new = (4096..4096 + 8192).contains(&within) && *byte == 9;
-            assert!(*byte == 5 || may_be_new, "event {event}, without {lost}: {byte} at {at}");
-        }
+        look(&mut bench, &format!("event {event}, without {lost}"));
         if ended {
             return;
         }
