@@ -26,7 +26,6 @@ use crate::core::{Core, answers};
 use crate::disk::{Access, LabelSeen};
 use crate::inventory::Drive;
 use crate::keeper::Failing;
-use crate::serve::bad_blocks;
 use crate::structures::Written;
 use crate::{Error, ErrorKind, Result};
 use engine::{LaneSet, MemberChange, ShardMessage};
@@ -164,7 +163,6 @@ impl Core {
                 slot: DriveIndex(slot as u16),
                 source: source.clone(),
                 stale: volume.own_lanes(stale),
-                bad: bad_blocks(&volume.label(), slot),
                 health: array.health(&volume),
             };
             volume.note_swap(slot);

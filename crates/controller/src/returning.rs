@@ -153,7 +153,6 @@ impl Core {
             slot: out,
             source: None,
             stale: engine::LaneSet::EMPTY,
-            bad: engine::BadBlocks::NONE,
             health: HealthView { readable: readable.without(out), writable: writable.without(out) },
         };
         volume.note_swap(slot);

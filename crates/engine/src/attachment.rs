@@ -114,6 +114,8 @@ impl Attachment {
 /// Writes may be under way that were planned without the new drive. So `stale` must hold at least every lane
 /// that is marked dirty or may be marked until every shard has answered, and of a drive that is new every lane there
 /// is: what it holds is anything, where nobody wrote too. That has to be durable before.
+///
+/// Blocks of the slot that are lost stay so, whoever has it: no drive brings back what was given up.
 #[derive(Clone)]
 pub struct MemberChange {
     /// Which slot.
@@ -122,8 +124,6 @@ pub struct MemberChange {
     pub source: Option<Arc<dyn DriveSource>>,
     /// Lanes in which it is not current.
     pub stale: LaneSet,
-    /// Blocks of the slot whose content is lost.
-    pub bad: BadBlocks,
     /// Which drives may be used from now on.
     pub health: HealthView,
 }

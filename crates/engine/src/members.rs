@@ -331,7 +331,7 @@ impl Volume {
     /// # Errors
     /// One sentence, if the slot or the drive cannot be used; nothing has changed then.
     pub(crate) fn set_member(&self, change: MemberChange) -> Result<Option<Rc<Member>>, String> {
-        let MemberChange { slot, source, stale, bad, health } = change;
+        let MemberChange { slot, source, stale, health } = change;
         self.check_slot(slot)?;
         let limit = self.policy.get().time_limit;
         let member = match &source {
@@ -340,10 +340,6 @@ impl Volume {
         };
         let before = self.members.swap(slot, member, stale);
         self.health.forget(slot);
-        if let Some(slot) = self.members.slot(slot) {
-            *slot.bad.borrow_mut() = bad;
-        }
-        self.members.sum_up();
         self.set_health(health);
         Ok(before)
     }

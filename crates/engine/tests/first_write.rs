@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, PACE, Setup, VOLUME, drive, envs, lanes, open, pattern, read, slots, stale_on, write};
-use engine::{BadBlocks, HealthView, LaneSet, MemberChange, ReportKind, ShardMessage, TaskKind, TaskOutcome};
+use engine::{HealthView, LaneSet, MemberChange, ReportKind, ShardMessage, TaskKind, TaskOutcome};
 use env::IoErrorKind;
 use layout::Level;
 use std::time::Duration;
@@ -39,7 +39,6 @@ async fn with_a_foreign_drive(envs: Vec<env::Env>, setup: &Setup) -> Bench {
         slot: DriveIndex(REPLACED),
         source: Some(new),
         stale: lanes(setup),
-        bad: BadBlocks::NONE,
         health: HealthView { readable: all, writable: all },
     };
     bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;

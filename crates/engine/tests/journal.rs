@@ -244,7 +244,6 @@ fn what_does_not_count_any_more_stays_so_when_drives_are_swapped() {
                     slot: units::DriveIndex(slot),
                     source: Some(source),
                     stale: LaneSet::EMPTY,
-                    bad: engine::BadBlocks::NONE,
                     health: bench.health,
                 };
                 bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;

@@ -3,12 +3,12 @@
 
 mod common;
 
-use common::{Bench, Setup, drive, envs, pattern, range, read, write};
-use engine::{FaultPolicy, ReportKind};
+use common::{Bench, PACE, Setup, VOLUME, drive, envs, lanes, open, pattern, range, read, write};
+use engine::{FaultPolicy, HealthView, MemberChange, ReportKind, ShardMessage, TaskKind};
 use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, DriveIndex, StripSize, StripeIndex};
+use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripSize, StripeIndex};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -138,6 +138,55 @@ fn what_is_lost_is_an_error_for_these_blocks_alone_until_a_host_writes_them() {
         drives[usize::from(third)].fail_now();
         let got = read(volume, start + 8192, 4096).await.expect("computed from the others");
         assert!(got == bytes[start as usize + 8192..][..4096], "parity does not agree");
+    })
+    .expect("no stall");
+}
+
+/// The controller takes a drive that failed from the shards, so that it may come back and be filled: the shards forgot
+/// what was listed for its slot, and computed it, as zeroes, from what had been given up
+/// (`torture --seed 2012771`).
+#[test]
+fn what_is_lost_stays_so_whoever_has_the_slot() {
+    let setup = Setup::new(Level::Raid5, 4);
+    let mut sim = setup.sim(7, 1);
+    let drives: Vec<_> = (0..4).map(|index| drive(&sim, index)).collect();
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let volume = bench.volume();
+        write(volume, 0, &pattern(3, volume.spec().capacity.0)).await.expect("writable");
+        let start = setup.geometry().stripe_start(StripeIndex(2)).0;
+        for index in 0..2 {
+            let (drive, offset) = cell(&setup, 2, index);
+            drives[usize::from(drive)].make_unreadable(range(offset + 512, 512));
+        }
+        let is_lost = async |when: &str| {
+            let got = read(volume, start + 512, 512).await;
+            assert_eq!(got.expect_err(when).kind, IoErrorKind::Medium, "{when}");
+        };
+        is_lost("two of a column cannot be read").await;
+        bench.wait(SECOND).await;
+        // Writing one gives the other up: zeroes take its place, and parity agrees with them.
+        write(volume, start + 4096 + 512, &[9; 512]).await.expect("writable");
+        is_lost("the other one is written").await;
+        let slot = DriveIndex(cell(&setup, 2, 0).0);
+        let all = DriveSet::first(setup.geometry().drives());
+        let new = open(&bench.env, 4).await;
+        for (source, current) in [(None, all.without(slot)), (Some(new), all)] {
+            let change = MemberChange {
+                slot,
+                source,
+                stale: lanes(&setup),
+                health: HealthView { readable: current, writable: current },
+            };
+            bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+            is_lost("the slot has no drive that knows").await;
+        }
+        bench.begin(TaskKind::Rebuild { slot }, PACE).await;
+        while bench.outcomes().is_empty() {
+            bench.wait(SECOND).await;
+        }
+        is_lost("the new drive is filled").await;
     })
     .expect("no stall");
 }

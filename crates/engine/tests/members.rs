@@ -6,8 +6,7 @@ use common::{
     Bench, PACE, Setup, VOLUME, data, drive, envs, lanes, open, parity, pattern, read, slots, write,
 };
 use engine::{
-    Attachment, BadBlocks, HealthView, LaneSet, MemberChange, Relocated, ReportKind, ShardMessage, TaskKind,
-    TaskOutcome,
+    Attachment, HealthView, LaneSet, MemberChange, Relocated, ReportKind, ShardMessage, TaskKind, TaskOutcome,
 };
 use env::Durability;
 use layout::Level;
@@ -26,7 +25,7 @@ fn change(
 ) -> MemberChange {
     // Small volumes have one lane.
     let stale = LaneSet::first(1);
-    MemberChange { slot: DriveIndex(slot), source, stale, bad: BadBlocks::NONE, health }
+    MemberChange { slot: DriveIndex(slot), source, stale, health }
 }
 
 #[test]
@@ -241,7 +240,6 @@ fn what_comes_back_from_the_distributed_spare_reaches_the_drive_and_its_successo
             slot,
             source: Some(open(&bench.env, 5).await),
             stale: LaneSet::EMPTY,
-            bad: BadBlocks::NONE,
             health: HealthView { readable: all, writable: all },
         };
         bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;

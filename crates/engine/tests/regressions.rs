@@ -127,7 +127,6 @@ fn the_failure_of_a_trim_is_not_put_down_to_the_next_drive() {
             slot: DriveIndex(1),
             source: Some(new),
             stale: lanes(&setup),
-            bad: engine::BadBlocks::NONE,
             health: HealthView { readable: slots(&[0, 1]), writable: slots(&[0, 1]) },
         };
         let (env, held) = (bench.env.clone(), all[1].clone());

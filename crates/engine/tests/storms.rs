@@ -6,8 +6,8 @@ mod common;
 
 use common::{MEMBER, Setup, VOLUME, drive, envs, open, pattern, range, read, write};
 use engine::{
-    BadBlocks, FaultPolicy, HealthView, LaneSet, Lanes, MemberChange, Relocated, Report, ReportKind, Shard,
-    ShardIndex, ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume,
+    FaultPolicy, HealthView, LaneSet, Lanes, MemberChange, Relocated, Report, ReportKind, Shard, ShardIndex,
+    ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume,
 };
 use env::mailbox::{Receiver, Sender, mailbox};
 use env::{Env, IoErrorKind};
@@ -38,8 +38,6 @@ struct Kept {
     stale: Cell<DriveSet>,
     lanes: LaneSet,
     level: Level,
-    /// Lost blocks by slot: they stay lost whatever drive the slot gets.
-    bad: RefCell<Vec<BadBlocks>>,
 }
 
 impl Kept {
@@ -95,10 +93,6 @@ impl Kept {
                     self.tell_others(from, || ShardMessage::Written(volume, lanes.clone()))
                 }
                 ReportKind::BadBlocks { drive, ranges, bad } => {
-                    for range in &ranges {
-                        let table = &mut self.bad.borrow_mut()[drive.as_usize()];
-                        if bad { table.insert(*range) } else { table.remove(*range) }
-                    }
                     let message =
                         |done| ShardMessage::Bad { volume, drive, ranges: ranges.clone(), bad, done };
                     self.tell(message).await;
@@ -173,13 +167,8 @@ impl Kept {
         (view.readable, view.writable) = (view.readable.with(index), view.writable.with(index));
         self.health.set(view);
         self.stale.set(self.stale.get().with(index));
-        let change = MemberChange {
-            slot: index,
-            source: Some(source),
-            stale: self.lanes.clone(),
-            bad: self.bad.borrow()[usize::from(slot)].clone(),
-            health: view,
-        };
+        let change =
+            MemberChange { slot: index, source: Some(source), stale: self.lanes.clone(), health: view };
         self.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
         self.begin(TaskKind::Rebuild { slot: index }).await;
     }
@@ -294,7 +283,6 @@ fn storm(level: Level, drives: u16, seed: u64, some_lost: bool) {
             failed: RefCell::default(),
             stale: Cell::default(),
             level,
-            bad: RefCell::new(vec![BadBlocks::NONE; usize::from(drives)]),
             lanes: LaneSet::first(Lanes::of(&setup.geometry()).count),
         });
         env.spawn("controller", kept.clone().keep(receiver, Rng::new(seed, "controller", "")));
@@ -398,8 +386,8 @@ async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
                     };
                     kept.health.set(health);
                     kept.stale.set(kept.stale.get().with(index));
-                    let (stale, bad) = (kept.lanes.clone(), BadBlocks::NONE);
-                    let change = MemberChange { slot: index, source: None, stale, bad, health };
+                    let stale = kept.lanes.clone();
+                    let change = MemberChange { slot: index, source: None, stale, health };
                     kept.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
                 }
                 4 => {
@@ -512,8 +500,8 @@ async fn to_spare_and_back(kept: &Rc<Kept>, all: &[SimDrive], slot: u16, rng: &m
     let health = HealthView { readable: view.readable.with(index), writable: view.writable.with(index) };
     kept.health.set(health);
     kept.stale.set(kept.stale.get().without(index));
-    let (stale, bad) = (LaneSet::EMPTY, BadBlocks::NONE);
-    let change = MemberChange { slot: index, source: Some(source), stale, bad, health };
+    let stale = LaneSet::EMPTY;
+    let change = MemberChange { slot: index, source: Some(source), stale, health };
     kept.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
     kept.begin(TaskKind::Restore { slot: index }).await;
     assert!(kept.wait_ended().await, "all is back");

@@ -1,9 +1,9 @@
 //! Background tasks in virtual time: rebuilds under load, their pace beside hosts, stopping and pausing them.
 
 use engine::{
-    Attachment, BadBlocks, FaultPolicy, HealthView, LaneSet, Lanes, MemberChange, Relocated, Report,
-    ReportKind, ShardIndex, ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace,
-    TaskProgress, Volume, VolumeId, VolumeSpec,
+    Attachment, FaultPolicy, HealthView, LaneSet, Lanes, MemberChange, Relocated, Report, ReportKind,
+    ShardIndex, ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
+    Volume, VolumeId, VolumeSpec,
 };
 use env::mailbox::{Receiver, Sender};
 use env::{Buf, Durability, Env};
@@ -454,7 +454,6 @@ fn a_distributed_spare_takes_a_failed_drive_in_and_gives_it_back() {
                     slot,
                     source: Some(source),
                     stale: LaneSet::EMPTY,
-                    bad: BadBlocks::NONE,
                     health: HealthView { readable: all, writable: all },
                 };
                 rig.told.out.set(DriveSet::EMPTY);
