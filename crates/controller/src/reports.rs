@@ -232,7 +232,9 @@ impl Core {
             let Some(volume) = array.volume(*volume) else { continue };
             let fits = match what {
                 What::Current { lanes, id, swaps, .. } => {
-                    let is_it = volume.id() == Some(*id) && volume.swaps(*slot) == *swaps;
+                    // One that went out since has missed what was written since, and its label says where.
+                    let is_in = before.member[*slot].is_online();
+                    let is_it = is_in && volume.id() == Some(*id) && volume.swaps(*slot) == *swaps;
                     if is_it {
                         note_current(&mut next, *slot, &volume.array_lanes(lanes));
                     }

@@ -107,6 +107,45 @@ fn wait_until_whole(bench: &mut Bench) {
     panic!("it is not whole again: {:?}", bench.show("data").reasons);
 }
 
+/// A drive did not answer the flush by which its rebuild was to count, and went out meanwhile. Its lane was written without it, and
+/// the label called it stale there; then the flush failed, and the rebuild was recorded all the same: the drive came
+/// back, and its old bytes were read (`torture --seed 2021300`).
+#[test]
+fn a_rebuild_that_ends_after_its_drive_went_out_does_not_count() {
+    // Whatever the drive is asked for last.
+    for operation in 1.. {
+        let mut bench = bench(17, "raid5");
+        bench.ask(offline("b")).unwrap();
+        bench.write("data", 0, 2, MIB / 2);
+        bench.settle("data");
+        bench.ask(online("b")).unwrap();
+        let drive = bench.sim.drive("b").unwrap();
+        let last = drive.stats().started + operation;
+        let end = bench.sim.now() + std::time::Duration::from_secs(2);
+        while drive.stats().started < last && bench.sim.now() < end {
+            let until = bench.sim.now() + std::time::Duration::from_micros(10);
+            bench.sim.run_until(until).unwrap();
+        }
+        if drive.stats().started < last {
+            assert!(operation > 4, "it was whole at once");
+            break;
+        }
+        drive.hold();
+        if let Err(error) = bench.ask(offline("b")) {
+            assert_eq!(error.kind, ErrorKind::WrongState, "{error}: it went out by itself meanwhile");
+        }
+        bench.write("data", 0, 3, MIB / 2);
+        bench.wait(100);
+        drive.release();
+        bench.wait(1);
+        bench.ask(online("b")).unwrap();
+        bench.expect("data", 0, 3, MIB / 2);
+        wait_until_whole(&mut bench);
+        bench.ask(offline("a")).unwrap();
+        bench.expect("data", 0, 3, MIB / 2);
+    }
+}
+
 /// A rebuild is cut off at any event; what is called current afterwards is.
 #[test]
 fn a_rebuild_that_is_interrupted_goes_on_and_vouches_for_nothing_too_early() {

@@ -28,6 +28,8 @@
 //!   From then on its redundancy is trusted as any other. Before, what is missing of it is read by the same rule.
 //! - Settling writes only what the rule computes and never what it computes from: cut off and begun anew, it comes to
 //!   the same.
+//! - Blocks of a drive that is there and cannot read them are told, and written anew, by the rule as well; with them all data of
+//!   their columns are there, and *then* all redundancy is computed anew: P told them, and Q need not agree.
 //! - The lane stays unsynced, and marked, until all its stripes are settled: a crash before that needs the word again.
 //! - A lane that is distrusted, because a write to it failed, is not accepted any more.
 

@@ -499,7 +499,9 @@ impl Volume {
     ) -> Result<DriveSet, IoError> {
         /// Drives are mended so often for one stripe; one that cannot read what it has just been written is no help.
         const MOST_MENDS: u32 = 4;
-        let how = Attempt { filling: *filling, ..Attempt::HELD.with(Patience::OneCopy) };
+        // Redundancy that does not agree yet tells what cannot be read, and is computed anew from that.
+        let patience = if self.is_doubtful(stripe) { Patience::Repair } else { Patience::OneCopy };
+        let how = Attempt { filling: *filling, ..Attempt::HELD.with(patience) };
         let request = Request::Resync { columns: plan::WHOLE_STRIP };
         let mut given_up = Places::new();
         for _ in 0..MOST_MENDS {

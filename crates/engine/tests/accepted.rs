@@ -274,3 +274,68 @@ fn a_drive_that_comes_back_gets_what_was_accepted() {
         .expect("no stall");
     }
 }
+
+/// Starts a crashed volume of which every drive is there, with the word of its journal.
+async fn start_covered(envs: Vec<env::Env>, setup: &Setup) -> Bench {
+    let mut attachment = setup.attachment(&envs[0]).await;
+    attachment.unsynced = lanes(setup);
+    attachment.dirty = lanes(setup);
+    attachment.accepted = lanes(setup);
+    attachment.covered = true;
+    Bench::attach(envs, attachment).await
+}
+
+/// After the resync Q tells as much as P does: it is all that is left of one strip, whichever.
+async fn look_at_q(bench: &Bench, setup: &Setup, all: &[SimDrive], bytes: &[u8], why: &str) {
+    synced(bench, setup).await;
+    let geometry = setup.geometry();
+    let p = geometry.parity_cell(StripeIndex(0), ParityIndex(0)).expect("parity").drive;
+    all[usize::from(MISSING)].fail_now();
+    if p.0 != MISSING {
+        all[p.as_usize()].fail_now();
+    }
+    assert_eq!(look(bench, bytes, why).await, 0, "{why}");
+}
+
+/// A block could not be read when its stripe was settled. P told what it was, and was the only one to be right: Q stayed as the
+/// crash had left it, and the lane counted as synced (`torture --seed 2021223`).
+#[test]
+fn what_p_tells_of_a_block_is_told_to_q() {
+    let setup = Setup::new(Level::Raid6, 6);
+    let geometry = setup.geometry();
+    for sector in [0, 3] {
+        let (mut sim, all, bytes) = crashed(&setup, 36);
+        let envs = envs(&sim, &setup);
+        for stripe in (0..geometry.stripes().0).map(StripeIndex) {
+            let data = (0..geometry.data_strips()).map(DataIndex);
+            let mut data = data.map(|index| geometry.data_cell(stripe, index, CopyIndex(0)));
+            if let Some(cell) = data.find(|cell| cell.drive.0 == MISSING) {
+                all[usize::from(MISSING)].make_unreadable(range(cell.offset.0 + 512 * sector, 512));
+            }
+        }
+        let setup = setup.clone();
+        sim.run(async move {
+            let bench = start_covered(envs, &setup).await;
+            look_at_q(&bench, &setup, &all, &bytes, "a block could not be read").await;
+        })
+        .expect("no stall");
+    }
+}
+
+/// The same of a drive that goes out in the middle of it.
+#[test]
+fn what_p_tells_of_a_drive_that_goes_out_is_told_to_q() {
+    let setup = Setup::new(Level::Raid6, 6);
+    for steps in 0..60 {
+        let (mut sim, all, bytes) = crashed(&setup, 37);
+        let (envs, setup) = (envs(&sim, &setup), setup.clone());
+        sim.run(async move {
+            let bench = start_covered(envs, &setup).await;
+            bench.wait(Duration::from_micros(25 * steps)).await;
+            all[usize::from(MISSING)].fail_now();
+            let why = format!("a drive went out after {} µs", 25 * steps);
+            look_at_q(&bench, &setup, &all, &bytes, &why).await;
+        })
+        .expect("no stall");
+    }
+}
