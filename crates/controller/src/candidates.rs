@@ -40,6 +40,9 @@ impl Core {
             }
             self.check_free(spec, &drive, destroy)?;
             drive.look(&self.env).await;
+            if drive.holds_writes_back() {
+                return Err(drive.not_quiet());
+            }
             let Some(access) = drive.access() else {
                 let closed = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
                 return Err(drive.problem().unwrap_or_else(closed));

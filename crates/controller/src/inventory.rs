@@ -122,7 +122,7 @@ impl Drive {
     }
 
     /// Whether a write to it from before is under way: it must not land on what is read or written from now on (rule (d)).
-    fn holds_writes_back(&self) -> bool {
+    pub(crate) fn holds_writes_back(&self) -> bool {
         let mut left = self.left.borrow_mut();
         left.retain(|access| access.writes_under_way() > 0);
         let mut leaving = self.leaving.borrow_mut();
@@ -140,6 +140,15 @@ impl Drive {
         !self.holds_writes_back()
     }
 
+    /// Why it cannot be taken while it is not quiet.
+    pub(crate) fn not_quiet(&self) -> Error {
+        let sentence = format!(
+            "drive {} has not returned all that was written to it; try again when it has, or replace it or its cable",
+            self.name
+        );
+        Error::new(ErrorKind::Unavailable, sentence)
+    }
+
     /// Whether it lives no longer than this process.
     pub(crate) fn is_volatile(&self) -> bool {
         is_volatile(&self.spec)
@@ -148,11 +157,7 @@ impl Drive {
     /// Opens it, unless it is open, and looks at its label; not while that may still change by itself.
     pub(crate) async fn look(&self, env: &env::Env) {
         if !self.is_quiet(env).await {
-            let sentence = format!(
-                "drive {} has not returned all that was written to it; try again when it has, or replace it or its cable",
-                self.name
-            );
-            return self.set_problem(Some(Error::new(ErrorKind::Unavailable, sentence)));
+            return self.set_problem(Some(self.not_quiet()));
         }
         let access = match self.access() {
             Some(access) => access,

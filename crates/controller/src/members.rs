@@ -106,7 +106,7 @@ impl Core {
         let mut places = array.places();
         (places[slot].role, places[slot].reason) = (Role::Current, None);
         array.set_places(places);
-        self.give_to_shards(array, slot, drive, &stale);
+        self.give_to_shards(array, slot, drive, before.drive, &stale);
         match replaces {
             true => self.say_taken(array, slot, &left_by),
             false => self.say_back(array, slot),
@@ -154,8 +154,15 @@ impl Core {
 
     /// Step 3: the drive in a slot is this one from now on, for all volumes that are served. A shard learns of it
     /// before of any mark that is granted later. What the drive before has under way is not waited for: it cannot
-    /// land on this one.
-    fn give_to_shards(self: &Rc<Self>, array: &Rc<Array>, slot: usize, drive: &Rc<Drive>, stale: &LaneSet) {
+    /// land on this one. But nobody gets that drive before it has returned everything.
+    fn give_to_shards(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+        before: Option<Rc<Drive>>,
+        stale: &LaneSet,
+    ) {
         let source = drive.access().map(|access| access.source);
         for volume in array.served() {
             let Some(id) = volume.id() else { continue };
@@ -168,8 +175,14 @@ impl Core {
             volume.note_swap(slot);
             let told = self.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
             let (core, array, drive) = (self.clone(), array.clone(), drive.clone());
+            let is_quiet = before.as_ref().map(|before| before.leaves());
             self.env.spawn("drive given to shards", async move {
-                let Err(why) = answers(told).await else { return };
+                let answers = answers(told).await;
+                if let Some(is_quiet) = is_quiet {
+                    is_quiet.set(true);
+                    core.look_after();
+                }
+                let Err(why) = answers else { return };
                 let what = format!("'{}' cannot use it: {why}", volume.name());
                 tracing::error!("drive {}: {what}", drive.name);
                 let _turn = array.metadata.take(1).await;

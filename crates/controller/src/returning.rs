@@ -292,6 +292,15 @@ impl Core {
         drive: &Rc<Drive>,
         stands_in: Option<StandIn>,
     ) -> Result<()> {
+        if array.slot_of(drive) == Some(slot) && !array.label().member[slot].is_online() {
+            // It is to hold something new where it is: what it was asked before must not land on that.
+            for volume in array.served() {
+                self.take_from_shards(array, &volume, slot);
+            }
+        }
+        if !drive.is_quiet(&self.env).await {
+            return Err(drive.not_quiet());
+        }
         let _turn = array.metadata.take(1).await;
         check_nothing_lost(array)?;
         let label = array.label();

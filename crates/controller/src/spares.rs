@@ -338,6 +338,7 @@ impl Core {
         };
         let read_only = info.read_only.then(|| "refuses writes".to_owned());
         let problem = || drive.problem().map(|problem| format!("cannot be used: {}", problem.message));
+        let late = || drive.holds_writes_back().then(|| "has not returned all that it was asked".to_owned());
         Some(Offer {
             name: drive.name.clone(),
             standing,
@@ -345,7 +346,7 @@ impl Core {
             sector: info.logical_sector.bytes(),
             rotational: info.rotational,
             enclosure: info.hardware.enclosure.clone().or(label.and_then(|label| label.enclosure)),
-            fault: self.suspicion_of(drive).or(read_only).or_else(problem),
+            fault: self.suspicion_of(drive).or(read_only).or_else(problem).or_else(late),
         })
     }
 
@@ -366,7 +367,10 @@ impl Core {
 
     /// Whether a drive belongs to nobody and holds nothing.
     pub(crate) async fn is_blank(&self, drive: &Rc<Drive>) -> bool {
-        let free = !self.is_in_use(drive) && self.place_of(drive).is_none() && drive.problem().is_none();
+        let free = !self.is_in_use(drive)
+            && self.place_of(drive).is_none()
+            && drive.problem().is_none()
+            && !drive.holds_writes_back();
         let Some(access) = drive.access().filter(|_| free && matches!(drive.label(), LabelSeen::Blank))
         else {
             return false;

@@ -229,10 +229,10 @@ fn a_drive_that_has_not_returned_a_write_is_not_made_another() {
     bench.ask(Command::VolumeSet { volume: "data".into(), name: "new".into() }).unwrap();
     assert_eq!(bench.show("new").state, VolumeState::Degraded);
     let replace = || Command::DriveReplace { drive: "new:1".into(), with: "b".into(), destroy_data: true };
-    let why = bench.refused(ErrorKind::Failed, replace());
-    assert!(why.contains("could not be written"), "{why}");
+    let why = bench.refused(ErrorKind::Unavailable, replace());
+    assert!(why.contains("has not returned all that was written to it"), "{why}");
     bench.refused(ErrorKind::WrongState, Command::DriveOnline { drive: "b".into() });
-    bench.wait(70);
+    bench.wait(90);
     bench.ask(replace()).unwrap();
     bench.wait(60);
     assert_eq!(bench.show("new").state, VolumeState::Optimal);
