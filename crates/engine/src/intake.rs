@@ -165,7 +165,7 @@ impl Volume {
         let result = match self.fast_write(range, &data, durability).await {
             Some(result) => result,
             None if range.is_empty() => Ok(()),
-            None => self.in_pieces(range, Whole::Write(data, durability)).await.0,
+            None => Box::pin(self.in_pieces(range, Whole::Write(data, durability))).await.0,
         };
         if result.is_err() {
             self.count(|counters| counters.errors += 1);
@@ -196,7 +196,7 @@ impl Volume {
         if range.is_empty() {
             return Ok(());
         }
-        self.in_pieces(range, Whole::Trim).await.0
+        Box::pin(self.in_pieces(range, Whole::Trim)).await.0
     }
 
     /// Which parts of `range` hold data, from its start on; the answer may cover less than was asked, but

@@ -114,7 +114,7 @@ fn outcome(request: IoRequest) -> IoOutcome {
     let len = request.range().len.0;
     match request {
         IoRequest::Read { mut buffers, .. } => {
-            buffers.iter_mut().for_each(|buf| buf.bytes_mut().fill(0));
+            buffers.iter_mut().filter(|buf| !buf.is_hollow()).for_each(|buf| buf.bytes_mut().fill(0));
             IoOutcome::done(len).with_buffers(buffers)
         }
         IoRequest::Status { range } => IoOutcome {

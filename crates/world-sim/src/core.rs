@@ -3,6 +3,7 @@
 //! Outlives every process. One thread owns it; what must be `Send` (a drive source, a stream source) names it
 //! by its [`SimId`] and finds it again on that thread.
 
+use crate::agenda::Agenda;
 use crate::drive::{DriveCell, SimDrive};
 use crate::network::Network;
 use crate::options::SimOptions;
@@ -11,8 +12,7 @@ use crate::state::StateFiles;
 use crate::trace::{Trace, TraceEvent};
 use env::{DriveSource, Instant, Work};
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -39,50 +39,6 @@ pub trait Actor {
 
 /// What processor work costs, as a model of a processor has it.
 pub(crate) type Charge = Rc<dyn Fn(Work) -> Duration>;
-
-/// Actions by when they are due; of those due at one instant, the first scheduled comes first.
-///
-/// The heap holds numbers alone, so that little is moved: when, how many were scheduled before, and the place of the action.
-#[derive(Default)]
-struct Agenda {
-    heap: BinaryHeap<Reverse<u128>>,
-    actions: Vec<Option<Action>>,
-    free: Vec<u32>,
-    scheduled: u64,
-}
-
-impl Agenda {
-    /// Bits of a place: so many actions may be due at a time. The others of 64 count what was scheduled.
-    const PLACE_BITS: u32 = 24;
-
-    fn put(&mut self, at: Instant, action: Action) {
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.actions[place as usize] = Some(action);
-                place
-            }
-            None => {
-                self.actions.push(Some(action));
-                self.actions.len() as u32 - 1
-            }
-        };
-        assert!(place < 1 << Self::PLACE_BITS, "more is scheduled than any simulation needs");
-        let order = self.scheduled << Self::PLACE_BITS | u64::from(place);
-        self.scheduled += 1;
-        self.heap.push(Reverse(u128::from(at.ns) << 64 | u128::from(order)));
-    }
-
-    fn first(&self) -> Option<Instant> {
-        self.heap.peek().map(|Reverse(key)| Instant { ns: (key >> 64) as u64 })
-    }
-
-    fn take_first(&mut self) -> Option<Action> {
-        let Reverse(key) = self.heap.pop()?;
-        let place = key as u32 & ((1 << Self::PLACE_BITS) - 1);
-        self.free.push(place);
-        self.actions[place as usize].take()
-    }
-}
 
 /// What is found under a drive's name.
 #[derive(Clone)]
@@ -188,11 +144,7 @@ impl Core {
 
     /// Takes what is due by now, first things first.
     pub fn take_due(&self) -> Option<Action> {
-        let mut due = self.due.borrow_mut();
-        if due.first().is_none_or(|first| first > self.now.get()) {
-            return None;
-        }
-        due.take_first()
+        self.due.borrow_mut().take_due(self.now.get())
     }
 
     pub fn trace(&self, event: TraceEvent<'_>) {

@@ -26,6 +26,7 @@
 //! assert!(sim.now().ns >= 50_000, "a flush takes its time");
 //! ```
 
+mod agenda;
 mod core;
 mod drive;
 mod network;
