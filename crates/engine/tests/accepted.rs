@@ -18,6 +18,10 @@ use world_sim::{Sim, SimDrive};
 /// The drive that is missing.
 const MISSING: u16 = 0;
 
+/// Moments at which a drive goes out, and how far they are apart.
+const GAP_STEPS: u64 = 300;
+const GAP_STEP_US: u64 = 10;
+
 fn without(setup: &Setup, missing: &[u16]) -> HealthView {
     let left = DriveSet::first(setup.geometry().drives()).minus(&slots(missing));
     HealthView { readable: left, writable: left }
@@ -338,4 +342,53 @@ fn what_p_tells_of_a_drive_that_goes_out_is_told_to_q() {
         })
         .expect("no stall");
     }
+}
+
+/// A drive goes out while a lane is resynced, and a host writes to a stripe of it that is done: parity cannot follow, as the lane
+/// is not synced yet. Had the lane counted as synced in the end, what the drive held would be computed from that parity.
+#[test]
+fn a_lane_is_not_synced_when_parity_could_not_follow_a_write_meanwhile() {
+    let setup = Setup::new(Level::Raid5, 4);
+    let geometry = setup.geometry();
+    let stripe = (0..).map(StripeIndex).find(|stripe| misses_data(&geometry, *stripe)).expect("one");
+    let data = (0..geometry.data_strips()).map(DataIndex);
+    let mut others = data.filter(|index| geometry.data_cell(stripe, *index, CopyIndex(0)).drive.0 != MISSING);
+    let at = geometry.volume_offset(stripe, others.next().expect("another"), ByteCount(0)).0;
+    let is_synced = |bench: &Bench| bench.count(|kind| matches!(kind, ReportKind::Synced(_))) > 0;
+    // Without a fault, how long the resync takes. Then a drive goes out at moments before its end.
+    let mut takes_us = None;
+    let mut met = 0;
+    for step in 0..=GAP_STEPS {
+        let (mut sim, all, bytes) = crashed(&setup, 38);
+        let (envs, setup, mut bytes) = (envs(&sim, &setup), setup.clone(), bytes.to_vec());
+        let out_after_us = takes_us.map(|takes_us: u64| takes_us.saturating_sub(step * GAP_STEP_US));
+        let found = sim.run(async move {
+            let mut attachment = setup.attachment(&envs[0]).await;
+            attachment.unsynced = lanes(&setup);
+            attachment.dirty = lanes(&setup);
+            let bench = Bench::attach(envs, attachment).await;
+            let Some(out_after_us) = out_after_us else {
+                let mut waited_us = 0;
+                while !is_synced(&bench) {
+                    bench.wait(Duration::from_micros(GAP_STEP_US)).await;
+                    waited_us += GAP_STEP_US;
+                }
+                return waited_us;
+            };
+            bench.wait(Duration::from_micros(out_after_us)).await;
+            all[usize::from(MISSING)].fail_now();
+            let came_between = !is_synced(&bench);
+            write(bench.volume(), at, &[5; 1024]).await.expect("one drive can be spared");
+            bytes[at as usize..][..1024].fill(5);
+            bench.wait(Duration::from_secs(30)).await;
+            look(&bench, &bytes, &format!("a drive went out after {out_after_us} µs")).await;
+            u64::from(came_between)
+        });
+        let found = found.expect("no stall");
+        match takes_us {
+            None => takes_us = Some(found),
+            Some(_) => met += found,
+        }
+    }
+    assert!(met > GAP_STEPS / 2, "{met}: most moments are before its end");
 }
