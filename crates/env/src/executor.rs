@@ -230,6 +230,12 @@ impl Executor {
         ran
     }
 
+    /// Polls the next ready task; `None` where none is ready. `false`: it was the wake of one that has ended.
+    pub fn run_next(&self) -> Option<bool> {
+        self.take_remote_wakes();
+        self.next_ready().map(|task| self.poll(task))
+    }
+
     /// Whether a task is ready now.
     pub fn has_ready(&self) -> bool {
         self.take_remote_wakes();
@@ -338,6 +344,12 @@ impl Executor {
                 first => self.first_timer.set(first.map_or(NEVER, |entry| entry.key().0)),
             }
         }
+    }
+
+    /// Takes note of a time before [`Executor::quiet_until`]: nobody is woken by that.
+    pub fn pass_quietly(&self, now: Instant) {
+        debug_assert!(now < self.quiet_until(), "somebody waits for a time before that");
+        self.tick.set(now);
     }
 
     /// Until when neither a timer is due nor a time limit is up, at least.

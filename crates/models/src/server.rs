@@ -7,7 +7,7 @@ use crate::host_port::HostPort;
 use crate::link::{Link, LinkShares, transfer_ns};
 use crate::resource::{Pool, Resource};
 use crate::rotating::Rotating;
-use crate::ssd::Ssd;
+use crate::ssd::{Ssd, SteadyStates};
 use env::{Drive, DriveSource, Env, Service, Work};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -154,8 +154,10 @@ impl Server {
         let charged = Rc::downgrade(&core);
         sim.charge_by(move |work| charged.upgrade().map_or(Duration::ZERO, |core| core.charge(work)));
         let number = SERVERS.with(|servers| servers.replace(servers.get() + 1));
+        let mut steady_states = SteadyStates::default();
+        let with_slots = spec.drives.iter().enumerate();
         let ports: Vec<Rc<DrivePort>> =
-            spec.drives.iter().enumerate().map(|(slot, drive)| port(&core, spec, slot, drive)).collect();
+            with_slots.map(|(slot, drive)| port(&core, spec, &mut steady_states, slot, drive)).collect();
         let weak = ports.iter().map(Rc::downgrade).collect();
         PORTS.with(|all| all.borrow_mut().insert((sim.id(), number), weak));
         Server { core, number, ports }
@@ -209,7 +211,13 @@ impl Drop for Server {
     }
 }
 
-fn port(core: &Rc<Core>, spec: &ServerSpec, slot: usize, drive: &DriveSpec) -> Rc<DrivePort> {
+fn port(
+    core: &Rc<Core>,
+    spec: &ServerSpec,
+    steady_states: &mut SteadyStates,
+    slot: usize,
+    drive: &DriveSpec,
+) -> Rc<DrivePort> {
     let name = format!("model:{slot}");
     let speed = drive.link.negotiated(core.controller.drive_link);
     let link = Link::new(speed.bytes_per_s(spec.shares), !drive.link.sas);
@@ -221,7 +229,9 @@ fn port(core: &Rc<Core>, spec: &ServerSpec, slot: usize, drive: &DriveSpec) -> R
             Rotating::new(sim, &name, drive, rotating, write_cache, done)
         }),
         DriveKind::Ssd(ssd) => DrivePort::new(core, info, link, drive.queue_depth, |done| {
-            Ssd::new(sim, &name, drive, ssd, write_cache, spec.prepared, done)
+            let moved_permille =
+                steady_states.moved_permille(sim, drive.capacity_bytes, ssd.raw_gb, spec.prepared);
+            Ssd::new(sim, &name, ssd, write_cache, moved_permille, done)
         }),
     }
 }

@@ -8,13 +8,25 @@ use storagebench::{
     LatencyShape, Observer, Phase, Progress, Row, Settings, duration_text, number_text, row_text,
 };
 
-/// A bar over `length` units, invisible unless standard error is a terminal.
-pub fn bar(length: u64) -> ProgressBar {
-    let target = match std::io::stderr().is_terminal() {
+fn target() -> ProgressDrawTarget {
+    match std::io::stderr().is_terminal() {
         true => ProgressDrawTarget::stderr_with_hz(5),
         false => ProgressDrawTarget::hidden(),
-    };
-    let bar = ProgressBar::with_draw_target(Some(length), target);
+    }
+}
+
+/// What counts up to nobody knows where, invisible unless standard error is a terminal.
+pub fn count() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, target());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} {msg}, {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// A bar over `length` units, invisible unless standard error is a terminal.
+pub fn bar(length: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(length), target());
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}%  {msg}") {
         bar.set_style(style.progress_chars("█▌░"));
     }

@@ -2,8 +2,8 @@
 //!
 //! A simulation only ever asks for the first of what is due, and never schedules anything before that: what a heap
 //! spends on order that nobody asks for is saved. Actions wait in *buckets*, by the highest bit in which their instant
-//! differs from the *base*, which is the instant of what was taken last. What is in a lower bucket is due earlier. When bucket 0
-//! (what is due at the base itself) is empty, the base moves to the first instant of the lowest bucket that is not, whose
+//! differs from the *base*, which is the instant of what was taken last. What is in a lower bucket is due earlier. When nothing
+//! is left that is due at the base itself, the base moves to the first instant of the lowest bucket that has any, whose
 //! content falls into lower buckets: each action moves a few times, along memory that lies in order.
 //!
 //! # Invariants
@@ -15,8 +15,8 @@ use crate::core::Action;
 use env::Instant;
 use std::collections::VecDeque;
 
-/// One for each bit in which an instant may differ, and one for what does not.
-const BUCKETS: usize = 65;
+/// One for each bit in which an instant may differ.
+const BUCKETS: usize = 64;
 
 /// The place of an action.
 type Place = u32;
@@ -31,9 +31,9 @@ pub(crate) struct Agenda {
     base_ns: u64,
     /// Due at the base.
     now: VecDeque<Place>,
-    /// Those of bucket 1 and beyond: bit `n` says that bucket `n + 1` has some.
+    /// Which buckets have some, bit by bit.
     filled: u64,
-    buckets: [Bucket; BUCKETS - 1],
+    buckets: [Bucket; BUCKETS],
     actions: Vec<Option<Action>>,
     free: Vec<Place>,
 }
@@ -72,9 +72,7 @@ impl Agenda {
         match (at_ns ^ self.base_ns).checked_ilog2() {
             None => self.now.push_back(place),
             Some(bit) => {
-                let bucket = &mut self.buckets[bit as usize];
-                bucket.first_ns = bucket.first_ns.min(at_ns);
-                bucket.entries.push((at_ns, place));
+                self.buckets[bit as usize].put(at_ns, place);
                 self.filled |= 1 << bit;
             }
         }
@@ -91,29 +89,44 @@ impl Agenda {
 
     /// Takes the first action out, if it is due by `now`.
     pub fn take_due(&mut self, now: Instant) -> Option<Action> {
-        if self.now.is_empty() && !self.move_base(now.ns) {
-            return None;
-        }
-        let place = self.now.pop_front()?;
+        let place = match self.now.pop_front() {
+            Some(place) => place,
+            None => self.move_base(now.ns)?,
+        };
         self.free.push(place);
         self.actions[place as usize].take()
     }
 
-    /// Moves the base to the first instant that anything is due at, if that is not after `now_ns`. Whether it is.
-    fn move_base(&mut self, now_ns: u64) -> bool {
+    /// Moves the base to the first instant that anything is due at, if that is not after `now_ns`, and takes out the first
+    /// action of it.
+    fn move_base(&mut self, now_ns: u64) -> Option<Place> {
         let lowest = self.filled.trailing_zeros() as usize;
-        let Some(bucket) = self.buckets.get_mut(lowest).filter(|bucket| bucket.first_ns <= now_ns) else {
-            return false;
-        };
-        self.base_ns = std::mem::replace(&mut bucket.first_ns, u64::MAX);
+        let (lower, from) = self.buckets.split_at_mut(lowest.min(BUCKETS));
+        let bucket = from.first_mut().filter(|bucket| bucket.first_ns <= now_ns)?;
+        let base_ns = std::mem::replace(&mut bucket.first_ns, u64::MAX);
+        self.base_ns = base_ns;
         self.filled &= !(1 << lowest);
-        // They fall into other buckets: this one's memory is kept.
-        let mut entries = std::mem::take(&mut bucket.entries);
-        for (at_ns, place) in entries.drain(..) {
-            self.file(at_ns, place);
+        if bucket.entries.len() == 1 {
+            return bucket.entries.pop().map(|(_, place)| place);
         }
-        self.buckets[lowest].entries = entries;
-        true
+        // The bit in which they differed is the base's now: they fall into lower buckets.
+        for (at_ns, place) in bucket.entries.drain(..) {
+            match (at_ns ^ base_ns).checked_ilog2() {
+                None => self.now.push_back(place),
+                Some(bit) => {
+                    lower[bit as usize].put(at_ns, place);
+                    self.filled |= 1 << bit;
+                }
+            }
+        }
+        self.now.pop_front()
+    }
+}
+
+impl Bucket {
+    fn put(&mut self, at_ns: u64, place: Place) {
+        self.first_ns = self.first_ns.min(at_ns);
+        self.entries.push((at_ns, place));
     }
 }
 

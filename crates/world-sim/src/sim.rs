@@ -58,6 +58,8 @@ pub struct Sim {
     next_process: u64,
     turn: Rng,
     events_at_jump: u64,
+    /// The time has just passed to where a model has its turn, and nobody else.
+    is_quiet: bool,
 }
 
 impl Sim {
@@ -73,6 +75,7 @@ impl Sim {
             next_process: 0,
             turn,
             events_at_jump: 0,
+            is_quiet: false,
         };
         sim.main = sim.add_process();
         sim
@@ -273,6 +276,12 @@ impl Sim {
             Step::Time if self.now().since(Instant::default()) > self.core.options.time_limit => {
                 Err(self.stall(StallKind::TimeLimit))
             }
+            // A model's turn has come, and nobody else's.
+            Step::Time if self.is_quiet => {
+                self.do_due();
+                self.count_event();
+                Ok(Step::Event)
+            }
             step => Ok(step),
         }
     }
@@ -297,9 +306,17 @@ impl Sim {
             && self.core.next_due().is_some_and(|at| at <= self.now())
             && self.turn.chance(1, 2);
         if (due_first && self.do_due()) || self.poll_one() || self.do_due() {
-            self.core.events.set(self.core.events.get() + 1);
+            self.count_event();
             return Step::Event;
         }
+        if let Some(due) = self.next_quiet_due(until) {
+            // Tasks in any order are drawn anew at every step.
+            self.is_quiet = self.core.options.order == Order::Fifo;
+            self.note_jump(due);
+            self.executors.iter().for_each(|executor| executor.pass_quietly(due));
+            return Step::Time;
+        }
+        self.is_quiet = false;
         match self.next_instant(until) {
             Some(next) => {
                 self.jump(next);
@@ -307,6 +324,10 @@ impl Sim {
             }
             None => Step::Idle,
         }
+    }
+
+    fn count_event(&self) {
+        self.core.events.set(self.core.events.get() + 1);
     }
 
     fn do_due(&mut self) -> bool {
@@ -327,9 +348,9 @@ impl Sim {
         };
         let (before, from) = self.executors.split_at(first.min(count));
         for executor in from.iter().chain(before) {
-            while executor.has_ready() {
+            while let Some(ran) = executor.run_next() {
                 // A wake of a task that has ended is not an event.
-                if executor.run_ready(1) {
+                if ran {
                     return true;
                 }
             }
@@ -337,27 +358,29 @@ impl Sim {
         false
     }
 
+    /// When a model's turn is, if that is before anybody's timer, as it mostly is, and not after `until`.
+    fn next_quiet_due(&self, until: Instant) -> Option<Instant> {
+        let due = self.core.next_due().filter(|due| *due <= until)?;
+        self.executors.iter().all(|executor| due < executor.quiet_until()).then_some(due)
+    }
+
     /// The next instant at which anything can happen, if that is not after `until`.
     fn next_instant(&self, until: Instant) -> Option<Instant> {
-        // Mostly it is a model's turn, long before anybody's timer.
-        let quiet_until = self.executors.iter().map(|executor| executor.quiet_until()).min();
-        if let (Some(due), Some(quiet_until)) = (self.core.next_due(), quiet_until)
-            && due <= until
-            && due < quiet_until
-        {
-            return Some(due);
-        }
         let timers = self.executors.iter().filter_map(|executor| executor.next_deadline());
         let soonest = timers.chain(self.core.next_due()).filter(|at| *at <= until).min();
         let bound = soonest.unwrap_or(until);
         self.executors.iter().filter_map(|executor| executor.next_expiry(bound)).chain(soonest).min()
     }
 
-    fn jump(&mut self, to: Instant) {
+    fn note_jump(&mut self, to: Instant) {
         if to > self.now() {
             self.events_at_jump = self.events();
         }
         self.core.set_now(to);
+    }
+
+    fn jump(&mut self, to: Instant) {
+        self.note_jump(to);
         for executor in &self.executors {
             executor.fire_timers(to);
             executor.expire_operations(to);

@@ -6,7 +6,8 @@
 //! written at random until the share no longer changes, on blocks of a few thousand units for the whole drive.
 
 use crate::device::Prepared;
-use world_sim::Rng;
+use std::collections::BTreeMap;
+use world_sim::{Rng, SimHandle};
 
 /// Units of the scaled-down drive that hosts see.
 const UNITS: u64 = 1 << 14;
@@ -115,8 +116,24 @@ impl Blocks {
     }
 }
 
+/// What is moved in the steady state, found out once for all drives of a kind.
+#[derive(Default)]
+pub(crate) struct SteadyStates {
+    /// By the bytes that hosts see and the gigabytes of flash.
+    moved_permille: BTreeMap<(u64, u64), u64>,
+}
+
+impl SteadyStates {
+    /// How many of a thousand units that hosts write are moved besides, for a drive with so much raw flash.
+    pub fn moved_permille(&mut self, sim: &SimHandle, capacity: u64, raw_gb: u64, prepared: Prepared) -> u64 {
+        let mut rng = sim.rng("collection", &raw_gb.to_string());
+        let find = || moved_permille(&mut rng, capacity, raw_gb * 1_000_000_000, prepared);
+        *self.moved_permille.entry((capacity, raw_gb)).or_insert_with(find)
+    }
+}
+
 /// How many of a thousand units that hosts write are moved besides, for a drive with so much raw flash.
-pub(crate) fn moved_permille(rng: &mut Rng, capacity: u64, raw: u64, prepared: Prepared) -> u64 {
+fn moved_permille(rng: &mut Rng, capacity: u64, raw: u64, prepared: Prepared) -> u64 {
     let area = UNITS * prepared.random_percent.min(100) / 100;
     if area == 0 {
         return 0; // Written in order, blocks fall free as wholes.

@@ -18,8 +18,10 @@
 
 mod collection;
 
-use crate::catalog::{DriveSpec, SsdSpec};
-use crate::device::{Command, Device, Done, Kind, Prepared, SECTOR};
+pub(crate) use collection::SteadyStates;
+
+use crate::catalog::SsdSpec;
+use crate::device::{Command, Device, Done, Kind, SECTOR};
 use crate::link::transfer_ns;
 use crate::resource::{Pool, Resource};
 use env::Instant;
@@ -117,19 +119,17 @@ pub(crate) struct Ssd {
 }
 
 impl Ssd {
+    /// `moved_permille`: how many of a thousand units that hosts write collection moves besides.
     pub fn new(
         sim: &SimHandle,
         name: &str,
-        drive: &DriveSpec,
         spec: &SsdSpec,
         write_cache: bool,
-        prepared: Prepared,
+        moved_permille: u64,
         port: Weak<dyn Done>,
     ) -> Rc<Ssd> {
         let dies = (spec.channels * spec.dies_per_channel) as usize;
-        let mut rng = sim.rng("collection", name);
-        let raw = spec.raw_gb * 1_000_000_000;
-        let moved_permille = collection::moved_permille(&mut rng, drive.capacity_bytes, raw, prepared);
+        let mut rng = sim.rng("dies", name);
         let state = State {
             slots: Vec::new(),
             free: Vec::new(),
