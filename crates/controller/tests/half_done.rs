@@ -5,7 +5,7 @@ mod common;
 
 use common::events::{End, at_every_event};
 use common::{Bench, create};
-use controller::{Command, CreateVolume, ErrorKind, SetPolicy, VolumeState};
+use controller::{AddSpare, Command, CreateVolume, DriveState, ErrorKind, SetPolicy, VolumeState};
 use ondisk::{Tail, ddf};
 use std::cell::Cell;
 use std::time::Duration;
@@ -302,4 +302,71 @@ fn policies_are_not_set_while_a_drive_is_lost_that_nothing_replaces() {
     bench.sim.drive("a").unwrap().come_back();
     bench.power_cycle(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Optimal, "{:?}", bench.show("data").reasons);
+}
+
+/// A volume that is whole and holds something.
+fn whole(seed: u64) -> Bench {
+    let mut bench = Bench::in_order(seed, 1, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &DRIVES);
+    bench.write("data", 0, 1, ALL / 2);
+    bench.settle("data");
+    bench
+}
+
+fn replace_by(drive: &str, with: &str) -> Command {
+    Command::DriveReplace { drive: drive.into(), with: with.into(), destroy_data: false }
+}
+
+/// A drive went out with writes that it had not carried out, and another one took its slot. It was blank then, and
+/// taken again: a late write from before landed on what it had been given since (`torture --seed 2022417`).
+#[test]
+fn a_drive_is_not_taken_before_it_has_returned_what_it_was_asked() {
+    let mut bench = whole(23);
+    bench.add_drives(&["d", "e"], common::DRIVE);
+    let drive = bench.sim.drive("c").unwrap();
+    drive.hold();
+    bench.write("data", 0, 2, ALL / 2);
+    assert_eq!(bench.drive("c").state, DriveState::Failed);
+    bench.ask(replace_by("c", "d")).unwrap();
+    let spare = |destroy_data| {
+        let (volumes, same_enclosure, revertible) = (Vec::new(), false, true);
+        Command::SpareAdd(AddSpare { drive: "c".into(), destroy_data, volumes, same_enclosure, revertible })
+    };
+    let creation = || {
+        let mut wanted = create("more", "raid0", &["c", "e"]);
+        if let Command::VolumeCreate(wanted) = &mut wanted {
+            wanted.destroy_data = true;
+        }
+        wanted
+    };
+    for wanted in [spare(true), creation(), replace_by("a", "c")] {
+        let why = bench.refused(ErrorKind::Unavailable, wanted);
+        assert!(why.contains("has not returned all that was written to it"), "{why}");
+    }
+    drive.release();
+    bench.wait(1);
+    bench.ask(spare(true)).unwrap();
+    bench.wait(60);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    bench.expect("data", 0, 2, ALL / 2);
+}
+
+/// The same of a drive that is to take its own slot again, as one that holds nothing.
+#[test]
+fn a_drive_does_not_replace_itself_before_it_has_returned_what_it_was_asked() {
+    let mut bench = whole(24);
+    let drive = bench.sim.drive("c").unwrap();
+    drive.hold();
+    bench.write("data", 0, 2, ALL / 2);
+    let itself = || Command::DriveReplace { drive: "c".into(), with: "c".into(), destroy_data: true };
+    let why = bench.refused(ErrorKind::Unavailable, itself());
+    assert!(why.contains("has not returned all that was written to it"), "{why}");
+    drive.release();
+    bench.wait(1);
+    bench.ask(itself()).unwrap();
+    bench.wait(60);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    bench.ask(Command::DriveOffline { drive: "a".into() }).unwrap();
+    bench.expect("data", 0, 2, ALL / 2);
 }

@@ -64,7 +64,7 @@ const KEPT: [(u64, &str); 14] = [
         2021300,
         "a rebuild was recorded of a drive that had gone out meanwhile (controller/tests/returning.rs)",
     ),
-    (2022417, "a drive was taken again before a late write had landed on it (controller/tests/returning.rs)"),
+    (2022417, "a drive was taken again before a late write had landed on it (controller/tests/half_done.rs)"),
     (2012771, "shards forgot which blocks are lost when the drive left their slot (engine/tests/medium.rs)"),
     (2009270, "the harness lost sight of a drive that an operator took out while it took its slot"),
 ];
