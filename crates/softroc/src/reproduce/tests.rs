@@ -121,7 +121,7 @@ fn latency_times_rate_is_what_is_outstanding() {
     for (controller, drives, level, ms) in [
         ("LSI2008", "4xSAS-6G-HDD", Level::Raid10, 10_000),
         ("CP400i", "4xSAS-12G-SSD", Level::Raid5, 60),
-        ("C220", "2xSATA-6G-SSD", Level::Raid1, 60),
+        ("C220", "2xSATA-6G-SSD", Level::Raid1, 200),
     ] {
         let configuration = configuration(controller, drives, level).unwrap();
         for row in rows(&configuration, "database", "1,16,64", ms, 1) {
