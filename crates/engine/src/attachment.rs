@@ -36,6 +36,18 @@ impl Default for FaultPolicy {
     }
 }
 
+/// How drives that rotate share a stream of reads that all of them have a copy of, and that is deeper than one of them
+/// needs.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum StreamSharing {
+    /// Each has a long run of it in turn: together they read it as fast as they can.
+    #[default]
+    Runs,
+    /// Request by request, to whoever has the fewest: each passes over what the others read, which takes as long as
+    /// reading it. Some controllers do so.
+    Requests,
+}
+
 /// Where a failed drive's cells live in the distributed spare (RAID 5EE).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Relocated {
@@ -80,6 +92,8 @@ pub struct Attachment {
     pub relocated: Option<Relocated>,
     /// Whether hosts do not get to see it: it is being initialised as a whole.
     pub hidden: bool,
+    /// How copies share a stream.
+    pub streams: StreamSharing,
 }
 
 impl Attachment {
@@ -105,6 +119,7 @@ impl Attachment {
             unwritten: LaneSet::EMPTY,
             relocated: None,
             hidden: false,
+            streams: StreamSharing::default(),
         }
     }
 }

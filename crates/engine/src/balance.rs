@@ -6,8 +6,10 @@
 //! A stream that is deeper than one drive needs is another matter where drives rotate. Shared out request by request, each drive
 //! passes over what the other one reads, which takes as long as reading it. So such a stream goes to a drive for a long
 //! *run*, to another one for the next: both read at full speed, and move the arm only between runs. A run is about half of
-//! what is under way, and ends only when its drive has enough left to do while the other one moves its arm.
+//! what is under way, and ends only when its drive has enough left to do while the other one moves its arm. A volume may
+//! be told to share out by request all the same ([`StreamSharing`]), as some controllers do that are to be predicted.
 
+use crate::attachment::StreamSharing;
 use crate::members::Slot;
 use crate::volume::Volume;
 use layout::{CopyIndex, DataIndex, StripeMap};
@@ -39,17 +41,16 @@ struct Stream {
 /// The latest streams of a volume.
 #[derive(Debug)]
 pub(crate) struct Streams {
+    sharing: StreamSharing,
     /// The latest last.
     latest: RefCell<Vec<Stream>>,
 }
 
-impl Default for Streams {
-    fn default() -> Streams {
-        Streams { latest: RefCell::new(Vec::with_capacity(STREAMS)) }
-    }
-}
-
 impl Streams {
+    pub fn new(sharing: StreamSharing) -> Streams {
+        Streams { sharing, latest: RefCell::new(Vec::with_capacity(STREAMS)) }
+    }
+
     /// Takes out the stream that goes on at `start`.
     fn take(&self, start: u64) -> Option<Stream> {
         let mut latest = self.latest.borrow_mut();
@@ -99,7 +100,7 @@ impl Volume {
             });
             weighed.min_by_key(|(weight, _)| *weight).map(|(_, copy)| copy)
         };
-        let copy = match self.members.rotate() {
+        let copy = match self.members.rotate() && self.streams.sharing == StreamSharing::Runs {
             true => {
                 self.run_of(stripe, index, bytes, |copy| slot_of(copy).map(|(slot, _)| slot), least_busy)?
             }
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn streams_are_told_apart_by_where_they_go_on_and_the_oldest_is_forgotten() {
-        let streams = Streams::default();
+        let streams = Streams::new(StreamSharing::Runs);
         let stream = |end| Stream { end, copy: CopyIndex(1), left: 0 };
         (0..=STREAMS as u64).for_each(|end| streams.put(stream(end)));
         assert_eq!(streams.take(0), None);

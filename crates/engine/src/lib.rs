@@ -67,7 +67,7 @@ mod volume;
 mod window;
 
 pub use as_drive::{VolumeDrive, VolumeService};
-pub use attachment::{Attachment, FaultPolicy, HealthView, MemberChange, Relocated};
+pub use attachment::{Attachment, FaultPolicy, HealthView, MemberChange, Relocated, StreamSharing};
 pub use bad::BadBlocks;
 pub use journal::{JournalPlace, ring_len};
 pub use lanes::{LaneIndex, LaneSet, Lanes};

@@ -143,7 +143,7 @@ impl Volume {
             shard: shard.clone(),
             lanes,
             members,
-            streams: Streams::default(),
+            streams: Streams::new(attachment.streams),
             policy: Cell::new(spec.policy),
             relocated: RefCell::new(attachment.relocated.clone()),
             hidden: attachment.hidden,

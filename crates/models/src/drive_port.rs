@@ -110,7 +110,7 @@ fn command(tag: u32, request: &IoRequest) -> Command {
 }
 
 /// What a request comes to that took its time. Nothing is kept: what is read into bytes is zeroes.
-fn outcome(request: IoRequest) -> IoOutcome {
+pub(crate) fn outcome(request: IoRequest) -> IoOutcome {
     let len = request.range().len.0;
     match request {
         IoRequest::Read { mut buffers, .. } => {

@@ -7,6 +7,8 @@
 //! ```text
 //!   StorageBench
 //!        │  HostPort        most commands at once, host link (both ways), processor time per host command
+//!   ReadAhead               onboard controllers: what follows a stream, into the host's memory
+//!        │
 //!   the engine's volume     plans, locks, parity: the product's own code; parity charges the processor
 //!        │  DrivePort       processor time per drive command, the drive's queue, its link, the lanes it shares
 //!   Rotating | Ssd          arm, platters, caches | dies, channels, buffer
@@ -29,13 +31,14 @@
 //! | what the arm does next, caches and read-ahead | `rotating/mod.rs`, `rotating/cache.rs` |
 //! | dies, channels, the write buffer | `ssd/mod.rs`; what garbage collection moves: `ssd/collection.rs` |
 //! | links and their practical share | `link.rs` |
-//! | the controller between them | `server.rs`, `drive_port.rs`, `host_port.rs` |
+//! | the controller between them | `server.rs`, `drive_port.rs`, `host_port.rs`; the read-ahead of onboard ones: `read_ahead.rs` |
 
 pub mod catalog;
 mod device;
 mod drive_port;
 mod host_port;
 mod link;
+mod read_ahead;
 mod resource;
 mod rotating;
 mod server;

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use engine::{
     Attachment, FaultPolicy, HealthView, JournalPlace, LaneSet, Lanes, ShardIndex, ShardMessage, ShardSeed,
-    VolumeDrive, VolumeId, VolumeService, VolumeSpec,
+    StreamSharing, VolumeDrive, VolumeId, VolumeService, VolumeSpec,
 };
 use env::{DriveSource, Env};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
@@ -130,9 +130,10 @@ pub async fn assemble(
     shape: &Shape,
     strip: StripSize,
     sources: Vec<Arc<dyn DriveSource>>,
-    failed: &DriveSet,
+    streams: StreamSharing,
 ) -> Outcome<VolumeService> {
-    attach(env, attachment(shape, strip, sources, failed, |_| None)?).await
+    let attachment = attachment(shape, strip, sources, &DriveSet::EMPTY, |_| None)?;
+    attach(env, Attachment { streams, ..attachment }).await
 }
 
 /// What the engine is told of it. `journal`: how much of a drive of that size is data, and where the journal behind it is.

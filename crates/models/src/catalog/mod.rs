@@ -147,6 +147,10 @@ pub struct ControllerSpec {
     pub most_outstanding: u64,
     /// What its memory or bus carries, in MiB per second; 0: more than its links.
     pub data_path_mib_s: u64,
+    /// What its driver reads on behind a stream of reads, in KiB; 0: it has no such mode, or it is off.
+    pub reads_ahead_kib: u64,
+    /// Whether the halves of a mirror share a deep stream in long runs, not request by request.
+    pub mirror_runs: bool,
     /// All its numbers with their sources.
     pub values: Vec<Sourced>,
 }

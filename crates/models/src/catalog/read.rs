@@ -113,6 +113,18 @@ pub const COMMON_KEYS: &[Key] = &[
         most: 1_000_000,
         meaning: "What its memory or bus carries, in MiB per second; 0: more than its links.",
     },
+    Key {
+        name: "reads_ahead_kib",
+        least: 0,
+        most: 4096,
+        meaning: "What its driver reads on behind a stream of reads, in KiB; 0: it has no such mode.",
+    },
+    Key {
+        name: "mirror_runs",
+        least: 0,
+        most: 1,
+        meaning: "How halves of a mirror share a deep stream: 1 in long runs, 0 request by request.",
+    },
 ];
 
 struct File<'a> {
@@ -335,6 +347,8 @@ fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<Contr
         write_latency_ns: take("write_latency_ns")?,
         most_outstanding: take("most_outstanding")?,
         data_path_mib_s: take("data_path_mib_s")?,
+        reads_ahead_kib: take("reads_ahead_kib")?,
+        mirror_runs: take("mirror_runs")? == 1,
         values: values.finish()?,
     })
 }

@@ -61,7 +61,7 @@ pub struct Predict {
     #[arg(long, value_name = "MODE")]
     pub write_mode: Option<String>,
 
-    /// The controller's read mode, where it has a cache.
+    /// The controller's read mode, where it has one: read-ahead or no-read-ahead [default: read-ahead].
     #[arg(long, value_name = "MODE")]
     pub read_mode: Option<String>,
 

@@ -11,7 +11,7 @@ use units::{ByteCount, DriveCount, StripSize};
 pub struct Configuration {
     /// What it is called in results.
     pub name: String,
-    /// Its controller.
+    /// Its controller, as it is set.
     pub controller: ControllerSpec,
     /// Its drives, by slot.
     pub drives: Vec<DriveSpec>,
@@ -108,11 +108,15 @@ impl Configuration {
             Level::Jbod if strip.is_none() => StripSize::MAX,
             _ => strip_of(controller, &name, strip)?,
         };
-        let drive_cache = settings(controller, &name, policies)?;
+        let drive_cache = drive_cache(controller, &name, policies)?;
+        let mut controller = controller.clone();
+        if !reads_ahead(&controller, &name, policies)? {
+            controller.reads_ahead_kib = 0;
+        }
         shape.check()?;
         let kinds = counted(&drives);
         let name = format!("{name}, {kinds}, {level}");
-        Ok(Configuration { name, controller: controller.clone(), drives, shape, strip, drive_cache })
+        Ok(Configuration { name, controller, drives, shape, strip, drive_cache })
     }
 
     /// The level on that many drives, with spans.
@@ -158,17 +162,34 @@ fn strip_of(controller: &ControllerSpec, name: &str, strip: Option<StripSize>) -
     }
 }
 
+/// Whether the controller reads ahead: if it can, unless told otherwise, as both presets have it.
+fn reads_ahead(controller: &ControllerSpec, name: &str, policies: &Policies) -> Outcome<bool> {
+    let mut reads_ahead = controller.reads_ahead_kib > 0;
+    for (option, mode) in &policies.modes {
+        reads_ahead = match (*option, mode.as_str()) {
+            ("--read-mode", "read-ahead") if controller.reads_ahead_kib > 0 => true,
+            ("--read-mode", "no-read-ahead") if controller.reads_ahead_kib > 0 => false,
+            ("--read-mode", other) if controller.reads_ahead_kib > 0 => {
+                return Err(Failure::refused(format!(
+                    "there is no read mode '{other}'; expected read-ahead or no-read-ahead"
+                )));
+            }
+            _ => {
+                return Err(Failure::refused(format!(
+                    "{option} {mode}: {name} has no cache to set; leave it out, or choose a controller with a cache"
+                )));
+            }
+        };
+    }
+    Ok(reads_ahead)
+}
+
 /// What the settings make of the drives' caches.
-fn settings(controller: &ControllerSpec, name: &str, policies: &Policies) -> Outcome<Option<bool>> {
+fn drive_cache(controller: &ControllerSpec, name: &str, policies: &Policies) -> Outcome<Option<bool>> {
     if controller.cache_mib > 0 {
         return Err(Failure::refused(format!(
             "{name} has a cache of {} MiB, and the cache of controllers is not modelled yet; choose one without",
             controller.cache_mib
-        )));
-    }
-    if let Some((option, mode)) = policies.modes.first() {
-        return Err(Failure::refused(format!(
-            "{option} {mode}: {name} has no cache to set; leave it out, or choose a controller with a cache"
         )));
     }
     let preset = match policies.preset.as_deref() {

@@ -116,6 +116,9 @@ fn described(command: &Predict, configuration: &Configuration) -> Environment {
         fact("method", format!("{:?}", command.method).to_lowercase()),
         fact("seeds", format!("{} from {}", command.seeds, command.seed)),
     ];
+    if configuration.controller.reads_ahead_kib > 0 {
+        facts.push(fact("read mode", "read-ahead".to_owned()));
+    }
     if let Some(on) = drive_cache {
         facts.push(fact("drive cache", if *on { "on" } else { "off" }.to_owned()));
     }

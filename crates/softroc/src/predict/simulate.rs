@@ -4,6 +4,7 @@ use super::configuration::Configuration;
 use super::method::MeasuringMethod;
 use crate::array_target::assemble;
 use crate::failure::{Failure, Outcome};
+use engine::StreamSharing;
 use env::Env;
 use models::{Prepared, Server, ServerSpec};
 use std::cell::RefCell;
@@ -14,7 +15,7 @@ use storagebench::{
     Bench, Ending, Interval95, Latency, Observer, Profile, Row, Settings, Snapshot, Split, Surroundings,
     Target, student_t_95,
 };
-use units::{ByteCount, DriveSet};
+use units::ByteCount;
 use world_sim::{Order, Sim, SimOptions};
 
 /// How long, and how often.
@@ -104,9 +105,13 @@ pub fn run_once(
     let options = SimOptions { seed, order: Order::Fifo, memory: MEMORY, ..SimOptions::default() };
     let mut sim = Sim::new(options);
     let (env, server) = (sim.env(), Server::new(&sim.handle(), &spec));
+    let streams = match configuration.controller.mirror_runs {
+        true => StreamSharing::Runs,
+        false => StreamSharing::Requests,
+    };
     let (shape, strip, name) = (configuration.shape, configuration.strip, configuration.name.clone());
     let measured = sim.run(async move {
-        let volume = assemble(&env, &shape, strip, server.drives(), &DriveSet::EMPTY).await?;
+        let volume = assemble(&env, &shape, strip, server.drives(), streams).await?;
         let target = Target::attached(name, server.host_port(&env, volume));
         let watch = Rc::new(Watch {
             env: env.clone(),

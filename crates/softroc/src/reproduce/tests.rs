@@ -173,6 +173,8 @@ fn nonsense_is_refused_with_a_clear_sentence() {
     let with_preset = |preset: &str| Policies { preset: Some(preset.to_owned()), ..Policies::default() };
     let no = Policies::default();
     let modes = Policies { modes: vec![("--write-mode", "write-back".to_owned())], ..Policies::default() };
+    let reading =
+        |mode: &str| Policies { modes: vec![("--read-mode", mode.to_owned())], ..Policies::default() };
     let contradiction = Policies { drive_cache: Some(true), ..with_preset("data-protection") };
     for (refused, parts) in [
         (with("LSI1068", "4xSAS-6G-HDD", Level::Raid10, None, &no), &["LSI1068 has no raid10", "raid1e"][..]),
@@ -182,6 +184,11 @@ fn nonsense_is_refused_with_a_clear_sentence() {
         (
             with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &modes),
             &["--write-mode write-back", "no cache"],
+        ),
+        (with("LSI2008", "2xSAS-6G-HDD", Level::Raid1, None, &reading("read-ahead")), &["no cache to set"]),
+        (
+            with("C220", "2xSATA-6G-HDD", Level::Raid1, None, &reading("adaptive")),
+            &["'adaptive'", "no-read-ahead"],
         ),
         (with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &with_preset("fast-path")), &["fast-path"]),
         (with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &with_preset("turbo")), &["'turbo'"]),
@@ -196,6 +203,23 @@ fn nonsense_is_refused_with_a_clear_sentence() {
             assert!(sentence.contains(part), "'{part}' is not in '{sentence}'");
         }
     }
+}
+
+/// A stream at one outstanding I/O finds the next block on its way; what is at random places is not read on.
+#[test]
+fn onboard_controllers_read_ahead_of_streams() {
+    let reading = |mode: &str| {
+        let policies = Policies { modes: vec![("--read-mode", mode.to_owned())], ..Policies::default() };
+        with("C220", "4xSATA-6G-SSD", Level::Raid0, None, &policies).unwrap()
+    };
+    let rates = |mode: &str, profile: &str| -> Vec<f64> {
+        rows(&reading(mode), profile, "1,64", 40, 1).iter().map(|row| row.iops).collect()
+    };
+    let (ahead, not) = (rates("read-ahead", "streaming"), rates("no-read-ahead", "streaming"));
+    assert!(ahead[0] > 1.5 * not[0] && ahead[1] > 0.98 * not[1], "{ahead:?} {not:?}");
+    assert_eq!(rates("read-ahead", "database"), rates("no-read-ahead", "database"));
+    let usual = configuration("C220", "4xSATA-6G-SSD", Level::Raid0).unwrap();
+    assert_eq!(usual.controller, reading("read-ahead").controller, "both presets read ahead");
 }
 
 #[test]
