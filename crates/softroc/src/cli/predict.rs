@@ -129,7 +129,7 @@ pub struct Reproduce {
     #[arg(long, value_name = "ID")]
     pub only: Option<String>,
 
-    /// Also list what is not covered, with what is missing.
+    /// Also list the figures that are not covered, by what is missing for them.
     #[arg(long)]
     pub missing: bool,
 

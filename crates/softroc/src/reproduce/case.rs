@@ -57,7 +57,27 @@ impl Case {
     /// A short name for lists.
     pub fn name(&self) -> String {
         let depth = self.depth.map_or_else(String::new, |depth| format!(" @{depth}"));
-        format!("{} {} {} {}{depth}", self.controller, self.drives, self.level, self.profile)
+        let cache = if self.cache == "off" { " (drive cache off)" } else { "" };
+        format!("{} {} {} {}{depth}{cache}", self.controller, self.drives, self.level, self.profile)
+    }
+
+    /// The server that it runs on.
+    ///
+    /// # Errors
+    /// What cannot be configured.
+    pub fn configuration(&self, catalog: &Catalog) -> Outcome<Configuration> {
+        let controller = catalog.controller(&self.controller).map_err(Failure::refused)?;
+        let drives = parse_drives(catalog, &self.drives)?;
+        let level: Level = self.level.parse()?;
+        let drive_cache = match self.cache.as_str() {
+            "on" => Some(true),
+            "off" => Some(false),
+            "own" => None,
+            other => return Err(Failure::failed(format!("'{other}': expected the cache on, off or own"))),
+        };
+        let shape = Configuration::shape(level, drives.len(), None)?;
+        let policies = Policies { drive_cache, ..Policies::default() };
+        Configuration::new(controller, drives, shape, None, &policies)
     }
 
     fn method(&self) -> Outcome<MethodName> {
@@ -78,6 +98,8 @@ pub enum Metric {
     Iops,
     /// MiB per second.
     Throughput,
+    /// Milliseconds from a request to its answer, on average.
+    LatencyMs,
 }
 
 /// Runs cases, each no more than once.
@@ -94,6 +116,11 @@ impl<'a> Runner<'a> {
     /// On that catalog.
     pub fn new(catalog: &'a Catalog, runtimes: (Duration, Duration)) -> Runner<'a> {
         Runner { catalog, rows: BTreeMap::new(), runtimes, ladder: None }
+    }
+
+    /// What it runs on.
+    pub fn catalog(&self) -> &'a Catalog {
+        self.catalog
     }
 
     /// The same with a few rungs in place of the whole ladder.
@@ -115,22 +142,13 @@ impl<'a> Runner<'a> {
         let values = rows.iter().map(|row| match metric {
             Metric::Iops => row.iops,
             Metric::Throughput => row.throughput_mib_s,
+            Metric::LatencyMs => row.latency_us.map_or(0.0, |latency| latency.mean / 1000.0),
         });
         Ok(values.fold(0.0, f64::max))
     }
 
     fn run(&self, case: &Case) -> Outcome<Vec<Row>> {
-        let controller = self.catalog.controller(&case.controller).map_err(Failure::refused)?;
-        let drives = parse_drives(self.catalog, &case.drives)?;
-        let level: Level = case.level.parse()?;
-        let drive_cache = match case.cache.as_str() {
-            "on" => Some(true),
-            "off" => Some(false),
-            _ => None,
-        };
-        let shape = Configuration::shape(level, drives.len(), None)?;
-        let policies = Policies { drive_cache, ..Policies::default() };
-        let configuration = Configuration::new(controller, drives, shape, None, &policies)?;
+        let configuration = case.configuration(self.catalog)?;
         let mut method = MeasuringMethod::of(case.method()?, configuration.drives.len())?;
         match (case.depth, &self.ladder) {
             (Some(depth), _) => method.ladder = Ladder::new(vec![depth])?,

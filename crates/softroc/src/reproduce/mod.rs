@@ -5,14 +5,21 @@
 //! - A *statement* ("A ahead of B") is a ratio between two cases that must lie between bounds
 //!   (`catalog/published/statements.toml`).
 //! - A *link* is reckoned from its coding and share.
-//! - What is not covered is counted, and listed with what is missing.
+//! - A *fact* (how many drives a controller takes, what a level's writes cost) is looked up (`catalog/published/facts.toml`).
+//! - What is not covered is listed with what is missing (`catalog/published/uncovered.toml`). A test holds that every
+//!   figure is either covered or listed.
 
 mod case;
+mod facts;
 mod links;
+mod measured;
 mod published;
 mod statements;
+mod term;
 #[cfg(test)]
 mod tests;
+mod text;
+mod uncovered;
 
 pub use case::{Case, Metric, Runner};
 pub use published::{Figure, figures};
@@ -21,9 +28,12 @@ use crate::cli::Reproduce;
 use crate::failure::{Failure, Outcome};
 use crate::predict::catalog;
 use crate::{output, progress};
+use facts::Fact;
+use measured::Measured;
 use models::Catalog;
 use serde::Serialize;
-use statements::{Statement, statements};
+use statements::{Expected, Said, Statement};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long a point is measured, with and without a spindle: errors of a percent or less.
@@ -39,8 +49,11 @@ pub struct Reproduced {
     pub id: String,
     /// What was run.
     pub what: String,
-    /// What is published, in words where it is a bound or a statement.
+    /// What is published: a value, or bounds.
     pub published: String,
+    /// The statement that the bounds are of, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub statement: String,
     /// What the models say.
     pub predicted: f64,
     /// How far that is off, in percent, where one value is published.
@@ -50,7 +63,7 @@ pub struct Reproduced {
     pub calibrated: bool,
     /// Whether it is right: within the bounds, or within 15 %.
     pub right: bool,
-    /// Why it is not, or what else must be known.
+    /// Why it is not.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -74,7 +87,7 @@ pub fn run(command: &Reproduce) -> Outcome {
     let report = report(&catalog, &wanted)?;
     match command.output.json {
         true => output::json(&report),
-        false => output::print(&text(&report, command.missing)),
+        false => output::print(&text::text(&report, command.missing, &figures()?)),
     }
 }
 
@@ -95,29 +108,93 @@ fn wanted(command: &Reproduce) -> Outcome<Vec<Figure>> {
     Ok(all.into_iter().filter(|figure| matches(figure)).collect())
 }
 
+/// How a figure is covered.
+enum Coverage<'a> {
+    /// By statements and facts.
+    Said(Vec<&'a Statement>, Vec<&'a Fact>),
+    /// By reckoning a link.
+    Link(Vec<Reproduced>),
+    /// By a run as its row says.
+    Measured(Measured),
+    /// Not.
+    Missing(String),
+}
+
+/// All that is known of the figures besides their rows.
+struct Published {
+    said: Said,
+    facts: Vec<Fact>,
+    uncovered: BTreeMap<String, String>,
+}
+
+impl Published {
+    fn read() -> Outcome<Published> {
+        let uncovered = uncovered::uncovered(&figures()?)?;
+        Ok(Published { said: statements::said()?, facts: facts::facts()?, uncovered })
+    }
+
+    /// How a figure is covered; nothing is run for it.
+    fn coverage(&self, catalog: &Catalog, figure: &Figure) -> Coverage<'_> {
+        let statements: Vec<&Statement> =
+            self.said.statements.iter().filter(|statement| statement.id == figure.id).collect();
+        let facts: Vec<&Fact> = self.facts.iter().filter(|fact| fact.id == figure.id).collect();
+        if !statements.is_empty() || !facts.is_empty() {
+            return Coverage::Said(statements, facts);
+        }
+        let by_rule = match links::reproduce(catalog, figure) {
+            Some(link) => link.map(Coverage::Link),
+            None => Measured::of(catalog, figure).map(Coverage::Measured),
+        };
+        by_rule.unwrap_or_else(|why| {
+            Coverage::Missing(self.uncovered.get(&figure.id).cloned().unwrap_or_else(|| why.to_string()))
+        })
+    }
+
+    fn reproduce(
+        &self,
+        runner: &mut Runner<'_>,
+        figure: &Figure,
+    ) -> Outcome<Result<Vec<Reproduced>, String>> {
+        let catalog = runner.catalog();
+        let mut found = match self.coverage(catalog, figure) {
+            Coverage::Said(statements, facts) => {
+                let mut found = stated(runner, figure, &statements)?;
+                for fact in facts {
+                    found.extend(fact.reproduce(catalog, figure)?);
+                }
+                found
+            }
+            Coverage::Link(found) => found,
+            Coverage::Measured(measured) => measured.run(runner, figure)?,
+            Coverage::Missing(reason) => return Ok(Err(reason)),
+        };
+        let known = self.said.wrong.iter().find(|wrong| wrong.id == figure.id);
+        for figure in &mut found {
+            figure.calibrated = is_used(catalog, &figure.id);
+            if let Some(known) = known.filter(|_| !figure.right) {
+                figure.reason.clone_from(&known.reason);
+            }
+        }
+        Ok(Ok(found))
+    }
+}
+
 fn report(catalog: &Catalog, figures: &[Figure]) -> Outcome<Report> {
-    let statements = statements()?;
+    let published = Published::read()?;
     let mut runner = Runner::new(catalog, RUNTIMES);
     let (mut reproduced, mut missing) = (Vec::new(), Vec::new());
     let bar = progress::bar(figures.len() as u64);
     for figure in figures {
         bar.set_message(figure.id.clone());
-        let said: Vec<&Statement> = statements.iter().filter(|statement| statement.id == figure.id).collect();
-        let outcome = match &said[..] {
-            [] if figure.metric == "limit_mib_s" => links::reproduce(catalog, figure),
-            [] => measured(catalog, &mut runner, figure),
-            said => stated(&mut runner, figure, said),
-        };
-        match outcome {
-            Ok(figures) => reproduced.extend(figures),
-            Err(reason) => missing.push(Missing { id: figure.id.clone(), reason: reason.to_string() }),
+        let outcome = published.reproduce(&mut runner, figure);
+        // What cannot be configured, with a catalog of one's own, is missing too.
+        match outcome.unwrap_or_else(|failure| Err(failure.to_string())) {
+            Ok(found) => reproduced.extend(found),
+            Err(reason) => missing.push(Missing { id: figure.id.clone(), reason }),
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    for figure in &mut reproduced {
-        figure.calibrated = is_used(catalog, &figure.id);
-    }
     Ok(Report { reproduced, missing })
 }
 
@@ -128,66 +205,6 @@ pub fn is_used(catalog: &Catalog, id: &str) -> bool {
     drives.chain(controllers).any(|value| {
         value.source.starts_with("calibrated") && value.source.split([' ', ',', ':']).any(|word| word == id)
     })
-}
-
-/// A figure whose row says all that must be known.
-fn measured(catalog: &Catalog, runner: &mut Runner<'_>, figure: &Figure) -> Outcome<Vec<Reproduced>> {
-    let missing = |what: &str| Failure::refused(what);
-    let metric = match figure.metric.as_str() {
-        "iops" => Metric::Iops,
-        "throughput_mib_s" => Metric::Throughput,
-        _ => return Err(missing("a statement that has no case in statements.toml")),
-    };
-    let value = figure.number().ok_or_else(|| missing("no single value is published"))?;
-    let method = match figure.doc.as_str() {
-        doc @ ("fujitsu2013" | "fujitsu2016" | "sx940") => doc,
-        _ => return Err(missing("the method of this document is not modelled")),
-    };
-    if figure.drive.is_empty() || catalog.drive(&figure.drive).is_err() {
-        return Err(missing("which drives is not said, or they are not in the catalog"));
-    }
-    let count: u32 = figure.drive_count.parse().map_err(|_| missing("how many drives is not said"))?;
-    let single = figure.controller.is_empty() && count == 1;
-    if figure.controller.is_empty() && !single {
-        return Err(missing("which controller is not said"));
-    }
-    let mut found = Vec::new();
-    let controllers: Vec<&str> = if single { vec!["direct"] } else { figure.controller.split('|').collect() };
-    let level = if single { "jbod".to_owned() } else { format!("raid{}", figure.level) };
-    let known = controllers.iter().filter(|name| catalog.controller(name).is_ok());
-    let depths = match figure.outstanding.as_str() {
-        "max(1-512)" => vec!["max"],
-        depths => depths.split('|').collect(),
-    };
-    for controller in known {
-        let mut best: f64 = 0.0;
-        for profile in figure.profile.split('|') {
-            let profile = profile.to_lowercase().replace(' ', "-");
-            for depth in &depths {
-                let drives = format!("{count}x{}", figure.drive);
-                let cache = cache(catalog, figure, single);
-                let text =
-                    format!("{controller} / {drives} / {level} / {profile} / {method} / {cache} @ {depth}");
-                best = best.max(runner.value(&Case::parse(&text)?, metric)?);
-            }
-        }
-        let what = format!("{controller} {count}x{} {level} {}", figure.drive, figure.profile);
-        found.push(compared(figure, what, value, best));
-    }
-    match found.is_empty() {
-        true => {
-            Err(missing("its controllers have a cache, which is not modelled yet, or are not in the catalog"))
-        }
-        false => Ok(found),
-    }
-}
-
-/// Whether the drives' caches were on: for the paper of 2016 off on SAS disks in arrays, else on.
-fn cache(catalog: &Catalog, figure: &Figure, single: bool) -> &'static str {
-    let sas_disk = catalog.drive(&figure.drive).is_ok_and(|drive| drive.is_rotating() && drive.link.sas);
-    let off = figure.settings.contains("disk cache disabled")
-        || (figure.doc == "fujitsu2016" && sas_disk && !single);
-    if off { "off" } else { "on" }
 }
 
 /// A figure beside what the models say.
@@ -204,6 +221,7 @@ fn compared(figure: &Figure, what: String, value: f64, predicted: f64) -> Reprod
         id: figure.id.clone(),
         what,
         published,
+        statement: String::new(),
         predicted: (predicted * 100.0).round() / 100.0,
         error_percent: error_percent.map(|error| (error * 10.0).round() / 10.0),
         calibrated: false,
@@ -212,86 +230,42 @@ fn compared(figure: &Figure, what: String, value: f64, predicted: f64) -> Reprod
     }
 }
 
-/// A figure that statements describe: a case beside its value, or ratios of two cases.
+/// A figure that statements describe: a term beside its value or beside bounds, or ratios of two terms.
 fn stated(runner: &mut Runner<'_>, figure: &Figure, said: &[&Statement]) -> Outcome<Vec<Reproduced>> {
     let mut found = Vec::new();
     for statement in said {
-        let case = Case::parse(&statement.case)?;
-        let metric = statement.metric()?;
-        let value = runner.value(&case, metric)?;
-        let mut reproduced = match (&statement.against, statement.ratio) {
-            (Some(against), Some([least, most])) => {
-                let against = Case::parse(against)?;
-                let ratio = value / runner.value(&against, metric)?.max(f64::MIN_POSITIVE);
-                Reproduced {
-                    id: figure.id.clone(),
-                    what: format!("{} : {}", case.name(), against.name()),
-                    published: format!("{least}..{most} ({})", figure.value),
-                    predicted: (ratio * 1000.0).round() / 1000.0,
-                    error_percent: None,
-                    calibrated: false,
-                    right: (least..=most).contains(&ratio),
-                    reason: String::new(),
-                }
+        let value = statement.term.value(runner, statement.metric, &figure.doc)?;
+        let within = |what: String, [least, most]: [f64; 2], value: f64| Reproduced {
+            id: figure.id.clone(),
+            what,
+            published: format!("{least}..{most}"),
+            statement: figure.words(),
+            predicted: (value * 1000.0).round() / 1000.0,
+            error_percent: None,
+            calibrated: false,
+            right: (least..=most).contains(&value),
+            reason: String::new(),
+        };
+        let mut reproduced = match &statement.expected {
+            Expected::Ratio(against, bounds) => {
+                let one = against.value(runner, statement.metric, &figure.doc)?;
+                let what = format!("{} : {}", statement.term.name(), against.name());
+                within(what, *bounds, value / one.max(f64::MIN_POSITIVE))
             }
-            _ => {
+            Expected::Between(bounds) => within(statement.term.name(), *bounds, value),
+            Expected::Figure => {
                 let number =
                     figure.number().ok_or_else(|| Failure::failed(format!("{} is no number", figure.id)))?;
-                compared(figure, case.name(), number, value)
+                compared(figure, statement.term.name(), number, value)
             }
         };
-        reproduced.reason = statement.reason.clone();
+        if !statement.note.is_empty() {
+            reproduced.statement = format!("{} ({})", reproduced.statement, statement.note);
+        }
+        if !reproduced.right {
+            reproduced.reason.clone_from(&statement.reason);
+        }
         found.push(reproduced);
     }
     Ok(found)
-}
-
-fn text(report: &Report, list_missing: bool) -> String {
-    let row = |figure: &Reproduced| {
-        vec![
-            figure.id.clone(),
-            figure.what.clone(),
-            figure.published.clone(),
-            figure.predicted.to_string(),
-            figure.error_percent.map_or_else(String::new, |error| format!("{error:+.1} %")),
-            if figure.calibrated { "fitted" } else { "" }.to_owned(),
-            if figure.right { "" } else { "WRONG" }.to_owned(),
-            figure.reason.clone(),
-        ]
-    };
-    let rows: Vec<Vec<String>> = report.reproduced.iter().map(row).collect();
-    let headers = ["figure", "what", "published", "predicted", "error", "", "", ""];
-    let mut text = output::table(&headers, &rows, &[false, false, true, true, true, false, false, false]);
-    text.push_str("\n\n");
-    text.push_str(&summary(report));
-    if list_missing {
-        let rows: Vec<Vec<String>> =
-            report.missing.iter().map(|missing| vec![missing.id.clone(), missing.reason.clone()]).collect();
-        text.push_str("\n\n");
-        text.push_str(&output::table(&["not covered", "what is missing"], &rows, &[]));
-    }
-    text
-}
-
-fn summary(report: &Report) -> String {
-    let worst = |calibrated: bool| {
-        let errors = report
-            .reproduced
-            .iter()
-            .filter(|figure| figure.calibrated == calibrated)
-            .filter_map(|figure| figure.error_percent);
-        let errors: Vec<f64> = errors.map(f64::abs).collect();
-        (errors.len(), errors.iter().copied().fold(0.0, f64::max))
-    };
-    let (fitted, fitted_worst) = worst(true);
-    let (free, free_worst) = worst(false);
-    let bounds = report.reproduced.iter().filter(|figure| figure.error_percent.is_none());
-    let (kept, all) = bounds.fold((0, 0), |(kept, all), figure| (kept + usize::from(figure.right), all + 1));
-    format!(
-        "{fitted} values that parameters were fitted to: at most {fitted_worst:.1} % off.\n\
-         {free} values that nothing was fitted to: at most {free_worst:.1} % off.\n\
-         {kept} of {all} bounds and statements are kept.\n\
-         {} published figures are not covered; --missing lists them with what is missing.",
-        report.missing.len()
-    )
 }

@@ -42,6 +42,15 @@ impl Figure {
         self.value.parse().ok()
     }
 
+    /// What it says, in words where its value alone would not tell.
+    pub fn words(&self) -> String {
+        match (self.number(), self.setting("quantity")) {
+            (None, None) => self.value.clone(),
+            (_, Some(quantity)) => format!("{quantity}: {}", self.value),
+            (Some(_), None) => format!("{} {}", self.metric, self.value),
+        }
+    }
+
     /// A setting.
     pub fn setting(&self, key: &str) -> Option<&str> {
         self.settings.split(';').find_map(|setting| setting.strip_prefix(key)?.strip_prefix('='))

@@ -1,74 +1,192 @@
-//! Statements of the papers as ratios of cases, and figures whose configuration the text implies.
+//! What only the text of the papers says: statements as ratios of two terms, figures whose configuration the text
+//! implies, and why a figure is not right (`catalog/published/statements.toml`).
 
 use super::case::Metric;
+use super::term::Term;
 use crate::failure::{Failure, Outcome};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 const STATEMENTS: &str = include_str!("../../../../catalog/published/statements.toml");
 
-/// A figure's case, beside its value or beside another case.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A term beside what it must be.
+#[derive(Clone, Debug)]
 pub struct Statement {
     /// The figure's number.
     pub id: String,
-    /// The case.
-    pub case: String,
-    /// What it is compared with; without it, the figure's value.
-    pub against: Option<String>,
-    /// Between what their ratio must lie.
-    pub ratio: Option<[f64; 2]>,
-    /// What is compared: `iops` or `throughput`.
+    /// What is looked at.
+    pub term: Term,
+    /// What it must be.
+    pub expected: Expected,
+    /// Which of its figures.
+    pub metric: Metric,
+    /// What of the figure is looked at, or what was assumed.
+    pub note: String,
+    /// Why it is not right, where it is not.
+    pub reason: String,
+}
+
+/// What a term must be.
+#[derive(Clone, Debug)]
+pub enum Expected {
+    /// The figure's value.
+    Figure,
+    /// Between two values.
+    Between([f64; 2]),
+    /// So much of another term.
+    Ratio(Term, [f64; 2]),
+}
+
+/// A figure that needs no statement to be reproduced, and is not right.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wrong {
+    /// The figure's number.
+    pub id: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A statement as it is written. In `case` and `against` a `{name}` stands for each of the values of that name in `with`
+/// in turn.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    id: String,
+    case: String,
+    against: Option<String>,
+    ratio: Option<[f64; 2]>,
+    between: Option<[f64; 2]>,
     #[serde(default)]
     metric: String,
-    /// Why it is not right, or what was assumed.
     #[serde(default)]
-    pub reason: String,
+    note: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    with: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    statement: Vec<Statement>,
+    statement: Vec<Written>,
+    wrong: Vec<Wrong>,
 }
 
-impl Statement {
-    /// What is compared.
-    pub fn metric(&self) -> Outcome<Metric> {
-        match self.metric.as_str() {
-            "" | "iops" => Ok(Metric::Iops),
-            "throughput" => Ok(Metric::Throughput),
-            other => Err(Failure::failed(format!("{}: there is no metric '{other}'", self.id))),
-        }
-    }
+/// All that the file says.
+#[derive(Debug)]
+pub struct Said {
+    /// In its order.
+    pub statements: Vec<Statement>,
+    /// In its order.
+    pub wrong: Vec<Wrong>,
 }
 
-/// All of them.
+/// Reads the file.
 ///
 /// # Errors
-/// When the file is wrong: it is part of the program, and a test reads it.
-pub fn statements() -> Outcome<Vec<Statement>> {
+/// When it is wrong: it is part of the program, and a test reads it.
+pub fn said() -> Outcome<Said> {
     let file: File = toml::from_str(STATEMENTS).map_err(Failure::failed)?;
-    Ok(file.statement)
+    let mut statements = Vec::new();
+    for written in &file.statement {
+        for one in each(written) {
+            statements.push(statement(&one)?);
+        }
+    }
+    Ok(Said { statements, wrong: file.wrong })
+}
+
+/// One for each combination of what its names stand for.
+fn each(written: &Written) -> Vec<Written> {
+    let mut all = vec![Written { with: BTreeMap::new(), ..written.clone() }];
+    for (name, values) in &written.with {
+        let name = format!("{{{name}}}");
+        let put = |one: &Written, value: &String| Written {
+            case: one.case.replace(&name, value),
+            against: one.against.as_ref().map(|against| against.replace(&name, value)),
+            ..one.clone()
+        };
+        all = all
+            .iter()
+            .flat_map(|one| values.iter().map(|value| put(one, value)).collect::<Vec<_>>())
+            .collect();
+    }
+    all
+}
+
+fn statement(written: &Written) -> Outcome<Statement> {
+    let wrong = |what: &str| Failure::failed(format!("{}: {what}", written.id));
+    let term = Term::parse(&written.case)?;
+    let expected = match (&written.against, written.ratio, written.between) {
+        (None, None, None) => Expected::Figure,
+        (None, None, Some(bounds)) => Expected::Between(bounds),
+        (Some(against), Some(bounds), None) => Expected::Ratio(Term::parse(against)?, bounds),
+        _ => return Err(wrong("expected `against` with `ratio`, or `between`, or neither")),
+    };
+    let links = matches!(term, Term::Link(_)) || matches!(expected, Expected::Ratio(Term::Link(_), _));
+    let metric = match written.metric.as_str() {
+        "" if links => Metric::Throughput,
+        "" | "iops" => Metric::Iops,
+        "throughput" => Metric::Throughput,
+        "latency" => Metric::LatencyMs,
+        _ => return Err(wrong("expected the metric iops, throughput or latency")),
+    };
+    if links && metric != Metric::Throughput {
+        return Err(wrong("links have a throughput only"));
+    }
+    let (id, note, reason) = (written.id.clone(), written.note.clone(), written.reason.clone());
+    Ok(Statement { id, term, expected, metric, note, reason })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Case, figures};
+    use super::super::figures;
     use super::*;
 
     #[test]
-    fn every_statement_is_of_a_figure_and_has_cases() {
+    fn every_statement_is_of_a_figure_and_has_bounds_that_can_be_missed() {
         let figures = figures().unwrap();
-        for statement in statements().unwrap() {
-            assert!(figures.iter().any(|figure| figure.id == statement.id), "{}", statement.id);
-            statement.metric().unwrap();
-            Case::parse(&statement.case).unwrap();
-            if let Some(against) = &statement.against {
-                Case::parse(against).unwrap();
-                let [least, most] = statement.ratio.unwrap();
-                assert!(least < most, "{}", statement.id);
+        let said = said().unwrap();
+        let ids = said.statements.iter().map(|statement| &statement.id);
+        let ids = ids.chain(said.wrong.iter().map(|wrong| &wrong.id));
+        for id in ids {
+            assert!(figures.iter().any(|figure| figure.id == *id), "{id}");
+        }
+        for statement in &said.statements {
+            match statement.expected {
+                Expected::Figure => {
+                    let figure = figures.iter().find(|figure| figure.id == statement.id).unwrap();
+                    assert!(figure.number().is_some(), "{}", statement.id);
+                }
+                Expected::Between([least, most]) | Expected::Ratio(_, [least, most]) => {
+                    assert!(least < most, "{}", statement.id);
+                }
             }
         }
+    }
+
+    #[test]
+    fn names_stand_for_each_of_their_values() {
+        let values = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+        let written = Written {
+            id: String::new(),
+            case: "{a} {b}".to_owned(),
+            against: Some("{b}".to_owned()),
+            ratio: None,
+            between: None,
+            metric: String::new(),
+            note: String::new(),
+            reason: String::new(),
+            with: BTreeMap::from([
+                ("a".to_owned(), values(&["1", "2"])),
+                ("b".to_owned(), values(&["x", "y"])),
+            ]),
+        };
+        let each: Vec<(String, String)> =
+            each(&written).into_iter().map(|one| (one.case, one.against.unwrap())).collect();
+        let pair = |case: &str, against: &str| (case.to_owned(), against.to_owned());
+        assert_eq!(each, [pair("1 x", "x"), pair("1 y", "y"), pair("2 x", "x"), pair("2 y", "y")]);
     }
 }
