@@ -24,7 +24,7 @@ impl Measured {
         let metric = match figure.metric.as_str() {
             "iops" => Metric::Iops,
             "throughput_mib_s" => Metric::Throughput,
-            _ => return Err(missing("a statement that has no case in statements.toml")),
+            _ => return Err(missing("a statement that has no case")),
         };
         let value = figure.number().ok_or_else(|| missing("no single value is published"))?;
         if !matches!(figure.doc.as_str(), "fujitsu2013" | "fujitsu2016" | "sx940") {

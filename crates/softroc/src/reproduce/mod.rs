@@ -3,7 +3,7 @@
 //! - A *figure* that the catalog can configure is run as it was measured: published, predicted, error, and whether it was
 //!   used to calibrate.
 //! - A *statement* ("A ahead of B") is a ratio between two cases that must lie between bounds
-//!   (`catalog/published/statements.toml`).
+//!   (`catalog/published/statements`).
 //! - A *link* is reckoned from its coding and share.
 //! - A *fact* (how many drives a controller takes, what a level's writes cost) is looked up (`catalog/published/facts.toml`).
 //! - What is not covered is listed with what is missing (`catalog/published/uncovered.toml`). A test holds that every

@@ -42,12 +42,13 @@ impl Figure {
         self.value.parse().ok()
     }
 
-    /// What it says, in words where its value alone would not tell.
+    /// What it says, in words.
     pub fn words(&self) -> String {
-        match (self.number(), self.setting("quantity")) {
-            (None, None) => self.value.clone(),
-            (_, Some(quantity)) => format!("{quantity}: {}", self.value),
-            (Some(_), None) => format!("{} {}", self.metric, self.value),
+        let value = &self.value;
+        match (self.setting("quantity"), self.metric.as_str()) {
+            (Some(quantity), _) => format!("{quantity}: {value}"),
+            (None, "ordinal" | "other") => value.clone(),
+            (None, metric) => format!("{metric} {value}"),
         }
     }
 

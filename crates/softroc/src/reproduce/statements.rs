@@ -1,5 +1,5 @@
 //! What only the text of the papers says: statements as ratios of two terms, figures whose configuration the text
-//! implies, and why a figure is not right (`catalog/published/statements.toml`).
+//! implies, and why a figure is not right (`catalog/published/statements`).
 
 use super::case::Metric;
 use super::term::Term;
@@ -7,7 +7,14 @@ use crate::failure::{Failure, Outcome};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-const STATEMENTS: &str = include_str!("../../../../catalog/published/statements.toml");
+/// A file for each document.
+const FILES: [&str; 5] = [
+    include_str!("../../../../catalog/published/statements/fujitsu2013.toml"),
+    include_str!("../../../../catalog/published/statements/fujitsu2016.toml"),
+    include_str!("../../../../catalog/published/statements/sx940.toml"),
+    include_str!("../../../../catalog/published/statements/intel2014.toml"),
+    include_str!("../../../../catalog/published/statements/reviews.toml"),
+];
 
 /// A term beside what it must be.
 #[derive(Clone, Debug)]
@@ -70,32 +77,35 @@ struct Written {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    #[serde(default)]
     statement: Vec<Written>,
+    #[serde(default)]
     wrong: Vec<Wrong>,
 }
 
-/// All that the file says.
+/// All that the files say.
 #[derive(Debug)]
 pub struct Said {
-    /// In its order.
+    /// In their order.
     pub statements: Vec<Statement>,
-    /// In its order.
+    /// In their order.
     pub wrong: Vec<Wrong>,
 }
 
-/// Reads the file.
+/// Reads the files.
 ///
 /// # Errors
-/// When it is wrong: it is part of the program, and a test reads it.
+/// When one is wrong: they are part of the program, and a test reads them.
 pub fn said() -> Outcome<Said> {
-    let file: File = toml::from_str(STATEMENTS).map_err(Failure::failed)?;
-    let mut statements = Vec::new();
-    for written in &file.statement {
-        for one in each(written) {
-            statements.push(statement(&one)?);
+    let mut said = Said { statements: Vec::new(), wrong: Vec::new() };
+    for text in FILES {
+        let file: File = toml::from_str(text).map_err(Failure::failed)?;
+        for one in file.statement.iter().flat_map(each) {
+            said.statements.push(statement(&one)?);
         }
+        said.wrong.extend(file.wrong);
     }
-    Ok(Said { statements, wrong: file.wrong })
+    Ok(said)
 }
 
 /// One for each combination of what its names stand for.

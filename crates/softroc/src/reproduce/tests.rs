@@ -163,7 +163,7 @@ fn what_is_missing_is_listed_by_what_is_missing() {
     };
     let text = text::text(&report, true, &all);
     let (_, list) = text.split_once("by what is missing:\n").unwrap();
-    assert_eq!(list, "\n   4  no flash\n      f13-188..190 f13-196\n\n   1  no cache\n      f13-061\n");
+    assert_eq!(list, "   4  no flash: f13-188..190 f13-196\n   1  no cache: f13-061\n");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::{Figure, Missing, Report, Reproduced};
 use crate::output;
 
 /// How wide lists of numbers are.
-const WIDTH: usize = 110;
+const WIDTH: usize = 120;
 
 /// What was reproduced, how good it is in all, and, if asked for, what is missing.
 pub fn text(report: &Report, list_missing: bool, all: &[Figure]) -> String {
@@ -47,17 +47,18 @@ fn missing(missing: &[Missing], all: &[Figure]) -> String {
     groups.sort_by_key(|(_, ids)| std::cmp::Reverse(ids.len()));
     let mut text = String::new();
     for (reason, ids) in groups {
-        text.push_str(&format!("\n{:>4}  {reason}\n", ids.len()));
-        let mut line = String::new();
+        let mut lines = vec![format!("{:>4}  {reason}:", ids.len())];
         for range in ranges(all, &ids) {
-            if line.len() + range.len() + 8 > WIDTH {
-                text.push_str(&format!("      {}\n", line.trim_end()));
-                line.clear();
+            match lines.last_mut() {
+                Some(line) if line.len() + 1 + range.len() <= WIDTH => {
+                    line.push(' ');
+                    line.push_str(&range);
+                }
+                _ => lines.push(format!("      {range}")),
             }
-            line.push_str(&range);
-            line.push(' ');
         }
-        text.push_str(&format!("      {}\n", line.trim_end()));
+        text.push_str(&lines.join("\n"));
+        text.push('\n');
     }
     text
 }
