@@ -133,7 +133,10 @@ impl FromStr for HostLink {
 
 /// How long `bytes` take at a rate.
 pub(crate) fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
-    (u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s.max(1))) as u64
+    match bytes.checked_mul(1_000_000_000) {
+        Some(scaled) => scaled / bytes_per_s.max(1),
+        None => (u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s.max(1))) as u64,
+    }
 }
 
 /// A link with its two directions; one that carries data one way at a time has the same resource for both.

@@ -1,10 +1,11 @@
-//! What is due, by when: a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, 1990).
+//! What is due, by when: a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, 1990) of six bits a digit.
 //!
 //! A simulation only ever asks for the first of what is due, and never schedules anything before that: what a heap
-//! spends on order that nobody asks for is saved. Actions wait in *buckets*, by the highest bit in which their instant
-//! differs from the *base*, which is the instant of what was taken last. What is in a lower bucket is due earlier. When nothing
-//! is left that is due at the base itself, the base moves to the first instant of the lowest bucket that has any, whose
-//! content falls into lower buckets: each action moves a few times, along memory that lies in order.
+//! spends on order that nobody asks for is saved. Actions wait in *buckets*, by the highest digit in which their instant
+//! differs from the *base*, which is the instant of what was taken last, and by what that digit is. What differs in a lower
+//! digit is due earlier, and so is what has less in the same one. When nothing is left that is due at the base itself, the
+//! base moves to the first instant of the first bucket that has any, whose content falls into buckets of lower digits: an
+//! action moves once or twice in all.
 //!
 //! # Invariants
 //! - Nothing is put in before the base.
@@ -13,40 +14,60 @@
 
 use crate::core::Action;
 use env::Instant;
-use std::collections::VecDeque;
 
-/// One for each bit in which an instant may differ.
-const BUCKETS: usize = 64;
+/// Bits of a digit.
+const BITS: u32 = 6;
+/// Buckets of a digit.
+const SLOTS: usize = 1 << BITS;
+/// Digits of an instant.
+const DIGITS: usize = (u64::BITS as usize).div_ceil(BITS as usize);
 
 /// The place of an action.
 type Place = u32;
+const NONE: Place = Place::MAX;
 
+/// An action, in a chain of those of one bucket, or of free places.
+struct Entry {
+    at_ns: u64,
+    next: Place,
+    action: Option<Action>,
+}
+
+/// A chain of entries, the first put in first, and the earliest instant among them.
+#[derive(Clone, Copy)]
 struct Bucket {
     first_ns: u64,
-    entries: Vec<(u64, Place)>,
+    head: Place,
+    tail: Place,
 }
+
+const EMPTY: Bucket = Bucket { first_ns: u64::MAX, head: NONE, tail: NONE };
 
 /// Actions by when they are due; of those due at one instant, the first put in comes first.
 pub(crate) struct Agenda {
     base_ns: u64,
     /// Due at the base.
-    now: VecDeque<Place>,
-    /// Which buckets have some, bit by bit.
-    filled: u64,
-    buckets: [Bucket; BUCKETS],
-    actions: Vec<Option<Action>>,
-    free: Vec<Place>,
+    now: Bucket,
+    /// Which digits have any, bit by bit.
+    filled: u16,
+    /// By digit, which of its buckets have any, bit by bit.
+    filled_slots: [u64; DIGITS],
+    buckets: Vec<[Bucket; SLOTS]>,
+    entries: Vec<Entry>,
+    /// A chain.
+    free: Place,
 }
 
 impl Default for Agenda {
     fn default() -> Agenda {
         Agenda {
             base_ns: 0,
-            now: VecDeque::new(),
+            now: EMPTY,
             filled: 0,
-            buckets: std::array::from_fn(|_| Bucket { first_ns: u64::MAX, entries: Vec::new() }),
-            actions: Vec::new(),
-            free: Vec::new(),
+            filled_slots: [0; DIGITS],
+            buckets: vec![[EMPTY; SLOTS]; DIGITS],
+            entries: Vec::new(),
+            free: NONE,
         }
     }
 }
@@ -54,79 +75,99 @@ impl Default for Agenda {
 impl Agenda {
     /// Puts an action in. It is due at `at`, which is not before what was taken last.
     pub fn put(&mut self, at: Instant, action: Action) {
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.actions[place as usize] = Some(action);
+        debug_assert!(at.ns >= self.base_ns, "nothing is due in the past");
+        let at_ns = at.ns.max(self.base_ns);
+        let place = self.free;
+        let place = match self.entries.get_mut(place as usize) {
+            Some(entry) => {
+                self.free = entry.next;
+                *entry = Entry { at_ns, next: NONE, action: Some(action) };
                 place
             }
             None => {
-                self.actions.push(Some(action));
-                self.actions.len() as Place - 1
+                self.entries.push(Entry { at_ns, next: NONE, action: Some(action) });
+                self.entries.len() as Place - 1
             }
         };
-        debug_assert!(at.ns >= self.base_ns, "nothing is due in the past");
-        self.file(at.ns.max(self.base_ns), place);
+        self.file(at_ns, place);
     }
 
+    /// Adds an entry, whose `next` is none, to the chain it belongs to.
     fn file(&mut self, at_ns: u64, place: Place) {
-        match (at_ns ^ self.base_ns).checked_ilog2() {
-            None => self.now.push_back(place),
+        let bucket = match (at_ns ^ self.base_ns).checked_ilog2() {
+            None => &mut self.now,
             Some(bit) => {
-                self.buckets[bit as usize].put(at_ns, place);
-                self.filled |= 1 << bit;
+                let digit = (bit / BITS) as usize;
+                let slot = (at_ns >> (digit as u32 * BITS)) as usize % SLOTS;
+                self.filled |= 1 << digit;
+                self.filled_slots[digit] |= 1 << slot;
+                &mut self.buckets[digit][slot]
             }
+        };
+        bucket.first_ns = bucket.first_ns.min(at_ns);
+        let last = std::mem::replace(&mut bucket.tail, place);
+        match self.entries.get_mut(last as usize) {
+            Some(last) => last.next = place,
+            None => bucket.head = place,
         }
+    }
+
+    /// The digit and the slot of the bucket that has the first of what is not due at the base.
+    fn first_bucket(&self) -> Option<(usize, usize)> {
+        let digit = self.filled.trailing_zeros() as usize;
+        self.filled_slots.get(digit).map(|slots| (digit, slots.trailing_zeros() as usize % SLOTS))
     }
 
     /// When the first action is due.
     pub fn first(&self) -> Option<Instant> {
-        if !self.now.is_empty() {
+        if self.now.head != NONE {
             return Some(Instant { ns: self.base_ns });
         }
-        let lowest = self.filled.trailing_zeros() as usize;
-        self.buckets.get(lowest).map(|bucket| Instant { ns: bucket.first_ns })
+        let (digit, slot) = self.first_bucket()?;
+        Some(Instant { ns: self.buckets[digit][slot].first_ns })
     }
 
-    /// Takes the first action out, if it is due by `now`.
-    pub fn take_due(&mut self, now: Instant) -> Option<Action> {
-        let place = match self.now.pop_front() {
-            Some(place) => place,
-            None => self.move_base(now.ns)?,
-        };
-        self.free.push(place);
-        self.actions[place as usize].take()
-    }
-
-    /// Moves the base to the first instant that anything is due at, if that is not after `now_ns`, and takes out the first
-    /// action of it.
-    fn move_base(&mut self, now_ns: u64) -> Option<Place> {
-        let lowest = self.filled.trailing_zeros() as usize;
-        let (lower, from) = self.buckets.split_at_mut(lowest.min(BUCKETS));
-        let bucket = from.first_mut().filter(|bucket| bucket.first_ns <= now_ns)?;
-        let base_ns = std::mem::replace(&mut bucket.first_ns, u64::MAX);
-        self.base_ns = base_ns;
-        self.filled &= !(1 << lowest);
-        if bucket.entries.len() == 1 {
-            return bucket.entries.pop().map(|(_, place)| place);
+    /// Takes the first action out, if it is due by `latest`; when it is due.
+    pub fn take_due(&mut self, latest: Instant) -> Option<(Instant, Action)> {
+        if self.now.head == NONE {
+            self.move_base(latest.ns)?;
         }
-        // The bit in which they differed is the base's now: they fall into lower buckets.
-        for (at_ns, place) in bucket.entries.drain(..) {
-            match (at_ns ^ base_ns).checked_ilog2() {
-                None => self.now.push_back(place),
-                Some(bit) => {
-                    lower[bit as usize].put(at_ns, place);
-                    self.filled |= 1 << bit;
-                }
-            }
+        let place = self.now.head;
+        let entry = self.entries.get_mut(place as usize)?;
+        self.now.head = std::mem::replace(&mut entry.next, self.free);
+        self.free = place;
+        if self.now.head == NONE {
+            self.now = EMPTY;
         }
-        self.now.pop_front()
+        entry.action.take().map(|action| (Instant { ns: self.base_ns }, action))
     }
-}
 
-impl Bucket {
-    fn put(&mut self, at_ns: u64, place: Place) {
-        self.first_ns = self.first_ns.min(at_ns);
-        self.entries.push((at_ns, place));
+    /// Moves the base to the first instant that anything is due at, if that is not after `latest_ns`.
+    fn move_base(&mut self, latest_ns: u64) -> Option<()> {
+        let (digit, slot) = self.first_bucket()?;
+        let bucket = &mut self.buckets[digit][slot];
+        if bucket.first_ns > latest_ns {
+            return None;
+        }
+        let bucket = std::mem::replace(bucket, EMPTY);
+        self.filled_slots[digit] &= !(1 << slot);
+        if self.filled_slots[digit] == 0 {
+            self.filled &= !(1 << digit);
+        }
+        self.base_ns = bucket.first_ns;
+        if digit == 0 || bucket.head == bucket.tail {
+            // All of one instant.
+            self.now = bucket;
+            return Some(());
+        }
+        // What they differed in from the base is the base's now: they fall into lower digits.
+        let mut place = bucket.head;
+        while let Some(entry) = self.entries.get_mut(place as usize) {
+            let (at_ns, next) = (entry.at_ns, std::mem::replace(&mut entry.next, NONE));
+            self.file(at_ns, place);
+            place = next;
+        }
+        Some(())
     }
 }
 
@@ -160,11 +201,11 @@ mod tests {
                     now_ns += rng.below(span);
                 }
                 assert_eq!(agenda.first().map(|at| at.ns), sorted.first().map(|(at_ns, _)| *at_ns));
-                while let Some(action) = agenda.take_due(Instant { ns: now_ns }) {
+                while let Some((at, action)) = agenda.take_due(Instant { ns: now_ns }) {
                     let Action::Call(call) = action else { panic!("calls alone were put in") };
                     call();
                     let (at_ns, number) = sorted.pop_first().expect("as many");
-                    assert!(at_ns <= now_ns, "seed {seed}");
+                    assert!(at_ns <= now_ns && at.ns == at_ns, "seed {seed}");
                     assert_eq!(met.borrow_mut().pop(), Some(number), "seed {seed}");
                 }
                 assert!(sorted.first().is_none_or(|(at_ns, _)| *at_ns > now_ns), "seed {seed}");

@@ -142,9 +142,9 @@ impl Core {
         self.due.borrow().first()
     }
 
-    /// Takes what is due by now, first things first.
-    pub fn take_due(&self) -> Option<Action> {
-        self.due.borrow_mut().take_due(self.now.get())
+    /// Takes what is due first, if that is not after `latest`; when it is due.
+    pub fn take_due(&self, latest: Instant) -> Option<(Instant, Action)> {
+        self.due.borrow_mut().take_due(latest)
     }
 
     pub fn trace(&self, event: TraceEvent<'_>) {

@@ -58,8 +58,8 @@ pub struct Sim {
     next_process: u64,
     turn: Rng,
     events_at_jump: u64,
-    /// The time has just passed to where a model has its turn, and nobody else.
-    is_quiet: bool,
+    /// The limit of virtual time.
+    latest: Instant,
 }
 
 impl Sim {
@@ -67,6 +67,7 @@ impl Sim {
     pub fn new(options: SimOptions) -> Sim {
         let core = Core::new(options);
         let turn = core.rng("turn", "");
+        let latest = Instant::default() + core.options.time_limit;
         let mut sim = Sim {
             core,
             processes: Vec::new(),
@@ -75,7 +76,7 @@ impl Sim {
             next_process: 0,
             turn,
             events_at_jump: 0,
-            is_quiet: false,
+            latest,
         };
         sim.main = sim.add_process();
         sim
@@ -264,26 +265,45 @@ impl Sim {
         self.step_until(Instant { ns: u64::MAX })
     }
 
+    /// One step, and what models alone do after it.
     fn guarded_step(&mut self, until: Instant, expects_more: bool) -> Result<Step, Stall> {
+        self.may_go_on()?;
+        match self.step_until(until) {
+            Step::Idle if expects_more => Err(self.stall(StallKind::Deadlock)),
+            Step::Idle => Ok(Step::Idle),
+            step => self.run_models(until).map(|()| step),
+        }
+    }
+
+    /// Whether neither the event to stop at nor a limit is reached.
+    fn may_go_on(&self) -> Result<(), Stall> {
         if self.core.stop_at.get().is_some_and(|stop| self.events() >= stop) {
             return Err(self.stall(StallKind::Stopped));
         }
         if self.events() - self.events_at_jump >= self.core.options.steps_per_instant {
             return Err(self.stall(StallKind::Spinning));
         }
-        match self.step_until(until) {
-            Step::Idle if expects_more => Err(self.stall(StallKind::Deadlock)),
-            Step::Time if self.now().since(Instant::default()) > self.core.options.time_limit => {
-                Err(self.stall(StallKind::TimeLimit))
-            }
-            // A model's turn has come, and nobody else's.
-            Step::Time if self.is_quiet => {
-                self.do_due();
-                self.count_event();
-                Ok(Step::Event)
-            }
-            step => Ok(step),
+        if self.now() > self.latest {
+            return Err(self.stall(StallKind::TimeLimit));
         }
+        Ok(())
+    }
+
+    /// Gives models their turns as long as no task and no timer has one in between: nobody need be asked then. These are
+    /// most events of a prediction. Nothing to do with tasks in any order, which are drawn anew at every step.
+    fn run_models(&mut self, until: Instant) -> Result<(), Stall> {
+        self.may_go_on()?;
+        while self.core.options.order == Order::Fifo
+            && !self.executors.iter().any(|executor| executor.has_ready())
+            && let Some(quiet_until) = self.quiet_until(until)
+            && let Some((at, action)) = self.core.take_due(quiet_until)
+        {
+            self.pass_quietly(at);
+            self.act(action);
+            self.count_event();
+            self.may_go_on()?;
+        }
+        Ok(())
     }
 
     fn list_executors(&mut self) {
@@ -309,14 +329,6 @@ impl Sim {
             self.count_event();
             return Step::Event;
         }
-        if let Some(due) = self.next_quiet_due(until) {
-            // Tasks in any order are drawn anew at every step.
-            self.is_quiet = self.core.options.order == Order::Fifo;
-            self.note_jump(due);
-            self.executors.iter().for_each(|executor| executor.pass_quietly(due));
-            return Step::Time;
-        }
-        self.is_quiet = false;
         match self.next_instant(until) {
             Some(next) => {
                 self.jump(next);
@@ -331,13 +343,16 @@ impl Sim {
     }
 
     fn do_due(&mut self) -> bool {
-        match self.core.take_due() {
-            Some(Action::Drive { drive, slot, generation }) => drive.due(&self.core, slot, generation),
-            Some(Action::Act { actor, token }) => actor.act(token),
-            Some(Action::Call(call)) => call(),
-            None => return false,
+        let due = self.core.take_due(self.now());
+        due.map(|(_, action)| self.act(action)).is_some()
+    }
+
+    fn act(&self, action: Action) {
+        match action {
+            Action::Drive { drive, slot, generation } => drive.due(&self.core, slot, generation),
+            Action::Act { actor, token } => actor.act(token),
+            Action::Call(call) => call(),
         }
-        true
     }
 
     fn poll_one(&mut self) -> bool {
@@ -358,10 +373,11 @@ impl Sim {
         false
     }
 
-    /// When a model's turn is, if that is before anybody's timer, as it mostly is, and not after `until`.
-    fn next_quiet_due(&self, until: Instant) -> Option<Instant> {
-        let due = self.core.next_due().filter(|due| *due <= until)?;
-        self.executors.iter().all(|executor| due < executor.quiet_until()).then_some(due)
+    /// Up to when nobody's timer or time limit has its turn: not after `until`, nor after the limit of virtual time.
+    fn quiet_until(&self, until: Instant) -> Option<Instant> {
+        self.executors.iter().try_fold(until.min(self.latest), |soonest, executor| {
+            Some(soonest.min(Instant { ns: executor.quiet_until().ns.checked_sub(1)? }))
+        })
     }
 
     /// The next instant at which anything can happen, if that is not after `until`.
@@ -377,6 +393,12 @@ impl Sim {
             self.events_at_jump = self.events();
         }
         self.core.set_now(to);
+    }
+
+    /// Passes to where nobody but a model waits for.
+    fn pass_quietly(&mut self, to: Instant) {
+        self.note_jump(to);
+        self.executors.iter().for_each(|executor| executor.pass_quietly(to));
     }
 
     fn jump(&mut self, to: Instant) {

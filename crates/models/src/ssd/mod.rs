@@ -23,7 +23,7 @@ pub(crate) use collection::SteadyStates;
 use crate::catalog::SsdSpec;
 use crate::device::{Command, Device, Done, Kind, SECTOR};
 use crate::link::transfer_ns;
-use crate::resource::{Pool, Resource};
+use crate::resource::Resource;
 use env::Instant;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -35,6 +35,8 @@ const PATIENCE_NS: u64 = 2_000_000;
 
 /// Streams that are kept apart.
 const STREAMS: usize = 32;
+/// An end that nothing continues.
+const NOWHERE: u64 = 1 << 63;
 /// What a stream may leave out, in sectors.
 const STREAM_GAP: u64 = 2048;
 
@@ -99,7 +101,9 @@ struct State {
     /// Where collection reads next.
     next_moved: usize,
     /// Where the latest commands ended: what begins there, or a little later, continues a stream.
-    ends: VecDeque<u64>,
+    ends: [u64; STREAMS],
+    /// The one among them that is forgotten next.
+    oldest_end: usize,
 }
 
 /// See the [module](self).
@@ -114,7 +118,7 @@ pub(crate) struct Ssd {
     program: u64,
     moved_permille: u64,
     processor: Resource,
-    channels: Vec<Pool>,
+    channels: Vec<Resource>,
     state: RefCell<State>,
 }
 
@@ -140,7 +144,8 @@ impl Ssd {
             next_die: rng.below(dies as u64) as usize,
             debt_permille: 0,
             next_moved: rng.below(dies as u64) as usize,
-            ends: VecDeque::new(),
+            ends: [NOWHERE; STREAMS],
+            oldest_end: 0,
         };
         Rc::new_cyclic(|me| Ssd {
             me: me.clone(),
@@ -153,7 +158,7 @@ impl Ssd {
             program: spec.program_kib * 1024,
             moved_permille,
             processor: Resource::default(),
-            channels: (0..spec.channels).map(|_| Pool::new(1)).collect(),
+            channels: (0..spec.channels).map(|_| Resource::default()).collect(),
             state: RefCell::new(state),
         })
     }
@@ -174,7 +179,7 @@ impl Ssd {
         }
     }
 
-    fn channel(&self, die: usize) -> &Pool {
+    fn channel(&self, die: usize) -> &Resource {
         &self.channels[die % self.channels.len()]
     }
 
@@ -274,15 +279,11 @@ impl Ssd {
             return self.spec.command_ns;
         }
         // A mirror's stream leaves out what the other half reads.
-        let continues = state.ends.iter().position(|end| command.start.wrapping_sub(*end) <= STREAM_GAP);
-        match continues {
-            Some(at) => state.ends[at] = command.end(),
-            None => {
-                if state.ends.len() == STREAMS {
-                    state.ends.pop_front();
-                }
-                state.ends.push_back(command.end());
-            }
+        let continues = continued(&state.ends, command.start);
+        let at = continues.unwrap_or(state.oldest_end);
+        state.ends[at] = command.end();
+        if continues.is_none() {
+            state.oldest_end = (at + 1) % STREAMS;
         }
         let each = match command.kind {
             _ if continues.is_some() => self.spec.stream_ns,
@@ -369,6 +370,15 @@ impl Ssd {
             }
         }
     }
+}
+
+/// The stream that goes on at `start`. It looks at all of them, which is quicker than to stop at the first.
+fn continued(ends: &[u64; STREAMS], start: u64) -> Option<usize> {
+    let mut found = 0_u32;
+    for (at, end) in ends.iter().enumerate() {
+        found |= u32::from(start.wrapping_sub(*end) <= STREAM_GAP) << at;
+    }
+    (found != 0).then_some(found.trailing_zeros() as usize)
 }
 
 impl Device for Ssd {
