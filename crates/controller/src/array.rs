@@ -4,7 +4,7 @@ use crate::inventory::Drive;
 use crate::keeper::Failing;
 use crate::volume::Volume;
 use crate::{DriveState, VolumeState};
-use engine::{HealthView, LaneIndex, LaneSet, ShardIndex, VolumeId};
+use engine::{HealthView, LaneIndex, LaneSet, Seat, ShardIndex, VolumeId};
 use env::sync::{Credits, Signal};
 use env::{Env, IoErrorKind};
 use ondisk::{
@@ -263,6 +263,31 @@ impl Array {
     /// The drive in a slot, if it was found.
     pub(crate) fn drive(&self, slot: usize) -> Option<Rc<Drive>> {
         self.places.borrow().get(slot)?.drive.clone()
+    }
+
+    /// Where drives may be: its slots, and beside each the place of what is being filled for it.
+    pub(crate) fn seats(&self) -> Vec<Seat> {
+        let slots = (0..self.places.borrow().len()).map(|slot| DriveIndex(slot as u16));
+        slots.flat_map(|slot| [Seat::Slot(slot), Seat::Shadow(slot)]).collect()
+    }
+
+    /// The drive that has a seat, if it was found.
+    pub(crate) fn drive_at(&self, seat: Seat) -> Option<Rc<Drive>> {
+        let places = self.places.borrow();
+        match seat {
+            Seat::Slot(slot) => places.get(slot.as_usize())?.drive.clone(),
+            Seat::Shadow(slot) => places.get(slot.as_usize())?.shadow.clone(),
+        }
+    }
+
+    /// The drives that a volume would get that is served now.
+    pub(crate) fn to_serve(&self) -> Vec<Rc<Drive>> {
+        let in_use = self.in_use();
+        let is_served = |seat: &Seat| match seat {
+            Seat::Slot(slot) => in_use.contains(&slot.as_usize()),
+            Seat::Shadow(_) => true,
+        };
+        self.seats().into_iter().filter(is_served).filter_map(|seat| self.drive_at(seat)).collect()
     }
 
     /// The slot of a drive.

@@ -320,8 +320,9 @@ impl Core {
     /// Replays the journal of a volume of an array that is started.
     ///
     /// # Errors
-    /// As [`Core::replay_journals`].
+    /// As [`Core::replay_journals`]; or which drive has not returned what it was asked when the volume was served before.
     async fn replay_late(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        self.check_returned(array, volume).await?;
         let failed = self.replay_journals(array, std::slice::from_ref(volume)).await?;
         if !failed.is_empty() {
             let _turn = array.metadata.take(1).await;

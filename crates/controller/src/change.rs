@@ -193,11 +193,10 @@ impl Core {
             return Ok(self.volume_reply(&array, &volume, Vec::new()));
         }
         self.detach(&array).await;
-        let lost = self.look_again(&array).await;
+        let away = self.look_again(&array).await;
         let (array, volume) = self.find_volume(&volume.uuid.to_string())?;
         if let Err(error) = self.start_array(&array, word).await {
-            let closed = lost.iter().filter(|drive| drive.access().is_none());
-            let problems = closed.filter_map(|drive| drive.problem()).map(|problem| problem.message);
+            let problems = away.iter().filter_map(|drive| drive.problem()).map(|problem| problem.message);
             let sentences: Vec<String> = std::iter::once(error.message).chain(problems).collect();
             return Err(Error::new(error.kind, sentences.join("; ")));
         }
@@ -208,17 +207,20 @@ impl Core {
         Ok(self.volume_reply(&array, &volume, Vec::new()))
     }
 
-    /// Opens drives anew that were lost or never opened, and looks at all labels again. Those that were lost.
+    /// Opens drives anew that were lost or never opened, and looks at all labels again. Drives of the array that cannot be
+    /// used: they cannot be opened, or have not returned what they were asked.
     async fn look_again(&self, array: &Array) -> Vec<Rc<Drive>> {
+        let members = array.label().member;
+        let is_its = |drive: &Rc<Drive>| members.iter().any(|member| member.name == drive.name);
         let lost: Vec<usize> = array.lost.borrow().keys().copied().collect();
-        let lost: Vec<Rc<Drive>> = lost.into_iter().filter_map(|slot| array.drive(slot)).collect();
-        lost.iter().for_each(|drive| drive.close());
+        lost.into_iter().filter_map(|slot| array.drive(slot)).for_each(|drive| drive.close());
         let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();
-        for drive in drives.into_iter().filter(|drive| drive.access().is_none()) {
+        for drive in drives.iter().filter(|drive| drive.access().is_none()) {
             drive.look(&self.env).await;
         }
         self.rescan().await;
-        lost
+        let is_away = |drive: &Rc<Drive>| drive.is_leaving() || drive.access().is_none();
+        drives.into_iter().filter(|drive| is_its(drive) && is_away(drive)).collect()
     }
 
     /// The operator accepts what the redundancy of a degraded volume says in lanes whose resync cannot be completed.

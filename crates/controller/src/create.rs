@@ -260,6 +260,8 @@ impl Core {
     ) -> Result<(Rc<Volume>, Vec<String>)> {
         let wanted = Wanted::of(create, array.places().len())?;
         let starting = array.starting.take(1).await;
+        // A volume that was deleted may have had its place.
+        self.check_all_returned(array).await?;
         let (uuid, mut notes) = {
             let _turn = array.metadata.take(1).await;
             self.add_beside(create, &wanted, array).await?

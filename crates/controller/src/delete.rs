@@ -12,6 +12,7 @@
 use crate::array::{Array, runs, set_of};
 use crate::core::Core;
 use crate::disk::LabelSeen;
+use crate::leaving;
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Reply, Result};
 use ondisk::{MemberState, Phase};
@@ -25,7 +26,7 @@ impl Core {
             ("its drives are free", self.delete_array(&array).await)
         } else {
             self.delete_one(&array, &volume).await?;
-            ("its place on its drives is free", Vec::new())
+            ("its place on its drives is free", leaving::notes(&array.to_serve()))
         };
         self.events.info(&name, "an operator deleted it", effect, format!("'{name}' was deleted"));
         Ok(Reply::Done { notes })
@@ -69,6 +70,9 @@ impl Core {
             }
         }
         self.arrays.borrow_mut().remove(&array.uuid);
+        let places = array.places();
+        let drives = places.iter().flat_map(|place| place.drive.iter().chain(&place.shadow));
+        notes.extend(leaving::notes(drives));
         notes
     }
 

@@ -5,6 +5,7 @@
 
 use crate::core::Core;
 use crate::disk::{Access, LabelSeen};
+use crate::leaving::IsQuiet;
 use crate::structures::Written;
 use crate::{Error, ErrorKind, Result};
 use env::DriveKind;
@@ -17,6 +18,17 @@ use units::{ByteCount, SectorSize};
 
 /// How long a drive may take to give back what was asked of it before, when it is to be used again.
 const QUIET_LIMIT: Duration = Duration::from_secs(2);
+
+/// How often it is looked at meanwhile.
+const QUIET_POLL: Duration = Duration::from_millis(10);
+
+/// Waits until it is so, for so long as one waits for a command.
+pub(crate) async fn settles(env: &env::Env, is_so: impl Fn() -> bool) {
+    let limit = env.now() + QUIET_LIMIT;
+    while !is_so() && env.now() < limit {
+        env.sleep(QUIET_POLL).await;
+    }
+}
 
 /// Where the names of drives are remembered.
 const FILE: &str = "drives.toml";
@@ -36,7 +48,7 @@ pub(crate) struct Drive {
     /// Ways to it that were closed while writes were under way.
     left: RefCell<Vec<Access>>,
     /// Of the shards of volumes that it was taken from: whether they have back all that they asked of it.
-    leaving: RefCell<Vec<Rc<Cell<bool>>>>,
+    leaving: RefCell<Vec<IsQuiet>>,
     /// Why it cannot be used: a kind and a sentence.
     problem: RefCell<Option<Error>>,
     label: RefCell<LabelSeen>,
@@ -73,7 +85,10 @@ impl Drive {
 
     /// Why it cannot be used.
     pub(crate) fn problem(&self) -> Option<Error> {
-        self.problem.borrow().clone()
+        match self.is_leaving() {
+            true => Some(self.not_quiet()),
+            false => self.problem.borrow().clone(),
+        }
     }
 
     pub(crate) fn set_problem(&self, problem: Option<Error>) {
@@ -114,29 +129,33 @@ impl Drive {
         self.left.borrow_mut().extend(left.filter(|access| access.writes_under_way() > 0));
     }
 
-    /// It is taken from a volume's shards: to be set when they have back all that they asked of it.
-    pub(crate) fn leaves(&self) -> Rc<Cell<bool>> {
-        let is_quiet = Rc::new(Cell::new(false));
-        self.leaving.borrow_mut().push(is_quiet.clone());
-        is_quiet
+    /// It is taken from a volume's shards: `is_quiet` will be set when they have back all that they asked of it.
+    pub(crate) fn leaves(&self, is_quiet: &IsQuiet) {
+        let mut leaving = self.leaving.borrow_mut();
+        leaving.retain(|other| !other.get());
+        if leaving.iter().all(|other| !Rc::ptr_eq(other, is_quiet)) {
+            leaving.push(is_quiet.clone());
+        }
+    }
+
+    /// Whether shards that it was taken from have not back all that they asked of it.
+    pub(crate) fn is_leaving(&self) -> bool {
+        let mut leaving = self.leaving.borrow_mut();
+        leaving.retain(|is_quiet| !is_quiet.get());
+        !leaving.is_empty()
     }
 
     /// Whether a write to it from before is under way: it must not land on what is read or written from now on (rule (d)).
     pub(crate) fn holds_writes_back(&self) -> bool {
         let mut left = self.left.borrow_mut();
         left.retain(|access| access.writes_under_way() > 0);
-        let mut leaving = self.leaving.borrow_mut();
-        leaving.retain(|is_quiet| !is_quiet.get());
         let writes = self.access().map_or(0, |access| access.writes_under_way());
-        writes > 0 || !left.is_empty() || !leaving.is_empty()
+        writes > 0 || !left.is_empty() || self.is_leaving()
     }
 
     /// Waits until it has returned what was written to it before, for so long as one waits for a command. Whether it has.
     pub(crate) async fn is_quiet(&self, env: &env::Env) -> bool {
-        let limit = env.now() + QUIET_LIMIT;
-        while self.holds_writes_back() && env.now() < limit {
-            env.sleep(Duration::from_millis(10)).await;
-        }
+        settles(env, || !self.holds_writes_back()).await;
         !self.holds_writes_back()
     }
 
@@ -157,7 +176,11 @@ impl Drive {
     /// Opens it, unless it is open, and looks at its label; not while that may still change by itself.
     pub(crate) async fn look(&self, env: &env::Env) {
         if !self.is_quiet(env).await {
-            return self.set_problem(Some(self.not_quiet()));
+            // One that is leaving says so by itself, as long as it is.
+            if !self.is_leaving() {
+                self.set_problem(Some(self.not_quiet()));
+            }
+            return;
         }
         let access = match self.access() {
             Some(access) => access,

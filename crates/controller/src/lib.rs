@@ -15,6 +15,7 @@
 //! | `candidates.rs`, `shape.rs`, `extents.rs` | drives that are to be taken; what a volume is like on them, and where |
 //! | `change.rs` | drives taken out, names, starting by order |
 //! | `returning.rs`, `members.rs`, `rebuild.rs` | drives that come back or take the place of others, and in which order |
+//! | `leaving.rs` | drives that have not returned all that they were asked, and are nobody's until then |
 //! | `array.rs`, `volume.rs`, `inventory.rs` | an array, a volume, a drive, as they are kept |
 //! | `disk.rs` | labels and maps on drives |
 //! | `events.rs`, `info.rs`, `explain.rs` | what is told |
@@ -54,6 +55,7 @@ mod info;
 mod inventory;
 mod journal;
 mod keeper;
+mod leaving;
 mod members;
 mod patrol;
 mod policy;

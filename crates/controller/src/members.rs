@@ -26,6 +26,7 @@ use crate::core::{Core, answers};
 use crate::disk::{Access, LabelSeen};
 use crate::inventory::Drive;
 use crate::keeper::Failing;
+use crate::leaving::IsQuiet;
 use crate::structures::Written;
 use crate::{Error, ErrorKind, Result};
 use engine::{LaneSet, MemberChange, ShardMessage};
@@ -175,13 +176,12 @@ impl Core {
             volume.note_swap(slot);
             let told = self.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
             let (core, array, drive) = (self.clone(), array.clone(), drive.clone());
-            let is_quiet = before.as_ref().map(|before| before.leaves());
+            let is_quiet = IsQuiet::default();
+            before.iter().for_each(|before| before.leaves(&is_quiet));
             self.env.spawn("drive given to shards", async move {
                 let answers = answers(told).await;
-                if let Some(is_quiet) = is_quiet {
-                    is_quiet.set(true);
-                    core.look_after();
-                }
+                is_quiet.set(true);
+                core.look_after();
                 let Err(why) = answers else { return };
                 let what = format!("'{}' cannot use it: {why}", volume.name());
                 tracing::error!("drive {}: {what}", drive.name);
@@ -200,12 +200,12 @@ impl Core {
         for Failing { slot, .. } in failing {
             let slot = *slot;
             let left = array.work.left_shadows.borrow_mut().remove(&slot);
-            let (Some(shadow), Some(drive)) = (left, self.drop_place_of_shadow(array, slot)) else {
+            let (Some(shadow), Some(filled)) = (left, self.drop_place_of_shadow(array, slot)) else {
                 continue;
             };
             for volume in array.served() {
                 let (Some(id), drive) = (volume.id(), DriveIndex(slot as u16)) else { continue };
-                drop(self.send_shards(|done| ShardMessage::SetShadow(id, drive, None, done)));
+                self.leave(&filled, self.send_shards(|done| ShardMessage::SetShadow(id, drive, None, done)));
             }
             let (core, array) = (self.clone(), array.clone());
             array.work.taking_over.borrow_mut().insert(slot);
@@ -213,7 +213,7 @@ impl Core {
                 let taken = {
                     let _turn = array.metadata.take(1).await;
                     match array.is_running() && array.label().out().contains(DriveIndex(slot as u16)) {
-                        true => core.put_in(&array, slot, &drive, Entering::Filled(shadow)).await,
+                        true => core.put_in(&array, slot, &filled, Entering::Filled(shadow)).await,
                         false => Ok(()),
                     }
                 };
@@ -309,9 +309,10 @@ impl Core {
         let drive = self.drop_place_of_shadow(array, slot);
         for volume in array.served() {
             let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
-            let told = self.tell_shards(|done| ShardMessage::SetShadow(id, slot, None, done)).await;
-            if let Err(why) = told {
-                tracing::error!("a shadow of '{}' was not left by every shard: {why}", volume.name());
+            let told = self.send_shards(|done| ShardMessage::SetShadow(id, slot, None, done));
+            // Not waited for: it may never return what it was asked, and writes wait for the turn that is held here.
+            if let Some(drive) = &drive {
+                self.leave(drive, told);
             }
         }
         if let Some(drive) = drive {
@@ -330,7 +331,7 @@ impl Core {
     /// Gives the slot to its shadow, which is current but for what is stale of it. The caller has the metadata turn.
     ///
     /// # Errors
-    /// When there is none, or it could not be recorded, or a shard cannot use it.
+    /// When there is none, or it could not be recorded.
     pub(crate) async fn promote(self: &Rc<Self>, array: &Rc<Array>, slot: usize) -> Result<()> {
         let names = array.names();
         let mut next = array.label();
@@ -370,10 +371,12 @@ impl Core {
             volume.note_swap(slot);
             let slot = DriveIndex(slot as u16);
             let own = volume.own_lanes(&stale);
-            let told = self.tell_shards(|done| ShardMessage::Promote(id, slot, own.clone(), done)).await;
-            told.map_err(|why| {
-                failed(format!("'{}' cannot use drive {}: {why}", volume.name(), drive.name))
-            })?;
+            let told = self.send_shards(|done| ShardMessage::Promote(id, slot, own.clone(), done));
+            // Not waited for, as in `end_shadow`.
+            match &old {
+                Some(old) => self.leave(old, told),
+                None => drop(told),
+            }
         }
         if let Some(old) = old {
             self.take_label_off(&old, &names).await;

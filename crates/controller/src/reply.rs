@@ -123,7 +123,8 @@ pub enum DriveState {
     Filling,
     /// It is a hot spare.
     Spare,
-    /// It carries a label that cannot be used: of another version, or a copy of another drive's.
+    /// It carries a label that cannot be used: of another version, or a copy of another drive's. Or it has not returned
+    /// all that was written to it.
     Refused,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::array::Array;
 use crate::assemble::Word;
-use crate::core::{Core, answers};
+use crate::core::Core;
 use crate::disk::LabelSeen;
 use crate::inventory::Drive;
 use crate::members::Entering;
@@ -145,7 +145,7 @@ impl Core {
     }
 
     /// Takes a drive that is out from a volume's shards. When all that they asked of it has come back, the drive knows.
-    pub(crate) fn take_from_shards(&self, array: &Array, volume: &Volume, slot: usize) {
+    fn take_from_shards(self: &Rc<Self>, array: &Array, volume: &Volume, slot: usize) {
         let (Some(id), Some(drive)) = (volume.id(), array.drive(slot)) else { return };
         let HealthView { readable, writable } = array.health(volume);
         let out = DriveIndex(slot as u16);
@@ -157,13 +157,7 @@ impl Core {
         };
         volume.note_swap(slot);
         let told = self.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
-        let is_quiet = drive.leaves();
-        self.env.spawn("drive leaves", async move {
-            if let Err(why) = answers(told).await {
-                tracing::warn!("a shard does not let go of a drive: {why}");
-            }
-            is_quiet.set(true);
-        });
+        self.leave(&drive, told);
     }
 
     /// `drive replace`.
@@ -342,6 +336,9 @@ impl Core {
             return Err(wrong(format!(
                 "drive {text} is being filled to replace another one; it cannot be forgotten now"
             )));
+        }
+        if !drive.is_quiet(&self.env).await {
+            return Err(drive.not_quiet()); // Named again it would be another one, of which nobody knows that.
         }
         drive.close();
         self.drives.borrow_mut().retain(|other| !Rc::ptr_eq(other, &drive));

@@ -52,9 +52,10 @@ impl Core {
         }
     }
 
-    /// Drives that are not in use and carry the label of a member, as they were last looked at.
+    /// Drives that are not in use and carry the label of a member, as they were last looked at; none that has not returned
+    /// what shards asked of it.
     fn seen(&self) -> (Vec<Rc<Drive>>, Vec<SeenDrive>) {
-        let is_free = |drive: &&Rc<Drive>| !self.is_in_use(drive);
+        let is_free = |drive: &&Rc<Drive>| !self.is_in_use(drive) && !drive.is_leaving();
         let seen = |drive: &Rc<Drive>| {
             let (name, size) = (drive.name.clone(), drive.access()?.info().size);
             Some((drive.clone(), SeenDrive { name, size, label: drive.member_label()? }))

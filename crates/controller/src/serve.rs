@@ -1,14 +1,14 @@
 //! Volumes given to the shards, and taken from them.
 
 use crate::array::{Array, Running};
-use crate::core::Core;
+use crate::core::{Core, answers};
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Result};
 use engine::{
     Attachment, BadBlocks, FaultPolicy, LaneIndex, LaneSet, Relocated, ShardMessage, VolumeId, VolumeSpec,
 };
 use env::DriveSource;
-use ondisk::{VolumeLabel, slots};
+use ondisk::VolumeLabel;
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
@@ -94,6 +94,9 @@ impl Core {
     }
 
     async fn try_attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        self.check_returned(array, volume).await.map_err(|error| {
+            Error::new(error.kind, format!("'{}' cannot be served: {}", volume.name(), error.message))
+        })?;
         if !self.freshen_journal(array, volume).await {
             let sentence = format!("'{}' cannot be served: its journal cannot be begun", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
@@ -126,16 +129,18 @@ impl Core {
     }
 
     /// Takes a volume from all shards, once what is under way is done.
-    pub(crate) async fn withdraw(&self, array: &Array, volume: &Volume) {
+    pub(crate) async fn withdraw(self: &Rc<Self>, array: &Array, volume: &Volume) {
         let Some(id) = volume.id() else { return };
         // With the attachment goes what knows of operations that timed out: the drives are to know of them.
-        let unrecorded = slots(array.unrecorded.borrow().iter().map(|failing| failing.slot));
-        for slot in array.out().union(&unrecorded).iter() {
-            self.take_from_shards(array, volume, slot.as_usize());
-        }
-        if let Err(why) = self.tell_shards(|done| ShardMessage::Detach(id, done)).await {
+        let (leaving, asked) = self.leave_seats(array);
+        leaving.note(array, volume);
+        let told = self.send_shards(|done| ShardMessage::Detach(id, asked.clone(), done));
+        drop(asked);
+        if let Err(why) = answers(told).await {
             tracing::error!("'{}' was not detached from every shard: {why}", volume.name());
         }
+        // Another drive may have got a seat meanwhile, and writes.
+        leaving.note(array, volume);
         if volume.id() == Some(id) {
             volume.set_served(None);
         }
@@ -147,7 +152,7 @@ impl Core {
     }
 
     /// Takes all volumes of an array from the shards, and ends the keeping.
-    pub(crate) async fn detach(&self, array: &Array) {
+    pub(crate) async fn detach(self: &Rc<Self>, array: &Array) {
         let _turn = array.starting.take(1).await;
         let Some(running) = array.running() else { return };
         for volume in array.served() {

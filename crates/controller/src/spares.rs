@@ -127,7 +127,7 @@ impl Core {
     /// Makes a drive carry the label of a spare.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it has not returned what it was asked before, or cannot be written.
     pub(crate) async fn write_spare_label(&self, drive: &Rc<Drive>, label: SpareLabel) -> Result<()> {
         let failed = |why: String| {
             let sentence = format!("drive {} could not be made a spare: {why}", drive.name);
@@ -136,6 +136,9 @@ impl Core {
         let gone = || failed("it is not there, or too small for a label".to_owned());
         let access = drive.access().ok_or_else(gone)?;
         let site = access.site().ok_or_else(gone)?;
+        if !drive.is_quiet(&self.env).await {
+            return Err(drive.not_quiet());
+        }
         // What it said before must not be found beside it.
         access.erase().await.map_err(|error| failed(error.to_string()))?;
         drive.structure.replace(Written::Nothing);

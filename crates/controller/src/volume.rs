@@ -1,12 +1,15 @@
 //! A volume of an array, as the controller keeps it.
 
 use crate::VolumeState;
+use crate::inventory::Drive;
+use crate::leaving::IsQuiet;
 use engine::{LaneIndex, LaneSet, VolumeId};
 use layout::Geometry;
 use ondisk::{Uuid, VolumeLabel, slots};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 use units::DriveSet;
 
 /// A volume. Its lanes are a run of its array's; what shards call its lane 0 is the first of them.
@@ -21,6 +24,8 @@ pub(crate) struct Volume {
     /// By slot, how often the shards were told of another drive since they serve it.
     swaps: RefCell<BTreeMap<usize, u64>>,
     hidden: Cell<bool>,
+    /// Drives that have not returned all that they were asked when the shards served it before.
+    leaving: RefCell<Vec<(Rc<Drive>, IsQuiet)>>,
     /// What its records carry, if it has a journal, while the shards serve it.
     pub(crate) journal_id: Cell<Option<Uuid>>,
     /// Whether no record carries that yet.
@@ -39,6 +44,7 @@ impl Volume {
             served: Cell::default(),
             swaps: RefCell::default(),
             hidden: Cell::default(),
+            leaving: RefCell::default(),
             journal_id: Cell::default(),
             journal_is_fresh: Cell::default(),
             refusal: RefCell::default(),
@@ -123,6 +129,18 @@ impl Volume {
     pub(crate) fn set_served(&self, id: Option<VolumeId>) {
         self.served.set(id);
         self.swaps.take();
+    }
+
+    /// It is taken from the shards: `is_quiet` will be set when they have back all that they asked of the drive for it.
+    pub(crate) fn leave(&self, drive: &Rc<Drive>, is_quiet: &IsQuiet) {
+        self.leaving.borrow_mut().push((drive.clone(), is_quiet.clone()));
+    }
+
+    /// Whether a drive has not returned all that it was asked when the shards served the volume before.
+    pub(crate) fn is_leaving(&self, drive: &Rc<Drive>) -> bool {
+        let mut leaving = self.leaving.borrow_mut();
+        leaving.retain(|(_, is_quiet)| !is_quiet.get());
+        leaving.iter().any(|(other, _)| Rc::ptr_eq(other, drive))
     }
 
     /// The shards are told that another drive, or none, has a slot.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, MIB};
-use controller::{Command, StartTask, Startable};
+use controller::{Command, StartTask, Startable, VolumeState};
 
 /// While a task took a volume from the shards to give it back hidden, it looked as if nobody served it: an operator's start replayed
 /// its journal beside that, over what may have been written since, and attached it a second time.
@@ -28,6 +28,12 @@ fn a_volume_that_is_offered_anew_is_not_started_beside_that() {
             steps += 1;
             assert!(steps < 1_000_000, "it is taken from the shards");
         }
+        // The controller hears of that a moment later.
+        let looks_unserved = |bench: &mut Bench| bench.show("data").state == VolumeState::Offline;
+        assert!(
+            (0..100).any(|_| looks_unserved(&mut bench)),
+            "seed {seed}: nobody could start it beside that"
+        );
         let start =
             Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
         bench.ask(start).expect("it is served, whoever saw to it");

@@ -72,7 +72,7 @@ pub use bad::BadBlocks;
 pub use journal::{JournalPlace, ring_len};
 pub use lanes::{LaneIndex, LaneSet, Lanes};
 pub use messages::{
-    Done, PIECES_AWAY, Piece, PieceKind, PieceOutcome, REPORTS_OPEN, Report, ReportKind, ShardIndex,
+    Done, PIECES_AWAY, Piece, PieceKind, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex,
     ShardMessage, Ticket,
 };
 pub use shard::{Shard, ShardSeed};

@@ -3,8 +3,9 @@
 //! # Invariants
 //! - Whoever starts an operation on a drive takes it out of its slot at that moment. A plan that was made before
 //!   a swap is not begun after it: [`Members::changes`] tells.
-//! - A drive that left its slot is forgotten when it has returned everything this shard had asked of it, late
-//!   operations too (rule (d) of the promises): only then is the swap answered.
+//! - A drive that left its slot, or whose volume is not served any more, is forgotten when it has returned everything
+//!   this shard had asked of it, late operations too (rule (d) of the promises): only then is the swap answered, or
+//!   whoever waits for the drive.
 //! - A drive is *stale* in a lane until its owner has made every stripe of it current. While it does so, stripe by
 //!   stripe, each under its exclusive lock, the stripes that are done are current for the owner ([`Window`]) and
 //!   get the writes that come; nobody else knows, and everybody else asks the owner.
@@ -16,7 +17,7 @@
 use crate::attachment::{Attachment, MemberChange};
 use crate::bad::BadBlocks;
 use crate::lanes::{LaneIndex, LaneSet};
-use crate::messages::Done;
+use crate::messages::{Done, Seat};
 use crate::shard::Shard;
 use crate::volume::Volume;
 use env::sync::Signal;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteRange, DriveIndex, DriveSet, StripeIndex};
 
-/// How often a drive that left its slot is asked whether it still has operations.
+/// How often a drive that is used no more is asked whether it still has operations.
 const QUIET_POLL: Duration = Duration::from_millis(5);
 
 /// A lane that is being made current on a drive, on the shard that owns it.
@@ -139,6 +140,14 @@ impl Members {
             return None;
         }
         self.slot(drive)?.shadow.borrow().clone()
+    }
+
+    /// The drive that has a seat now.
+    pub(crate) fn at(&self, seat: Seat) -> Option<Rc<Member>> {
+        match seat {
+            Seat::Slot(drive) => self.get(drive),
+            Seat::Shadow(drive) => self.shadow(drive).map(|shadow| shadow.member.clone()),
+        }
     }
 
     /// Whether a drive is the one in the slot now.
@@ -405,7 +414,7 @@ impl Volume {
     }
 }
 
-/// Answers once a drive that left its slot has returned everything this shard asked of it.
+/// Answers once a drive that is used no more has returned everything this shard asked of it.
 pub(crate) async fn when_quiet(shard: Shard, before: Option<Rc<Member>>, done: Done) {
     while before.as_ref().is_some_and(|member| member.outstanding() > 0) && !shard.is_stopping() {
         shard.env().sleep(QUIET_POLL).await;

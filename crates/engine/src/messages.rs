@@ -64,6 +64,15 @@ pub struct Ticket {
     pub piece: u32,
 }
 
+/// A drive of a volume, by its place: a slot's, or the one that is being filled to take the slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seat {
+    /// The drive of that slot.
+    Slot(DriveIndex),
+    /// The one that is being filled for it.
+    Shadow(DriveIndex),
+}
+
 /// Tells the asker that a control message took effect.
 pub type Done = mailbox::Sender<Result<(), String>>;
 
@@ -89,8 +98,11 @@ pub enum ShardMessage {
     },
     /// Begin serving a volume.
     Attach(Box<Attachment>, Done),
-    /// Stop serving a volume: new requests fail, those under way finish first.
-    Detach(VolumeId, Done),
+    /// Stop serving a volume: new requests fail, those under way finish first. That takes no longer than drives are
+    /// given for an operation. Whoever wants to use one of these drives for something else is told when this shard has
+    /// everything back that it asked of it, late operations too, however long that takes: from then on nothing can
+    /// land there any more.
+    Detach(VolumeId, Vec<(Seat, Done)>, Done),
     /// Use a volume's drives so from now on.
     SetHealth(VolumeId, HealthView, Done),
     /// Put another drive, or none, into a slot. Answered when this shard uses it, and the one before has returned

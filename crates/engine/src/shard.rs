@@ -5,7 +5,7 @@ use crate::intake::Parent;
 use crate::lanes::LaneIndex;
 use crate::members::when_quiet;
 use crate::messages::{
-    Done, PIECES_AWAY, Piece, PieceOutcome, REPORTS_OPEN, Report, ReportKind, ShardIndex, ShardMessage,
+    Done, PIECES_AWAY, Piece, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex, ShardMessage,
     Ticket,
 };
 use crate::task::TaskId;
@@ -328,8 +328,8 @@ impl Shard {
                 }
             }
             ShardMessage::Attach(attachment, done) => answer_control(&done, self.attach(&attachment)),
-            ShardMessage::Detach(id, done) => {
-                inner.env.spawn("detach", self.clone().detach(id, done));
+            ShardMessage::Detach(id, leaving, done) => {
+                inner.env.spawn("detach", self.clone().detach(id, leaving, done));
             }
             ShardMessage::SetHealth(id, view, done) => {
                 if let Some(volume) = self.volume(id) {
@@ -480,14 +480,24 @@ impl Shard {
         self.inner.stopping.get()
     }
 
-    async fn detach(self, id: VolumeId, done: Done) {
+    async fn detach(self, id: VolumeId, leaving: Vec<(Seat, Done)>, done: Done) {
         let inner = &self.inner;
-        if let Some(volume) = self.volume(id) {
+        let volume = self.volume(id);
+        if let Some(volume) = &volume {
             volume.closing.set(true);
             let of_volume = |task: &&Rc<Running>| task.volume.spec().id == id;
             inner.tasks.borrow().values().filter(of_volume).for_each(|task| task.pace.stop(&inner.env));
             inner.changed.wait_until(&inner.env, || volume.users.get() == 0).await;
             inner.volumes.borrow_mut().remove(&id);
+        }
+        for (seat, quiet) in leaving {
+            let member = volume.as_ref().and_then(|volume| volume.members.at(seat));
+            match member.filter(|member| member.outstanding() > 0) {
+                Some(member) => {
+                    inner.env.spawn("drive leaves", when_quiet(self.clone(), Some(member), quiet));
+                }
+                None => answer_control(&quiet, Ok(())),
+            }
         }
         answer_control(&done, Ok(()));
     }

@@ -6,7 +6,8 @@ use common::{
     Bench, PACE, Setup, VOLUME, data, drive, envs, lanes, open, parity, pattern, read, slots, write,
 };
 use engine::{
-    Attachment, HealthView, LaneSet, MemberChange, Relocated, ReportKind, ShardMessage, TaskKind, TaskOutcome,
+    Attachment, HealthView, LaneSet, MemberChange, Relocated, ReportKind, Seat, ShardMessage, TaskKind,
+    TaskOutcome,
 };
 use env::Durability;
 use layout::Level;
@@ -311,6 +312,58 @@ fn a_plan_that_waits_for_memory_is_not_about_a_drive_that_takes_a_slot_meanwhile
         written.await.expect("writable");
         let got = read(bench.volume(), at(last), strip).await.expect("readable");
         assert!(got.iter().all(|byte| *byte == 9), "{} instead of 9", got[0]);
+    })
+    .expect("no stall");
+}
+
+/// A drive that did not answer in time still has what it was asked. The shards forgot that with the volume, and nobody could
+/// tell when the drive was free: a late write landed on what it was given next. They tell it of each drive; the volume
+/// itself is let go of without waiting for that.
+#[test]
+fn a_volume_is_let_go_of_before_its_drives_have_returned_everything() {
+    let setup = Setup { shards: 2, ..Setup::new(Level::Raid5, 4) };
+    let mut sim = setup.sim(31, 1);
+    let held = drive(&sim, 1);
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let source = open(&bench.env, 4).await;
+        let fill = |done| ShardMessage::SetShadow(VOLUME, DriveIndex(0), Some(source.clone()), done);
+        bench.tell(fill).await;
+        held.hold();
+        let (volume, len) = (bench.volume().clone(), bench.volume().spec().capacity.0);
+        drop(bench.env.spawn("writer", async move { write(&volume, 0, &pattern(1, len)).await }));
+        bench.wait(SECOND).await;
+        let seats = |slot| [Seat::Slot(DriveIndex(slot)), Seat::Shadow(DriveIndex(slot))];
+        let all: Vec<Seat> = (0..4).flat_map(seats).collect();
+        let (mut asked, mut answers) = (Vec::new(), Vec::new());
+        for seat in all.iter().copied() {
+            let (done, told) = env::mailbox::mailbox::<Result<(), String>>(&bench.env, 2);
+            asked.push((seat, done));
+            answers.push((seat, told, 0));
+        }
+        let mut quiet = move || -> Vec<Seat> {
+            for (_, told, count) in &mut answers {
+                while told.try_receive().is_some() {
+                    *count += 1;
+                }
+            }
+            answers.iter().filter(|(.., count)| *count == 2).map(|(seat, ..)| *seat).collect()
+        };
+        let began = bench.env.now();
+        bench.tell(|done| ShardMessage::Detach(VOLUME, asked.clone(), done)).await;
+        let took = bench.env.now().since(began);
+        assert!(took > 28 * SECOND && took < 70 * SECOND, "what is under way has its time limit: {took:?}");
+        bench.wait(600 * SECOND).await;
+        let others: Vec<Seat> =
+            all.iter().copied().filter(|seat| *seat != Seat::Slot(DriveIndex(1))).collect();
+        assert_eq!(quiet(), others);
+        held.release();
+        bench.wait(SECOND).await;
+        assert_eq!(quiet(), all);
+        let writes = held.stats().writes;
+        bench.wait(60 * SECOND).await;
+        assert_eq!(held.stats().writes, writes, "nothing lands there any more");
     })
     .expect("no stall");
 }

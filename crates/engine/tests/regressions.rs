@@ -187,7 +187,7 @@ fn a_task_that_stands_still_ends_with_its_volume() {
         let bench = Bench::start(envs, &setup).await;
         bench.begin(TaskKind::Check { repair: false }, TaskPace { paused: true, ..PACE }).await;
         bench.wait(Duration::from_secs(1)).await;
-        bench.tell(|done| ShardMessage::Detach(VOLUME, done)).await;
+        bench.tell(|done| ShardMessage::Detach(VOLUME, Vec::new(), done)).await;
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(bench.outcomes(), [TaskOutcome::Stopped]);
     })

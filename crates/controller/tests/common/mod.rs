@@ -8,7 +8,7 @@ use controller::{
     VolumeInfo,
 };
 use engine::{Shard, ShardIndex, ShardMessage, ShardSeed};
-use env::{Buf, Durability, IoError};
+use env::{Buf, Durability, IoError, JoinHandle};
 use units::{ByteCount, ByteOffset, ByteRange};
 use world_sim::{DriveOptions, Latency, Order, Sim, SimOptions, Stall};
 
@@ -187,6 +187,21 @@ impl Bench {
         let data = Buf::copy_of(&vec![byte; len as usize]).freeze();
         let range = ByteRange::new(ByteOffset(at), ByteCount(len));
         self.sim.run(async move { volume.write(range, data, Durability::Cached).await })
+    }
+
+    /// Begins a write; it goes on beside what follows.
+    pub fn begin_write(
+        &mut self,
+        name: &str,
+        at: u64,
+        byte: u8,
+        len: u64,
+    ) -> JoinHandle<Result<(), IoError>> {
+        let volume = self.shards[0].volume_named(name).expect("the volume is served");
+        let data = Buf::copy_of(&vec![byte; len as usize]).freeze();
+        let range = ByteRange::new(ByteOffset(at), ByteCount(len));
+        let env = volume.shard().env().clone();
+        env.spawn("write", async move { volume.write(range, data, Durability::Cached).await })
     }
 
     pub fn write(&mut self, name: &str, at: u64, byte: u8, len: u64) {

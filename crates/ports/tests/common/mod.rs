@@ -127,7 +127,7 @@ impl Machine {
         let env = self.sim.env();
         let (done, mut answers) = mailbox::mailbox(&env, self.senders.len());
         for sender in &self.senders {
-            assert!(sender.send(ShardMessage::Detach(VolumeId(1), done.clone())).is_ok());
+            assert!(sender.send(ShardMessage::Detach(VolumeId(1), Vec::new(), done.clone())).is_ok());
         }
         drop(done);
         env.spawn("detach", async move { while answers.receive().await.is_some() {} })
