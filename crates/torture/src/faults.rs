@@ -288,7 +288,12 @@ fn later(scene: &Rc<Scene>, delay: Duration, action: impl FnOnce(&Rc<Scene>) + '
 }
 
 /// Does something to a drive later, which is found again by its first name, wherever it is by then.
-fn later_to(scene: &Rc<Scene>, delay: Duration, drive: &SimDrive, action: impl FnOnce(&SimDrive) + 'static) {
+pub fn later_to(
+    scene: &Rc<Scene>,
+    delay: Duration,
+    drive: &SimDrive,
+    action: impl FnOnce(&SimDrive) + 'static,
+) {
     let name = drive.name().to_owned();
     later(scene, delay, move |scene| {
         let drive =

@@ -15,6 +15,7 @@
 //! | `life.rs`, `host.rs` | one life: start, look, requests, shutdown; what the controller may say of itself |
 //! | `operator.rs` | what an operator does, also at random times |
 //! | `requests.rs`, `workload.rs` | the requests; how they are sent and judged |
+//! | `giving_up.rs` | in the end: the volume is deleted while drives hang, and another one made of them |
 //! | `faults.rs`, `silent.rs` | what happens to drives; what they change without telling anybody |
 //! | `oracle.rs` | what every sector may hold, and why |
 //! | `stamp.rs` | what a sector holds, so that it tells whose it is |
@@ -34,6 +35,7 @@
 mod campaign;
 mod error;
 mod faults;
+mod giving_up;
 mod host;
 mod inquest;
 mod life;

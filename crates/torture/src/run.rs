@@ -2,7 +2,8 @@
 //!
 //! Safety first: whatever happens, sectors hold what they may. Then liveness: faults stop, what can be repaired is,
 //! and everything must come to its end and be well. After every crash, and last, copies of the drives are looked at
-//! ([`crate::inquest`]). In the end drives change what they hold and tell nobody ([`crate::silent`]).
+//! ([`crate::inquest`]). In the end drives change what they hold and tell nobody ([`crate::silent`]),
+//! and the volume is deleted while drives hang ([`crate::giving_up`]).
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::faults;
@@ -141,7 +142,8 @@ impl Run {
         }
         self.last_life()?;
         self.last_inquest()?;
-        self.silent_faults()
+        self.silent_faults()?;
+        self.give_up()
     }
 
     /// One life, with faults, to its end or to where it is cut off.

@@ -59,11 +59,13 @@ pub enum Deed {
     OperatorSetsPolicy,
     /// An operator accepts what parity says of a missing drive.
     OperatorAccepts,
+    /// An operator deletes the volume while drives hang, and makes another one of them.
+    OperatorDeletes,
 }
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Deed; 27] = [
+    pub const ALL: [Deed; 28] = [
         Deed::Kill,
         Deed::PowerCut,
         Deed::Dies,
@@ -91,6 +93,7 @@ impl Deed {
         Deed::OperatorSteersTasks,
         Deed::OperatorSetsPolicy,
         Deed::OperatorAccepts,
+        Deed::OperatorDeletes,
     ];
 
     /// Whether it can happen to a volume of that level at all, as runs are drawn.
@@ -108,7 +111,8 @@ impl Deed {
             | Deed::Hangs
             | Deed::Slow
             | Deed::PathsExchanged
-            | Deed::OperatorSetsPolicy => true,
+            | Deed::OperatorSetsPolicy
+            | Deed::OperatorDeletes => true,
             // Parity that is dirty and degraded is what an operator is asked about.
             Deed::OperatorAccepts => level.row().parity_strips > 0,
             _ => level.is_redundant(),
@@ -145,6 +149,7 @@ impl Deed {
             Deed::OperatorSteersTasks => "task pause, resume, stop, set",
             Deed::OperatorSetsPolicy => "volume policy",
             Deed::OperatorAccepts => "stale parity accepted",
+            Deed::OperatorDeletes => "volume delete (drives hanging)",
         }
     }
 }
