@@ -26,7 +26,7 @@ pub enum Work {
     HostRequest,
     /// Handing one request to a drive.
     DriveRequest,
-    /// Parity over this many bytes of sources.
+    /// One computation of parity, over this many bytes of sources and results.
     Xor(ByteCount),
     /// Copying this many bytes.
     Copy(ByteCount),

@@ -111,7 +111,7 @@ impl Core {
     /// What the processor has to do for the engine: how long until it is done.
     fn charge(&self, work: Work) -> Duration {
         let ns = match work {
-            Work::Xor(bytes) => bytes.0 * self.controller.xor_ps_per_byte / 1000,
+            Work::Xor(bytes) => self.controller.parity_ns + bytes.0 * self.controller.xor_ps_per_byte / 1000,
             // Charged where commands pass the ports.
             Work::HostRequest | Work::DriveRequest | Work::Copy(_) => return Duration::ZERO,
         };

@@ -137,7 +137,9 @@ pub struct ControllerSpec {
     pub host_command_ns: u64,
     /// Processor time for a command to a drive, in nanoseconds.
     pub drive_command_ns: u64,
-    /// Processor time for parity, in picoseconds per byte of sources.
+    /// Processor time for a computation of parity, however long, in nanoseconds.
+    pub parity_ns: u64,
+    /// The same for each byte that it takes in or gives out, in picoseconds.
     pub xor_ps_per_byte: u64,
     /// What a command takes besides, in nanoseconds; others go on meanwhile.
     pub latency_ns: u64,

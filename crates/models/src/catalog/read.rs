@@ -84,10 +84,16 @@ pub const COMMON_KEYS: &[Key] = &[
         meaning: "Processor time for a command to a drive, in nanoseconds.",
     },
     Key {
+        name: "parity_ns",
+        least: 0,
+        most: 1_000_000,
+        meaning: "Processor time for a computation of parity, however long, in nanoseconds.",
+    },
+    Key {
         name: "xor_ps_per_byte",
         least: 0,
         most: 100_000,
-        meaning: "Processor time for parity, in picoseconds per byte of sources.",
+        meaning: "The same for each byte that it takes in or gives out, in picoseconds.",
     },
     Key {
         name: "latency_ns",
@@ -342,6 +348,7 @@ fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<Contr
         cores: take("cores")?,
         host_command_ns: take("host_command_ns")?,
         drive_command_ns: take("drive_command_ns")?,
+        parity_ns: take("parity_ns")?,
         xor_ps_per_byte: take("xor_ps_per_byte")?,
         latency_ns: take("latency_ns")?,
         write_latency_ns: take("write_latency_ns")?,

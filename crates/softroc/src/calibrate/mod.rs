@@ -11,15 +11,16 @@ mod search;
 use crate::cli::Calibrate;
 use crate::failure::{Failure, Outcome};
 use crate::predict::catalog;
-use crate::reproduce::{Case, Figure, Metric, Runner, figures};
+use crate::reproduce::{Case, Figure, Metric, RUNTIMES, Runner, figures};
 use crate::{output, progress};
 use indicatif::ProgressBar;
 use models::{Catalog, DriveSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long a point is run to fit: with and without a spindle.
-const RUNTIMES: (Duration, Duration) = (Duration::from_secs(12), Duration::from_millis(80));
+/// How long a point is run to search: with and without a spindle. Flash shows in so little where it is fast, within some
+/// percent.
+const SEARCHING: (Duration, Duration) = (RUNTIMES.0, Duration::from_millis(80));
 /// A parameter that is fitted, and within what multiples of its prior it may end.
 struct Fitted {
     key: &'static str,
@@ -119,6 +120,9 @@ fn targets(catalog: &Catalog, drive: &DriveSpec) -> Outcome<Vec<Target>> {
     }
 }
 
+/// How long a point is run, with and without a spindle.
+type Runtimes = (Duration, Duration);
+
 /// A parameter, and the least and the most that it may be.
 type Bound = (&'static str, f64, f64);
 
@@ -155,9 +159,9 @@ struct Trials {
     drive: DriveSpec,
     targets: Vec<Target>,
     bounds: Vec<Bound>,
-    /// The errors of all figures, by the values of the fitted parameters: fits without one profile or another meet many of
-    /// the same.
-    known: BTreeMap<Vec<u64>, Vec<f64>>,
+    /// The errors of all figures, by how long they ran and by the values of the fitted parameters: fits without one profile
+    /// or another meet many of the same.
+    known: BTreeMap<(Runtimes, Vec<u64>), Vec<f64>>,
     rounds: u32,
     bar: ProgressBar,
 }
@@ -175,20 +179,23 @@ impl Trials {
     }
 
     /// The relative errors of all figures at coordinates.
-    fn errors(&mut self, at: &[f64]) -> Outcome<Vec<f64>> {
+    fn errors(&mut self, runtimes: Runtimes, at: &[f64]) -> Outcome<Vec<f64>> {
         let values: Vec<u64> =
             self.bounds.iter().zip(at).map(|((_, low, high), at)| value_at(*at, *low, *high)).collect();
-        if let Some(known) = self.known.get(&values) {
+        // What differs for nothing of the drive's kind is no difference.
+        let runtimes = if self.drive.is_rotating() { RUNTIMES } else { runtimes };
+        let what = (runtimes, values);
+        if let Some(known) = self.known.get(&what) {
             return Ok(known.clone());
         }
-        let errors = self.run(&self.drive_at(at))?;
-        self.known.insert(values, errors.clone());
+        let errors = self.run(runtimes, &self.drive_at(at))?;
+        self.known.insert(what, errors.clone());
         self.bar.inc(1);
         Ok(errors)
     }
 
     /// Runs all figures, on as many threads as the machine has: each figure is a simulation of its own.
-    fn run(&self, drive: &DriveSpec) -> Outcome<Vec<f64>> {
+    fn run(&self, runtimes: Runtimes, drive: &DriveSpec) -> Outcome<Vec<f64>> {
         let mut with = self.catalog.clone();
         with.drives.retain(|other| other.model != drive.model);
         with.drives.push(drive.clone());
@@ -196,7 +203,7 @@ impl Trials {
             std::thread::available_parallelism().map_or(1, usize::from).min(self.targets.len()).max(1);
         let share = |first: usize| {
             // A drive by itself is at its best when its queue is full; two rungs find that.
-            let mut runner = Runner::new(&with, RUNTIMES).with_ladder("64,256".parse()?);
+            let mut runner = Runner::new(&with, runtimes).with_ladder("64,256".parse()?);
             let mine = self.targets.iter().enumerate().skip(first).step_by(threads);
             mine.map(|(n, target)| Ok((n, runner.value(&target.case, target.metric)? / target.value - 1.0)))
                 .collect::<Outcome<Vec<(usize, f64)>>>()
@@ -229,16 +236,17 @@ impl Trials {
         };
         let start: Vec<f64> = self.bounds.iter().map(&mut coordinate_of).collect();
         let rounds = self.rounds;
-        let mut errors = |at: &[f64]| {
-            let all = self.errors(at)?;
+        let mut errors = |runtimes: Runtimes, at: &[f64]| {
+            let all = self.errors(runtimes, at)?;
             Ok(which.iter().map(|n| all[*n]).collect())
         };
-        search::search(&mut errors, &start, rounds)
+        let found = search::search(&mut |at| errors(SEARCHING, at), &start, rounds)?;
+        search::refine(&mut |at| errors(RUNTIMES, at), &start, &found, rounds)
     }
 
     /// The figures and parameters of the drive at its priors, as the catalog has it now, and as it was fitted.
     fn shown(&mut self, now: &DriveSpec, best: &DriveSpec, fitted: &[f64]) -> Outcome<String> {
-        let errors = self.errors(fitted)?;
+        let errors = self.errors(RUNTIMES, fitted)?;
         let rows: Vec<Vec<String>> = self
             .targets
             .iter()
@@ -278,7 +286,7 @@ impl Trials {
             let (out, kept): (BTreeSet<usize>, BTreeSet<usize>) =
                 (0..self.targets.len()).partition(|n| self.targets[*n].figure.profile == profile);
             let fitted = self.fit(&format!("all but {profile}"), &kept)?;
-            let errors = self.errors(&fitted)?;
+            let errors = self.errors(RUNTIMES, &fitted)?;
             for n in out {
                 let figure = &self.targets[n].figure;
                 let error = format!("{:+.1} %", errors[n] * 100.0);
