@@ -237,16 +237,22 @@ impl Executor {
     }
 
     /// Whether a task is ready now.
+    #[inline]
     pub fn has_ready(&self) -> bool {
         self.take_remote_wakes();
         !self.ready.borrow().is_empty()
     }
 
+    #[inline]
     fn take_remote_wakes(&self) {
-        let shared = &self.remote.shared;
-        if !shared.any.load(Ordering::Acquire) {
-            return;
+        if self.remote.shared.any.load(Ordering::Acquire) {
+            self.take_them();
         }
+    }
+
+    #[cold]
+    fn take_them(&self) {
+        let shared = &self.remote.shared;
         // Before the wakes are taken: one that comes later sets it again.
         shared.any.store(false, Ordering::Relaxed);
         let woken = std::mem::take(&mut *shared.woken.lock().unwrap_or_else(PoisonError::into_inner));

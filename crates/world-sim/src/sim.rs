@@ -267,43 +267,47 @@ impl Sim {
 
     /// One step, and what models alone do after it.
     fn guarded_step(&mut self, until: Instant, expects_more: bool) -> Result<Step, Stall> {
-        self.may_go_on()?;
+        if let Some(kind) = self.end() {
+            return Err(self.stall(kind));
+        }
         match self.step_until(until) {
             Step::Idle if expects_more => Err(self.stall(StallKind::Deadlock)),
             Step::Idle => Ok(Step::Idle),
-            step => self.run_models(until).map(|()| step),
+            step => {
+                self.run_models(until);
+                Ok(step)
+            }
         }
     }
 
-    /// Whether neither the event to stop at nor a limit is reached.
-    fn may_go_on(&self) -> Result<(), Stall> {
+    /// The event to stop at, or a limit, that is reached.
+    #[inline]
+    fn end(&self) -> Option<StallKind> {
         if self.core.stop_at.get().is_some_and(|stop| self.events() >= stop) {
-            return Err(self.stall(StallKind::Stopped));
+            return Some(StallKind::Stopped);
         }
         if self.events() - self.events_at_jump >= self.core.options.steps_per_instant {
-            return Err(self.stall(StallKind::Spinning));
+            return Some(StallKind::Spinning);
         }
-        if self.now() > self.latest {
-            return Err(self.stall(StallKind::TimeLimit));
-        }
-        Ok(())
+        (self.now() > self.latest).then_some(StallKind::TimeLimit)
     }
 
     /// Gives models their turns as long as no task and no timer has one in between: nobody need be asked then. These are
     /// most events of a prediction. Nothing to do with tasks in any order, which are drawn anew at every step.
-    fn run_models(&mut self, until: Instant) -> Result<(), Stall> {
-        self.may_go_on()?;
-        while self.core.options.order == Order::Fifo
+    fn run_models(&mut self, until: Instant) {
+        if self.core.options.order != Order::Fifo {
+            return;
+        }
+        // Tasks alone set timers and start operations: it stays as it is until one is ready.
+        let Some(quiet_until) = self.quiet_until(until) else { return };
+        while self.end().is_none()
             && !self.executors.iter().any(|executor| executor.has_ready())
-            && let Some(quiet_until) = self.quiet_until(until)
             && let Some((at, action)) = self.core.take_due(quiet_until)
         {
             self.pass_quietly(at);
             self.act(action);
             self.count_event();
-            self.may_go_on()?;
         }
-        Ok(())
     }
 
     fn list_executors(&mut self) {
