@@ -12,6 +12,7 @@ mod info;
 mod machine;
 mod node;
 mod output;
+mod parallel;
 mod predict;
 mod progress;
 mod quickstart;

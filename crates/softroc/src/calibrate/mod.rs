@@ -12,15 +12,15 @@ use crate::cli::Calibrate;
 use crate::failure::{Failure, Outcome};
 use crate::predict::catalog;
 use crate::reproduce::{Case, Figure, Metric, RUNTIMES, Runner, figures};
-use crate::{output, progress};
+use crate::{output, parallel, progress};
 use indicatif::ProgressBar;
 use models::{Catalog, DriveSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long a point is run to search: with and without a spindle. Flash shows in so little where it is fast, within some
-/// percent.
-const SEARCHING: (Duration, Duration) = (RUNTIMES.0, Duration::from_millis(80));
+/// How long a point of a flash drive is run to search: so little shows within some percent how fast it is. What was found is
+/// refined with the time that predictions are compared in, which disks take from the beginning.
+const SEARCHING: Runtimes = (RUNTIMES.0, Duration::from_millis(80));
 /// A parameter that is fitted, and within what multiples of its prior it may end.
 struct Fitted {
     key: &'static str,
@@ -182,8 +182,6 @@ impl Trials {
     fn errors(&mut self, runtimes: Runtimes, at: &[f64]) -> Outcome<Vec<f64>> {
         let values: Vec<u64> =
             self.bounds.iter().zip(at).map(|((_, low, high), at)| value_at(*at, *low, *high)).collect();
-        // What differs for nothing of the drive's kind is no difference.
-        let runtimes = if self.drive.is_rotating() { RUNTIMES } else { runtimes };
         let what = (runtimes, values);
         if let Some(known) = self.known.get(&what) {
             return Ok(known.clone());
@@ -199,32 +197,10 @@ impl Trials {
         let mut with = self.catalog.clone();
         with.drives.retain(|other| other.model != drive.model);
         with.drives.push(drive.clone());
-        let threads =
-            std::thread::available_parallelism().map_or(1, usize::from).min(self.targets.len()).max(1);
-        let share = |first: usize| {
-            // A drive by itself is at its best when its queue is full; two rungs find that.
-            let mut runner = Runner::new(&with, runtimes).with_ladder("64,256".parse()?);
-            let mine = self.targets.iter().enumerate().skip(first).step_by(threads);
-            mine.map(|(n, target)| Ok((n, runner.value(&target.case, target.metric)? / target.value - 1.0)))
-                .collect::<Outcome<Vec<(usize, f64)>>>()
-        };
-        let shares: Vec<Outcome<Vec<(usize, f64)>>> = std::thread::scope(|scope| {
-            let share = &share;
-            let others: Vec<_> = (1..threads).map(|first| scope.spawn(move || share(first))).collect();
-            let mut shares = vec![share(0)];
-            shares.extend(others.into_iter().map(|other| match other.join() {
-                Ok(share) => share,
-                Err(panic) => std::panic::resume_unwind(panic),
-            }));
-            shares
-        });
-        let mut errors = vec![0.0; self.targets.len()];
-        for share in shares {
-            for (n, error) in share? {
-                errors[n] = error;
-            }
-        }
-        Ok(errors)
+        // A drive by itself is at its best when its queue is full; two rungs find that.
+        let runner = Runner::new(&with, runtimes).with_ladder("64,256".parse()?);
+        let error = |target: &Target| Ok(runner.value(&target.case, target.metric)? / target.value - 1.0);
+        parallel::each(&self.targets, error).into_iter().collect()
     }
 
     /// The coordinates that fit some of the figures best.
@@ -235,11 +211,14 @@ impl Trials {
             prior.parameter(key).map_or(0.5, |value| coordinate(*value, *low, *high))
         };
         let start: Vec<f64> = self.bounds.iter().map(&mut coordinate_of).collect();
-        let rounds = self.rounds;
+        let (rounds, rotates) = (self.rounds, self.drive.is_rotating());
         let mut errors = |runtimes: Runtimes, at: &[f64]| {
             let all = self.errors(runtimes, at)?;
             Ok(which.iter().map(|n| all[*n]).collect())
         };
+        if rotates {
+            return search::search(&mut |at| errors(RUNTIMES, at), &start, rounds);
+        }
         let found = search::search(&mut |at| errors(SEARCHING, at), &start, rounds)?;
         search::refine(&mut |at| errors(RUNTIMES, at), &start, &found, rounds)
     }

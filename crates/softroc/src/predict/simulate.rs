@@ -4,6 +4,7 @@ use super::configuration::Configuration;
 use super::method::MeasuringMethod;
 use crate::array_target::assemble;
 use crate::failure::{Failure, Outcome};
+use crate::parallel;
 use engine::StreamSharing;
 use env::Env;
 use models::{Prepared, Server, ServerSpec};
@@ -144,13 +145,15 @@ pub fn run(
     method: &MeasuringMethod,
     plan: &Plan,
     profile: &Profile,
-    ran: &dyn Fn(),
+    ran: &(dyn Fn() + Sync),
 ) -> Outcome<Vec<Row>> {
-    let mut runs = Vec::new();
-    for seed in plan.seed..plan.seed + plan.seeds {
-        runs.push(run_once(configuration, method, plan, profile, seed)?);
+    let seeds: Vec<u64> = (plan.seed..plan.seed + plan.seeds).collect();
+    let runs = parallel::each(&seeds, |seed| {
+        let rows = run_once(configuration, method, plan, profile, *seed);
         ran();
-    }
+        rows
+    });
+    let runs = runs.into_iter().collect::<Outcome<Vec<Vec<Row>>>>()?;
     let points = runs.first().map_or(0, Vec::len);
     Ok((0..points)
         .filter_map(|point| {

@@ -7,6 +7,7 @@ use crate::predict::{Configuration, MeasuringMethod, Plan, Policies, parse_drive
 use layout::Level;
 use models::Catalog;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storagebench::{Access, Ladder, Row};
 
@@ -102,10 +103,17 @@ pub enum Metric {
     LatencyMs,
 }
 
-/// Runs cases, each no more than once.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A case's rows, once it was run.
+type Rows = Arc<Mutex<Option<Vec<Row>>>>;
+
+/// Runs cases, each no more than once, for any number of threads.
 pub struct Runner<'a> {
     catalog: &'a Catalog,
-    rows: BTreeMap<Case, Vec<Row>>,
+    rows: Mutex<BTreeMap<Case, Rows>>,
     /// What a run may take in virtual time, with and without a spindle.
     runtimes: (Duration, Duration),
     /// What stands for the whole ladder where the best of it is asked for; `None`: all of it.
@@ -115,7 +123,7 @@ pub struct Runner<'a> {
 impl<'a> Runner<'a> {
     /// On that catalog.
     pub fn new(catalog: &'a Catalog, runtimes: (Duration, Duration)) -> Runner<'a> {
-        Runner { catalog, rows: BTreeMap::new(), runtimes, ladder: None }
+        Runner { catalog, rows: Mutex::default(), runtimes, ladder: None }
     }
 
     /// What it runs on.
@@ -133,12 +141,14 @@ impl<'a> Runner<'a> {
     ///
     /// # Errors
     /// What cannot be configured.
-    pub fn value(&mut self, case: &Case, metric: Metric) -> Outcome<f64> {
-        if !self.rows.contains_key(case) {
-            let rows = self.run(case)?;
-            self.rows.insert(case.clone(), rows);
-        }
-        let rows = &self.rows[case];
+    pub fn value(&self, case: &Case, metric: Metric) -> Outcome<f64> {
+        let cell = locked(&self.rows).entry(case.clone()).or_default().clone();
+        // Who wants the same meanwhile waits for it.
+        let mut rows = locked(&cell);
+        let rows = match &mut *rows {
+            Some(rows) => rows,
+            none => none.insert(self.run(case)?),
+        };
         let values = rows.iter().map(|row| match metric {
             Metric::Iops => row.iops,
             Metric::Throughput => row.throughput_mib_s,

@@ -57,7 +57,7 @@ impl Measured {
     ///
     /// # Errors
     /// What cannot be configured.
-    pub fn run(&self, runner: &mut Runner<'_>, figure: &Figure) -> Outcome<Vec<Reproduced>> {
+    pub fn run(&self, runner: &Runner<'_>, figure: &Figure) -> Outcome<Vec<Reproduced>> {
         let mut found = Vec::new();
         for (what, cases) in &self.runs {
             let mut best: f64 = 0.0;

@@ -27,7 +27,7 @@ pub use published::{Figure, figures};
 use crate::cli::Reproduce;
 use crate::failure::{Failure, Outcome};
 use crate::predict::catalog;
-use crate::{output, progress};
+use crate::{output, parallel, progress};
 use facts::Fact;
 use measured::Measured;
 use models::Catalog;
@@ -150,11 +150,7 @@ impl Published {
         })
     }
 
-    fn reproduce(
-        &self,
-        runner: &mut Runner<'_>,
-        figure: &Figure,
-    ) -> Outcome<Result<Vec<Reproduced>, String>> {
+    fn reproduce(&self, runner: &Runner<'_>, figure: &Figure) -> Outcome<Result<Vec<Reproduced>, String>> {
         let catalog = runner.catalog();
         let mut found = match self.coverage(catalog, figure) {
             Coverage::Said(statements, facts) => {
@@ -181,18 +177,21 @@ impl Published {
 
 fn report(catalog: &Catalog, figures: &[Figure]) -> Outcome<Report> {
     let published = Published::read()?;
-    let mut runner = Runner::new(catalog, RUNTIMES);
+    let runner = Runner::new(catalog, RUNTIMES);
     let (mut reproduced, mut missing) = (Vec::new(), Vec::new());
     let bar = progress::bar(figures.len() as u64);
-    for figure in figures {
+    let outcomes = parallel::each(figures, |figure| {
         bar.set_message(figure.id.clone());
-        let outcome = published.reproduce(&mut runner, figure);
+        let outcome = published.reproduce(&runner, figure);
+        bar.inc(1);
         // What cannot be configured, with a catalog of one's own, is missing too.
-        match outcome.unwrap_or_else(|failure| Err(failure.to_string())) {
+        outcome.unwrap_or_else(|failure| Err(failure.to_string()))
+    });
+    for (figure, outcome) in figures.iter().zip(outcomes) {
+        match outcome {
             Ok(found) => reproduced.extend(found),
             Err(reason) => missing.push(Missing { id: figure.id.clone(), reason }),
         }
-        bar.inc(1);
     }
     bar.finish_and_clear();
     Ok(Report { reproduced, missing })
@@ -231,7 +230,7 @@ fn compared(figure: &Figure, what: String, value: f64, predicted: f64) -> Reprod
 }
 
 /// A figure that statements describe: a term beside its value or beside bounds, or ratios of two terms.
-fn stated(runner: &mut Runner<'_>, figure: &Figure, said: &[&Statement]) -> Outcome<Vec<Reproduced>> {
+fn stated(runner: &Runner<'_>, figure: &Figure, said: &[&Statement]) -> Outcome<Vec<Reproduced>> {
     let mut found = Vec::new();
     for statement in said {
         let value = statement.term.value(runner, statement.metric, &figure.doc)?;

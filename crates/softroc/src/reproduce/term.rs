@@ -37,7 +37,7 @@ impl Term {
     ///
     /// # Errors
     /// What cannot be configured.
-    pub fn value(&self, runner: &mut Runner<'_>, metric: Metric, doc: &str) -> Outcome<f64> {
+    pub fn value(&self, runner: &Runner<'_>, metric: Metric, doc: &str) -> Outcome<f64> {
         match self {
             Term::Case(case) => runner.value(case, metric),
             Term::Link(link) => Ok(link.mib_per_s(shares(doc))),

@@ -48,7 +48,7 @@ fn rows(configuration: &Configuration, profile: &str, ladder: &str, ms: u64, see
 #[test]
 fn every_drive_by_itself_is_within_four_percent_of_what_is_published() {
     let catalog = Catalog::builtin();
-    let mut runner = Runner::new(catalog, SHORT).with_ladder("32,128".parse().unwrap());
+    let runner = Runner::new(catalog, SHORT).with_ladder("32,128".parse().unwrap());
     let mut seen = 0;
     let mut wrong = Vec::new();
     for figure in figures().unwrap() {
@@ -56,7 +56,7 @@ fn every_drive_by_itself_is_within_four_percent_of_what_is_published() {
         if !single || figure.number().is_none() || !figure.settings.contains("model=") {
             continue;
         }
-        let found = Measured::of(catalog, &figure).unwrap().run(&mut runner, &figure).unwrap();
+        let found = Measured::of(catalog, &figure).unwrap().run(&runner, &figure).unwrap();
         let error = found[0].error_percent.unwrap();
         seen += 1;
         if error.abs() > 4.0 {
@@ -113,7 +113,7 @@ fn every_case_of_a_statement_can_be_configured() {
 #[test]
 fn links_and_facts_are_exact() {
     let (catalog, published) = (Catalog::builtin(), Published::read().unwrap());
-    let mut runner = Runner::new(catalog, SHORT);
+    let runner = Runner::new(catalog, SHORT);
     let (mut links, mut facts, mut wrong) = (0, 0, Vec::new());
     for figure in figures().unwrap() {
         match published.coverage(catalog, &figure) {
@@ -121,7 +121,7 @@ fn links_and_facts_are_exact() {
             Coverage::Said(statements, found) if statements.is_empty() => facts += found.len(),
             _ => continue,
         }
-        let found = published.reproduce(&mut runner, &figure).unwrap().unwrap();
+        let found = published.reproduce(&runner, &figure).unwrap().unwrap();
         wrong.extend(found.into_iter().filter(|found| !found.right && found.reason.is_empty()));
     }
     assert!(links >= 105 && facts >= 40, "{links} links and {facts} facts");
@@ -132,7 +132,7 @@ fn links_and_facts_are_exact() {
 fn cacheless_controllers_are_as_published() {
     let (catalog, published) = (Catalog::builtin(), Published::read().unwrap());
     let shorter = (Duration::from_secs(4), Duration::from_millis(40));
-    let mut runner = Runner::new(catalog, shorter).with_ladder("32,256".parse().unwrap());
+    let runner = Runner::new(catalog, shorter).with_ladder("32,256".parse().unwrap());
     let mut wrong = Vec::new();
     for id in [
         "f13-087", "f13-094", "f13-109", "f13-110", "f13-112", "f13-174", "f13-175", "f13-176", "f13-177",
@@ -140,7 +140,7 @@ fn cacheless_controllers_are_as_published() {
     ] {
         let all = figures().unwrap();
         let figure = all.iter().find(|figure| figure.id == id).unwrap();
-        let found = published.reproduce(&mut runner, figure).unwrap().unwrap();
+        let found = published.reproduce(&runner, figure).unwrap().unwrap();
         // What is known to be wrong says why.
         wrong.extend(found.into_iter().filter(|found| !found.right && found.reason.is_empty()));
     }
