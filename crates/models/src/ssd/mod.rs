@@ -374,6 +374,7 @@ impl Ssd {
 
 /// The stream that goes on at `start`. It looks at all of them, which is quicker than to stop at the first.
 fn continued(ends: &[u64; STREAMS], start: u64) -> Option<usize> {
+    const { assert!(STREAMS <= u32::BITS as usize, "a bit for each") };
     let mut found = 0_u32;
     for (at, end) in ends.iter().enumerate() {
         found |= u32::from(start.wrapping_sub(*end) <= STREAM_GAP) << at;

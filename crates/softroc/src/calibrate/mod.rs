@@ -21,6 +21,7 @@ use std::time::Duration;
 /// How long a point of a flash drive is run to search: so little shows within some percent how fast it is. What was found is
 /// refined with the time that predictions are compared in, which disks take from the beginning.
 const SEARCHING: Runtimes = (RUNTIMES.0, Duration::from_millis(80));
+
 /// A parameter that is fitted, and within what multiples of its prior it may end.
 struct Fitted {
     key: &'static str,
