@@ -4,7 +4,7 @@ use crate::inventory::Drive;
 use crate::keeper::Failing;
 use crate::volume::Volume;
 use crate::{DriveState, VolumeState};
-use engine::{HealthView, LaneIndex, LaneSet, Seat, ShardIndex, VolumeId};
+use engine::{HealthView, RegionIndex, RegionSet, Seat, ShardIndex, VolumeId};
 use env::sync::{Credits, Signal};
 use env::{Env, IoErrorKind};
 use ondisk::{
@@ -34,12 +34,12 @@ pub(crate) struct Running {
     pub(crate) recording: Cell<bool>,
 }
 
-/// What shards have reported and what is to be done about it. Lanes are the array's.
+/// What shards have reported and what is to be done about it. Regions are the array's.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) failures: RefCell<Vec<FailureReport>>,
     pub(crate) marks: RefCell<Vec<MarkReport>>,
-    /// Quiet lanes whose marks may go, and those whose marks are about to go.
+    /// Quiet regions whose marks may go, and those whose marks are about to go.
     pub(crate) quiet: RefCell<BTreeSet<u32>>,
     /// ... and by which clearing.
     pub(crate) clearing: RefCell<BTreeMap<u32, u64>>,
@@ -75,7 +75,7 @@ pub(crate) struct MarkReport {
     pub(crate) from: ShardIndex,
     pub(crate) number: u64,
     pub(crate) volume: Uuid,
-    pub(crate) lanes: LaneSet,
+    pub(crate) regions: RegionSet,
 }
 
 /// An array and its volumes.
@@ -94,7 +94,7 @@ pub(crate) struct Array {
     running: RefCell<Option<Rc<Running>>>,
     /// The marks, as they are on the drives while the array is started.
     pub(crate) map: RefCell<IntentMap>,
-    /// Lanes whose redundancy may not agree with their data: their marks stay.
+    /// Regions whose redundancy may not agree with their data: their marks stay.
     pub(crate) unsynced: RefCell<BTreeSet<u32>>,
     /// Those among them of which an operator accepts what redundancy says of the drives that are out. Whoever goes out
     /// later is not meant: then they are not accepted any more.
@@ -117,7 +117,7 @@ impl Array {
     pub(crate) fn new(env: &Env, label: Label) -> Option<Rc<Array>> {
         let array = Array {
             uuid: label.array,
-            map: RefCell::new(IntentMap::new(label.array, label.lanes(), false)),
+            map: RefCell::new(IntentMap::new(label.array, label.regions(), false)),
             confirmed: Cell::new(label.confirmed),
             label: RefCell::new(label.clone()),
             places: RefCell::default(),
@@ -237,9 +237,9 @@ impl Array {
         self.volumes.borrow().iter().find(|volume| volume.uuid == uuid).cloned()
     }
 
-    /// The volume that a lane belongs to.
-    pub(crate) fn volume_of(&self, lane: u32) -> Option<Rc<Volume>> {
-        self.volumes.borrow().iter().find(|volume| volume.lanes().contains(&lane)).cloned()
+    /// The volume that a region belongs to.
+    pub(crate) fn volume_of(&self, region: u32) -> Option<Rc<Volume>> {
+        self.volumes.borrow().iter().find(|volume| volume.regions().contains(&region)).cloned()
     }
 
     /// Its volumes' names, for sentences.
@@ -326,17 +326,17 @@ impl Array {
         self.label.borrow().out().union(&slots(self.lost.borrow().keys().copied()))
     }
 
-    /// Of a volume: slots that miss what was written to some of its lanes, though they take part.
+    /// Of a volume: slots that miss what was written to some of its regions, though they take part.
     pub(crate) fn behind(&self, volume: &Volume) -> DriveSet {
         let label = self.label.borrow();
         let online = label.member.iter().enumerate().filter(|(_, member)| member.is_online());
-        let misses = |stale: &Runs| !volume.own_lanes(&self.left(stale)).is_empty();
+        let misses = |stale: &Runs| !volume.own_regions(&self.left(stale)).is_empty();
         slots(online.filter(|(_, member)| misses(&member.stale)).map(|(slot, _)| slot))
     }
 
-    /// Of lanes in which a drive is stale: those in which it has to be made current. Where nobody ever wrote there is
+    /// Of regions in which a drive is stale: those in which it has to be made current. Where nobody ever wrote there is
     /// nothing to be had: a drive is made current there before the first write.
-    pub(crate) fn left(&self, stale: &Runs) -> LaneSet {
+    pub(crate) fn left(&self, stale: &Runs) -> RegionSet {
         let mut left = set_of(stale);
         for volume in self.volumes() {
             if left.is_empty() {
@@ -348,16 +348,16 @@ impl Array {
     }
 
     /// The same of a slot's drive, or of the `shadow` with that UUID.
-    pub(crate) fn left_on(&self, slot: usize, shadow: Option<Uuid>) -> LaneSet {
+    pub(crate) fn left_on(&self, slot: usize, shadow: Option<Uuid>) -> RegionSet {
         let label = self.label.borrow();
-        let Some(member) = label.member.get(slot) else { return LaneSet::EMPTY };
+        let Some(member) = label.member.get(slot) else { return RegionSet::EMPTY };
         let Some(uuid) = shadow else { return self.left(&member.stale) };
         let shadow = member.shadow.as_ref().filter(|shadow| shadow.uuid == uuid);
         shadow.map(|shadow| self.left(&shadow.stale)).unwrap_or_default()
     }
 
-    /// Lanes of the array in which a member misses what was written.
-    pub(crate) fn to_rebuild(&self, slot: usize) -> LaneSet {
+    /// Regions of the array in which a member misses what was written.
+    pub(crate) fn to_rebuild(&self, slot: usize) -> RegionSet {
         self.left(&runs(&self.missed(slot)))
     }
 
@@ -393,70 +393,74 @@ impl Array {
         HealthView { readable: set, writable: set }
     }
 
-    /// Lanes of the array in which what a member holds is old: those recorded, and of one that is out those that are
+    /// Regions of the array in which what a member holds is old: those recorded, and of one that is out those that are
     /// marked, but for volumes to which nothing was written without it.
-    pub(crate) fn missed(&self, slot: usize) -> LaneSet {
+    pub(crate) fn missed(&self, slot: usize) -> RegionSet {
         let label = self.label.borrow();
-        let Some(member) = label.member.get(slot) else { return LaneSet::EMPTY };
+        let Some(member) = label.member.get(slot) else { return RegionSet::EMPTY };
         let mut missed = set_of(&member.stale);
         if !member.is_online() {
-            let mut marked: LaneSet = self.map.borrow().iter().map(LaneIndex).collect();
+            let mut marked: RegionSet = self.map.borrow().iter().map(RegionIndex).collect();
             let drive = DriveIndex(slot as u16);
             for volume in self.volumes().iter().filter(|volume| volume.lost().contains(drive)) {
-                marked.remove_all(&volume.all_lanes());
+                marked.remove_all(&volume.all_regions());
             }
             missed.insert_all(&marked);
         }
         missed
     }
 
-    /// Lanes of the array whose redundancy may not agree with their data.
-    pub(crate) fn unsynced_lanes(&self) -> LaneSet {
-        self.unsynced.borrow().iter().copied().map(LaneIndex).collect()
+    /// Regions of the array whose redundancy may not agree with their data.
+    pub(crate) fn unsynced_regions(&self) -> RegionSet {
+        self.unsynced.borrow().iter().copied().map(RegionIndex).collect()
     }
 
-    /// Of a volume: lanes whose redundancy may not agree with their data, and that nobody accepts as they are.
+    /// Of a volume: regions whose redundancy may not agree with their data, and that nobody accepts as they are.
     pub(crate) fn distrusted(&self, volume: &Volume) -> Vec<u32> {
         let accepted = self.accepted.borrow();
         let unsynced = self.unsynced.borrow();
-        unsynced.range(volume.lanes()).copied().filter(|lane| !accepted.contains(lane)).collect()
+        unsynced.range(volume.regions()).copied().filter(|region| !accepted.contains(region)).collect()
     }
 
-    /// Whether the redundancy of any lane of a volume may not agree with its data, be it accepted or not.
+    /// Whether the redundancy of any region of a volume may not agree with its data, be it accepted or not.
     pub(crate) fn is_unsynced(&self, volume: &Volume) -> bool {
-        self.unsynced.borrow().range(volume.lanes()).next().is_some()
+        self.unsynced.borrow().range(volume.regions()).next().is_some()
     }
 
-    /// An operator accepts what the redundancy of lanes says of the drives that are out.
-    pub(crate) fn accept(&self, lanes: impl IntoIterator<Item = u32>) {
-        self.accepted.borrow_mut().extend(lanes);
+    /// An operator accepts what the redundancy of regions says of the drives that are out.
+    pub(crate) fn accept(&self, regions: impl IntoIterator<Item = u32>) {
+        self.accepted.borrow_mut().extend(regions);
     }
 
     /// A drive has gone out: what an operator accepted is not any more. What journals tell stays.
     pub(crate) fn end_word(&self) {
-        let covered: Vec<_> =
-            self.volumes().iter().filter(|volume| volume.is_covered()).map(|volume| volume.lanes()).collect();
-        self.accepted.borrow_mut().retain(|lane| covered.iter().any(|lanes| lanes.contains(lane)));
+        let covered: Vec<_> = self
+            .volumes()
+            .iter()
+            .filter(|volume| volume.is_covered())
+            .map(|volume| volume.regions())
+            .collect();
+        self.accepted.borrow_mut().retain(|region| covered.iter().any(|regions| regions.contains(region)));
     }
 
-    /// Lanes of the array that were accepted.
-    pub(crate) fn accepted_lanes(&self) -> LaneSet {
-        self.accepted.borrow().iter().copied().map(LaneIndex).collect()
+    /// Regions of the array that were accepted.
+    pub(crate) fn accepted_regions(&self) -> RegionSet {
+        self.accepted.borrow().iter().copied().map(RegionIndex).collect()
     }
 
-    /// All lanes of its volumes: what a drive is stale in that holds anything.
-    pub(crate) fn all_lanes(&self) -> LaneSet {
-        let mut all = LaneSet::EMPTY;
-        self.volumes().iter().for_each(|volume| all.insert_all(&volume.all_lanes()));
+    /// All regions of its volumes: what a drive is stale in that holds anything.
+    pub(crate) fn all_regions(&self) -> RegionSet {
+        let mut all = RegionSet::EMPTY;
+        self.volumes().iter().for_each(|volume| all.insert_all(&volume.all_regions()));
         all
     }
 
-    /// Lanes of the array, a volume's, that nobody has written: those recorded, but for those that are marked.
-    pub(crate) fn unwritten(&self, volume: &Volume) -> LaneSet {
+    /// Regions of the array, a volume's, that nobody has written: those recorded, but for those that are marked.
+    pub(crate) fn unwritten(&self, volume: &Volume) -> RegionSet {
         let mut unwritten = set_of(&volume.label().unwritten);
         if !unwritten.is_empty() {
-            self.map.borrow().iter().for_each(|lane| {
-                unwritten.remove(LaneIndex(lane));
+            self.map.borrow().iter().for_each(|region| {
+                unwritten.remove(RegionIndex(region));
             });
         }
         unwritten
@@ -505,7 +509,7 @@ impl Array {
                 0 => (DriveState::Online, None),
                 _ => (
                     DriveState::Rebuilding,
-                    Some(format!("drive {} is being rebuilt: lanes left: {left}", member.name)),
+                    Some(format!("drive {} is being rebuilt: regions left: {left}", member.name)),
                 ),
             };
         }
@@ -534,14 +538,14 @@ impl Array {
     }
 }
 
-/// A set of lanes, as labels write it.
-pub(crate) fn runs(lanes: &LaneSet) -> Runs {
-    Runs(lanes.runs().to_vec())
+/// A set of regions, as labels write it.
+pub(crate) fn runs(regions: &RegionSet) -> Runs {
+    Runs(regions.runs().to_vec())
 }
 
-/// The lanes in a set that a label wrote.
-pub(crate) fn set_of(runs: &Runs) -> LaneSet {
-    LaneSet::from_runs(runs.0.iter().copied())
+/// The regions in a set that a label wrote.
+pub(crate) fn set_of(runs: &Runs) -> RegionSet {
+    RegionSet::from_runs(runs.0.iter().copied())
 }
 
 /// Whether an error says that there is no space below a drive, which is no failure of the drive.

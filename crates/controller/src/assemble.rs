@@ -7,17 +7,17 @@
 //!    with parity that is both degraded and marked is not started without the operator: where a write was
 //!    interrupted, the missing drive's data cannot be told from parity that does not agree. (Mirrors have no such
 //!    doubt: each holds all that was acknowledged.) The array's other volumes are started all the same. With the operator's
-//!    word the lanes are still unsynced and marked, but what their parity says of the drives that are missing now counts
-//!    (`engine`, accepted lanes). The word lasts until a further drive goes out, or the array stops.
+//!    word the regions are still unsynced and marked, but what their parity says of the drives that are missing now counts
+//!    (`engine`, accepted regions). The word lasts until a further drive goes out, or the array stops.
 //!    Where a volume has a journal, no operator is asked: it is replayed here (`journal`). Killed here: once more.
 //! 3. The united map is written to all members, both copies. Killed here: the same marks, once more.
 //! 4. The labels say what is used from now on, missing drives as failed; and then once more, now with the first
 //!    time as confirmed, so that a copy of a drive from before the start is recognised. Where a drive is missing
 //!    two long steps follow, each confirming the one before it, so that no label on it is as new. Killed here: as if
 //!    the start had not been, and as often as one likes: the first step, which confirms what was left, is short.
-//! 5. Only then are the shards given the volumes; marked lanes are resynced at once.
+//! 5. Only then are the shards given the volumes; marked regions are resynced at once.
 //!
-//! And at a stop: the shards finish what is under way; every drive is flushed; marks are cleared but for lanes
+//! And at a stop: the shards finish what is under way; every drive is flushed; marks are cleared but for regions
 //! still to be resynced; the label says clean if none is left. Killed anywhere: marks are left, and resynced.
 
 use crate::array::{Array, is_full, runs, set_of};
@@ -25,7 +25,7 @@ use crate::core::Core;
 use crate::keeper::{Failing, failing};
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Result, VolumeState};
-use engine::{LaneIndex, LaneSet};
+use engine::{RegionIndex, RegionSet};
 use env::IoError;
 use ondisk::{
     Cause, Copies, GENERATION_STRIDE, IntentMap, MemberState, Readiness, Role, Uuid, readiness, slots,
@@ -124,13 +124,13 @@ impl Core {
         let was_clean = array.label().clean;
         let marked = |array: &Array, volume: &Volume| {
             let map = array.map.borrow();
-            volume.lanes().filter(|lane| map.is_marked(*lane)).count()
+            volume.regions().filter(|region| map.is_marked(*region)).count()
         };
         if !self.record_start(array, failed).await {
             let sentence = format!("{} cannot be started: {}", array.names(), self.why_lost(array));
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
-        // Marks of lanes that are not started with stay: what they stand for is still to be judged.
+        // Marks of regions that are not started with stay: what they stand for is still to be judged.
         *array.unsynced.borrow_mut() = array.map.borrow().iter().collect();
         array.accepted.take();
         self.begin(array);
@@ -216,10 +216,10 @@ impl Core {
             (_, marked) if word.accepts_parity(volume) && how == VolumeState::Degraded => (
                 "it was not stopped in order",
                 format!(
-                    "; the redundancy of {marked} lanes is computed anew from what is there, and blocks of what is missing may read wrongly there, by order"
+                    "; the redundancy of {marked} regions is computed anew from what is there, and blocks of what is missing may read wrongly there, by order"
                 ),
             ),
-            (_, marked) => ("it was not stopped in order", format!("; {marked} lanes are resynced")),
+            (_, marked) => ("it was not stopped in order", format!("; {marked} regions are resynced")),
         };
         let effect = format!("it is {how}{tail}");
         self.events.info(&name, cause, &effect, format!("'{name}' was started: {cause}; {effect}"));
@@ -227,41 +227,41 @@ impl Core {
 
     /// Reads and unites the maps of all current members. How many blocks nobody can tell.
     async fn read_maps(&self, array: &Array) -> u32 {
-        let lanes = array.label().lanes();
+        let regions = array.label().regions();
         let mut maps: Vec<Copies> = Vec::new();
         for place in array.places() {
             if let (Role::Current, Some(access)) =
                 (&place.role, place.drive.as_ref().and_then(|drive| drive.access()))
             {
-                maps.push(access.read_map(lanes).await);
+                maps.push(access.read_map(regions).await);
             }
         }
-        let (mut map, unknown) = IntentMap::unite(array.uuid, lanes, &maps);
+        let (mut map, unknown) = IntentMap::unite(array.uuid, regions, &maps);
         // Marks mean nothing where there is no volume, or none with redundancy.
         let marked: Vec<u32> = map.iter().collect();
-        for lane in marked {
-            if array.volume_of(lane).is_none_or(|volume| !volume.is_redundant()) {
-                map.unmark(lane);
+        for region in marked {
+            if array.volume_of(region).is_none_or(|volume| !volume.is_redundant()) {
+                map.unmark(region);
             }
         }
         *array.map.borrow_mut() = map;
         unknown
     }
 
-    /// Whether a lane of a volume is marked in which parity would have to stand in: for a member that is out, or that is
+    /// Whether a region of a volume is marked in which parity would have to stand in: for a member that is out, or that is
     /// still to be rebuilt there.
     fn needs_word(&self, array: &Array, volume: &Volume) -> bool {
         if array.readiness(volume) == Readiness::Offline || !volume.has_parity() || volume.is_covered() {
             return false;
         }
         let map = array.map.borrow();
-        let mut marked = volume.lanes().filter(|lane| map.is_marked(*lane));
+        let mut marked = volume.regions().filter(|region| map.is_marked(*region));
         if !array.not_current().union(&array.out()).is_empty() {
             return marked.next().is_some();
         }
         let behind = array.behind(volume);
-        let stale: Vec<LaneSet> = behind.iter().map(|drive| array.missed(drive.as_usize())).collect();
-        marked.any(|lane| stale.iter().any(|stale| stale.contains(LaneIndex(lane))))
+        let stale: Vec<RegionSet> = behind.iter().map(|drive| array.missed(drive.as_usize())).collect();
+        marked.any(|region| stale.iter().any(|stale| stale.contains(RegionIndex(region))))
     }
 
     /// Whether a volume of an array whose map was read may be started now.
@@ -285,10 +285,10 @@ impl Core {
         if word.accepts_parity(volume) || !self.needs_word(array, volume) {
             return Ok(());
         }
-        let marked = volume.lanes().filter(|lane| array.map.borrow().is_marked(*lane)).count();
+        let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
         let too = if word.without_missing { " --degraded" } else { "" };
         Err(wrong(format!(
-            "'{name}' is degraded and was not stopped in order ({reasons}): in {marked} lanes a write may have been interrupted, and there the missing drive's data cannot be told. Connect the drive and start again; or accept that blocks of it may read wrongly there: volume start {name} --accept-stale-parity{too}"
+            "'{name}' is degraded and was not stopped in order ({reasons}): in {marked} regions a write may have been interrupted, and there the missing drive's data cannot be told. Connect the drive and start again; or accept that blocks of it may read wrongly there: volume start {name} --accept-stale-parity{too}"
         )))
     }
 
@@ -312,7 +312,7 @@ impl Core {
         judged?;
         self.take_word(array, volume, word);
         self.attach(array, volume).await?;
-        let marked = volume.lanes().filter(|lane| array.map.borrow().is_marked(*lane)).count();
+        let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
         self.say_started(array, volume, false, marked, word);
         Ok(())
     }
@@ -365,7 +365,7 @@ impl Core {
             places[slot].reason = None;
         }
         // A shadow may have missed what was being written; one that is not there is not waited for.
-        let marked: LaneSet = array.map.borrow().iter().map(LaneIndex).collect();
+        let marked: RegionSet = array.map.borrow().iter().map(RegionIndex).collect();
         for (member, place) in next.member.iter_mut().zip(&places) {
             let shadow = member.shadow.take().filter(|_| place.shadow.is_some());
             member.shadow = shadow.map(|shadow| {
@@ -399,7 +399,7 @@ impl Core {
         };
         self.renew_journals(&mut next, &started, |volume| {
             let map = array.map.borrow();
-            volume.lanes().any(|lane| map.is_marked(lane))
+            volume.regions().any(|region| map.is_marked(region))
         });
         if !self.commit(array, next, gone).await {
             return false;
@@ -418,7 +418,7 @@ impl Core {
         true
     }
 
-    /// Notes in the next label that a drive takes part again, but is not current in these lanes.
+    /// Notes in the next label that a drive takes part again, but is not current in these regions.
     pub(crate) fn take_back(&self, next: &mut ondisk::Label, slot: usize, stale: &ondisk::Runs) {
         let member = &mut next.member[slot];
         (member.state, member.cause) = (MemberState::Online, None);
@@ -438,7 +438,7 @@ impl Core {
             ),
             _ => (
                 format!("drive {name} is back"),
-                format!("drive {name} is used again; what it missed is rebuilt (lanes: {left}): {effect}"),
+                format!("drive {name} is used again; what it missed is rebuilt (regions: {left}): {effect}"),
             ),
         };
         self.events.info(&array.name(), &cause, &effect, text);
@@ -451,7 +451,7 @@ impl Core {
         let effect = self.state_told(array);
         let rebuilt = match left {
             0 => "of which nothing was ever written".to_owned(),
-            _ => format!("whose content is rebuilt (lanes: {left})"),
+            _ => format!("whose content is rebuilt (regions: {left})"),
         };
         let text = format!("drive {name} takes the place of drive {left_by}, {rebuilt}: {effect}");
         self.events.info(&array.name(), &format!("drive {left_by} is out"), &effect, text);
@@ -466,7 +466,7 @@ impl Core {
         }
     }
 
-    /// Stops an array in order. Whether everything is on its drives and no lane is left marked.
+    /// Stops an array in order. Whether everything is on its drives and no region is left marked.
     pub(crate) async fn stop_array(self: &Rc<Self>, array: &Rc<Array>) -> bool {
         if !array.is_running() {
             return false;
@@ -491,7 +491,7 @@ impl Core {
             if array.is_running() && !self.stop_array(&array).await {
                 let left = array.map.borrow().marked();
                 let names = array.names();
-                notes.push(format!("{names} is stopped; {left} lanes are resynced at its next start"));
+                notes.push(format!("{names} is stopped; {left} regions are resynced at its next start"));
             }
         }
         self.events.info(

@@ -7,7 +7,7 @@ use crate::inventory::Drive;
 use crate::keeper::Failing;
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Reply, Result, VolumeState};
-use engine::{LaneIndex, ShardMessage};
+use engine::{RegionIndex, ShardMessage};
 use ondisk::Cause;
 use std::rc::Rc;
 use units::DriveIndex;
@@ -223,7 +223,7 @@ impl Core {
         drives.into_iter().filter(|drive| is_its(drive) && is_away(drive)).collect()
     }
 
-    /// The operator accepts what the redundancy of a degraded volume says in lanes whose resync cannot be completed.
+    /// The operator accepts what the redundancy of a degraded volume says in regions whose resync cannot be completed.
     /// His word is about drives that he knows to be out: one whose failure is on its way into the labels is none of them.
     async fn accept(&self, array: &Array, volume: &Volume) -> Result<()> {
         let _turn = array.metadata.take(1).await;
@@ -233,16 +233,16 @@ impl Core {
                 "a further drive of '{name}' has just failed, which is not recorded yet; look at the volume, and say it again"
             )));
         }
-        let lanes = array.distrusted(volume);
-        let count = lanes.len();
-        let own = volume.own_lanes(&lanes.iter().copied().map(LaneIndex).collect());
-        // Before the shards are told: they may be done with a lane at once.
-        array.accept(lanes);
+        let regions = array.distrusted(volume);
+        let count = regions.len();
+        let own = volume.own_regions(&regions.iter().copied().map(RegionIndex).collect());
+        // Before the shards are told: they may be done with a region at once.
+        array.accept(regions);
         self.tell_shards(|done| ShardMessage::Accept(id, own.clone(), done))
             .await
             .map_err(|why| Error::new(ErrorKind::Failed, format!("'{name}': {why}")))?;
         let text = format!(
-            "the redundancy of {count} lanes of '{name}' is computed anew from what is there, by order: blocks of what is missing may read wrongly there"
+            "the redundancy of {count} regions of '{name}' is computed anew from what is there, by order: blocks of what is missing may read wrongly there"
         );
         self.events.warn(&name, "an operator accepted its parity", "all of it can be read", text);
         self.look_after();

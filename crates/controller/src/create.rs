@@ -8,14 +8,14 @@
 //!    as at the deletion of a volume (`delete.rs`); no part of them comes up again.
 //! 1. Labels in both slots with phase *creating*, and the mark, on all drives. Killed here: drives whose labels say
 //!    that nothing was finished; they are free.
-//! 2. The map: all lanes marked unless the drives are known to hold zeroes. Killed here: as before.
+//! 2. The map: all regions marked unless the drives are known to hold zeroes. Killed here: as before.
 //! 3. Labels with phase *online*. Killed in the middle: one label that says online makes the array exist, and
 //!    it is sound, since everything else was durable before; nobody was told of it.
-//! 4. The shards get the volume, and the resync of marked lanes begins: parity is never used before it agrees.
+//! 4. The shards get the volume, and the resync of marked regions begins: parity is never used before it agrees.
 //! 5. The answer.
 //!
 //! Beside other volumes of an array that is started and complete, under its metadata turn:
-//! 1. The map with the new lanes marked, both copies. Killed here: marks of lanes that no volume has; they mean
+//! 1. The map with the new regions marked, both copies. Killed here: marks of regions that no volume has; they mean
 //!    nothing, and are gone after the next start.
 //! 2. The next label, which names the volume. Killed in the middle: one label that names it makes it exist, and it is
 //!    sound, since its marks were durable before; nobody was told of it.
@@ -32,7 +32,7 @@ use crate::keeper::failing;
 use crate::shape::{Shape, Wanted};
 use crate::volume::Volume;
 use crate::{CreateVolume, Error, ErrorKind, Reply, Result};
-use engine::Lanes;
+use engine::Regions;
 use layout::Geometry;
 use ondisk::{Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, VolumeLabel, WriteHole};
 use std::ops::Range;
@@ -164,7 +164,7 @@ impl Core {
         };
         array.set_places(drives.iter().map(place).collect());
         let all_marked = volume.is_redundant() && !zeroed;
-        *array.map.borrow_mut() = IntentMap::new(array.uuid, volume.lanes().end, all_marked);
+        *array.map.borrow_mut() = IntentMap::new(array.uuid, volume.regions().end, all_marked);
         let kept = self.delete_overwritten(&array, &drives).await;
         if let Err(error) = self.write_new(&array, &drives).await {
             self.unmake(&array, &drives).await;
@@ -173,7 +173,7 @@ impl Core {
         self.forget_taken(&array, &drives);
         self.arrays.borrow_mut().insert(array.uuid, array.clone());
         if all_marked {
-            *array.unsynced.borrow_mut() = volume.lanes().collect();
+            *array.unsynced.borrow_mut() = volume.regions().collect();
         }
         self.begin(&array);
         if let Err(error) = self.attach(&array, &volume).await {
@@ -201,16 +201,16 @@ impl Core {
         beside: Option<&Label>,
     ) -> Result<VolumeLabel> {
         let geometry = &shape.geometry;
-        let lanes = Lanes::of(geometry).count;
-        let first_lane = extents::free_lanes(beside, lanes).ok_or_else(|| {
+        let regions = Regions::of(geometry).count;
+        let first_region = extents::free_regions(beside, regions).ok_or_else(|| {
             invalid(format!(
-                "'{}' would have {lanes} lanes, and the array has not so many left; make it smaller, or lay it on drives of its own",
+                "'{}' would have {regions} regions, and the array has not so many left; make it smaller, or lay it on drives of its own",
                 create.name
             ))
         })?;
         // Where nothing is known to be written, nothing has to be rebuilt or checked.
         let unwritten = match geometry.level().is_redundant() && zeroed {
-            true => Runs::one(first_lane, first_lane + lanes),
+            true => Runs::one(first_region, first_region + regions),
             false => Runs::default(),
         };
         let label = VolumeLabel {
@@ -219,13 +219,13 @@ impl Core {
             capacity_bytes: shape.capacity.0,
             init: if zeroed { Init::Zeroed } else { Init::Background },
             unwritten,
-            ..self.label_of(create.name.clone(), geometry, first_lane..first_lane + lanes)
+            ..self.label_of(create.name.clone(), geometry, first_region..first_region + regions)
         };
         journal::with_write_hole(label, create.write_hole, beside).map_err(invalid)
     }
 
     /// The label of a new volume that fills its geometry from the drives' first byte on, whatever the drives hold.
-    pub(crate) fn label_of(&self, name: String, geometry: &Geometry, lanes: Range<u32>) -> VolumeLabel {
+    pub(crate) fn label_of(&self, name: String, geometry: &Geometry, regions: Range<u32>) -> VolumeLabel {
         VolumeLabel {
             uuid: self.new_uuid(),
             name,
@@ -237,8 +237,8 @@ impl Core {
             strip_bytes: geometry.strip().bytes().0,
             data_start_bytes: 0,
             member_bytes: geometry.member_size().0,
-            first_lane: lanes.start,
-            lanes: lanes.end - lanes.start,
+            first_region: regions.start,
+            regions: regions.end - regions.start,
             sector_bytes: SectorSize::B512.bytes().0,
             capacity_bytes: geometry.capacity().0,
             write_hole: WriteHole::Resync,
@@ -307,29 +307,29 @@ impl Core {
         let mut next = label;
         next.volume.push(new.clone());
         next.check().map_err(invalid)?;
-        let lanes = new.first_lane..new.end_lane();
+        let regions = new.first_region..new.end_region();
         let redundant = shape.geometry.level().is_redundant();
         {
             let mut map = array.map.borrow_mut();
-            map.resize(next.lanes());
-            lanes.clone().for_each(|lane| {
+            map.resize(next.regions());
+            regions.clone().for_each(|region| {
                 if redundant {
-                    map.mark(lane)
+                    map.mark(region)
                 } else {
-                    map.unmark(lane)
+                    map.unmark(region)
                 };
             });
         }
         if let Err(error) = self.record_beside(array, next).await {
             let mut map = array.map.borrow_mut();
-            lanes.for_each(|lane| {
-                map.unmark(lane);
+            regions.for_each(|region| {
+                map.unmark(region);
             });
-            map.resize(array.label().lanes());
+            map.resize(array.label().regions());
             return Err(error);
         }
         if redundant {
-            array.unsynced.borrow_mut().extend(lanes);
+            array.unsynced.borrow_mut().extend(regions);
         }
         Ok((new.uuid, shape.notes))
     }

@@ -6,7 +6,7 @@
 //! the array comes up again.
 //!
 //! Of one of several: the shards let go of it; then the next label, which does not name it. Killed in the middle: one
-//! label without it is the newest, and it is gone; none, and it is there, whole. Its marks go last: those of lanes that
+//! label without it is the newest, and it is gone; none, and it is there, whole. Its marks go last: those of regions that
 //! no volume has mean nothing.
 
 use crate::array::{Array, runs, set_of};
@@ -84,7 +84,7 @@ impl Core {
         self.withdraw(array, volume).await;
         let recorded = {
             let _turn = array.metadata.take(1).await;
-            let own = volume.all_lanes();
+            let own = volume.all_regions();
             let mut next = array.label();
             next.volume.retain(|other| other.uuid != volume.uuid);
             for member in &mut next.member {
@@ -95,14 +95,14 @@ impl Core {
             }
             let recorded = self.commit(array, next, Vec::new()).await;
             if recorded && array.is_running() {
-                array.unsynced.borrow_mut().retain(|lane| !volume.lanes().contains(lane));
-                array.accepted.borrow_mut().retain(|lane| !volume.lanes().contains(lane));
+                array.unsynced.borrow_mut().retain(|region| !volume.regions().contains(region));
+                array.accepted.borrow_mut().retain(|region| !volume.regions().contains(region));
                 {
                     let mut map = array.map.borrow_mut();
-                    volume.lanes().for_each(|lane| {
-                        map.unmark(lane);
+                    volume.regions().for_each(|region| {
+                        map.unmark(region);
                     });
-                    map.resize(array.label().lanes());
+                    map.resize(array.label().regions());
                 }
                 if let Err(error) = self.write_map(array).await {
                     tracing::warn!("marks of a deleted volume could not be cleared: {error}");

@@ -169,11 +169,11 @@ impl Access {
         whole
     }
 
-    /// Both copies of the map of an array of that many lanes. What cannot be read is left out.
-    pub(crate) async fn read_map(&self, lanes: u32) -> Copies {
+    /// Both copies of the map of an array of that many regions. What cannot be read is left out.
+    pub(crate) async fn read_map(&self, regions: u32) -> Copies {
         let mut copies: Copies = Copies::default();
         let Some(tail) = self.tail() else { return copies };
-        let count = intent::blocks_for(lanes);
+        let count = intent::blocks_for(regions);
         for (copy, blocks) in copies.iter_mut().enumerate() {
             match self.read(tail.map_blocks(copy, 0, count)).await {
                 Ok(bytes) => blocks.extend(bytes.chunks(BLOCK.as_usize()).map(|block| Some(block.to_vec()))),

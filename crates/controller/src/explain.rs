@@ -49,13 +49,13 @@ impl Core {
         let out = array.out().union(&array.behind(&volume));
         let usable = DriveSet::first(geometry.drives()).minus(&out);
         let mut health = Health { readable: usable, writable: usable, ..Health::optimal(&geometry) };
-        let lanes = engine::Lanes::of(&geometry);
+        let regions = engine::Regions::of(&geometry);
         // What was accepted is settled before anything is done with it.
         let distrusted = array.distrusted(&volume);
-        let lane = |at: ByteOffset| volume.array_lane(lanes.lane_of(geometry.stripe_of(at).0));
+        let region = |at: ByteOffset| volume.array_region(regions.region_of(geometry.stripe_of(at).0));
         let last = ByteOffset(range.end().0.saturating_sub(1)).max(range.start);
-        let lanes = lane(range.start)..=lane(last);
-        if distrusted.iter().any(|distrusted| lanes.contains(distrusted)) {
+        let regions = region(range.start)..=region(last);
+        if distrusted.iter().any(|distrusted| regions.contains(distrusted)) {
             health.parity_trusted = false;
         }
         Ok((geometry, health))

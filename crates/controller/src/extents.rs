@@ -1,6 +1,6 @@
-//! Where a volume lies on the drives of its array: a run of bytes, the same on all of them, and a run of lanes.
+//! Where a volume lies on the drives of its array: a run of bytes, the same on all of them, and a run of regions.
 
-use ondisk::{Label, VolumeLabel, intent::MAX_LANES};
+use ondisk::{Label, VolumeLabel, intent::MAX_REGIONS};
 use std::ops::Range;
 use units::{ByteCount, StripSize};
 
@@ -32,11 +32,11 @@ pub(crate) fn free_bytes(label: Option<&Label>, room: ByteCount, strip: StripSiz
     gaps(taken, room.0).into_iter().map(aligned).filter(|gap| gap.start < gap.end).collect()
 }
 
-/// The first run of lanes of that length that no volume has.
-pub(crate) fn free_lanes(label: Option<&Label>, count: u32) -> Option<u32> {
-    let lanes = |volume: &VolumeLabel| u64::from(volume.first_lane)..u64::from(volume.end_lane());
-    let taken = label.map(|label| label.volume.iter().map(lanes).collect()).unwrap_or_default();
-    let gaps = gaps(taken, u64::from(MAX_LANES));
+/// The first run of regions of that length that no volume has.
+pub(crate) fn free_regions(label: Option<&Label>, count: u32) -> Option<u32> {
+    let regions = |volume: &VolumeLabel| u64::from(volume.first_region)..u64::from(volume.end_region());
+    let taken = label.map(|label| label.volume.iter().map(regions).collect()).unwrap_or_default();
+    let gaps = gaps(taken, u64::from(MAX_REGIONS));
     let gap = gaps.into_iter().find(|gap| gap.end - gap.start >= u64::from(count))?;
     u32::try_from(gap.start).ok()
 }
@@ -77,7 +77,7 @@ mod tests {
     fn volumes_begin_at_whole_mebibytes() {
         let whole = free_bytes(None, ByteCount(10 << 20), StripSize::KIB_64);
         assert_eq!(whole, [0..10 << 20]);
-        assert_eq!(free_lanes(None, MAX_LANES), Some(0));
-        assert_eq!(free_lanes(None, MAX_LANES + 1), None);
+        assert_eq!(free_regions(None, MAX_REGIONS), Some(0));
+        assert_eq!(free_regions(None, MAX_REGIONS + 1), None);
     }
 }

@@ -69,7 +69,7 @@ impl Core {
                 let used: u64 = label.volume.iter().map(|volume| volume.member_bytes).sum();
                 free_end([units::ByteCount(size)].into_iter()).0.saturating_sub(used)
             }),
-            stale_lanes: array.to_rebuild(slot).len(),
+            stale_regions: array.to_rebuild(slot).len(),
             ..of_drive
         }
     }
@@ -101,7 +101,7 @@ impl Core {
                 reason: Some(format!("it is filled to take the place of drive {name}")),
                 volumes: array.volumes().iter().map(|volume| volume.name()).collect(),
                 slot: u16::try_from(slot).ok(),
-                stale_lanes: self.shadow_stale(&array, slot).len(),
+                stale_regions: self.shadow_stale(&array, slot).len(),
                 ..info
             };
         }
@@ -133,7 +133,7 @@ impl Core {
             volumes: Vec::new(),
             slot: None,
             free_bytes: None,
-            stale_lanes: 0,
+            stale_regions: 0,
             uuid: None,
             size_bytes: info.map(|info| info.size.0),
             kind: info.map(|info| info.kind.to_string()),
@@ -179,8 +179,8 @@ impl Core {
         let arrangement =
             label.parity.map(|parity| parity.name()).or(label.mirrors.map(|mirrors| mirrors.name()));
         let lost = label.bad.iter().flat_map(|bad| &bad.bytes);
-        let lanes = volume.lanes();
-        let dirty = lanes.filter(|lane| array.map.borrow().is_marked(*lane)).count();
+        let regions = volume.regions();
+        let dirty = regions.filter(|region| array.map.borrow().is_marked(*region)).count();
         VolumeInfo {
             name: label.name.clone(),
             uuid: volume.uuid.to_string(),
@@ -204,7 +204,7 @@ impl Core {
             lost_bytes: lost.map(|run| run[1] - run[0]).sum(),
             drives,
             resync: progress(array, volume),
-            dirty_lanes: u32::try_from(dirty).unwrap_or(u32::MAX),
+            dirty_regions: u32::try_from(dirty).unwrap_or(u32::MAX),
             policies: policies(array, volume, label.created_unix_s),
             generation: of_array.generation,
             created_unix_s: label.created_unix_s,
@@ -255,12 +255,12 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
 }
 
 fn progress(array: &Array, volume: &Volume) -> Option<Progress> {
-    let own = volume.lanes();
-    let lanes = own.end - own.start;
+    let own = volume.regions();
+    let regions = own.end - own.start;
     let left = u32::try_from(array.unsynced.borrow().range(own).count()).unwrap_or(u32::MAX);
     (left > 0).then(|| {
-        let done = u64::from(lanes.saturating_sub(left)) * 100 / u64::from(lanes.max(1));
-        Progress { lanes_left: left, lanes, percent: u8::try_from(done).unwrap_or(99) }
+        let done = u64::from(regions.saturating_sub(left)) * 100 / u64::from(regions.max(1));
+        Progress { regions_left: left, regions, percent: u8::try_from(done).unwrap_or(99) }
     })
 }
 
@@ -289,7 +289,7 @@ fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
         } else if keeps && label.journal.is_none() {
             (
                 "resync",
-                "its array has no room for another journal: after a crash, lanes that were being written are resynced; degraded as well, it is not started without an operator",
+                "its array has no room for another journal: after a crash, regions that were being written are resynced; degraded as well, it is not started without an operator",
             )
         } else if keeps {
             (
@@ -299,12 +299,12 @@ fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
         } else if volume.has_parity() {
             (
                 "resync",
-                "after a crash, lanes that were being written are resynced; a volume that is degraded as well is not started without an operator",
+                "after a crash, regions that were being written are resynced; a volume that is degraded as well is not started without an operator",
             )
         } else {
             (
                 "resync",
-                "after a crash, lanes that were being written are resynced; until then one mirror speaks for all",
+                "after a crash, regions that were being written are resynced; until then one mirror speaks for all",
             )
         };
         let configured = if keeps { "journal" } else { "resync" };

@@ -7,10 +7,10 @@
 //!   carried out on them, flushed. Killed here: the same once more, which comes to the same.
 //! - Of a record that was torn, nothing is in its place, and its copies may be few. Before it is carried out it gets as many as it
 //!   would have: or a kill in the middle, and the loss of the few drives that had it, would leave a stripe half written.
-//! - A journal *tells all* that a crash may have interrupted, unless the redundancy of some lane may disagree for another reason
+//! - A journal *tells all* that a crash may have interrupted, unless the redundancy of some region may disagree for another reason
 //!   (what the drives held when the volume was made; a write that failed on some drive and could not be finished). Then
 //!   it is replayed all the same, as what it carries was promised to be durable; but a crash is dealt with as without a
-//!   journal, until all lanes agree.
+//!   journal, until all regions agree.
 //! - Too few members: every record is on more drives of some span than the span may lose, so it is on one that is here as long
 //!   as the volume can be served at all. One whose journal cannot be read in part counts as one that is not here.
 //! - A member that does not answer, or cannot take what is carried out, is out from then on: it lacks that. Records of a volume that
@@ -223,7 +223,7 @@ impl Core {
     }
 
     /// Draws new identities for the journals of volumes that are about to be attached, for their next label. `unsynced`: whether the
-    /// redundancy of any of its lanes may disagree although its journal was replayed.
+    /// redundancy of any of its regions may disagree although its journal was replayed.
     pub(crate) fn renew_journals(
         &self,
         next: &mut Label,
@@ -268,7 +268,7 @@ impl Core {
         self.commit(array, next, Vec::new()).await
     }
 
-    /// All lanes of a volume agree: from now on its journal tells all that a crash can interrupt.
+    /// All regions of a volume agree: from now on its journal tells all that a crash can interrupt.
     pub(crate) fn cover(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         if volume.is_covered() || volume.journal_place(self.shards.len()).is_none() {
             return;

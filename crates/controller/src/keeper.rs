@@ -4,7 +4,7 @@
 //! The process or the power may go at any point; drives may fail at any write, these here too.
 //! - *Rule (a).* A failure is in the labels of all drives that are left, with a new generation, **before** any
 //!   shard is told to go on without the drive (`SetHealth`) and before the report is answered. Killed before:
-//!   the drive counts as online, and no write that skipped it was acknowledged; its lane is marked. Killed
+//!   the drive counts as online, and no write that skipped it was acknowledged; its region is marked. Killed
 //!   after: it is out, and has missed what is marked.
 //! - A drive that no volume can spare is *lost*, not failed: nothing is recorded and the report is answered
 //!   with an error, so no write that skipped it is acknowledged. What all drives hold together stays whole, and
@@ -12,7 +12,7 @@
 //!   its failure is recorded, and of the others that they lost it.
 //! - *Rule (b).* A mark is answered when it is durable on every drive in use. A drive that cannot take it fails
 //!   first, by rule (a).
-//! - *The map is the journal of the label.* A marked lane may have been written: what is out has missed it, what was
+//! - *The map is the journal of the label.* A marked region may have been written: what is out has missed it, what was
 //!   unwritten is not. The label learns that before the mark goes (`clear.rs`).
 //! - All of this happens under the array's metadata turn, one after the other.
 
@@ -20,7 +20,7 @@ use crate::array::{Array, FailureReport, MarkReport, Running, is_full};
 use crate::core::Core;
 use crate::disk::Access;
 use crate::volume::Volume;
-use engine::{LaneSet, ShardIndex, ShardMessage, VolumeId};
+use engine::{RegionSet, ShardIndex, ShardMessage, VolumeId};
 use env::{Io, IoError, IoErrorKind};
 use ondisk::{BlockWrite, Cause};
 use std::collections::BTreeMap;
@@ -102,11 +102,11 @@ impl Core {
     /// Makes marks durable and answers. Several reports are dealt with by one write.
     async fn deal_with_marks(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<MarkReport>) {
         let work = &array.work;
-        let news: Vec<LaneSet> = reports.iter().map(|report| self.newly_written(array, report)).collect();
-        for lane in reports.iter().flat_map(|report| report.lanes.iter()) {
-            work.quiet.borrow_mut().remove(&lane.0);
-            work.clearing.borrow_mut().remove(&lane.0);
-            array.map.borrow_mut().mark(lane.0);
+        let news: Vec<RegionSet> = reports.iter().map(|report| self.newly_written(array, report)).collect();
+        for region in reports.iter().flat_map(|report| report.regions.iter()) {
+            work.quiet.borrow_mut().remove(&region.0);
+            work.clearing.borrow_mut().remove(&region.0);
+            array.map.borrow_mut().mark(region.0);
         }
         let result = match array.lost.borrow().is_empty() {
             true => Ok(()),
@@ -118,18 +118,18 @@ impl Core {
         };
         for (MarkReport { from, number, volume, .. }, news) in reports.into_iter().zip(news) {
             if let (Ok(()), false, Some(volume)) = (result, news.is_empty(), array.volume(volume)) {
-                let written = volume.own_lanes(&news);
+                let written = volume.own_regions(&news);
                 self.tell_others(&volume, from, |id| ShardMessage::Written(id, written.clone()));
             }
             self.answer_report(from, number, result);
         }
     }
 
-    /// Lanes of a report that nobody had written before.
-    fn newly_written(&self, array: &Array, report: &MarkReport) -> LaneSet {
-        let Some(volume) = array.volume(report.volume) else { return LaneSet::EMPTY };
+    /// Regions of a report that nobody had written before.
+    fn newly_written(&self, array: &Array, report: &MarkReport) -> RegionSet {
+        let Some(volume) = array.volume(report.volume) else { return RegionSet::EMPTY };
         let unwritten = array.unwritten(&volume);
-        report.lanes.iter().filter(|lane| unwritten.contains(*lane)).collect()
+        report.regions.iter().filter(|region| unwritten.contains(*region)).collect()
     }
 
     /// Writes what changed of the map to every drive in use. The caller has the metadata turn.
@@ -148,7 +148,7 @@ impl Core {
             array.map.borrow_mut().not_written(&writes);
             return Err(full);
         }
-        if errors.is_empty() || self.put_out(array, failing(errors, "marking a lane")).await {
+        if errors.is_empty() || self.put_out(array, failing(errors, "marking a region")).await {
             return Ok(());
         }
         array.map.borrow_mut().not_written(&writes);
@@ -188,21 +188,21 @@ impl Core {
         join(ios).await
     }
 
-    /// A shard has made the redundancy of lanes agree with their data again: all shards are told.
-    pub(crate) fn lanes_synced(
+    /// A shard has made the redundancy of regions agree with their data again: all shards are told.
+    pub(crate) fn regions_synced(
         self: &Rc<Self>,
         array: &Rc<Array>,
         volume: &Rc<Volume>,
         from: ShardIndex,
-        lanes: &LaneSet,
+        regions: &RegionSet,
     ) {
-        self.tell_others(volume, from, |id| ShardMessage::Synced(id, lanes.clone()));
-        let own = volume.lanes();
+        self.tell_others(volume, from, |id| ShardMessage::Synced(id, regions.clone()));
+        let own = volume.regions();
         let mut unsynced = array.unsynced.borrow_mut();
         let before = unsynced.range(own.clone()).count();
-        lanes.iter().for_each(|lane| {
-            unsynced.remove(&volume.array_lane(lane));
-            array.accepted.borrow_mut().remove(&volume.array_lane(lane));
+        regions.iter().for_each(|region| {
+            unsynced.remove(&volume.array_region(region));
+            array.accepted.borrow_mut().remove(&volume.array_region(region));
         });
         self.tasks.changed.notify(&self.env);
         if before > 0 && unsynced.range(own).next().is_none() {
@@ -214,23 +214,23 @@ impl Core {
     }
 
     /// A write was left unfinished: what it touched is not trusted, by any shard or after the next start, until
-    /// it is resynced. Its lanes are marked (they were being written) and stay so.
-    pub(crate) fn lanes_unsynced(
+    /// it is resynced. Its regions are marked (they were being written) and stay so.
+    pub(crate) fn regions_unsynced(
         &self,
         array: &Rc<Array>,
         volume: &Volume,
         from: ShardIndex,
-        lanes: &LaneSet,
+        regions: &RegionSet,
     ) {
-        array.unsynced.borrow_mut().extend(lanes.iter().map(|lane| volume.array_lane(lane)));
-        lanes.iter().for_each(|lane| {
-            array.accepted.borrow_mut().remove(&volume.array_lane(lane));
+        array.unsynced.borrow_mut().extend(regions.iter().map(|region| volume.array_region(region)));
+        regions.iter().for_each(|region| {
+            array.accepted.borrow_mut().remove(&volume.array_region(region));
         });
-        self.tell_others(volume, from, |id| ShardMessage::Unsynced(id, lanes.clone()));
+        self.tell_others(volume, from, |id| ShardMessage::Unsynced(id, regions.clone()));
         let name = volume.name();
         let text = format!(
-            "a write to '{name}' was left unfinished on some drive: the redundancy of {} lanes is not trusted until they are resynced",
-            lanes.len()
+            "a write to '{name}' was left unfinished on some drive: the redundancy of {} regions is not trusted until they are resynced",
+            regions.len()
         );
         self.events.warn(&name, "a write failed on some drive", "redundancy is not trusted there", text);
     }

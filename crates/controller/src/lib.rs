@@ -2,7 +2,7 @@
 //!
 //! It lives on shard 0, in the world like the engine. [`Controller::start`] opens the drives it knows, starts the
 //! volumes on them and returns a [`ControllerHandle`], which takes [`Command`]s from any thread and answers with
-//! [`Reply`]s. What shards report (failures, lanes to be marked) it makes durable, and only then lets them go on.
+//! [`Reply`]s. What shards report (failures, regions to be marked) it makes durable, and only then lets them go on.
 //!
 //! | where | what |
 //! | --- | --- |

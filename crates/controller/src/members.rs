@@ -1,25 +1,25 @@
 //! Drives that come back, take the place of others, or are filled to do so, while their volumes are served.
 //!
 //! # The order of things
-//! Everything happens under the array's metadata turn, so that no lane is marked meanwhile.
+//! Everything happens under the array's metadata turn, so that no region is marked meanwhile.
 //!
 //! *A drive takes a slot that is out* (it comes back, or replaces what was there):
 //! 1. The map, both copies, to the drive. Killed here: it is what it was, and the map says no more than it did.
-//! 2. The next label, to it and to the others: the slot is its, and it is stale in every lane that it may have missed,
-//!    which for a drive that is new is every lane: it may hold anything. Killed in the middle: one label that says so is
+//! 2. The next label, to it and to the others: the slot is its, and it is stale in every region that it may have missed,
+//!    which for a drive that is new is every region: it may hold anything. Killed in the middle: one label that says so is
 //!    the newest and speaks, and is right; none, and the slot is out as before.
 //! 3. The shards get the drive, stale as recorded. Nothing is written to it before that.
-//! 4. A rebuild makes it current lane by lane, where somebody wrote; a lane that nobody wrote is left to its first
-//!    write. A lane counts as current for the label after a flush of the drive that began later.
+//! 4. A rebuild makes it current region by region, where somebody wrote; a region that nobody wrote is left to its first
+//!    write. A region counts as current for the label after a flush of the drive that began later.
 //!
-//! *A drive is filled to take a slot that serves*: the next label names it as the slot's shadow, stale in every lane;
+//! *A drive is filled to take a slot that serves*: the next label names it as the slot's shadow, stale in every region;
 //! then the shards write to it too. When it is stale in nothing more that was ever written, the next label gives it the
 //! slot, and the shards promote it; the drive that was there has its label taken off last. Killed in the middle:
-//! each drive's label is right about both; the shadow is stale where it was not copied and where a lane is marked.
+//! each drive's label is right about both; the shadow is stale where it was not copied and where a region is marked.
 //!
 //! *A shadow fails*: the next label drops it before the report is answered. *The drive of a slot with a shadow fails*:
 //! it goes out, and the shadow is dropped by the same label; then the shadow is put into the slot, stale where it was
-//! not copied and where a lane is marked. Killed between: the slot is out, and the shadow belongs to nobody.
+//! not copied and where a region is marked. Killed between: the slot is out, and the shadow belongs to nobody.
 
 use crate::array::{Array, runs, set_of};
 use crate::core::{Core, answers};
@@ -29,7 +29,7 @@ use crate::keeper::Failing;
 use crate::leaving::IsQuiet;
 use crate::structures::Written;
 use crate::{Error, ErrorKind, Result};
-use engine::{LaneSet, MemberChange, ShardMessage};
+use engine::{MemberChange, RegionSet, ShardMessage};
 use ondisk::{Label, Member, Role, Shadow, StandIn};
 use std::rc::Rc;
 use units::DriveIndex;
@@ -66,7 +66,7 @@ impl Core {
         let mut next = array.label();
         let (stale, uuid) = match &entering {
             Entering::Back => (array.missed(slot), next.member[slot].uuid),
-            Entering::New(_) => (array.all_lanes(), self.new_uuid()),
+            Entering::New(_) => (array.all_regions(), self.new_uuid()),
             Entering::Filled(shadow) => (set_of(&shadow.stale).union(&array.missed(slot)), shadow.uuid),
         };
         let fresh = matches!(entering, Entering::New(_));
@@ -136,8 +136,8 @@ impl Core {
         if fresh {
             self.make_blank(drive).await.map_err(unwritable)?;
         }
-        let lanes = next.lanes();
-        debug_assert_eq!(lanes, array.map.borrow().lanes());
+        let regions = next.regions();
+        debug_assert_eq!(regions, array.map.borrow().regions());
         match self.heal_map(array, &[slot]).await.into_values().next() {
             Some(error) => Err(unwritable(error)),
             None => Ok(()),
@@ -162,7 +162,7 @@ impl Core {
         slot: usize,
         drive: &Rc<Drive>,
         before: Option<Rc<Drive>>,
-        stale: &LaneSet,
+        stale: &RegionSet,
     ) {
         let source = drive.access().map(|access| access.source);
         for volume in array.served() {
@@ -170,7 +170,7 @@ impl Core {
             let change = MemberChange {
                 slot: DriveIndex(slot as u16),
                 source: source.clone(),
-                stale: volume.own_lanes(stale),
+                stale: volume.own_regions(stale),
                 health: array.health(&volume),
             };
             volume.note_swap(slot);
@@ -251,7 +251,7 @@ impl Core {
             |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
         self.make_blank(drive).await.map_err(unwritable)?;
         let mut next = array.label();
-        let stale = array.all_lanes();
+        let stale = array.all_regions();
         let (size, block) = drive.extent();
         let shadow = Shadow {
             uuid: self.new_uuid(),
@@ -370,7 +370,7 @@ impl Core {
             let Some(id) = volume.id() else { continue };
             volume.note_swap(slot);
             let slot = DriveIndex(slot as u16);
-            let own = volume.own_lanes(&stale);
+            let own = volume.own_regions(&stale);
             let told = self.send_shards(|done| ShardMessage::Promote(id, slot, own.clone(), done));
             // Not waited for, as in `end_shadow`.
             match &old {
@@ -416,11 +416,11 @@ impl Core {
         }
     }
 
-    /// Lanes that a shadow still has to be given.
-    pub(crate) fn shadow_stale(&self, array: &Array, slot: usize) -> LaneSet {
+    /// Regions that a shadow still has to be given.
+    pub(crate) fn shadow_stale(&self, array: &Array, slot: usize) -> RegionSet {
         let label = array.label();
         let Some(shadow) = label.member.get(slot).and_then(|member| member.shadow.as_ref()) else {
-            return LaneSet::EMPTY;
+            return RegionSet::EMPTY;
         };
         array.left(&shadow.stale)
     }

@@ -217,7 +217,7 @@ impl Core {
         record.wish = Wish::Run;
         let part = Rc::new(Task::new(record));
         let plan =
-            LegPlan { volume: id, kind: ShardTask::RepairRange { slot, range }, lanes: None, bytes: 0 };
+            LegPlan { volume: id, kind: ShardTask::RepairRange { slot, range }, regions: None, bytes: 0 };
         match self.run_leg(&part, plan).await {
             LegEnd::Done | LegEnd::Stopped | LegEnd::Interrupted => {}
             LegEnd::Failed(why) => tracing::warn!("'{}' drive {slot}: {why}", volume.name()),

@@ -143,8 +143,8 @@ pub struct DriveInfo {
     pub slot: Option<u16>,
     /// How much of it no volume uses; `None` while it cannot be opened.
     pub free_bytes: Option<u64>,
-    /// How many lanes of its volumes it still has to be given, or has missed.
-    pub stale_lanes: u32,
+    /// How many regions of its volumes it still has to be given, or has missed.
+    pub stale_regions: u32,
     /// The UUID in its label.
     pub uuid: Option<String>,
     /// Its capacity; `None` while it cannot be opened.
@@ -186,10 +186,10 @@ pub enum VolumeState {
 /// How far making redundancy agree with data has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Progress {
-    /// Lanes still to be done.
-    pub lanes_left: u32,
-    /// Lanes of the volume.
-    pub lanes: u32,
+    /// Regions still to be done.
+    pub regions_left: u32,
+    /// Regions of the volume.
+    pub regions: u32,
     /// The share of the volume that agrees, rounded down; 100 only when all does.
     pub percent: u8,
 }
@@ -256,8 +256,8 @@ pub struct VolumeInfo {
     pub drives: Vec<DriveInfo>,
     /// The resync that runs or is due; `None` when all redundancy agrees.
     pub resync: Option<Progress>,
-    /// Lanes that are marked as being written.
-    pub dirty_lanes: u32,
+    /// Regions that are marked as being written.
+    pub dirty_regions: u32,
     /// Policies: write hole, cache.
     pub policies: Vec<Policy>,
     /// The number of the latest change that its labels record.

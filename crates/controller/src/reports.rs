@@ -9,7 +9,7 @@ use crate::inventory::Drive;
 use crate::keeper::{failing, join};
 use crate::volume::Volume;
 use crate::waiting::wait_or;
-use engine::{BadBlocks, LaneSet, Report, ReportKind, ShardIndex, ShardMessage, VolumeId};
+use engine::{BadBlocks, RegionSet, Report, ReportKind, ShardIndex, ShardMessage, VolumeId};
 use env::{IoError, IoErrorKind, mailbox};
 use ondisk::{Bad, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteRange, DriveIndex};
 
-/// Lanes that were made current are recorded this often at the most.
+/// Regions that were made current are recorded this often at the most.
 const CHECKPOINT: Duration = Duration::from_secs(1);
 
 /// What the recorder is to record, and the report whose answer waits for it, if one does.
@@ -31,7 +31,7 @@ pub(crate) struct ToRecord {
 enum What {
     /// Made current on the slot's drive.
     Current {
-        lanes: LaneSet,
+        regions: RegionSet,
         /// Which of the slot's drives it is about ([`Volume::swaps`]), while the volume is served as that.
         id: VolumeId,
         swaps: u64,
@@ -39,9 +39,9 @@ enum What {
         is_awaited: bool,
     },
     /// Copied to the drive of that UUID, which is being filled.
-    Copied(Uuid, LaneSet),
+    Copied(Uuid, RegionSet),
     /// Moved into the distributed spare, or back.
-    Moved(LaneSet, bool),
+    Moved(RegionSet, bool),
     /// Lost, or written again.
     Bad(Vec<ByteRange>, bool),
     /// The shadow lacks a write.
@@ -76,12 +76,17 @@ impl Core {
                 let report = crate::array::FailureReport { from, number, volume, drive, what };
                 array.work.failures.borrow_mut().push(report);
             }
-            ReportKind::MarkDirty(lanes) => {
-                let (volume, lanes) = (volume.uuid, volume.array_lanes(&lanes));
-                array.work.marks.borrow_mut().push(crate::array::MarkReport { from, number, volume, lanes });
+            ReportKind::MarkDirty(regions) => {
+                let (volume, regions) = (volume.uuid, volume.array_regions(&regions));
+                array.work.marks.borrow_mut().push(crate::array::MarkReport {
+                    from,
+                    number,
+                    volume,
+                    regions,
+                });
             }
-            ReportKind::Current { drive, lanes, swaps, is_awaited } => {
-                record(drive, What::Current { lanes, id, swaps, is_awaited });
+            ReportKind::Current { drive, regions, swaps, is_awaited } => {
+                record(drive, What::Current { regions, id, swaps, is_awaited });
             }
             ReportKind::BadBlocks { drive, ranges, bad } => {
                 if let (Some(id), true) = (volume.id(), bad) {
@@ -90,12 +95,12 @@ impl Core {
                 }
                 record(drive, What::Bad(ranges, bad));
             }
-            ReportKind::Unsynced(lanes) => {
-                self.lanes_unsynced(array, volume, from, &lanes);
+            ReportKind::Unsynced(regions) => {
+                self.regions_unsynced(array, volume, from, &regions);
                 record(DriveIndex(0), What::Uncovered);
             }
             ReportKind::ShadowFailed { drive, error } => record(drive, What::ShadowFailed(error)),
-            ReportKind::Moved { drive, lanes, to_spare } => record(drive, What::Moved(lanes, to_spare)),
+            ReportKind::Moved { drive, regions, to_spare } => record(drive, What::Moved(regions, to_spare)),
             at_once => {
                 self.take_at_once(array, volume, from, at_once);
                 self.answer_report(from, number, Ok(()));
@@ -113,11 +118,11 @@ impl Core {
         kind: ReportKind,
     ) {
         match kind {
-            ReportKind::Quiet(lanes) => {
-                let lanes = volume.array_lanes(&lanes);
-                array.work.quiet.borrow_mut().extend(lanes.iter().map(|lane| lane.0));
+            ReportKind::Quiet(regions) => {
+                let regions = volume.array_regions(&regions);
+                array.work.quiet.borrow_mut().extend(regions.iter().map(|region| region.0));
             }
-            ReportKind::Synced(lanes) => self.lanes_synced(array, volume, from, &lanes),
+            ReportKind::Synced(regions) => self.regions_synced(array, volume, from, &regions),
             ReportKind::MediumError { drive, range, recovered, .. } => {
                 if let Some(id) = volume.id() {
                     self.note_on_legs(id, |found| found.unreadable += 1);
@@ -231,21 +236,21 @@ impl Core {
         for (number, ToRecord { volume, slot, what, .. }) in reports.iter().enumerate() {
             let Some(volume) = array.volume(*volume) else { continue };
             let fits = match what {
-                What::Current { lanes, id, swaps, .. } => {
+                What::Current { regions, id, swaps, .. } => {
                     // One that went out since has missed what was written since, and its label says where.
                     let is_in = before.member[*slot].is_online();
                     let is_it = is_in && volume.id() == Some(*id) && volume.swaps(*slot) == *swaps;
                     if is_it {
-                        note_current(&mut next, *slot, &volume.array_lanes(lanes));
+                        note_current(&mut next, *slot, &volume.array_regions(regions));
                     }
                     is_it
                 }
-                What::Copied(drive, lanes) => {
-                    note_copied(&mut next, *slot, *drive, &volume.array_lanes(lanes));
+                What::Copied(drive, regions) => {
+                    note_copied(&mut next, *slot, *drive, &volume.array_regions(regions));
                     true
                 }
-                What::Moved(lanes, to_spare) => {
-                    note_moved(&mut next, volume.uuid, *slot, &volume.array_lanes(lanes), *to_spare)
+                What::Moved(regions, to_spare) => {
+                    note_moved(&mut next, volume.uuid, *slot, &volume.array_regions(regions), *to_spare)
                 }
                 What::Bad(ranges, bad) => note_bad(&mut next, volume.uuid, *slot, ranges, *bad),
                 What::ShadowFailed(_) => before.member[*slot].shadow.is_none(),
@@ -277,7 +282,9 @@ impl Core {
     async fn tell_recorded(&self, volume: &Volume, report: &ToRecord) {
         let (Some(id), drive) = (volume.id(), DriveIndex(report.slot as u16)) else { return };
         match &report.what {
-            What::Current { lanes, .. } => self.tell_all(|| ShardMessage::Current(id, drive, lanes.clone())),
+            What::Current { regions, .. } => {
+                self.tell_all(|| ShardMessage::Current(id, drive, regions.clone()))
+            }
             What::Bad(ranges, bad) => {
                 let message = |done| {
                     let (ranges, bad) = (ranges.clone(), *bad);
@@ -301,9 +308,16 @@ impl Core {
         }
     }
 
-    /// Lanes were copied to the drive that is being filled for a slot: that is recorded before long.
-    pub(crate) fn lanes_copied(&self, array: &Array, volume: Uuid, slot: usize, drive: Uuid, lanes: LaneSet) {
-        let what = What::Copied(drive, lanes);
+    /// Regions were copied to the drive that is being filled for a slot: that is recorded before long.
+    pub(crate) fn regions_copied(
+        &self,
+        array: &Array,
+        volume: Uuid,
+        slot: usize,
+        drive: Uuid,
+        regions: RegionSet,
+    ) {
+        let what = What::Copied(drive, regions);
         array.work.to_record.borrow_mut().push(ToRecord { answer: None, volume, slot, what });
         array.work.changed.notify(&self.env);
     }
@@ -321,17 +335,17 @@ impl Core {
 /// Whether with these reports nothing is left to be made current on some drive.
 fn completes(array: &Array, reports: &[ToRecord]) -> bool {
     // By slot, and whether it is its shadow: what is left to be made current.
-    let mut left: BTreeMap<(usize, bool), LaneSet> = BTreeMap::new();
+    let mut left: BTreeMap<(usize, bool), RegionSet> = BTreeMap::new();
     for ToRecord { volume, slot, what, .. } in reports {
         let Some(volume) = array.volume(*volume) else { continue };
-        let (drive, lanes) = match what {
-            What::Current { lanes, .. } => (None, lanes),
-            What::Copied(drive, lanes) => (Some(*drive), lanes),
+        let (drive, regions) = match what {
+            What::Current { regions, .. } => (None, regions),
+            What::Copied(drive, regions) => (Some(*drive), regions),
             What::Moved(..) | What::Bad(..) | What::ShadowFailed(_) | What::Uncovered => continue,
         };
         let left = left.entry((*slot, drive.is_some())).or_insert_with(|| array.left_on(*slot, drive));
         if !left.is_empty() {
-            left.remove_all(&volume.array_lanes(lanes));
+            left.remove_all(&volume.array_regions(regions));
             if left.is_empty() {
                 return true;
             }
@@ -340,30 +354,36 @@ fn completes(array: &Array, reports: &[ToRecord]) -> bool {
     false
 }
 
-fn note_current(next: &mut ondisk::Label, slot: usize, lanes: &LaneSet) {
+fn note_current(next: &mut ondisk::Label, slot: usize, regions: &RegionSet) {
     if let Some(member) = next.member.get_mut(slot) {
-        member.stale = runs(&set_of(&member.stale).minus(lanes));
+        member.stale = runs(&set_of(&member.stale).minus(regions));
     }
 }
 
-fn note_copied(next: &mut ondisk::Label, slot: usize, drive: Uuid, lanes: &LaneSet) {
+fn note_copied(next: &mut ondisk::Label, slot: usize, drive: Uuid, regions: &RegionSet) {
     let shadow = next.member.get_mut(slot).and_then(|member| member.shadow.as_mut());
     if let Some(shadow) = shadow.filter(|shadow| shadow.uuid == drive) {
-        shadow.stale = runs(&set_of(&shadow.stale).minus(lanes));
+        shadow.stale = runs(&set_of(&shadow.stale).minus(regions));
     }
 }
 
-/// Notes that lanes are in the distributed spare, or back. Whether that can be.
-fn note_moved(next: &mut ondisk::Label, volume: Uuid, slot: usize, lanes: &LaneSet, to_spare: bool) -> bool {
+/// Notes that regions are in the distributed spare, or back. Whether that can be.
+fn note_moved(
+    next: &mut ondisk::Label,
+    volume: Uuid,
+    slot: usize,
+    regions: &RegionSet,
+    to_spare: bool,
+) -> bool {
     let Some(label) = next.volume_mut(volume) else { return false };
     let slot = slot as u16;
     let before = match &label.relocated {
         Some(relocated) if relocated.slot != slot => return false,
-        Some(relocated) => set_of(&relocated.lanes),
-        None => LaneSet::EMPTY,
+        Some(relocated) => set_of(&relocated.regions),
+        None => RegionSet::EMPTY,
     };
-    let now = if to_spare { before.union(lanes) } else { before.minus(lanes) };
-    label.relocated = (!now.is_empty()).then(|| ondisk::Relocated { slot, lanes: runs(&now) });
+    let now = if to_spare { before.union(regions) } else { before.minus(regions) };
+    label.relocated = (!now.is_empty()).then(|| ondisk::Relocated { slot, regions: runs(&now) });
     true
 }
 

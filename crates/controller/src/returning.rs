@@ -78,7 +78,9 @@ impl Core {
         let notes = match left {
             0 => Vec::new(),
             _ => {
-                vec![format!("what it missed is rebuilt (lanes: {left}); its volumes can be used meanwhile")]
+                vec![format!(
+                    "what it missed is rebuilt (regions: {left}); its volumes can be used meanwhile"
+                )]
             }
         };
         Ok(self.drive_reply(drive, notes))
@@ -152,7 +154,7 @@ impl Core {
         let change = MemberChange {
             slot: out,
             source: None,
-            stale: engine::LaneSet::EMPTY,
+            stale: engine::RegionSet::EMPTY,
             health: HealthView { readable: readable.without(out), writable: writable.without(out) },
         };
         volume.note_swap(slot);

@@ -5,7 +5,7 @@ use crate::core::{Core, answers};
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Result};
 use engine::{
-    Attachment, BadBlocks, FaultPolicy, LaneIndex, LaneSet, Relocated, ShardMessage, VolumeId, VolumeSpec,
+    Attachment, BadBlocks, FaultPolicy, RegionIndex, RegionSet, Relocated, ShardMessage, VolumeId, VolumeSpec,
 };
 use env::DriveSource;
 use ondisk::VolumeLabel;
@@ -22,9 +22,9 @@ pub(crate) fn bad_blocks(label: &VolumeLabel, slot: usize) -> BadBlocks {
 
 /// What of a volume lies in its distributed spare.
 pub(crate) fn relocated(volume: &Volume) -> Option<Relocated> {
-    let ondisk::Relocated { slot, lanes } = volume.label().relocated?;
-    let lanes = volume.own_lanes(&crate::array::set_of(&lanes));
-    Some(Relocated { slot: DriveIndex(slot), lanes })
+    let ondisk::Relocated { slot, regions } = volume.label().relocated?;
+    let regions = volume.own_regions(&crate::array::set_of(&regions));
+    Some(Relocated { slot: DriveIndex(slot), regions })
 }
 
 impl Core {
@@ -60,22 +60,22 @@ impl Core {
             of_array.member[slot].shadow.as_ref()?;
             places.get(slot)?.shadow.as_ref()?.access().map(|access| access.source)
         };
-        let stale = |slot: usize| volume.own_lanes(&array.missed(slot));
-        let dirty: LaneSet = match volume.is_redundant() {
-            true => array.map.borrow().iter().map(LaneIndex).collect(),
-            false => LaneSet::EMPTY,
+        let stale = |slot: usize| volume.own_regions(&array.missed(slot));
+        let dirty: RegionSet = match volume.is_redundant() {
+            true => array.map.borrow().iter().map(RegionIndex).collect(),
+            false => RegionSet::EMPTY,
         };
         let unwritten = array.unwritten(volume);
         Ok(Attachment {
             shadows: members.clone().map(shadow).collect(),
             stale: members.clone().map(stale).collect(),
             bad: members.clone().map(|slot| bad_blocks(&label, slot)).collect(),
-            unsynced: volume.own_lanes(&array.unsynced_lanes()),
-            accepted: volume.own_lanes(&array.accepted_lanes()),
+            unsynced: volume.own_regions(&array.unsynced_regions()),
+            accepted: volume.own_regions(&array.accepted_regions()),
             covered: volume.is_covered(),
             journal: volume.journal_place(self.shards.len()),
-            dirty: volume.own_lanes(&dirty),
-            unwritten: volume.own_lanes(&unwritten),
+            dirty: volume.own_regions(&dirty),
+            unwritten: volume.own_regions(&unwritten),
             relocated: relocated(volume),
             hidden: volume.is_hidden(),
             ..Attachment::new(Arc::new(spec), members.map(source).collect(), array.health(volume))
@@ -145,9 +145,9 @@ impl Core {
             volume.set_served(None);
         }
         // A clearing that is still under way must not unmark what the next attachment is about to write.
-        let (own, work) = (volume.lanes(), &array.work);
-        work.quiet.borrow_mut().retain(|lane| !own.contains(lane));
-        work.clearing.borrow_mut().retain(|lane, _| !own.contains(lane));
+        let (own, work) = (volume.regions(), &array.work);
+        work.quiet.borrow_mut().retain(|region| !own.contains(region));
+        work.clearing.borrow_mut().retain(|region, _| !own.contains(region));
         array.state(volume, self.env.unix_time());
     }
 

@@ -1,7 +1,7 @@
 //! The tender: looks at all arrays whenever something changed, and has done what is missing.
 //!
-//! It decides by what labels say, never by what it did before: a slot that is out gets a spare, lanes that are stale get
-//! a rebuild, a drive that is being filled gets a copy, lanes that are unsynced get a resync, a drive that expects to
+//! It decides by what labels say, never by what it did before: a slot that is out gets a spare, regions that are stale get
+//! a rebuild, a drive that is being filled gets a copy, regions that are unsynced get a resync, a drive that expects to
 //! fail gets a successor, what a spare holds goes back to the drive that replaced the failed one. So it takes up
 //! after a restart what a process left that was killed.
 //!
@@ -85,7 +85,7 @@ impl Core {
             }
         }
         for volume in array.served() {
-            if !volume.own_lanes(&array.unsynced_lanes()).is_empty() {
+            if !volume.own_regions(&array.unsynced_regions()).is_empty() {
                 self.tend_unsynced(array, &volume);
             }
         }
@@ -132,16 +132,16 @@ impl Core {
     fn tend_spread(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
         for volume in array.served().iter().filter(|volume| volume.geometry.spare_strips() > 0) {
             let moved = volume.label().relocated;
-            let (mine, lanes) = match &moved {
-                Some(moved) => (usize::from(moved.slot) == slot, moved.lanes.lanes()),
+            let (mine, regions) = match &moved {
+                Some(moved) => (usize::from(moved.slot) == slot, moved.regions.regions()),
                 None => (true, 0),
             };
-            let all = volume.lanes().len() as u64;
-            if !mine || lanes >= all {
+            let all = volume.regions().len() as u64;
+            if !mine || regions >= all {
                 continue;
             }
-            let left = u32::try_from(all - lanes).unwrap_or(u32::MAX);
-            let total = crate::tasks::lanes_bytes(volume, left, volume.label().member_bytes);
+            let left = u32::try_from(all - regions).unwrap_or(u32::MAX);
+            let total = crate::tasks::regions_bytes(volume, left, volume.label().member_bytes);
             let about = About { slot: u16::try_from(slot).ok(), ..About::of_volume(array.uuid, volume.uuid) };
             let cause = format!("drive {} is out, and no drive takes its place", member.name);
             self.ensure(array, TaskKind::Relocate, about, total, &cause);
@@ -153,8 +153,8 @@ impl Core {
         for volume in array.served() {
             let moved = volume.label().relocated.filter(|moved| usize::from(moved.slot) == slot);
             let Some(moved) = moved else { continue };
-            let lanes = u32::try_from(moved.lanes.lanes()).unwrap_or(u32::MAX);
-            let total = crate::tasks::lanes_bytes(&volume, lanes, volume.label().member_bytes);
+            let regions = u32::try_from(moved.regions.regions()).unwrap_or(u32::MAX);
+            let total = crate::tasks::regions_bytes(&volume, regions, volume.label().member_bytes);
             let about = About { slot: Some(moved.slot), ..About::of_volume(array.uuid, volume.uuid) };
             let cause =
                 format!("drive {} has the slot whose content is in the distributed spare", member.name);
@@ -249,9 +249,9 @@ impl Core {
     }
 
     fn tend_unsynced(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
-        let lanes = volume.own_lanes(&array.unsynced_lanes());
-        let total = crate::tasks::lanes_bytes(volume, lanes.len(), volume.label().capacity_bytes);
-        let cause = format!("the redundancy of {} lanes may not agree with their data", lanes.len());
+        let regions = volume.own_regions(&array.unsynced_regions());
+        let total = crate::tasks::regions_bytes(volume, regions.len(), volume.label().capacity_bytes);
+        let cause = format!("the redundancy of {} regions may not agree with their data", regions.len());
         self.ensure(array, TaskKind::Resync, About::of_volume(array.uuid, volume.uuid), total, &cause);
     }
 
@@ -339,12 +339,12 @@ impl Core {
         None
     }
 
-    /// How much of a member has to be made current that is stale in these lanes.
-    fn bytes_left(&self, array: &Array, lanes: &ondisk::Runs) -> u64 {
-        let set = array.left(lanes);
+    /// How much of a member has to be made current that is stale in these regions.
+    fn bytes_left(&self, array: &Array, regions: &ondisk::Runs) -> u64 {
+        let set = array.left(regions);
         let of_volume = |volume: &Rc<Volume>| {
-            let own = volume.own_lanes(&set).len();
-            crate::tasks::lanes_bytes(volume, own, volume.label().member_bytes)
+            let own = volume.own_regions(&set).len();
+            crate::tasks::regions_bytes(volume, own, volume.label().member_bytes)
         };
         array.volumes().iter().map(of_volume).sum()
     }

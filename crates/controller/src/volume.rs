@@ -3,7 +3,7 @@
 use crate::VolumeState;
 use crate::inventory::Drive;
 use crate::leaving::IsQuiet;
-use engine::{LaneIndex, LaneSet, VolumeId};
+use engine::{RegionIndex, RegionSet, VolumeId};
 use layout::Geometry;
 use ondisk::{Uuid, VolumeLabel, slots};
 use std::cell::{Cell, RefCell};
@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use units::DriveSet;
 
-/// A volume. Its lanes are a run of its array's; what shards call its lane 0 is the first of them.
+/// A volume. Its regions are a run of its array's; what shards call its region 0 is the first of them.
 pub(crate) struct Volume {
     pub(crate) uuid: Uuid,
     /// The layout, which does not change.
@@ -64,35 +64,35 @@ impl Volume {
         *self.label.borrow_mut() = label;
     }
 
-    /// Its lanes, of the array's.
-    pub(crate) fn lanes(&self) -> Range<u32> {
+    /// Its regions, of the array's.
+    pub(crate) fn regions(&self) -> Range<u32> {
         let label = self.label.borrow();
-        label.first_lane..label.end_lane()
+        label.first_region..label.end_region()
     }
 
-    /// What the array calls one of its lanes.
-    pub(crate) fn array_lane(&self, lane: LaneIndex) -> u32 {
-        self.label.borrow().first_lane.saturating_add(lane.0)
+    /// What the array calls one of its regions.
+    pub(crate) fn array_region(&self, region: RegionIndex) -> u32 {
+        self.label.borrow().first_region.saturating_add(region.0)
     }
 
-    /// Those of the array's lanes that are its own, as the shards call them.
-    pub(crate) fn own_lanes(&self, lanes: &LaneSet) -> LaneSet {
-        let own = self.lanes();
-        let clip = |lane: u32| lane.clamp(own.start, own.end) - own.start;
-        LaneSet::from_runs(lanes.runs().iter().map(|[first, end]| [clip(*first), clip(*end)]))
+    /// Those of the array's regions that are its own, as the shards call them.
+    pub(crate) fn own_regions(&self, regions: &RegionSet) -> RegionSet {
+        let own = self.regions();
+        let clip = |region: u32| region.clamp(own.start, own.end) - own.start;
+        RegionSet::from_runs(regions.runs().iter().map(|[first, end]| [clip(*first), clip(*end)]))
     }
 
-    /// Its lanes, as the array calls them.
-    pub(crate) fn array_lanes(&self, lanes: &LaneSet) -> LaneSet {
-        let own = self.lanes();
-        let shift = |lane: u32| lane.saturating_add(own.start).min(own.end);
-        LaneSet::from_runs(lanes.runs().iter().map(|[first, end]| [shift(*first), shift(*end)]))
+    /// Its regions, as the array calls them.
+    pub(crate) fn array_regions(&self, regions: &RegionSet) -> RegionSet {
+        let own = self.regions();
+        let shift = |region: u32| region.saturating_add(own.start).min(own.end);
+        RegionSet::from_runs(regions.runs().iter().map(|[first, end]| [shift(*first), shift(*end)]))
     }
 
-    /// All its lanes, as the array calls them.
-    pub(crate) fn all_lanes(&self) -> LaneSet {
-        let own = self.lanes();
-        LaneSet::from_runs([[own.start, own.end]])
+    /// All its regions, as the array calls them.
+    pub(crate) fn all_regions(&self) -> RegionSet {
+        let own = self.regions();
+        RegionSet::from_runs([[own.start, own.end]])
     }
 
     /// Members that it could not do without when they went out, and that are out still: nothing was written to it
@@ -220,8 +220,8 @@ mod tests {
             strip_bytes: 65536,
             data_start_bytes: 0,
             member_bytes: geometry.member_size().0,
-            first_lane: 10,
-            lanes: 5,
+            first_region: 10,
+            regions: 5,
             sector_bytes: 512,
             capacity_bytes: geometry.capacity().0,
             write_hole: WriteHole::Resync,
@@ -285,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_counted_from_the_volumes_first() {
+    fn regions_are_counted_from_the_volumes_first() {
         let volume = volume(Level::Raid0, 2);
-        assert_eq!(volume.array_lane(LaneIndex(3)), 13);
-        let all = LaneSet::from_runs([[0, 11], [13, 99]]);
-        let own = volume.own_lanes(&all);
+        assert_eq!(volume.array_region(RegionIndex(3)), 13);
+        let all = RegionSet::from_runs([[0, 11], [13, 99]]);
+        let own = volume.own_regions(&all);
         assert_eq!(own.runs(), [[0, 1], [3, 5]]);
-        assert_eq!(volume.array_lanes(&own).runs(), [[10, 11], [13, 15]]);
-        assert_eq!(volume.own_lanes(&LaneSet::from_runs([[0, 10], [15, 20]])), LaneSet::EMPTY);
-        assert_eq!(volume.all_lanes().runs(), [[10, 15]]);
+        assert_eq!(volume.array_regions(&own).runs(), [[10, 11], [13, 15]]);
+        assert_eq!(volume.own_regions(&RegionSet::from_runs([[0, 10], [15, 20]])), RegionSet::EMPTY);
+        assert_eq!(volume.all_regions().runs(), [[10, 15]]);
     }
 }

@@ -267,7 +267,7 @@ fn a_label_from_an_interrupted_change_on_an_absent_drive_is_never_the_newest() {
         };
         at_every_event(1, End::Killed, prepare, scene, |bench, _, event| {
             // Drive a may have the label with the new name, the others not. It is not there at the next start,
-            // and the lane is marked already, so that no label has to be written before the next write.
+            // and the region is marked already, so that no label has to be written before the next write.
             bench.sim.drive("a").unwrap().vanish();
             for slow in ["b", "c"] {
                 bench.sim.drive(slow).unwrap().stall_next(0, std::time::Duration::ZERO);
@@ -385,7 +385,7 @@ fn a_degraded_start_may_be_interrupted_as_often_as_one_likes() {
 
 #[test]
 fn a_mark_is_cleared_only_when_what_it_stood_for_is_durable() {
-    // The write is never flushed by a host. While its lane is marked, a power cut may take it back and the resync
+    // The write is never flushed by a host. While its region is marked, a power cut may take it back and the resync
     // makes redundancy agree; once the mark is gone, the write must be on the drives.
     let prepare = || {
         let mut bench = prepared("raid5", 1);
@@ -398,7 +398,7 @@ fn a_mark_is_cleared_only_when_what_it_stood_for_is_durable() {
     };
     at_every_event(1, End::PowerCut, prepare, scene, |bench, _, event| {
         bench.boot(&[]);
-        let resynced = bench.has_event("lanes are resynced");
+        let resynced = bench.has_event("regions are resynced");
         if !resynced {
             bench.expect("data", STRIPE, 9, STRIPE);
         }
@@ -428,7 +428,7 @@ fn a_drive_that_ignores_flushes_is_caught_by_these_tests() {
 }
 
 #[test]
-fn only_lanes_that_were_being_written_are_resynced() {
+fn only_regions_that_were_being_written_are_resynced() {
     let mut bench = Bench::new(3, 2, 0);
     bench.boot(&[]);
     let names = ["/x/a", "/x/b", "/x/c"];
@@ -436,19 +436,19 @@ fn only_lanes_that_were_being_written_are_resynced() {
         bench.ask(Command::DriveAdd { drive: name.into(), size_bytes: Some(160 << 20) }).unwrap();
     }
     let (info, _) = bench.create("data", "raid5", &names);
-    let lane = 64 << 20;
-    assert!(info.capacity_bytes > 3 * lane);
-    for at in [0, 2 * lane, 3 * lane] {
+    let region = 64 << 20;
+    assert!(info.capacity_bytes > 3 * region);
+    for at in [0, 2 * region, 3 * region] {
         bench.write("data", at, 8, 65536);
     }
-    assert_eq!(bench.show("data").dirty_lanes, 3);
+    assert_eq!(bench.show("data").dirty_regions, 3);
     bench.settle("data");
-    bench.write("data", 2 * lane, 7, 65536);
+    bench.write("data", 2 * region, 7, 65536);
     bench.restart(&[]);
     let info = bench.show("data");
-    assert_eq!(info.resync.map(|resync| (resync.lanes_left, resync.lanes)), Some((1, 4)));
+    assert_eq!(info.resync.map(|resync| (resync.regions_left, resync.regions)), Some((1, 4)));
     bench.settle("data");
-    for (at, byte) in [(0, 8), (2 * lane, 7), (3 * lane, 8)] {
+    for (at, byte) in [(0, 8), (2 * region, 7), (3 * region, 8)] {
         bench.expect("data", at, byte, 65536);
         bench.ask(Command::DriveOffline { drive: "data:0".into() }).unwrap();
         bench.expect("data", at, byte, 65536);

@@ -136,7 +136,7 @@ fn an_array_that_other_software_changed_is_imported_with_its_data_whatever_its_l
         assert_eq!(imported[0].state, VolumeState::Optimal, "{level}: {notes:?}");
         assert_eq!(imported[0].level, level);
         expect_all(&mut bench, "data", &all, level);
-        if imported[0].dirty_lanes == 0 && !matches!(level, "raid0" | "raid00") {
+        if imported[0].dirty_regions == 0 && !matches!(level, "raid0" | "raid00") {
             expect_redundancy(&mut bench, "data", drives, &all, level);
         }
         let (volumes, others) = list(&mut bench);

@@ -26,7 +26,7 @@ fn create_destroying(name: &str) -> Command {
 /// A creation wrote its labels, all of them, and the power was cut before the controller had noted which drives it knows.
 /// The next one was told of no drive and found no volume; it was asked to create it over the same drives, and was killed
 /// when it had taken the first of them. The one after that was told of the drives, and found the first volume with a drive
-/// missing and its lane marked: it waited for an operator's word, though nothing was wrong with any drive. Torture found it
+/// missing and its region marked: it waited for an operator's word, though nothing was wrong with any drive. Torture found it
 /// (seed 300340). Drives are noted before they are written to.
 #[test]
 fn a_creation_that_nobody_was_told_of_is_found_again_by_itself() {
@@ -199,7 +199,7 @@ fn a_drive_that_has_not_returned_a_write_comes_back_no_more_easily_when_it_is_sa
     bench.boot(&DRIVES);
     bench.create("data", "raid5", &DRIVES);
     bench.settle("data");
-    // Its lane is marked: what comes next is the data.
+    // Its region is marked: what comes next is the data.
     bench.write("data", 0, 1, ALL);
     bench.sim.drive("b").unwrap().stall_next(1, Duration::from_secs(300));
     // All strips of a stripe: one of them is on b.
@@ -376,7 +376,7 @@ fn hanging(mut bench: Bench, level: &str) -> Bench {
     bench.boot(&["a", "b", "c", "d"]);
     bench.create("data", level, &DRIVES);
     bench.write("data", 0, 1, ALL / 2);
-    // Its lane is marked: what comes next is the data.
+    // Its region is marked: what comes next is the data.
     bench.sim.drive("b").unwrap().stall_next(1, Duration::from_secs(90));
     drop(bench.begin_write("data", 0, 2, ALL / 2));
     bench

@@ -42,7 +42,7 @@ fn created_on_drives_of_unknown_content_it_resyncs_and_is_usable_meanwhile() {
     }
     bench.boot(&[]);
     let (info, notes) = bench.create("data", "raid5", &["a", "b", "c"]);
-    assert!(info.resync.is_some() && info.dirty_lanes > 0, "{info:?}");
+    assert!(info.resync.is_some() && info.dirty_regions > 0, "{info:?}");
     assert!(notes.iter().any(|note| note.contains("resync")), "{notes:?}");
     bench.write("data", 4096, 9, 8192);
     bench.settle("data");
@@ -62,7 +62,7 @@ fn file_drives_that_were_just_made_need_no_resync() {
         bench.ask(Command::DriveAdd { drive: name.into(), size_bytes: Some(DRIVE) }).unwrap();
     }
     let (info, notes) = bench.create("data", "raid5", &["/x/a", "/x/b", "/x/c"]);
-    assert_eq!((info.resync, info.dirty_lanes), (None, 0));
+    assert_eq!((info.resync, info.dirty_regions), (None, 0));
     assert!(notes.is_empty(), "{notes:?}");
     bench.restart(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Optimal, "its drives are remembered");
@@ -128,7 +128,7 @@ fn a_failed_drive_is_recorded_and_recognised_as_stale_after_a_restart() {
     let info = bench.show("data");
     assert_eq!((info.state, info.drives[1].state), (VolumeState::Degraded, DriveState::Failed));
     assert!(info.drives[1].reason.as_ref().unwrap().contains("b is out"), "{:?}", info.drives[1]);
-    assert_eq!(info.drives[1].stale_lanes, 1);
+    assert_eq!(info.drives[1].stale_regions, 1);
     bench.expect("data", 0, 2, 4 * 65536);
 }
 
@@ -522,11 +522,11 @@ fn shutting_down_clears_the_marks_and_says_clean() {
     bench.create("data", "raid5", &["a", "b", "c"]);
     bench.settle("data");
     bench.write("data", 0, 4, 65536);
-    assert_eq!(bench.show("data").dirty_lanes, 1);
+    assert_eq!(bench.show("data").dirty_regions, 1);
     bench.shut_down();
     bench.restart(&[]);
     let info = bench.show("data");
-    assert_eq!((info.dirty_lanes, info.resync), (0, None));
+    assert_eq!((info.dirty_regions, info.resync), (0, None));
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn a_drive_that_missed_writes_comes_back_stale_in_what_it_missed_and_is_not_beli
         bench.settle("data");
         assert_eq!(bench.drive("b").state, DriveState::Stale, "{level}");
         let back = common::drive(bench.ask(online("b")));
-        assert_eq!((back.state, back.stale_lanes), (DriveState::Rebuilding, 1), "{level}");
+        assert_eq!((back.state, back.stale_regions), (DriveState::Rebuilding, 1), "{level}");
         let info = bench.show("data");
         assert_eq!(
             (info.state, info.may_lose),
@@ -107,7 +107,7 @@ fn wait_until_whole(bench: &mut Bench) {
     panic!("it is not whole again: {:?}", bench.show("data").reasons);
 }
 
-/// A drive did not answer the flush by which its rebuild was to count, and went out meanwhile. Its lane was written without it, and
+/// A drive did not answer the flush by which its rebuild was to count, and went out meanwhile. Its region was written without it, and
 /// the label called it stale there; then the flush failed, and the rebuild was recorded all the same: the drive came
 /// back, and its old bytes were read (`torture --seed 2021300`).
 #[test]
@@ -342,7 +342,7 @@ fn attempts_for_which_there_was_no_space_make_no_drive_stale() {
 }
 
 /// That a drive had failed could not be recorded for want of space. Nothing but a restart got the volume going again, and
-/// meanwhile the lane of the write that had skipped the drive was unmarked.
+/// meanwhile the region of the write that had skipped the drive was unmarked.
 #[test]
 fn a_failure_that_could_not_be_recorded_is_recorded_when_there_is_space() {
     let mut bench = bench(7, "raid5");
@@ -354,7 +354,7 @@ fn a_failure_that_could_not_be_recorded_is_recorded_when_there_is_space() {
     assert!(bench.try_write("data", 0, 2, STRIPE).unwrap().is_err());
     bench.wait(30);
     let info = bench.show("data");
-    assert_eq!(info.dirty_lanes, 1, "its lane is not unmarked before the failure is recorded");
+    assert_eq!(info.dirty_regions, 1, "its region is not unmarked before the failure is recorded");
     assert!(bench.has_event("cannot be recorded"));
     for other in ["a", "c"] {
         bench.sim.drive(other).unwrap().cancel_failures();
@@ -396,7 +396,7 @@ fn a_drive_that_is_replaced_is_stale_in_all_that_was_written_whenever_the_proces
             let member = &info.drives[1];
             match member.name.as_str() {
                 "d" => assert_eq!(
-                    (member.state, member.stale_lanes),
+                    (member.state, member.stale_regions),
                     (DriveState::Rebuilding, 1),
                     "event {event}"
                 ),
@@ -442,7 +442,7 @@ fn a_drive_that_is_filled_to_replace_one_that_serves_is_dropped_when_it_fails() 
     let mut bench = bench(11, "raid5");
     bench.sim.add_drive("d", drive_options());
     let filling = common::drive(bench.ask(replace("data:1", "d")));
-    assert_eq!((filling.state, filling.slot, filling.stale_lanes), (DriveState::Filling, Some(1), 1));
+    assert_eq!((filling.state, filling.slot, filling.stale_regions), (DriveState::Filling, Some(1), 1));
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     let why = bench.refused(ErrorKind::WrongState, replace("data:1", "d"));
     assert!(why.contains("is being replaced already, by d"), "{why}");
@@ -572,7 +572,7 @@ fn an_operators_word_waits_until_every_failure_is_recorded() {
     };
     let free =
         |bench: &Bench| DRIVES.iter().for_each(|drive| bench.sim.drive(drive).unwrap().cancel_failures());
-    // The lane of a write that failed is in doubt, and a drive is out.
+    // The region of a write that failed is in doubt, and a drive is out.
     fill(&bench, &["a", "c", "d"]);
     bench.sim.drive("b").unwrap().vanish();
     assert!(bench.try_write("data", 0, 2, STRIPE).unwrap().is_err());

@@ -93,7 +93,7 @@ fn a_spare_takes_the_place_of_a_drive_that_failed_and_is_rebuilt() {
     let rebuilds = tasks(&mut bench, TaskKind::Rebuild);
     assert_eq!(rebuilds.len(), 1, "{rebuilds:?}");
     assert_eq!(rebuilds[0].drive.as_deref(), Some("s"));
-    let taken = "drive s takes the place of drive b, whose content is rebuilt (lanes: 1)";
+    let taken = "drive s takes the place of drive b, whose content is rebuilt (regions: 1)";
     assert!(bench.has_event(taken), "{:?}", bench.events());
     assert!(rebuilds[0].cause.contains("spare s takes the place of drive b"), "{rebuilds:?}");
     assert!(rebuilds[0].total_blocks > 0);

@@ -105,7 +105,7 @@ fn a_shutdown_waits_for_a_task_that_takes_its_time_to_end() {
     }
 }
 
-/// A rebuild that could not do one lane failed, and was never tried again while the controller ran, though what had
+/// A rebuild that could not do one region failed, and was never tried again while the controller ran, though what had
 /// stopped it had passed long ago: redundancy stayed missing. Torture found it.
 #[test]
 fn a_rebuild_that_failed_is_tried_again_after_a_while() {
@@ -120,11 +120,11 @@ fn a_rebuild_that_failed_is_tried_again_after_a_while() {
     bench.sim.drive("b").unwrap().fail_next(1, Some("write"), env::IoErrorKind::OutOfSpace);
     bench.wait(30);
     let failed = rebuild(&mut bench).unwrap();
-    assert_eq!((failed.state, bench.drive("b").stale_lanes), (TaskState::Failed, 1), "{failed:?}");
-    // The lane was left in doubt, which takes the operator's word.
+    assert_eq!((failed.state, bench.drive("b").stale_regions), (TaskState::Failed, 1), "{failed:?}");
+    // The region was left in doubt, which takes the operator's word.
     bench.start_accepting("data");
     bench.wait(60);
-    assert_eq!(bench.drive("b").stale_lanes, 0, "{:?}", rebuild(&mut bench));
+    assert_eq!(bench.drive("b").stale_regions, 0, "{:?}", rebuild(&mut bench));
     assert_eq!(rebuild(&mut bench).unwrap().task, failed.task, "it went on");
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
 }
@@ -353,19 +353,19 @@ fn a_distributed_spare_takes_in_a_failed_drive_by_itself_and_gives_it_back() {
     }
 }
 
-/// Lanes are 64 MiB of data: several need larger drives than usual.
+/// Regions are 64 MiB of data: several need larger drives than usual.
 #[test]
 fn a_rebuild_goes_on_after_a_restart_where_it_was() {
-    let lanes = 4;
+    let regions = 4;
     let mut bench = Bench::new(12, 1, 0);
-    let options = DriveOptions { size: ByteCount((32 + 64 * lanes) * MIB), ..drive_options() };
+    let options = DriveOptions { size: ByteCount((32 + 64 * regions) * MIB), ..drive_options() };
     for name in ["a", "b", "s"] {
         bench.sim.add_drive(name, options.clone());
     }
     bench.boot(&[]);
     bench.create("data", "raid1", &["a", "b"]);
-    for lane in 0..lanes {
-        bench.write("data", lane * 64 * MIB, lane as u8 + 1, 64 << 10);
+    for region in 0..regions {
+        bench.write("data", region * 64 * MIB, region as u8 + 1, 64 << 10);
     }
     bench.settle("data");
     bench.ask(Command::SpareAdd(AddSpare { drive: "s".into(), ..AddSpare::default() })).unwrap();
@@ -383,17 +383,17 @@ fn a_rebuild_goes_on_after_a_restart_where_it_was() {
     let id = rebuild(&mut bench).task;
     let slow = SetTask { task: id, limit_bytes_per_s: Some(8 * MIB), share_percent: None };
     bench.ask(Command::TaskSet(slow)).unwrap();
-    let mut left = bench.drive("s").stale_lanes;
+    let mut left = bench.drive("s").stale_regions;
     while left > 2 {
         bench.wait(1);
-        left = bench.drive("s").stale_lanes;
+        left = bench.drive("s").stale_regions;
     }
     assert!(left > 0, "it is not done yet");
     bench.wait(12);
     let before = rebuild(&mut bench);
     assert_eq!(before.limit_bytes_per_s, Some(8 * MIB));
     bench.restart(&[]);
-    assert!(bench.drive("s").stale_lanes <= left, "what was recorded stays");
+    assert!(bench.drive("s").stale_regions <= left, "what was recorded stays");
     bench.wait(1);
     let after = rebuild(&mut bench);
     assert_eq!(
@@ -405,8 +405,8 @@ fn a_rebuild_goes_on_after_a_restart_where_it_was() {
         .unwrap();
     assert_eq!(until_over(&mut bench, id).state, TaskState::Done);
     bench.ask(Command::DriveFail { drive: "a".into() }).unwrap();
-    for lane in 0..lanes {
-        bench.expect("data", lane * 64 * MIB, lane as u8 + 1, 64 << 10);
+    for region in 0..regions {
+        bench.expect("data", region * 64 * MIB, region as u8 + 1, 64 << 10);
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use units::{ByteCount, DriveCount, StripSize, StripeIndex};
 
 /// A clearing of marks that waited for a slow drive's flush went on after the volume had been stopped and started
-/// again under another name: it unmarked a lane that the new attachment counted on and was writing.
+/// again under another name: it unmarked a region that the new attachment counted on and was writing.
 #[test]
 fn a_clearing_from_before_a_rename_does_not_unmark_what_is_written_after_it() {
     let mut bench = Bench::new(1, 1, 2);
@@ -22,13 +22,13 @@ fn a_clearing_from_before_a_rename_does_not_unmark_what_is_written_after_it() {
     bench.ask(Command::VolumeSet { volume: "v".into(), name: "w".into() }).unwrap();
     for second in 0..30 {
         bench.write("w", 0, 2, 4096);
-        let dirty = bench.show("w").dirty_lanes;
-        assert_eq!(dirty, 1, "after {second} s a lane that is being written is not marked");
+        let dirty = bench.show("w").dirty_regions;
+        assert_eq!(dirty, 1, "after {second} s a region that is being written is not marked");
         bench.wait(1);
     }
 }
 
-/// A degraded array's write failed on one drive after parity had been written. The shard distrusted the lane, but a
+/// A degraded array's write failed on one drive after parity had been written. The shard distrusted the region, but a
 /// stop in order forgot that, and after the next start a strip of the missing drive, which nobody had written,
 /// was computed from parity that did not fit.
 #[test]
@@ -82,7 +82,7 @@ fn the_word_is_kept_until_redundancy_agrees_and_asked_for_again_after_a_crash() 
         bench.write("v", i * strip, 5, strip);
     }
     bench.settle("v");
-    // Written, and not yet quiet: the lane is marked when the process is killed. Then a drive dies.
+    // Written, and not yet quiet: the region is marked when the process is killed. Then a drive dies.
     bench.write("v", 0, 5, 4096);
     bench.forget();
     bench.sim.kill();
@@ -97,7 +97,7 @@ fn the_word_is_kept_until_redundancy_agrees_and_asked_for_again_after_a_crash() 
     let refused = bench.refused(ErrorKind::WrongState, start(false));
     assert!(refused.contains("--accept-stale-parity"), "{refused}");
     bench.ask(start(true)).unwrap();
-    assert!(bench.has_event("lanes is computed anew from what is there"), "{:?}", bench.events());
+    assert!(bench.has_event("regions is computed anew from what is there"), "{:?}", bench.events());
     let shown = bench.show("v");
     assert_eq!(shown.state, VolumeState::Degraded);
     assert!(shown.resync.is_some(), "it is not done at once");

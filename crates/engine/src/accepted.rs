@@ -1,10 +1,10 @@
-//! Lanes whose redundancy an operator accepts as it is: drives are missing that could have told.
+//! Regions whose redundancy an operator accepts as it is: drives are missing that could have told.
 //!
 //! # Fault model
 //! A write was cut off, and what it wrote to some drives and not to others is not known. While all data of the stripe
 //! can be read that does no harm: redundancy is computed anew. Where a drive is missing (out, or stale there), what it
 //! held can be told from parity only, which may be older or newer than the data, and P older or newer than Q. A volume
-//! that is started like that needs the operator's word: blocks of the missing drive may read wrongly in these lanes.
+//! that is started like that needs the operator's word: blocks of the missing drive may read wrongly in these regions.
 //! The word is about nothing else: blocks of other drives must survive the loss of those too, as far as the level goes.
 //!
 //! # The rule
@@ -18,11 +18,11 @@
 //! # The journal's word
 //! Where a volume has a [`journal`](crate::journal), it is replayed before the volume is served, and tells what was interrupted: all
 //! redundancy agrees but that of whole stripes which were being written. So no operator is asked, and what redundancy says
-//! counts for every drive, also for one that goes out later. The lanes are still settled by the same rule, for the sake of
+//! counts for every drive, also for one that goes out later. The regions are still settled by the same rule, for the sake of
 //! those stripes.
 //!
 //! # Invariants
-//! - The word of an operator is about the drives that are missing in a lane when it is given, and no others: one that fails later held
+//! - The word of an operator is about the drives that are missing in a region when it is given, and no others: one that fails later held
 //!   what hosts were promised.
 //! - A stripe is *settled* by the rule, held exclusively, before it is written, rebuilt or moved, and by the resync.
 //!   From then on its redundancy is trusted as any other. Before, what is missing of it is read by the same rule.
@@ -30,10 +30,10 @@
 //!   the same.
 //! - Blocks of a drive that is there and cannot read them are told, and written anew, by the rule as well; with them all data of
 //!   their columns are there, and *then* all redundancy is computed anew: P told them, and Q need not agree.
-//! - The lane stays unsynced, and marked, until all its stripes are settled: a crash before that needs the word again.
-//! - A lane that is distrusted, because a write to it failed, is not accepted any more.
+//! - The region stays unsynced, and marked, until all its stripes are settled: a crash before that needs the word again.
+//! - A region that is distrusted, because a write to it failed, is not accepted any more.
 
-use crate::lanes::{LaneIndex, LaneSet};
+use crate::regions::{RegionIndex, RegionSet};
 use crate::volume::Volume;
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
@@ -46,13 +46,13 @@ use units::{DriveIndex, DriveSet, StripeIndex};
 /// What the word was given for, and how far it has been made good.
 #[derive(Default)]
 pub(crate) struct Accepted {
-    lanes: RefCell<LaneSet>,
-    /// By slot, lanes among them in which its content was missing when the word was given.
-    missing: RefCell<Vec<LaneSet>>,
+    regions: RefCell<RegionSet>,
+    /// By slot, regions among them in which its content was missing when the word was given.
+    missing: RefCell<Vec<RegionSet>>,
     /// Whether it is about whatever goes missing: the journal tells what was interrupted.
     of_journal: bool,
-    /// Stripes that are settled, by lane: bit by bit from the lane's first.
-    settled: RefCell<BTreeMap<LaneIndex, Vec<u64>>>,
+    /// Stripes that are settled, by region: bit by bit from the region's first.
+    settled: RefCell<BTreeMap<RegionIndex, Vec<u64>>>,
 }
 
 impl Accepted {
@@ -61,43 +61,43 @@ impl Accepted {
         Accepted { of_journal, ..Accepted::default() }
     }
 
-    fn contains(&self, lane: LaneIndex) -> bool {
-        let lanes = self.lanes.borrow();
-        !lanes.is_empty() && lanes.contains(lane)
+    fn contains(&self, region: RegionIndex) -> bool {
+        let regions = self.regions.borrow();
+        !regions.is_empty() && regions.contains(region)
     }
 
-    fn is_settled(&self, lane: LaneIndex, nth: u64) -> bool {
+    fn is_settled(&self, region: RegionIndex, nth: u64) -> bool {
         let settled = self.settled.borrow();
-        let word = settled.get(&lane).and_then(|words| words.get((nth / 64) as usize));
+        let word = settled.get(&region).and_then(|words| words.get((nth / 64) as usize));
         word.is_some_and(|word| word >> (nth % 64) & 1 == 1)
     }
 
-    fn set_settled(&self, lane: LaneIndex, nth: u64) {
-        if !self.contains(lane) {
+    fn set_settled(&self, region: RegionIndex, nth: u64) {
+        if !self.contains(region) {
             return; // It was distrusted meanwhile, or is synced.
         }
         let mut settled = self.settled.borrow_mut();
-        let (words, at) = (settled.entry(lane).or_default(), (nth / 64) as usize);
+        let (words, at) = (settled.entry(region).or_default(), (nth / 64) as usize);
         if words.len() <= at {
             words.resize(at + 1, 0);
         }
         words[at] |= 1 << (nth % 64);
     }
 
-    /// These lanes are synced, or distrusted: the word is of no consequence there any more.
-    pub(crate) fn forget(&self, lanes: &LaneSet) {
-        if self.lanes.borrow().is_empty() {
+    /// These regions are synced, or distrusted: the word is of no consequence there any more.
+    pub(crate) fn forget(&self, regions: &RegionSet) {
+        if self.regions.borrow().is_empty() {
             return;
         }
-        self.lanes.borrow_mut().remove_all(lanes);
-        self.missing.borrow_mut().iter_mut().for_each(|missing| missing.remove_all(lanes));
-        self.settled.borrow_mut().retain(|lane, _| !lanes.contains(*lane));
+        self.regions.borrow_mut().remove_all(regions);
+        self.missing.borrow_mut().iter_mut().for_each(|missing| missing.remove_all(regions));
+        self.settled.borrow_mut().retain(|region, _| !regions.contains(*region));
     }
 
-    /// Whether the word is about what a slot held in a lane.
-    fn is_about(&self, slot: DriveIndex, lane: LaneIndex) -> bool {
+    /// Whether the word is about what a slot held in a region.
+    fn is_about(&self, slot: DriveIndex, region: RegionIndex) -> bool {
         let missing = self.missing.borrow();
-        self.of_journal || missing.get(slot.as_usize()).is_some_and(|lanes| lanes.contains(lane))
+        self.of_journal || missing.get(slot.as_usize()).is_some_and(|regions| regions.contains(region))
     }
 }
 
@@ -112,63 +112,69 @@ enum Settling {
 }
 
 impl Volume {
-    /// The operator's word for lanes, as the volume is now. It counts for those that are unsynced.
-    pub(crate) fn accept(&self, lanes: &LaneSet) {
+    /// The operator's word for regions, as the volume is now. It counts for those that are unsynced.
+    pub(crate) fn accept(&self, regions: &RegionSet) {
         if self.geometry().parity_strips() == 0 {
             return; // Copies need no word: one of them speaks for all.
         }
         let doubtful = self.dirty.unsynced();
-        let lanes = lanes.clone().minus(&lanes.clone().minus(&doubtful));
-        self.accepted.forget(&lanes);
+        let regions = regions.clone().minus(&regions.clone().minus(&doubtful));
+        self.accepted.forget(&regions);
         let (readable, _) = self.health.usable();
         let missing = |slot: DriveIndex| match readable.contains(slot) {
             true => {
-                let stale = self.members.stale_lanes(slot);
-                stale.clone().minus(&stale.minus(&lanes))
+                let stale = self.members.stale_regions(slot);
+                stale.clone().minus(&stale.minus(&regions))
             }
-            false => lanes.clone(),
+            false => regions.clone(),
         };
         let mut all = self.accepted.missing.borrow_mut();
-        all.resize(self.geometry().drives().as_usize(), LaneSet::EMPTY);
+        all.resize(self.geometry().drives().as_usize(), RegionSet::EMPTY);
         for slot in self.geometry().drives().indexes() {
             all[slot.as_usize()].insert_all(&missing(slot));
         }
-        self.accepted.lanes.borrow_mut().insert_all(&lanes);
+        self.accepted.regions.borrow_mut().insert_all(&regions);
     }
 
-    fn nth_of_lane(&self, lane: LaneIndex, stripe: StripeIndex) -> u64 {
-        stripe.0 - self.lanes.stripes_of(lane).start
+    fn nth_of_region(&self, region: RegionIndex, stripe: StripeIndex) -> u64 {
+        stripe.0 - self.regions.stripes_of(region).start
     }
 
     /// Whether a stripe is to be settled before anything is done that has to keep its redundancy.
     pub(crate) fn is_doubtful(&self, stripe: StripeIndex) -> bool {
-        let lane = self.lane_of(stripe);
-        self.accepted.contains(lane) && !self.accepted.is_settled(lane, self.nth_of_lane(lane, stripe))
+        let region = self.region_of(stripe);
+        self.accepted.contains(region)
+            && !self.accepted.is_settled(region, self.nth_of_region(region, stripe))
     }
 
-    /// Whether a stripe is of a lane that was accepted.
+    /// Whether a stripe is of a region that was accepted.
     pub(crate) fn is_accepted(&self, stripe: StripeIndex) -> bool {
-        self.accepted.contains(self.lane_of(stripe))
+        self.accepted.contains(self.region_of(stripe))
     }
 
-    /// Whether by the word the redundancy of a stripe of an unsynced lane may be used, with these drives to be read.
+    /// Whether by the word the redundancy of a stripe of an unsynced region may be used, with these drives to be read.
     pub(crate) fn is_trusted_by_word(
         &self,
-        lane: LaneIndex,
+        region: RegionIndex,
         stripe: StripeIndex,
         readable: &DriveSet,
     ) -> bool {
-        self.accepted.contains(lane)
-            && (self.accepted.is_settled(lane, self.nth_of_lane(lane, stripe))
-                || self.missing_by_word(lane, stripe, readable).is_some_and(|missing| missing > 0))
+        self.accepted.contains(region)
+            && (self.accepted.is_settled(region, self.nth_of_region(region, stripe))
+                || self.missing_by_word(region, stripe, readable).is_some_and(|missing| missing > 0))
     }
 
     /// How many data strips of a stripe cannot be read, if the word is about all of them.
-    fn missing_by_word(&self, lane: LaneIndex, stripe: StripeIndex, readable: &DriveSet) -> Option<usize> {
+    fn missing_by_word(
+        &self,
+        region: RegionIndex,
+        stripe: StripeIndex,
+        readable: &DriveSet,
+    ) -> Option<usize> {
         let mut missing = 0;
         for (cell, role) in self.map(stripe).cells() {
             if matches!(role, Role::Data { .. }) && !readable.contains(cell.drive) {
-                if !self.accepted.is_about(cell.drive, lane) {
+                if !self.accepted.is_about(cell.drive, region) {
                     return None;
                 }
                 missing += 1;
@@ -185,7 +191,7 @@ impl Volume {
         let (p, q) = (drive_of(0), drive_of(1));
         let is_in =
             |set: &DriveSet, drive: Option<DriveIndex>| drive.is_some_and(|drive| set.contains(drive));
-        match (self.missing_by_word(self.lane_of(stripe), stripe, &health.readable), q) {
+        match (self.missing_by_word(self.region_of(stripe), stripe, &health.readable), q) {
             (None, _) => Settling::Unknown,
             (Some(0), _) if is_in(&health.writable, p) || is_in(&health.writable, q) => {
                 Settling::Renew(DriveSet::EMPTY)
@@ -211,13 +217,13 @@ impl Volume {
             Settling::Renew(unbelieved) => self.bring_together(stripe, &DriveSet::EMPTY, &unbelieved).await?,
             Settling::Unknown => return Err(IoError::new(IoErrorKind::Medium)),
         };
-        let lane = self.lane_of(stripe);
-        self.accepted.set_settled(lane, self.nth_of_lane(lane, stripe));
+        let region = self.region_of(stripe);
+        self.accepted.set_settled(region, self.nth_of_region(region, stripe));
         Ok(skipped)
     }
 
     /// Settles a stripe that is about to be written, if that can be done; the caller holds nothing. Where it cannot,
-    /// the write has to do without redundancy, as in any lane that is unsynced.
+    /// the write has to do without redundancy, as in any region that is unsynced.
     pub(crate) async fn settle_before_write(self: &Rc<Self>, stripe: StripeIndex) {
         if matches!(self.settling(stripe), Settling::Unknown) {
             return;

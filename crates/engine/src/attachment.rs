@@ -2,14 +2,14 @@
 
 use crate::bad::BadBlocks;
 use crate::journal::JournalPlace;
-use crate::lanes::LaneSet;
+use crate::regions::RegionSet;
 use crate::volume::VolumeSpec;
 use env::DriveSource;
 use std::sync::Arc;
 use std::time::Duration;
 use units::{DriveIndex, DriveSet};
 
-/// Which drives of a volume may be read and written, as the controller has made it durable. In lanes that are
+/// Which drives of a volume may be read and written, as the controller has made it durable. In regions that are
 /// stale on a drive it is neither, whatever this says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HealthView {
@@ -53,8 +53,8 @@ pub enum StreamSharing {
 pub struct Relocated {
     /// The drive that failed.
     pub slot: DriveIndex,
-    /// Lanes in which its cells have been moved into the spare cells.
-    pub lanes: LaneSet,
+    /// Regions in which its cells have been moved into the spare cells.
+    pub regions: RegionSet,
 }
 
 /// Everything a shard needs to serve a volume.
@@ -69,25 +69,25 @@ pub struct Attachment {
     /// By slot, drives that are being filled with the content of the slot's drive while that one serves. May be
     /// shorter than the slots are many.
     pub shadows: Vec<Option<Arc<dyn DriveSource>>>,
-    /// By slot, lanes in which the drive's content is not current; where it is not among `health.writable`,
+    /// By slot, regions in which the drive's content is not current; where it is not among `health.writable`,
     /// that goes without saying. May be shorter than the slots are many.
-    pub stale: Vec<LaneSet>,
+    pub stale: Vec<RegionSet>,
     /// By slot, blocks whose content is lost. May be shorter than the slots are many.
     pub bad: Vec<BadBlocks>,
-    /// Lanes whose redundancy may not agree with their data.
-    pub unsynced: LaneSet,
+    /// Regions whose redundancy may not agree with their data.
+    pub unsynced: RegionSet,
     /// Those among them of which an operator accepts what it says of the drives that are missing now (out, or stale
     /// there). What is left of it is made to agree by the resync.
-    pub accepted: LaneSet,
+    pub accepted: RegionSet,
     /// Whether what is accepted is so because the journal was replayed: then it is about every drive, whichever goes out.
     pub covered: bool,
     /// Where writes are kept before they are done, if they are.
     pub journal: Option<JournalPlace>,
-    /// Lanes that are marked dirty in the durable write-intent map.
-    pub dirty: LaneSet,
-    /// Lanes that were never written since the volume was made: they hold zeroes on every drive that is not stale
+    /// Regions that are marked dirty in the durable write-intent map.
+    pub dirty: RegionSet,
+    /// Regions that were never written since the volume was made: they hold zeroes on every drive that is not stale
     /// there, and need no resync, no rebuild, no check.
-    pub unwritten: LaneSet,
+    pub unwritten: RegionSet,
     /// What is in the distributed spare.
     pub relocated: Option<Relocated>,
     /// Whether hosts do not get to see it: it is being initialised as a whole.
@@ -97,7 +97,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// A volume over these drives with which nothing is wrong but what `health` says: no lane is marked, none
+    /// A volume over these drives with which nothing is wrong but what `health` says: no region is marked, none
     /// is unsynced.
     pub fn new(
         spec: Arc<VolumeSpec>,
@@ -111,12 +111,12 @@ impl Attachment {
             shadows: Vec::new(),
             stale: Vec::new(),
             bad: Vec::new(),
-            unsynced: LaneSet::EMPTY,
-            accepted: LaneSet::EMPTY,
+            unsynced: RegionSet::EMPTY,
+            accepted: RegionSet::EMPTY,
             covered: false,
             journal: None,
-            dirty: LaneSet::EMPTY,
-            unwritten: LaneSet::EMPTY,
+            dirty: RegionSet::EMPTY,
+            unwritten: RegionSet::EMPTY,
             relocated: None,
             hidden: false,
             streams: StreamSharing::default(),
@@ -126,8 +126,8 @@ impl Attachment {
 
 /// Another drive, or none, in a slot of a volume that is served.
 ///
-/// Writes may be under way that were planned without the new drive. So `stale` must hold at least every lane
-/// that is marked dirty or may be marked until every shard has answered, and of a drive that is new every lane there
+/// Writes may be under way that were planned without the new drive. So `stale` must hold at least every region
+/// that is marked dirty or may be marked until every shard has answered, and of a drive that is new every region there
 /// is: what it holds is anything, where nobody wrote too. That has to be durable before.
 ///
 /// Blocks of the slot that are lost stay so, whoever has it: no drive brings back what was given up.
@@ -137,8 +137,8 @@ pub struct MemberChange {
     pub slot: DriveIndex,
     /// Its drive from now on.
     pub source: Option<Arc<dyn DriveSource>>,
-    /// Lanes in which it is not current.
-    pub stale: LaneSet,
+    /// Regions in which it is not current.
+    pub stale: RegionSet,
     /// Which drives may be used from now on.
     pub health: HealthView,
 }

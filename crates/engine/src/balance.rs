@@ -155,8 +155,8 @@ impl Volume {
             return (choice, false);
         }
         let (readable, _) = self.health.usable();
-        let (map, lane) = (geometry.stripe_map(stripe), self.lane_of(stripe));
-        let may = |drive| readable.contains(drive) && self.members.is_current(drive, lane, stripe);
+        let (map, region) = (geometry.stripe_map(stripe), self.region_of(stripe));
+        let may = |drive| readable.contains(drive) && self.members.is_current(drive, region, stripe);
         let mut split = false;
         let mut rest = within;
         while !rest.is_empty() {

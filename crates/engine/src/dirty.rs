@@ -1,23 +1,23 @@
-//! Which lanes may have redundancy that does not agree with their data.
+//! Which regions may have redundancy that does not agree with their data.
 //!
-//! A write changes several drives, and a crash may come between: so the *lane* of a stripe is marked dirty,
-//! durably, before the first write to it (rule (b) of the promises). After a crash the marked lanes are
+//! A write changes several drives, and a crash may come between: so the *region* of a stripe is marked dirty,
+//! durably, before the first write to it (rule (b) of the promises). After a crash the marked regions are
 //! *unsynced*: until the resync has passed them, their parity is not used and one designated mirror speaks
-//! for all. A lane that has been quiet for a while is unmarked again, so that a crash costs a resync of what
+//! for all. A region that has been quiet for a while is unmarked again, so that a crash costs a resync of what
 //! was being written and of nothing else.
 //!
 //! # Invariants
-//! - A write to a redundant volume runs only while its lane is `Dirty` here and marked durably.
-//! - Only the shard that owns a lane changes its state; the controller keeps the durable map.
+//! - A write to a redundant volume runs only while its region is `Dirty` here and marked durably.
+//! - Only the shard that owns a region changes its state; the controller keeps the durable map.
 //! - A write that parity cannot follow (a drive is missing before the resync is done) is counted (`gaps`): a
-//!   resync that was under way meanwhile has not made its lane agree, whatever it did before and after.
+//!   resync that was under way meanwhile has not made its region agree, whatever it did before and after.
 //! - What nobody ever wrote is zeroes, on every drive that is not stale there ([`first_write`](crate::first_write)): a
-//!   lane that was never written is synced.
-//! - A lane goes from `Dirty` to `Clean` here *before* the controller is asked to unmark it, and the next
+//!   region that was never written is synced.
+//! - A region goes from `Dirty` to `Clean` here *before* the controller is asked to unmark it, and the next
 //!   write asks to mark it again: both go through one mailbox, in order.
 
 use crate::attachment::Attachment;
-use crate::lanes::{LaneIndex, LaneSet, Lanes};
+use crate::regions::{RegionIndex, RegionSet, Regions};
 use env::sync::Signal;
 use env::{Env, Instant, IoError};
 use std::cell::{Cell, RefCell};
@@ -34,41 +34,41 @@ enum Mark {
     Refused(IoError),
 }
 
-/// Writes under way in a dirty lane, and when the last one ended.
+/// Writes under way in a dirty region, and when the last one ended.
 #[derive(Default)]
 struct Activity {
     writes: u32,
     last: Instant,
 }
 
-pub(crate) struct DirtyLanes {
+pub(crate) struct DirtyRegions {
     marks: RefCell<Vec<Mark>>,
-    unsynced: RefCell<LaneSet>,
+    unsynced: RefCell<RegionSet>,
     /// Never written since the volume was made.
-    unwritten: RefCell<LaneSet>,
+    unwritten: RefCell<RegionSet>,
     /// Writes that parity did not follow.
     gaps: Cell<u64>,
-    active: RefCell<BTreeMap<LaneIndex, Activity>>,
+    active: RefCell<BTreeMap<RegionIndex, Activity>>,
     changed: Signal,
 }
 
-impl DirtyLanes {
-    /// `owns`: whether this shard owns a lane. Others' lanes are quiet here whatever is written to them, and are
+impl DirtyRegions {
+    /// `owns`: whether this shard owns a region. Others' regions are quiet here whatever is written to them, and are
     /// not ours to have unmarked.
     pub(crate) fn new(
-        lanes: &Lanes,
+        regions: &Regions,
         attachment: &Attachment,
-        owns: impl Fn(LaneIndex) -> bool,
-    ) -> DirtyLanes {
-        let mut marks = vec![Mark::Clean; lanes.count as usize];
+        owns: impl Fn(RegionIndex) -> bool,
+    ) -> DirtyRegions {
+        let mut marks = vec![Mark::Clean; regions.count as usize];
         let mut active = BTreeMap::new();
-        for lane in attachment.dirty.iter().filter(|lane| owns(*lane)) {
-            if let Some(mark) = marks.get_mut(lane.0 as usize) {
+        for region in attachment.dirty.iter().filter(|region| owns(*region)) {
+            if let Some(mark) = marks.get_mut(region.0 as usize) {
                 *mark = Mark::Dirty;
-                active.insert(lane, Activity::default());
+                active.insert(region, Activity::default());
             }
         }
-        DirtyLanes {
+        DirtyRegions {
             marks: RefCell::new(marks),
             unsynced: RefCell::new(attachment.unsynced.clone()),
             unwritten: RefCell::new(
@@ -80,47 +80,47 @@ impl DirtyLanes {
         }
     }
 
-    pub(crate) fn is_synced(&self, lane: LaneIndex) -> bool {
+    pub(crate) fn is_synced(&self, region: RegionIndex) -> bool {
         let unsynced = self.unsynced.borrow();
-        unsynced.is_empty() || !unsynced.contains(lane)
+        unsynced.is_empty() || !unsynced.contains(region)
     }
 
     pub(crate) fn all_synced(&self) -> bool {
         self.unsynced.borrow().is_empty()
     }
 
-    /// The unsynced lanes.
-    pub(crate) fn unsynced(&self) -> LaneSet {
+    /// The unsynced regions.
+    pub(crate) fn unsynced(&self) -> RegionSet {
         self.unsynced.borrow().clone()
     }
 
-    /// The lanes that were never written.
-    pub(crate) fn unwritten(&self) -> LaneSet {
+    /// The regions that were never written.
+    pub(crate) fn unwritten(&self) -> RegionSet {
         self.unwritten.borrow().clone()
     }
 
-    /// Whether nothing was ever written to a lane.
-    pub(crate) fn is_unwritten(&self, lane: LaneIndex) -> bool {
+    /// Whether nothing was ever written to a region.
+    pub(crate) fn is_unwritten(&self, region: RegionIndex) -> bool {
         let unwritten = self.unwritten.borrow();
-        !unwritten.is_empty() && unwritten.contains(lane)
+        !unwritten.is_empty() && unwritten.contains(region)
     }
 
-    /// Lanes have been written, or are about to be.
-    pub(crate) fn set_written(&self, lanes: &LaneSet) {
-        self.unwritten.borrow_mut().remove_all(lanes);
+    /// Regions have been written, or are about to be.
+    pub(crate) fn set_written(&self, regions: &RegionSet) {
+        self.unwritten.borrow_mut().remove_all(regions);
     }
 
-    fn is_clean(&self, lane: LaneIndex) -> bool {
+    fn is_clean(&self, region: RegionIndex) -> bool {
         self.marks
             .borrow()
-            .get(lane.0 as usize)
+            .get(region.0 as usize)
             .is_some_and(|mark| matches!(mark, Mark::Clean | Mark::Refused(_)))
     }
 
-    /// Whether nothing was ever written to a lane, nor is about to be: its first write waits for the mark while it
+    /// Whether nothing was ever written to a region, nor is about to be: its first write waits for the mark while it
     /// holds its stripe.
-    pub(crate) fn is_untouched(&self, lane: LaneIndex) -> bool {
-        self.is_unwritten(lane) && self.is_clean(lane)
+    pub(crate) fn is_untouched(&self, region: RegionIndex) -> bool {
+        self.is_unwritten(region) && self.is_clean(region)
     }
 
     /// How many writes parity did not follow so far.
@@ -133,24 +133,24 @@ impl DirtyLanes {
         self.gaps.set(self.gaps.get() + 1);
     }
 
-    /// The redundancy of lanes agrees with their data again.
-    pub(crate) fn set_synced(&self, lanes: &LaneSet) {
-        self.unsynced.borrow_mut().remove_all(lanes);
+    /// The redundancy of regions agrees with their data again.
+    pub(crate) fn set_synced(&self, regions: &RegionSet) {
+        self.unsynced.borrow_mut().remove_all(regions);
     }
 
-    /// A write was left unfinished on some drive: the redundancy of its lane cannot be trusted any more.
-    pub(crate) fn set_unsynced(&self, lanes: &LaneSet) {
-        self.unsynced.borrow_mut().insert_all(lanes);
+    /// A write was left unfinished on some drive: the redundancy of its region cannot be trusted any more.
+    pub(crate) fn set_unsynced(&self, regions: &RegionSet) {
+        self.unsynced.borrow_mut().insert_all(regions);
     }
 
-    /// Counts a write in. `Err(true)`: the lane must be marked first, and the caller is to ask for it;
+    /// Counts a write in. `Err(true)`: the region must be marked first, and the caller is to ask for it;
     /// `Err(false)`: somebody has asked already.
-    fn try_begin(&self, lane: LaneIndex) -> Result<(), bool> {
+    fn try_begin(&self, region: RegionIndex) -> Result<(), bool> {
         let mut marks = self.marks.borrow_mut();
-        let mark = &mut marks[lane.0 as usize];
+        let mark = &mut marks[region.0 as usize];
         match mark {
             Mark::Dirty => {
-                self.active.borrow_mut().entry(lane).or_default().writes += 1;
+                self.active.borrow_mut().entry(region).or_default().writes += 1;
                 Ok(())
             }
             Mark::Marking => Err(false),
@@ -161,88 +161,88 @@ impl DirtyLanes {
         }
     }
 
-    fn refusal(&self, lane: LaneIndex) -> Option<IoError> {
-        match self.marks.borrow()[lane.0 as usize] {
+    fn refusal(&self, region: RegionIndex) -> Option<IoError> {
+        match self.marks.borrow()[region.0 as usize] {
             Mark::Refused(error) => Some(error),
             _ => None,
         }
     }
 
-    fn is_marking(&self, lane: LaneIndex) -> bool {
-        self.marks.borrow()[lane.0 as usize] == Mark::Marking
+    fn is_marking(&self, region: RegionIndex) -> bool {
+        self.marks.borrow()[region.0 as usize] == Mark::Marking
     }
 
-    fn marked(&self, env: &Env, lane: LaneIndex, result: Result<(), IoError>) {
-        self.marks.borrow_mut()[lane.0 as usize] = match result {
+    fn marked(&self, env: &Env, region: RegionIndex, result: Result<(), IoError>) {
+        self.marks.borrow_mut()[region.0 as usize] = match result {
             Ok(()) => Mark::Dirty,
             Err(error) => Mark::Refused(error),
         };
         if result.is_ok() {
-            self.active.borrow_mut().insert(lane, Activity { writes: 0, last: env.now() });
+            self.active.borrow_mut().insert(region, Activity { writes: 0, last: env.now() });
         }
         self.changed.notify(env);
     }
 
-    fn end(&self, lane: LaneIndex, now: Instant) {
-        if let Some(activity) = self.active.borrow_mut().get_mut(&lane) {
+    fn end(&self, region: RegionIndex, now: Instant) {
+        if let Some(activity) = self.active.borrow_mut().get_mut(&region) {
             activity.writes -= 1;
             activity.last = now;
         }
     }
 
-    /// Takes the lanes that have been quiet since `before` out of the dirty state, and names them.
-    pub(crate) fn take_quiet(&self, before: Instant) -> LaneSet {
-        let mut quiet = LaneSet::EMPTY;
+    /// Takes the regions that have been quiet since `before` out of the dirty state, and names them.
+    pub(crate) fn take_quiet(&self, before: Instant) -> RegionSet {
+        let mut quiet = RegionSet::EMPTY;
         let unsynced = self.unsynced.borrow();
-        self.active.borrow_mut().retain(|lane, activity| {
-            let done = activity.writes == 0 && activity.last <= before && !unsynced.contains(*lane);
+        self.active.borrow_mut().retain(|region, activity| {
+            let done = activity.writes == 0 && activity.last <= before && !unsynced.contains(*region);
             if done {
-                quiet.insert(*lane);
+                quiet.insert(*region);
             }
             !done
         });
         let mut marks = self.marks.borrow_mut();
-        for lane in quiet.iter() {
-            marks[lane.0 as usize] = Mark::Clean;
+        for region in quiet.iter() {
+            marks[region.0 as usize] = Mark::Clean;
         }
         quiet
     }
 }
 
-/// A write under way in a dirty lane; dropping counts it out.
+/// A write under way in a dirty region; dropping counts it out.
 pub(crate) struct Writing {
     volume: Rc<crate::volume::Volume>,
-    lane: LaneIndex,
+    region: RegionIndex,
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        self.volume.dirty.end(self.lane, self.volume.shard.env().executor().tick());
+        self.volume.dirty.end(self.region, self.volume.shard.env().executor().tick());
     }
 }
 
-/// Makes sure that the lane is marked durably, and counts a write in.
+/// Makes sure that the region is marked durably, and counts a write in.
 ///
 /// # Errors
-/// When the lane cannot be marked: then nothing may be written to it.
+/// When the region cannot be marked: then nothing may be written to it.
 pub(crate) async fn begin_write(
     volume: &Rc<crate::volume::Volume>,
-    lane: LaneIndex,
+    region: RegionIndex,
 ) -> Result<Writing, IoError> {
-    let lanes = &volume.dirty;
+    let regions = &volume.dirty;
     loop {
-        match lanes.try_begin(lane) {
-            Ok(()) => return Ok(Writing { volume: volume.clone(), lane }),
+        match regions.try_begin(region) {
+            Ok(()) => return Ok(Writing { volume: volume.clone(), region }),
             Err(true) => {
-                Box::pin(volume.blank_before_first_write(lane)).await;
-                let result = Box::pin(volume.shard.mark_dirty(volume.spec.id, lane)).await;
-                lanes.marked(volume.shard.env(), lane, result);
+                Box::pin(volume.blank_before_first_write(region)).await;
+                let result = Box::pin(volume.shard.mark_dirty(volume.spec.id, region)).await;
+                regions.marked(volume.shard.env(), region, result);
                 result?;
-                lanes.set_written(&lane.into());
+                regions.set_written(&region.into());
             }
             Err(false) => {
-                lanes.changed.wait_until(volume.shard.env(), || !lanes.is_marking(lane)).await;
-                if let Some(error) = lanes.refusal(lane) {
+                regions.changed.wait_until(volume.shard.env(), || !regions.is_marking(region)).await;
+                if let Some(error) = regions.refusal(region) {
                     return Err(error);
                 }
             }
@@ -259,11 +259,11 @@ mod tests {
     use std::sync::Arc;
     use units::{ByteCount, ByteOffset, DriveCount, DriveSet, SectorSize, StripSize};
 
-    /// A mirror was started after a crash with its one lane marked. The shard that did not own the lane saw it
+    /// A mirror was started after a crash with its one region marked. The shard that did not own the region saw it
     /// quiet, had it unmarked under the writes of the owner, and the next crash left mirrors that differed and
     /// nobody who knew.
     #[test]
-    fn a_lane_is_unmarked_only_when_its_owner_finds_it_quiet() {
+    fn a_region_is_unmarked_only_when_its_owner_finds_it_quiet() {
         let member = ByteCount::MIB;
         let geometry = Geometry::new(Level::Raid1, DriveCount(2), StripSize::MIN, member).expect("a mirror");
         let all = DriveSet::first(geometry.drives());
@@ -277,13 +277,15 @@ mod tests {
             policy: crate::FaultPolicy::default(),
         };
         let health = HealthView { readable: all, writable: all };
-        let attachment =
-            Attachment { dirty: LaneIndex(0).into(), ..Attachment::new(Arc::new(spec), Vec::new(), health) };
-        let quiet_on = |owns: bool| {
-            let lanes = DirtyLanes::new(&Lanes::of(&geometry), &attachment, |_| owns);
-            lanes.take_quiet(Instant { ns: 5_000_000_000 })
+        let attachment = Attachment {
+            dirty: RegionIndex(0).into(),
+            ..Attachment::new(Arc::new(spec), Vec::new(), health)
         };
-        assert_eq!(quiet_on(true), LaneSet::first(1));
-        assert_eq!(quiet_on(false), LaneSet::EMPTY);
+        let quiet_on = |owns: bool| {
+            let regions = DirtyRegions::new(&Regions::of(&geometry), &attachment, |_| owns);
+            regions.take_quiet(Instant { ns: 5_000_000_000 })
+        };
+        assert_eq!(quiet_on(true), RegionSet::first(1));
+        assert_eq!(quiet_on(false), RegionSet::EMPTY);
     }
 }

@@ -3,7 +3,7 @@
 //! A read inside one strip that its drive holds, and a write inside one strip where no redundancy has to
 //! follow, is mapped and issued: no cache lookup, no plan, no waiting, no allocation. Anything else, and anything
 //! that fails here, goes the long way, which knows what to do about it. While something is wrong with the volume
-//! (a drive out or being rebuilt, lanes unsynced, blocks lost), reads still come this way where that is elsewhere.
+//! (a drive out or being rebuilt, regions unsynced, blocks lost), reads still come this way where that is elsewhere.
 //!
 //! Budget: 50 ns beyond the drive's own time.
 
@@ -53,17 +53,17 @@ impl Volume {
         index: DataIndex,
         bytes: ByteRange,
     ) -> Option<CopyIndex> {
-        let lane = self.lane_of(stripe);
-        if self.geometry().copies() > 1 && !self.dirty.is_synced(lane) {
+        let region = self.region_of(stripe);
+        if self.geometry().copies() > 1 && !self.dirty.is_synced(region) {
             return None; // Copies may differ: one speaks for all.
         }
         let home = map.data_cell(index, CopyIndex(0));
         let lost = ByteRange::new(home.offset + ByteCount(bytes.start.0), bytes.len);
-        if self.members.is_bad(home.drive, lost) || self.relocated_in(lane).is_some() {
+        if self.members.is_bad(home.drive, lost) || self.relocated_in(region).is_some() {
             return None;
         }
         let (readable, _) = self.health.usable();
-        let may = |drive| readable.contains(drive) && self.members.is_current(drive, lane, stripe);
+        let may = |drive| readable.contains(drive) && self.members.is_current(drive, region, stripe);
         self.choose_copy(stripe, map, index, bytes, may)
     }
 

@@ -4,7 +4,7 @@
 //! | the drive | then |
 //! | --- | --- |
 //! | is gone, or does not answer within `FaultPolicy::time_limit` | it is out at once |
-//! | cannot write | it is out at once, if the level can spare it; otherwise the write fails and its lane is distrusted |
+//! | cannot write | it is out at once, if the level can spare it; otherwise the write fails and its region is distrusted |
 //! | cannot read some blocks | it stays; redundancy serves, and the blocks are written anew (`repair`) |
 //! | ... and writing anew did not help | counted; at `FaultPolicy::unrepaired_limit` it is out, if the level can spare it |
 //! | has no space below it | it stays: rule (i) of the promises |
@@ -65,7 +65,7 @@ impl Volume {
             return Err(error); // The file system is full; the drive is fine (rule (i) of the promises).
         }
         if member.is_some_and(|member| !self.members.is_in_slot(drive, member)) {
-            return Ok(()); // The one that has the slot now is not current in any lane that is being written.
+            return Ok(()); // The one that has the slot now is not current in any region that is being written.
         }
         if !self.health.usable().1.contains(drive) {
             return Ok(()); // It went out meanwhile.
@@ -110,10 +110,12 @@ impl Volume {
         let (_, writable) = self.health.usable();
         let out = DriveSet::first(self.geometry().drives()).minus(&writable);
         let unwritten = self.dirty.unwritten();
-        let misses = |slot: &DriveIndex| !self.members.stale_lanes(*slot).minus(&unwritten).is_empty();
+        let misses = |slot: &DriveIndex| !self.members.stale_regions(*slot).minus(&unwritten).is_empty();
         let behind = out.union(&self.members.stale_anywhere().iter().filter(misses).collect());
         match &*self.relocated.borrow() {
-            Some(relocated) if relocated.lanes.len() == self.lanes.count => behind.without(relocated.slot),
+            Some(relocated) if relocated.regions.len() == self.regions.count => {
+                behind.without(relocated.slot)
+            }
             _ => behind,
         }
     }

@@ -1,19 +1,19 @@
 //! What nobody ever wrote: it is zeroes, for ever, whichever drives are out.
 //!
 //! # Invariants
-//! - In a lane that was never written every drive of the volume holds zeroes, or is stale there: such lanes exist only
+//! - In a region that was never written every drive of the volume holds zeroes, or is stale there: such regions exist only
 //!   in volumes whose drives held nothing but zeroes when they were made, and a drive that takes a place later is stale
 //!   in all of them. So they read as zeroes from any drive, and their redundancy agrees.
 //! - A drive that is stale there is of no consequence: nothing is missed, and nothing has to be rebuilt. Where none is
 //!   left that could tell, the answer is known all the same.
-//! - Before the first write to a lane, each drive in use that is stale there is *blanked*: zeroes are written to all of
-//!   its part of the lane, and the controller flushes it and records that it is current there. Then the lane is
+//! - Before the first write to a region, each drive in use that is stale there is *blanked*: zeroes are written to all of
+//!   its part of the region, and the controller flushes it and records that it is current there. Then the region is
 //!   marked, and written. So a write is as redundant as any other, wherever it goes.
 //! - A drive that cannot be blanked, or takes a place between that and the mark, stays stale: it is written without,
 //!   and rebuilt as after any write that it missed.
 
-use crate::lanes::LaneIndex;
 use crate::messages::ReportKind;
+use crate::regions::RegionIndex;
 use crate::volume::Volume;
 use crate::window::stripes;
 use env::{Durability, IoError, IoErrorKind, IoRequest, Member, Slice};
@@ -25,26 +25,26 @@ use units::{ByteCount, ByteRange, DriveIndex, StripeIndex};
 const AT_A_TIME: ByteCount = ByteCount(4 << 20);
 
 impl Volume {
-    /// A lane is about to be marked to be written, and nobody writes to it before. If that is for the first time: makes
+    /// A region is about to be marked to be written, and nobody writes to it before. If that is for the first time: makes
     /// every drive in use current there.
-    pub(crate) async fn blank_before_first_write(self: &Rc<Self>, lane: LaneIndex) {
-        if !self.dirty.is_unwritten(lane) {
+    pub(crate) async fn blank_before_first_write(self: &Rc<Self>, region: RegionIndex) {
+        if !self.dirty.is_unwritten(region) {
             return;
         }
         let (_, writable) = self.health.usable();
         for slot in self.members.stale_anywhere().intersection(&writable).iter() {
-            if self.members.stale_lanes(slot).contains(lane)
-                && let Err(error) = self.blank(slot, lane).await
+            if self.members.stale_regions(slot).contains(region)
+                && let Err(error) = self.blank(slot, region).await
             {
                 let name = &self.spec.name;
-                tracing::warn!(volume = %name, drive = slot.0, lane = lane.0, "it stays stale: {error}");
+                tracing::warn!(volume = %name, drive = slot.0, region = region.0, "it stays stale: {error}");
             }
         }
     }
 
-    async fn blank(self: &Rc<Self>, slot: DriveIndex, lane: LaneIndex) -> Result<(), IoError> {
+    async fn blank(self: &Rc<Self>, slot: DriveIndex, region: RegionIndex) -> Result<(), IoError> {
         let (member, swaps) = (self.member(slot)?, self.members.drives_of(slot));
-        for part in self.parts_of(slot, lane) {
+        for part in self.parts_of(slot, region) {
             let mut rest = part;
             while !rest.is_empty() {
                 let piece = ByteRange::new(rest.start, rest.len.min(AT_A_TIME));
@@ -59,20 +59,20 @@ impl Volume {
             return Err(IoError::new(IoErrorKind::Gone)); // It was swapped meanwhile.
         }
         // What is recorded of it soon is true already.
-        self.members.open_window(slot, lane, StripeIndex(stripes(self, lane).end));
-        let kind = ReportKind::Current { drive: slot, lanes: lane.into(), swaps, is_awaited: true };
+        self.members.open_window(slot, region, StripeIndex(stripes(self, region).end));
+        let kind = ReportKind::Current { drive: slot, regions: region.into(), swaps, is_awaited: true };
         let recorded = self.shard.report(self.spec.id, kind).await;
         if recorded.is_err() {
-            self.members.close_window(slot, lane);
+            self.members.close_window(slot, region);
         }
         recorded
     }
 
-    /// All that a drive has of a lane, in runs.
-    fn parts_of(&self, slot: DriveIndex, lane: LaneIndex) -> Vec<ByteRange> {
+    /// All that a drive has of a region, in runs.
+    fn parts_of(&self, slot: DriveIndex, region: RegionIndex) -> Vec<ByteRange> {
         let strip = self.geometry().strip().bytes();
         let mut parts: Vec<ByteRange> = Vec::new();
-        for stripe in stripes(self, lane) {
+        for stripe in stripes(self, region) {
             let map = self.geometry().stripe_map(StripeIndex(stripe));
             for (cell, _) in map.cells().filter(|(cell, _)| cell.drive == slot) {
                 match parts.last_mut() {

@@ -287,7 +287,7 @@ impl Volume {
             if self.is_mine(stripe) {
                 self.shard.enqueue(Job { piece, then: Then::Local(parent.clone(), number) });
             } else {
-                let owner = self.lanes.owner(self.lane_of(stripe), self.shard.count());
+                let owner = self.regions.owner(self.region_of(stripe), self.shard.count());
                 self.shard.send_away(owner, piece, &parent, number).await;
             }
             number += 1;

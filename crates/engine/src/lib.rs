@@ -13,7 +13,7 @@
 //! | admit | [`intake`](Volume::read) | inside the volume; cut into pieces of one stripe, dealt to the shards that own them; memory reserved whole or waited for |
 //! | fast path | `fast_path`, `balance` | a request that needs nothing but mapping takes nothing else; of several copies the least busy and nearest |
 //! | lock | `env::locks` | nobody else writes these columns of the stripe, or computes from them |
-//! | mark dirty | `dirty`, `first_write` | every drive in use is current in the lane; a crash from here on is followed by a resync of this lane |
+//! | mark dirty | `dirty`, `first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
 //! | plan | `attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
 //! | execute | `execute`, `compute` | reads, computes, the commit, writes; before the commit a fault means a new plan, after it the plan is finished |
 //! | divide | `reading` | where no plan serves all of a read, its parts are served one by one |
@@ -25,15 +25,15 @@
 //! | --- | --- | --- |
 //! | which drives are used | `health` | the controller; this shard at once takes out what fails |
 //! | the drives, and those that are being filled to take their places | `members` | the controller, while requests run |
-//! | lanes in which a drive is stale, and how far they are made current again | `members` | the lane's owner, then the controller for all |
+//! | regions in which a drive is stale, and how far they are made current again | `members` | the region's owner, then the controller for all |
 //! | blocks whose content is lost | `bad`, `members` | the stripe's owner by way of the controller |
-//! | lanes that are unsynced, never written, dirty | `dirty` | the lane's owner, then the controller for all |
-//! | lanes whose redundancy is accepted as it is, and which of their stripes are settled | `accepted` | the controller; the lane's owner |
+//! | regions that are unsynced, never written, dirty | `dirty` | the region's owner, then the controller for all |
+//! | regions whose redundancy is accepted as it is, and which of their stripes are settled | `accepted` | the controller; the region's owner |
 //!
 //! Long flows move a window over the volume: `window` (resync, rebuild, copy, check, initialisation, relocation).
 //!
 //! # Shards
-//! A [`Shard`] is the sole owner of its lanes; all state of a stripe lives on its shard. Shards and the
+//! A [`Shard`] is the sole owner of its regions; all state of a stripe lives on its shard. Shards and the
 //! controller exchange [`ShardMessage`]s and [`Report`]s, nothing else.
 
 mod accepted;
@@ -52,11 +52,11 @@ mod flush;
 mod health;
 mod intake;
 mod journal;
-mod lanes;
 mod members;
 mod messages;
 mod pieces;
 mod reading;
+mod regions;
 mod repair;
 mod shard;
 #[cfg(test)]
@@ -70,11 +70,11 @@ pub use as_drive::{VolumeDrive, VolumeService};
 pub use attachment::{Attachment, FaultPolicy, HealthView, MemberChange, Relocated, StreamSharing};
 pub use bad::BadBlocks;
 pub use journal::{JournalPlace, ring_len};
-pub use lanes::{LaneIndex, LaneSet, Lanes};
 pub use messages::{
     Done, PIECES_AWAY, Piece, PieceKind, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex,
     ShardMessage, Ticket,
 };
+pub use regions::{RegionIndex, RegionSet, Regions};
 pub use shard::{Shard, ShardSeed};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 pub use volume::{Counters, Volume, VolumeId, VolumeSpec};

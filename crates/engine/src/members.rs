@@ -6,18 +6,18 @@
 //! - A drive that left its slot, or whose volume is not served any more, is forgotten when it has returned everything
 //!   this shard had asked of it, late operations too (rule (d) of the promises): only then is the swap answered, or
 //!   whoever waits for the drive.
-//! - A drive is *stale* in a lane until its owner has made every stripe of it current. While it does so, stripe by
+//! - A drive is *stale* in a region until its owner has made every stripe of it current. While it does so, stripe by
 //!   stripe, each under its exclusive lock, the stripes that are done are current for the owner ([`Window`]) and
 //!   get the writes that come; nobody else knows, and everybody else asks the owner.
-//! - A drive that takes a place is stale in every lane, those that were never written among them: it may hold
+//! - A drive that takes a place is stale in every region, those that were never written among them: it may hold
 //!   anything there ([`first_write`](crate::first_write)).
 //! - A drive that is being filled (*shadow*) gets every write that the drive of its slot gets. Once it failed to take
 //!   one, it is never the slot's drive as it is: no write that it lacks is acknowledged before that is certain.
 
 use crate::attachment::{Attachment, MemberChange};
 use crate::bad::BadBlocks;
-use crate::lanes::{LaneIndex, LaneSet};
 use crate::messages::{Done, Seat};
+use crate::regions::{RegionIndex, RegionSet};
 use crate::shard::Shard;
 use crate::volume::Volume;
 use env::sync::Signal;
@@ -32,10 +32,10 @@ use units::{ByteRange, DriveIndex, DriveSet, StripeIndex};
 /// How often a drive that is used no more is asked whether it still has operations.
 const QUIET_POLL: Duration = Duration::from_millis(5);
 
-/// A lane that is being made current on a drive, on the shard that owns it.
+/// A region that is being made current on a drive, on the shard that owns it.
 struct Window {
-    lane: LaneIndex,
-    /// Every stripe of the lane below this one is current.
+    region: RegionIndex,
+    /// Every stripe of the region below this one is current.
     below: u64,
     /// Stripes above it that are current already: several are under way at a time.
     ahead: SmallVec<[u64; 8]>,
@@ -55,7 +55,7 @@ pub(crate) struct Shadow {
 pub(crate) struct Slot {
     member: RefCell<Option<Rc<Member>>>,
     shadow: RefCell<Option<Rc<Shadow>>>,
-    stale: RefCell<LaneSet>,
+    stale: RefCell<RegionSet>,
     windows: RefCell<Vec<Window>>,
     /// How many drives have had the slot.
     drives: Cell<u64>,
@@ -186,61 +186,62 @@ impl Members {
         self.shadowed.get()
     }
 
-    /// Slots whose drive is stale somewhere, in whichever lane.
+    /// Slots whose drive is stale somewhere, in whichever region.
     pub(crate) fn stale_anywhere(&self) -> DriveSet {
         self.stale.get()
     }
 
     /// Slots whose drive is not current in a stripe.
-    pub(crate) fn stale_in(&self, lane: LaneIndex, stripe: StripeIndex) -> DriveSet {
+    pub(crate) fn stale_in(&self, region: RegionIndex, stripe: StripeIndex) -> DriveSet {
         let suspects = self.stale.get();
         if suspects.is_empty() {
             return suspects;
         }
-        suspects.iter().filter(|drive| self.slots[drive.as_usize()].is_stale(lane, stripe)).collect()
+        suspects.iter().filter(|drive| self.slots[drive.as_usize()].is_stale(region, stripe)).collect()
     }
 
     /// Whether a drive is current in a stripe.
-    pub(crate) fn is_current(&self, drive: DriveIndex, lane: LaneIndex, stripe: StripeIndex) -> bool {
-        !self.stale.get().contains(drive) || self.slot(drive).is_some_and(|slot| !slot.is_stale(lane, stripe))
+    pub(crate) fn is_current(&self, drive: DriveIndex, region: RegionIndex, stripe: StripeIndex) -> bool {
+        !self.stale.get().contains(drive)
+            || self.slot(drive).is_some_and(|slot| !slot.is_stale(region, stripe))
     }
 
-    /// The lanes in which a drive is stale.
-    pub(crate) fn stale_lanes(&self, drive: DriveIndex) -> LaneSet {
+    /// The regions in which a drive is stale.
+    pub(crate) fn stale_regions(&self, drive: DriveIndex) -> RegionSet {
         self.slot(drive).map(|slot| slot.stale.borrow().clone()).unwrap_or_default()
     }
 
-    pub(crate) fn set_current(&self, drive: DriveIndex, lanes: &LaneSet) {
+    pub(crate) fn set_current(&self, drive: DriveIndex, regions: &RegionSet) {
         if let Some(slot) = self.slot(drive) {
-            slot.stale.borrow_mut().remove_all(lanes);
-            slot.windows.borrow_mut().retain(|window| !lanes.contains(window.lane));
+            slot.stale.borrow_mut().remove_all(regions);
+            slot.windows.borrow_mut().retain(|window| !regions.contains(window.region));
         }
         self.sum_up();
     }
 
-    pub(crate) fn set_stale(&self, drive: DriveIndex, lanes: &LaneSet) {
+    pub(crate) fn set_stale(&self, drive: DriveIndex, regions: &RegionSet) {
         if let Some(slot) = self.slot(drive) {
-            slot.stale.borrow_mut().insert_all(lanes);
-            slot.windows.borrow_mut().retain(|window| !lanes.contains(window.lane));
+            slot.stale.borrow_mut().insert_all(regions);
+            slot.windows.borrow_mut().retain(|window| !regions.contains(window.region));
         }
         self.sum_up();
     }
 
-    /// Begins to make a stale lane current; those stripes that come before `below` are current already.
-    pub(crate) fn open_window(&self, drive: DriveIndex, lane: LaneIndex, below: StripeIndex) {
+    /// Begins to make a stale region current; those stripes that come before `below` are current already.
+    pub(crate) fn open_window(&self, drive: DriveIndex, region: RegionIndex, below: StripeIndex) {
         if let Some(slot) = self.slot(drive) {
             let mut windows = slot.windows.borrow_mut();
-            windows.retain(|window| window.lane != lane);
-            windows.push(Window { lane, below: below.0, ahead: SmallVec::new() });
+            windows.retain(|window| window.region != region);
+            windows.push(Window { region, below: below.0, ahead: SmallVec::new() });
         }
     }
 
-    /// A stripe is current on a drive now; the caller holds it exclusively. `false`: the lane is not being made
+    /// A stripe is current on a drive now; the caller holds it exclusively. `false`: the region is not being made
     /// current any more, the drive was swapped or failed meanwhile.
-    pub(crate) fn stripe_current(&self, drive: DriveIndex, lane: LaneIndex, stripe: StripeIndex) -> bool {
+    pub(crate) fn stripe_current(&self, drive: DriveIndex, region: RegionIndex, stripe: StripeIndex) -> bool {
         let Some(slot) = self.slot(drive) else { return false };
         let mut windows = slot.windows.borrow_mut();
-        let Some(window) = windows.iter_mut().find(|window| window.lane == lane) else { return false };
+        let Some(window) = windows.iter_mut().find(|window| window.region == region) else { return false };
         window.ahead.push(stripe.0);
         while let Some(next) = window.ahead.iter().position(|ahead| *ahead == window.below) {
             window.ahead.swap_remove(next);
@@ -249,10 +250,10 @@ impl Members {
         true
     }
 
-    /// Stops making a lane current; what was not said to be current by [`Members::set_current`] is stale again.
-    pub(crate) fn close_window(&self, drive: DriveIndex, lane: LaneIndex) {
+    /// Stops making a region current; what was not said to be current by [`Members::set_current`] is stale again.
+    pub(crate) fn close_window(&self, drive: DriveIndex, region: RegionIndex) {
         if let Some(slot) = self.slot(drive) {
-            slot.windows.borrow_mut().retain(|window| window.lane != lane);
+            slot.windows.borrow_mut().retain(|window| window.region != region);
         }
     }
 
@@ -288,7 +289,7 @@ impl Members {
     }
 
     /// Puts another drive into a slot; gives back what was there.
-    fn swap(&self, drive: DriveIndex, member: Option<Rc<Member>>, stale: LaneSet) -> Option<Rc<Member>> {
+    fn swap(&self, drive: DriveIndex, member: Option<Rc<Member>>, stale: RegionSet) -> Option<Rc<Member>> {
         self.changes.set(self.changes.get() + 1);
         let slot = self.slot(drive)?;
         slot.drives.set(slot.drives.get() + 1);
@@ -314,10 +315,10 @@ impl Slot {
         self.member.borrow().as_ref().map_or(u32::MAX, |member| member.outstanding())
     }
 
-    fn is_stale(&self, lane: LaneIndex, stripe: StripeIndex) -> bool {
-        self.stale.borrow().contains(lane)
+    fn is_stale(&self, region: RegionIndex, stripe: StripeIndex) -> bool {
+        self.stale.borrow().contains(region)
             && !self.windows.borrow().iter().any(|window| {
-                window.lane == lane && (stripe.0 < window.below || window.ahead.contains(&stripe.0))
+                window.region == region && (stripe.0 < window.below || window.ahead.contains(&stripe.0))
             })
     }
 }
@@ -380,7 +381,7 @@ impl Volume {
     pub(crate) fn promote(
         self: &Rc<Self>,
         slot: DriveIndex,
-        stale: LaneSet,
+        stale: RegionSet,
     ) -> Result<Option<Rc<Member>>, String> {
         self.check_slot(slot)?;
         let Some(shadow) = self.members.swap_shadow(slot, None) else {

@@ -5,7 +5,7 @@
 //! overflow.
 
 use crate::attachment::{Attachment, FaultPolicy, HealthView, MemberChange, Relocated};
-use crate::lanes::LaneSet;
+use crate::regions::RegionSet;
 use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::VolumeId;
 use env::{Buf, DriveSource, Durability, IoError, Slice, mailbox};
@@ -112,20 +112,20 @@ pub enum ShardMessage {
     /// gets; what that holds already is a task ([`TaskKind::Copy`](crate::TaskKind::Copy)). `None`: leave the one
     /// there is alone. Answered like [`ShardMessage::SetMember`].
     SetShadow(VolumeId, DriveIndex, Option<Arc<dyn DriveSource>>, Done),
-    /// The drive that was being filled takes the slot; in these lanes it is not current. While the slot's drive
-    /// is in use these are the lanes that were not copied; once it is not, every lane that is marked dirty
+    /// The drive that was being filled takes the slot; in these regions it is not current. While the slot's drive
+    /// is in use these are the regions that were not copied; once it is not, every region that is marked dirty
     /// as well. Answered like [`ShardMessage::SetMember`].
-    Promote(VolumeId, DriveIndex, LaneSet, Done),
-    /// The redundancy of these lanes agrees with their data again: their owner has said so.
-    Synced(VolumeId, LaneSet),
-    /// The redundancy of these lanes is not to be trusted: their owner has said so.
-    Unsynced(VolumeId, LaneSet),
-    /// The drive is current in these lanes: their owner has said so, and the drive has been flushed.
-    Current(VolumeId, DriveIndex, LaneSet),
-    /// The drive is not current in these lanes; that is durable.
-    Stale(VolumeId, DriveIndex, LaneSet, Done),
-    /// These lanes have been written, or are about to be: their owner has said so.
-    Written(VolumeId, LaneSet),
+    Promote(VolumeId, DriveIndex, RegionSet, Done),
+    /// The redundancy of these regions agrees with their data again: their owner has said so.
+    Synced(VolumeId, RegionSet),
+    /// The redundancy of these regions is not to be trusted: their owner has said so.
+    Unsynced(VolumeId, RegionSet),
+    /// The drive is current in these regions: their owner has said so, and the drive has been flushed.
+    Current(VolumeId, DriveIndex, RegionSet),
+    /// The drive is not current in these regions; that is durable.
+    Stale(VolumeId, DriveIndex, RegionSet, Done),
+    /// These regions have been written, or are about to be: their owner has said so.
+    Written(VolumeId, RegionSet),
     /// What is in the distributed spare from now on.
     Relocated(VolumeId, Option<Relocated>, Done),
     /// The content of these blocks of a drive is lost, or (`bad` is false) was written again.
@@ -143,7 +143,7 @@ pub enum ShardMessage {
     },
     /// When drives of a volume go out of use for their errors.
     SetPolicy(VolumeId, FaultPolicy, Done),
-    /// Begin a background task on this shard's lanes. Answered when it has begun.
+    /// Begin a background task on this shard's regions. Answered when it has begun.
     StartTask(Box<TaskOrder>, Done),
     /// Change how fast a task may be.
     SetPace(TaskId, TaskPace),
@@ -156,9 +156,9 @@ pub enum ShardMessage {
     },
     /// The answer, if they are.
     HostsAround,
-    /// The operator accepts what the redundancy of these lanes, as far as they are unsynced, says of the drives that are
+    /// The operator accepts what the redundancy of these regions, as far as they are unsynced, says of the drives that are
     /// missing now.
-    Accept(VolumeId, LaneSet, Done),
+    Accept(VolumeId, RegionSet, Done),
     /// The controller has dealt with a report.
     ReportDone {
         /// The report's number.
@@ -193,35 +193,35 @@ pub enum ReportKind {
         /// At what.
         operation: &'static str,
     },
-    /// Mark lanes dirty in the write-intent map, durably, and take them out of those that were never written;
+    /// Mark regions dirty in the write-intent map, durably, and take them out of those that were never written;
     /// then answer.
-    MarkDirty(LaneSet),
-    /// These lanes have been quiet: clear their marks some time, after a flush of the drives.
-    Quiet(LaneSet),
-    /// The redundancy of these lanes agrees with their data again: tell every shard.
-    Synced(LaneSet),
-    /// A write to these lanes was left unfinished on some drive: until they are synced again, no shard is to
+    MarkDirty(RegionSet),
+    /// These regions have been quiet: clear their marks some time, after a flush of the drives.
+    Quiet(RegionSet),
+    /// The redundancy of these regions agrees with their data again: tell every shard.
+    Synced(RegionSet),
+    /// A write to these regions was left unfinished on some drive: until they are synced again, no shard is to
     /// trust their redundancy, nor is the next start. Answered when that is known.
-    Unsynced(LaneSet),
-    /// The drive has been made current in these lanes: flush it, make that durable, tell every shard.
+    Unsynced(RegionSet),
+    /// The drive has been made current in these regions: flush it, make that durable, tell every shard.
     Current {
         /// Which.
         drive: DriveIndex,
         /// Where.
-        lanes: LaneSet,
+        regions: RegionSet,
         /// How many swaps the slot had seen since the volume was attached ([`ShardMessage::SetMember`],
         /// [`ShardMessage::Promote`]): it is about the drive that the last of them brought, and no other.
         swaps: u64,
         /// Whether a host waits for it: otherwise it may be recorded together with what follows.
         is_awaited: bool,
     },
-    /// What a drive has in these lanes was moved into the distributed spare, or back to the drive: flush the drives,
+    /// What a drive has in these regions was moved into the distributed spare, or back to the drive: flush the drives,
     /// make that durable, tell every shard ([`ShardMessage::Relocated`]), then answer. Hosts wait for it.
     Moved {
         /// Whose strips they are.
         drive: DriveIndex,
         /// Where.
-        lanes: LaneSet,
+        regions: RegionSet,
         /// Whether they are in the spare now; otherwise they are at home.
         to_spare: bool,
     },

@@ -61,7 +61,7 @@ impl Volume {
         };
         let _guard = self.lock_to_write(stripe, aligned).await;
         let _writing = match self.is_redundant() {
-            true => Some(begin_write(self, self.lane_of(stripe)).await?),
+            true => Some(begin_write(self, self.region_of(stripe)).await?),
             false => None,
         };
         let data = match unaligned {
@@ -215,7 +215,7 @@ impl Volume {
         }
         let _guard = self.lock_to_write(stripe, within).await;
         let _writing = match self.is_redundant() {
-            true => Some(begin_write(self, self.lane_of(stripe)).await?),
+            true => Some(begin_write(self, self.region_of(stripe)).await?),
             false => None,
         };
         self.silence(stripe).await?;
@@ -241,7 +241,7 @@ impl Volume {
         for (drive, trim) in trims {
             let result = match trim {
                 Ok((trim, member)) => match trim.await.result {
-                    // The one that has the slot now is not current in any lane that is being written.
+                    // The one that has the slot now is not current in any region that is being written.
                     Err(_) if !self.members.is_in_slot(drive, &member) => continue,
                     result => result,
                 },
@@ -274,13 +274,13 @@ impl Volume {
         if start < end { ByteRange::from_to(start, end) } else { ByteRange::default() }
     }
 
-    /// Some of the stripe was not written as planned: its lane must be resynced before it is trusted, on every
+    /// Some of the stripe was not written as planned: its region must be resynced before it is trusted, on every
     /// shard, and after the next start as well. Done when the controller knows.
     pub(crate) async fn distrust(self: &Rc<Self>, stripe: StripeIndex) {
-        let lane = self.lane_of(stripe);
-        let was_synced = self.dirty.is_synced(lane);
-        self.set_unsynced(&lane.into());
-        self.shard.report_unsynced(self, lane).await;
+        let region = self.region_of(stripe);
+        let was_synced = self.dirty.is_synced(region);
+        self.set_unsynced(&region.into());
+        self.shard.report_unsynced(self, region).await;
         if was_synced {
             self.shard.env().spawn("resync after a failed write", crate::window::resync(self.clone()));
         }
@@ -293,13 +293,13 @@ impl Volume {
         geometry.strip().bytes() * cells
     }
 
-    /// Tells the controller that a lane is resynced.
-    pub(crate) fn report_synced(self: &Rc<Self>, lane: crate::LaneIndex) {
+    /// Tells the controller that a region is resynced.
+    pub(crate) fn report_synced(self: &Rc<Self>, region: crate::RegionIndex) {
         let volume = self.clone();
         self.shard.env().spawn("report what is synced", async move {
             // It may be distrusted by the time there is room for a report: that must not be taken back.
-            let still = || volume.dirty.is_synced(lane);
-            volume.shard.report_if(volume.spec.id, ReportKind::Synced(lane.into()), still).await;
+            let still = || volume.dirty.is_synced(region);
+            volume.shard.report_if(volume.spec.id, ReportKind::Synced(region.into()), still).await;
         });
     }
 }

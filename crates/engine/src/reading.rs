@@ -84,7 +84,7 @@ impl Volume {
                 result = Err(IoError::new(IoErrorKind::TimedOut));
                 continue;
             };
-            let never_written = || self.dirty.is_unwritten(self.lane_of(stripe));
+            let never_written = || self.dirty.is_unwritten(self.region_of(stripe));
             match (ended, smaller) {
                 (Ended::Done { .. }, _) => result = self.still_there(stripe, range),
                 // Nobody ever wrote it: what its drive would have shown is of no interest.

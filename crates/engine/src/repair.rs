@@ -293,7 +293,7 @@ impl Volume {
         self.silence(stripe).await?;
         // From the first zero to the new parity a crash must be followed by a resync.
         let _writing = match self.is_redundant() {
-            true => Some(begin_write(self, self.lane_of(stripe)).await?),
+            true => Some(begin_write(self, self.region_of(stripe)).await?),
             false => None,
         };
         for (cell, role, reach) in &cells {

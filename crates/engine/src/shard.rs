@@ -1,13 +1,13 @@
-//! One shard of the engine: a thread, a ring, an executor, and the sole owner of its lanes.
+//! One shard of the engine: a thread, a ring, an executor, and the sole owner of its regions.
 
 use crate::attachment::Attachment;
 use crate::intake::Parent;
-use crate::lanes::LaneIndex;
 use crate::members::when_quiet;
 use crate::messages::{
     Done, PIECES_AWAY, Piece, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex, ShardMessage,
     Ticket,
 };
+use crate::regions::RegionIndex;
 use crate::task::TaskId;
 use crate::volume::{Volume, VolumeId};
 use crate::window::{HostActivity, Running};
@@ -27,7 +27,7 @@ const RUNNERS: usize = 256;
 /// Buckets of the stripe lock table: several times the pieces that can be under way.
 const LOCK_BUCKETS: usize = 8192;
 
-/// How long a lane must be quiet before its dirty mark is cleared, and how often that is looked at.
+/// How long a region must be quiet before its dirty mark is cleared, and how often that is looked at.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
 
 /// A piece that waits for a runner, and what to do with its outcome.
@@ -135,7 +135,7 @@ impl ShardSeed {
         let runner = shard.clone();
         shard.inner.pieces.run(async move |job| runner.run_piece(job).await);
         env.spawn("shard messages", Served(shard.clone()).receive_messages(self.receiver));
-        env.spawn("dirty lane cleaner", shard.clone().clean_lanes());
+        env.spawn("dirty region cleaner", shard.clone().clean_regions());
         shard
     }
 }
@@ -277,14 +277,14 @@ impl Shard {
         }
     }
 
-    pub(crate) async fn mark_dirty(&self, volume: VolumeId, lane: LaneIndex) -> Result<(), IoError> {
-        self.report(volume, ReportKind::MarkDirty(lane.into())).await
+    pub(crate) async fn mark_dirty(&self, volume: VolumeId, region: RegionIndex) -> Result<(), IoError> {
+        self.report(volume, ReportKind::MarkDirty(region.into())).await
     }
 
-    pub(crate) async fn report_unsynced(&self, volume: &Rc<Volume>, lane: LaneIndex) {
+    pub(crate) async fn report_unsynced(&self, volume: &Rc<Volume>, region: RegionIndex) {
         let id = volume.spec().id;
-        if let Err(error) = self.report(id, ReportKind::Unsynced(lane.into())).await {
-            tracing::error!(volume = %volume.spec().name, lane = lane.0, "nobody remembers not to trust it: {error}");
+        if let Err(error) = self.report(id, ReportKind::Unsynced(region.into())).await {
+            tracing::error!(volume = %volume.spec().name, region = region.0, "nobody remembers not to trust it: {error}");
         }
     }
 
@@ -351,20 +351,20 @@ impl Shard {
                 self.renew_journal(id);
                 self.answer_when_quiet(swapped, done);
             }
-            ShardMessage::Current(id, drive, lanes) => {
+            ShardMessage::Current(id, drive, regions) => {
                 if let Some(volume) = self.volume(id) {
-                    volume.set_current(drive, &lanes);
+                    volume.set_current(drive, &regions);
                 }
             }
-            ShardMessage::Stale(id, drive, lanes, done) => {
+            ShardMessage::Stale(id, drive, regions, done) => {
                 if let Some(volume) = self.volume(id) {
-                    volume.set_stale(drive, &lanes);
+                    volume.set_stale(drive, &regions);
                 }
                 answer_control(&done, Ok(()));
             }
-            ShardMessage::Written(id, lanes) => {
+            ShardMessage::Written(id, regions) => {
                 if let Some(volume) = self.volume(id) {
-                    volume.dirty.set_written(&lanes);
+                    volume.dirty.set_written(&regions);
                 }
             }
             ShardMessage::Relocated(id, relocated, done) => {
@@ -394,20 +394,20 @@ impl Shard {
             ShardMessage::HostsAround => self.hosts_seen(),
             ShardMessage::SetPace(task, pace) => crate::window::set_pace(self, task, pace),
             ShardMessage::StopTask(task, done) => crate::window::stop(self, task, done),
-            ShardMessage::Synced(id, lanes) => {
+            ShardMessage::Synced(id, regions) => {
                 if let Some(volume) = self.volume(id) {
-                    volume.set_synced(&lanes);
+                    volume.set_synced(&regions);
                 }
             }
-            ShardMessage::Unsynced(id, lanes) => {
+            ShardMessage::Unsynced(id, regions) => {
                 if let Some(volume) = self.volume(id) {
-                    volume.set_unsynced(&lanes);
+                    volume.set_unsynced(&regions);
                     self.inner.env.spawn("resync", crate::window::resync(volume));
                 }
             }
-            ShardMessage::Accept(id, lanes, done) => {
+            ShardMessage::Accept(id, regions, done) => {
                 if let Some(volume) = self.volume(id) {
-                    volume.accept(&lanes);
+                    volume.accept(&regions);
                     self.inner.env.spawn("resync by word", crate::window::resync(volume));
                 }
                 answer_control(&done, Ok(()));
@@ -502,7 +502,7 @@ impl Shard {
         answer_control(&done, Ok(()));
     }
 
-    async fn clean_lanes(self) {
+    async fn clean_regions(self) {
         let inner = &self.inner;
         while !inner.stopping.get() {
             inner.env.sleep(QUIET_AFTER).await;
@@ -514,9 +514,9 @@ impl Shard {
                 if quiet.is_empty() {
                     continue;
                 }
-                // Sent in this very poll: a write that marks a lane again must come after it in the mailbox.
+                // Sent in this very poll: a write that marks a region again must come after it in the mailbox.
                 if let Err(error) = self.report(volume.spec().id, ReportKind::Quiet(quiet)).await {
-                    tracing::debug!("quiet lanes stay marked: {error}");
+                    tracing::debug!("quiet regions stay marked: {error}");
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! Background tasks as messages name them: what is to be done, how fast, how far it is.
 //!
-//! Every shard does its own lanes; the controller starts a task on all of them, adds up what they report, and
+//! Every shard does its own regions; the controller starts a task on all of them, adds up what they report, and
 //! calls the task done when the last one is.
 
-use crate::lanes::LaneSet;
+use crate::regions::RegionSet;
 use crate::volume::VolumeId;
 use env::IoError;
 use units::{ByteRange, DriveIndex};
@@ -15,7 +15,7 @@ pub struct TaskId(pub u64);
 /// What a task does to its volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TaskKind {
-    /// Make the lanes that are stale on a drive current.
+    /// Make the regions that are stale on a drive current.
     Rebuild {
         /// The drive.
         slot: DriveIndex,
@@ -35,7 +35,7 @@ pub enum TaskKind {
         /// Whether everything is written; otherwise only what a host might take for something.
         full: bool,
     },
-    /// Make redundancy agree with data in the lanes that are unsynced.
+    /// Make redundancy agree with data in the regions that are unsynced.
     Resync,
     /// Move what a failed drive held into the distributed spare (RAID 5EE).
     Relocate {
@@ -76,8 +76,8 @@ pub struct TaskOrder {
     pub task: TaskId,
     /// What to do.
     pub kind: TaskKind,
-    /// Only these lanes: those that are left of a task that was interrupted. `None`: all it concerns.
-    pub lanes: Option<LaneSet>,
+    /// Only these regions: those that are left of a task that was interrupted. `None`: all it concerns.
+    pub regions: Option<RegionSet>,
     /// How fast.
     pub pace: TaskPace,
 }
@@ -95,8 +95,8 @@ pub struct TaskProgress {
     pub mismatches: u64,
     /// Stripes that were written anew because of that, or because something could not be read.
     pub repaired: u64,
-    /// Lanes that were finished since the last report: what a checkpoint remembers.
-    pub finished: LaneSet,
+    /// Regions that were finished since the last report: what a checkpoint remembers.
+    pub finished: RegionSet,
 }
 
 /// How a task ended on one shard.

@@ -28,10 +28,10 @@ pub async fn keep(
             drop(done);
             while answers.receive().await.is_some() {}
         }
-        if let ReportKind::Unsynced(lanes) = &report.kind {
+        if let ReportKind::Unsynced(regions) = &report.kind {
             for (index, shard) in shards.iter().enumerate() {
                 let other = index != usize::from(report.from.0);
-                if other && shard.send(ShardMessage::Unsynced(report.volume, lanes.clone())).is_err() {
+                if other && shard.send(ShardMessage::Unsynced(report.volume, regions.clone())).is_err() {
                     tracing::warn!("a shard did not take the news of a failed write");
                 }
             }
@@ -63,24 +63,24 @@ pub async fn keep(
             drop(done);
             while answers.receive().await.is_some() {}
         }
-        if let ReportKind::MarkDirty(lanes) = &report.kind {
+        if let ReportKind::MarkDirty(regions) = &report.kind {
             for (index, shard) in shards.iter().enumerate() {
                 let other = index != usize::from(report.from.0);
-                if other && shard.send(ShardMessage::Written(report.volume, lanes.clone())).is_err() {
+                if other && shard.send(ShardMessage::Written(report.volume, regions.clone())).is_err() {
                     tracing::warn!("a shard did not take the news of a first write");
                 }
             }
         }
-        if let ReportKind::Current { drive, lanes, .. } = &report.kind {
+        if let ReportKind::Current { drive, regions, .. } = &report.kind {
             for shard in &shards {
-                if shard.send(ShardMessage::Current(report.volume, *drive, lanes.clone())).is_err() {
+                if shard.send(ShardMessage::Current(report.volume, *drive, regions.clone())).is_err() {
                     tracing::warn!("a shard did not take the news of a rebuild");
                 }
             }
         }
-        if let ReportKind::Synced(lanes) = &report.kind {
+        if let ReportKind::Synced(regions) = &report.kind {
             for shard in &shards {
-                if shard.send(ShardMessage::Synced(report.volume, lanes.clone())).is_err() {
+                if shard.send(ShardMessage::Synced(report.volume, regions.clone())).is_err() {
                     tracing::warn!("a shard did not take the news of a resync");
                 }
             }

@@ -3,12 +3,12 @@
 use crate::accepted::Accepted;
 use crate::attachment::{Attachment, FaultPolicy, HealthView, Relocated};
 use crate::balance::Streams;
-use crate::dirty::DirtyLanes;
+use crate::dirty::DirtyRegions;
 use crate::flush::Flush;
 use crate::health::Health;
 use crate::journal::Journal;
-use crate::lanes::{LaneIndex, LaneSet, Lanes};
 use crate::members::Members;
+use crate::regions::{RegionIndex, RegionSet, Regions};
 use crate::shard::Shard;
 use env::locks::Mode;
 use env::sync::Signal;
@@ -73,7 +73,7 @@ pub struct Counters {
 
 /// The layout as it is served. Mirrors hold the volume as it is, so that their strip does not matter to where a
 /// byte lives: a larger one makes for fewer and larger operations. It is as large as its drives, the memory that
-/// one stripe may take, and whole strips allow. Lanes stay what they are, as they are counted in bytes.
+/// one stripe may take, and whole strips allow. Regions stay what they are, as they are counted in bytes.
 fn served(geometry: &Geometry) -> Geometry {
     if geometry.level() != Level::Raid1 {
         return *geometry;
@@ -91,7 +91,7 @@ fn served(geometry: &Geometry) -> Geometry {
 pub struct Volume {
     pub(crate) shard: Shard,
     pub(crate) spec: Arc<VolumeSpec>,
-    pub(crate) lanes: Lanes,
+    pub(crate) regions: Regions,
     pub(crate) members: Members,
     /// What is read in order, where copies share that.
     pub(crate) streams: Streams,
@@ -102,15 +102,15 @@ pub struct Volume {
     pub(crate) repair_unit: ByteCount,
     /// Stripes that wait to be repaired.
     pub(crate) repairing: RefCell<BTreeSet<StripeIndex>>,
-    /// Lanes that are changing sides between the distributed spare and home, and how many tasks are at it: writes to them wait.
-    pub(crate) gated: RefCell<BTreeMap<LaneIndex, u32>>,
+    /// Regions that are changing sides between the distributed spare and home, and how many tasks are at it: writes to them wait.
+    pub(crate) gated: RefCell<BTreeMap<RegionIndex, u32>>,
     pub(crate) gate_opened: Signal,
-    /// Whether a task resyncs unsynced lanes.
+    /// Whether a task resyncs unsynced regions.
     pub(crate) resyncing: Cell<bool>,
     /// How the stripes lie, for this crate: see [`served`].
     geometry: Geometry,
     pub(crate) health: Health,
-    pub(crate) dirty: DirtyLanes,
+    pub(crate) dirty: DirtyRegions,
     pub(crate) accepted: Accepted,
     pub(crate) flushing: Flush,
     pub(crate) journal: Option<Journal>,
@@ -138,10 +138,10 @@ impl Volume {
         let sources = attachment.sources.iter().chain(&attachment.shadows).flatten();
         let physical = sources.map(|source| source.info().physical_sector.bytes()).max();
         let repair_unit = ByteCount(physical.unwrap_or_default().0.max(spec.sector.bytes().0));
-        let lanes = Lanes::of(&geometry);
+        let regions = Regions::of(&geometry);
         let volume = Rc::new(Volume {
             shard: shard.clone(),
-            lanes,
+            regions,
             members,
             streams: Streams::new(attachment.streams),
             policy: Cell::new(spec.policy),
@@ -154,8 +154,8 @@ impl Volume {
             resyncing: Cell::new(false),
             geometry,
             health: Health::new(attachment.health),
-            dirty: DirtyLanes::new(&lanes, attachment, |lane| {
-                lanes.owner(lane, shard.count()) == shard.index()
+            dirty: DirtyRegions::new(&regions, attachment, |region| {
+                regions.owner(region, shard.count()) == shard.index()
             }),
             accepted: Accepted::new(attachment.covered),
             flushing: Flush::default(),
@@ -168,7 +168,7 @@ impl Volume {
             spec,
         });
         if !volume.is_redundant() {
-            // Nobody marks lanes there before they are written: all of them may have been.
+            // Nobody marks regions there before they are written: all of them may have been.
             volume.dirty.set_written(&attachment.unwritten);
         }
         volume.accept(&attachment.accepted);
@@ -208,7 +208,7 @@ impl Volume {
     /// Where the cells of a stripe are now.
     pub(crate) fn map(&self, stripe: StripeIndex) -> StripeMap {
         let map = self.geometry.stripe_map(stripe);
-        match self.relocated_in(self.lane_of(stripe)) {
+        match self.relocated_in(self.region_of(stripe)) {
             Some(drive) => map.relocated(drive),
             None => map,
         }
@@ -217,7 +217,7 @@ impl Volume {
     /// What lies at a byte of a drive now, be it moved there.
     pub(crate) fn locate(&self, drive: DriveIndex, offset: ByteOffset) -> Option<Located> {
         let located = self.geometry.locate(drive, offset)?;
-        if self.relocated_in(self.lane_of(located.stripe)).is_none() {
+        if self.relocated_in(self.region_of(located.stripe)).is_none() {
             return Some(located);
         }
         let cell_starts = ByteOffset(offset.0 - located.within.0);
@@ -226,10 +226,13 @@ impl Volume {
         Some(Located { role, ..located })
     }
 
-    /// The drive whose cells in a lane are in the distributed spare.
-    pub(crate) fn relocated_in(&self, lane: LaneIndex) -> Option<DriveIndex> {
+    /// The drive whose cells in a region are in the distributed spare.
+    pub(crate) fn relocated_in(&self, region: RegionIndex) -> Option<DriveIndex> {
         let relocated = self.relocated.borrow();
-        relocated.as_ref().filter(|relocated| relocated.lanes.contains(lane)).map(|relocated| relocated.slot)
+        relocated
+            .as_ref()
+            .filter(|relocated| relocated.regions.contains(region))
+            .map(|relocated| relocated.slot)
     }
 
     pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
@@ -238,14 +241,14 @@ impl Volume {
         self.counters.set(counters);
     }
 
-    pub(crate) fn lane_of(&self, stripe: StripeIndex) -> LaneIndex {
-        self.lanes.lane_of(stripe)
+    pub(crate) fn region_of(&self, stripe: StripeIndex) -> RegionIndex {
+        self.regions.region_of(stripe)
     }
 
     /// Whether this shard owns the stripe.
     pub(crate) fn is_mine(&self, stripe: StripeIndex) -> bool {
         self.shard.count() == 1
-            || self.lanes.owner(self.lane_of(stripe), self.shard.count()) == self.shard.index()
+            || self.regions.owner(self.region_of(stripe), self.shard.count()) == self.shard.index()
     }
 
     /// What a drive of the volume says of itself.
@@ -261,14 +264,15 @@ impl Volume {
     /// What the drives can do for one stripe now. `unreadable`: drives that had a medium error in it.
     pub(crate) fn stripe_health(&self, stripe: StripeIndex, unreadable: &DriveSet) -> plan::Health {
         let (mut readable, mut writable) = self.health.usable();
-        let lane = self.lane_of(stripe);
-        let stale = self.members.stale_in(lane, stripe);
+        let region = self.region_of(stripe);
+        let stale = self.members.stale_in(region, stripe);
         if !stale.is_empty() {
             (readable, writable) = (readable.minus(&stale), writable.minus(&stale));
         }
         let readable = readable.minus(unreadable);
-        let parity_trusted = self.dirty.is_synced(lane) || self.is_trusted_by_word(lane, stripe, &readable);
-        plan::Health { readable, writable, parity_trusted, relocated: self.relocated_in(lane) }
+        let parity_trusted =
+            self.dirty.is_synced(region) || self.is_trusted_by_word(region, stripe, &readable);
+        plan::Health { readable, writable, parity_trusted, relocated: self.relocated_in(region) }
     }
 
     /// A plan to fill in; give it back with [`Volume::put_plan`] and planning allocates nothing.
@@ -309,29 +313,29 @@ impl Volume {
         self.look_at_health();
     }
 
-    /// Distrusts lanes; a resync of one that is under way does not vouch for it any more.
-    pub(crate) fn set_unsynced(&self, lanes: &LaneSet) {
-        self.dirty.set_unsynced(lanes);
-        self.accepted.forget(lanes);
+    /// Distrusts regions; a resync of one that is under way does not vouch for it any more.
+    pub(crate) fn set_unsynced(&self, regions: &RegionSet) {
+        self.dirty.set_unsynced(regions);
+        self.accepted.forget(regions);
         self.dirty.note_gap();
         self.look_at_health();
     }
 
-    pub(crate) fn set_synced(&self, lanes: &LaneSet) {
-        self.dirty.set_synced(lanes);
-        self.accepted.forget(lanes);
+    pub(crate) fn set_synced(&self, regions: &RegionSet) {
+        self.dirty.set_synced(regions);
+        self.accepted.forget(regions);
         self.look_at_health();
     }
 
-    /// A drive is current in these lanes.
-    pub(crate) fn set_current(&self, drive: DriveIndex, lanes: &LaneSet) {
-        self.members.set_current(drive, lanes);
+    /// A drive is current in these regions.
+    pub(crate) fn set_current(&self, drive: DriveIndex, regions: &RegionSet) {
+        self.members.set_current(drive, regions);
         self.look_at_health();
     }
 
-    /// A drive is not current in these lanes; that is durable.
-    pub(crate) fn set_stale(&self, drive: DriveIndex, lanes: &LaneSet) {
-        self.members.set_stale(drive, lanes);
+    /// A drive is not current in these regions; that is durable.
+    pub(crate) fn set_stale(&self, drive: DriveIndex, regions: &RegionSet) {
+        self.members.set_stale(drive, regions);
         self.dirty.note_gap();
         self.look_at_health();
     }

@@ -7,7 +7,9 @@
 
 mod common;
 
-use common::{Bench, PACE, Setup, VOLUME, drive, envs, lanes, pattern, range, read, slots, stale_on, write};
+use common::{
+    Bench, PACE, Setup, VOLUME, drive, envs, pattern, range, read, regions, slots, stale_on, write,
+};
 use engine::{HealthView, Relocated, ReportKind, ShardMessage, TaskKind};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role};
 use std::rc::Rc;
@@ -64,22 +66,22 @@ async fn start(envs: Vec<env::Env>, setup: &Setup, word: bool) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
     attachment.sources[usize::from(MISSING)] = None;
     attachment.health = without(setup, &[MISSING]);
-    attachment.unsynced = lanes(setup);
-    attachment.dirty = lanes(setup);
+    attachment.unsynced = regions(setup);
+    attachment.dirty = regions(setup);
     if word {
-        attachment.accepted = lanes(setup);
+        attachment.accepted = regions(setup);
     }
     Bench::attach(envs, attachment).await
 }
 
 async fn synced(bench: &Bench, setup: &Setup) {
     for _ in 0..10_000 {
-        if bench.count(|kind| matches!(kind, ReportKind::Synced(_))) == lanes(setup).len() as usize {
+        if bench.count(|kind| matches!(kind, ReportKind::Synced(_))) == regions(setup).len() as usize {
             return;
         }
         bench.wait(Duration::from_millis(10)).await;
     }
-    panic!("{}: its lanes are not synced: {:?}", setup.level, bench.reports.borrow());
+    panic!("{}: its regions are not synced: {:?}", setup.level, bench.reports.borrow());
 }
 
 /// Every sector that can be read is right. How many cannot.
@@ -99,7 +101,7 @@ fn shapes() -> [Setup; 5] {
         .map(|(level, drives)| Setup::new(level, drives))
 }
 
-/// The story at the top, and its like: after the word all that was acknowledged is there, and once the lanes are
+/// The story at the top, and its like: after the word all that was acknowledged is there, and once the regions are
 /// resynced it survives as many further drives as the level does.
 #[test]
 fn what_was_accepted_agrees_again_where_redundancy_is_left() {
@@ -118,7 +120,7 @@ fn what_was_accepted_agrees_again_where_redundancy_is_left() {
                     let slot = DriveIndex(MISSING);
                     bench.begin(TaskKind::Relocate { slot }, PACE).await;
                     bench.wait(Duration::from_secs(60)).await;
-                    let relocated = Relocated { slot, lanes: lanes(&setup) };
+                    let relocated = Relocated { slot, regions: regions(&setup) };
                     bench.tell(|done| ShardMessage::Relocated(VOLUME, Some(relocated.clone()), done)).await;
                 }
                 let lost = slots(&[MISSING, next]);
@@ -196,7 +198,7 @@ fn the_word_can_be_given_while_the_volume_serves() {
         bench.wait(Duration::from_secs(30)).await;
         assert!(look(&bench, &bytes, "without the word").await > 0, "what is unknown is not guessed");
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Synced(_))), 0);
-        bench.tell(|done| ShardMessage::Accept(VOLUME, lanes(&setup), done)).await;
+        bench.tell(|done| ShardMessage::Accept(VOLUME, regions(&setup), done)).await;
         assert_eq!(look(&bench, &bytes, "with the word").await, 0);
         synced(&bench, &setup).await;
         all[3].fail_now();
@@ -248,7 +250,7 @@ fn q_of(geometry: &Geometry, stripe: StripeIndex, bytes: &[u8]) -> Vec<u8> {
     q
 }
 
-/// The drive that was missing comes back while its lanes are resynced: it is given what the word says, and in the
+/// The drive that was missing comes back while its regions are resynced: it is given what the word says, and in the
 /// end redundancy agrees whichever drives go.
 #[test]
 fn a_drive_that_comes_back_gets_what_was_accepted() {
@@ -260,9 +262,9 @@ fn a_drive_that_comes_back_gets_what_was_accepted() {
         sim.run(async move {
             let mut attachment = setup.attachment(&envs[0]).await;
             attachment.stale = stale_on(&setup, MISSING);
-            attachment.unsynced = lanes(&setup);
-            attachment.dirty = lanes(&setup);
-            attachment.accepted = lanes(&setup);
+            attachment.unsynced = regions(&setup);
+            attachment.dirty = regions(&setup);
+            attachment.accepted = regions(&setup);
             let bench = Bench::attach(envs, attachment).await;
             bench.begin(TaskKind::Rebuild { slot: DriveIndex(MISSING) }, PACE).await;
             assert_eq!(look(&bench, &bytes, "while it is rebuilt").await, 0);
@@ -282,9 +284,9 @@ fn a_drive_that_comes_back_gets_what_was_accepted() {
 /// Starts a crashed volume of which every drive is there, with the word of its journal.
 async fn start_covered(envs: Vec<env::Env>, setup: &Setup) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
-    attachment.unsynced = lanes(setup);
-    attachment.dirty = lanes(setup);
-    attachment.accepted = lanes(setup);
+    attachment.unsynced = regions(setup);
+    attachment.dirty = regions(setup);
+    attachment.accepted = regions(setup);
     attachment.covered = true;
     Bench::attach(envs, attachment).await
 }
@@ -302,7 +304,7 @@ async fn look_at_q(bench: &Bench, setup: &Setup, all: &[SimDrive], bytes: &[u8],
 }
 
 /// A block could not be read when its stripe was settled. P told what it was, and was the only one to be right: Q stayed as the
-/// crash had left it, and the lane counted as synced (`torture --seed 2021223`).
+/// crash had left it, and the region counted as synced (`torture --seed 2021223`).
 #[test]
 fn what_p_tells_of_a_block_is_told_to_q() {
     let setup = Setup::new(Level::Raid6, 6);
@@ -344,10 +346,10 @@ fn what_p_tells_of_a_drive_that_goes_out_is_told_to_q() {
     }
 }
 
-/// A drive goes out while a lane is resynced, and a host writes to a stripe of it that is done: parity cannot follow, as the lane
-/// is not synced yet. Had the lane counted as synced in the end, what the drive held would be computed from that parity.
+/// A drive goes out while a region is resynced, and a host writes to a stripe of it that is done: parity cannot follow, as the region
+/// is not synced yet. Had the region counted as synced in the end, what the drive held would be computed from that parity.
 #[test]
-fn a_lane_is_not_synced_when_parity_could_not_follow_a_write_meanwhile() {
+fn a_region_is_not_synced_when_parity_could_not_follow_a_write_meanwhile() {
     let setup = Setup::new(Level::Raid5, 4);
     let geometry = setup.geometry();
     let stripe = (0..).map(StripeIndex).find(|stripe| misses_data(&geometry, *stripe)).expect("one");
@@ -364,8 +366,8 @@ fn a_lane_is_not_synced_when_parity_could_not_follow_a_write_meanwhile() {
         let out_after_us = takes_us.map(|takes_us: u64| takes_us.saturating_sub(step * GAP_STEP_US));
         let found = sim.run(async move {
             let mut attachment = setup.attachment(&envs[0]).await;
-            attachment.unsynced = lanes(&setup);
-            attachment.dirty = lanes(&setup);
+            attachment.unsynced = regions(&setup);
+            attachment.dirty = regions(&setup);
             let bench = Bench::attach(envs, attachment).await;
             let Some(out_after_us) = out_after_us else {
                 let mut waited_us = 0;

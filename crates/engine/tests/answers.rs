@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, Setup, VOLUME, drive, envs, open, pattern, range, read, slots, write};
-use engine::{HealthView, LaneSet, Report, ReportKind, ShardMessage, ShardSeed, Volume};
+use engine::{HealthView, RegionSet, Report, ReportKind, ShardMessage, ShardSeed, Volume};
 use env::{Env, IoErrorKind, mailbox};
 use layout::Level;
 use std::cell::Cell;
@@ -191,7 +191,7 @@ fn a_drive_that_lacks_a_write_does_not_serve_in_its_slot() {
         let writing = volume.clone();
         let second = env.spawn("write", async move { write(&writing, 0, &pattern(2, 4096)).await });
         env.sleep(SECOND).await;
-        records.tell(&env, |done| ShardMessage::Promote(VOLUME, slot, LaneSet::EMPTY, done)).await;
+        records.tell(&env, |done| ShardMessage::Promote(VOLUME, slot, RegionSet::EMPTY, done)).await;
         let mut reads = Vec::new();
         for _ in 0..8 {
             let reading = volume.clone();

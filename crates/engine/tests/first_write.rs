@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Bench, PACE, Setup, VOLUME, drive, envs, lanes, open, pattern, read, slots, stale_on, write};
-use engine::{HealthView, LaneSet, MemberChange, ReportKind, ShardMessage, TaskKind, TaskOutcome};
+use common::{Bench, PACE, Setup, VOLUME, drive, envs, open, pattern, read, regions, slots, stale_on, write};
+use engine::{HealthView, MemberChange, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
 use env::IoErrorKind;
 use layout::Level;
 use std::time::Duration;
@@ -31,14 +31,14 @@ fn shapes() -> Vec<Setup> {
 /// A volume that was never written, into which a drive came that held something else.
 async fn with_a_foreign_drive(envs: Vec<env::Env>, setup: &Setup) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
-    attachment.unwritten = lanes(setup);
+    attachment.unwritten = regions(setup);
     let bench = Bench::attach(envs, attachment).await;
     let new = open(&bench.env, setup.drives).await;
     let all = DriveSet::first(setup.geometry().drives());
     let change = MemberChange {
         slot: DriveIndex(REPLACED),
         source: Some(new),
-        stale: lanes(setup),
+        stale: regions(setup),
         health: HealthView { readable: all, writable: all },
     };
     bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
@@ -50,8 +50,8 @@ fn spoil(drives: &[SimDrive], setup: &Setup) {
 }
 
 /// Six drives were striped with three copies, and four of them replaced, one by one, by drives that held something else.
-/// The second lane had never been written, so nothing was rebuilt there, and whichever copy was read spoke: hosts got
-/// zeroes, then what a drive had held in its life before, then zeroes again; and once the lane was written, its
+/// The second region had never been written, so nothing was rebuilt there, and whichever copy was read spoke: hosts got
+/// zeroes, then what a drive had held in its life before, then zeroes again; and once the region was written, its
 /// redundancy was made to follow one of them.
 #[test]
 fn what_nobody_wrote_is_zeroes_whichever_drives_are_out() {
@@ -77,7 +77,7 @@ fn what_nobody_wrote_is_zeroes_whichever_drives_are_out() {
                 let end = at + bytes.len() as u64;
                 write(volume, at, &bytes).await.expect("writable");
                 let current = bench.count(|kind| matches!(kind, ReportKind::Current { .. }));
-                assert_eq!(current, 1, "{why}: the new drive is current before the lane is marked");
+                assert_eq!(current, 1, "{why}: the new drive is current before the region is marked");
                 let look = async |what: &str| {
                     let mut all = read(volume, 0, capacity).await.expect("readable");
                     assert!(all[at as usize..end as usize] == bytes, "{why}, {what}");
@@ -115,7 +115,7 @@ fn what_was_never_written_can_be_read_without_any_drive_that_knows() {
 /// A drive was replaced before anything was written: the rebuild has nothing to do, and what is written later is
 /// redundant all the same.
 #[test]
-fn lanes_that_were_never_written_need_no_rebuild() {
+fn regions_that_were_never_written_need_no_rebuild() {
     for (level, drives_count) in [(Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid10, 4)] {
         let setup = Setup::new(level, drives_count);
         let mut sim = setup.sim(14, 0);
@@ -124,7 +124,7 @@ fn lanes_that_were_never_written_need_no_rebuild() {
         all[1].poke(ByteOffset(0), &pattern(41, setup.member.0));
         sim.run(async move {
             let mut attachment = setup.attachment(&envs[0]).await;
-            attachment.unwritten = lanes(&setup);
+            attachment.unwritten = regions(&setup);
             attachment.stale = stale_on(&setup, 1);
             let bench = Bench::attach(envs, attachment).await;
             let volume = bench.volume();
@@ -157,7 +157,7 @@ fn what_is_first_written_without_a_drive_is_redundant_at_once() {
                 let mut attachment = setup.attachment(&envs[0]).await;
                 attachment.sources[0] = None;
                 attachment.health = HealthView { readable: slots(&left), writable: slots(&left) };
-                attachment.unwritten = lanes(&setup);
+                attachment.unwritten = regions(&setup);
                 attachment.stale = stale_on(&setup, next);
                 let bench = Bench::attach(envs, attachment).await;
                 let why = format!("{} without 0 and {next}", setup.level);
@@ -196,7 +196,7 @@ fn a_drive_that_cannot_be_blanked_is_written_without() {
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 1);
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Current { .. })), 0);
-        assert_eq!(lanes(&setup), LaneSet::first(1), "all of it in one lane");
+        assert_eq!(regions(&setup), RegionSet::first(1), "all of it in one region");
     })
     .expect("no stall");
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, Setup, VOLUME, data, drive, envs, open, parity, pattern, write};
-use engine::{JournalPlace, LaneSet, MemberChange, ShardMessage, Volume};
+use engine::{JournalPlace, MemberChange, RegionSet, ShardMessage, Volume};
 use env::IoErrorKind;
 use layout::Level;
 use ondisk::journal::{Patch, Record, counting, patches, scan};
@@ -243,7 +243,7 @@ fn what_does_not_count_any_more_stays_so_when_drives_are_swapped() {
                 let change = MemberChange {
                     slot: units::DriveIndex(slot),
                     source: Some(source),
-                    stale: LaneSet::EMPTY,
+                    stale: RegionSet::EMPTY,
                     health: bench.health,
                 };
                 bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;

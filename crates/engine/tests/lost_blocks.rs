@@ -3,10 +3,12 @@
 mod common;
 
 use common::{
-    Bench, PACE, Setup, VOLUME, data, drive, envs, lanes, open, parity, pattern, range, read, slots,
+    Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions, slots,
     stale_on, write,
 };
-use engine::{FaultPolicy, HealthView, LaneSet, Relocated, ReportKind, ShardMessage, TaskKind, TaskOutcome};
+use engine::{
+    FaultPolicy, HealthView, RegionSet, Relocated, ReportKind, ShardMessage, TaskKind, TaskOutcome,
+};
 use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level};
 use std::cell::Cell;
@@ -98,7 +100,7 @@ fn what_lies_in_the_distributed_spare_is_repaired_and_listed_like_all_else() {
         let mut attachment = setup.attachment(&envs[0]).await;
         let left = slots(&[0, 2, 3, 4]);
         attachment.health = HealthView { readable: left, writable: left };
-        attachment.relocated = Some(Relocated { slot, lanes: lanes(&setup) });
+        attachment.relocated = Some(Relocated { slot, regions: regions(&setup) });
         let bench = Bench::attach(envs, attachment).await;
         let volume = bench.volume();
         let bytes = pattern(1, volume.spec().capacity.0);
@@ -131,7 +133,7 @@ fn what_lies_in_the_distributed_spare_is_repaired_and_listed_like_all_else() {
 
 /// A rebuild of RAID 6 met two sectors of one column that could not be read. They and the one being rebuilt were
 /// lost, as they had to be; but redundancy could not be computed over the zeroes without the drive that was missing,
-/// and the whole lane was distrusted: a rebuild that never ended, and errors for blocks that could be had.
+/// and the whole region was distrusted: a rebuild that never ended, and errors for blocks that could be had.
 #[test]
 fn three_lost_sectors_of_a_column_of_raid_6_are_no_more_than_three() {
     let setup = Setup::new(Level::Raid6, 6);
@@ -285,7 +287,7 @@ fn a_sector_that_is_lost_does_not_end_a_copy() {
                 .await;
             bench.begin(TaskKind::Copy { slot: DriveIndex(slot) }, PACE).await;
             assert_eq!(bench.ended().await, [TaskOutcome::Done], "{level}");
-            bench.tell(|done| ShardMessage::Promote(VOLUME, DriveIndex(slot), LaneSet::EMPTY, done)).await;
+            bench.tell(|done| ShardMessage::Promote(VOLUME, DriveIndex(slot), RegionSet::EMPTY, done)).await;
             let start = setup.geometry().stripe_start(StripeIndex(1)).0;
             let lost = [start + 512, start + 4096 + 512];
             for at in (0..bytes.len() as u64).step_by(512) {

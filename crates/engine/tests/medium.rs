@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Bench, PACE, Setup, VOLUME, drive, envs, lanes, open, pattern, range, read, write};
+use common::{Bench, PACE, Setup, VOLUME, drive, envs, open, pattern, range, read, regions, write};
 use engine::{FaultPolicy, HealthView, MemberChange, ReportKind, ShardMessage, TaskKind};
 use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
@@ -176,7 +176,7 @@ fn what_is_lost_stays_so_whoever_has_the_slot() {
             let change = MemberChange {
                 slot,
                 source,
-                stale: lanes(&setup),
+                stale: regions(&setup),
                 health: HealthView { readable: current, writable: current },
             };
             bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
@@ -247,7 +247,7 @@ fn a_degraded_stripe_with_an_unreadable_sector_can_be_written() {
     .expect("no stall");
 }
 
-/// In a lane that was not resynced yet, one sector of the mirror that speaks could not be read, and the whole
+/// In a region that was not resynced yet, one sector of the mirror that speaks could not be read, and the whole
 /// request was read from the other mirror, which differed elsewhere.
 #[test]
 fn a_mirror_speaks_for_all_but_the_sectors_it_cannot_read() {
@@ -274,7 +274,7 @@ fn a_mirror_speaks_for_all_but_the_sectors_it_cannot_read() {
     .expect("no stall");
 }
 
-/// A lane could not be resynced because of one sector: it stayed distrusted for ever.
+/// A region could not be resynced because of one sector: it stayed distrusted for ever.
 #[test]
 fn a_resync_gives_up_what_is_lost_and_nothing_else() {
     let setup = Setup { unsynced: true, ..Setup::new(Level::Raid5, 4) };
@@ -290,7 +290,7 @@ fn a_resync_gives_up_what_is_lost_and_nothing_else() {
         let bench = Bench::start(envs, &setup).await;
         let volume = bench.volume();
         bench.wait(Duration::from_secs(30)).await;
-        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Synced(_))), 1, "the lane is synced");
+        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Synced(_))), 1, "the region is synced");
         let start = setup.geometry().stripe_start(StripeIndex(5)).0 + 4096;
         for at in (0..4096).step_by(512) {
             let got = read(volume, start + at, 512).await;

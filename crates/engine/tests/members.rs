@@ -3,10 +3,10 @@
 mod common;
 
 use common::{
-    Bench, PACE, Setup, VOLUME, data, drive, envs, lanes, open, parity, pattern, read, slots, write,
+    Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, read, regions, slots, write,
 };
 use engine::{
-    Attachment, HealthView, LaneSet, MemberChange, Relocated, ReportKind, Seat, ShardMessage, TaskKind,
+    Attachment, HealthView, MemberChange, RegionSet, Relocated, ReportKind, Seat, ShardMessage, TaskKind,
     TaskOutcome,
 };
 use env::Durability;
@@ -24,8 +24,8 @@ fn change(
     source: Option<std::sync::Arc<dyn env::DriveSource>>,
     health: HealthView,
 ) -> MemberChange {
-    // Small volumes have one lane.
-    let stale = LaneSet::first(1);
+    // Small volumes have one region.
+    let stale = RegionSet::first(1);
     MemberChange { slot: DriveIndex(slot), source, stale, health }
 }
 
@@ -150,7 +150,7 @@ fn a_drive_that_is_filled_gets_every_write_and_takes_the_slot() {
             let holds = |drive: &world_sim::SimDrive| drive.read_durable(ByteOffset::ZERO, size);
             assert!(holds(&old) == holds(&new), "{level:?}: they differ, or are not flushed");
             assert_eq!(new.stats().reads, 0, "it does not serve yet");
-            bench.tell(|done| ShardMessage::Promote(VOLUME, DriveIndex(0), LaneSet::EMPTY, done)).await;
+            bench.tell(|done| ShardMessage::Promote(VOLUME, DriveIndex(0), RegionSet::EMPTY, done)).await;
             old.fail_now();
             let len = bytes.len() as u64;
             assert!(read(bench.volume(), 0, len).await.expect("readable") == bytes);
@@ -178,7 +178,7 @@ fn a_drive_that_fails_while_it_is_filled_fails_no_host() {
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0);
         assert!(read(bench.volume(), 0, bytes.len() as u64).await.expect("readable") == bytes);
         // The controller has told the shards to leave it alone: there is nothing to promote.
-        let promote = |done| ShardMessage::Promote(VOLUME, DriveIndex(0), LaneSet::EMPTY, done);
+        let promote = |done| ShardMessage::Promote(VOLUME, DriveIndex(0), RegionSet::EMPTY, done);
         assert!(bench.ask(promote).await.is_err());
     })
     .expect("no stall");
@@ -193,7 +193,7 @@ fn a_stale_drive_is_neither_read_nor_written_until_it_is_current() {
         let envs = envs(&sim, &setup);
         sim.run(async move {
             let attachment = setup.attachment(&envs[0]).await;
-            let stale = vec![LaneSet::EMPTY, LaneSet::first(1)];
+            let stale = vec![RegionSet::EMPTY, RegionSet::first(1)];
             let bench = Bench::attach(envs, Attachment { stale, ..attachment }).await;
             let capacity = bench.volume().spec().capacity.0;
             let bytes = pattern(1, capacity);
@@ -206,8 +206,8 @@ fn a_stale_drive_is_neither_read_nor_written_until_it_is_current() {
             assert_eq!((back.stats().reads, back.stats().writes), (0, 0), "{level:?}");
             assert!(bench.volume().counters().fast_path > 0, "what is not stale is read the short way");
             for sender in &bench.senders {
-                let lanes = LaneSet::first(1);
-                assert!(sender.send(ShardMessage::Current(VOLUME, DriveIndex(1), lanes)).is_ok());
+                let regions = RegionSet::first(1);
+                assert!(sender.send(ShardMessage::Current(VOLUME, DriveIndex(1), regions)).is_ok());
             }
             bench.wait(SECOND).await;
             write(bench.volume(), 0, &bytes).await.expect("writable");
@@ -234,13 +234,13 @@ fn what_comes_back_from_the_distributed_spare_reaches_the_drive_and_its_successo
         assert!(read(&volume, 0, bytes.len() as u64).await.expect("redundant") == bytes);
         bench.begin(TaskKind::Relocate { slot }, PACE).await;
         bench.ended().await;
-        let moved = Some(Relocated { slot, lanes: lanes(&setup) });
+        let moved = Some(Relocated { slot, regions: regions(&setup) });
         bench.tell(|done| ShardMessage::Relocated(VOLUME, moved.clone(), done)).await;
         let all = slots(&[0, 1, 2, 3, 4]);
         let change = MemberChange {
             slot,
             source: Some(open(&bench.env, 5).await),
-            stale: LaneSet::EMPTY,
+            stale: RegionSet::EMPTY,
             health: HealthView { readable: all, writable: all },
         };
         bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
@@ -253,7 +253,7 @@ fn what_comes_back_from_the_distributed_spare_reaches_the_drive_and_its_successo
         assert_eq!(bench.outcomes(), [TaskOutcome::Done; 2]);
         bench.tell(|done| ShardMessage::Relocated(VOLUME, None, done)).await;
         assert!(read(&volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
-        bench.tell(|done| ShardMessage::Promote(VOLUME, slot, LaneSet::EMPTY, done)).await;
+        bench.tell(|done| ShardMessage::Promote(VOLUME, slot, RegionSet::EMPTY, done)).await;
         assert!(read(&volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
     })
     .expect("no stall");

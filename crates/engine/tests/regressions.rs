@@ -3,10 +3,10 @@
 mod common;
 
 use common::{
-    Bench, PACE, Setup, VOLUME, data, drive, envs, lanes, open, parity, pattern, range, read, slots, write,
+    Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions, slots, write,
 };
 use engine::{
-    HealthView, LaneSet, MemberChange, Relocated, ReportKind, ShardMessage, TaskKind, TaskOutcome, TaskPace,
+    HealthView, MemberChange, RegionSet, Relocated, ReportKind, ShardMessage, TaskKind, TaskOutcome, TaskPace,
 };
 use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
@@ -48,7 +48,7 @@ fn a_write_that_is_on_no_drive_is_not_acknowledged() {
     }
 }
 
-/// A volume without redundancy does not mark lanes, so nothing ever said that they were written: a copy took them
+/// A volume without redundancy does not mark regions, so nothing ever said that they were written: a copy took them
 /// for never written, and copied nothing.
 #[test]
 fn a_copy_of_a_volume_without_redundancy_copies_all_of_it() {
@@ -57,7 +57,7 @@ fn a_copy_of_a_volume_without_redundancy_copies_all_of_it() {
     let envs = envs(&sim, &setup);
     sim.run(async move {
         let mut attachment = setup.attachment(&envs[0]).await;
-        attachment.unwritten = lanes(&setup);
+        attachment.unwritten = regions(&setup);
         let bench = Bench::attach(envs, attachment).await;
         let volume = bench.volume();
         let bytes = pattern(1, volume.spec().capacity.0);
@@ -66,14 +66,14 @@ fn a_copy_of_a_volume_without_redundancy_copies_all_of_it() {
         bench.tell(|done| ShardMessage::SetShadow(VOLUME, DriveIndex(0), Some(new.clone()), done)).await;
         bench.begin(TaskKind::Copy { slot: DriveIndex(0) }, PACE).await;
         assert_eq!(bench.ended().await, [TaskOutcome::Done]);
-        bench.tell(|done| ShardMessage::Promote(VOLUME, DriveIndex(0), LaneSet::EMPTY, done)).await;
+        bench.tell(|done| ShardMessage::Promote(VOLUME, DriveIndex(0), RegionSet::EMPTY, done)).await;
         assert!(read(volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
     })
     .expect("no stall");
 }
 
 /// The failed drive's strips were in the distributed spare, so the array could do without another drive. But that
-/// one was weighed together with the one before: writes that skipped it failed, their lanes were distrusted, and
+/// one was weighed together with the one before: writes that skipped it failed, their regions were distrusted, and
 /// flushes failed for ever.
 #[test]
 fn a_second_drive_may_fail_once_the_first_is_in_the_distributed_spare() {
@@ -85,7 +85,7 @@ fn a_second_drive_may_fail_once_the_first_is_in_the_distributed_spare() {
         let mut attachment = setup.attachment(&envs[0]).await;
         let left = slots(&[0, 2, 3, 4]);
         attachment.health = HealthView { readable: left, writable: left };
-        attachment.relocated = Some(Relocated { slot: DriveIndex(1), lanes: lanes(&setup) });
+        attachment.relocated = Some(Relocated { slot: DriveIndex(1), regions: regions(&setup) });
         let bench = Bench::attach(envs, attachment).await;
         let volume = bench.volume();
         let mut bytes = pattern(1, volume.spec().capacity.0);
@@ -126,7 +126,7 @@ fn the_failure_of_a_trim_is_not_put_down_to_the_next_drive() {
         let change = MemberChange {
             slot: DriveIndex(1),
             source: Some(new),
-            stale: lanes(&setup),
+            stale: regions(&setup),
             health: HealthView { readable: slots(&[0, 1]), writable: slots(&[0, 1]) },
         };
         let (env, held) = (bench.env.clone(), all[1].clone());

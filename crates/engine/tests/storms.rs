@@ -6,8 +6,8 @@ mod common;
 
 use common::{MEMBER, Setup, VOLUME, drive, envs, open, pattern, range, read, write};
 use engine::{
-    FaultPolicy, HealthView, LaneSet, Lanes, MemberChange, Relocated, Report, ReportKind, Shard, ShardIndex,
-    ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume,
+    FaultPolicy, HealthView, MemberChange, RegionSet, Regions, Relocated, Report, ReportKind, Shard,
+    ShardIndex, ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume,
 };
 use env::mailbox::{Receiver, Sender, mailbox};
 use env::{Env, IoErrorKind};
@@ -36,7 +36,7 @@ struct Kept {
     mismatches: Cell<u32>,
     failed: RefCell<Vec<String>>,
     stale: Cell<DriveSet>,
-    lanes: LaneSet,
+    regions: RegionSet,
     level: Level,
 }
 
@@ -73,24 +73,26 @@ impl Kept {
                     self.stale.set(self.stale.get().with(drive));
                     self.tell(|done| ShardMessage::SetHealth(volume, view, done)).await;
                 }
-                ReportKind::Current { drive, lanes, .. } => {
+                ReportKind::Current { drive, regions, .. } => {
                     if self.health.get().writable.contains(drive) {
                         self.stale.set(self.stale.get().without(drive));
                         for shard in &self.shards {
-                            assert!(shard.send(ShardMessage::Current(volume, drive, lanes.clone())).is_ok());
+                            assert!(
+                                shard.send(ShardMessage::Current(volume, drive, regions.clone())).is_ok()
+                            );
                         }
                     } else {
                         result = Err(env::IoError::new(IoErrorKind::Gone));
                     }
                 }
-                ReportKind::Synced(lanes) => {
-                    self.tell_others(from, || ShardMessage::Synced(volume, lanes.clone()))
+                ReportKind::Synced(regions) => {
+                    self.tell_others(from, || ShardMessage::Synced(volume, regions.clone()))
                 }
-                ReportKind::Unsynced(lanes) => {
-                    self.tell_others(from, || ShardMessage::Unsynced(volume, lanes.clone()))
+                ReportKind::Unsynced(regions) => {
+                    self.tell_others(from, || ShardMessage::Unsynced(volume, regions.clone()))
                 }
-                ReportKind::MarkDirty(lanes) => {
-                    self.tell_others(from, || ShardMessage::Written(volume, lanes.clone()))
+                ReportKind::MarkDirty(regions) => {
+                    self.tell_others(from, || ShardMessage::Written(volume, regions.clone()))
                 }
                 ReportKind::BadBlocks { drive, ranges, bad } => {
                     let message =
@@ -104,10 +106,10 @@ impl Kept {
                         self.tell(|done| ShardMessage::SetShadow(volume, drive, None, done)).await;
                     }
                 }
-                ReportKind::Moved { drive, lanes, to_spare } => {
-                    let before = self.relocated.take().map(|relocated| relocated.lanes).unwrap_or_default();
-                    let after = if to_spare { before.union(&lanes) } else { before.minus(&lanes) };
-                    let now = (!after.is_empty()).then_some(Relocated { slot: drive, lanes: after });
+                ReportKind::Moved { drive, regions, to_spare } => {
+                    let before = self.relocated.take().map(|relocated| relocated.regions).unwrap_or_default();
+                    let after = if to_spare { before.union(&regions) } else { before.minus(&regions) };
+                    let now = (!after.is_empty()).then_some(Relocated { slot: drive, regions: after });
                     *self.relocated.borrow_mut() = now.clone();
                     self.tell(|done| ShardMessage::Relocated(volume, now.clone(), done)).await;
                 }
@@ -125,7 +127,7 @@ impl Kept {
         self.next_task.set(task.0 + 1);
         self.running.set(Some(task));
         let pace = TaskPace { share_percent: 50, paused: false, max_bytes_per_s: None };
-        let order = TaskOrder { volume: VOLUME, task, kind, lanes: None, pace };
+        let order = TaskOrder { volume: VOLUME, task, kind, regions: None, pace };
         self.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
     }
 
@@ -168,7 +170,7 @@ impl Kept {
         self.health.set(view);
         self.stale.set(self.stale.get().with(index));
         let change =
-            MemberChange { slot: index, source: Some(source), stale: self.lanes.clone(), health: view };
+            MemberChange { slot: index, source: Some(source), stale: self.regions.clone(), health: view };
         self.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
         self.begin(TaskKind::Rebuild { slot: index }).await;
     }
@@ -283,7 +285,7 @@ fn storm(level: Level, drives: u16, seed: u64, some_lost: bool) {
             failed: RefCell::default(),
             stale: Cell::default(),
             level,
-            lanes: LaneSet::first(Lanes::of(&setup.geometry()).count),
+            regions: RegionSet::first(Regions::of(&setup.geometry()).count),
         });
         env.spawn("controller", kept.clone().keep(receiver, Rng::new(seed, "controller", "")));
         kept.tell(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
@@ -386,7 +388,7 @@ async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
                     };
                     kept.health.set(health);
                     kept.stale.set(kept.stale.get().with(index));
-                    let stale = kept.lanes.clone();
+                    let stale = kept.regions.clone();
                     let change = MemberChange { slot: index, source: None, stale, health };
                     kept.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
                 }
@@ -418,7 +420,7 @@ async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
                     if whole && kept.shadow.get() == Some((slot, spare)) && view.writable.contains(index) {
                         kept.shadow.set(None);
                         kept.places.borrow_mut()[usize::from(slot)] = spare;
-                        kept.tell(|done| ShardMessage::Promote(VOLUME, index, LaneSet::EMPTY, done)).await;
+                        kept.tell(|done| ShardMessage::Promote(VOLUME, index, RegionSet::EMPTY, done)).await;
                     } else {
                         kept.shadow.set(None);
                         kept.tell(|done| ShardMessage::SetShadow(VOLUME, index, None, done)).await;
@@ -451,7 +453,7 @@ async fn hail(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
             kept.begin(TaskKind::Copy { slot: index }).await;
             assert!(kept.wait_ended().await, "copied but for what is lost");
             kept.places.borrow_mut()[usize::from(slot)] = spare;
-            kept.tell(|done| ShardMessage::Promote(VOLUME, index, LaneSet::EMPTY, done)).await;
+            kept.tell(|done| ShardMessage::Promote(VOLUME, index, RegionSet::EMPTY, done)).await;
         }
         2 if whole => {
             kept.stop().await;
@@ -500,7 +502,7 @@ async fn to_spare_and_back(kept: &Rc<Kept>, all: &[SimDrive], slot: u16, rng: &m
     let health = HealthView { readable: view.readable.with(index), writable: view.writable.with(index) };
     kept.health.set(health);
     kept.stale.set(kept.stale.get().without(index));
-    let stale = LaneSet::EMPTY;
+    let stale = RegionSet::EMPTY;
     let change = MemberChange { slot: index, source: Some(source), stale, health };
     kept.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
     kept.begin(TaskKind::Restore { slot: index }).await;

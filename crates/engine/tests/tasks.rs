@@ -1,7 +1,7 @@
 //! Background tasks in virtual time: rebuilds under load, their pace beside hosts, stopping and pausing them.
 
 use engine::{
-    Attachment, FaultPolicy, HealthView, LaneSet, Lanes, MemberChange, Relocated, Report, ReportKind,
+    Attachment, FaultPolicy, HealthView, MemberChange, RegionSet, Regions, Relocated, Report, ReportKind,
     ShardIndex, ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
     Volume, VolumeId, VolumeSpec,
 };
@@ -32,10 +32,10 @@ struct Setup {
 struct Told {
     progress: RefCell<BTreeMap<u16, TaskProgress>>,
     outcomes: RefCell<Vec<TaskOutcome>>,
-    current: RefCell<LaneSet>,
+    current: RefCell<RegionSet>,
     bad: RefCell<Vec<(DriveIndex, ByteRange)>>,
     wrong: RefCell<Vec<Option<DriveIndex>>>,
-    relocated: RefCell<LaneSet>,
+    relocated: RefCell<RegionSet>,
     out: Cell<DriveSet>,
 }
 
@@ -64,7 +64,7 @@ impl Setup {
         sim
     }
 
-    /// Serves the volume with `slot` stale in every lane.
+    /// Serves the volume with `slot` stale in every region.
     async fn serve(&self, envs: Vec<Env>, slot: Option<DriveIndex>) -> Rig {
         let (env, geometry, count) = (envs[0].clone(), self.geometry(), envs.len() as u16);
         let (reports, receiver) = env::mailbox::mailbox(&env, usize::from(count) * engine::REPORTS_OPEN);
@@ -91,8 +91,8 @@ impl Setup {
         let health = HealthView { readable: all, writable: all };
         let mut attachment = Attachment::new(Arc::new(spec), sources, health);
         if let Some(slot) = slot {
-            attachment.stale = vec![LaneSet::EMPTY; usize::from(self.drives)];
-            attachment.stale[slot.as_usize()] = LaneSet::first(Lanes::of(&geometry).count);
+            attachment.stale = vec![RegionSet::EMPTY; usize::from(self.drives)];
+            attachment.stale[slot.as_usize()] = RegionSet::first(Regions::of(&geometry).count);
         }
         let told = Rc::new(Told::default());
         let (nobody, mut ignored) = env::mailbox::mailbox(&env, 10_000);
@@ -120,9 +120,9 @@ async fn control(
             shards.iter().for_each(|shard| assert!(shard.send(message()).is_ok()));
         };
         match kind {
-            ReportKind::Current { drive, lanes, .. } => {
-                told.current.borrow_mut().insert_all(&lanes);
-                to_all(&|| ShardMessage::Current(volume, drive, lanes.clone()));
+            ReportKind::Current { drive, regions, .. } => {
+                told.current.borrow_mut().insert_all(&regions);
+                to_all(&|| ShardMessage::Current(volume, drive, regions.clone()));
             }
             ReportKind::TaskProgress { progress, .. } => {
                 told.progress.borrow_mut().insert(from.0, progress);
@@ -139,17 +139,17 @@ async fn control(
                 to_all(&|| ShardMessage::Bad { volume, drive, ranges: ranges.clone(), bad, done: nobody() });
             }
             ReportKind::Mismatch { wrong, .. } => told.wrong.borrow_mut().push(wrong),
-            ReportKind::Moved { drive, lanes, to_spare } => {
+            ReportKind::Moved { drive, regions, to_spare } => {
                 let all = match to_spare {
-                    true => told.relocated.take().union(&lanes),
-                    false => told.relocated.take().minus(&lanes),
+                    true => told.relocated.take().union(&regions),
+                    false => told.relocated.take().minus(&regions),
                 };
                 told.relocated.replace(all.clone());
-                let now = (!all.is_empty()).then_some(Relocated { slot: drive, lanes: all });
+                let now = (!all.is_empty()).then_some(Relocated { slot: drive, regions: all });
                 to_all(&|| ShardMessage::Relocated(volume, now.clone(), nobody()));
             }
-            ReportKind::Synced(lanes) => to_all(&|| ShardMessage::Synced(volume, lanes.clone())),
-            ReportKind::Unsynced(lanes) => to_all(&|| ShardMessage::Unsynced(volume, lanes.clone())),
+            ReportKind::Synced(regions) => to_all(&|| ShardMessage::Synced(volume, regions.clone())),
+            ReportKind::Unsynced(regions) => to_all(&|| ShardMessage::Unsynced(volume, regions.clone())),
             _ => {}
         }
         let done = ShardMessage::ReportDone { report: number, result: Ok(()) };
@@ -179,7 +179,7 @@ impl Rig {
     }
 
     async fn start(&self, kind: TaskKind, pace: TaskPace) {
-        let order = TaskOrder { volume: VOLUME, task: TASK, kind, lanes: None, pace };
+        let order = TaskOrder { volume: VOLUME, task: TASK, kind, regions: None, pace };
         self.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
     }
 
@@ -279,7 +279,7 @@ fn a_rebuild_under_writes_makes_the_drive_current() {
                 stamp += 1;
             }
             assert_eq!(rig.outcomes().await, vec![TaskOutcome::Done; usize::from(setup.shards)]);
-            assert_eq!(rig.told.current.borrow().len(), Lanes::of(&setup.geometry()).count, "{level}");
+            assert_eq!(rig.told.current.borrow().len(), Regions::of(&setup.geometry()).count, "{level}");
             assert_eq!(rig.progress().done_stripes, rig.progress().total_stripes);
             // The drive gives its data, and stands in for another one.
             compare(&volume, &model).await;
@@ -349,7 +349,7 @@ fn a_task_pauses_goes_on_and_stops() {
         assert!((100 << 20..150 << 20).contains(&moved), "{} MiB", moved >> 20);
         rig.tell(|done| ShardMessage::StopTask(TASK, done)).await;
         assert_eq!(rig.outcomes().await, [TaskOutcome::Stopped; 2]);
-        assert!(rig.told.current.borrow().len() < Lanes::of(&setup.geometry()).count, "it is not done");
+        assert!(rig.told.current.borrow().len() < Regions::of(&setup.geometry()).count, "it is not done");
     })
     .expect("no stall");
 }
@@ -379,7 +379,7 @@ fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
             stamp += 1;
         }
         assert_eq!(rig.outcomes().await, [TaskOutcome::Done; 2]);
-        rig.tell(|done| ShardMessage::Promote(VOLUME, slot, LaneSet::EMPTY, done)).await;
+        rig.tell(|done| ShardMessage::Promote(VOLUME, slot, RegionSet::EMPTY, done)).await;
         all[2].fail_now(); // Nobody uses it any more.
         compare(&volume, &model).await;
         all[0].fail_now();
@@ -453,7 +453,7 @@ fn a_distributed_spare_takes_a_failed_drive_in_and_gives_it_back() {
                 let change = MemberChange {
                     slot,
                     source: Some(source),
-                    stale: LaneSet::EMPTY,
+                    stale: RegionSet::EMPTY,
                     health: HealthView { readable: all, writable: all },
                 };
                 rig.told.out.set(DriveSet::EMPTY);

@@ -65,7 +65,7 @@ async fn exercise(volumes: Vec<Rc<Volume>>, seed: u64, rounds: u64, fail: impl F
         finishes.receive().await.expect("every worker finishes");
     }
     let mut rng = Rng::new(seed, "large requests", "");
-    // Large requests, over many stripes, lanes and shards.
+    // Large requests, over many stripes, regions and shards.
     let whole = read(&volumes[0], 0, capacity).await.expect("readable");
     assert!(whole == *model.borrow(), "the whole volume differs from the model");
     let start = rng.below(5000);
@@ -240,7 +240,7 @@ fn a_read_across_stripes_survives_a_drive_that_does_not_answer() {
 }
 
 /// A drive died while the resync was under way. Writes to stripes that the resync had passed went on without parity,
-/// for the lane was not resynced yet; then the resync came to its end, the lane counted as resynced, and blocks of
+/// for the region was not resynced yet; then the resync came to its end, the region counted as resynced, and blocks of
 /// the dead drive were computed from parity that had missed those writes.
 #[test]
 fn a_resync_does_not_vouch_for_writes_that_parity_missed_meanwhile() {
@@ -397,10 +397,10 @@ fn a_write_of_part_of_a_sector_does_not_undo_one_of_the_whole() {
     }
 }
 
-/// A lane that had been quiet was called quiet by a task of its own, which a write to the lane could overtake: the
-/// controller then heard "mark it" before "it is quiet", and unmarked a lane that was being written.
+/// A region that had been quiet was called quiet by a task of its own, which a write to the region could overtake: the
+/// controller then heard "mark it" before "it is quiet", and unmarked a region that was being written.
 #[test]
-fn a_write_that_marks_a_lane_again_comes_after_the_news_that_it_was_quiet() {
+fn a_write_that_marks_a_region_again_comes_after_the_news_that_it_was_quiet() {
     for seed in 0..60u64 {
         let setup = Setup::new(Level::Raid1, 2);
         let mut sim = sim(seed, &setup);
@@ -413,14 +413,14 @@ fn a_write_that_marks_a_lane_again_comes_after_the_news_that_it_was_quiet() {
                 env.sleep_until(env::Instant { ns: 5_000_000_000 * round }).await;
                 write(&volume, 0, &[2; 4096]).await.expect("writable");
                 env.sleep(std::time::Duration::from_millis(100)).await;
-                assert!(marked.get(), "seed {seed}: a lane that was just written is not marked");
+                assert!(marked.get(), "seed {seed}: a region that was just written is not marked");
             }
         })
         .expect("no stall");
     }
 }
 
-/// One shard with the volume, kept by somebody who only remembers whether its one lane is marked.
+/// One shard with the volume, kept by somebody who only remembers whether its one region is marked.
 async fn start_noting_marks(env: &Env, setup: &Setup) -> (Rc<Volume>, Rc<Cell<bool>>) {
     let (reports, mut receiver) = env::mailbox::mailbox::<engine::Report>(env, engine::REPORTS_OPEN);
     let seed = ShardSeed::new(env, 1);

@@ -1,4 +1,4 @@
-//! The write-intent map: which lanes may be in the middle of a write.
+//! The write-intent map: which regions may be in the middle of a write.
 //!
 //! # Fault model and invariants
 //! - A block is 4 KiB with a checksum. A write of it may be torn or lost when the power or the process goes;
@@ -28,14 +28,14 @@ const HEADER: usize = 64;
 
 const LEN: usize = BLOCK.0 as usize;
 
-/// Lanes whose bits one block holds.
-pub const LANES_PER_BLOCK: u32 = ((LEN - HEADER) * 8) as u32;
+/// Regions whose bits one block holds.
+pub const REGIONS_PER_BLOCK: u32 = ((LEN - HEADER) * 8) as u32;
 
-/// The most lanes that a map has room for.
-pub const MAX_LANES: u32 = 1 << 20;
+/// The most regions that a map has room for.
+pub const MAX_REGIONS: u32 = 1 << 20;
 
 /// The most blocks of a map.
-pub const MAX_BLOCKS: u32 = MAX_LANES.div_ceil(LANES_PER_BLOCK);
+pub const MAX_BLOCKS: u32 = MAX_REGIONS.div_ceil(REGIONS_PER_BLOCK);
 
 const AT_VERSION: usize = 8;
 const AT_BLOCK: usize = 12;
@@ -68,35 +68,35 @@ struct Block {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IntentMap {
     array: Uuid,
-    lanes: u32,
+    regions: u32,
     blocks: Vec<Block>,
     changed: BTreeSet<u32>,
     set: u32,
 }
 
-/// How many blocks hold the bits of that many lanes.
-pub fn blocks_for(lanes: u32) -> u32 {
-    lanes.min(MAX_LANES).div_ceil(LANES_PER_BLOCK).max(1)
+/// How many blocks hold the bits of that many regions.
+pub fn blocks_for(regions: u32) -> u32 {
+    regions.min(MAX_REGIONS).div_ceil(REGIONS_PER_BLOCK).max(1)
 }
 
 impl IntentMap {
-    /// A map of `lanes` lanes (at most [`MAX_LANES`]), none marked or all.
-    pub fn new(array: Uuid, lanes: u32, all: bool) -> IntentMap {
-        let lanes = lanes.min(MAX_LANES);
+    /// A map of `regions` regions (at most [`MAX_REGIONS`]), none marked or all.
+    pub fn new(array: Uuid, regions: u32, all: bool) -> IntentMap {
+        let regions = regions.min(MAX_REGIONS);
         let blank = Block { sequence: 0, bits: vec![0; LEN - HEADER] };
-        let blocks = vec![blank; blocks_for(lanes) as usize];
-        let mut map = IntentMap { array, lanes, blocks, changed: BTreeSet::new(), set: 0 };
+        let blocks = vec![blank; blocks_for(regions) as usize];
+        let mut map = IntentMap { array, regions, blocks, changed: BTreeSet::new(), set: 0 };
         if all {
-            (0..lanes).for_each(|lane| {
-                map.mark(lane);
+            (0..regions).for_each(|region| {
+                map.mark(region);
             });
         }
         map
     }
 
     /// What the members together know, and how many blocks none of them could tell.
-    pub fn unite(array: Uuid, lanes: u32, members: &[Copies]) -> (IntentMap, u32) {
-        let mut map = IntentMap::new(array, lanes, false);
+    pub fn unite(array: Uuid, regions: u32, members: &[Copies]) -> (IntentMap, u32) {
+        let mut map = IntentMap::new(array, regions, false);
         let mut unknown = 0;
         for index in 0..map.blocks.len() as u32 {
             let known: Vec<Block> =
@@ -114,11 +114,11 @@ impl IntentMap {
     }
 
     fn unite_block(&mut self, index: u32, block: &Block) {
-        let first = index * LANES_PER_BLOCK;
-        let lanes = LANES_PER_BLOCK.min(self.lanes - first);
-        for lane in 0..lanes {
-            if block.bits[lane as usize / 8] >> (lane % 8) & 1 == 1 {
-                self.mark(first + lane);
+        let first = index * REGIONS_PER_BLOCK;
+        let regions = REGIONS_PER_BLOCK.min(self.regions - first);
+        for region in 0..regions {
+            if block.bits[region as usize / 8] >> (region % 8) & 1 == 1 {
+                self.mark(first + region);
             }
         }
         let sequence = &mut self.blocks[index as usize].sequence;
@@ -126,16 +126,16 @@ impl IntentMap {
     }
 
     fn mark_block(&mut self, index: u32) {
-        let first = index * LANES_PER_BLOCK;
-        let end = (first + LANES_PER_BLOCK).min(self.lanes);
-        (first..end).for_each(|lane| {
-            self.mark(lane);
+        let first = index * REGIONS_PER_BLOCK;
+        let end = (first + REGIONS_PER_BLOCK).min(self.regions);
+        (first..end).for_each(|region| {
+            self.mark(region);
         });
     }
 
-    /// How many lanes there are.
-    pub fn lanes(&self) -> u32 {
-        self.lanes
+    /// How many regions there are.
+    pub fn regions(&self) -> u32 {
+        self.regions
     }
 
     /// How many are marked.
@@ -143,32 +143,32 @@ impl IntentMap {
         self.set
     }
 
-    /// The marked lanes, ascending.
+    /// The marked regions, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.lanes).filter(|&lane| self.is_marked(lane))
+        (0..self.regions).filter(|&region| self.is_marked(region))
     }
 
-    /// Whether a lane is marked. Lanes past the end are not.
-    pub fn is_marked(&self, lane: u32) -> bool {
-        let (block, at) = ((lane / LANES_PER_BLOCK) as usize, lane % LANES_PER_BLOCK);
-        lane < self.lanes && self.blocks[block].bits[at as usize / 8] >> (at % 8) & 1 == 1
+    /// Whether a region is marked. Regions past the end are not.
+    pub fn is_marked(&self, region: u32) -> bool {
+        let (block, at) = ((region / REGIONS_PER_BLOCK) as usize, region % REGIONS_PER_BLOCK);
+        region < self.regions && self.blocks[block].bits[at as usize / 8] >> (at % 8) & 1 == 1
     }
 
-    /// Marks a lane; whether that is news. Lanes past the end are left alone.
-    pub fn mark(&mut self, lane: u32) -> bool {
-        self.change(lane, true)
+    /// Marks a region; whether that is news. Regions past the end are left alone.
+    pub fn mark(&mut self, region: u32) -> bool {
+        self.change(region, true)
     }
 
-    /// Takes a lane's mark away; whether that is news.
-    pub fn unmark(&mut self, lane: u32) -> bool {
-        self.change(lane, false)
+    /// Takes a region's mark away; whether that is news.
+    pub fn unmark(&mut self, region: u32) -> bool {
+        self.change(region, false)
     }
 
-    fn change(&mut self, lane: u32, mark: bool) -> bool {
-        if lane >= self.lanes || self.is_marked(lane) == mark {
+    fn change(&mut self, region: u32, mark: bool) -> bool {
+        if region >= self.regions || self.is_marked(region) == mark {
             return false;
         }
-        let (block, at) = (lane / LANES_PER_BLOCK, lane % LANES_PER_BLOCK);
+        let (block, at) = (region / REGIONS_PER_BLOCK, region % REGIONS_PER_BLOCK);
         self.blocks[block as usize].bits[at as usize / 8] ^= 1 << (at % 8);
         self.set = if mark { self.set + 1 } else { self.set - 1 };
         self.changed.insert(block);
@@ -190,17 +190,17 @@ impl IntentMap {
         }
     }
 
-    /// Gives the map another number of lanes (at most [`MAX_LANES`]): new ones are not marked, those past the end
+    /// Gives the map another number of regions (at most [`MAX_REGIONS`]): new ones are not marked, those past the end
     /// are forgotten. Blocks that are new are to be written twice, like those of a new map.
-    pub fn resize(&mut self, lanes: u32) {
-        let lanes = lanes.min(MAX_LANES);
-        (lanes..self.lanes).for_each(|lane| {
-            self.unmark(lane);
+    pub fn resize(&mut self, regions: u32) {
+        let regions = regions.min(MAX_REGIONS);
+        (regions..self.regions).for_each(|region| {
+            self.unmark(region);
         });
         let blank = Block { sequence: 0, bits: vec![0; LEN - HEADER] };
-        self.blocks.resize(blocks_for(lanes) as usize, blank);
-        self.changed.retain(|block| *block < blocks_for(lanes));
-        self.lanes = lanes;
+        self.blocks.resize(blocks_for(regions) as usize, blank);
+        self.changed.retain(|block| *block < blocks_for(regions));
+        self.regions = regions;
     }
 
     /// Every block, with its next sequence. Taken and written twice, both copies of all blocks are sound.
@@ -217,9 +217,9 @@ impl IntentMap {
     }
 }
 
-/// How many bytes one copy of a map of that many lanes takes.
-pub fn copy_len(lanes: u32) -> ByteCount {
-    BLOCK * u64::from(blocks_for(lanes))
+/// How many bytes one copy of a map of that many regions takes.
+pub fn copy_len(regions: u32) -> ByteCount {
+    BLOCK * u64::from(blocks_for(regions))
 }
 
 fn encode(array: Uuid, index: u32, block: &Block) -> Vec<u8> {
@@ -274,8 +274,8 @@ mod tests {
     struct Disk(Copies);
 
     impl Disk {
-        fn new(lanes: u32) -> Disk {
-            let blank = vec![Some(vec![0; LEN]); blocks_for(lanes) as usize];
+        fn new(regions: u32) -> Disk {
+            let blank = vec![Some(vec![0; LEN]); blocks_for(regions) as usize];
             Disk([blank.clone(), blank])
         }
 
@@ -291,11 +291,11 @@ mod tests {
     }
 
     #[test]
-    fn a_map_holds_every_lane_a_volume_may_have() {
+    fn a_map_holds_every_region_a_volume_may_have() {
         assert_eq!(MAX_BLOCKS, 33);
-        let mut map = IntentMap::new(ARRAY, MAX_LANES, false);
-        assert!(map.mark(MAX_LANES - 1) && map.mark(0) && map.mark(LANES_PER_BLOCK));
-        assert!(!map.mark(MAX_LANES));
+        let mut map = IntentMap::new(ARRAY, MAX_REGIONS, false);
+        assert!(map.mark(MAX_REGIONS - 1) && map.mark(0) && map.mark(REGIONS_PER_BLOCK));
+        assert!(!map.mark(MAX_REGIONS));
         assert_eq!(map.take_changed().iter().map(|write| write.block).collect::<Vec<_>>(), [0, 1, 32]);
         assert_eq!(map.take_changed(), []);
         map.mark(1);
@@ -303,7 +303,7 @@ mod tests {
         map.not_written(&writes);
         assert_eq!(map.take_changed()[0].copy, writes[0].copy, "never over the last sound copy");
         map.unmark(1);
-        assert_eq!(marks(&map), [0, LANES_PER_BLOCK, MAX_LANES - 1]);
+        assert_eq!(marks(&map), [0, REGIONS_PER_BLOCK, MAX_REGIONS - 1]);
     }
 
     #[test]
@@ -350,25 +350,25 @@ mod tests {
     }
 
     /// A drive wrote a block of the map in the place of another one. By its checksum and its array it was sound, and what it said
-    /// of its own lanes was taken for those of the other block: marks were missing that had been acknowledged. Its number tells.
+    /// of its own regions was taken for those of the other block: marks were missing that had been acknowledged. Its number tells.
     #[test]
     fn a_block_in_the_place_of_another_one_says_nothing() {
-        let lanes = 2 * LANES_PER_BLOCK;
-        let mut map = IntentMap::new(ARRAY, lanes, false);
-        map.mark(LANES_PER_BLOCK + 5);
-        let mut disk = Disk::new(lanes);
+        let regions = 2 * REGIONS_PER_BLOCK;
+        let mut map = IntentMap::new(ARRAY, regions, false);
+        map.mark(REGIONS_PER_BLOCK + 5);
+        let mut disk = Disk::new(regions);
         for _ in 0..2 {
             map.take_all().iter().for_each(|write| disk.write(write, LEN));
         }
         let sound = disk.clone();
         disk.0.iter_mut().for_each(|copy| copy[1] = copy[0].clone());
-        let (found, unknown) = IntentMap::unite(ARRAY, lanes, &[disk.0]);
+        let (found, unknown) = IntentMap::unite(ARRAY, regions, &[disk.0]);
         assert_eq!(
             (found.marked(), unknown),
-            (LANES_PER_BLOCK, 1),
+            (REGIONS_PER_BLOCK, 1),
             "nobody can tell: all of it may be dirty"
         );
-        assert_eq!(marks(&IntentMap::unite(ARRAY, lanes, &[sound.0]).0), [LANES_PER_BLOCK + 5]);
+        assert_eq!(marks(&IntentMap::unite(ARRAY, regions, &[sound.0]).0), [REGIONS_PER_BLOCK + 5]);
     }
 
     /// A write of the map failed on one drive of two, for want of space, and was tried again: the second attempt
@@ -396,8 +396,8 @@ mod tests {
     fn a_map_grows_and_shrinks_with_its_volumes() {
         let mut map = IntentMap::new(ARRAY, 10, false);
         assert!(map.mark(3) && map.mark(9));
-        map.resize(LANES_PER_BLOCK + 1);
-        assert!(map.mark(LANES_PER_BLOCK) && marks(&map) == [3, 9, LANES_PER_BLOCK]);
+        map.resize(REGIONS_PER_BLOCK + 1);
+        assert!(map.mark(REGIONS_PER_BLOCK) && marks(&map) == [3, 9, REGIONS_PER_BLOCK]);
         map.resize(5);
         assert_eq!((marks(&map), map.marked(), map.take_all().len()), (vec![3], 1, 1));
         map.resize(10);
@@ -412,9 +412,9 @@ mod tests {
             steps in prop::collection::vec((0_u32..70_000, any::<bool>()), 1..40),
             torn in (0..=LEN, 0..=LEN),
         ) {
-            let lanes = 70_000;
-            let mut map = IntentMap::new(ARRAY, lanes, false);
-            let mut disks = [Disk::new(lanes), Disk::new(lanes)];
+            let regions = 70_000;
+            let mut map = IntentMap::new(ARRAY, regions, false);
+            let mut disks = [Disk::new(regions), Disk::new(regions)];
             for _ in 0..2 {
                 for write in map.take_all() {
                     disks.iter_mut().for_each(|disk| disk.write(&write, LEN));
@@ -422,9 +422,9 @@ mod tests {
             }
             let mut acknowledged = Vec::new();
             let mut before = marks(&map);
-            for (index, (lane, mark)) in steps.iter().enumerate() {
+            for (index, (region, mark)) in steps.iter().enumerate() {
                 before = marks(&map);
-                if *mark { map.mark(*lane); } else { map.unmark(*lane); }
+                if *mark { map.mark(*region); } else { map.unmark(*region); }
                 let last = index + 1 == steps.len();
                 for write in map.take_changed() {
                     let keep = if last { [torn.0, torn.1] } else { [LEN; 2] };
@@ -434,14 +434,14 @@ mod tests {
             }
             let after = marks(&map);
             for disk in &disks {
-                let (found, unknown) = IntentMap::unite(ARRAY, lanes, std::slice::from_ref(&disk.0));
+                let (found, unknown) = IntentMap::unite(ARRAY, regions, std::slice::from_ref(&disk.0));
                 let found = marks(&found);
                 prop_assert_eq!(unknown, 0);
                 prop_assert!(found == before || found == after);
                 prop_assert!(acknowledged.is_empty() || acknowledged == before);
             }
-            let (both, _) = IntentMap::unite(ARRAY, lanes, &[disks[0].0.clone(), disks[1].0.clone()]);
-            prop_assert!(before.iter().all(|&lane| both.is_marked(lane) || !after.contains(&lane)));
+            let (both, _) = IntentMap::unite(ARRAY, regions, &[disks[0].0.clone(), disks[1].0.clone()]);
+            prop_assert!(before.iter().all(|&region| both.is_marked(region) || !after.contains(&region)));
         }
 
         #[test]

@@ -25,7 +25,7 @@ pub enum Phase {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberState {
-    /// It takes part; what it holds is current but for its stale lanes.
+    /// It takes part; what it holds is current but for its stale regions.
     Online,
     /// The array goes on without it.
     Failed,
@@ -57,7 +57,7 @@ pub struct Shadow {
     pub size_bytes: u64,
     /// The length of its blocks in bytes.
     pub block_bytes: u64,
-    /// Lanes that are not copied yet, besides those that are marked.
+    /// Regions that are not copied yet, besides those that are marked.
     #[serde(default, skip_serializing_if = "Runs::is_empty")]
     pub stale: Runs,
     /// Whether it is to stand in for the drive whose place it takes, until that is replaced.
@@ -90,7 +90,7 @@ pub struct Member {
     /// The enclosure it sits in, as the operator calls it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosure: Option<String>,
-    /// Lanes in which what it holds is old; of one that is out, besides those that are marked.
+    /// Regions in which what it holds is old; of one that is out, besides those that are marked.
     #[serde(default, skip_serializing_if = "Runs::is_empty")]
     pub stale: Runs,
     /// The drive that is to take its place.
@@ -186,7 +186,7 @@ pub struct Label {
     pub confirmed: u64,
     /// How far the array's life has come.
     pub phase: Phase,
-    /// Whether the array was stopped in order, with everything on the drives and no lane marked.
+    /// Whether the array was stopped in order, with everything on the drives and no region marked.
     pub clean: bool,
     /// What the operator wishes.
     pub policy: Policy,
@@ -265,9 +265,9 @@ impl Label {
         self.volume.iter_mut().find(|volume| volume.uuid == uuid)
     }
 
-    /// Lanes of the write-intent map: up to the end of the last volume.
-    pub fn lanes(&self) -> u32 {
-        self.volume.iter().map(VolumeLabel::end_lane).max().unwrap_or(0)
+    /// Regions of the write-intent map: up to the end of the last volume.
+    pub fn regions(&self) -> u32 {
+        self.volume.iter().map(VolumeLabel::end_region).max().unwrap_or(0)
     }
 
     /// Bytes used of every member, from its first byte on.
@@ -307,7 +307,7 @@ impl Label {
         Ok(())
     }
 
-    /// No two volumes share bytes, lanes, a name or a UUID.
+    /// No two volumes share bytes, regions, a name or a UUID.
     fn check_places(&self) -> Result<()> {
         let distinct = |mut keys: Vec<(u64, u64)>| {
             keys.sort_unstable();
@@ -317,9 +317,9 @@ impl Label {
         if !distinct(bytes.collect()) {
             return Err(contradiction("the label lets two volumes lie on the same bytes"));
         }
-        let lanes = |volume: &VolumeLabel| (u64::from(volume.first_lane), u64::from(volume.end_lane()));
-        if !distinct(self.volume.iter().map(lanes).collect()) {
-            return Err(contradiction("the label gives two volumes the same lanes"));
+        let regions = |volume: &VolumeLabel| (u64::from(volume.first_region), u64::from(volume.end_region()));
+        if !distinct(self.volume.iter().map(regions).collect()) {
+            return Err(contradiction("the label gives two volumes the same regions"));
         }
         let journals = self.volume.iter().filter_map(|volume| volume.journal.as_ref());
         if !distinct(journals.map(|journal| (journal.start_bytes, journal.end_bytes())).collect()) {
@@ -383,7 +383,7 @@ impl Label {
         }
     }
 
-    /// The same with at most `most` runs in each set of lanes: more is called stale, and less unwritten, than is.
+    /// The same with at most `most` runs in each set of regions: more is called stale, and less unwritten, than is.
     pub(crate) fn coarser(&self, most: usize) -> Label {
         let mut label = self.clone();
         for member in &mut label.member {

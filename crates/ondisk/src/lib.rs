@@ -28,7 +28,7 @@
 //!   32  8  sequence; the block lies in copy sequence mod 2
 //!   40  4  CRC-32C of the block, this field as zero
 //!   44 20  zero
-//!   64 4032  bits: lane 32256·block + 8·byte + bit (from the least significant) is being written
+//!   64 4032  bits: region 32256·block + 8·byte + bit (from the least significant) is being written
 //! ```
 //!
 //! | where | what |
@@ -41,7 +41,7 @@
 //! | `payload.rs` | [`Content`]: the text in the vendor log |
 //! | `label.rs` | [`Label`]: what it says of the array, its members and tasks |
 //! | `volume.rs` | [`VolumeLabel`]: what it says of each volume |
-//! | `runs.rs` | [`Runs`]: sets of lanes |
+//! | `runs.rs` | [`Runs`]: sets of regions |
 //! | `spare.rs` | [`SpareLabel`]: what the label of a hot spare says |
 //! | `intent.rs` | [`IntentMap`] |
 //! | `journal.rs` | [`journal`]: what was about to be written, and its replay |

@@ -13,7 +13,7 @@ use units::ByteCount;
 /// The version of the text that this software reads and writes. Versions 1 and 2 were labels of a form of their own.
 pub const VERSION: u32 = 3;
 
-/// How coarse sets of lanes are made, one after the other, until a label fits.
+/// How coarse sets of regions are made, one after the other, until a label fits.
 const MOST_RUNS: [usize; 5] = [4096, 512, 64, 8, 1];
 
 /// What a drive of SoftROC's is.
@@ -58,7 +58,7 @@ impl Content {
     }
 }
 
-/// The text of a member's label. Where its sets of lanes take more room than there is, they are coarser: more lanes are
+/// The text of a member's label. Where its sets of regions take more room than there is, they are coarser: more regions are
 /// called stale, fewer unwritten.
 ///
 /// # Errors

@@ -8,7 +8,7 @@
 //! - A member that it calls failed carried, when it went out, a label at least as new as the member's `knew`; so did
 //!   one that came back later than what is confirmed. One whose own label is older is a copy from an earlier time
 //!   too. Otherwise, of one that failed, it is what *left*, and may come back:
-//!   it has missed the lanes that are recorded as stale, and those that are marked.
+//!   it has missed the regions that are recorded as stale, and those that are marked.
 //! - Two parts of an array that were each used without the other have labels that contradict one another.
 //!   Neither is newer in any way that counts, whatever their generations: the array is not started.
 
@@ -32,7 +32,7 @@ pub struct SeenDrive {
 /// What a member is to its array, now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// It takes part; what it holds is current but for its stale lanes.
+    /// It takes part; what it holds is current but for its stale regions.
     Current,
     /// It is out, and here: it may come back with what it has missed.
     Left(Cause),
@@ -100,11 +100,11 @@ impl FoundArray {
 }
 
 /// Whether a volume can serve without the members in `out`. Where there are any, members that are still to be
-/// rebuilt in some of its lanes cannot stand in for them. Where nobody ever wrote nothing has to be rebuilt.
+/// rebuilt in some of its regions cannot stand in for them. Where nobody ever wrote nothing has to be rebuilt.
 pub fn readiness(label: &Label, volume: &VolumeLabel, out: &DriveSet) -> Readiness {
     let lost = slots(volume.lost.iter().map(|slot| usize::from(*slot)));
     let is_behind = |member: &Member| {
-        member.stale.touches_beyond(&volume.unwritten, volume.first_lane, volume.end_lane())
+        member.stale.touches_beyond(&volume.unwritten, volume.first_region, volume.end_region())
     };
     let with_slot = label.member.iter().enumerate();
     let behind = slots(with_slot.filter(|(_, member)| is_behind(member)).map(|(slot, _)| slot));

@@ -1,31 +1,31 @@
-//! Sets of lanes, as labels write them: `[[3, 5], [9, 10]]` is lanes 3, 4 and 9.
+//! Sets of regions, as labels write them: `[[3, 5], [9, 10]]` is regions 3, 4 and 9.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::intent::MAX_LANES;
+use crate::intent::MAX_REGIONS;
 use serde::{Deserialize, Serialize};
 
-/// A set of an array's lanes: half-open runs, ascending, neither overlapping nor touching.
+/// A set of an array's regions: half-open runs, ascending, neither overlapping nor touching.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Runs(pub Vec<[u32; 2]>);
 
 impl Runs {
-    /// Lanes `first` to `end` - 1.
+    /// Regions `first` to `end` - 1.
     pub fn one(first: u32, end: u32) -> Runs {
         Runs(if first < end { vec![[first, end]] } else { Vec::new() })
     }
 
-    /// Whether no lane is in it.
+    /// Whether no region is in it.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many lanes are in it.
-    pub fn lanes(&self) -> u64 {
+    /// How many regions are in it.
+    pub fn regions(&self) -> u64 {
         self.0.iter().map(|[first, end]| u64::from(end.saturating_sub(*first))).sum()
     }
 
-    /// Whether any lane of `first` to `end` - 1 is in it, and not in `other`.
+    /// Whether any region of `first` to `end` - 1 is in it, and not in `other`.
     pub fn touches_beyond(&self, other: &Runs, first: u32, end: u32) -> bool {
         self.0.iter().any(|run| {
             let (mut from, end) = (run[0].max(first), run[1].min(end));
@@ -45,11 +45,11 @@ impl Runs {
     pub(crate) fn check(&self, what: &str) -> Result<()> {
         let mut from = 0;
         for (number, &[first, end]) in self.0.iter().enumerate() {
-            if first >= end || end > MAX_LANES || (number > 0 && first <= from) {
+            if first >= end || end > MAX_REGIONS || (number > 0 && first <= from) {
                 return Err(Error::new(
                     ErrorKind::Contradiction,
                     format!(
-                        "the label names lanes {first} to {end} as {what}; runs ascend, hold something and end by {MAX_LANES}"
+                        "the label names regions {first} to {end} as {what}; runs ascend, hold something and end by {MAX_REGIONS}"
                     ),
                 ));
             }
@@ -58,7 +58,7 @@ impl Runs {
         Ok(())
     }
 
-    /// The same lanes and perhaps more, in at most `most` runs (at least one): the smallest gaps are closed.
+    /// The same regions and perhaps more, in at most `most` runs (at least one): the smallest gaps are closed.
     #[must_use]
     pub fn widened(&self, most: usize) -> Runs {
         let runs = &self.0;
@@ -80,7 +80,7 @@ impl Runs {
         Runs(wide)
     }
 
-    /// Some of the same lanes, in at most `most` runs: the shortest runs are left out.
+    /// Some of the same regions, in at most `most` runs: the shortest runs are left out.
     #[must_use]
     pub fn narrowed(&self, most: usize) -> Runs {
         let mut order: Vec<usize> = (0..self.0.len()).collect();
@@ -97,22 +97,26 @@ mod tests {
 
     #[test]
     fn runs_ascend_and_hold_something() {
-        for wrong in
-            [vec![[3, 3]], vec![[4, 3]], vec![[0, 2], [2, 3]], vec![[5, 6], [1, 2]], vec![[0, MAX_LANES + 1]]]
-        {
+        for wrong in [
+            vec![[3, 3]],
+            vec![[4, 3]],
+            vec![[0, 2], [2, 3]],
+            vec![[5, 6], [1, 2]],
+            vec![[0, MAX_REGIONS + 1]],
+        ] {
             assert!(Runs(wrong.clone()).check("stale").is_err(), "{wrong:?}");
         }
-        assert!(Runs(vec![[0, 2], [3, MAX_LANES]]).check("stale").is_ok());
+        assert!(Runs(vec![[0, 2], [3, MAX_REGIONS]]).check("stale").is_ok());
     }
 
     #[test]
-    fn wider_runs_hold_all_lanes_and_narrower_ones_no_other() {
+    fn wider_runs_hold_all_regions_and_narrower_ones_no_other() {
         let runs = Runs(vec![[0, 1], [2, 3], [10, 20], [21, 30], [100, 101]]);
         assert_eq!(runs.widened(5), runs);
         assert_eq!(runs.widened(3), Runs(vec![[0, 3], [10, 30], [100, 101]]));
         assert_eq!(runs.widened(1), Runs(vec![[0, 101]]));
         assert_eq!(runs.narrowed(2), Runs(vec![[10, 20], [21, 30]]));
-        assert_eq!((runs.lanes(), runs.narrowed(0).lanes()), (22, 0));
+        assert_eq!((runs.regions(), runs.narrowed(0).regions()), (22, 0));
         let none = Runs::default();
         assert!(runs.touches_beyond(&none, 1, 3) && !runs.touches_beyond(&none, 3, 10));
         assert!(!Runs::one(4, 4).touches_beyond(&none, 0, 9));

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | array | the group: its GUID is the array's UUID; the sequence the generation, modulo 2³² |
 //! | member, shadow | a physical disk record; the reference is made of the drive's UUID |
-//! | its state | online; failed, or missing; rebuilding while written lanes are stale; a shadow is in transition |
+//! | its state | online; failed, or missing; rebuilding while written regions are stale; a shadow is in transition |
 //! | volume | a virtual disk record and, on its drives, configuration records |
 //! | volume that DDF has no words for | a vendor's configuration record, which keeps its place |
 //! | not clean, or a member is stale where nobody has written | not consistent: to be resynced |
@@ -208,9 +208,9 @@ fn disks_of(label: &Label) -> Vec<DiskRecord> {
     disks
 }
 
-/// Whether a member is stale in lanes of a volume that somebody has written.
+/// Whether a member is stale in regions of a volume that somebody has written.
 fn is_behind(member: &Member, volume: &VolumeLabel) -> bool {
-    member.stale.touches_beyond(&volume.unwritten, volume.first_lane, volume.end_lane())
+    member.stale.touches_beyond(&volume.unwritten, volume.first_region, volume.end_region())
 }
 
 fn state_of(label: &Label, member: &Member) -> u16 {
@@ -240,7 +240,8 @@ fn volume_of(
     let none = Runs::default();
     // Drives that are told to be out, or behind, are not looked at in that: beside them a volume that is not consistent
     // is one whose data is in doubt, and Linux md does not start it.
-    let stale = |member: &&Member| member.stale.touches_beyond(&none, volume.first_lane, volume.end_lane());
+    let stale =
+        |member: &&Member| member.stale.touches_beyond(&none, volume.first_region, volume.end_region());
     let current = label.member.iter().filter(|member| member.is_online() && !is_behind(member, volume));
     if volume.level.is_redundant() && (!label.clean || current.filter(stale).count() > 0) {
         state = VolumeState(state.0 | VolumeState::NOT_CONSISTENT);

@@ -1,7 +1,7 @@
 //! What a label says of one of the volumes of its array.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::intent::MAX_LANES;
+use crate::intent::MAX_REGIONS;
 use crate::runs::Runs;
 use crate::tail::{BLOCK, Tail};
 use crate::uuid::Uuid;
@@ -24,7 +24,7 @@ pub const LONGEST_NAME: usize = 64;
 pub enum WriteHole {
     /// What is about to be written is kept in a journal first, and finished after a crash.
     Journal,
-    /// Lanes that were being written are resynced; until then their redundancy is not used.
+    /// Regions that were being written are resynced; until then their redundancy is not used.
     Resync,
 }
 
@@ -39,7 +39,7 @@ pub struct JournalLabel {
     /// The identity of the records that count; none where none were written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Uuid>,
-    /// Whether they tell all that a crash may have interrupted. They do not where the redundancy of marked lanes may
+    /// Whether they tell all that a crash may have interrupted. They do not where the redundancy of marked regions may
     /// disagree for another reason.
     pub tells_all: bool,
 }
@@ -89,14 +89,15 @@ pub struct Bad {
     pub bytes: Vec<[u64; 2]>,
 }
 
-/// Lanes in which a lost drive's strips lie in the distributed spare.
+/// Regions in which a lost drive's strips lie in the distributed spare.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Relocated {
     /// The slot of the lost drive.
     pub slot: u16,
-    /// The lanes.
-    pub lanes: Runs,
+    /// The regions.
+    #[serde(alias = "lanes")]
+    pub regions: Runs,
 }
 
 /// A volume of the array.
@@ -125,10 +126,14 @@ pub struct VolumeLabel {
     pub data_start_bytes: u64,
     /// Bytes used of every member, from there on.
     pub member_bytes: u64,
-    /// Its first lane, of the array's.
-    pub first_lane: u32,
-    /// How many lanes it has.
-    pub lanes: u32,
+    /// Its first region, of the array's.
+    #[serde(alias = "first_lane")]
+    pub first_region: u32,
+
+    /// How many regions it has.
+    #[serde(alias = "lanes")]
+    pub regions: u32,
+
     /// The sector.
     pub sector_bytes: u64,
     /// What hosts can use.
@@ -142,13 +147,13 @@ pub struct VolumeLabel {
     /// Slots of members that it could not do without when they went out: nothing was written to it since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<u16>,
-    /// Lanes that nobody has written since it was created, but for those that are marked.
+    /// Regions that nobody has written since it was created, but for those that are marked.
     #[serde(default, skip_serializing_if = "Runs::is_empty")]
     pub unwritten: Runs,
     /// Its journal, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalLabel>,
-    /// Lanes that lie in the distributed spare.
+    /// Regions that lie in the distributed spare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relocated: Option<Relocated>,
     /// Blocks whose content is lost.
@@ -203,15 +208,15 @@ impl VolumeLabel {
         self.data_start_bytes.saturating_add(self.member_bytes)
     }
 
-    /// The lane behind its last one, of the array's.
-    pub fn end_lane(&self) -> u32 {
-        self.first_lane.saturating_add(self.lanes)
+    /// The region behind its last one, of the array's.
+    pub fn end_region(&self) -> u32 {
+        self.first_region.saturating_add(self.regions)
     }
 
     /// Members that it has to do without where these are out: all of them, but for one whose content lies in the
     /// distributed spare as a whole.
     pub fn does_without(&self, out: &DriveSet) -> DriveSet {
-        let is_whole = |moved: &&Relocated| moved.lanes.lanes() >= u64::from(self.lanes);
+        let is_whole = |moved: &&Relocated| moved.regions.regions() >= u64::from(self.regions);
         match self.relocated.as_ref().filter(is_whole) {
             Some(moved) => out.without(DriveIndex(moved.slot)),
             None => *out,
@@ -251,11 +256,11 @@ impl VolumeLabel {
                 self.data_start_bytes
             )));
         }
-        let lanes = u64::from(self.first_lane) + u64::from(self.lanes);
-        if self.lanes == 0 || lanes > u64::from(MAX_LANES) {
+        let regions = u64::from(self.first_region) + u64::from(self.regions);
+        if self.regions == 0 || regions > u64::from(MAX_REGIONS) {
             return Err(contradiction(format!(
-                "the label gives '{name}' lanes {} to {lanes}; an array has {MAX_LANES}",
-                self.first_lane
+                "the label gives '{name}' regions {} to {regions}; an array has {MAX_REGIONS}",
+                self.first_region
             )));
         }
         self.journal.as_ref().map_or(Ok(()), |journal| journal.check(name))?;
@@ -265,19 +270,19 @@ impl VolumeLabel {
     fn check_sets(&self, members: usize, sector: SectorSize) -> Result<()> {
         let is_slot = |slot: u16| usize::from(slot) < members;
         let inside =
-            |runs: &Runs| runs.0.iter().all(|run| run[0] >= self.first_lane && run[1] <= self.end_lane());
+            |runs: &Runs| runs.0.iter().all(|run| run[0] >= self.first_region && run[1] <= self.end_region());
         self.unwritten.check("unwritten")?;
         let mut sets_are_inside = inside(&self.unwritten);
         let mut slots_exist = self.lost.iter().all(|slot| is_slot(*slot));
         if let Some(relocated) = &self.relocated {
-            relocated.lanes.check("relocated")?;
-            sets_are_inside &= inside(&relocated.lanes);
+            relocated.regions.check("relocated")?;
+            sets_are_inside &= inside(&relocated.regions);
             slots_exist &= is_slot(relocated.slot);
         }
         slots_exist &= self.bad.iter().all(|bad| is_slot(bad.slot));
         if !sets_are_inside {
             return Err(contradiction(format!(
-                "the label names lanes of '{}' that are not its own",
+                "the label names regions of '{}' that are not its own",
                 self.name
             )));
         }

@@ -29,8 +29,8 @@ fn volume() -> VolumeLabel {
         strip_bytes: 65536,
         data_start_bytes: 0,
         member_bytes: 1 << 20,
-        first_lane: 0,
-        lanes: 10,
+        first_region: 0,
+        regions: 10,
         sector_bytes: 512,
         capacity_bytes: 2 << 20,
         write_hole: WriteHole::Journal,
@@ -78,13 +78,13 @@ fn full_label() -> Label {
         parity: None,
         copies: 3,
         data_start_bytes: 1 << 20,
-        first_lane: 10,
-        lanes: 1,
+        first_region: 10,
+        regions: 1,
         capacity_bytes: 1 << 20,
         init: Init::Zeroed,
         lost: vec![2],
         unwritten: Runs(vec![[10, 11]]),
-        relocated: Some(Relocated { slot: 2, lanes: Runs(vec![[10, 11]]) }),
+        relocated: Some(Relocated { slot: 2, regions: Runs(vec![[10, 11]]) }),
         bad: vec![Bad { slot: 1, bytes: vec![[512, 1024], [4096, 8192]] }],
         journal: None,
         ..volume()
@@ -156,8 +156,8 @@ copies = 1
 strip_bytes = 65536
 data_start_bytes = 0
 member_bytes = 1048576
-first_lane = 0
-lanes = 10
+first_region = 0
+regions = 10
 sector_bytes = 512
 capacity_bytes = 2097152
 write_hole = "journal"
@@ -269,7 +269,7 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(|label| label.volume[1].data_start_bytes = 65536).contains("same bytes"));
     assert!(wrong(|label| label.volume[1].data_start_bytes = u64::MAX - 511).contains("begin"));
     assert!(wrong(|label| label.volume[1].data_start_bytes = (1 << 20) + 1).contains("begin"));
-    assert!(wrong(|label| label.volume[0].lanes = 11).contains("same lanes"));
+    assert!(wrong(|label| label.volume[0].regions = 11).contains("same regions"));
     let no_place = "where none can be";
     assert!(wrong(|label| label.volume[0].journal.as_mut().unwrap().len_bytes = 0).contains(no_place));
     assert!(wrong(|label| label.volume[0].journal.as_mut().unwrap().start_bytes = 512).contains(no_place));
@@ -278,8 +278,8 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     );
     let same = |label: &mut Label| label.volume[1].journal = label.volume[0].journal.clone();
     assert!(wrong(same).contains("same journal"));
-    assert!(wrong(|label| label.volume[1].first_lane = u32::MAX).contains("lanes"));
-    assert!(wrong(|label| label.volume[1].lanes = 0).contains("lanes"));
+    assert!(wrong(|label| label.volume[1].first_region = u32::MAX).contains("regions"));
+    assert!(wrong(|label| label.volume[1].regions = 0).contains("regions"));
     assert!(wrong(|label| label.volume[1].name = "data".into()).contains("alike"));
     assert!(wrong(|label| label.volume[1].uuid = label.volume[0].uuid).contains("alike"));
     assert!(wrong(|label| label.volume[1].lost = vec![3]).contains("slots"));
@@ -313,9 +313,9 @@ fn the_label_of_the_largest_array_fits() {
 }
 
 #[test]
-fn sets_of_lanes_that_do_not_fit_are_coarser_and_never_wrong() {
+fn sets_of_regions_that_do_not_fit_are_coarser_and_never_wrong() {
     let mut large = label();
-    large.volume[0].lanes = 1 << 20;
+    large.volume[0].regions = 1 << 20;
     let every_other = Runs((0..1 << 18).map(|at| [4 * at, 4 * at + 1 + at % 2]).collect());
     large.member[1].stale = every_other.clone();
     large.volume[0].unwritten = every_other.clone();
@@ -335,8 +335,8 @@ fn as_many_volumes_as_an_array_may_have_fit() {
             uuid: Uuid([number as u8; 16]),
             name: format!("{number:0>64}"),
             data_start_bytes: number << 20,
-            first_lane: number as u32,
-            lanes: 1,
+            first_region: number as u32,
+            regions: 1,
             journal: None,
             ..volume()
         })
@@ -344,7 +344,7 @@ fn as_many_volumes_as_an_array_may_have_fit() {
     many.member[2].stale = Runs::one(0, 64);
     many.check().unwrap();
     assert_eq!(again(&many), many);
-    assert_eq!((many.lanes(), many.used_bytes()), (64, 64 << 20));
+    assert_eq!((many.regions(), many.used_bytes()), (64, 64 << 20));
     assert!(many.names().ends_with("and 62 more volumes"));
 }
 
@@ -373,7 +373,7 @@ proptest! {
 
     #[test]
     fn any_text_with_sound_checksums_is_read_without_panic(
-        numbers in prop::array::uniform8(any::<u64>()), lanes in prop::array::uniform4(any::<u32>()),
+        numbers in prop::array::uniform8(any::<u64>()), regions in prop::array::uniform4(any::<u32>()),
         spans in any::<u16>(), name in ".*", members in 0_usize..4,
     ) {
         let mut label = full_label();
@@ -383,8 +383,8 @@ proptest! {
         [_, _, volume.strip_bytes, volume.member_bytes, volume.capacity_bytes, volume.sector_bytes, ..] = numbers;
         volume.bad[0].bytes[0] = [numbers[6], numbers[7]];
         volume.data_start_bytes = numbers[7];
-        volume.unwritten = Runs(vec![[lanes[0], lanes[1]]]);
-        (volume.first_lane, volume.lanes) = (lanes[2], lanes[3]);
+        volume.unwritten = Runs(vec![[regions[0], regions[1]]]);
+        (volume.first_region, volume.regions) = (regions[2], regions[3]);
         (volume.spans, volume.name) = (spans, name);
         if let Ok(text) = text_of(&label) {
             prop_assert_eq!(content(&text).is_ok(), label.check().is_ok());

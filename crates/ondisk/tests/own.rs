@@ -36,8 +36,8 @@ fn volume(number: u8, level: Level) -> VolumeLabel {
         strip_bytes: 65536,
         data_start_bytes: u64::from(number) << 20,
         member_bytes: if level == Level::Raid1e { 12 << 16 } else { 1 << 20 },
-        first_lane: u32::from(number) * 4,
-        lanes: 4,
+        first_region: u32::from(number) * 4,
+        regions: 4,
         sector_bytes: 512,
         capacity_bytes: 1 << 19,
         write_hole: WriteHole::Resync,
@@ -154,15 +154,15 @@ fn ddf_says_of_drives_and_volumes_what_the_label_says() {
 }
 
 /// A volume that had been written to without a drive and was then stopped in order was told to be not consistent, for the
-/// lanes that the drive had missed; Linux md did not start it, since its parity was in doubt and a drive was out.
+/// regions that the drive had missed; Linux md did not start it, since its parity was in doubt and a drive was out.
 #[test]
 fn what_a_drive_that_is_out_has_missed_makes_no_volume_inconsistent() {
     let mut label = label();
     label.clean = true;
-    let lane = label.volume[0].first_lane;
+    let region = label.volume[0].first_region;
     let out = &mut label.member[3];
     (out.state, out.since, out.knew, out.cause) = (MemberState::Failed, 7, 6, Some(Cause::Error));
-    out.stale = Runs::one(lane, lane + 1);
+    out.stale = Runs::one(region, region + 1);
     let structure = Telling::of(&label).unwrap().told(&site(), uuid(0xDD, 0)).unwrap().structure;
     let volume = structure.volumes.iter().flatten().next().unwrap();
     assert_eq!(volume.state.condition(), ddf::Condition::Degraded);

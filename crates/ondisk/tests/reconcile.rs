@@ -29,8 +29,8 @@ fn volume(level: Level, drives: u8) -> VolumeLabel {
         strip_bytes: 65536,
         data_start_bytes: 0,
         member_bytes: 1 << 20,
-        first_lane: 0,
-        lanes: 1,
+        first_region: 0,
+        regions: 1,
         sector_bytes: 512,
         capacity_bytes: 65536,
         write_hole: WriteHole::Resync,
@@ -181,7 +181,7 @@ fn each_volume_of_an_array_is_ready_or_not_by_its_own_level() {
         uuid: uuid(0xBC),
         name: "scratch".into(),
         data_start_bytes: 1 << 20,
-        first_lane: 1,
+        first_region: 1,
         ..volume(Level::Raid0, 3)
     });
     both.check().unwrap();

@@ -267,7 +267,7 @@ fn nothing_can_be_written() {
     });
 }
 
-/// Blocks that could not be read used to be repaired, in vain: the lane of a write that no drive took was distrusted, and
+/// Blocks that could not be read used to be repaired, in vain: the region of a write that no drive took was distrusted, and
 /// from then on what was missing there could not be computed any more. A read-only drive is not repaired.
 ///
 /// One member is a partition of its drive, the image of another was cut off, a third is missing: RAID 6 has it all.

@@ -2,8 +2,8 @@
 
 use crate::failure::{Failure, Outcome};
 use engine::{
-    Attachment, FaultPolicy, HealthView, JournalPlace, LaneSet, Lanes, ShardIndex, ShardMessage, ShardSeed,
-    StreamSharing, VolumeDrive, VolumeId, VolumeService, VolumeSpec,
+    Attachment, FaultPolicy, HealthView, JournalPlace, RegionSet, Regions, ShardIndex, ShardMessage,
+    ShardSeed, StreamSharing, VolumeDrive, VolumeId, VolumeService, VolumeSpec,
 };
 use env::{DriveSource, Env};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
@@ -152,7 +152,7 @@ fn attachment(
     let all = DriveSet::first(geometry.drives()).minus(failed);
     let health = HealthView { readable: all, writable: all };
     let id = VolumeId(0);
-    let lanes = Lanes::of(&geometry);
+    let regions = Regions::of(&geometry);
     let spec = VolumeSpec {
         id,
         name: "array".into(),
@@ -164,7 +164,7 @@ fn attachment(
     };
     let sources = sources.into_iter().map(Some).collect();
     // Marking costs nothing here: nothing is durable.
-    let dirty = LaneSet::first(lanes.count);
+    let dirty = RegionSet::first(regions.count);
     Ok(Attachment { dirty, journal, ..Attachment::new(Arc::new(spec), sources, health) })
 }
 

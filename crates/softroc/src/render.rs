@@ -58,7 +58,7 @@ fn one_drive(drive: &DriveInfo) -> String {
     add("slot", drive.slot.map(|slot| slot.to_string()));
     add("capacity", drive.size_bytes.map(|size| decimal_capacity(ByteCount(size))));
     add("free", drive.free_bytes.map(|bytes| ByteCount(bytes).to_string()));
-    add("stale lanes", (drive.stale_lanes > 0).then(|| drive.stale_lanes.to_string()));
+    add("stale regions", (drive.stale_regions > 0).then(|| drive.stale_regions.to_string()));
     add("kind", drive.kind.clone());
     add("rotates", drive.rotational.then(|| "yes".into()));
     add("sector", drive.logical_sector_bytes.map(|bytes| ByteCount(bytes).to_string()));
@@ -149,7 +149,8 @@ fn one_volume(volume: &VolumeInfo) -> String {
     }
     list.push(("array", array_of(volume)));
     if let Some(resync) = &volume.resync {
-        let progress = format!("{} % ({} of {} lanes left)", resync.percent, resync.lanes_left, resync.lanes);
+        let progress =
+            format!("{} % ({} of {} regions left)", resync.percent, resync.regions_left, resync.regions);
         list.push(("resync", progress));
     }
     for policy in &volume.policies {

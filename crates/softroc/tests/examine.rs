@@ -152,7 +152,7 @@ fn mdadm_says_the_same_of_drives_and_volumes_that_are_not_well() {
     let spare = controller.folder.file("spare.img");
     controller.softroc(&["drive", "add", "--create", "36M", &spare]).ok();
 
-    // While lanes are marked, what is redundant is not consistent; so it stays when the process dies.
+    // While regions are marked, what is redundant is not consistent; so it stays when the process dies.
     for judged in &all {
         judged::write(&controller, &judged.name, 4096, &pattern(3, 9000));
     }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use units::{ByteCount, DriveCount, DriveIndex, DriveSet, StripSize};
 
-/// The size of the drives: 32 MiB are the reserved tail, so that wider arrays have several lanes.
+/// The size of the drives: 32 MiB are the reserved tail, so that wider arrays have several regions.
 const DRIVE: &str = "64M";
 const DRIVE_BYTES: usize = 64 << 20;
 
@@ -425,47 +425,47 @@ fn a_file_system_lives_through_losses_and_rebuilds() {
     run("umount", &[&mounted.mount]);
 }
 
-/// A drive was away for a while, missed a write, and came back: it is known by its label to be stale, and of four lanes
+/// A drive was away for a while, missed a write, and came back: it is known by its label to be stale, and of four regions
 /// it is given the one that was written without it. That the others are left alone shows in bytes that were spoilt on
 /// purpose.
 #[test]
 fn a_drive_that_comes_back_is_given_only_what_it_missed() {
-    const LANES: u64 = 4;
-    const LANE: u64 = 64 << 20;
+    const REGIONS: u64 = 4;
+    const REGION: u64 = 64 << 20;
     const WRITTEN: u64 = 2;
     let mut controller = Controller::with("stale", &["--shards", "2"]);
     let paths = controller.file_drives_of("160M", 3);
     controller.create("v", "raid5", &paths).ok();
     let info = controller.show("v");
-    assert_eq!(info["capacity_bytes"], LANES * LANE);
-    for lane in 0..LANES {
-        write(&controller, lane * LANE, &pattern(lane, 1 << 20));
+    assert_eq!(info["capacity_bytes"], REGIONS * REGION);
+    for region in 0..REGIONS {
+        write(&controller, region * REGION, &pattern(region, 1 << 20));
     }
     controller.stop();
     let away = controller.folder.file("away.img");
     std::fs::rename(&paths[1], &away).expect("the drive is taken away");
     controller.start();
     assert_eq!(controller.show("v")["drives"][1]["state"], "missing");
-    write(&controller, WRITTEN * LANE, &pattern(100, 1 << 20));
+    write(&controller, WRITTEN * REGION, &pattern(100, 1 << 20));
     controller.stop();
 
-    // Spoil the drive, in a lane that was left alone and in the one that was not.
+    // Spoil the drive, in a region that was left alone and in the one that was not.
     let file = std::fs::File::options().read(true).write(true).open(&away).expect("the drive is a file");
     let start = info["data_start_bytes"].as_u64().expect("where the data begins");
-    let share = info["member_bytes"].as_u64().expect("what the volume has of the drive") / LANES;
-    let place = |lane: u64| start + lane * share + 4096;
+    let share = info["member_bytes"].as_u64().expect("what the volume has of the drive") / REGIONS;
+    let place = |region: u64| start + region * share + 4096;
     let before = bytes_at(&file, place(1));
     let spoilt = pattern(7, 512);
-    for lane in [1, WRITTEN] {
-        file.write_all_at(&spoilt, place(lane)).expect("it is spoilt");
+    for region in [1, WRITTEN] {
+        file.write_all_at(&spoilt, place(region)).expect("it is spoilt");
     }
     file.sync_all().expect("it is spoilt for good");
 
     std::fs::rename(&away, &paths[1]).expect("the drive is back");
     controller.start();
-    assert!(read(&controller, WRITTEN * LANE) == pattern(100, 1 << 20), "the stale drive was believed");
+    assert!(read(&controller, WRITTEN * REGION) == pattern(100, 1 << 20), "the stale drive was believed");
     let drive = controller.show("v")["drives"][1].clone();
-    assert_eq!((&drive["state"], &drive["stale_lanes"]), (&"stale".into(), &1.into()), "{drive}");
+    assert_eq!((&drive["state"], &drive["stale_regions"]), (&"stale".into(), &1.into()), "{drive}");
     controller.softroc(&["drive", "online", "v:1"]).ok();
     controller.wait_optimal("v");
     let tasks = controller.tasks();
@@ -473,19 +473,19 @@ fn a_drive_that_comes_back_is_given_only_what_it_missed() {
     let rebuild = controller.wait_task(rebuild);
     assert_eq!(rebuild["state"], "done", "{rebuild}");
     for blocks in ["total_blocks", "done_blocks"] {
-        assert_eq!(rebuild[blocks], share / 512, "one lane's share of the drive: {rebuild}");
+        assert_eq!(rebuild[blocks], share / 512, "one region's share of the drive: {rebuild}");
     }
     controller.stop();
-    assert!(bytes_at(&file, place(1)) == spoilt, "a lane was written that had missed nothing");
-    assert!(bytes_at(&file, place(WRITTEN)) != spoilt, "the lane that was missed was not rebuilt");
+    assert!(bytes_at(&file, place(1)) == spoilt, "a region was written that had missed nothing");
+    assert!(bytes_at(&file, place(WRITTEN)) != spoilt, "the region that was missed was not rebuilt");
     file.write_all_at(&before, place(1)).expect("it is as it was");
     file.sync_all().expect("it is as it was for good");
 
     controller.start();
     controller.softroc(&["drive", "fail", "v:0"]).ok();
-    for lane in 0..LANES {
-        let expected = pattern(if lane == WRITTEN { 100 } else { lane }, 1 << 20);
-        assert!(read(&controller, lane * LANE) == expected, "lane {lane}");
+    for region in 0..REGIONS {
+        let expected = pattern(if region == WRITTEN { 100 } else { region }, 1 << 20);
+        assert!(read(&controller, region * REGION) == expected, "region {region}");
     }
 }
 

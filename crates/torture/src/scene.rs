@@ -341,7 +341,7 @@ impl Scene {
         self.count(|tally| tally.errors += 1);
         self.has_failed.set(true);
         if self.setup.has_parity() {
-            // A write that failed in the middle of a stripe leaves its lane to be resynced.
+            // A write that failed in the middle of a stripe leaves its region to be resynced.
             self.synced.set(false);
         }
         Ok(())

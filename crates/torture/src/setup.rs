@@ -55,7 +55,7 @@ const TAIL: ByteCount = ByteCount(32 << 20);
 /// How many drives may be replaced in a run.
 const REPLACEMENTS: usize = 4;
 
-/// Volumes of this size have lanes for several shards.
+/// Volumes of this size have regions for several shards.
 const FAR: u64 = 100 << 20;
 
 impl Setup {
@@ -75,7 +75,7 @@ impl Setup {
             Level::Raid60 => 8,
         };
         let copies = (level == Level::Raid1e).then(|| rng.between(2, 3) as u16);
-        // Most volumes are small enough to be read whole after every crash; some have lanes for every shard.
+        // Most volumes are small enough to be read whole after every crash; some have regions for every shard.
         let is_far = rng.chance(1, 16);
         let strip_kib = if is_far { 64 } else { 4 << rng.below(5) };
         let strip = StripSize::new(ByteCount(strip_kib << 10)).unwrap_or(StripSize::MIN);
@@ -235,17 +235,17 @@ fn level(rng: &mut Rng, of: &[Level]) -> Level {
     }
 }
 
-/// Where requests go: everywhere in a small volume; in a large one at its ends, where a lane ends, and somewhere.
+/// Where requests go: everywhere in a small volume; in a large one at its ends, where a region ends, and somewhere.
 fn zones(rng: &mut Rng, geometry: &Geometry, is_far: bool) -> Vec<ByteRange> {
     const ZONE: u64 = 192 << 10;
     let capacity = geometry.capacity();
     if !is_far {
         return vec![ByteRange::new(ByteOffset::ZERO, capacity)];
     }
-    let second_lane = engine::Lanes::of(geometry).stripes_of(engine::LaneIndex(1)).start;
-    let lane_end = second_lane * geometry.stripe_bytes().0;
+    let second_region = engine::Regions::of(geometry).stripes_of(engine::RegionIndex(1)).start;
+    let region_end = second_region * geometry.stripe_bytes().0;
     let last = capacity.0 - ZONE;
-    let mut starts = vec![0, lane_end - ZONE / 2, rng.below(last / ZONE) * ZONE, last];
+    let mut starts = vec![0, region_end - ZONE / 2, rng.below(last / ZONE) * ZONE, last];
     starts.sort_unstable();
     starts.dedup_by(|later, earlier| *later - *earlier < ZONE);
     starts.into_iter().map(|start| ByteRange::new(ByteOffset(start), ByteCount(ZONE))).collect()

@@ -79,7 +79,7 @@ impl Run {
     /// gives back what can be told, and all redundancy agrees again.
     pub(crate) fn silent_faults(&mut self) -> Result<()> {
         let setup = self.scene.setup.clone();
-        // A check passes over lanes that nobody wrote: in large volumes there are some.
+        // A check passes over regions that nobody wrote: in large volumes there are some.
         let is_well = self.scene.out.get().is_empty() && !self.scene.has_lost_blocks.get();
         if !setup.silent_in_the_end || !is_well || setup.zones.len() > 1 {
             return Ok(());

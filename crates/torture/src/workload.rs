@@ -15,7 +15,7 @@ use std::time::Duration;
 use units::{ByteCount, ByteRange};
 use world_sim::Rng;
 
-/// How long a lull is: long enough for lanes to be called clean.
+/// How long a lull is: long enough for regions to be called clean.
 const LULL: Duration = Duration::from_secs(8);
 
 /// What the workers of a life share.
@@ -24,7 +24,7 @@ struct Shared {
     begun: Cell<u64>,
     /// See [`Plan::cut_at`].
     cut_at: Option<(u64, u64)>,
-    /// Nobody begins anything before: then lanes get quiet, and their marks are cleared.
+    /// Nobody begins anything before: then regions get quiet, and their marks are cleared.
     lull_at: Cell<u64>,
     lull_until: Cell<Instant>,
     failed: Cell<bool>,

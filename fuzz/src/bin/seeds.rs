@@ -252,7 +252,7 @@ fn intent() -> Vec<Vec<u8>> {
         block.resize(256, bits);
         block
     };
-    let head = |flags: u8, lanes: u8| [vec![flags, lanes], vec![7; 16]].concat();
+    let head = |flags: u8, regions: u8| [vec![flags, regions], vec![7; 16]].concat();
     vec![
         [head(1, 1), block(2, 1), block(3, 0x80)].concat(),
         [head(1, 200), block(2, 1), block(3, 0), block(4, 0xFF), block(1, 0)].concat(),

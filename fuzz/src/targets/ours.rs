@@ -1,7 +1,7 @@
 //! What SoftROC itself keeps on drives. The first byte of an input says whether checksums are put right.
 
 use ondisk::ddf::Extras;
-use ondisk::intent::LANES_PER_BLOCK;
+use ondisk::intent::REGIONS_PER_BLOCK;
 use ondisk::journal::{BodyCrc, Change, ChangeKind, Head, Record, counting, patches, scan};
 use ondisk::{Content, Copies, IntentMap, Telling, Uuid, VERSION, Witness, read, spare_text_of, text_of};
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -61,7 +61,7 @@ pub(super) fn intent(input: &[u8]) {
     const CRC: usize = 40;
     let Some(([flags, more, array @ ..], bytes)) = input.split_first_chunk::<18>() else { return };
     let array = Uuid(*array);
-    let lanes = LANES_PER_BLOCK * u32::from(*more % 2) + u32::from(*more) + 1;
+    let regions = REGIONS_PER_BLOCK * u32::from(*more % 2) + u32::from(*more) + 1;
     let mut copies: Copies = [Vec::new(), Vec::new()];
     // The bits of an input go round, so that an input is short and a block is full.
     for (number, part) in bytes.chunks(256).enumerate().take(16) {
@@ -74,8 +74,8 @@ pub(super) fn intent(input: &[u8]) {
         }
         copies[number % 2].push((flags & 2 == 0 || number % 5 != 4).then_some(block));
     }
-    let (mut map, unknown) = IntentMap::unite(array, lanes, std::slice::from_ref(&copies));
-    assert!(map.marked() <= map.lanes() && map.iter().count() == map.marked() as usize);
+    let (mut map, unknown) = IntentMap::unite(array, regions, std::slice::from_ref(&copies));
+    assert!(map.marked() <= map.regions() && map.iter().count() == map.marked() as usize);
     // What it says is written, twice, and understood as the same.
     let mut written: Copies = [Vec::new(), Vec::new()];
     for _ in 0..2 {
@@ -85,7 +85,7 @@ pub(super) fn intent(input: &[u8]) {
             copy[write.block as usize] = Some(write.bytes);
         }
     }
-    let (again, lost) = IntentMap::unite(array, lanes, &[written]);
+    let (again, lost) = IntentMap::unite(array, regions, &[written]);
     assert!(lost == 0 && again.iter().eq(map.iter()), "{unknown} blocks were unknown");
 }
 

@@ -7,7 +7,7 @@
 //!    were, and the logs go.
 //! 2. On one drive after the other: the other system's metadata are removed, the label is written with phase *creating*.
 //!    Killed here: what was removed is put back at the next start, for no drive has been told that the array exists.
-//! 3. The map, all lanes marked of volumes that were not stopped in order. Killed here: as before.
+//! 3. The map, all regions marked of volumes that were not stopped in order. Killed here: as before.
 //! 4. Labels with phase *online*. Killed in the middle: one label that says online makes the array exist; the others have
 //!    theirs, and nothing of the other system is left.
 //! 5. The logs go. Killed here: they mean nothing any more, and go at the next start.
@@ -41,9 +41,9 @@ impl Core {
         let cannot = || Error::new(ErrorKind::Failed, format!("{names} cannot be laid over its drives"));
         let array = Array::new(&self.env, label).ok_or_else(cannot)?;
         array.set_places(drives.iter().map(place).collect());
-        let mut map = IntentMap::new(array.uuid, array.label().lanes(), false);
-        for lane in &marked {
-            map.mark(*lane);
+        let mut map = IntentMap::new(array.uuid, array.label().regions(), false);
+        for region in &marked {
+            map.mark(*region);
         }
         *array.map.borrow_mut() = map;
         if let Err(error) = self.write_import(&array, &drives, marked.is_empty()).await {

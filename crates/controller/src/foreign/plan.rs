@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::extents;
 use crate::inventory::Drive;
 use crate::{Error, ErrorKind, Result};
-use engine::Lanes;
+use engine::Regions;
 use ondisk::foreign::{Consistency, Feature, FoundVolume, Section, Standing, State};
 use ondisk::{Cause, Label, Member, MemberState, Phase, Policy, Runs, Tail, VolumeLabel, is_volume_name};
 use std::rc::Rc;
@@ -19,7 +19,7 @@ pub(crate) struct Plan {
     pub(crate) label: Label,
     /// Its drives, by slot; `None` where one is missing.
     pub(crate) drives: Vec<Option<Rc<Drive>>>,
-    /// Lanes whose redundancy is not known to agree.
+    /// Regions whose redundancy is not known to agree.
     pub(crate) marked: Vec<u32>,
     /// What is worth knowing, a sentence each.
     pub(crate) notes: Vec<String>,
@@ -119,7 +119,7 @@ impl Core {
                 self.volume_label(one, wanted, &drives, &label).map_err(|why| refused(&title, why))?;
             let is_clean = one.found.record.consistency == Consistency::Clean;
             if volume.level.is_redundant() && !is_clean {
-                marked.extend(volume.first_lane..volume.end_lane());
+                marked.extend(volume.first_region..volume.end_region());
                 notes.push(format!(
                     "'{}' was not stopped in order: a resync makes its parity and copies agree in the background, and it can be used meanwhile",
                     volume.name
@@ -127,9 +127,9 @@ impl Core {
             }
             label.volume.push(volume);
         }
-        let lanes = label.lanes();
+        let regions = label.regions();
         for member in label.member.iter_mut().filter(|member| !member.is_online()) {
-            member.stale = Runs::one(0, lanes);
+            member.stale = Runs::one(0, regions);
         }
         label.check().map_err(|error| refused(&title, error.to_string()))?;
         notes.extend(laid.iter().flat_map(|one| one.found.reasons.iter().cloned()));
@@ -197,11 +197,11 @@ impl Core {
         let geometry = laid.section.geometry()?;
         let sectors = drives.iter().flatten().map(|drive| drive.extent().1);
         let sector = sectors.max().unwrap_or(SectorSize::B512);
-        let lanes = Lanes::of(&geometry).count;
-        let first_lane = extents::free_lanes(Some(label), lanes)
-            .ok_or_else(|| format!("it would have {lanes} lanes, and an array has not so many"))?;
+        let regions = Regions::of(&geometry).count;
+        let first_region = extents::free_regions(Some(label), regions)
+            .ok_or_else(|| format!("it would have {regions} regions, and an array has not so many"))?;
         let beside = label;
-        let label = self.label_of(name, &geometry, first_lane..first_lane + lanes);
+        let label = self.label_of(name, &geometry, first_region..first_region + regions);
         let label = VolumeLabel {
             data_start_bytes: laid.start.0,
             sector_bytes: sector.bytes().0,

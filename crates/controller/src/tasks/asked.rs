@@ -111,10 +111,10 @@ impl Core {
         }
         let names = Names { subject: format!("'{name}'"), volume: Some(name), drive: None };
         let task = self.tasks.add(NewTask { kind, about, names, cause: cause.to_owned(), pace, own_pace });
-        let lanes = volume.lanes().len() as u32;
+        let regions = volume.regions().len() as u32;
         task.change(&self.env, |record| {
             record.progress.total_bytes = volume.label().capacity_bytes;
-            record.left = Some(vec![[0, lanes]]);
+            record.left = Some(vec![[0, regions]]);
         });
         self.say_begun(&task);
         Ok(task)
@@ -146,11 +146,11 @@ impl Core {
             },
             own_pace: start.share_percent.is_some(),
         });
-        let lanes = volume.lanes().len() as u32;
+        let regions = volume.regions().len() as u32;
         task.change(&self.env, |record| {
             record.full = start.what == Startable::InitFull;
             record.progress.total_bytes = volume.label().capacity_bytes;
-            record.left = Some(vec![[0, lanes]]);
+            record.left = Some(vec![[0, regions]]);
         });
         self.say_begun(&task);
         Ok(task)

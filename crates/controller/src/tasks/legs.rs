@@ -4,7 +4,7 @@ use super::task::{Pace, Progress, Task, Wish};
 use crate::Found;
 use crate::core::Core;
 use engine::{
-    LaneSet, ShardIndex, ShardMessage, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
+    RegionSet, ShardIndex, ShardMessage, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
     VolumeId,
 };
 use env::Instant;
@@ -20,8 +20,8 @@ const CHECKPOINT: Duration = Duration::from_secs(10);
 pub(crate) struct LegPlan {
     pub volume: VolumeId,
     pub kind: TaskKind,
-    /// Lanes of the volume that are left to be done; `None`: all it concerns.
-    pub lanes: Option<LaneSet>,
+    /// Regions of the volume that are left to be done; `None`: all it concerns.
+    pub regions: Option<RegionSet>,
     /// How much of the task's whole this is.
     pub bytes: u64,
 }
@@ -133,7 +133,7 @@ impl Core {
             volume: plan.volume,
             task: TaskId(number),
             kind: plan.kind,
-            lanes: plan.lanes,
+            regions: plan.regions,
             pace: pace(),
         };
         let told = self.tell_shards(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
@@ -190,15 +190,15 @@ impl Core {
         }
         let now = self.env.now();
         leg.task.advance(now, leg.standing());
-        self.lanes_finished(&leg, &finished);
+        self.regions_finished(&leg, &finished);
         if now.since(leg.stored.get()) >= CHECKPOINT {
             leg.stored.set(now);
             self.tasks.checkpoint();
         }
     }
 
-    /// Lanes that need not be done again if the task is interrupted.
-    fn lanes_finished(&self, leg: &Leg, finished: &LaneSet) {
+    /// Regions that need not be done again if the task is interrupted.
+    fn regions_finished(&self, leg: &Leg, finished: &RegionSet) {
         if finished.is_empty() {
             return;
         }
@@ -206,14 +206,14 @@ impl Core {
         let array = about.array.and_then(|uuid| self.arrays.borrow().get(&uuid).cloned());
         if let (TaskKind::Copy { slot }, Some(array), Some(drive)) = (leg.kind, array, about.drive) {
             if let Some(volume) = array.volume_served_as(leg.volume) {
-                self.lanes_copied(&array, volume.uuid, slot.as_usize(), drive, finished.clone());
+                self.regions_copied(&array, volume.uuid, slot.as_usize(), drive, finished.clone());
             }
             return;
         }
         task.change(&self.env, |record| {
             if let Some(left) = &mut record.left {
-                let lanes = LaneSet::from_runs(left.iter().copied()).minus(finished);
-                *left = lanes.runs().to_vec();
+                let regions = RegionSet::from_runs(left.iter().copied()).minus(finished);
+                *left = regions.runs().to_vec();
             }
         });
     }
@@ -282,7 +282,7 @@ mod tests {
 
     fn leg() -> Leg {
         let kind = TaskKind::Check { repair: false };
-        let plan = LegPlan { volume: VolumeId(1), kind, lanes: None, bytes: 500 };
+        let plan = LegPlan { volume: VolumeId(1), kind, regions: None, bytes: 500 };
         Leg::new(&task(), 2, &plan, Instant::default())
     }
 

@@ -1,8 +1,8 @@
 //! Background tasks: rebuilds, copies, resyncs, checks, patrols, as the controller keeps them.
 //!
 //! # Who decides what
-//! That something has to be done is told by labels, not by tasks: stale lanes are rebuilt, a drive that is being
-//! filled is copied to, unsynced lanes are resynced. The *tender* (`tend.rs`) looks at all arrays whenever something
+//! That something has to be done is told by labels, not by tasks: stale regions are rebuilt, a drive that is being
+//! filled is copied to, unsynced regions are resynced. The *tender* (`tend.rs`) looks at all arrays whenever something
 //! changed, and begins what is missing; so a task that was interrupted, by a restart or because its volume was not
 //! served for a while, is begun again where labels say that it stands.
 //!
@@ -31,7 +31,7 @@ mod task;
 
 pub(crate) use asked::check_share;
 pub(crate) use legs::{Leg, LegEnd, LegPlan};
-pub(crate) use next::{Next, lanes_bytes};
+pub(crate) use next::{Next, regions_bytes};
 pub(crate) use store::{CheckPlan, PatrolPlan};
 pub(crate) use task::{About, Names, Pace, Progress, Record, Task, Wish};
 

@@ -6,7 +6,7 @@ use crate::array::{Array, set_of};
 use crate::core::Core;
 use crate::volume::Volume;
 use crate::{TaskKind, TaskState};
-use engine::{LaneSet, TaskKind as ShardTask};
+use engine::{RegionSet, TaskKind as ShardTask};
 use ondisk::Member;
 use std::rc::Rc;
 use units::DriveIndex;
@@ -84,7 +84,7 @@ impl Core {
             return Next::Moot("its slot is gone".to_owned());
         };
         let is_filled = task.kind() != TaskKind::Rebuild;
-        let left = match lanes_left(array, member, about.drive, is_filled) {
+        let left = match regions_left(array, member, about.drive, is_filled) {
             Ok(left) => left,
             Err(next) => return next,
         };
@@ -97,12 +97,12 @@ impl Core {
             if is_filled { ShardTask::Copy { slot: drive } } else { ShardTask::Rebuild { slot: drive } };
         let mut not_served = Vec::new();
         for volume in array.volumes() {
-            let lanes = volume.own_lanes(&left);
+            let regions = volume.own_regions(&left);
             match volume.id() {
-                _ if lanes.is_empty() => {}
+                _ if regions.is_empty() => {}
                 Some(id) => {
-                    let bytes = lanes_bytes(&volume, lanes.len(), volume.label().member_bytes);
-                    return Next::Leg(LegPlan { volume: id, kind, lanes: Some(lanes), bytes });
+                    let bytes = regions_bytes(&volume, regions.len(), volume.label().member_bytes);
+                    return Next::Leg(LegPlan { volume: id, kind, regions: Some(regions), bytes });
                 }
                 None => not_served.push(format!("'{}'", volume.name())),
             }
@@ -111,13 +111,13 @@ impl Core {
     }
 }
 
-/// Lanes of the array that a task on a member's drive has left.
-fn lanes_left(
+/// Regions of the array that a task on a member's drive has left.
+fn regions_left(
     array: &Array,
     member: &Member,
     drive: Option<ondisk::Uuid>,
     is_filled: bool,
-) -> Result<LaneSet, Next> {
+) -> Result<RegionSet, Next> {
     let is_it = |uuid: ondisk::Uuid| drive == Some(uuid);
     match &member.shadow {
         Some(shadow) if is_filled && is_it(shadow.uuid) => Ok(array.left(&shadow.stale)),
@@ -135,15 +135,15 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
         return Next::Wait(format!("'{}' must be started first", volume.name()));
     };
     let capacity = volume.label().capacity_bytes;
-    let all = volume.lanes().len() as u32;
+    let all = volume.regions().len() as u32;
     let slot = DriveIndex(record.about.slot.unwrap_or_default());
-    let leg = |kind, lanes: Option<LaneSet>| {
-        let count = lanes.as_ref().map_or(all, LaneSet::len);
-        Next::Leg(LegPlan { volume: id, kind, lanes, bytes: lanes_bytes(volume, count, capacity) })
+    let leg = |kind, regions: Option<RegionSet>| {
+        let count = regions.as_ref().map_or(all, RegionSet::len);
+        Next::Leg(LegPlan { volume: id, kind, regions, bytes: regions_bytes(volume, count, capacity) })
     };
     match record.kind {
         TaskKind::Check | TaskKind::Repair => {
-            let left = record.left.map(LaneSet::from_runs);
+            let left = record.left.map(RegionSet::from_runs);
             let incomplete = array.out().union(&array.behind(volume));
             match left {
                 Some(left) if left.is_empty() => Next::Done,
@@ -154,18 +154,18 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
             }
         }
         TaskKind::Resync => {
-            let lanes = volume.own_lanes(&array.unsynced_lanes());
+            let regions = volume.own_regions(&array.unsynced_regions());
             let distrusted = !array.distrusted(volume).is_empty();
             let stuck = volume.has_parity() && !array.out().is_empty() && distrusted;
-            match lanes.is_empty() {
+            match regions.is_empty() {
                 true => Next::Done,
                 false if stuck => {
                     Next::Wait(format!("'{}' is degraded: a drive that it needs is out", volume.name()))
                 }
-                false => Next::Watch(lanes_bytes(volume, lanes.len(), capacity)),
+                false => Next::Watch(regions_bytes(volume, regions.len(), capacity)),
             }
         }
-        TaskKind::Init => match record.left.map(LaneSet::from_runs) {
+        TaskKind::Init => match record.left.map(RegionSet::from_runs) {
             Some(left) if left.is_empty() => Next::Done,
             left => leg(ShardTask::Initialise { full: record.full }, left),
         },
@@ -180,16 +180,16 @@ fn next_of_spread(
     volume: &Volume,
     kind: TaskKind,
     slot: DriveIndex,
-    leg: impl Fn(ShardTask, Option<LaneSet>) -> Next,
+    leg: impl Fn(ShardTask, Option<RegionSet>) -> Next,
 ) -> Next {
     let moved = match volume.label().relocated {
-        Some(moved) if moved.slot == slot.0 => volume.own_lanes(&set_of(&moved.lanes)),
+        Some(moved) if moved.slot == slot.0 => volume.own_regions(&set_of(&moved.regions)),
         Some(_) => return Next::Moot("the distributed spare holds the content of another drive".to_owned()),
-        None => LaneSet::EMPTY,
+        None => RegionSet::EMPTY,
     };
     let is_out = array.out().contains(slot);
     let left = match kind {
-        TaskKind::Relocate => LaneSet::first(volume.lanes().len() as u32).minus(&moved),
+        TaskKind::Relocate => RegionSet::first(volume.regions().len() as u32).minus(&moved),
         _ => moved,
     };
     match kind {
@@ -201,8 +201,8 @@ fn next_of_spread(
     }
 }
 
-/// How much of `whole`, which all lanes of a volume make, so many of them are.
-pub(crate) fn lanes_bytes(volume: &Volume, lanes: u32, whole: u64) -> u64 {
-    let all = volume.lanes().len().max(1) as u128;
-    u64::try_from(u128::from(whole) * u128::from(lanes) / all).unwrap_or(whole)
+/// How much of `whole`, which all regions of a volume make, so many of them are.
+pub(crate) fn regions_bytes(volume: &Volume, regions: u32, whole: u64) -> u64 {
+    let all = volume.regions().len().max(1) as u128;
+    u64::try_from(u128::from(whole) * u128::from(regions) / all).unwrap_or(whole)
 }

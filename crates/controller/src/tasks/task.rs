@@ -106,7 +106,7 @@ pub(crate) struct Record {
     pub reason: Option<String>,
     #[serde(default)]
     pub progress: Progress,
-    /// Lanes of its volume that are still to be done, half-open; none: all.
+    /// Regions of its volume that are still to be done, half-open; none: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<Vec<[u32; 2]>>,
     /// Of a patrol: where it is on each drive, by name, in bytes. A drive that is not named was not begun.

@@ -255,11 +255,11 @@ impl Bench {
         self.sim.run_until(until).unwrap();
     }
 
-    /// Lets time pass until the volume has nothing left to resync and no lane marked.
+    /// Lets time pass until the volume has nothing left to resync and no region marked.
     pub fn settle(&mut self, name: &str) {
         for _ in 0..100 {
             let info = self.show(name);
-            if info.resync.is_none() && info.dirty_lanes == 0 {
+            if info.resync.is_none() && info.dirty_regions == 0 {
                 return;
             }
             self.wait(3);

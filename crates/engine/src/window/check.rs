@@ -10,8 +10,8 @@ use crate::attempt::{Attempt, Ended};
 use crate::dirty::begin_write;
 use crate::execute::Host;
 use crate::faults::Trouble;
-use crate::lanes::{LaneIndex, LaneSet};
 use crate::messages::ReportKind;
+use crate::regions::{RegionIndex, RegionSet};
 use crate::repair::Mend;
 use crate::task::TaskOutcome;
 use crate::volume::Volume;
@@ -23,17 +23,17 @@ use plan::{Mismatch, Request, WHOLE_STRIP};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
-/// Checks every lane of this shard in which there is something to compare.
+/// Checks every region of this shard in which there is something to compare.
 pub(crate) async fn check(task: &Rc<Running>, repair: bool) -> TaskOutcome {
     let volume = &task.volume;
-    let all = LaneSet::first(volume.lanes.count);
-    let lanes = task.take_on(all.minus(&volume.dirty.unwritten()));
-    for lane in lanes.iter() {
+    let all = RegionSet::first(volume.regions.count);
+    let regions = task.take_on(all.minus(&volume.dirty.unwritten()));
+    for region in regions.iter() {
         if task.must_end() {
             return TaskOutcome::Stopped;
         }
-        match walk::walk(task, lane, move |task, stripe| check_stripe(task, lane, stripe, repair)).await {
-            Walked::Whole => task.finished(lane),
+        match walk::walk(task, region, move |task, stripe| check_stripe(task, region, stripe, repair)).await {
+            Walked::Whole => task.finished(region),
             Walked::Stopped => return TaskOutcome::Stopped,
             Walked::Failed(error) => task.note_error(error),
         }
@@ -43,13 +43,13 @@ pub(crate) async fn check(task: &Rc<Running>, repair: bool) -> TaskOutcome {
 
 async fn check_stripe(
     task: Rc<Running>,
-    lane: LaneIndex,
+    region: RegionIndex,
     stripe: StripeIndex,
     repair: bool,
 ) -> Result<Step, IoError> {
     let volume = &task.volume;
     let _user = volume.enter()?;
-    if !volume.dirty.is_synced(lane) {
+    if !volume.dirty.is_synced(region) {
         return Ok(Step::Skipped);
     }
     let key = volume.lock_key(stripe);
@@ -136,7 +136,7 @@ async fn found(
     let wrong: Option<DriveIndex> = cell.map(|cell| cell.drive);
     let mut repaired = false;
     if repair {
-        let _writing = begin_write(volume, volume.lane_of(stripe)).await?;
+        let _writing = begin_write(volume, volume.region_of(stripe)).await?;
         let request = match mismatch.culprit {
             Some(culprit) => Request::Repair { culprit, columns: mismatch.columns },
             None => Request::Resync { columns: mismatch.columns },

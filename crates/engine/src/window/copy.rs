@@ -2,14 +2,14 @@
 //!
 //! From the moment the new drive is there it gets every write that the old one gets ([`Shadow`](crate::members)); what
 //! was there before is copied here, stripe by stripe, each held exclusively, so that no write comes between the
-//! read and the write. What the old drive cannot read is computed from the others, or listed as lost. Lanes that were finished are
+//! read and the write. What the old drive cannot read is computed from the others, or listed as lost. Regions that were finished are
 //! named in the progress: were the old drive to fail now, they are what need not be rebuilt.
 //!
 //! RAID 5EE comes back from its distributed spare the same way (`relocate.rs`): what is copied there is what lies in
 //! the spare strips.
 
 use crate::attempt::{Attempt, Ended};
-use crate::lanes::LaneSet;
+use crate::regions::RegionSet;
 use crate::task::TaskOutcome;
 use crate::window::Running;
 use crate::window::walk::{self, Step, Walked};
@@ -19,23 +19,23 @@ use plan::{Request, WHOLE_STRIP};
 use std::rc::Rc;
 use units::{DriveIndex, StripeIndex};
 
-/// Copies every lane of this shard that was ever written to the drive that is being filled for `slot`.
+/// Copies every region of this shard that was ever written to the drive that is being filled for `slot`.
 pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     let volume = &task.volume;
     // Records go to the new drive as well by now. Those from before must not be missed there when it takes the slot.
     if let Err(error) = volume.renew_journal().await {
         return TaskOutcome::Failed(error);
     }
-    let all = LaneSet::first(volume.lanes.count);
-    let stale = volume.members.stale_lanes(slot);
+    let all = RegionSet::first(volume.regions.count);
+    let stale = volume.members.stale_regions(slot);
     // Where the old drive is stale there is nothing to copy: the new one is as stale.
-    let lanes = task.take_on(all.minus(&volume.dirty.unwritten()).minus(&stale));
-    for lane in lanes.iter() {
+    let regions = task.take_on(all.minus(&volume.dirty.unwritten()).minus(&stale));
+    for region in regions.iter() {
         if task.must_end() {
             return TaskOutcome::Stopped;
         }
-        match walk::walk(task, lane, move |task, stripe| to_shadow(task, slot, stripe)).await {
-            Walked::Whole => task.finished(lane),
+        match walk::walk(task, region, move |task, stripe| to_shadow(task, slot, stripe)).await {
+            Walked::Whole => task.finished(region),
             Walked::Stopped => return TaskOutcome::Stopped,
             // A copy that is not whole is no use.
             Walked::Failed(error) => return TaskOutcome::Failed(error),

@@ -4,7 +4,7 @@
 //! its first and last MiB are zeroed, where a host looks for partition tables and file systems; redundancy follows
 //! with first writes and in the background ([`resync`](super::resync)).
 
-use crate::lanes::LaneSet;
+use crate::regions::RegionSet;
 use crate::task::TaskOutcome;
 use crate::window::Running;
 use crate::window::walk::{self, Step, Walked};
@@ -16,22 +16,22 @@ use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 /// What a fast initialisation zeroes at either end.
 const ENDS: ByteCount = ByteCount::MIB;
 
-/// Initialises this shard's lanes.
+/// Initialises this shard's regions.
 pub(crate) async fn initialise(task: &Rc<Running>, full: bool) -> TaskOutcome {
     if !full {
         return zero_ends(task).await;
     }
     let volume = &task.volume;
-    let lanes = task.take_on(LaneSet::first(volume.lanes.count));
-    for lane in lanes.iter() {
+    let regions = task.take_on(RegionSet::first(volume.regions.count));
+    for region in regions.iter() {
         if task.must_end() {
             return TaskOutcome::Stopped;
         }
-        match walk::walk(task, lane, zero_stripe).await {
+        match walk::walk(task, region, zero_stripe).await {
             Walked::Whole => {
-                volume.set_synced(&lane.into());
-                volume.report_synced(lane);
-                task.finished(lane);
+                volume.set_synced(&region.into());
+                volume.report_synced(region);
+                task.finished(region);
             }
             Walked::Stopped => return TaskOutcome::Stopped,
             Walked::Failed(error) => return TaskOutcome::Failed(error),

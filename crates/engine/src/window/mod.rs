@@ -1,11 +1,11 @@
 //! Long flows that move a window over a volume: below it the new world, above it the old, inside it I/O waits.
 //!
-//! A task is ordered by the controller on every shard, and each shard does the lanes it owns ([`Running`]):
-//! lane by lane, ascending, so that drives are read and written in sequence; within a lane several stripes at a
+//! A task is ordered by the controller on every shard, and each shard does the regions it owns ([`Running`]):
+//! region by region, ascending, so that drives are read and written in sequence; within a region several stripes at a
 //! time ([`walk`]). A stripe is dealt with under its lock, by a plan like any other request. What pace a task
 //! keeps beside hosts is decided in one place ([`pace`]).
 //!
-//! | what | where | in which lanes | when a lane is finished |
+//! | what | where | in which regions | when a region is finished |
 //! | --- | --- | --- | --- |
 //! | rebuild | `rebuild.rs` | stale on the drive, and written | the drive is current there |
 //! | copy to a drive that is to take another one's place | `copy.rs` | written | it need not be rebuilt there |
@@ -37,7 +37,7 @@ use crate::task::{TaskId, TaskOrder, TaskPace};
 use crate::volume::Volume;
 use std::rc::Rc;
 
-/// Begins a task on this shard's lanes.
+/// Begins a task on this shard's regions.
 ///
 /// # Errors
 /// One sentence, if it cannot begin.

@@ -4,15 +4,15 @@
 //! stripe from the others and writes it to the spare strip; from then on that is where it lives, and the array
 //! survives another loss. *Restoring* copies it back.
 //!
-//! The window is a lane. While it is open, host writes to it wait ([`Volume::pass_gate`]) and reads go where they
-//! went before; when all its stripes are moved the controller flushes the drives, remembers on which side the lane
-//! is, and tells every shard; then the window closes. A crash or a failure before that leaves the lane on the
-//! side it was on, with everything that was acknowledged. For the writes that wait, the stripes of one lane are
-//! moved at full speed; the task rests between lanes.
+//! The window is a region. While it is open, host writes to it wait ([`Volume::pass_gate`]) and reads go where they
+//! went before; when all its stripes are moved the controller flushes the drives, remembers on which side the region
+//! is, and tells every shard; then the window closes. A crash or a failure before that leaves the region on the
+//! side it was on, with everything that was acknowledged. For the writes that wait, the stripes of one region are
+//! moved at full speed; the task rests between regions.
 
 use crate::attempt::{Attempt, Ended};
-use crate::lanes::{LaneIndex, LaneSet};
 use crate::messages::ReportKind;
+use crate::regions::{RegionIndex, RegionSet};
 use crate::task::TaskOutcome;
 use crate::volume::Volume;
 use crate::window::Running;
@@ -31,41 +31,41 @@ pub(crate) async fn relocate(task: &Rc<Running>, slot: DriveIndex, to_spare: boo
         return TaskOutcome::Failed(IoError::new(IoErrorKind::NotSupported));
     }
     let moved = match &*volume.relocated.borrow() {
-        Some(relocated) if relocated.slot == slot => relocated.lanes.clone(),
+        Some(relocated) if relocated.slot == slot => relocated.regions.clone(),
         Some(_) => return TaskOutcome::Failed(IoError::new(IoErrorKind::Invalid)),
-        None => LaneSet::EMPTY,
+        None => RegionSet::EMPTY,
     };
-    let all = LaneSet::first(volume.lanes.count);
-    let lanes = task.take_on(if to_spare { all.minus(&moved) } else { moved });
-    for lane in lanes.iter() {
+    let all = RegionSet::first(volume.regions.count);
+    let regions = task.take_on(if to_spare { all.minus(&moved) } else { moved });
+    for region in regions.iter() {
         if !task.pace.turn(&volume.shard).await || task.must_end() {
             return TaskOutcome::Stopped;
         }
         let began = volume.shard.env().now();
-        volume.close_gate(lane);
-        let result = move_lane(task, slot, lane, to_spare).await;
-        volume.open_gate(lane);
+        volume.close_gate(region);
+        let result = move_region(task, slot, region, to_spare).await;
+        volume.open_gate(region);
         match result {
-            Ok(()) => task.finished(lane),
+            Ok(()) => task.finished(region),
             Err(error) => return TaskOutcome::Failed(error),
         }
-        let stripes = walk::stripes(volume, lane);
+        let stripes = walk::stripes(volume, region);
         task.pace.took(&volume.shard, began, (stripes.end - stripes.start) * walk::stripe_bytes(volume));
     }
     TaskOutcome::Done
 }
 
-async fn move_lane(
+async fn move_region(
     task: &Rc<Running>,
     slot: DriveIndex,
-    lane: LaneIndex,
+    region: RegionIndex,
     to_spare: bool,
 ) -> Result<(), IoError> {
     let volume = &task.volume;
-    // A lane that was never written has nothing to be moved: it merely changes sides.
-    if !volume.dirty.is_untouched(lane) {
+    // A region that was never written has nothing to be moved: it merely changes sides.
+    if !volume.dirty.is_untouched(region) {
         let step = move |task, stripe| move_stripe(task, slot, stripe, to_spare);
-        match walk::walk_unpaced(task, lane, step).await {
+        match walk::walk_unpaced(task, region, step).await {
             Walked::Whole => {}
             Walked::Stopped => return Err(IoError::new(IoErrorKind::Gone)),
             Walked::Failed(error) => return Err(error),
@@ -73,7 +73,7 @@ async fn move_lane(
     }
     // From now on a further drive may go out: none of those that have to tell what was interrupted may be missing.
     volume.renew_journal().await?;
-    let kind = ReportKind::Moved { drive: slot, lanes: lane.into(), to_spare };
+    let kind = ReportKind::Moved { drive: slot, regions: region.into(), to_spare };
     volume.shard.report(volume.spec.id, kind).await
 }
 
@@ -109,29 +109,29 @@ async fn move_stripe(
 }
 
 impl Volume {
-    fn close_gate(&self, lane: LaneIndex) {
-        *self.gated.borrow_mut().entry(lane).or_default() += 1;
+    fn close_gate(&self, region: RegionIndex) {
+        *self.gated.borrow_mut().entry(region).or_default() += 1;
     }
 
-    /// A lane may be on its way back, its report not answered yet, when the drive fails and it is moved away again: writes wait
+    /// A region may be on its way back, its report not answered yet, when the drive fails and it is moved away again: writes wait
     /// until both have ended.
-    fn open_gate(&self, lane: LaneIndex) {
+    fn open_gate(&self, region: RegionIndex) {
         let mut gated = self.gated.borrow_mut();
-        if let Some(tasks) = gated.get_mut(&lane) {
+        if let Some(tasks) = gated.get_mut(&region) {
             *tasks -= 1;
             if *tasks == 0 {
-                gated.remove(&lane);
+                gated.remove(&region);
             }
         }
         drop(gated);
         self.gate_opened.notify(self.shard.env());
     }
 
-    /// Whether writes to a stripe have to wait, because its lane is changing sides. Asked by whoever holds the stripe:
+    /// Whether writes to a stripe have to wait, because its region is changing sides. Asked by whoever holds the stripe:
     /// until he lets go, the answer stands.
     pub(crate) fn is_gated(&self, stripe: StripeIndex) -> bool {
         let gated = self.gated.borrow();
-        !gated.is_empty() && gated.contains_key(&self.lane_of(stripe))
+        !gated.is_empty() && gated.contains_key(&self.region_of(stripe))
     }
 
     /// Waits until a stripe may be written. Nothing may be held meanwhile.

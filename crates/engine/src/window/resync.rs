@@ -1,16 +1,16 @@
-//! The resync: the redundancy of lanes that were being written at a crash, or that never agreed, is made to agree
+//! The resync: the redundancy of regions that were being written at a crash, or that never agreed, is made to agree
 //! with their data.
 //!
-//! A stripe is locked whole, planned and executed like any request, and released. A lane is
+//! A stripe is locked whole, planned and executed like any request, and released. A region is
 //! synced when all its stripes are; until then its parity is not used, and one designated mirror speaks.
-//! A stripe that cannot be resynced (a drive it needs is missing) leaves its lane unsynced, and reads that need
+//! A stripe that cannot be resynced (a drive it needs is missing) leaves its region unsynced, and reads that need
 //! its redundancy fail: what is unknown is not guessed, unless an operator accepts what redundancy says
 //! ([`accepted`](crate::accepted)).
 //!
-//! It runs by itself wherever there are such lanes: after a crash, and in the background of a volume whose drives held
+//! It runs by itself wherever there are such regions: after a crash, and in the background of a volume whose drives held
 //! anything when it was made.
 
-use crate::lanes::{LaneIndex, LaneSet};
+use crate::regions::{RegionIndex, RegionSet};
 use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace};
 use crate::volume::Volume;
 use crate::window::Running;
@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{DriveSet, StripeIndex};
 
-/// How long to wait before lanes that could not be resynced are tried again.
+/// How long to wait before regions that could not be resynced are tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// The pace of a resync that nobody ordered.
@@ -30,7 +30,7 @@ const OWN_PACE: TaskPace = TaskPace { share_percent: 30, paused: false, max_byte
 /// The number of a resync that nobody ordered: the controller never gives it.
 const OWN_TASK: TaskId = TaskId(u64::MAX);
 
-/// Resyncs every unsynced lane of this shard, until none is left or the volume is detached.
+/// Resyncs every unsynced region of this shard, until none is left or the volume is detached.
 /// One task of a volume does it; a second one ends at once.
 pub(crate) async fn resync(volume: Rc<Volume>) {
     if volume.resyncing.replace(true) {
@@ -40,15 +40,15 @@ pub(crate) async fn resync(volume: Rc<Volume>) {
         volume: volume.spec.id,
         task: OWN_TASK,
         kind: TaskKind::Resync,
-        lanes: None,
+        regions: None,
         pace: OWN_PACE,
     };
     let task = Running::new(&volume, order);
     let _watcher = volume.shard.watch_hosts();
     loop {
-        let lanes = task.take_on(volume.dirty.unsynced());
-        let outcome = resync_lanes(&task, &lanes).await;
-        if lanes.is_empty() || volume.closing.get() || outcome == TaskOutcome::Stopped {
+        let regions = task.take_on(volume.dirty.unsynced());
+        let outcome = resync_regions(&task, &regions).await;
+        if regions.is_empty() || volume.closing.get() || outcome == TaskOutcome::Stopped {
             break;
         }
         if outcome != TaskOutcome::Done {
@@ -58,30 +58,30 @@ pub(crate) async fn resync(volume: Rc<Volume>) {
     volume.resyncing.set(false);
 }
 
-/// Resyncs every unsynced lane: by order.
+/// Resyncs every unsynced region: by order.
 pub(crate) async fn resync_by_order(task: &Rc<Running>) -> TaskOutcome {
-    let lanes = task.take_on(task.volume.dirty.unsynced());
-    resync_lanes(task, &lanes).await
+    let regions = task.take_on(task.volume.dirty.unsynced());
+    resync_regions(task, &regions).await
 }
 
-async fn resync_lanes(task: &Rc<Running>, lanes: &LaneSet) -> TaskOutcome {
+async fn resync_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome {
     let volume = &task.volume;
     let mut outcome = TaskOutcome::Done;
-    for lane in lanes.iter() {
+    for region in regions.iter() {
         if task.must_end() {
             return TaskOutcome::Stopped;
         }
-        if volume.dirty.is_synced(lane) {
-            task.finished(lane); // Somebody else was faster.
+        if volume.dirty.is_synced(region) {
+            task.finished(region); // Somebody else was faster.
             continue;
         }
         let gaps = volume.dirty.gaps();
-        match walk::walk(task, lane, resync_stripe).await {
-            // A write that parity could not follow came between: the lane does not agree, whatever was done.
+        match walk::walk(task, region, resync_stripe).await {
+            // A write that parity could not follow came between: the region does not agree, whatever was done.
             Walked::Whole if volume.dirty.gaps() != gaps => {
                 outcome = TaskOutcome::Failed(IoError::new(env::IoErrorKind::Gone));
             }
-            Walked::Whole => synced(task, lane),
+            Walked::Whole => synced(task, region),
             Walked::Stopped => return TaskOutcome::Stopped,
             Walked::Failed(error) => outcome = TaskOutcome::Failed(error),
         }
@@ -89,10 +89,10 @@ async fn resync_lanes(task: &Rc<Running>, lanes: &LaneSet) -> TaskOutcome {
     outcome
 }
 
-fn synced(task: &Rc<Running>, lane: LaneIndex) {
-    task.volume.set_synced(&lane.into());
-    task.volume.report_synced(lane);
-    task.finished(lane);
+fn synced(task: &Rc<Running>, region: RegionIndex) {
+    task.volume.set_synced(&region.into());
+    task.volume.report_synced(region);
+    task.finished(region);
 }
 
 async fn resync_stripe(task: Rc<Running>, stripe: StripeIndex) -> Result<Step, IoError> {

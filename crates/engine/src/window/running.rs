@@ -1,7 +1,7 @@
 //! A task on one shard: what it is to do, how far it is, and how it ends.
 
-use crate::lanes::{LaneIndex, LaneSet};
 use crate::messages::ReportKind;
+use crate::regions::{RegionIndex, RegionSet};
 use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskProgress};
 use crate::volume::Volume;
 use crate::window::pace::Pace;
@@ -22,7 +22,7 @@ pub(crate) struct Running {
     pub(crate) kind: TaskKind,
     pub(crate) pace: Pace,
     /// What the order restricts it to.
-    only: Option<LaneSet>,
+    only: Option<RegionSet>,
     progress: RefCell<TaskProgress>,
     reported: Cell<Instant>,
     /// The first thing that went wrong, where the task goes on all the same.
@@ -38,13 +38,13 @@ const MOST_IN_BACKGROUND: usize = 64;
 
 impl Running {
     pub(crate) fn new(volume: &Rc<Volume>, order: TaskOrder) -> Rc<Running> {
-        let TaskOrder { task, kind, lanes, pace, .. } = order;
+        let TaskOrder { task, kind, regions, pace, .. } = order;
         Rc::new(Running {
             id: task,
             volume: volume.clone(),
             kind,
             pace: Pace::new(pace),
-            only: lanes,
+            only: regions,
             progress: RefCell::default(),
             reported: Cell::default(),
             error: Cell::new(None),
@@ -72,17 +72,17 @@ impl Running {
         }
     }
 
-    /// Those of the lanes that are this shard's to do. Counts their stripes as what there is to do.
-    pub(crate) fn take_on(&self, lanes: LaneSet) -> LaneSet {
+    /// Those of the regions that are this shard's to do. Counts their stripes as what there is to do.
+    pub(crate) fn take_on(&self, regions: RegionSet) -> RegionSet {
         let volume = &self.volume;
-        let mine = |lane: &LaneIndex| {
-            let wanted = self.only.as_ref().is_none_or(|only| only.contains(*lane));
-            wanted && volume.lanes.owner(*lane, volume.shard.count()) == volume.shard.index()
+        let mine = |region: &RegionIndex| {
+            let wanted = self.only.as_ref().is_none_or(|only| only.contains(*region));
+            wanted && volume.regions.owner(*region, volume.shard.count()) == volume.shard.index()
         };
-        let lanes: LaneSet = lanes.iter().filter(mine).collect();
-        let stripes: u64 = lanes.iter().map(|lane| walk::stripes(volume, lane).count() as u64).sum();
+        let regions: RegionSet = regions.iter().filter(mine).collect();
+        let stripes: u64 = regions.iter().map(|region| walk::stripes(volume, region).count() as u64).sum();
         self.progress.borrow_mut().total_stripes += stripes;
-        lanes
+        regions
     }
 
     /// Whether it is to end before it is done.
@@ -90,10 +90,10 @@ impl Running {
         self.pace.is_stopped() || self.volume.closing.get()
     }
 
-    /// A lane is finished.
-    pub(crate) fn finished(&self, lane: LaneIndex) {
+    /// A region is finished.
+    pub(crate) fn finished(&self, region: RegionIndex) {
         self.count(|progress| {
-            progress.finished.insert(lane);
+            progress.finished.insert(region);
         });
     }
 

@@ -1,6 +1,6 @@
-//! A walk over the stripes of a lane: ascending, several under way at a time.
+//! A walk over the stripes of a region: ascending, several under way at a time.
 
-use crate::lanes::LaneIndex;
+use crate::regions::RegionIndex;
 use crate::volume::Volume;
 use crate::window::Running;
 use env::sync::Signal;
@@ -14,9 +14,9 @@ use units::StripeIndex;
 /// Bytes of each drive that are under way at a time while nobody else wants the drives.
 const IN_FLIGHT_PER_DRIVE: u64 = 1 << 20;
 
-/// The stripes of a lane that the volume has.
-pub(crate) fn stripes(volume: &Volume, lane: LaneIndex) -> Range<u64> {
-    let Range { start, end } = volume.lanes.stripes_of(lane);
+/// The stripes of a region that the volume has.
+pub(crate) fn stripes(volume: &Volume, region: RegionIndex) -> Range<u64> {
+    let Range { start, end } = volume.regions.stripes_of(region);
     start..end.min(volume.geometry().stripes().0).max(start)
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Walked {
     Failed(IoError),
 }
 
-struct Lane {
+struct Region {
     next: Cell<u64>,
     end: u64,
     /// Who works on it now, and how many may.
@@ -60,33 +60,33 @@ struct Lane {
     changed: Signal,
 }
 
-/// Deals with every stripe of a lane by `step`, which takes the stripe's lock.
-pub(crate) async fn walk<F, S>(task: &Rc<Running>, lane: LaneIndex, step: S) -> Walked
+/// Deals with every stripe of a region by `step`, which takes the stripe's lock.
+pub(crate) async fn walk<F, S>(task: &Rc<Running>, region: RegionIndex, step: S) -> Walked
 where
     S: Fn(Rc<Running>, StripeIndex) -> F + Clone + 'static,
     F: Future<Output = Result<Step, IoError>> + 'static,
 {
-    walk_at(task, lane, true, step).await
+    walk_at(task, region, true, step).await
 }
 
-/// The same at full speed, and to the end of the lane: somebody waits for it.
-pub(crate) async fn walk_unpaced<F, S>(task: &Rc<Running>, lane: LaneIndex, step: S) -> Walked
+/// The same at full speed, and to the end of the region: somebody waits for it.
+pub(crate) async fn walk_unpaced<F, S>(task: &Rc<Running>, region: RegionIndex, step: S) -> Walked
 where
     S: Fn(Rc<Running>, StripeIndex) -> F + Clone + 'static,
     F: Future<Output = Result<Step, IoError>> + 'static,
 {
-    walk_at(task, lane, false, step).await
+    walk_at(task, region, false, step).await
 }
 
-async fn walk_at<F, S>(task: &Rc<Running>, lane: LaneIndex, paced: bool, step: S) -> Walked
+async fn walk_at<F, S>(task: &Rc<Running>, region: RegionIndex, paced: bool, step: S) -> Walked
 where
     S: Fn(Rc<Running>, StripeIndex) -> F + Clone + 'static,
     F: Future<Output = Result<Step, IoError>> + 'static,
 {
     let volume = &task.volume;
-    let Range { start, end } = stripes(volume, lane);
+    let Range { start, end } = stripes(volume, region);
     let strip = volume.geometry().strip().bytes().0 * u64::from(volume.geometry().rows_per_stripe());
-    let lane = Rc::new(Lane {
+    let region = Rc::new(Region {
         next: Cell::new(start),
         end,
         workers: Cell::new(1),
@@ -96,16 +96,16 @@ where
         failed: Cell::new(None),
         changed: Signal::default(),
     });
-    work(task.clone(), lane.clone(), true, step).await;
-    lane.changed.wait_until(volume.shard.env(), || lane.workers.get() == 0).await;
-    match (lane.failed.get(), lane.stopped.get()) {
+    work(task.clone(), region.clone(), true, step).await;
+    region.changed.wait_until(volume.shard.env(), || region.workers.get() == 0).await;
+    match (region.failed.get(), region.stopped.get()) {
         (Some(error), _) => Walked::Failed(error),
         (None, true) => Walked::Stopped,
         (None, false) => Walked::Whole,
     }
 }
 
-impl Lane {
+impl Region {
     /// Whether somebody whose help is not needed any more should leave, or nobody has anything left to do.
     fn is_over(&self) -> bool {
         self.next.get() >= self.end || self.failed.get().is_some() || self.stopped.get()
@@ -114,49 +114,49 @@ impl Lane {
 
 /// Deals with stripes until none is left. The `first` worker calls others in as long as nobody else wants the
 /// drives; they leave when somebody does.
-async fn work<F, S>(task: Rc<Running>, lane: Rc<Lane>, first: bool, step: S)
+async fn work<F, S>(task: Rc<Running>, region: Rc<Region>, first: bool, step: S)
 where
     S: Fn(Rc<Running>, StripeIndex) -> F + Clone + 'static,
     F: Future<Output = Result<Step, IoError>> + 'static,
 {
     let shard = task.volume.shard.clone();
-    while !lane.is_over() {
-        let alone = lane.paced && shard.hosts().are_around(shard.env().now());
+    while !region.is_over() {
+        let alone = region.paced && shard.hosts().are_around(shard.env().now());
         if alone && !first {
             break;
         }
-        if lane.paced && (!task.pace.turn(&shard).await || task.must_end()) {
-            lane.stopped.set(true);
+        if region.paced && (!task.pace.turn(&shard).await || task.must_end()) {
+            region.stopped.set(true);
             break;
         }
-        if lane.is_over() {
+        if region.is_over() {
             break;
         }
-        let stripe = lane.next.get();
-        lane.next.set(stripe + 1);
-        if first && !alone && lane.workers.get() < lane.most_workers {
-            lane.workers.set(lane.workers.get() + 1);
+        let stripe = region.next.get();
+        region.next.set(stripe + 1);
+        if first && !alone && region.workers.get() < region.most_workers {
+            region.workers.set(region.workers.get() + 1);
             let hand: Pin<Box<dyn Future<Output = ()>>> =
-                Box::pin(work(task.clone(), lane.clone(), false, step.clone()));
+                Box::pin(work(task.clone(), region.clone(), false, step.clone()));
             shard.env().spawn("task worker", hand);
         }
         let began = shard.env().now();
         match step(task.clone(), StripeIndex(stripe)).await {
-            Ok(done) => note(&task, &lane, began, &done),
-            Err(error) => lane.failed.set(Some(lane.failed.get().unwrap_or(error))),
+            Ok(done) => note(&task, &region, began, &done),
+            Err(error) => region.failed.set(Some(region.failed.get().unwrap_or(error))),
         }
         task.report_if_due().await;
     }
-    lane.workers.set(lane.workers.get() - 1);
-    lane.changed.notify(shard.env());
+    region.workers.set(region.workers.get() - 1);
+    region.changed.notify(shard.env());
 }
 
-fn note(task: &Running, lane: &Lane, began: Instant, done: &Step) {
+fn note(task: &Running, region: &Region, began: Instant, done: &Step) {
     let bytes = match done {
         Step::Done { drive_bytes } => *drive_bytes,
         Step::Skipped => 0,
     };
-    if lane.paced && bytes > 0 {
+    if region.paced && bytes > 0 {
         task.pace.took(&task.volume.shard, began, bytes);
     }
     task.count(|progress| {

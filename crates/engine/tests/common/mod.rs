@@ -3,8 +3,9 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use engine::{
-    Attachment, FaultPolicy, HealthView, LaneSet, Lanes, Report, ReportKind, Shard, ShardIndex, ShardMessage,
-    ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume, VolumeId, VolumeSpec,
+    Attachment, FaultPolicy, HealthView, RegionSet, Regions, Report, ReportKind, Shard, ShardIndex,
+    ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume, VolumeId,
+    VolumeSpec,
 };
 use env::{Buf, Durability, Env, mailbox};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex};
@@ -28,7 +29,7 @@ pub struct Setup {
     pub level: Level,
     pub drives: u16,
     pub shards: u16,
-    /// Lanes that are unsynced at the start.
+    /// Regions that are unsynced at the start.
     pub unsynced: bool,
     pub strip: StripSize,
     pub member: ByteCount,
@@ -72,8 +73,8 @@ impl Setup {
         }
         let all = DriveSet::first(geometry.drives());
         let health = HealthView { readable: all, writable: all };
-        let lanes = engine::Lanes::of(&geometry);
-        let unsynced = LaneSet::first(if self.unsynced { lanes.count } else { 0 });
+        let regions = engine::Regions::of(&geometry);
+        let unsynced = RegionSet::first(if self.unsynced { regions.count } else { 0 });
         let spec = VolumeSpec {
             id: VOLUME,
             name: "v".into(),
@@ -224,22 +225,22 @@ pub fn parity(setup: &Setup, stripe: u64) -> (u16, u64) {
     (cell.drive.0, cell.offset.0)
 }
 
-/// All lanes.
-pub fn lanes(setup: &Setup) -> LaneSet {
-    LaneSet::first(Lanes::of(&setup.geometry()).count)
+/// All regions.
+pub fn regions(setup: &Setup) -> RegionSet {
+    RegionSet::first(Regions::of(&setup.geometry()).count)
 }
 
-/// Only this slot's lanes are stale.
-pub fn stale_on(setup: &Setup, slot: u16) -> Vec<LaneSet> {
-    let mut stale = vec![LaneSet::EMPTY; usize::from(setup.drives)];
-    stale[usize::from(slot)] = lanes(setup);
+/// Only this slot's regions are stale.
+pub fn stale_on(setup: &Setup, slot: u16) -> Vec<RegionSet> {
+    let mut stale = vec![RegionSet::EMPTY; usize::from(setup.drives)];
+    stale[usize::from(slot)] = regions(setup);
     stale
 }
 
 impl Bench {
     /// Begins a task.
     pub async fn begin(&self, kind: TaskKind, pace: TaskPace) {
-        let order = TaskOrder { volume: VOLUME, task: TASK, kind, lanes: None, pace };
+        let order = TaskOrder { volume: VOLUME, task: TASK, kind, regions: None, pace };
         self.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
     }
 
