@@ -23,7 +23,7 @@ pub(crate) struct Place {
     /// Why it is not current: a sentence.
     pub(crate) reason: Option<String>,
     /// The drive that is being filled to take this place.
-    pub(crate) shadow: Option<Rc<Drive>>,
+    pub(crate) replacement: Option<Rc<Drive>>,
 }
 
 /// While the array is started.
@@ -47,12 +47,12 @@ pub(crate) struct Work {
     pub(crate) clearings: Cell<u64>,
     /// What the recorder has to record.
     pub(crate) to_record: RefCell<Vec<crate::reports::ToRecord>>,
-    /// Shadows of drives that go out, until they take over.
-    pub(crate) left_shadows: RefCell<BTreeMap<usize, ondisk::Shadow>>,
+    /// Replacements of drives that go out, until they take over.
+    pub(crate) left_replacements: RefCell<BTreeMap<usize, ondisk::Replacement>>,
     /// Slots that are out and that the drive which was being filled for them is about to take.
     pub(crate) taking_over: RefCell<BTreeSet<usize>>,
-    /// Slots whose shadows can no longer be written.
-    pub(crate) lost_shadows: RefCell<BTreeSet<usize>>,
+    /// Slots whose replacements can no longer be written.
+    pub(crate) lost_replacements: RefCell<BTreeSet<usize>>,
     pub(crate) changed: Signal,
 }
 
@@ -150,7 +150,7 @@ impl Array {
                 drive: drive(member.drive),
                 role: member.role.clone(),
                 reason: member.reason.clone(),
-                shadow: drive(member.shadow),
+                replacement: drive(member.replacement),
             })
             .collect();
         self.apart.borrow_mut().clone_from(&found.apart);
@@ -162,7 +162,7 @@ impl Array {
     pub(crate) fn nothing_found(&self) {
         for place in self.places.borrow_mut().iter_mut() {
             let reason = Some("it is missing".to_owned());
-            *place = Place { drive: None, role: Role::Missing, reason, shadow: None };
+            *place = Place { drive: None, role: Role::Missing, reason, replacement: None };
         }
         *self.reasons.borrow_mut() = vec![format!("none of the drives of {} is there", self.names())];
     }
@@ -268,7 +268,7 @@ impl Array {
     /// Where drives may be: its slots, and beside each the place of what is being filled for it.
     pub(crate) fn seats(&self) -> Vec<Seat> {
         let slots = (0..self.places.borrow().len()).map(|slot| DriveIndex(slot as u16));
-        slots.flat_map(|slot| [Seat::Slot(slot), Seat::Shadow(slot)]).collect()
+        slots.flat_map(|slot| [Seat::Slot(slot), Seat::Replacement(slot)]).collect()
     }
 
     /// The drive that has a seat, if it was found.
@@ -276,7 +276,7 @@ impl Array {
         let places = self.places.borrow();
         match seat {
             Seat::Slot(slot) => places.get(slot.as_usize())?.drive.clone(),
-            Seat::Shadow(slot) => places.get(slot.as_usize())?.shadow.clone(),
+            Seat::Replacement(slot) => places.get(slot.as_usize())?.replacement.clone(),
         }
     }
 
@@ -285,7 +285,7 @@ impl Array {
         let in_use = self.in_use();
         let is_served = |seat: &Seat| match seat {
             Seat::Slot(slot) => in_use.contains(&slot.as_usize()),
-            Seat::Shadow(_) => true,
+            Seat::Replacement(_) => true,
         };
         self.seats().into_iter().filter(is_served).filter_map(|seat| self.drive_at(seat)).collect()
     }
@@ -296,9 +296,9 @@ impl Array {
         self.places.borrow().iter().position(is_it)
     }
 
-    /// The slot that a drive is the shadow of.
-    pub(crate) fn shadowed_by(&self, drive: &Drive) -> Option<usize> {
-        let is_it = |place: &Place| place.shadow.as_ref().is_some_and(|other| other.name == drive.name);
+    /// The slot that a drive is the replacement of.
+    pub(crate) fn replaced_by(&self, drive: &Drive) -> Option<usize> {
+        let is_it = |place: &Place| place.replacement.as_ref().is_some_and(|other| other.name == drive.name);
         self.places.borrow().iter().position(is_it)
     }
 
@@ -347,13 +347,13 @@ impl Array {
         left
     }
 
-    /// The same of a slot's drive, or of the `shadow` with that UUID.
-    pub(crate) fn left_on(&self, slot: usize, shadow: Option<Uuid>) -> RegionSet {
+    /// The same of a slot's drive, or of the `replacement` with that UUID.
+    pub(crate) fn left_on(&self, slot: usize, replacement: Option<Uuid>) -> RegionSet {
         let label = self.label.borrow();
         let Some(member) = label.member.get(slot) else { return RegionSet::EMPTY };
-        let Some(uuid) = shadow else { return self.left(&member.stale) };
-        let shadow = member.shadow.as_ref().filter(|shadow| shadow.uuid == uuid);
-        shadow.map(|shadow| self.left(&shadow.stale)).unwrap_or_default()
+        let Some(uuid) = replacement else { return self.left(&member.stale) };
+        let replacement = member.replacement.as_ref().filter(|replacement| replacement.uuid == uuid);
+        replacement.map(|replacement| self.left(&replacement.stale)).unwrap_or_default()
     }
 
     /// Regions of the array in which a member misses what was written.

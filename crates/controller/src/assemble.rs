@@ -364,13 +364,13 @@ impl Core {
             places[slot].role = Role::Current;
             places[slot].reason = None;
         }
-        // A shadow may have missed what was being written; one that is not there is not waited for.
+        // A replacement may have missed what was being written; one that is not there is not waited for.
         let marked: RegionSet = array.map.borrow().iter().map(RegionIndex).collect();
         for (member, place) in next.member.iter_mut().zip(&places) {
-            let shadow = member.shadow.take().filter(|_| place.shadow.is_some());
-            member.shadow = shadow.map(|shadow| {
-                let stale = runs(&set_of(&shadow.stale).union(&marked));
-                ondisk::Shadow { stale, ..shadow }
+            let replacement = member.replacement.take().filter(|_| place.replacement.is_some());
+            member.replacement = replacement.map(|replacement| {
+                let stale = runs(&set_of(&replacement.stale).union(&marked));
+                ondisk::Replacement { stale, ..replacement }
             });
         }
         array.set_places(places);

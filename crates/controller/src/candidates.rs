@@ -80,9 +80,9 @@ impl Core {
 
     /// Refuses a drive that belongs to an array, unless that one is not started and may be lost.
     fn check_free(&self, spec: &str, drive: &Drive, destroy: bool) -> Result<()> {
-        let shadows =
-            self.arrays().into_iter().find_map(|array| array.shadowed_by(drive).map(|slot| (array, slot)));
-        if let Some((array, slot)) = self.place_of(drive).or(shadows)
+        let replacements =
+            self.arrays().into_iter().find_map(|array| array.replaced_by(drive).map(|slot| (array, slot)));
+        if let Some((array, slot)) = self.place_of(drive).or(replacements)
             && (array.is_running() || !destroy)
         {
             let volumes = array.names();

@@ -46,12 +46,15 @@ impl Core {
     }
 
     /// Flushes every drive that is being filled. The slots of those that failed.
-    async fn flush_shadows(&self, array: &Array) -> Vec<usize> {
-        let shadows =
-            array.places().into_iter().enumerate().filter_map(|(slot, place)| Some((slot, place.shadow?)));
+    async fn flush_replacements(&self, array: &Array) -> Vec<usize> {
+        let replacements = array
+            .places()
+            .into_iter()
+            .enumerate()
+            .filter_map(|(slot, place)| Some((slot, place.replacement?)));
         let start =
             |(slot, drive): (usize, Rc<Drive>)| (slot, drive.access().map(|access| access.member.flush()));
-        let mut errors = join(shadows.map(start).collect()).await;
+        let mut errors = join(replacements.map(start).collect()).await;
         errors.retain(|_, error| error.kind != IoErrorKind::NotSupported);
         errors.into_keys().collect()
     }
@@ -68,7 +71,7 @@ impl Core {
         work.clearings.set(run);
         work.clearing.borrow_mut().extend(regions.into_iter().map(|region| (region, run)));
         let errors = self.flush_drives(array).await;
-        let unflushed = self.flush_shadows(array).await;
+        let unflushed = self.flush_replacements(array).await;
         let _turn = array.metadata.take(1).await;
         let errors: BTreeMap<_, _> = {
             let in_use = array.in_use();
@@ -77,7 +80,7 @@ impl Core {
         let flushed = errors.is_empty() || self.put_out(array, failing(errors, "flush")).await;
         let mut certain = true;
         for slot in unflushed {
-            certain &= self.end_shadow(array, slot, "it cannot be flushed").await;
+            certain &= self.end_replacement(array, slot, "it cannot be flushed").await;
         }
         let mut mine = Vec::new();
         work.clearing.borrow_mut().retain(|region, by| {

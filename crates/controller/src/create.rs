@@ -160,7 +160,7 @@ impl Core {
             drive: Some(drive.clone()),
             role: Role::Current,
             reason: None,
-            shadow: None,
+            replacement: None,
         };
         array.set_places(drives.iter().map(place).collect());
         let all_marked = volume.is_redundant() && !zeroed;

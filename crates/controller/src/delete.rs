@@ -65,13 +65,13 @@ impl Core {
                 )),
                 (Ok(()), None) => {}
             }
-            if let Some(shadow) = &place.shadow {
-                self.take_label_off(shadow, &names).await;
+            if let Some(replacement) = &place.replacement {
+                self.take_label_off(replacement, &names).await;
             }
         }
         self.arrays.borrow_mut().remove(&array.uuid);
         let places = array.places();
-        let drives = places.iter().flat_map(|place| place.drive.iter().chain(&place.shadow));
+        let drives = places.iter().flat_map(|place| place.drive.iter().chain(&place.replacement));
         notes.extend(leaving::notes(drives));
         notes
     }
@@ -89,8 +89,8 @@ impl Core {
             next.volume.retain(|other| other.uuid != volume.uuid);
             for member in &mut next.member {
                 member.stale = runs(&set_of(&member.stale).minus(&own));
-                if let Some(shadow) = &mut member.shadow {
-                    shadow.stale = runs(&set_of(&shadow.stale).minus(&own));
+                if let Some(replacement) = &mut member.replacement {
+                    replacement.stale = runs(&set_of(&replacement.stale).minus(&own));
                 }
             }
             let recorded = self.commit(array, next, Vec::new()).await;

@@ -37,12 +37,12 @@ impl Core {
         let mut infos: Vec<DriveInfo> = Vec::new();
         for array in &arrays {
             infos.extend(self.member_infos(array));
-            let shadows = array.places().into_iter().filter_map(|place| place.shadow);
-            infos.extend(shadows.map(|shadow| self.drive_info(&shadow)));
+            let replacements = array.places().into_iter().filter_map(|place| place.replacement);
+            infos.extend(replacements.map(|replacement| self.drive_info(&replacement)));
         }
-        let shadows = |drive: &Rc<Drive>| arrays.iter().any(|array| array.shadowed_by(drive).is_some());
+        let replacements = |drive: &Rc<Drive>| arrays.iter().any(|array| array.replaced_by(drive).is_some());
         let mut others: Vec<Rc<Drive>> = self.drives.borrow().clone();
-        others.retain(|drive| self.shown_place(drive).is_none() && !shadows(drive));
+        others.retain(|drive| self.shown_place(drive).is_none() && !replacements(drive));
         others.sort_by(|a, b| a.name.cmp(&b.name));
         infos.extend(others.iter().map(|drive| self.drive_info(drive)));
         infos
@@ -93,7 +93,7 @@ impl Core {
         }
         let info = self.physical_info(drive.name.clone(), Some(drive));
         let filling =
-            self.arrays().into_iter().find_map(|array| array.shadowed_by(drive).map(|slot| (array, slot)));
+            self.arrays().into_iter().find_map(|array| array.replaced_by(drive).map(|slot| (array, slot)));
         if let Some((array, slot)) = filling {
             let name = self.member_name(&array, slot);
             return DriveInfo {
@@ -101,7 +101,7 @@ impl Core {
                 reason: Some(format!("it is filled to take the place of drive {name}")),
                 volumes: array.volumes().iter().map(|volume| volume.name()).collect(),
                 slot: u16::try_from(slot).ok(),
-                stale_regions: self.shadow_stale(&array, slot).len(),
+                stale_regions: self.replacement_stale(&array, slot).len(),
                 ..info
             };
         }

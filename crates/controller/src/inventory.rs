@@ -104,7 +104,7 @@ impl Drive {
         *self.label.borrow_mut() = label;
     }
 
-    /// Its label, if it is that of a member of an array, or of a shadow.
+    /// Its label, if it is that of a member of an array, or of a replacement.
     pub(crate) fn member_label(&self) -> Option<ondisk::Label> {
         match &*self.label.borrow() {
             LabelSeen::Sound(carried) => carried.label().cloned(),

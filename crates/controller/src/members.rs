@@ -12,14 +12,14 @@
 //! 4. A rebuild makes it current region by region, where somebody wrote; a region that nobody wrote is left to its first
 //!    write. A region counts as current for the label after a flush of the drive that began later.
 //!
-//! *A drive is filled to take a slot that serves*: the next label names it as the slot's shadow, stale in every region;
+//! *A drive is filled to take a slot that serves*: the next label names it as the slot's replacement, stale in every region;
 //! then the shards write to it too. When it is stale in nothing more that was ever written, the next label gives it the
 //! slot, and the shards promote it; the drive that was there has its label taken off last. Killed in the middle:
-//! each drive's label is right about both; the shadow is stale where it was not copied and where a region is marked.
+//! each drive's label is right about both; the replacement is stale where it was not copied and where a region is marked.
 //!
-//! *A shadow fails*: the next label drops it before the report is answered. *The drive of a slot with a shadow fails*:
-//! it goes out, and the shadow is dropped by the same label; then the shadow is put into the slot, stale where it was
-//! not copied and where a region is marked. Killed between: the slot is out, and the shadow belongs to nobody.
+//! *A replacement fails*: the next label drops it before the report is answered. *The drive of a slot with a replacement fails*:
+//! it goes out, and the replacement is dropped by the same label; then the replacement is put into the slot, stale where it was
+//! not copied and where a region is marked. Killed between: the slot is out, and the replacement belongs to nobody.
 
 use crate::array::{Array, runs, set_of};
 use crate::core::{Core, answers};
@@ -30,7 +30,7 @@ use crate::leaving::IsQuiet;
 use crate::structures::Written;
 use crate::{Error, ErrorKind, Result};
 use engine::{MemberChange, RegionSet, ShardMessage};
-use ondisk::{Label, Member, Role, Shadow, StandIn};
+use ondisk::{Label, Member, Replacement, Role, StandIn};
 use std::rc::Rc;
 use units::DriveIndex;
 
@@ -46,7 +46,7 @@ pub(crate) enum Entering {
     /// until that is replaced.
     New(Option<StandIn>),
     /// The one that was being filled for it.
-    Filled(Shadow),
+    Filled(Replacement),
 }
 
 impl Core {
@@ -67,7 +67,9 @@ impl Core {
         let (stale, uuid) = match &entering {
             Entering::Back => (array.missed(slot), next.member[slot].uuid),
             Entering::New(_) => (array.all_regions(), self.new_uuid()),
-            Entering::Filled(shadow) => (set_of(&shadow.stale).union(&array.missed(slot)), shadow.uuid),
+            Entering::Filled(replacement) => {
+                (set_of(&replacement.stale).union(&array.missed(slot)), replacement.uuid)
+            }
         };
         let fresh = matches!(entering, Entering::New(_));
         let replaces = uuid != next.member[slot].uuid;
@@ -76,7 +78,7 @@ impl Core {
             let enclosure = next.member[slot].enclosure.take();
             let stands_in = match entering {
                 Entering::New(stands_in) => stands_in,
-                Entering::Filled(shadow) => shadow.stands_in,
+                Entering::Filled(replacement) => replacement.stands_in,
                 Entering::Back => None,
             };
             next.member[slot] =
@@ -196,24 +198,28 @@ impl Core {
     }
 
     /// Drives went out whose successors were being filled: those take their places at once.
-    pub(crate) fn use_shadows(self: &Rc<Self>, array: &Rc<Array>, failing: &[Failing]) {
+    pub(crate) fn use_replacements(self: &Rc<Self>, array: &Rc<Array>, failing: &[Failing]) {
         for Failing { slot, .. } in failing {
             let slot = *slot;
-            let left = array.work.left_shadows.borrow_mut().remove(&slot);
-            let (Some(shadow), Some(filled)) = (left, self.drop_place_of_shadow(array, slot)) else {
+            let left = array.work.left_replacements.borrow_mut().remove(&slot);
+            let (Some(replacement), Some(filled)) = (left, self.drop_place_of_replacement(array, slot))
+            else {
                 continue;
             };
             for volume in array.served() {
                 let (Some(id), drive) = (volume.id(), DriveIndex(slot as u16)) else { continue };
-                self.leave(&filled, self.send_shards(|done| ShardMessage::SetShadow(id, drive, None, done)));
+                self.leave(
+                    &filled,
+                    self.send_shards(|done| ShardMessage::SetReplacement(id, drive, None, done)),
+                );
             }
             let (core, array) = (self.clone(), array.clone());
             array.work.taking_over.borrow_mut().insert(slot);
-            self.env.spawn("shadow takes over", async move {
+            self.env.spawn("replacement takes over", async move {
                 let taken = {
                     let _turn = array.metadata.take(1).await;
                     match array.is_running() && array.label().out().contains(DriveIndex(slot as u16)) {
-                        true => core.put_in(&array, slot, &filled, Entering::Filled(shadow)).await,
+                        true => core.put_in(&array, slot, &filled, Entering::Filled(replacement)).await,
                         false => Ok(()),
                     }
                 };
@@ -240,7 +246,7 @@ impl Core {
     ///
     /// # Errors
     /// When it could not be recorded, or a shard cannot use the drive.
-    pub(crate) async fn begin_shadow(
+    pub(crate) async fn begin_replacement(
         self: &Rc<Self>,
         array: &Rc<Array>,
         slot: usize,
@@ -253,7 +259,7 @@ impl Core {
         let mut next = array.label();
         let stale = array.all_regions();
         let (size, block) = drive.extent();
-        let shadow = Shadow {
+        let replacement = Replacement {
             uuid: self.new_uuid(),
             name: drive.name.clone(),
             size_bytes: size.0,
@@ -261,20 +267,20 @@ impl Core {
             stale: runs(&stale),
             stands_in,
         };
-        next.member[slot].shadow = Some(shadow);
+        next.member[slot].replacement = Some(replacement);
         let mut places = array.places();
-        places[slot].shadow = Some(drive.clone());
+        places[slot].replacement = Some(drive.clone());
         array.set_places(places);
         let recorded = self.commit(array, next, Vec::new()).await;
-        if !recorded || array.label().member[slot].shadow.is_none() {
-            self.drop_place_of_shadow(array, slot);
+        if !recorded || array.label().member[slot].replacement.is_none() {
+            self.drop_place_of_replacement(array, slot);
             self.take_label_off(drive, &array.names()).await;
             return Err(failed(format!("drive {} could not be taken in; see volume show", drive.name)));
         }
         let source = drive.access().map(|access| access.source);
         for volume in array.served() {
             let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
-            let set = |done| ShardMessage::SetShadow(id, slot, source.clone(), done);
+            let set = |done| ShardMessage::SetReplacement(id, slot, source.clone(), done);
             let told = self.tell_shards(set).await;
             told.map_err(|why| {
                 failed(format!("'{}' cannot use drive {}: {why}", volume.name(), drive.name))
@@ -291,25 +297,25 @@ impl Core {
         Ok(())
     }
 
-    fn drop_place_of_shadow(&self, array: &Array, slot: usize) -> Option<Rc<Drive>> {
+    fn drop_place_of_replacement(&self, array: &Array, slot: usize) -> Option<Rc<Drive>> {
         let mut places = array.places();
-        let shadow = places.get_mut(slot)?.shadow.take();
+        let replacement = places.get_mut(slot)?.replacement.take();
         array.set_places(places);
-        shadow
+        replacement
     }
 
-    /// Leaves the shadow of a slot alone: it failed, or is not wanted any more. Whether that is recorded; the
+    /// Leaves the replacement of a slot alone: it failed, or is not wanted any more. Whether that is recorded; the
     /// caller has the metadata turn.
-    pub(crate) async fn end_shadow(self: &Rc<Self>, array: &Rc<Array>, slot: usize, why: &str) -> bool {
+    pub(crate) async fn end_replacement(self: &Rc<Self>, array: &Rc<Array>, slot: usize, why: &str) -> bool {
         let mut next = array.label();
-        let Some(shadow) = next.member[slot].shadow.take() else { return true };
+        let Some(replacement) = next.member[slot].replacement.take() else { return true };
         if !self.commit(array, next, Vec::new()).await {
             return false;
         }
-        let drive = self.drop_place_of_shadow(array, slot);
+        let drive = self.drop_place_of_replacement(array, slot);
         for volume in array.served() {
             let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
-            let told = self.send_shards(|done| ShardMessage::SetShadow(id, slot, None, done));
+            let told = self.send_shards(|done| ShardMessage::SetReplacement(id, slot, None, done));
             // Not waited for: it may never return what it was asked, and writes wait for the turn that is held here.
             if let Some(drive) = &drive {
                 self.leave(drive, told);
@@ -320,7 +326,7 @@ impl Core {
         }
         let text = format!(
             "drive {} does not take the place of drive {} of {}: {why}",
-            shadow.name,
+            replacement.name,
             self.member_name(array, slot),
             array.names()
         );
@@ -328,7 +334,7 @@ impl Core {
         true
     }
 
-    /// Gives the slot to its shadow, which is current but for what is stale of it. The caller has the metadata turn.
+    /// Gives the slot to its replacement, which is current but for what is stale of it. The caller has the metadata turn.
     ///
     /// # Errors
     /// When there is none, or it could not be recorded.
@@ -336,26 +342,27 @@ impl Core {
         let names = array.names();
         let mut next = array.label();
         let places = array.places();
-        let (Some(shadow), Some(drive)) = (next.member[slot].shadow.take(), places[slot].shadow.clone())
+        let (Some(replacement), Some(drive)) =
+            (next.member[slot].replacement.take(), places[slot].replacement.clone())
         else {
             return Err(failed(format!("no drive is filled for drive {slot} of {names}")));
         };
         let old = places[slot].drive.clone();
         let stood_in = next.member[slot].stands_in.take();
         let enclosure = next.member[slot].enclosure.clone();
-        let stale = set_of(&shadow.stale);
+        let stale = set_of(&replacement.stale);
         next.member[slot] = Member {
-            stale: shadow.stale.clone(),
+            stale: replacement.stale.clone(),
             enclosure,
-            stands_in: shadow.stands_in.clone(),
-            ..Member::online(shadow.uuid, shadow.name.clone(), drive.extent(), 0)
+            stands_in: replacement.stands_in.clone(),
+            ..Member::online(replacement.uuid, replacement.name.clone(), drive.extent(), 0)
         };
         let mut promoted = places.clone();
         promoted[slot] = crate::array::Place {
             drive: Some(drive.clone()),
             role: Role::Current,
             reason: None,
-            shadow: None,
+            replacement: None,
         };
         array.set_places(promoted);
         if let Some(error) = self.heal_map(array, &[slot]).await.into_values().next() {
@@ -372,7 +379,7 @@ impl Core {
             let slot = DriveIndex(slot as u16);
             let own = volume.own_regions(&stale);
             let told = self.send_shards(|done| ShardMessage::Promote(id, slot, own.clone(), done));
-            // Not waited for, as in `end_shadow`.
+            // Not waited for, as in `end_replacement`.
             match &old {
                 Some(old) => self.leave(old, told),
                 None => drop(told),
@@ -389,15 +396,18 @@ impl Core {
         Ok(())
     }
 
-    /// Shadows that are current in everything that was ever written take their slots.
+    /// Replacements that are current in everything that was ever written take their slots.
     pub(crate) async fn promote_complete(self: &Rc<Self>, array: &Rc<Array>) {
         for slot in 0..array.places().len() {
             let _turn = array.metadata.take(1).await;
             let label = array.label();
             let member = &label.member[slot];
             let is_complete = member.is_online()
-                && member.shadow.as_ref().is_some_and(|shadow| array.left(&shadow.stale).is_empty())
-                && array.places()[slot].shadow.is_some()
+                && member
+                    .replacement
+                    .as_ref()
+                    .is_some_and(|replacement| array.left(&replacement.stale).is_empty())
+                && array.places()[slot].replacement.is_some()
                 && array.lost.borrow().is_empty();
             if is_complete
                 && array.is_running()
@@ -411,17 +421,17 @@ impl Core {
                     "the drive that was to be replaced goes on",
                     text,
                 );
-                self.end_shadow(array, slot, &error.message).await;
+                self.end_replacement(array, slot, &error.message).await;
             }
         }
     }
 
-    /// Regions that a shadow still has to be given.
-    pub(crate) fn shadow_stale(&self, array: &Array, slot: usize) -> RegionSet {
+    /// Regions that a replacement still has to be given.
+    pub(crate) fn replacement_stale(&self, array: &Array, slot: usize) -> RegionSet {
         let label = array.label();
-        let Some(shadow) = label.member.get(slot).and_then(|member| member.shadow.as_ref()) else {
+        let Some(replacement) = label.member.get(slot).and_then(|member| member.replacement.as_ref()) else {
             return RegionSet::EMPTY;
         };
-        array.left(&shadow.stale)
+        array.left(&replacement.stale)
     }
 }

@@ -70,7 +70,7 @@ impl Core {
                     self.committed(array, next, &failing);
                     if !failing.is_empty() {
                         self.set_health(array).await;
-                        self.use_shadows(array, &failing);
+                        self.use_replacements(array, &failing);
                     }
                     return true;
                 }
@@ -100,8 +100,8 @@ impl Core {
                 let knew = if member.since > confirmed { member.knew } else { confirmed };
                 (member.state, member.since, member.knew) = (MemberState::Failed, generation, knew);
                 member.cause = Some(*cause);
-                if let Some(shadow) = member.shadow.take() {
-                    array.work.left_shadows.borrow_mut().insert(*slot, shadow);
+                if let Some(replacement) = member.replacement.take() {
+                    array.work.left_replacements.borrow_mut().insert(*slot, replacement);
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Core {
         self.events.critical(&array.name(), why, "writes fail", text);
     }
 
-    /// Writes a label to every drive that it calls online, and to shadows, all at once. Which members failed.
+    /// Writes a label to every drive that it calls online, and to replacements, all at once. Which members failed.
     ///
     /// # Errors
     /// When no drive could take it, for what it says: nothing was written.
@@ -191,18 +191,18 @@ impl Core {
         label: &Label,
     ) -> Result<BTreeMap<usize, IoError>, String> {
         let mut seats: Vec<(usize, Option<Rc<Drive>>, ondisk::Uuid)> = Vec::new();
-        let mut shadows = Vec::new();
+        let mut replacements = Vec::new();
         for (slot, member) in label.member.iter().enumerate() {
             let place = array.places().get(slot).cloned();
             if member.is_online() && !array.lost.borrow().contains_key(&slot) {
                 seats.push((slot, place.as_ref().and_then(|place| place.drive.clone()), member.uuid));
             }
-            if let Some(shadow) = &member.shadow {
-                shadows.push((slot, place.and_then(|place| place.shadow), shadow.uuid));
+            if let Some(replacement) = &member.replacement {
+                replacements.push((slot, place.and_then(|place| place.replacement), replacement.uuid));
             }
         }
         let members = seats.len();
-        seats.extend(shadows);
+        seats.extend(replacements);
         let telling = Telling::of(label).map_err(|error| error.to_string())?;
         let mut updates = Vec::new();
         let mut failed = BTreeMap::new();
@@ -226,7 +226,7 @@ impl Core {
                 }
                 Some(error) => {
                     tracing::warn!("the drive that is being filled for slot {slot} took no label: {error}");
-                    array.work.lost_shadows.borrow_mut().insert(*slot);
+                    array.work.lost_replacements.borrow_mut().insert(*slot);
                     array.work.changed.notify(&self.env);
                 }
                 None => {}

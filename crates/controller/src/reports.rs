@@ -44,8 +44,8 @@ enum What {
     Moved(RegionSet, bool),
     /// Lost, or written again.
     Bad(Vec<ByteRange>, bool),
-    /// The shadow lacks a write.
-    ShadowFailed(IoError),
+    /// The replacement lacks a write.
+    ReplacementFailed(IoError),
     /// A write was left unfinished: the volume's journal does not tell all that may be in doubt after a crash.
     Uncovered,
 }
@@ -99,7 +99,7 @@ impl Core {
                 self.regions_unsynced(array, volume, from, &regions);
                 record(DriveIndex(0), What::Uncovered);
             }
-            ReportKind::ShadowFailed { drive, error } => record(drive, What::ShadowFailed(error)),
+            ReportKind::ReplacementFailed { drive, error } => record(drive, What::ReplacementFailed(error)),
             ReportKind::Moved { drive, regions, to_spare } => record(drive, What::Moved(regions, to_spare)),
             at_once => {
                 self.take_at_once(array, volume, from, at_once);
@@ -148,17 +148,17 @@ impl Core {
             | ReportKind::Current { .. }
             | ReportKind::BadBlocks { .. }
             | ReportKind::Moved { .. }
-            | ReportKind::ShadowFailed { .. } => {}
+            | ReportKind::ReplacementFailed { .. } => {}
         }
     }
 
-    /// Records what was made current, what was lost and which shadows failed, until the array is stopped.
+    /// Records what was made current, what was lost and which replacements failed, until the array is stopped.
     pub(crate) async fn record(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
         let work = &array.work;
         let urgent = |report: &ToRecord| {
             !matches!(report.what, What::Current { is_awaited: false, .. } | What::Copied(..))
         };
-        let lost = || !work.lost_shadows.borrow().is_empty();
+        let lost = || !work.lost_replacements.borrow().is_empty();
         loop {
             let waiting = || !work.to_record.borrow().is_empty() || lost();
             work.changed.wait_until(&self.env, || waiting() || running.stopped.get()).await;
@@ -179,9 +179,9 @@ impl Core {
             self.flush_for(&array, &reports).await;
             {
                 let _turn = array.metadata.take(1).await;
-                let lost: Vec<usize> = work.lost_shadows.take().into_iter().collect();
+                let lost: Vec<usize> = work.lost_replacements.take().into_iter().collect();
                 for slot in lost {
-                    self.end_shadow(&array, slot, "it cannot be written").await;
+                    self.end_replacement(&array, slot, "it cannot be written").await;
                 }
                 self.deal_with_records(&array, reports).await;
             }
@@ -191,33 +191,34 @@ impl Core {
 
     /// Flushes the drives that were made current somewhere: the label must not say so of what a power cut takes back.
     async fn flush_for(self: &Rc<Self>, array: &Rc<Array>, reports: &[ToRecord]) {
-        let (mut slots, mut shadows) = (BTreeSet::new(), BTreeSet::new());
+        let (mut slots, mut replacements) = (BTreeSet::new(), BTreeSet::new());
         for report in reports {
             match report.what {
                 What::Current { .. } => slots.extend([report.slot]),
-                What::Copied(..) => shadows.extend([report.slot]),
+                What::Copied(..) => replacements.extend([report.slot]),
                 What::Moved(..) => {
                     slots.extend(array.in_use());
-                    shadows.extend(0..array.places().len());
+                    replacements.extend(0..array.places().len());
                 }
-                What::Bad(..) | What::ShadowFailed(_) | What::Uncovered => {}
+                What::Bad(..) | What::ReplacementFailed(_) | What::Uncovered => {}
             }
         }
         let places = array.places();
         let flush = |drive: Option<Rc<Drive>>| Some(drive?.access()?.member.flush());
         let drive_of = |slot: &usize| places.get(*slot)?.drive.clone();
-        let shadow_of = |slot: &usize| Some((*slot, places.get(*slot)?.shadow.clone()?));
+        let replacement_of = |slot: &usize| Some((*slot, places.get(*slot)?.replacement.clone()?));
         let of_members = slots.iter().map(|slot| (*slot, flush(drive_of(slot)))).collect();
-        let of_shadows = shadows.iter().filter_map(shadow_of).map(|(slot, drive)| (slot, flush(Some(drive))));
-        let of_shadows = join(of_shadows.collect());
-        let (mut members, mut lost) = (join(of_members).await, of_shadows.await);
+        let of_replacements =
+            replacements.iter().filter_map(replacement_of).map(|(slot, drive)| (slot, flush(Some(drive))));
+        let of_replacements = join(of_replacements.collect());
+        let (mut members, mut lost) = (join(of_members).await, of_replacements.await);
         members.retain(|_, error| error.kind != IoErrorKind::NotSupported);
         lost.retain(|_, error| error.kind != IoErrorKind::NotSupported);
         if members.is_empty() && lost.is_empty() {
             return;
         }
         let _turn = array.metadata.take(1).await;
-        array.work.lost_shadows.borrow_mut().extend(lost.into_keys());
+        array.work.lost_replacements.borrow_mut().extend(lost.into_keys());
         members.retain(|slot, _| array.in_use().contains(slot));
         if !members.is_empty() {
             self.put_out(array, failing(members, "flush")).await;
@@ -226,8 +227,8 @@ impl Core {
 
     async fn deal_with_records(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<ToRecord>) {
         for report in &reports {
-            if let What::ShadowFailed(error) = &report.what {
-                self.shadow_failed(array, report.slot, error).await;
+            if let What::ReplacementFailed(error) = &report.what {
+                self.replacement_failed(array, report.slot, error).await;
             }
         }
         let before = array.label();
@@ -253,7 +254,7 @@ impl Core {
                     note_moved(&mut next, volume.uuid, *slot, &volume.array_regions(regions), *to_spare)
                 }
                 What::Bad(ranges, bad) => note_bad(&mut next, volume.uuid, *slot, ranges, *bad),
-                What::ShadowFailed(_) => before.member[*slot].shadow.is_none(),
+                What::ReplacementFailed(_) => before.member[*slot].replacement.is_none(),
                 What::Uncovered => {
                     let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
                     label.into_iter().for_each(|journal| journal.tells_all = false);
@@ -304,7 +305,7 @@ impl Core {
                     );
                 }
             }
-            What::ShadowFailed(_) | What::Copied(..) | What::Uncovered => {}
+            What::ReplacementFailed(_) | What::Copied(..) | What::Uncovered => {}
         }
     }
 
@@ -322,10 +323,10 @@ impl Core {
         array.work.changed.notify(&self.env);
     }
 
-    /// A shadow lacks a write: it is dropped, or, if it has taken the slot meanwhile, goes out.
-    async fn shadow_failed(self: &Rc<Self>, array: &Rc<Array>, slot: usize, error: &IoError) {
-        if array.label().member.get(slot).is_some_and(|member| member.shadow.is_some()) {
-            self.end_shadow(array, slot, &format!("it cannot be written ({error})")).await;
+    /// A replacement lacks a write: it is dropped, or, if it has taken the slot meanwhile, goes out.
+    async fn replacement_failed(self: &Rc<Self>, array: &Rc<Array>, slot: usize, error: &IoError) {
+        if array.label().member.get(slot).is_some_and(|member| member.replacement.is_some()) {
+            self.end_replacement(array, slot, &format!("it cannot be written ({error})")).await;
         } else if array.in_use().contains(&slot) && !is_full(error) {
             self.put_out(array, failing(BTreeMap::from([(slot, *error)]), "write")).await;
         }
@@ -334,14 +335,14 @@ impl Core {
 
 /// Whether with these reports nothing is left to be made current on some drive.
 fn completes(array: &Array, reports: &[ToRecord]) -> bool {
-    // By slot, and whether it is its shadow: what is left to be made current.
+    // By slot, and whether it is its replacement: what is left to be made current.
     let mut left: BTreeMap<(usize, bool), RegionSet> = BTreeMap::new();
     for ToRecord { volume, slot, what, .. } in reports {
         let Some(volume) = array.volume(*volume) else { continue };
         let (drive, regions) = match what {
             What::Current { regions, .. } => (None, regions),
             What::Copied(drive, regions) => (Some(*drive), regions),
-            What::Moved(..) | What::Bad(..) | What::ShadowFailed(_) | What::Uncovered => continue,
+            What::Moved(..) | What::Bad(..) | What::ReplacementFailed(_) | What::Uncovered => continue,
         };
         let left = left.entry((*slot, drive.is_some())).or_insert_with(|| array.left_on(*slot, drive));
         if !left.is_empty() {
@@ -361,9 +362,9 @@ fn note_current(next: &mut ondisk::Label, slot: usize, regions: &RegionSet) {
 }
 
 fn note_copied(next: &mut ondisk::Label, slot: usize, drive: Uuid, regions: &RegionSet) {
-    let shadow = next.member.get_mut(slot).and_then(|member| member.shadow.as_mut());
-    if let Some(shadow) = shadow.filter(|shadow| shadow.uuid == drive) {
-        shadow.stale = runs(&set_of(&shadow.stale).minus(regions));
+    let replacement = next.member.get_mut(slot).and_then(|member| member.replacement.as_mut());
+    if let Some(replacement) = replacement.filter(|replacement| replacement.uuid == drive) {
+        replacement.stale = runs(&set_of(&replacement.stale).minus(regions));
     }
 }
 

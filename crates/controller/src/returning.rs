@@ -177,8 +177,9 @@ impl Core {
             )));
         }
         check_nothing_lost(&array)?;
-        if let Some(shadow) = &array.places()[slot].shadow {
-            let sentence = format!("drive {slot} of {names} is being replaced already, by {}", shadow.name);
+        if let Some(replacement) = &array.places()[slot].replacement {
+            let sentence =
+                format!("drive {slot} of {names} is being replaced already, by {}", replacement.name);
             return Err(wrong(sentence));
         }
         let mut candidates = Vec::new();
@@ -210,7 +211,7 @@ impl Core {
         }
         self.forget_taken(&array, std::slice::from_ref(&drive));
         self.go_on_with(&array).await;
-        let note = match array.places()[slot].shadow.is_some() {
+        let note = match array.places()[slot].replacement.is_some() {
             true => format!("it is filled with what drive {slot} holds, which goes on until then"),
             false => "what it is to hold is rebuilt from the others; it can be used meanwhile".to_owned(),
         };
@@ -275,7 +276,7 @@ impl Core {
         Ok(())
     }
 
-    /// Puts a drive that holds nothing of the array into a slot: at once where the slot is out, as its shadow where
+    /// Puts a drive that holds nothing of the array into a slot: at once where the slot is out, as its replacement where
     /// it serves. What it holds is made current by a task that begins by itself. `stands_in`: it is a spare, and
     /// leaves the slot again when the drive that was there is replaced.
     ///
@@ -321,7 +322,7 @@ impl Core {
                 array.name()
             )));
         }
-        self.begin_shadow(array, slot, drive, stands_in).await
+        self.begin_replacement(array, slot, drive, stands_in).await
     }
 
     /// `drive forget`.
@@ -334,7 +335,7 @@ impl Core {
                 array.names()
             )));
         }
-        if self.arrays().iter().any(|array| array.shadowed_by(&drive).is_some()) {
+        if self.arrays().iter().any(|array| array.replaced_by(&drive).is_some()) {
             return Err(wrong(format!(
                 "drive {text} is being filled to replace another one; it cannot be forgotten now"
             )));

@@ -24,7 +24,7 @@ impl Core {
     /// Whether a drive takes part in an array that is started, or is being filled for one.
     pub(crate) fn is_in_use(&self, drive: &Drive) -> bool {
         let uses = |array: &Rc<Array>| {
-            array.is_running() && (array.slot_of(drive).is_some() || array.shadowed_by(drive).is_some())
+            array.is_running() && (array.slot_of(drive).is_some() || array.replaced_by(drive).is_some())
         };
         self.arrays().iter().any(uses)
     }
@@ -71,7 +71,7 @@ impl Core {
         for found in reconcile(&seen).into_iter().filter(|found| found.label.phase == Phase::Online) {
             let members = found.members.iter();
             let here: Vec<usize> =
-                members.flat_map(|member| member.drive.into_iter().chain(member.shadow)).collect();
+                members.flat_map(|member| member.drive.into_iter().chain(member.replacement)).collect();
             let is_started =
                 self.arrays.borrow().get(&found.label.array).is_some_and(|array| array.is_running());
             if !is_started

@@ -56,9 +56,9 @@ impl Core {
             access.filter(|_| in_use.contains(&slot)).map(|access| access.source)
         };
         let places = array.places();
-        let shadow = |slot: usize| -> Option<Arc<dyn DriveSource>> {
-            of_array.member[slot].shadow.as_ref()?;
-            places.get(slot)?.shadow.as_ref()?.access().map(|access| access.source)
+        let replacement = |slot: usize| -> Option<Arc<dyn DriveSource>> {
+            of_array.member[slot].replacement.as_ref()?;
+            places.get(slot)?.replacement.as_ref()?.access().map(|access| access.source)
         };
         let stale = |slot: usize| volume.own_regions(&array.missed(slot));
         let dirty: RegionSet = match volume.is_redundant() {
@@ -67,7 +67,7 @@ impl Core {
         };
         let unwritten = array.unwritten(volume);
         Ok(Attachment {
-            shadows: members.clone().map(shadow).collect(),
+            replacements: members.clone().map(replacement).collect(),
             stale: members.clone().map(stale).collect(),
             bad: members.clone().map(|slot| bad_blocks(&label, slot)).collect(),
             unsynced: volume.own_regions(&array.unsynced_regions()),

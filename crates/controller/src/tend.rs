@@ -76,8 +76,8 @@ impl Core {
         for (slot, member) in label.member.iter().enumerate() {
             if !member.is_online() {
                 self.tend_missing(array, slot, &label).await;
-            } else if member.shadow.is_some() {
-                self.tend_shadow(array, slot, &label);
+            } else if member.replacement.is_some() {
+                self.tend_replacement(array, slot, &label);
             } else if !array.left(&member.stale).is_empty() {
                 self.tend_stale(array, slot, &label);
             } else {
@@ -236,15 +236,15 @@ impl Core {
         self.ensure(array, TaskKind::Rebuild, About::of_drive(array.uuid, slot, member.uuid), total, cause);
     }
 
-    fn tend_shadow(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
+    fn tend_replacement(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
         let member = &label.member[slot];
-        let Some(shadow) = &member.shadow else { return };
-        let about = About::of_drive(array.uuid, slot, shadow.uuid);
+        let Some(replacement) = &member.replacement else { return };
+        let about = About::of_drive(array.uuid, slot, replacement.uuid);
         let known = self.tasks.newest(TaskKind::Replace, &about).is_some();
-        let is_back = member.stands_in.is_some() && shadow.stands_in.is_none() && !known;
+        let is_back = member.stands_in.is_some() && replacement.stands_in.is_none() && !known;
         let kind = if is_back { TaskKind::Copyback } else { TaskKind::Replace };
-        let cause = format!("drive {} is to take the place of drive {}", shadow.name, member.name);
-        let total = self.bytes_left(array, &shadow.stale);
+        let cause = format!("drive {} is to take the place of drive {}", replacement.name, member.name);
+        let total = self.bytes_left(array, &replacement.stale);
         self.ensure(array, kind, about, total, &cause);
     }
 
@@ -305,9 +305,15 @@ impl Core {
         match self.replace_with(array, slot, drive, stands_in).await {
             Ok(()) => {
                 let label = array.label();
-                if let Some(shadow) = &label.member[slot].shadow {
-                    let total = self.bytes_left(array, &shadow.stale);
-                    self.ensure(array, kind, About::of_drive(array.uuid, slot, shadow.uuid), total, cause);
+                if let Some(replacement) = &label.member[slot].replacement {
+                    let total = self.bytes_left(array, &replacement.stale);
+                    self.ensure(
+                        array,
+                        kind,
+                        About::of_drive(array.uuid, slot, replacement.uuid),
+                        total,
+                        cause,
+                    );
                 }
             }
             Err(error) => {

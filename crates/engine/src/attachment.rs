@@ -68,7 +68,7 @@ pub struct Attachment {
     pub health: HealthView,
     /// By slot, drives that are being filled with the content of the slot's drive while that one serves. May be
     /// shorter than the slots are many.
-    pub shadows: Vec<Option<Arc<dyn DriveSource>>>,
+    pub replacements: Vec<Option<Arc<dyn DriveSource>>>,
     /// By slot, regions in which the drive's content is not current; where it is not among `health.writable`,
     /// that goes without saying. May be shorter than the slots are many.
     pub stale: Vec<RegionSet>,
@@ -108,7 +108,7 @@ impl Attachment {
             spec,
             sources,
             health,
-            shadows: Vec::new(),
+            replacements: Vec::new(),
             stale: Vec::new(),
             bad: Vec::new(),
             unsynced: RegionSet::EMPTY,

@@ -10,7 +10,7 @@
 use crate::compute::OwnBuf;
 use crate::faults::{Trouble, is_gone};
 use crate::journal::Kept;
-use crate::members::Shadow;
+use crate::members::Replacement;
 use crate::volume::Volume;
 use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Member, Slice, Slices};
 use plan::{Mismatch, Plan, Read, ReadSlot, Request, Source, Target};
@@ -73,7 +73,7 @@ enum To {
     /// The slot's drive, if there is one.
     Slot(Option<Rc<Member>>),
     /// The one that is being filled to take its place.
-    Shadow(Rc<Shadow>),
+    Replacement(Rc<Replacement>),
 }
 
 /// One buffer of a read: one of the host's parts, or consecutive parts of the read's own.
@@ -246,26 +246,26 @@ impl Volume {
     ) -> Result<DriveSet, IoError> {
         let mut started: SmallVec<[Started; 8]> = SmallVec::new();
         for (index, write) in plan.writes().iter().enumerate() {
-            let shadow = self.members.shadow(write.drive);
+            let replacement = self.members.replacement(write.drive);
             // What is copied is on the slot's drive already, unless it comes back to it from somewhere else.
             let comes_back = plan.health().relocated == Some(write.drive);
             let is_copy = matches!(plan.request(), Request::Copy { .. });
-            let only_shadow = shadow.is_some() && is_copy && !comes_back;
-            if !only_shadow {
+            let only_replacement = replacement.is_some() && is_copy && !comes_back;
+            if !only_replacement {
                 let member = self.member(write.drive).ok();
                 let io = member.as_ref().and_then(|to| self.start_write(plan, write, to, memory, durability));
                 started.push(Started { index, to: To::Slot(member), io });
             }
-            if let Some(shadow) = shadow {
-                let failed = shadow.failed.get().is_some();
-                let to = (!failed).then_some(&shadow.member);
+            if let Some(replacement) = replacement {
+                let failed = replacement.failed.get().is_some();
+                let to = (!failed).then_some(&replacement.member);
                 let io = to.and_then(|to| self.start_write(plan, write, to, memory, durability));
-                started.push(Started { index, to: To::Shadow(shadow), io });
+                started.push(Started { index, to: To::Replacement(replacement), io });
             }
         }
         let mut skipped = DriveSet::EMPTY;
         let (mut skipped_for, mut hopeless) = (None, None);
-        let mut lacking: SmallVec<[(DriveIndex, Rc<Shadow>, IoError); 1]> = SmallVec::new();
+        let mut lacking: SmallVec<[(DriveIndex, Rc<Replacement>, IoError); 1]> = SmallVec::new();
         for Started { index, to, io } in started {
             let write = &plan.writes()[index];
             let result = match io {
@@ -275,7 +275,7 @@ impl Volume {
             self.shard.env().trace("write done", u64::from(write.drive.0), result.is_ok() as u64);
             let Err(error) = result else { continue };
             match to {
-                To::Shadow(shadow) => lacking.push((write.drive, shadow, error)),
+                To::Replacement(replacement) => lacking.push((write.drive, replacement, error)),
                 To::Slot(member) => match self.write_fault(write.drive, member.as_ref(), error) {
                     Ok(()) => {
                         skipped.insert(write.drive);
@@ -288,9 +288,9 @@ impl Volume {
         if hopeless.is_none() && !self.is_kept(plan, &skipped) {
             hopeless = skipped_for;
         }
-        for (drive, shadow, error) in lacking {
+        for (drive, replacement, error) in lacking {
             // The host is not affected, but for the wait until it is certain that nobody misses what that one lacks.
-            if let Err(error) = Box::pin(self.shadow_lacks(drive, &shadow, error)).await {
+            if let Err(error) = Box::pin(self.replacement_lacks(drive, &replacement, error)).await {
                 hopeless = Some(error);
             }
         }
@@ -342,7 +342,7 @@ impl Volume {
         let zeroes = || plan.write_parts(write).iter().all(|part| memory.is_zero(part.from));
         let member = match to {
             To::Slot(member) => member.as_ref(),
-            To::Shadow(shadow) => Some(&shadow.member),
+            To::Replacement(replacement) => Some(&replacement.member),
         };
         match member {
             Some(member) if refused && zeroes() => {

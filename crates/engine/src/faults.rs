@@ -11,7 +11,7 @@
 //!
 //! Each is an event at the controller; nothing goes out silently.
 
-use crate::members::Shadow;
+use crate::members::Replacement;
 use crate::messages::ReportKind;
 use crate::volume::Volume;
 use env::{IoError, IoErrorKind, Member};
@@ -170,25 +170,25 @@ impl Volume {
     ///
     /// # Errors
     /// When that cannot be made certain: then the write must not be acknowledged.
-    pub(crate) async fn shadow_lacks(
+    pub(crate) async fn replacement_lacks(
         self: &Rc<Self>,
         drive: DriveIndex,
-        shadow: &Rc<Shadow>,
+        replacement: &Rc<Replacement>,
         error: IoError,
     ) -> Result<(), IoError> {
-        if shadow.failed.get().is_none() {
-            shadow.failed.set(Some(error));
-            let (volume, shadow) = (self.clone(), shadow.clone());
-            self.shard.env().spawn("report a failed shadow", async move {
-                let kind = ReportKind::ShadowFailed { drive, error };
+        if replacement.failed.get().is_none() {
+            replacement.failed.set(Some(error));
+            let (volume, replacement) = (self.clone(), replacement.clone());
+            self.shard.env().spawn("report a failed replacement", async move {
+                let kind = ReportKind::ReplacementFailed { drive, error };
                 let result = volume.shard.report(volume.spec.id, kind).await;
-                shadow.settled.set(Some(result));
+                replacement.settled.set(Some(result));
                 volume.members.changed().notify(volume.shard.env());
             });
         }
-        let settled = || shadow.settled.get().is_some();
+        let settled = || replacement.settled.get().is_some();
         self.members.changed().wait_until(self.shard.env(), settled).await;
-        shadow.settled.get().unwrap_or(Err(error))
+        replacement.settled.get().unwrap_or(Err(error))
     }
 
     /// A place on a drive that writing anew did not repair: counted, and one day one too many.

@@ -6,7 +6,7 @@
 //! one: the running one may have passed their writes already.
 
 use crate::faults::is_gone;
-use crate::members::Shadow;
+use crate::members::Replacement;
 use crate::volume::Volume;
 use env::sync::Signal;
 use env::{Io, IoError, IoErrorKind, Member};
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use units::{DriveIndex, DriveSet};
 
 /// The flush of a drive that is being filled; none of one that lacks a write already.
-type ShadowFlush = (DriveIndex, Rc<Shadow>, Option<Io>);
+type ReplacementFlush = (DriveIndex, Rc<Replacement>, Option<Io>);
 
 /// The flushes of a volume on one shard.
 #[derive(Default)]
@@ -85,11 +85,11 @@ impl Volume {
             }
         }
         // One that takes a slot must hold all that was flushed before.
-        let mut filling: SmallVec<[ShadowFlush; 1]> = SmallVec::new();
-        for drive in self.members.shadowed().iter() {
-            if let Some(shadow) = self.members.shadow(drive) {
-                let io = shadow.failed.get().is_none().then(|| shadow.member.flush());
-                filling.push((drive, shadow, io));
+        let mut filling: SmallVec<[ReplacementFlush; 1]> = SmallVec::new();
+        for drive in self.members.being_replaced().iter() {
+            if let Some(replacement) = self.members.replacement(drive) {
+                let io = replacement.failed.get().is_none().then(|| replacement.member.flush());
+                filling.push((drive, replacement, io));
             }
         }
         // Drives that are out already are flushed by nobody: what they had cached is to be had from the others,
@@ -118,14 +118,14 @@ impl Volume {
                 }
             }
         }
-        for (drive, shadow, flush) in filling {
+        for (drive, replacement, flush) in filling {
             let result = match flush {
                 Some(flush) => flush.await.result,
                 None => Err(IoError::new(IoErrorKind::Gone)),
             };
             match result {
                 Err(lacks) if lacks.kind != IoErrorKind::NotSupported => {
-                    self.shadow_lacks(drive, &shadow, lacks).await?;
+                    self.replacement_lacks(drive, &replacement, lacks).await?;
                 }
                 _ => {}
             }

@@ -11,7 +11,7 @@
 //!   get the writes that come; nobody else knows, and everybody else asks the owner.
 //! - A drive that takes a place is stale in every region, those that were never written among them: it may hold
 //!   anything there ([`first_write`](crate::first_write)).
-//! - A drive that is being filled (*shadow*) gets every write that the drive of its slot gets. Once it failed to take
+//! - A drive that is being filled (*replacement*) gets every write that the drive of its slot gets. Once it failed to take
 //!   one, it is never the slot's drive as it is: no write that it lacks is acknowledged before that is certain.
 
 use crate::attachment::{Attachment, MemberChange};
@@ -42,7 +42,7 @@ struct Window {
 }
 
 /// A drive that is being filled.
-pub(crate) struct Shadow {
+pub(crate) struct Replacement {
     pub(crate) member: Rc<Member>,
     /// It lacks a write.
     pub(crate) failed: Cell<Option<IoError>>,
@@ -54,7 +54,7 @@ pub(crate) struct Shadow {
 #[derive(Default)]
 pub(crate) struct Slot {
     member: RefCell<Option<Rc<Member>>>,
-    shadow: RefCell<Option<Rc<Shadow>>>,
+    replacement: RefCell<Option<Rc<Replacement>>>,
     stale: RefCell<RegionSet>,
     windows: RefCell<Vec<Window>>,
     /// How many drives have had the slot.
@@ -74,7 +74,7 @@ pub(crate) struct Members {
     /// Slots with lost blocks.
     bad: Cell<DriveSet>,
     /// Slots whose successor is being filled.
-    shadowed: Cell<DriveSet>,
+    being_replaced: Cell<DriveSet>,
     /// Whether any drive rotates.
     rotate: Cell<bool>,
     changes: Cell<u64>,
@@ -89,7 +89,7 @@ impl Members {
             slots: std::iter::repeat_with(Slot::default).take(count).collect(),
             stale: Cell::default(),
             bad: Cell::default(),
-            shadowed: Cell::default(),
+            being_replaced: Cell::default(),
             rotate: Cell::new(false),
             changes: Cell::new(0),
             changed: Signal::default(),
@@ -98,8 +98,8 @@ impl Members {
             if let Some(Some(source)) = attachment.sources.get(index) {
                 *slot.member.borrow_mut() = Some(attach(env, source, limit)?);
             }
-            if let Some(Some(source)) = attachment.shadows.get(index) {
-                *slot.shadow.borrow_mut() = Some(shadow(env, source, limit)?);
+            if let Some(Some(source)) = attachment.replacements.get(index) {
+                *slot.replacement.borrow_mut() = Some(replacement(env, source, limit)?);
             }
             if let Some(stale) = attachment.stale.get(index) {
                 slot.stale.borrow_mut().clone_from(stale);
@@ -119,7 +119,7 @@ impl Members {
         };
         self.stale.set(slots(&|slot| !slot.stale.borrow().is_empty()));
         self.bad.set(slots(&|slot| !slot.bad.borrow().is_empty()));
-        self.shadowed.set(slots(&|slot| slot.shadow.borrow().is_some()));
+        self.being_replaced.set(slots(&|slot| slot.replacement.borrow().is_some()));
         let rotates =
             |slot: &Slot| slot.member.borrow().as_ref().is_some_and(|member| member.info().rotational);
         self.rotate.set(self.slots.iter().any(rotates));
@@ -135,18 +135,18 @@ impl Members {
     }
 
     /// The drive that is being filled for a slot.
-    pub(crate) fn shadow(&self, drive: DriveIndex) -> Option<Rc<Shadow>> {
-        if !self.shadowed.get().contains(drive) {
+    pub(crate) fn replacement(&self, drive: DriveIndex) -> Option<Rc<Replacement>> {
+        if !self.being_replaced.get().contains(drive) {
             return None;
         }
-        self.slot(drive)?.shadow.borrow().clone()
+        self.slot(drive)?.replacement.borrow().clone()
     }
 
     /// The drive that has a seat now.
     pub(crate) fn at(&self, seat: Seat) -> Option<Rc<Member>> {
         match seat {
             Seat::Slot(drive) => self.get(drive),
-            Seat::Shadow(drive) => self.shadow(drive).map(|shadow| shadow.member.clone()),
+            Seat::Replacement(drive) => self.replacement(drive).map(|replacement| replacement.member.clone()),
         }
     }
 
@@ -181,9 +181,9 @@ impl Members {
         self.slot(drive).map_or(0, |slot| slot.drives.get())
     }
 
-    /// Slots with a shadow.
-    pub(crate) fn shadowed(&self) -> DriveSet {
-        self.shadowed.get()
+    /// Slots with a replacement.
+    pub(crate) fn being_replaced(&self) -> DriveSet {
+        self.being_replaced.get()
     }
 
     /// Slots whose drive is stale somewhere, in whichever region.
@@ -301,9 +301,14 @@ impl Members {
         before
     }
 
-    fn swap_shadow(&self, drive: DriveIndex, shadow: Option<Rc<Shadow>>) -> Option<Rc<Shadow>> {
-        let before =
-            self.slot(drive).and_then(|slot| std::mem::replace(&mut *slot.shadow.borrow_mut(), shadow));
+    fn swap_replacement(
+        &self,
+        drive: DriveIndex,
+        replacement: Option<Rc<Replacement>>,
+    ) -> Option<Rc<Replacement>> {
+        let before = self
+            .slot(drive)
+            .and_then(|slot| std::mem::replace(&mut *slot.replacement.borrow_mut(), replacement));
         self.sum_up();
         before
     }
@@ -327,8 +332,8 @@ fn attach(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env::Res
     Ok(Rc::new(Member::with_time_limit(env, source.attach(env)?, limit)))
 }
 
-fn shadow(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env::Result<Rc<Shadow>> {
-    Ok(Rc::new(Shadow {
+fn replacement(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env::Result<Rc<Replacement>> {
+    Ok(Rc::new(Replacement {
         member: attach(env, source, limit)?,
         failed: Cell::new(None),
         settled: Cell::new(None),
@@ -358,7 +363,7 @@ impl Volume {
     ///
     /// # Errors
     /// One sentence, if the slot or the drive cannot be used; nothing has changed then.
-    pub(crate) fn set_shadow(
+    pub(crate) fn set_replacement(
         &self,
         slot: DriveIndex,
         source: Option<Arc<dyn DriveSource>>,
@@ -366,12 +371,14 @@ impl Volume {
         self.check_slot(slot)?;
         let limit = self.policy.get().time_limit;
         let new = match &source {
-            Some(source) => Some(shadow(self.shard.env(), source, limit).map_err(|error| error.to_string())?),
+            Some(source) => {
+                Some(replacement(self.shard.env(), source, limit).map_err(|error| error.to_string())?)
+            }
             None => None,
         };
-        let before = self.members.swap_shadow(slot, new);
+        let before = self.members.swap_replacement(slot, new);
         self.look_at_health();
-        Ok(before.map(|shadow| shadow.member.clone()))
+        Ok(before.map(|replacement| replacement.member.clone()))
     }
 
     /// The drive that was being filled for a slot takes it. The drive that had it, to be waited for.
@@ -384,13 +391,13 @@ impl Volume {
         stale: RegionSet,
     ) -> Result<Option<Rc<Member>>, String> {
         self.check_slot(slot)?;
-        let Some(shadow) = self.members.swap_shadow(slot, None) else {
+        let Some(replacement) = self.members.swap_replacement(slot, None) else {
             return Err(format!("no drive is being filled for slot {slot} of '{}'", self.spec.name));
         };
-        let before = self.members.swap(slot, Some(shadow.member.clone()), stale);
+        let before = self.members.swap(slot, Some(replacement.member.clone()), stale);
         self.health.forget(slot);
         self.look_at_health();
-        if let Some(error) = shadow.failed.get() {
+        if let Some(error) = replacement.failed.get() {
             // It lacks a write of this shard's, and the controller has not heard yet.
             self.fail_drive(slot, error, "write while it was being filled");
         }

@@ -70,7 +70,7 @@ pub enum Seat {
     /// The drive of that slot.
     Slot(DriveIndex),
     /// The one that is being filled for it.
-    Shadow(DriveIndex),
+    Replacement(DriveIndex),
 }
 
 /// Tells the asker that a control message took effect.
@@ -111,7 +111,7 @@ pub enum ShardMessage {
     /// Fill this drive with what the slot's drive holds: from now on it gets every write that the slot's drive
     /// gets; what that holds already is a task ([`TaskKind::Copy`](crate::TaskKind::Copy)). `None`: leave the one
     /// there is alone. Answered like [`ShardMessage::SetMember`].
-    SetShadow(VolumeId, DriveIndex, Option<Arc<dyn DriveSource>>, Done),
+    SetReplacement(VolumeId, DriveIndex, Option<Arc<dyn DriveSource>>, Done),
     /// The drive that was being filled takes the slot; in these regions it is not current. While the slot's drive
     /// is in use these are the regions that were not copied; once it is not, every region that is marked dirty
     /// as well. Answered like [`ShardMessage::SetMember`].
@@ -248,7 +248,7 @@ pub enum ReportKind {
     },
     /// A drive that was being filled failed and lacks a write: it must never take the slot as it is. Answered when
     /// that is certain; if it has taken the slot in the meantime, when its failure is durable on the others.
-    ShadowFailed {
+    ReplacementFailed {
         /// Whose place it was to take.
         drive: DriveIndex,
         /// With what.

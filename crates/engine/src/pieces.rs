@@ -199,7 +199,7 @@ impl Volume {
     /// drive is told; on others whole stripes become zeroes on every drive, which every level's redundancy
     /// agrees with; parts of stripes are left as they are.
     async fn trim_piece(self: &Rc<Self>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
-        if !self.members.shadowed().is_empty() {
+        if !self.members.being_replaced().is_empty() {
             return Ok(()); // A drive that is being filled could not follow for certain.
         }
         let whole = within.len == self.geometry().stripe_bytes();

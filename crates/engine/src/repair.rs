@@ -304,7 +304,7 @@ impl Volume {
                 let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
                 let filled = self.fill_with_zeroes(member, place).await;
                 filled.inspect_err(|error| self.not_repaired(cell.drive, *error))?;
-                self.fill_shadow(cell.drive, place).await?;
+                self.fill_replacement(cell.drive, place).await?;
             }
         }
         self.settle(stripe, columns, &DriveSet::EMPTY).await
@@ -409,13 +409,13 @@ impl Volume {
     }
 
     /// What takes the place of a slot's drive must hold the same zeroes, or redundancy would not agree with it.
-    async fn fill_shadow(self: &Rc<Self>, drive: DriveIndex, range: ByteRange) -> Result<(), IoError> {
-        let Some(shadow) = self.members.shadow(drive) else { return Ok(()) };
-        match shadow.failed.get() {
+    async fn fill_replacement(self: &Rc<Self>, drive: DriveIndex, range: ByteRange) -> Result<(), IoError> {
+        let Some(replacement) = self.members.replacement(drive) else { return Ok(()) };
+        match replacement.failed.get() {
             Some(_) => Ok(()),
-            None => match self.fill_with_zeroes(&shadow.member, range).await {
+            None => match self.fill_with_zeroes(&replacement.member, range).await {
                 Ok(()) => Ok(()),
-                Err(error) => self.shadow_lacks(drive, &shadow, error).await,
+                Err(error) => self.replacement_lacks(drive, &replacement, error).await,
             },
         }
     }

@@ -342,8 +342,8 @@ impl Shard {
                 self.renew_journal(id);
                 self.answer_when_quiet(swapped, done);
             }
-            ShardMessage::SetShadow(id, slot, source, done) => {
-                let swapped = self.volume_or(id).and_then(|volume| volume.set_shadow(slot, source));
+            ShardMessage::SetReplacement(id, slot, source, done) => {
+                let swapped = self.volume_or(id).and_then(|volume| volume.set_replacement(slot, source));
                 self.answer_when_quiet(swapped, done);
             }
             ShardMessage::Promote(id, slot, stale, done) => {

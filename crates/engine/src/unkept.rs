@@ -53,10 +53,13 @@ pub async fn keep(
             drop(done);
             while answers.receive().await.is_some() {}
         }
-        if let ReportKind::ShadowFailed { drive, .. } = &report.kind {
+        if let ReportKind::ReplacementFailed { drive, .. } = &report.kind {
             let (done, mut answers) = mailbox::mailbox(&env, shards.len());
             for shard in &shards {
-                if shard.send(ShardMessage::SetShadow(report.volume, *drive, None, done.clone())).is_err() {
+                if shard
+                    .send(ShardMessage::SetReplacement(report.volume, *drive, None, done.clone()))
+                    .is_err()
+                {
                     tracing::warn!("a shard did not leave a drive alone that was being filled");
                 }
             }

@@ -135,7 +135,7 @@ impl Volume {
         let members = Members::attach(env, attachment)?;
         let spec = attachment.spec.clone();
         let geometry = served(&spec.geometry);
-        let sources = attachment.sources.iter().chain(&attachment.shadows).flatten();
+        let sources = attachment.sources.iter().chain(&attachment.replacements).flatten();
         let physical = sources.map(|source| source.info().physical_sector.bytes()).max();
         let repair_unit = ByteCount(physical.unwrap_or_default().0.max(spec.sector.bytes().0));
         let regions = Regions::of(&geometry);
@@ -361,7 +361,7 @@ impl Volume {
         let whole = readable == all && writable == all && self.dirty.all_synced();
         let members = &self.members;
         let plain =
-            members.stale_anywhere().is_empty() && !members.any_bad() && members.shadowed().is_empty();
+            members.stale_anywhere().is_empty() && !members.any_bad() && members.being_replaced().is_empty();
         self.all_well.set(whole && plain && self.relocated.borrow().is_none());
     }
 

@@ -95,7 +95,7 @@ async fn with_slow_records(env: &Env, setup: &Setup) -> SlowRecords {
             let (sender, env, records) = (answers_to.clone(), keeper.clone(), records.clone());
             keeper.spawn("answer", async move {
                 let is_failure = |kind: &ReportKind| {
-                    matches!(kind, ReportKind::DriveFailed { .. } | ReportKind::ShadowFailed { .. })
+                    matches!(kind, ReportKind::DriveFailed { .. } | ReportKind::ReplacementFailed { .. })
                 };
                 while is_failure(&report.kind) && !records.get() {
                     env.sleep(SECOND / 100).await;
@@ -185,7 +185,7 @@ fn a_drive_that_lacks_a_write_does_not_serve_in_its_slot() {
         let records = with_slow_records(&env, &setup).await;
         let (volume, slot) = (records.volume.clone(), DriveIndex(0));
         let new = open(&env, 2).await;
-        records.tell(&env, |done| ShardMessage::SetShadow(VOLUME, slot, Some(new.clone()), done)).await;
+        records.tell(&env, |done| ShardMessage::SetReplacement(VOLUME, slot, Some(new.clone()), done)).await;
         write(&volume, 0, &pattern(1, 4096)).await.expect("writable");
         filled.fail_next(1, Some("write"), IoErrorKind::Medium);
         let writing = volume.clone();

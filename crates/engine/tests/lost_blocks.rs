@@ -283,7 +283,7 @@ fn a_sector_that_is_lost_does_not_end_a_copy() {
             all[usize::from(other)].make_unreadable(range(other_offset + 512, 512));
             let new = open(&bench.env, 4).await;
             bench
-                .tell(|done| ShardMessage::SetShadow(VOLUME, DriveIndex(slot), Some(new.clone()), done))
+                .tell(|done| ShardMessage::SetReplacement(VOLUME, DriveIndex(slot), Some(new.clone()), done))
                 .await;
             bench.begin(TaskKind::Copy { slot: DriveIndex(slot) }, PACE).await;
             assert_eq!(bench.ended().await, [TaskOutcome::Done], "{level}");

@@ -119,7 +119,7 @@ fn a_swap_is_answered_when_the_old_drive_has_returned_everything() {
 /// Writes the whole volume while a drive is being filled; gives what it holds then.
 async fn fill(bench: &Bench, slot: u16, spare: u16) -> Vec<u8> {
     let source = open(&bench.env, spare).await;
-    let set = |done| ShardMessage::SetShadow(VOLUME, DriveIndex(slot), Some(source.clone()), done);
+    let set = |done| ShardMessage::SetReplacement(VOLUME, DriveIndex(slot), Some(source.clone()), done);
     bench.tell(set).await;
     let capacity = bench.volume().spec().capacity.0;
     let mut bytes = pattern(9, capacity);
@@ -174,7 +174,7 @@ fn a_drive_that_fails_while_it_is_filled_fails_no_host() {
         write(bench.volume(), 0, &[5; 40_000]).await.expect("the slot's drive takes it");
         bytes[..40_000].fill(5);
         bench.volume().flush().await.expect("the slot's drives are flushed");
-        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::ShadowFailed { .. })), 1);
+        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::ReplacementFailed { .. })), 1);
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0);
         assert!(read(bench.volume(), 0, bytes.len() as u64).await.expect("readable") == bytes);
         // The controller has told the shards to leave it alone: there is nothing to promote.
@@ -245,7 +245,7 @@ fn what_comes_back_from_the_distributed_spare_reaches_the_drive_and_its_successo
         };
         bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
         let successor = open(&bench.env, 6).await;
-        bench.tell(|done| ShardMessage::SetShadow(VOLUME, slot, Some(successor.clone()), done)).await;
+        bench.tell(|done| ShardMessage::SetReplacement(VOLUME, slot, Some(successor.clone()), done)).await;
         bench.begin(TaskKind::Restore { slot }, PACE).await;
         while bench.outcomes().len() < 2 {
             bench.wait(SECOND).await;
@@ -328,13 +328,13 @@ fn a_volume_is_let_go_of_before_its_drives_have_returned_everything() {
     sim.run(async move {
         let bench = Bench::start(envs, &setup).await;
         let source = open(&bench.env, 4).await;
-        let fill = |done| ShardMessage::SetShadow(VOLUME, DriveIndex(0), Some(source.clone()), done);
+        let fill = |done| ShardMessage::SetReplacement(VOLUME, DriveIndex(0), Some(source.clone()), done);
         bench.tell(fill).await;
         held.hold();
         let (volume, len) = (bench.volume().clone(), bench.volume().spec().capacity.0);
         drop(bench.env.spawn("writer", async move { write(&volume, 0, &pattern(1, len)).await }));
         bench.wait(SECOND).await;
-        let seats = |slot| [Seat::Slot(DriveIndex(slot)), Seat::Shadow(DriveIndex(slot))];
+        let seats = |slot| [Seat::Slot(DriveIndex(slot)), Seat::Replacement(DriveIndex(slot))];
         let all: Vec<Seat> = (0..4).flat_map(seats).collect();
         let (mut asked, mut answers) = (Vec::new(), Vec::new());
         for seat in all.iter().copied() {

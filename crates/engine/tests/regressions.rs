@@ -63,7 +63,7 @@ fn a_copy_of_a_volume_without_redundancy_copies_all_of_it() {
         let bytes = pattern(1, volume.spec().capacity.0);
         write(volume, 0, &bytes).await.expect("writable");
         let new = open(&bench.env, 2).await;
-        bench.tell(|done| ShardMessage::SetShadow(VOLUME, DriveIndex(0), Some(new.clone()), done)).await;
+        bench.tell(|done| ShardMessage::SetReplacement(VOLUME, DriveIndex(0), Some(new.clone()), done)).await;
         bench.begin(TaskKind::Copy { slot: DriveIndex(0) }, PACE).await;
         assert_eq!(bench.ended().await, [TaskOutcome::Done]);
         bench.tell(|done| ShardMessage::Promote(VOLUME, DriveIndex(0), RegionSet::EMPTY, done)).await;

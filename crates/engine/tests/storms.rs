@@ -28,7 +28,7 @@ struct Kept {
     relocated: RefCell<Option<Relocated>>,
     /// Which drive each slot has, and which is being filled for it.
     places: RefCell<Vec<u16>>,
-    shadow: Cell<Option<(u16, u16)>>,
+    replacement: Cell<Option<(u16, u16)>>,
     next_spare: Cell<u16>,
     next_task: Cell<u64>,
     running: Cell<Option<TaskId>>,
@@ -99,11 +99,11 @@ impl Kept {
                         |done| ShardMessage::Bad { volume, drive, ranges: ranges.clone(), bad, done };
                     self.tell(message).await;
                 }
-                ReportKind::ShadowFailed { drive, .. } => {
-                    let is_shadow = self.shadow.get().is_some_and(|(slot, _)| slot == drive.0);
-                    self.shadow.set(self.shadow.get().filter(|_| !is_shadow));
-                    if is_shadow {
-                        self.tell(|done| ShardMessage::SetShadow(volume, drive, None, done)).await;
+                ReportKind::ReplacementFailed { drive, .. } => {
+                    let is_replacement = self.replacement.get().is_some_and(|(slot, _)| slot == drive.0);
+                    self.replacement.set(self.replacement.get().filter(|_| !is_replacement));
+                    if is_replacement {
+                        self.tell(|done| ShardMessage::SetReplacement(volume, drive, None, done)).await;
                     }
                 }
                 ReportKind::Moved { drive, regions, to_spare } => {
@@ -276,7 +276,7 @@ fn storm(level: Level, drives: u16, seed: u64, some_lost: bool) {
             health: Cell::new(attachment.health),
             relocated: RefCell::default(),
             places: RefCell::new((0..drives).collect()),
-            shadow: Cell::default(),
+            replacement: Cell::default(),
             next_spare: Cell::new(drives),
             next_task: Cell::new(1),
             running: Cell::default(),
@@ -345,8 +345,8 @@ async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
         }
         (Some(slot), _) => {
             if rng.chance(2, 3) {
-                kept.shadow.set(None);
-                kept.tell(|done| ShardMessage::SetShadow(VOLUME, DriveIndex(slot), None, done)).await;
+                kept.replacement.set(None);
+                kept.tell(|done| ShardMessage::SetReplacement(VOLUME, DriveIndex(slot), None, done)).await;
                 kept.replace(slot).await;
             }
         }
@@ -401,12 +401,12 @@ async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
                 5 | 6 => {
                     let Some(spare) = kept.spare() else { return };
                     kept.stop().await;
-                    if kept.shadow.get().is_some() {
+                    if kept.replacement.get().is_some() {
                         return;
                     }
-                    kept.shadow.set(Some((slot, spare)));
+                    kept.replacement.set(Some((slot, spare)));
                     let source = open(&kept.env, spare).await;
-                    kept.tell(|done| ShardMessage::SetShadow(VOLUME, index, Some(source.clone()), done))
+                    kept.tell(|done| ShardMessage::SetReplacement(VOLUME, index, Some(source.clone()), done))
                         .await;
                     kept.begin(TaskKind::Copy { slot: index }).await;
                     if rng.chance(1, 4) {
@@ -417,13 +417,14 @@ async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
                     }
                     let whole = kept.wait_ended().await;
                     let view = kept.health.get();
-                    if whole && kept.shadow.get() == Some((slot, spare)) && view.writable.contains(index) {
-                        kept.shadow.set(None);
+                    if whole && kept.replacement.get() == Some((slot, spare)) && view.writable.contains(index)
+                    {
+                        kept.replacement.set(None);
                         kept.places.borrow_mut()[usize::from(slot)] = spare;
                         kept.tell(|done| ShardMessage::Promote(VOLUME, index, RegionSet::EMPTY, done)).await;
                     } else {
-                        kept.shadow.set(None);
-                        kept.tell(|done| ShardMessage::SetShadow(VOLUME, index, None, done)).await;
+                        kept.replacement.set(None);
+                        kept.tell(|done| ShardMessage::SetReplacement(VOLUME, index, None, done)).await;
                     }
                     kept.running.set(None);
                 }
@@ -449,7 +450,7 @@ async fn hail(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
             let index = DriveIndex(slot);
             kept.stop().await;
             let source = open(&kept.env, spare).await;
-            kept.tell(|done| ShardMessage::SetShadow(VOLUME, index, Some(source.clone()), done)).await;
+            kept.tell(|done| ShardMessage::SetReplacement(VOLUME, index, Some(source.clone()), done)).await;
             kept.begin(TaskKind::Copy { slot: index }).await;
             assert!(kept.wait_ended().await, "copied but for what is lost");
             kept.places.borrow_mut()[usize::from(slot)] = spare;
@@ -474,8 +475,8 @@ async fn hail(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
 /// RAID 5EE: what a failed drive held moves into the distributed spare, another drive is replaced, and all comes back.
 async fn to_spare_and_back(kept: &Rc<Kept>, all: &[SimDrive], slot: u16, rng: &mut Rng) {
     let index = DriveIndex(slot);
-    kept.shadow.set(None);
-    kept.tell(|done| ShardMessage::SetShadow(VOLUME, index, None, done)).await;
+    kept.replacement.set(None);
+    kept.tell(|done| ShardMessage::SetReplacement(VOLUME, index, None, done)).await;
     kept.stop().await;
     kept.begin(TaskKind::Relocate { slot: index }).await;
     assert!(kept.wait_ended().await, "all is moved");

@@ -370,7 +370,7 @@ fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
         // A place that the old drive cannot read is computed from the others.
         all[2].make_unreadable(ByteRange::new(ByteOffset(1 << 20), ByteCount(4096)));
         let source = rig.env.world().open_drive("new").await.expect("it opens");
-        rig.tell(|done| ShardMessage::SetShadow(VOLUME, slot, Some(source.clone()), done)).await;
+        rig.tell(|done| ShardMessage::SetReplacement(VOLUME, slot, Some(source.clone()), done)).await;
         rig.start(TaskKind::Copy { slot }, FULL_SPEED).await;
         let mut stamp = 1000;
         while rig.told.outcomes.borrow().len() < usize::from(setup.shards) {

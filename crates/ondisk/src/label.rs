@@ -48,7 +48,7 @@ pub enum Cause {
 /// A drive that is being filled with what a member holds, to take its place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shadow {
+pub struct Replacement {
     /// The UUID of the drive.
     pub uuid: Uuid,
     /// How it was named, for people.
@@ -94,8 +94,8 @@ pub struct Member {
     #[serde(default, skip_serializing_if = "Runs::is_empty")]
     pub stale: Runs,
     /// The drive that is to take its place.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shadow: Option<Shadow>,
+    #[serde(default, alias = "shadow", skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<Replacement>,
     /// Whether it stands in for a drive that is to be replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_in: Option<StandIn>,
@@ -124,7 +124,7 @@ impl Member {
             cause: None,
             enclosure: None,
             stale: Runs::default(),
-            shadow: None,
+            replacement: None,
             stands_in: None,
         }
     }
@@ -208,9 +208,9 @@ fn contradiction(what: impl Into<String>) -> Error {
 }
 
 impl Label {
-    /// The slot of the drive that carries it, if it is a member or the shadow of one.
+    /// The slot of the drive that carries it, if it is a member or the replacement of one.
     pub fn slot(&self) -> Option<usize> {
-        self.slot_of(self.drive).or_else(|| self.shadowed_by(self.drive))
+        self.slot_of(self.drive).or_else(|| self.replaced_by(self.drive))
     }
 
     /// The slot of a member's drive.
@@ -218,9 +218,11 @@ impl Label {
         self.member.iter().position(|member| member.uuid == drive)
     }
 
-    /// The slot that a drive is the shadow of.
-    pub fn shadowed_by(&self, drive: Uuid) -> Option<usize> {
-        let is_it = |member: &Member| member.shadow.as_ref().is_some_and(|shadow| shadow.uuid == drive);
+    /// The slot that a drive is the replacement of.
+    pub fn replaced_by(&self, drive: Uuid) -> Option<usize> {
+        let is_it = |member: &Member| {
+            member.replacement.as_ref().is_some_and(|replacement| replacement.uuid == drive)
+        };
         self.member.iter().position(is_it)
     }
 
@@ -341,9 +343,9 @@ impl Label {
         for member in &self.member {
             uuids.push(member.uuid);
             member.stale.check("stale")?;
-            if let Some(shadow) = &member.shadow {
-                uuids.push(shadow.uuid);
-                shadow.stale.check("stale")?;
+            if let Some(replacement) = &member.replacement {
+                uuids.push(replacement.uuid);
+                replacement.stale.check("stale")?;
             }
             if member.since > self.generation || member.knew >= member.since {
                 return Err(contradiction(format!(
@@ -351,8 +353,12 @@ impl Label {
                     member.uuid, member.since
                 )));
             }
-            let shadow = member.shadow.as_ref().map(|shadow| (shadow.size_bytes, shadow.block_bytes));
-            for (size, block) in [Some((member.size_bytes, member.block_bytes)), shadow].into_iter().flatten()
+            let replacement = member
+                .replacement
+                .as_ref()
+                .map(|replacement| (replacement.size_bytes, replacement.block_bytes));
+            for (size, block) in
+                [Some((member.size_bytes, member.block_bytes)), replacement].into_iter().flatten()
             {
                 if SectorSize::from_bytes(block)
                     .is_none_or(|block| !ByteCount(size).is_aligned(block.bytes()))
@@ -388,8 +394,8 @@ impl Label {
         let mut label = self.clone();
         for member in &mut label.member {
             member.stale = member.stale.widened(most);
-            if let Some(shadow) = &mut member.shadow {
-                shadow.stale = shadow.stale.widened(most);
+            if let Some(replacement) = &mut member.replacement {
+                replacement.stale = replacement.stale.widened(most);
             }
         }
         label.volume.iter_mut().for_each(|volume| volume.unwritten = volume.unwritten.narrowed(most));

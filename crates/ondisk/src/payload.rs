@@ -19,7 +19,7 @@ const MOST_RUNS: [usize; 5] = [4096, 512, 64, 8, 1];
 /// What a drive of SoftROC's is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// A member of an array, or the shadow of one.
+    /// A member of an array, or the replacement of one.
     Member(Box<Label>),
     /// A hot spare.
     Spare(SpareLabel),

@@ -18,7 +18,7 @@ use crate::volume::{VolumeLabel, slots};
 use std::collections::BTreeMap;
 use units::{ByteCount, DriveSet};
 
-/// A drive that carries the sound label of a member, or of a member's shadow.
+/// A drive that carries the sound label of a member, or of a member's replacement.
 #[derive(Clone, Debug)]
 pub struct SeenDrive {
     /// How it is named, for sentences.
@@ -53,8 +53,8 @@ pub struct FoundMember {
     pub role: Role,
     /// Why it is not current: a sentence.
     pub reason: Option<String>,
-    /// Which of the drives given is its shadow, if it has one that can be used.
-    pub shadow: Option<usize>,
+    /// Which of the drives given is its replacement, if it has one that can be used.
+    pub replacement: Option<usize>,
 }
 
 /// Whether a volume can serve.
@@ -141,15 +141,15 @@ fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
     let mut members = Vec::new();
     for member in &newest.member {
         let mut found = judge(drives, &newest, member, carrier(member.uuid));
-        found.shadow = member.shadow.as_ref().and_then(|shadow| carrier(shadow.uuid));
-        found.shadow = found.shadow.filter(|&drive| {
+        found.replacement = member.replacement.as_ref().and_then(|replacement| carrier(replacement.uuid));
+        found.replacement = found.replacement.filter(|&drive| {
             drives[drive].label.generation >= newest.confirmed && newest.fits(drives[drive].size)
         });
         members.push(found);
     }
     for &drive in &group {
         let uuid = drives[drive].label.drive;
-        if newest.slot_of(uuid).is_none() && newest.shadowed_by(uuid).is_none() {
+        if newest.slot_of(uuid).is_none() && newest.replaced_by(uuid).is_none() {
             let sentence = format!(
                 "{} was a member of the array of {} once and is none any more",
                 drives[drive].name,
@@ -219,7 +219,7 @@ fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(us
 
 fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<usize>) -> FoundMember {
     let volumes = newest.names();
-    let say = |role, reason: String| FoundMember { drive, role, reason: Some(reason), shadow: None };
+    let say = |role, reason: String| FoundMember { drive, role, reason: Some(reason), replacement: None };
     let Some(index) = drive else {
         return match member.state {
             MemberState::Online => {
@@ -255,7 +255,7 @@ fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<us
         );
     }
     if member.is_online() {
-        return FoundMember { drive, role: Role::Current, reason: None, shadow: None };
+        return FoundMember { drive, role: Role::Current, reason: None, replacement: None };
     }
     let sentence = format!("{} is out ({}); say drive online to use it again", seen.name, why(member));
     say(Role::Left(member.cause.unwrap_or(Cause::Error)), sentence)

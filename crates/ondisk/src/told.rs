@@ -3,8 +3,8 @@
 //! | label | DDF |
 //! | --- | --- |
 //! | array | the group: its GUID is the array's UUID; the sequence the generation, modulo 2³² |
-//! | member, shadow | a physical disk record; the reference is made of the drive's UUID |
-//! | its state | online; failed, or missing; rebuilding while written regions are stale; a shadow is in transition |
+//! | member, replacement | a physical disk record; the reference is made of the drive's UUID |
+//! | its state | online; failed, or missing; rebuilding while written regions are stale; a replacement is in transition |
 //! | volume | a virtual disk record and, on its drives, configuration records |
 //! | volume that DDF has no words for | a vendor's configuration record, which keeps its place |
 //! | not clean, or a member is stale where nobody has written | not consistent: to be resynced |
@@ -49,7 +49,7 @@ pub struct Telling {
 }
 
 impl Telling {
-    /// That of the members of an array, and of their shadows.
+    /// That of the members of an array, and of their replacements.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`] where the label does not fit; [`ErrorKind::Contradiction`] where it says what cannot be.
@@ -200,10 +200,10 @@ fn disks_of(label: &Label) -> Vec<DiskRecord> {
         let size = (member.size_bytes, member.block_bytes);
         disks.push(disk(member.uuid, DiskKind::MEMBER, state_of(label, member), size, &mut taken));
     }
-    for shadow in label.member.iter().filter_map(|member| member.shadow.as_ref()) {
-        let size = (shadow.size_bytes, shadow.block_bytes);
+    for replacement in label.member.iter().filter_map(|member| member.replacement.as_ref()) {
+        let size = (replacement.size_bytes, replacement.block_bytes);
         let state = DiskState::ONLINE | DiskState::REBUILDING | DiskState::TRANSITION;
-        disks.push(disk(shadow.uuid, DiskKind::MEMBER, state, size, &mut taken));
+        disks.push(disk(replacement.uuid, DiskKind::MEMBER, state, size, &mut taken));
     }
     disks
 }

@@ -3,8 +3,8 @@
 use ondisk::ddf::Extras;
 use ondisk::{
     Bad, Bay, Cause, Content, ErrorKind, Init, JournalLabel, Label, Member, MemberState, Phase, Policy,
-    Relocated, Runs, Shadow, SpareLabel, SpareScope, StandIn, Tail, Uuid, VERSION, VolumeLabel, WriteHole,
-    spare_text_of, text_of,
+    Relocated, Replacement, Runs, SpareLabel, SpareScope, StandIn, Tail, Uuid, VERSION, VolumeLabel,
+    WriteHole, spare_text_of, text_of,
 };
 use proptest::prelude::*;
 use units::{ByteCount, SectorSize};
@@ -97,7 +97,7 @@ fn full_label() -> Label {
         revertible: true,
     };
     label.member[0].stands_in = Some(stands_in.clone());
-    label.member[0].shadow = Some(Shadow {
+    label.member[0].replacement = Some(Replacement {
         uuid: uuid(0x77),
         name: "/drives/7".into(),
         size_bytes: 64 << 20,
@@ -209,11 +209,14 @@ fn everything_that_a_label_may_say_is_read_as_it_was_written() {
     let label = full_label();
     label.check().unwrap();
     assert_eq!(again(&label), label);
-    // The shadow carries the same text.
-    let shadows = label.for_drive(uuid(0x77));
-    assert_eq!((shadows.slot(), shadows.slot_of(uuid(0x77))), (Some(0), None));
-    assert_eq!(text_of(&shadows), text_of(&label));
-    assert_eq!(ondisk::read(&extras(&text_of(&label).unwrap()), uuid(0x77)).unwrap().label(), Some(&shadows));
+    // The replacement carries the same text.
+    let replacements = label.for_drive(uuid(0x77));
+    assert_eq!((replacements.slot(), replacements.slot_of(uuid(0x77))), (Some(0), None));
+    assert_eq!(text_of(&replacements), text_of(&label));
+    assert_eq!(
+        ondisk::read(&extras(&text_of(&label).unwrap()), uuid(0x77)).unwrap().label(),
+        Some(&replacements)
+    );
 }
 
 #[test]
@@ -255,7 +258,7 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(|label| label.member[0].uuid = label.member[1].uuid).contains("two members"));
     assert!(wrong(|label| label.drive = Uuid([9; 16])).contains("no member"));
     assert!(wrong(|label| label.member[1].block_bytes = 520).contains("520"));
-    assert!(wrong(|label| label.member[0].shadow.as_mut().unwrap().size_bytes = 513).contains("513"));
+    assert!(wrong(|label| label.member[0].replacement.as_mut().unwrap().size_bytes = 513).contains("513"));
     assert!(wrong(|label| label.member.truncate(2)).contains("raid5"));
     assert!(wrong(|label| label.member.clear()).contains("0 members"));
     assert!(wrong(|label| label.volume.clear()).contains("0 volumes"));

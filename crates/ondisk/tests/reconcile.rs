@@ -2,8 +2,8 @@
 
 use layout::Level;
 use ondisk::{
-    Cause, FoundArray, Init, Label, Member, MemberState, Phase, Policy, Readiness, Role, Runs, SeenDrive,
-    Shadow, Uuid, VolumeLabel, WriteHole, reconcile,
+    Cause, FoundArray, Init, Label, Member, MemberState, Phase, Policy, Readiness, Replacement, Role, Runs,
+    SeenDrive, Uuid, VolumeLabel, WriteHole, reconcile,
 };
 use units::{ByteCount, SectorSize};
 
@@ -198,9 +198,9 @@ fn each_volume_of_an_array_is_ready_or_not_by_its_own_level() {
 }
 
 #[test]
-fn a_shadow_is_found_beside_the_member_it_is_to_replace() {
-    let mut shadowed = label(Level::Raid1, 2, 4);
-    shadowed.member[1].shadow = Some(Shadow {
+fn a_replacement_is_found_beside_the_member_it_is_to_replace() {
+    let mut being_replaced = label(Level::Raid1, 2, 4);
+    being_replaced.member[1].replacement = Some(Replacement {
         uuid: uuid(7),
         name: "d7".into(),
         size_bytes: 64 << 20,
@@ -208,18 +208,18 @@ fn a_shadow_is_found_beside_the_member_it_is_to_replace() {
         stale: Runs::one(0, 1),
         stands_in: None,
     });
-    let array = one(&[drive(&shadowed, 0), drive(&shadowed, 1), drive(&shadowed, 7)]);
-    assert_eq!((array.members[1].shadow, array.refused.len()), (Some(2), 0));
+    let array = one(&[drive(&being_replaced, 0), drive(&being_replaced, 1), drive(&being_replaced, 7)]);
+    assert_eq!((array.members[1].replacement, array.refused.len()), (Some(2), 0));
     assert_eq!(readiness(&array), Readiness::Optimal);
-    let mut earlier = shadowed.clone();
+    let mut earlier = being_replaced.clone();
     (earlier.generation, earlier.confirmed) = (2, 1);
-    let array = one(&[drive(&shadowed, 0), drive(&shadowed, 1), drive(&earlier, 7)]);
-    assert_eq!(array.members[1].shadow, None);
+    let array = one(&[drive(&being_replaced, 0), drive(&being_replaced, 1), drive(&earlier, 7)]);
+    assert_eq!(array.members[1].replacement, None);
     // It took its place; the drive that was replaced belongs to nobody.
-    let mut promoted = shadowed.clone();
+    let mut promoted = being_replaced.clone();
     (promoted.generation, promoted.confirmed) = (5, 4);
     promoted.member[1] = Member::online(uuid(7), "d7", ON, 5);
-    let array = one(&[drive(&promoted, 0), drive(&shadowed, 1), drive(&promoted, 7)]);
+    let array = one(&[drive(&promoted, 0), drive(&being_replaced, 1), drive(&promoted, 7)]);
     assert_eq!((array.members[1].drive, array.refused.len()), (Some(2), 1));
     assert!(array.refused[0].1.contains("none any more"), "{:?}", array.refused);
 }

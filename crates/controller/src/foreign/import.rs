@@ -174,7 +174,7 @@ async fn take_back(drive: &Drive) {
 
 fn place(drive: &Option<Rc<Drive>>) -> Place {
     let role = if drive.is_some() { Role::Current } else { Role::Left(Cause::Missing) };
-    Place { drive: drive.clone(), role, reason: None, shadow: None }
+    Place { drive: drive.clone(), role, reason: None, replacement: None }
 }
 
 fn closed(drive: &Drive) -> Error {

@@ -60,11 +60,11 @@ impl Core {
             return Names { subject: of, volume: Some(volume), drive: None };
         };
         let label = array.label();
-        let shadow = label.member.get(slot).and_then(|member| member.shadow.as_ref());
+        let replacement = label.member.get(slot).and_then(|member| member.replacement.as_ref());
         let of_slot = self.member_name(array, slot);
-        let (subject, drive) = match shadow.filter(|shadow| Some(shadow.uuid) == about.drive) {
-            Some(shadow) => {
-                (format!("drive {of_slot} of {of} by drive {}", shadow.name), shadow.name.clone())
+        let (subject, drive) = match replacement.filter(|replacement| Some(replacement.uuid) == about.drive) {
+            Some(replacement) => {
+                (format!("drive {of_slot} of {of} by drive {}", replacement.name), replacement.name.clone())
             }
             None => (format!("drive {of_slot} of {of}"), of_slot),
         };

@@ -119,8 +119,8 @@ fn regions_left(
     is_filled: bool,
 ) -> Result<RegionSet, Next> {
     let is_it = |uuid: ondisk::Uuid| drive == Some(uuid);
-    match &member.shadow {
-        Some(shadow) if is_filled && is_it(shadow.uuid) => Ok(array.left(&shadow.stale)),
+    match &member.replacement {
+        Some(replacement) if is_filled && is_it(replacement.uuid) => Ok(array.left(&replacement.stale)),
         _ if is_filled && is_it(member.uuid) => Err(Next::Done),
         _ if is_filled => Err(Next::Moot("the drive that was filled failed".to_owned())),
         _ if !is_it(member.uuid) => Err(Next::Moot("another drive has taken the slot".to_owned())),

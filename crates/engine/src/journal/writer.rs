@@ -2,7 +2,7 @@
 
 use super::ring::{About, Begun, Ring};
 use super::{Entry, Journal, Told};
-use crate::members::Shadow;
+use crate::members::Replacement;
 use crate::shard::Shard;
 use crate::volume::{Volume, VolumeId};
 use env::{Buf, Durability, Io, IoError, IoErrorKind, Member, Slice, Slices};
@@ -241,10 +241,10 @@ impl Volume {
                 return if all { Ok(()) } else { Err(failure.unwrap_or(IoError::new(IoErrorKind::Gone))) };
             }
             let mut started: SmallVec<[(DriveIndex, Rc<Member>, Io); 4]> = SmallVec::new();
-            let mut beside: SmallVec<[(DriveIndex, Rc<Shadow>, Io); 2]> = SmallVec::new();
+            let mut beside: SmallVec<[(DriveIndex, Rc<Replacement>, Io); 2]> = SmallVec::new();
             for drive in next {
                 tried.insert(drive);
-                beside.extend(self.copy_to_shadow(journal, drive, place, slices));
+                beside.extend(self.copy_to_replacement(journal, drive, place, slices));
                 let member = self.member(drive);
                 let at = member.as_ref().ok().and_then(|member| journal_at(journal, member, place));
                 match (member, at) {
@@ -267,26 +267,27 @@ impl Volume {
                     }
                 }
             }
-            for (drive, shadow, io) in beside {
+            for (drive, replacement, io) in beside {
                 if let Err(error) = io.await.result {
-                    self.shadow_lacks(drive, &shadow, error).await?;
+                    self.replacement_lacks(drive, &replacement, error).await?;
                 }
             }
         }
     }
 
     /// A drive that is being filled for a slot may take it at any time: it gets the records that the slot's drive gets.
-    fn copy_to_shadow(
+    fn copy_to_replacement(
         &self,
         journal: &Journal,
         drive: DriveIndex,
         place: u64,
         slices: &Slices,
-    ) -> Option<(DriveIndex, Rc<Shadow>, Io)> {
-        let shadow = self.members.shadow(drive).filter(|shadow| shadow.failed.get().is_none())?;
-        let at = journal_at(journal, &shadow.member, place)?;
-        let io = shadow.member.write(at, slices.clone(), Durability::Durable);
-        Some((drive, shadow, io))
+    ) -> Option<(DriveIndex, Rc<Replacement>, Io)> {
+        let replacement =
+            self.members.replacement(drive).filter(|replacement| replacement.failed.get().is_none())?;
+        let at = journal_at(journal, &replacement.member, place)?;
+        let io = replacement.member.write(at, slices.clone(), Durability::Durable);
+        Some((drive, replacement, io))
     }
 
     /// Has records retired, and says so on the drives. The caller has the turn.

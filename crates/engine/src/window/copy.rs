@@ -1,6 +1,6 @@
 //! The copy: a drive is filled with what another one holds, while that one serves.
 //!
-//! From the moment the new drive is there it gets every write that the old one gets ([`Shadow`](crate::members)); what
+//! From the moment the new drive is there it gets every write that the old one gets ([`Replacement`](crate::members)); what
 //! was there before is copied here, stripe by stripe, each held exclusively, so that no write comes between the
 //! read and the write. What the old drive cannot read is computed from the others, or listed as lost. Regions that were finished are
 //! named in the progress: were the old drive to fail now, they are what need not be rebuilt.
@@ -34,7 +34,7 @@ pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
         if task.must_end() {
             return TaskOutcome::Stopped;
         }
-        match walk::walk(task, region, move |task, stripe| to_shadow(task, slot, stripe)).await {
+        match walk::walk(task, region, move |task, stripe| to_replacement(task, slot, stripe)).await {
             Walked::Whole => task.finished(region),
             Walked::Stopped => return TaskOutcome::Stopped,
             // A copy that is not whole is no use.
@@ -44,7 +44,7 @@ pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     TaskOutcome::Done
 }
 
-async fn to_shadow(task: Rc<Running>, slot: DriveIndex, stripe: StripeIndex) -> Result<Step, IoError> {
+async fn to_replacement(task: Rc<Running>, slot: DriveIndex, stripe: StripeIndex) -> Result<Step, IoError> {
     let volume = &task.volume;
     let _user = volume.enter()?;
     if !volume.map(stripe).drives().any(|drive| drive == slot) {
@@ -52,7 +52,7 @@ async fn to_shadow(task: Rc<Running>, slot: DriveIndex, stripe: StripeIndex) -> 
     }
     let key = volume.lock_key(stripe);
     let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
-    if volume.members.shadow(slot).is_none_or(|shadow| shadow.failed.get().is_some()) {
+    if volume.members.replacement(slot).is_none_or(|replacement| replacement.failed.get().is_some()) {
         return Err(IoError::new(IoErrorKind::Gone));
     }
     copy_stripe(&task, slot, stripe).await
