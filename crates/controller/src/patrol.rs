@@ -11,7 +11,7 @@ use crate::array::Array;
 use crate::core::Core;
 use crate::disk::Access;
 use crate::inventory::Drive;
-use crate::tasks::{LegEnd, LegPlan, Pace, Task, Wish};
+use crate::tasks::{Pace, StepEnd, StepPlan, Task, Wish};
 use crate::volume::Volume;
 use engine::TaskKind as ShardTask;
 use env::sync::Credits;
@@ -54,7 +54,7 @@ impl Core {
     }
 
     /// Reads the drives that the task names, from where it stands on each.
-    pub(crate) async fn patrol(self: &Rc<Self>, task: &Rc<Task>) -> LegEnd {
+    pub(crate) async fn patrol(self: &Rc<Self>, task: &Rc<Task>) -> StepEnd {
         let positions = task.record().positions;
         let drives: Vec<(Rc<Drive>, u64)> =
             positions.iter().filter_map(|(name, at)| Some((self.drive_called(name)?, *at))).collect();
@@ -75,7 +75,7 @@ impl Core {
         for drive in reading {
             drive.await;
         }
-        if self.patrol_stops(task) { LegEnd::Stopped } else { LegEnd::Done }
+        if self.patrol_stops(task) { StepEnd::Stopped } else { StepEnd::Done }
     }
 
     fn patrol_stops(&self, task: &Task) -> bool {
@@ -217,10 +217,10 @@ impl Core {
         record.wish = Wish::Run;
         let part = Rc::new(Task::new(record));
         let plan =
-            LegPlan { volume: id, kind: ShardTask::RepairRange { slot, range }, regions: None, bytes: 0 };
-        match self.run_leg(&part, plan).await {
-            LegEnd::Done | LegEnd::Stopped | LegEnd::Interrupted => {}
-            LegEnd::Failed(why) => tracing::warn!("'{}' drive {slot}: {why}", volume.name()),
+            StepPlan { volume: id, kind: ShardTask::RepairRange { slot, range }, regions: None, bytes: 0 };
+        match self.run_step(&part, plan).await {
+            StepEnd::Done | StepEnd::Stopped | StepEnd::Interrupted => {}
+            StepEnd::Failed(why) => tracing::warn!("'{}' drive {slot}: {why}", volume.name()),
         }
     }
 }

@@ -91,7 +91,7 @@ impl Core {
             ReportKind::BadBlocks { drive, ranges, bad } => {
                 if let (Some(id), true) = (volume.id(), bad) {
                     let bytes: u64 = ranges.iter().map(|range| range.len.0).sum();
-                    self.note_on_legs(id, |found| found.unrecoverable_bytes += bytes);
+                    self.note_on_steps(id, |found| found.unrecoverable_bytes += bytes);
                 }
                 record(drive, What::Bad(ranges, bad));
             }
@@ -125,13 +125,13 @@ impl Core {
             ReportKind::Synced(regions) => self.regions_synced(array, volume, from, &regions),
             ReportKind::MediumError { drive, range, recovered, .. } => {
                 if let Some(id) = volume.id() {
-                    self.note_on_legs(id, |found| found.unreadable += 1);
+                    self.note_on_steps(id, |found| found.unreadable += 1);
                 }
                 self.medium_error(array, volume, drive, range, recovered);
             }
             ReportKind::Mismatch { task, stripe, wrong, repaired } => {
                 let name = volume.name();
-                self.leg_mismatch(task, wrong);
+                self.step_mismatch(task, wrong);
                 let who = wrong.map_or_else(String::new, |drive| {
                     format!("; drive {} is the one that is wrong", self.member_name(array, drive.as_usize()))
                 });
@@ -140,8 +140,8 @@ impl Core {
                     format!("stripe {stripe} of '{name}' has redundancy that does not agree{who}: {effect}");
                 self.events.warn(&name, "a check found it", effect, text);
             }
-            ReportKind::TaskProgress { task, progress } => self.leg_progress(from, task, progress),
-            ReportKind::TaskDone { task, outcome } => self.leg_done(from, task, outcome),
+            ReportKind::TaskProgress { task, progress } => self.step_progress(from, task, progress),
+            ReportKind::TaskDone { task, outcome } => self.step_done(from, task, outcome),
             ReportKind::DriveFailed { .. }
             | ReportKind::Unsynced(_)
             | ReportKind::MarkDirty(_)

@@ -315,7 +315,7 @@ impl Core {
                 task.state()
             )));
         } else {
-            let state = if task.in_leg.get() { TaskState::Running } else { TaskState::Waiting };
+            let state = if task.in_step.get() { TaskState::Running } else { TaskState::Waiting };
             task.change(&self.env, |record| (record.wish, record.state) = (Wish::Run, state));
         }
         let text = format!("an operator resumed {title}");

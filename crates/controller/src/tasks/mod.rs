@@ -13,25 +13,25 @@
 //! | --- | --- |
 //! | `task.rs` | a task: how it stands, how far it is |
 //! | `rate.rs` | how fast |
-//! | `legs.rs` | one volume's part of a task, on all shards |
+//! | `steps.rs` | one volume's part of a task, on all shards |
 //! | `next.rs` | what a task has to do next, as labels tell |
-//! | `run.rs` | carrying a task out, leg by leg |
+//! | `run.rs` | carrying a task out, step by step |
 //! | `store.rs` | what is kept over restarts |
 //! | `asked.rs` | what operators ask for |
 //! | `begin.rs` | what nobody asked for |
 
 mod asked;
 mod begin;
-mod legs;
 mod next;
 mod rate;
 mod run;
+mod steps;
 mod store;
 mod task;
 
 pub(crate) use asked::check_share;
-pub(crate) use legs::{Leg, LegEnd, LegPlan};
 pub(crate) use next::{Next, regions_bytes};
+pub(crate) use steps::{Step, StepEnd, StepPlan};
 pub(crate) use store::{CheckPlan, PatrolPlan};
 pub(crate) use task::{About, Names, Pace, Progress, Record, Task, Wish};
 
@@ -56,8 +56,8 @@ pub(crate) struct Tasks {
     list: RefCell<BTreeMap<u64, Rc<Task>>>,
     next: Cell<u64>,
     /// What shards are busy with, by the number they know.
-    legs: RefCell<BTreeMap<u64, Rc<Leg>>>,
-    next_leg: Cell<u64>,
+    steps: RefCell<BTreeMap<u64, Rc<Step>>>,
+    next_step: Cell<u64>,
     pub(crate) patrol: RefCell<PatrolPlan>,
     /// By the volume's UUID.
     pub(crate) checks: RefCell<BTreeMap<Uuid, CheckPlan>>,
@@ -83,8 +83,8 @@ impl Tasks {
             env: env.clone(),
             list: RefCell::default(),
             next: Cell::new(1),
-            legs: RefCell::default(),
-            next_leg: Cell::new(1),
+            steps: RefCell::default(),
+            next_step: Cell::new(1),
             patrol: RefCell::new(PatrolPlan::usual(env.unix_time())),
             checks: RefCell::default(),
             changed: Signal::default(),

@@ -1,6 +1,6 @@
 //! What a task has to do next, as labels and volumes tell now.
 
-use super::legs::LegPlan;
+use super::steps::StepPlan;
 use super::task::Task;
 use crate::array::{Array, set_of};
 use crate::core::Core;
@@ -24,7 +24,7 @@ pub(crate) enum Next {
     /// Look how it gets on: the shards do it by themselves. So many bytes are left.
     Watch(u64),
     /// Have the shards do this.
-    Leg(LegPlan),
+    Step(StepPlan),
 }
 
 /// Which goes first where several concern the same drives.
@@ -57,9 +57,9 @@ impl Core {
             },
         };
         match next {
-            Next::Leg(plan) => match self.first_before(task) {
+            Next::Step(plan) => match self.first_before(task) {
                 Some(other) => Next::Wait(format!("{} (task {}) goes first", other.title(), other.id())),
-                None => Next::Leg(plan),
+                None => Next::Step(plan),
             },
             other => other,
         }
@@ -102,7 +102,7 @@ impl Core {
                 _ if regions.is_empty() => {}
                 Some(id) => {
                     let bytes = regions_bytes(&volume, regions.len(), volume.label().member_bytes);
-                    return Next::Leg(LegPlan { volume: id, kind, regions: Some(regions), bytes });
+                    return Next::Step(StepPlan { volume: id, kind, regions: Some(regions), bytes });
                 }
                 None => not_served.push(format!("'{}'", volume.name())),
             }
@@ -137,9 +137,9 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
     let capacity = volume.label().capacity_bytes;
     let all = volume.regions().len() as u32;
     let slot = DriveIndex(record.about.slot.unwrap_or_default());
-    let leg = |kind, regions: Option<RegionSet>| {
+    let step = |kind, regions: Option<RegionSet>| {
         let count = regions.as_ref().map_or(all, RegionSet::len);
-        Next::Leg(LegPlan { volume: id, kind, regions, bytes: regions_bytes(volume, count, capacity) })
+        Next::Step(StepPlan { volume: id, kind, regions, bytes: regions_bytes(volume, count, capacity) })
     };
     match record.kind {
         TaskKind::Check | TaskKind::Repair => {
@@ -150,7 +150,7 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
                 _ if !incomplete.is_empty() => {
                     Next::Wait(format!("'{}' is degraded: there is nothing to compare with", volume.name()))
                 }
-                left => leg(ShardTask::Check { repair: record.kind == TaskKind::Repair }, left),
+                left => step(ShardTask::Check { repair: record.kind == TaskKind::Repair }, left),
             }
         }
         TaskKind::Resync => {
@@ -167,9 +167,9 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
         }
         TaskKind::Init => match record.left.map(RegionSet::from_runs) {
             Some(left) if left.is_empty() => Next::Done,
-            left => leg(ShardTask::Initialise { full: record.full }, left),
+            left => step(ShardTask::Initialise { full: record.full }, left),
         },
-        TaskKind::Relocate | TaskKind::Restore => next_of_spread(array, volume, record.kind, slot, leg),
+        TaskKind::Relocate | TaskKind::Restore => next_of_spread(array, volume, record.kind, slot, step),
         _ => Next::Moot("such a task is not about a volume".to_owned()),
     }
 }
@@ -180,7 +180,7 @@ fn next_of_spread(
     volume: &Volume,
     kind: TaskKind,
     slot: DriveIndex,
-    leg: impl Fn(ShardTask, Option<RegionSet>) -> Next,
+    step: impl Fn(ShardTask, Option<RegionSet>) -> Next,
 ) -> Next {
     let moved = match volume.label().relocated {
         Some(moved) if moved.slot == slot.0 => volume.own_regions(&set_of(&moved.regions)),
@@ -195,9 +195,9 @@ fn next_of_spread(
     match kind {
         _ if left.is_empty() => Next::Done,
         TaskKind::Relocate if !is_out => Next::Moot("a drive has taken the slot".to_owned()),
-        TaskKind::Relocate => leg(ShardTask::Relocate { slot }, Some(left)),
+        TaskKind::Relocate => step(ShardTask::Relocate { slot }, Some(left)),
         _ if is_out => Next::Moot("the drive is out".to_owned()),
-        _ => leg(ShardTask::Restore { slot }, Some(left)),
+        _ => step(ShardTask::Restore { slot }, Some(left)),
     }
 }
 

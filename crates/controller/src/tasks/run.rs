@@ -1,7 +1,7 @@
-//! Carrying a task out: leg by leg, as labels and volumes tell what is left.
+//! Carrying a task out: step by step, as labels and volumes tell what is left.
 
 use super::task::{Task, Wish};
-use super::{LegEnd, Next};
+use super::{Next, StepEnd};
 use crate::array::Array;
 use crate::core::Core;
 use crate::volume::Volume;
@@ -9,13 +9,13 @@ use crate::{TaskKind, TaskState};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often a leg whose volume went away under it is begun again before that is called a failure.
+/// How often a step whose volume went away under it is begun again before that is called a failure.
 const MOST_FRUITLESS: u32 = 100;
 
 /// How long to wait until a volume that went away may be back.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// How long what a leg has done may take to be recorded, before what is left is begun again.
+/// How long what a step has done may take to be recorded, before what is left is begun again.
 const RECORDED: Duration = Duration::from_secs(30);
 
 impl Core {
@@ -57,25 +57,25 @@ impl Core {
                 }
                 Next::Patrol => {
                     task.stand(&self.env, TaskState::Running, None);
-                    if self.patrol(task).await == LegEnd::Done {
+                    if self.patrol(task).await == StepEnd::Done {
                         return self.end_task(task, TaskState::Done, None);
                     }
                 }
                 Next::Watch(left) => self.watch(task, left).await,
-                Next::Leg(_) if self.is_seen_too_early(task) => self.offer_its_volume(task).await,
-                Next::Leg(plan) => {
+                Next::Step(_) if self.is_seen_too_early(task) => self.offer_its_volume(task).await,
+                Next::Step(plan) => {
                     task.stand(&self.env, TaskState::Running, None);
                     let before = task.progress().done_bytes;
-                    match self.run_leg(task, plan).await {
-                        LegEnd::Failed(why) => {
+                    match self.run_step(task, plan).await {
+                        StepEnd::Failed(why) => {
                             return match self.next_of(task) {
                                 Next::Moot(moot) => self.end_task(task, TaskState::Failed, Some(moot)),
                                 _ => self.give_up(task, why),
                             };
                         }
-                        LegEnd::Stopped => {}
-                        LegEnd::Done => self.leg_recorded(task).await,
-                        LegEnd::Interrupted => self.env.sleep(SETTLE).await,
+                        StepEnd::Stopped => {}
+                        StepEnd::Done => self.step_recorded(task).await,
+                        StepEnd::Interrupted => self.env.sleep(SETTLE).await,
                     }
                     fruitless = if task.progress().done_bytes > before { 0 } else { fruitless + 1 };
                     if fruitless > MOST_FRUITLESS {
@@ -139,14 +139,14 @@ impl Core {
         self.tasks.changed.wait_until(&self.env, may_go_on).await;
     }
 
-    /// A leg is done; what it did may still be on its way into the label.
-    async fn leg_recorded(&self, task: &Rc<Task>) {
+    /// A step is done; what it did may still be on its way into the label.
+    async fn step_recorded(&self, task: &Rc<Task>) {
         if matches!(task.kind(), TaskKind::Check | TaskKind::Repair | TaskKind::Init) {
             task.change(&self.env, |record| record.left = Some(Vec::new()));
             return;
         }
         let until = self.env.now() + RECORDED;
-        let more = || !matches!(self.next_of(task), Next::Leg(_));
+        let more = || !matches!(self.next_of(task), Next::Step(_));
         crate::waiting::wait_or(&self.env, &self.tasks.changed, more, until).await;
     }
 

@@ -173,7 +173,7 @@ impl Tasks {
         self.changed.notify(&self.env);
         self.all().iter().for_each(|task| task.changed.notify(&self.env));
         // A part of a task is none of them.
-        self.legs.borrow().values().for_each(|leg| leg.task.changed.notify(&self.env));
+        self.steps.borrow().values().for_each(|step| step.task.changed.notify(&self.env));
         let in_hand = || self.all().iter().any(|task| task.in_hand.get());
         self.changed.wait_until(&self.env, || !in_hand()).await;
         // Only now: a task that ends tells so, and who stores has to be there to hear it.

@@ -129,7 +129,7 @@ pub(crate) struct Task {
     /// Whether somebody carries it out now.
     pub(crate) in_hand: Cell<bool>,
     /// Whether shards are at it now.
-    pub(crate) in_leg: Cell<bool>,
+    pub(crate) in_step: Cell<bool>,
     /// When it failed at its own work: it is begun again by itself, after a while.
     pub(crate) gave_up: Cell<Option<Instant>>,
     /// How often it did.
@@ -143,7 +143,7 @@ impl Task {
             rate: RefCell::default(),
             changed: Signal::default(),
             in_hand: Cell::new(false),
-            in_leg: Cell::new(false),
+            in_step: Cell::new(false),
             gave_up: Cell::new(None),
             failures: Cell::new(0),
         }

@@ -1,4 +1,4 @@
-//! A leg: one volume's part of a task, on all shards at once.
+//! A step: one volume's part of a task, on all shards at once.
 
 use super::task::{Pace, Progress, Task, Wish};
 use crate::Found;
@@ -17,7 +17,7 @@ use units::DriveIndex;
 const CHECKPOINT: Duration = Duration::from_secs(10);
 
 /// What the shards are to do.
-pub(crate) struct LegPlan {
+pub(crate) struct StepPlan {
     pub volume: VolumeId,
     pub kind: TaskKind,
     /// Regions of the volume that are left to be done; `None`: all it concerns.
@@ -26,9 +26,9 @@ pub(crate) struct LegPlan {
     pub bytes: u64,
 }
 
-/// How a leg ended.
+/// How a step ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum LegEnd {
+pub(crate) enum StepEnd {
     /// All shards have done their part.
     Done,
     /// An operator wished it to end, or the controller shuts down.
@@ -47,11 +47,11 @@ struct Part {
     outcome: Option<TaskOutcome>,
 }
 
-/// A leg under way.
-pub(crate) struct Leg {
+/// A step under way.
+pub(crate) struct Step {
     pub(crate) task: Rc<Task>,
     parts: RefCell<Vec<Part>>,
-    /// Where the task stood when the leg began.
+    /// Where the task stood when the step began.
     before: Progress,
     bytes: u64,
     volume: VolumeId,
@@ -61,9 +61,9 @@ pub(crate) struct Leg {
     stored: Cell<Instant>,
 }
 
-impl Leg {
-    fn new(task: &Rc<Task>, shards: usize, plan: &LegPlan, now: Instant) -> Leg {
-        Leg {
+impl Step {
+    fn new(task: &Rc<Task>, shards: usize, plan: &StepPlan, now: Instant) -> Step {
+        Step {
             task: task.clone(),
             parts: RefCell::new(std::iter::repeat_with(Part::default).take(shards).collect()),
             before: task.progress(),
@@ -97,17 +97,17 @@ impl Leg {
     }
 
     /// How it ended, once every shard has, or one has failed.
-    fn end(&self) -> Option<LegEnd> {
+    fn end(&self) -> Option<StepEnd> {
         let parts = self.parts.borrow();
         let failed = parts.iter().find_map(|part| match part.outcome {
-            Some(TaskOutcome::Failed(error)) => Some(LegEnd::Failed(error.to_string())),
+            Some(TaskOutcome::Failed(error)) => Some(StepEnd::Failed(error.to_string())),
             _ => None,
         });
         if failed.is_some() || parts.iter().any(|part| part.outcome.is_none()) {
             return failed;
         }
         let done = parts.iter().all(|part| part.outcome == Some(TaskOutcome::Done));
-        Some(if done { LegEnd::Done } else { LegEnd::Interrupted })
+        Some(if done { StepEnd::Done } else { StepEnd::Interrupted })
     }
 }
 
@@ -122,12 +122,12 @@ fn engine_pace(pace: Pace, wish: Wish, shards: usize) -> TaskPace {
 }
 
 impl Core {
-    /// Has the shards do a leg, and waits until they have, or until an operator wishes it to end.
-    pub(crate) async fn run_leg(&self, task: &Rc<Task>, plan: LegPlan) -> LegEnd {
-        let number = self.tasks.next_leg.get();
-        self.tasks.next_leg.set(number + 1);
-        let leg = Rc::new(Leg::new(task, self.shards.len(), &plan, self.env.now()));
-        self.tasks.legs.borrow_mut().insert(number, leg.clone());
+    /// Has the shards do a step, and waits until they have, or until an operator wishes it to end.
+    pub(crate) async fn run_step(&self, task: &Rc<Task>, plan: StepPlan) -> StepEnd {
+        let number = self.tasks.next_step.get();
+        self.tasks.next_step.set(number + 1);
+        let step = Rc::new(Step::new(task, self.shards.len(), &plan, self.env.now()));
+        self.tasks.steps.borrow_mut().insert(number, step.clone());
         let pace = || engine_pace(task.pace(), task.wish(), self.shards.len());
         let order = TaskOrder {
             volume: plan.volume,
@@ -137,75 +137,75 @@ impl Core {
             pace: pace(),
         };
         let told = self.tell_shards(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
-        task.in_leg.set(true);
+        task.in_step.set(true);
         let end = match told {
-            Ok(()) => self.watch_leg(&leg, &order, pace).await,
-            Err(why) => LegEnd::Failed(why),
+            Ok(()) => self.watch_step(&step, &order, pace).await,
+            Err(why) => StepEnd::Failed(why),
         };
-        if end != LegEnd::Done && end != LegEnd::Interrupted {
+        if end != StepEnd::Done && end != StepEnd::Interrupted {
             // One shard may have begun where another could not, or still be at it.
             if let Err(why) = self.tell_shards(|done| ShardMessage::StopTask(order.task, done)).await {
                 tracing::debug!("{} on a shard: {why}", task.title());
             }
         }
-        task.in_leg.set(false);
-        self.tasks.legs.borrow_mut().remove(&number);
-        let mut progress = leg.standing();
-        if end == LegEnd::Done {
-            progress.done_bytes = leg.before.done_bytes + leg.bytes;
+        task.in_step.set(false);
+        self.tasks.steps.borrow_mut().remove(&number);
+        let mut progress = step.standing();
+        if end == StepEnd::Done {
+            progress.done_bytes = step.before.done_bytes + step.bytes;
         }
         task.advance(self.env.now(), progress);
         end
     }
 
-    async fn watch_leg(&self, leg: &Leg, order: &TaskOrder, pace: impl Fn() -> TaskPace) -> LegEnd {
+    async fn watch_step(&self, step: &Step, order: &TaskOrder, pace: impl Fn() -> TaskPace) -> StepEnd {
         let mut told = order.pace;
-        let stops = || leg.task.wish() == Wish::Stop || self.tasks.is_closing();
+        let stops = || step.task.wish() == Wish::Stop || self.tasks.is_closing();
         loop {
             // Ends come with a notice to the task, too.
-            let news = || leg.end().is_some() || stops() || pace() != told;
-            leg.task.changed.wait_until(&self.env, news).await;
-            if let Some(end) = leg.end() {
+            let news = || step.end().is_some() || stops() || pace() != told;
+            step.task.changed.wait_until(&self.env, news).await;
+            if let Some(end) = step.end() {
                 return end;
             }
             if stops() {
-                return LegEnd::Stopped;
+                return StepEnd::Stopped;
             }
             told = pace();
             for shard in &self.shards {
                 if shard.send(ShardMessage::SetPace(order.task, told)).is_err() {
-                    tracing::warn!("a shard does not take the pace of {}", leg.task.title());
+                    tracing::warn!("a shard does not take the pace of {}", step.task.title());
                 }
             }
         }
     }
 
     /// A shard tells how far it is.
-    pub(crate) fn leg_progress(&self, from: ShardIndex, number: TaskId, progress: TaskProgress) {
-        let Some(leg) = self.tasks.legs.borrow().get(&number.0).cloned() else { return };
+    pub(crate) fn step_progress(&self, from: ShardIndex, number: TaskId, progress: TaskProgress) {
+        let Some(step) = self.tasks.steps.borrow().get(&number.0).cloned() else { return };
         let finished = progress.finished.clone();
-        if let Some(part) = leg.parts.borrow_mut().get_mut(usize::from(from.0)) {
+        if let Some(part) = step.parts.borrow_mut().get_mut(usize::from(from.0)) {
             part.progress = progress;
             part.heard = true;
         }
         let now = self.env.now();
-        leg.task.advance(now, leg.standing());
-        self.regions_finished(&leg, &finished);
-        if now.since(leg.stored.get()) >= CHECKPOINT {
-            leg.stored.set(now);
+        step.task.advance(now, step.standing());
+        self.regions_finished(&step, &finished);
+        if now.since(step.stored.get()) >= CHECKPOINT {
+            step.stored.set(now);
             self.tasks.checkpoint();
         }
     }
 
     /// Regions that need not be done again if the task is interrupted.
-    fn regions_finished(&self, leg: &Leg, finished: &RegionSet) {
+    fn regions_finished(&self, step: &Step, finished: &RegionSet) {
         if finished.is_empty() {
             return;
         }
-        let (task, about) = (&leg.task, leg.task.about());
+        let (task, about) = (&step.task, step.task.about());
         let array = about.array.and_then(|uuid| self.arrays.borrow().get(&uuid).cloned());
-        if let (TaskKind::Copy { slot }, Some(array), Some(drive)) = (leg.kind, array, about.drive) {
-            if let Some(volume) = array.volume_served_as(leg.volume) {
+        if let (TaskKind::Copy { slot }, Some(array), Some(drive)) = (step.kind, array, about.drive) {
+            if let Some(volume) = array.volume_served_as(step.volume) {
                 self.regions_copied(&array, volume.uuid, slot.as_usize(), drive, finished.clone());
             }
             return;
@@ -219,36 +219,36 @@ impl Core {
     }
 
     /// Something was found on a volume: tasks that shards are at there have found it, as far as anybody can tell.
-    pub(crate) fn note_on_legs(&self, volume: VolumeId, find: impl Fn(&mut Found)) {
-        for leg in self.tasks.legs.borrow().values().filter(|leg| leg.volume == volume) {
-            let mut noted = leg.noted.get();
+    pub(crate) fn note_on_steps(&self, volume: VolumeId, find: impl Fn(&mut Found)) {
+        for step in self.tasks.steps.borrow().values().filter(|step| step.volume == volume) {
+            let mut noted = step.noted.get();
             find(&mut noted);
-            leg.noted.set(noted);
+            step.noted.set(noted);
         }
     }
 
     /// A shard is done with its part, or cannot do it.
-    pub(crate) fn leg_done(&self, from: ShardIndex, number: TaskId, outcome: TaskOutcome) {
-        let Some(leg) = self.tasks.legs.borrow().get(&number.0).cloned() else { return };
-        if let Some(part) = leg.parts.borrow_mut().get_mut(usize::from(from.0)) {
+    pub(crate) fn step_done(&self, from: ShardIndex, number: TaskId, outcome: TaskOutcome) {
+        let Some(step) = self.tasks.steps.borrow().get(&number.0).cloned() else { return };
+        if let Some(part) = step.parts.borrow_mut().get_mut(usize::from(from.0)) {
             part.outcome = Some(outcome);
         }
-        leg.task.changed.notify(&self.env);
+        step.task.changed.notify(&self.env);
     }
 
     /// A check found a stripe whose redundancy does not agree. Whose task that is, and how often its drive was found
     /// to be wrong by now.
-    pub(crate) fn leg_mismatch(&self, number: TaskId, wrong: Option<DriveIndex>) -> Option<(Rc<Task>, u64)> {
-        let leg = self.tasks.legs.borrow().get(&number.0).cloned()?;
+    pub(crate) fn step_mismatch(&self, number: TaskId, wrong: Option<DriveIndex>) -> Option<(Rc<Task>, u64)> {
+        let step = self.tasks.steps.borrow().get(&number.0).cloned()?;
         let mut times = 0;
         if let Some(drive) = wrong {
-            leg.task.change(&self.env, |record| {
+            step.task.change(&self.env, |record| {
                 let count = record.blamed.entry(drive.0).or_default();
                 *count += 1;
                 times = *count;
             });
         }
-        Some((leg.task.clone(), times))
+        Some((step.task.clone(), times))
     }
 }
 
@@ -280,14 +280,14 @@ mod tests {
         }))
     }
 
-    fn leg() -> Leg {
+    fn step() -> Step {
         let kind = TaskKind::Check { repair: false };
-        let plan = LegPlan { volume: VolumeId(1), kind, regions: None, bytes: 500 };
-        Leg::new(&task(), 2, &plan, Instant::default())
+        let plan = StepPlan { volume: VolumeId(1), kind, regions: None, bytes: 500 };
+        Step::new(&task(), 2, &plan, Instant::default())
     }
 
-    fn tell(leg: &Leg, shard: usize, done: u64, total: u64) {
-        let mut parts = leg.parts.borrow_mut();
+    fn tell(step: &Step, shard: usize, done: u64, total: u64) {
+        let mut parts = step.parts.borrow_mut();
         parts[shard].progress = TaskProgress {
             done_stripes: done,
             total_stripes: total,
@@ -299,33 +299,33 @@ mod tests {
 
     #[test]
     fn it_goes_on_from_where_the_task_stood_and_never_beyond_its_part() {
-        let leg = leg();
-        tell(&leg, 0, 9, 10);
-        assert_eq!(leg.standing().done_bytes, 100, "the other shard may have anything before it");
-        tell(&leg, 1, 0, 90);
-        let standing = leg.standing();
+        let step = step();
+        tell(&step, 0, 9, 10);
+        assert_eq!(step.standing().done_bytes, 100, "the other shard may have anything before it");
+        tell(&step, 1, 0, 90);
+        let standing = step.standing();
         assert_eq!((standing.done_bytes, standing.found.mismatches), (100 + 500 * 9 / 100, 2));
         let lost = Found { unreadable: 1, unrecoverable_bytes: 512, ..Found::default() };
-        leg.noted.set(lost);
-        assert_eq!((leg.standing().found.unreadable, leg.standing().found.unrecoverable_bytes), (1, 512));
-        tell(&leg, 1, 900, 90);
-        assert_eq!(leg.standing().done_bytes, 600);
+        step.noted.set(lost);
+        assert_eq!((step.standing().found.unreadable, step.standing().found.unrecoverable_bytes), (1, 512));
+        tell(&step, 1, 900, 90);
+        assert_eq!(step.standing().done_bytes, 600);
     }
 
     #[test]
     fn it_ends_when_all_shards_have_or_one_cannot() {
-        let leg = leg();
-        let set = |shard: usize, outcome| leg.parts.borrow_mut()[shard].outcome = Some(outcome);
-        assert_eq!(leg.end(), None);
+        let step = step();
+        let set = |shard: usize, outcome| step.parts.borrow_mut()[shard].outcome = Some(outcome);
+        assert_eq!(step.end(), None);
         set(0, TaskOutcome::Done);
-        assert_eq!(leg.end(), None);
+        assert_eq!(step.end(), None);
         set(1, TaskOutcome::Stopped);
-        assert_eq!(leg.end(), Some(LegEnd::Interrupted));
+        assert_eq!(step.end(), Some(StepEnd::Interrupted));
         set(1, TaskOutcome::Done);
-        assert_eq!(leg.end(), Some(LegEnd::Done));
-        leg.parts.borrow_mut()[0].outcome = None;
+        assert_eq!(step.end(), Some(StepEnd::Done));
+        step.parts.borrow_mut()[0].outcome = None;
         set(1, TaskOutcome::Failed(IoError::new(IoErrorKind::Gone)));
-        assert!(matches!(leg.end(), Some(LegEnd::Failed(_))));
+        assert!(matches!(step.end(), Some(StepEnd::Failed(_))));
     }
 
     #[test]
