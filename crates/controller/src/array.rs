@@ -96,9 +96,9 @@ pub(crate) struct Array {
     pub(crate) map: RefCell<IntentMap>,
     /// Regions whose redundancy may not agree with their data: their marks stay.
     pub(crate) unsynced: RefCell<BTreeSet<u32>>,
-    /// Those among them of which an operator accepts what redundancy says of the drives that are out. Whoever goes out
-    /// later is not meant: then they are not accepted any more.
-    pub(crate) accepted: RefCell<BTreeSet<u32>>,
+    /// Those among them of which an operator forces what redundancy says of the drives that are out. Whoever goes out
+    /// later is not meant: then they are not forced any more.
+    pub(crate) forced: RefCell<BTreeSet<u32>>,
     /// Drives that failed when no volume could spare them: that is not recorded, since nothing was written
     /// without them. All volumes are offline. Why, by slot.
     pub(crate) lost: RefCell<BTreeMap<usize, String>>,
@@ -126,7 +126,7 @@ impl Array {
             reasons: RefCell::default(),
             running: RefCell::default(),
             unsynced: RefCell::default(),
-            accepted: RefCell::default(),
+            forced: RefCell::default(),
             lost: RefCell::default(),
             unrecorded: RefCell::default(),
             metadata: Credits::new(env, 1),
@@ -417,22 +417,22 @@ impl Array {
 
     /// Of a volume: regions whose redundancy may not agree with their data, and that nobody accepts as they are.
     pub(crate) fn distrusted(&self, volume: &Volume) -> Vec<u32> {
-        let accepted = self.accepted.borrow();
+        let forced = self.forced.borrow();
         let unsynced = self.unsynced.borrow();
-        unsynced.range(volume.regions()).copied().filter(|region| !accepted.contains(region)).collect()
+        unsynced.range(volume.regions()).copied().filter(|region| !forced.contains(region)).collect()
     }
 
-    /// Whether the redundancy of any region of a volume may not agree with its data, be it accepted or not.
+    /// Whether the redundancy of any region of a volume may not agree with its data, be it forced or not.
     pub(crate) fn is_unsynced(&self, volume: &Volume) -> bool {
         self.unsynced.borrow().range(volume.regions()).next().is_some()
     }
 
-    /// An operator accepts what the redundancy of regions says of the drives that are out.
-    pub(crate) fn accept(&self, regions: impl IntoIterator<Item = u32>) {
-        self.accepted.borrow_mut().extend(regions);
+    /// An operator forces what the redundancy of regions says of the drives that are out.
+    pub(crate) fn force(&self, regions: impl IntoIterator<Item = u32>) {
+        self.forced.borrow_mut().extend(regions);
     }
 
-    /// A drive has gone out: what an operator accepted is not any more. What journals tell stays.
+    /// A drive has gone out: what an operator forced is not any more. What journals tell stays.
     pub(crate) fn end_word(&self) {
         let covered: Vec<_> = self
             .volumes()
@@ -440,12 +440,12 @@ impl Array {
             .filter(|volume| volume.is_covered())
             .map(|volume| volume.regions())
             .collect();
-        self.accepted.borrow_mut().retain(|region| covered.iter().any(|regions| regions.contains(region)));
+        self.forced.borrow_mut().retain(|region| covered.iter().any(|regions| regions.contains(region)));
     }
 
-    /// Regions of the array that were accepted.
-    pub(crate) fn accepted_regions(&self) -> RegionSet {
-        self.accepted.borrow().iter().copied().map(RegionIndex).collect()
+    /// Regions of the array that were forced.
+    pub(crate) fn forced_regions(&self) -> RegionSet {
+        self.forced.borrow().iter().copied().map(RegionIndex).collect()
     }
 
     /// All regions of its volumes: what a drive is stale in that holds anything.

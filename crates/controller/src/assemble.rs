@@ -8,7 +8,7 @@
 //!    interrupted, the missing drive's data cannot be told from parity that does not agree. (Mirrors have no such
 //!    doubt: each holds all that was acknowledged.) The array's other volumes are started all the same. With the operator's
 //!    word the regions are still unsynced and marked, but what their parity says of the drives that are missing now counts
-//!    (`engine`, accepted regions). The word lasts until a further drive goes out, or the array stops.
+//!    (`engine`, forced regions). The word lasts until a further drive goes out, or the array stops.
 //!    Where a volume has a journal, no operator is asked: it is replayed here (`journal`). Killed here: once more.
 //! 3. The united map is written to all members, both copies. Killed here: the same marks, once more.
 //! 4. The labels say what is used from now on, missing drives as failed; and then once more, now with the first
@@ -40,18 +40,18 @@ fn wrong(sentence: impl Into<String>) -> Error {
 /// What an operator says of a start that is not made without asking.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word {
-    /// The volume whose parity is accepted as it is.
-    pub(crate) accepted: Option<Uuid>,
+    /// The volume whose parity is forced as it is.
+    pub(crate) forced: Option<Uuid>,
     /// Drives that are missing were not used without those that are here.
     pub(crate) without_missing: bool,
 }
 
 impl Word {
     /// Nobody has said anything.
-    pub(crate) const NONE: Word = Word { accepted: None, without_missing: false };
+    pub(crate) const NONE: Word = Word { forced: None, without_missing: false };
 
     fn accepts_parity(self, volume: &Volume) -> bool {
-        self.accepted == Some(volume.uuid)
+        self.forced == Some(volume.uuid)
     }
 }
 
@@ -132,7 +132,7 @@ impl Core {
         }
         // Marks of regions that are not started with stay: what they stand for is still to be judged.
         *array.unsynced.borrow_mut() = array.map.borrow().iter().collect();
-        array.accepted.take();
+        array.forced.take();
         self.begin(array);
         let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
         for volume in array.volumes() {
@@ -195,7 +195,7 @@ impl Core {
             (named(&mut missing.iter().copied()), named(&mut (0..places.len()).filter(is_current)));
         let (name, generation, confirmed) = (volume.name(), label.generation, label.confirmed);
         let it = if missing.len() == 1 { "it" } else { "them" };
-        let too = if word.accepted.is_some() { " --accept-stale-parity" } else { "" };
+        let too = if word.forced.is_some() { " --accept-stale-parity" } else { "" };
         Some(format!(
             "'{name}' is not started without asking: {gone} could have served it alone since. The drives here ({here}) know {generation} changes; up to change {confirmed} {gone} took part, and what was written there later nobody here can tell. Connect {it}; or, if nothing was written there, say volume start {name} --degraded{too}"
         ))
@@ -204,7 +204,7 @@ impl Core {
     /// Notes the operator's word, or that of the journal.
     fn take_word(&self, array: &Array, volume: &Volume, word: Word) {
         if volume.is_covered() || word.accepts_parity(volume) && self.needs_word(array, volume) {
-            array.accept(array.distrusted(volume));
+            array.force(array.distrusted(volume));
         }
     }
 

@@ -175,14 +175,14 @@ impl Core {
         degraded: bool,
     ) -> Result<Reply> {
         let (array, volume) = self.find_volume(volume)?;
-        let word = Word { accepted: accept.then_some(volume.uuid), without_missing: degraded };
+        let word = Word { forced: accept.then_some(volume.uuid), without_missing: degraded };
         let name = volume.name();
         let is_well = array.lost.borrow().is_empty();
         if volume.is_served() && is_well {
             let is_degraded = array.current_state(&volume) == VolumeState::Degraded;
             let is_stuck = !array.distrusted(&volume).is_empty();
             if accept && is_degraded && volume.has_parity() && is_stuck {
-                self.accept(&array, &volume).await?;
+                self.force(&array, &volume).await?;
                 return Ok(self.volume_reply(&array, &volume, Vec::new()));
             }
             let state = array.current_state(&volume);
@@ -223,9 +223,9 @@ impl Core {
         drives.into_iter().filter(|drive| is_its(drive) && is_away(drive)).collect()
     }
 
-    /// The operator accepts what the redundancy of a degraded volume says in regions whose resync cannot be completed.
+    /// The operator forces what the redundancy of a degraded volume says in regions whose resync cannot be completed.
     /// His word is about drives that he knows to be out: one whose failure is on its way into the labels is none of them.
-    async fn accept(&self, array: &Array, volume: &Volume) -> Result<()> {
+    async fn force(&self, array: &Array, volume: &Volume) -> Result<()> {
         let _turn = array.metadata.take(1).await;
         let (Some(id), name) = (volume.id(), volume.name()) else { return Ok(()) };
         if !array.unrecorded.borrow().is_empty() || !array.work.failures.borrow().is_empty() {
@@ -237,14 +237,14 @@ impl Core {
         let count = regions.len();
         let own = volume.own_regions(&regions.iter().copied().map(RegionIndex).collect());
         // Before the shards are told: they may be done with a region at once.
-        array.accept(regions);
-        self.tell_shards(|done| ShardMessage::Accept(id, own.clone(), done))
+        array.force(regions);
+        self.tell_shards(|done| ShardMessage::Force(id, own.clone(), done))
             .await
             .map_err(|why| Error::new(ErrorKind::Failed, format!("'{name}': {why}")))?;
         let text = format!(
             "the redundancy of {count} regions of '{name}' is computed anew from what is there, by order: blocks of what is missing may read wrongly there"
         );
-        self.events.warn(&name, "an operator accepted its parity", "all of it can be read", text);
+        self.events.warn(&name, "an operator forced its parity", "all of it can be read", text);
         self.look_after();
         Ok(())
     }

@@ -96,7 +96,7 @@ impl Core {
             let recorded = self.commit(array, next, Vec::new()).await;
             if recorded && array.is_running() {
                 array.unsynced.borrow_mut().retain(|region| !volume.regions().contains(region));
-                array.accepted.borrow_mut().retain(|region| !volume.regions().contains(region));
+                array.forced.borrow_mut().retain(|region| !volume.regions().contains(region));
                 {
                     let mut map = array.map.borrow_mut();
                     volume.regions().for_each(|region| {

@@ -50,7 +50,7 @@ impl Core {
         let usable = DriveSet::first(geometry.drives()).minus(&out);
         let mut health = Health { readable: usable, writable: usable, ..Health::optimal(&geometry) };
         let regions = engine::Regions::of(&geometry);
-        // What was accepted is settled before anything is done with it.
+        // What was forced is settled before anything is done with it.
         let distrusted = array.distrusted(&volume);
         let region = |at: ByteOffset| volume.array_region(regions.region_of(geometry.stripe_of(at).0));
         let last = ByteOffset(range.end().0.saturating_sub(1)).max(range.start);

@@ -202,7 +202,7 @@ impl Core {
         let before = unsynced.range(own.clone()).count();
         regions.iter().for_each(|region| {
             unsynced.remove(&volume.array_region(region));
-            array.accepted.borrow_mut().remove(&volume.array_region(region));
+            array.forced.borrow_mut().remove(&volume.array_region(region));
         });
         self.tasks.changed.notify(&self.env);
         if before > 0 && unsynced.range(own).next().is_none() {
@@ -224,7 +224,7 @@ impl Core {
     ) {
         array.unsynced.borrow_mut().extend(regions.iter().map(|region| volume.array_region(region)));
         regions.iter().for_each(|region| {
-            array.accepted.borrow_mut().remove(&volume.array_region(region));
+            array.forced.borrow_mut().remove(&volume.array_region(region));
         });
         self.tell_others(volume, from, |id| ShardMessage::Unsynced(id, regions.clone()));
         let name = volume.name();

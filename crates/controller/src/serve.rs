@@ -71,7 +71,7 @@ impl Core {
             stale: members.clone().map(stale).collect(),
             bad: members.clone().map(|slot| bad_blocks(&label, slot)).collect(),
             unsynced: volume.own_regions(&array.unsynced_regions()),
-            accepted: volume.own_regions(&array.accepted_regions()),
+            forced: volume.own_regions(&array.forced_regions()),
             covered: volume.is_covered(),
             journal: volume.journal_place(self.shards.len()),
             dirty: volume.own_regions(&dirty),

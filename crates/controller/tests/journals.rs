@@ -394,7 +394,7 @@ fn a_late_write_of_a_replay_does_not_land_on_what_is_written_after_a_start() {
     });
 }
 
-/// An operator accepted what parity says of a missing drive, in regions in which it had never been made to agree. From then on they
+/// An operator forced what parity says of a missing drive, in regions in which it had never been made to agree. From then on they
 /// counted as if they agreed, once the volume was given to the shards anew: its journal told all that was in doubt. After
 /// a crash nobody was asked, and what the drive would have held was computed from parity that told nothing.
 #[test]

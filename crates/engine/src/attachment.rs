@@ -76,10 +76,10 @@ pub struct Attachment {
     pub bad: Vec<BadBlocks>,
     /// Regions whose redundancy may not agree with their data.
     pub unsynced: RegionSet,
-    /// Those among them of which an operator accepts what it says of the drives that are missing now (out, or stale
+    /// Those among them of which an operator forces what it says of the drives that are missing now (out, or stale
     /// there). What is left of it is made to agree by the resync.
-    pub accepted: RegionSet,
-    /// Whether what is accepted is so because the journal was replayed: then it is about every drive, whichever goes out.
+    pub forced: RegionSet,
+    /// Whether what is forced is so because the journal was replayed: then it is about every drive, whichever goes out.
     pub covered: bool,
     /// Where writes are kept before they are done, if they are.
     pub journal: Option<JournalPlace>,
@@ -112,7 +112,7 @@ impl Attachment {
             stale: Vec::new(),
             bad: Vec::new(),
             unsynced: RegionSet::EMPTY,
-            accepted: RegionSet::EMPTY,
+            forced: RegionSet::EMPTY,
             covered: false,
             journal: None,
             dirty: RegionSet::EMPTY,

@@ -28,7 +28,7 @@
 //! | regions in which a drive is stale, and how far they are made current again | `members` | the region's owner, then the controller for all |
 //! | blocks whose content is lost | `bad`, `members` | the stripe's owner by way of the controller |
 //! | regions that are unsynced, never written, dirty | `dirty` | the region's owner, then the controller for all |
-//! | regions whose redundancy is accepted as it is, and which of their stripes are settled | `accepted` | the controller; the region's owner |
+//! | regions whose redundancy is forced as it is, and which of their stripes are settled | `forced` | the controller; the region's owner |
 //!
 //! Long flows move a window over the volume: `window` (resync, rebuild, copy, check, initialisation, relocation).
 //!
@@ -36,7 +36,6 @@
 //! A [`Shard`] is the sole owner of its regions; all state of a stripe lives on its shard. Shards and the
 //! controller exchange [`ShardMessage`]s and [`Report`]s, nothing else.
 
-mod accepted;
 mod as_drive;
 mod attachment;
 mod attempt;
@@ -49,6 +48,7 @@ mod fast_path;
 mod faults;
 mod first_write;
 mod flush;
+mod forced;
 mod health;
 mod intake;
 mod journal;

@@ -156,9 +156,9 @@ pub enum ShardMessage {
     },
     /// The answer, if they are.
     HostsAround,
-    /// The operator accepts what the redundancy of these regions, as far as they are unsynced, says of the drives that are
+    /// The operator forces what the redundancy of these regions, as far as they are unsynced, says of the drives that are
     /// missing now.
-    Accept(VolumeId, RegionSet, Done),
+    Force(VolumeId, RegionSet, Done),
     /// The controller has dealt with a report.
     ReportDone {
         /// The report's number.

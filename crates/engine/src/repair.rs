@@ -479,7 +479,7 @@ impl Volume {
         stripe: StripeIndex,
         filling: &DriveSet,
     ) -> Result<DriveSet, IoError> {
-        if !self.is_accepted(stripe) {
+        if !self.is_forced(stripe) {
             return self.bring_together(stripe, filling, &DriveSet::EMPTY).await;
         }
         let skipped = self.settle_by_word(stripe).await?.minus(filling);

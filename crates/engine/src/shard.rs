@@ -405,9 +405,9 @@ impl Shard {
                     self.inner.env.spawn("resync", crate::window::resync(volume));
                 }
             }
-            ShardMessage::Accept(id, regions, done) => {
+            ShardMessage::Force(id, regions, done) => {
                 if let Some(volume) = self.volume(id) {
-                    volume.accept(&regions);
+                    volume.force(&regions);
                     self.inner.env.spawn("resync by word", crate::window::resync(volume));
                 }
                 answer_control(&done, Ok(()));

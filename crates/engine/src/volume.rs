@@ -1,10 +1,10 @@
 //! A volume as one shard sees it.
 
-use crate::accepted::Accepted;
 use crate::attachment::{Attachment, FaultPolicy, HealthView, Relocated};
 use crate::balance::Streams;
 use crate::dirty::DirtyRegions;
 use crate::flush::Flush;
+use crate::forced::Forced;
 use crate::health::Health;
 use crate::journal::Journal;
 use crate::members::Members;
@@ -111,7 +111,7 @@ pub struct Volume {
     geometry: Geometry,
     pub(crate) health: Health,
     pub(crate) dirty: DirtyRegions,
-    pub(crate) accepted: Accepted,
+    pub(crate) forced: Forced,
     pub(crate) flushing: Flush,
     pub(crate) journal: Option<Journal>,
     pub(crate) counters: Cell<Counters>,
@@ -157,7 +157,7 @@ impl Volume {
             dirty: DirtyRegions::new(&regions, attachment, |region| {
                 regions.owner(region, shard.count()) == shard.index()
             }),
-            accepted: Accepted::new(attachment.covered),
+            forced: Forced::new(attachment.covered),
             flushing: Flush::default(),
             journal: Journal::new(shard.env(), attachment.journal, &geometry, shard.index().0, shard.count()),
             counters: Cell::default(),
@@ -171,7 +171,7 @@ impl Volume {
             // Nobody marks regions there before they are written: all of them may have been.
             volume.dirty.set_written(&attachment.unwritten);
         }
-        volume.accept(&attachment.accepted);
+        volume.force(&attachment.forced);
         volume.look_at_health();
         Ok(volume)
     }
@@ -316,14 +316,14 @@ impl Volume {
     /// Distrusts regions; a resync of one that is under way does not vouch for it any more.
     pub(crate) fn set_unsynced(&self, regions: &RegionSet) {
         self.dirty.set_unsynced(regions);
-        self.accepted.forget(regions);
+        self.forced.forget(regions);
         self.dirty.note_gap();
         self.look_at_health();
     }
 
     pub(crate) fn set_synced(&self, regions: &RegionSet) {
         self.dirty.set_synced(regions);
-        self.accepted.forget(regions);
+        self.forced.forget(regions);
         self.look_at_health();
     }
 

@@ -144,8 +144,8 @@ impl Host {
     }
 
     /// The operator starts a volume that is degraded, after he was told what that means: that no drive was used elsewhere,
-    /// which is so; and, where it was being written, that parity is accepted as it is.
-    pub async fn accept(&self) -> Result<()> {
+    /// which is so; and, where it was being written, that parity is forced as it is.
+    pub async fn force(&self) -> Result<()> {
         let scene = &self.scene;
         let start = |accept_stale_parity| Command::VolumeStart {
             volume: VOLUME.to_owned(),
@@ -161,9 +161,9 @@ impl Host {
         self.must(start(true)).await?;
         scene.did(Deed::OperatorAccepts);
         let out = out_of(&self.show().await?);
-        scene.accepted.set(out);
+        scene.forced.set(out);
         let given_up = self.give_up(&out);
-        scene.tell(|| format!("the operator accepts stale parity: {given_up} sectors may read as anything"));
+        scene.tell(|| format!("the operator forces stale parity: {given_up} sectors may read as anything"));
         Ok(())
     }
 
@@ -220,7 +220,7 @@ impl Host {
             .iter()
             .any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
         let dirty_and_degraded = scene.parity_may_lie() && missed && volume.resync.is_some();
-        let has_word = !scene.accepted.get().is_empty();
+        let has_word = !scene.forced.get().is_empty();
         if dirty_and_degraded && !has_word && !faults.happened_in(scene.life.get()) {
             return Error::wrong_state(
                 "a volume that is degraded and dirty was started without the operator",

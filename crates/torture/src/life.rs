@@ -97,7 +97,7 @@ pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcom
 
 /// Starts, and has the volume served, as far as that may be; `None` where it needs drives.
 pub(crate) async fn begin(scene: Rc<Scene>, envs: Vec<Env>, plan: &Plan) -> Result<Option<Host>> {
-    scene.accepted.set(DriveSet::EMPTY);
+    scene.forced.set(DriveSet::EMPTY);
     let host = start(scene, envs, plan.given.clone()).await;
     let scene = &host.scene;
     match host.find().await? {
@@ -110,7 +110,7 @@ pub(crate) async fn begin(scene: Rc<Scene>, envs: Vec<Env>, plan: &Plan) -> Resu
         if host.needs_drives(&volume)? {
             return Ok(None);
         }
-        host.accept().await?;
+        host.force().await?;
     } else if scene.created.get() {
         scene.count(|tally| tally.recoveries += 1);
     }

@@ -72,7 +72,7 @@ pub struct Scene {
     /// Drives that the controller went without at the latest start.
     pub out: Cell<DriveSet>,
     /// Sectors beside which parity may be wrong, until redundancy agrees: they were written while parity could neither
-    /// be used nor made to agree, for want of a drive; or a write to them was cut off, and the operator accepted it.
+    /// be used nor made to agree, for want of a drive; or a write to them was cut off, and the operator forced it.
     pub without_parity: RefCell<Unsettled>,
     /// With a journal: sectors that redundancy does not give back until it agrees. They were written with the whole
     /// stripe, which is not kept, and a crash may have left that on some drives alone.
@@ -81,8 +81,8 @@ pub struct Scene {
     pub has_lost_blocks: Cell<bool>,
     /// Whether a request ever failed, since more was wrong than the level survives.
     pub has_failed: Cell<bool>,
-    /// Drives of which an operator accepted, in this life, what redundancy says of them.
-    pub accepted: Cell<DriveSet>,
+    /// Drives of which an operator forced, in this life, what redundancy says of them.
+    pub forced: Cell<DriveSet>,
     /// Which life it is.
     pub life: Cell<u64>,
     /// Under which name a drive is found that was called something else at first: by the name, its first one.
@@ -121,7 +121,7 @@ impl Scene {
             without_parity: RefCell::default(),
             torn: RefCell::default(),
             has_lost_blocks: Cell::new(false),
-            accepted: Cell::new(DriveSet::EMPTY),
+            forced: Cell::new(DriveSet::EMPTY),
             life: Cell::new(0),
             paths: RefCell::default(),
             tainted: RefCell::default(),
@@ -149,7 +149,7 @@ impl Scene {
             without_parity: self.without_parity.clone(),
             torn: self.torn.clone(),
             has_lost_blocks: self.has_lost_blocks.clone(),
-            accepted: self.accepted.clone(),
+            forced: self.forced.clone(),
             life: self.life.clone(),
             paths: RefCell::default(),
             tainted: self.tainted.clone(),
@@ -238,11 +238,11 @@ impl Scene {
     }
 
     /// Whether a request may fail now: more is lost than the level survives. Where parity may not agree with
-    /// data after a crash, any fault is more, but for drives of which an operator accepted what parity says.
+    /// data after a crash, any fault is more, but for drives of which an operator forced what parity says.
     pub fn may_fail(&self) -> bool {
         let bad = self.faults.borrow().bad().union(&self.out.get());
         let unknown_parity = self.parity_may_lie() && !self.synced.get();
-        let unaccepted = bad.minus(&self.accepted.get());
+        let unaccepted = bad.minus(&self.forced.get());
         !self.setup.geometry.survives_set(&bad) || (unknown_parity && !unaccepted.is_empty())
     }
 

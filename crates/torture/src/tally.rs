@@ -57,7 +57,7 @@ pub enum Deed {
     OperatorSteersTasks,
     /// An operator changes policies.
     OperatorSetsPolicy,
-    /// An operator accepts what parity says of a missing drive.
+    /// An operator forces what parity says of a missing drive.
     OperatorAccepts,
     /// An operator deletes the volume while drives hang, and makes another one of them.
     OperatorDeletes,
@@ -148,7 +148,7 @@ impl Deed {
             Deed::OperatorChecks => "check, repair, patrol",
             Deed::OperatorSteersTasks => "task pause, resume, stop, set",
             Deed::OperatorSetsPolicy => "volume policy",
-            Deed::OperatorAccepts => "stale parity accepted",
+            Deed::OperatorAccepts => "stale parity forced",
             Deed::OperatorDeletes => "volume delete (drives hanging)",
         }
     }

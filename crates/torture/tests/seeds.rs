@@ -59,7 +59,7 @@ const KEPT: [(u64, &str); 14] = [
         2012334,
         "a strip on its way home opened the gate for one on its way out: writes missed the spare (engine, relocate.rs)",
     ),
-    (2021223, "what P told of an unreadable block was not told to Q (engine/tests/accepted.rs)"),
+    (2021223, "what P told of an unreadable block was not told to Q (engine/tests/forced.rs)"),
     (
         2021300,
         "a rebuild was recorded of a drive that had gone out meanwhile (controller/tests/returning.rs)",

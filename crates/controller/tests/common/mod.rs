@@ -153,7 +153,7 @@ impl Bench {
         self.events().iter().any(|event| event.text.contains(text))
     }
 
-    /// Starts a volume whose parity is accepted as it is.
+    /// Starts a volume whose parity is forced as it is.
     pub fn start_accepting(&mut self, name: &str) {
         let (volume, accept_stale_parity, degraded) = (name.into(), true, false);
         self.ask(Command::VolumeStart { volume, accept_stale_parity, degraded }).unwrap();

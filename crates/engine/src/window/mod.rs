@@ -9,7 +9,7 @@
 //! | --- | --- | --- | --- |
 //! | rebuild | `rebuild.rs` | stale on the drive, and written | the drive is current there |
 //! | copy to a drive that is to take another one's place | `copy.rs` | written | it need not be rebuilt there |
-//! | resync, background initialisation | `resync.rs`, by the rule in `accepted.rs` where drives are missing | unsynced | its redundancy is trusted |
+//! | resync, background initialisation | `resync.rs`, by the rule in `forced.rs` where drives are missing | unsynced | its redundancy is trusted |
 //! | consistency check | `check.rs` | written and synced | |
 //! | full initialisation | `init.rs` | all | its redundancy is trusted |
 //! | into the distributed spare and back | `relocate.rs` | all; those in the spare | it has changed sides |

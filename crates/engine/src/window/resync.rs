@@ -4,8 +4,8 @@
 //! A stripe is locked whole, planned and executed like any request, and released. A region is
 //! synced when all its stripes are; until then its parity is not used, and one designated mirror speaks.
 //! A stripe that cannot be resynced (a drive it needs is missing) leaves its region unsynced, and reads that need
-//! its redundancy fail: what is unknown is not guessed, unless an operator accepts what redundancy says
-//! ([`accepted`](crate::accepted)).
+//! its redundancy fail: what is unknown is not guessed, unless an operator forces what redundancy says
+//! ([`forced`](crate::forced)).
 //!
 //! It runs by itself wherever there are such regions: after a crash, and in the background of a volume whose drives held
 //! anything when it was made.

@@ -1,4 +1,4 @@
-//! Regions whose redundancy an operator accepts as it is: drives are missing that could have told.
+//! Regions whose redundancy an operator forces as it is: drives are missing that could have told.
 //!
 //! # Fault model
 //! A write was cut off, and what it wrote to some drives and not to others is not known. While all data of the stripe
@@ -31,7 +31,7 @@
 //! - Blocks of a drive that is there and cannot read them are told, and written anew, by the rule as well; with them all data of
 //!   their columns are there, and *then* all redundancy is computed anew: P told them, and Q need not agree.
 //! - The region stays unsynced, and marked, until all its stripes are settled: a crash before that needs the word again.
-//! - A region that is distrusted, because a write to it failed, is not accepted any more.
+//! - A region that is distrusted, because a write to it failed, is not forced any more.
 
 use crate::regions::{RegionIndex, RegionSet};
 use crate::volume::Volume;
@@ -45,7 +45,7 @@ use units::{DriveIndex, DriveSet, StripeIndex};
 
 /// What the word was given for, and how far it has been made good.
 #[derive(Default)]
-pub(crate) struct Accepted {
+pub(crate) struct Forced {
     regions: RefCell<RegionSet>,
     /// By slot, regions among them in which its content was missing when the word was given.
     missing: RefCell<Vec<RegionSet>>,
@@ -55,10 +55,10 @@ pub(crate) struct Accepted {
     settled: RefCell<BTreeMap<RegionIndex, Vec<u64>>>,
 }
 
-impl Accepted {
-    /// Nothing is accepted yet. `of_journal`: it is the journal that gives its word, and not an operator.
-    pub(crate) fn new(of_journal: bool) -> Accepted {
-        Accepted { of_journal, ..Accepted::default() }
+impl Forced {
+    /// Nothing is forced yet. `of_journal`: it is the journal that gives its word, and not an operator.
+    pub(crate) fn new(of_journal: bool) -> Forced {
+        Forced { of_journal, ..Forced::default() }
     }
 
     fn contains(&self, region: RegionIndex) -> bool {
@@ -113,13 +113,13 @@ enum Settling {
 
 impl Volume {
     /// The operator's word for regions, as the volume is now. It counts for those that are unsynced.
-    pub(crate) fn accept(&self, regions: &RegionSet) {
+    pub(crate) fn force(&self, regions: &RegionSet) {
         if self.geometry().parity_strips() == 0 {
             return; // Copies need no word: one of them speaks for all.
         }
         let doubtful = self.dirty.unsynced();
         let regions = regions.clone().minus(&regions.clone().minus(&doubtful));
-        self.accepted.forget(&regions);
+        self.forced.forget(&regions);
         let (readable, _) = self.health.usable();
         let missing = |slot: DriveIndex| match readable.contains(slot) {
             true => {
@@ -128,12 +128,12 @@ impl Volume {
             }
             false => regions.clone(),
         };
-        let mut all = self.accepted.missing.borrow_mut();
+        let mut all = self.forced.missing.borrow_mut();
         all.resize(self.geometry().drives().as_usize(), RegionSet::EMPTY);
         for slot in self.geometry().drives().indexes() {
             all[slot.as_usize()].insert_all(&missing(slot));
         }
-        self.accepted.regions.borrow_mut().insert_all(&regions);
+        self.forced.regions.borrow_mut().insert_all(&regions);
     }
 
     fn nth_of_region(&self, region: RegionIndex, stripe: StripeIndex) -> u64 {
@@ -143,13 +143,12 @@ impl Volume {
     /// Whether a stripe is to be settled before anything is done that has to keep its redundancy.
     pub(crate) fn is_doubtful(&self, stripe: StripeIndex) -> bool {
         let region = self.region_of(stripe);
-        self.accepted.contains(region)
-            && !self.accepted.is_settled(region, self.nth_of_region(region, stripe))
+        self.forced.contains(region) && !self.forced.is_settled(region, self.nth_of_region(region, stripe))
     }
 
-    /// Whether a stripe is of a region that was accepted.
-    pub(crate) fn is_accepted(&self, stripe: StripeIndex) -> bool {
-        self.accepted.contains(self.region_of(stripe))
+    /// Whether a stripe is of a region that was forced.
+    pub(crate) fn is_forced(&self, stripe: StripeIndex) -> bool {
+        self.forced.contains(self.region_of(stripe))
     }
 
     /// Whether by the word the redundancy of a stripe of an unsynced region may be used, with these drives to be read.
@@ -159,8 +158,8 @@ impl Volume {
         stripe: StripeIndex,
         readable: &DriveSet,
     ) -> bool {
-        self.accepted.contains(region)
-            && (self.accepted.is_settled(region, self.nth_of_region(region, stripe))
+        self.forced.contains(region)
+            && (self.forced.is_settled(region, self.nth_of_region(region, stripe))
                 || self.missing_by_word(region, stripe, readable).is_some_and(|missing| missing > 0))
     }
 
@@ -174,7 +173,7 @@ impl Volume {
         let mut missing = 0;
         for (cell, role) in self.map(stripe).cells() {
             if matches!(role, Role::Data { .. }) && !readable.contains(cell.drive) {
-                if !self.accepted.is_about(cell.drive, region) {
+                if !self.forced.is_about(cell.drive, region) {
                     return None;
                 }
                 missing += 1;
@@ -218,7 +217,7 @@ impl Volume {
             Settling::Unknown => return Err(IoError::new(IoErrorKind::Medium)),
         };
         let region = self.region_of(stripe);
-        self.accepted.set_settled(region, self.nth_of_region(region, stripe));
+        self.forced.set_settled(region, self.nth_of_region(region, stripe));
         Ok(skipped)
     }
 

@@ -69,7 +69,7 @@ async fn start(envs: Vec<env::Env>, setup: &Setup, word: bool) -> Bench {
     attachment.unsynced = regions(setup);
     attachment.dirty = regions(setup);
     if word {
-        attachment.accepted = regions(setup);
+        attachment.forced = regions(setup);
     }
     Bench::attach(envs, attachment).await
 }
@@ -104,7 +104,7 @@ fn shapes() -> [Setup; 5] {
 /// The story at the top, and its like: after the word all that was acknowledged is there, and once the regions are
 /// resynced it survives as many further drives as the level does.
 #[test]
-fn what_was_accepted_agrees_again_where_redundancy_is_left() {
+fn what_was_forced_agrees_again_where_redundancy_is_left() {
     for setup in shapes() {
         let geometry = setup.geometry();
         for next in 1..setup.drives {
@@ -198,7 +198,7 @@ fn the_word_can_be_given_while_the_volume_serves() {
         bench.wait(Duration::from_secs(30)).await;
         assert!(look(&bench, &bytes, "without the word").await > 0, "what is unknown is not guessed");
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Synced(_))), 0);
-        bench.tell(|done| ShardMessage::Accept(VOLUME, regions(&setup), done)).await;
+        bench.tell(|done| ShardMessage::Force(VOLUME, regions(&setup), done)).await;
         assert_eq!(look(&bench, &bytes, "with the word").await, 0);
         synced(&bench, &setup).await;
         all[3].fail_now();
@@ -253,7 +253,7 @@ fn q_of(geometry: &Geometry, stripe: StripeIndex, bytes: &[u8]) -> Vec<u8> {
 /// The drive that was missing comes back while its regions are resynced: it is given what the word says, and in the
 /// end redundancy agrees whichever drives go.
 #[test]
-fn a_drive_that_comes_back_gets_what_was_accepted() {
+fn a_drive_that_comes_back_gets_what_was_forced() {
     for (level, drives) in [(Level::Raid5, 4), (Level::Raid6, 6)] {
         let setup = Setup::new(level, drives);
         let (mut sim, all, bytes) = crashed(&setup, 35);
@@ -264,7 +264,7 @@ fn a_drive_that_comes_back_gets_what_was_accepted() {
             attachment.stale = stale_on(&setup, MISSING);
             attachment.unsynced = regions(&setup);
             attachment.dirty = regions(&setup);
-            attachment.accepted = regions(&setup);
+            attachment.forced = regions(&setup);
             let bench = Bench::attach(envs, attachment).await;
             bench.begin(TaskKind::Rebuild { slot: DriveIndex(MISSING) }, PACE).await;
             assert_eq!(look(&bench, &bytes, "while it is rebuilt").await, 0);
@@ -286,7 +286,7 @@ async fn start_covered(envs: Vec<env::Env>, setup: &Setup) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
     attachment.unsynced = regions(setup);
     attachment.dirty = regions(setup);
-    attachment.accepted = regions(setup);
+    attachment.forced = regions(setup);
     attachment.covered = true;
     Bench::attach(envs, attachment).await
 }
