@@ -248,7 +248,7 @@ impl Core {
             unwritten: Runs::default(),
             journal: None,
             relocated: None,
-            bad: Vec::new(),
+            punctured: Vec::new(),
         }
     }
 

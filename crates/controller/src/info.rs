@@ -178,7 +178,7 @@ impl Core {
         let (may_lose, may_lose_at_most) = left.unwrap_or((0, 0));
         let arrangement =
             label.parity.map(|parity| parity.name()).or(label.mirrors.map(|mirrors| mirrors.name()));
-        let lost = label.bad.iter().flat_map(|bad| &bad.bytes);
+        let lost = label.punctured.iter().flat_map(|punctured| &punctured.bytes);
         let regions = volume.regions();
         let dirty = regions.filter(|region| array.map.borrow().is_marked(*region)).count();
         VolumeInfo {

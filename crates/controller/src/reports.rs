@@ -9,9 +9,9 @@ use crate::inventory::Drive;
 use crate::keeper::{failing, join};
 use crate::volume::Volume;
 use crate::waiting::wait_or;
-use engine::{BadBlocks, RegionSet, Report, ReportKind, ShardIndex, ShardMessage, VolumeId};
+use engine::{PuncturedBlocks, RegionSet, Report, ReportKind, ShardIndex, ShardMessage, VolumeId};
 use env::{IoError, IoErrorKind, mailbox};
-use ondisk::{Bad, Uuid};
+use ondisk::{Punctured, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ enum What {
     /// Moved into the distributed spare, or back.
     Moved(RegionSet, bool),
     /// Lost, or written again.
-    Bad(Vec<ByteRange>, bool),
+    Punctured(Vec<ByteRange>, bool),
     /// The replacement lacks a write.
     ReplacementFailed(IoError),
     /// A write was left unfinished: the volume's journal does not tell all that may be in doubt after a crash.
@@ -88,12 +88,12 @@ impl Core {
             ReportKind::Current { drive, regions, swaps, is_awaited } => {
                 record(drive, What::Current { regions, id, swaps, is_awaited });
             }
-            ReportKind::BadBlocks { drive, ranges, bad } => {
-                if let (Some(id), true) = (volume.id(), bad) {
+            ReportKind::PuncturedBlocks { drive, ranges, punctured } => {
+                if let (Some(id), true) = (volume.id(), punctured) {
                     let bytes: u64 = ranges.iter().map(|range| range.len.0).sum();
                     self.note_on_steps(id, |found| found.unrecoverable_bytes += bytes);
                 }
-                record(drive, What::Bad(ranges, bad));
+                record(drive, What::Punctured(ranges, punctured));
             }
             ReportKind::Unsynced(regions) => {
                 self.regions_unsynced(array, volume, from, &regions);
@@ -146,7 +146,7 @@ impl Core {
             | ReportKind::Unsynced(_)
             | ReportKind::MarkDirty(_)
             | ReportKind::Current { .. }
-            | ReportKind::BadBlocks { .. }
+            | ReportKind::PuncturedBlocks { .. }
             | ReportKind::Moved { .. }
             | ReportKind::ReplacementFailed { .. } => {}
         }
@@ -200,7 +200,7 @@ impl Core {
                     slots.extend(array.in_use());
                     replacements.extend(0..array.places().len());
                 }
-                What::Bad(..) | What::ReplacementFailed(_) | What::Uncovered => {}
+                What::Punctured(..) | What::ReplacementFailed(_) | What::Uncovered => {}
             }
         }
         let places = array.places();
@@ -253,7 +253,9 @@ impl Core {
                 What::Moved(regions, to_spare) => {
                     note_moved(&mut next, volume.uuid, *slot, &volume.array_regions(regions), *to_spare)
                 }
-                What::Bad(ranges, bad) => note_bad(&mut next, volume.uuid, *slot, ranges, *bad),
+                What::Punctured(ranges, punctured) => {
+                    note_punctured(&mut next, volume.uuid, *slot, ranges, *punctured)
+                }
                 What::ReplacementFailed(_) => before.member[*slot].replacement.is_none(),
                 What::Uncovered => {
                     let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
@@ -286,10 +288,10 @@ impl Core {
             What::Current { regions, .. } => {
                 self.tell_all(|| ShardMessage::Current(id, drive, regions.clone()))
             }
-            What::Bad(ranges, bad) => {
+            What::Punctured(ranges, punctured) => {
                 let message = |done| {
-                    let (ranges, bad) = (ranges.clone(), *bad);
-                    ShardMessage::Bad { volume: id, drive, ranges, bad, done }
+                    let (ranges, punctured) = (ranges.clone(), *punctured);
+                    ShardMessage::Punctured { volume: id, drive, ranges, punctured, done }
                 };
                 if let Err(why) = self.tell_shards(message).await {
                     tracing::error!("lost blocks of '{}' are not known to every shard: {why}", volume.name());
@@ -342,7 +344,7 @@ fn completes(array: &Array, reports: &[ToRecord]) -> bool {
         let (drive, regions) = match what {
             What::Current { regions, .. } => (None, regions),
             What::Copied(drive, regions) => (Some(*drive), regions),
-            What::Moved(..) | What::Bad(..) | What::ReplacementFailed(_) | What::Uncovered => continue,
+            What::Moved(..) | What::Punctured(..) | What::ReplacementFailed(_) | What::Uncovered => continue,
         };
         let left = left.entry((*slot, drive.is_some())).or_insert_with(|| array.left_on(*slot, drive));
         if !left.is_empty() {
@@ -389,29 +391,35 @@ fn note_moved(
 }
 
 /// Notes lost blocks, or that they are written again. Whether there is room for them.
-fn note_bad(next: &mut ondisk::Label, volume: Uuid, slot: usize, ranges: &[ByteRange], bad: bool) -> bool {
+fn note_punctured(
+    next: &mut ondisk::Label,
+    volume: Uuid,
+    slot: usize,
+    ranges: &[ByteRange],
+    punctured: bool,
+) -> bool {
     let Some(label) = next.volume_mut(volume) else { return false };
-    let mut table = crate::serve::bad_blocks(label, slot);
+    let mut table = crate::serve::punctured_blocks(label, slot);
     for range in ranges {
-        if bad {
+        if punctured {
             table.insert(*range)
         } else {
             table.remove(*range)
         };
     }
-    set_bad(label, slot, &table)
+    set_punctured(label, slot, &table)
 }
 
-fn set_bad(label: &mut ondisk::VolumeLabel, slot: usize, table: &BadBlocks) -> bool {
+fn set_punctured(label: &mut ondisk::VolumeLabel, slot: usize, table: &PuncturedBlocks) -> bool {
     let bytes: Vec<[u64; 2]> = table.ranges().iter().map(|range| [range.start.0, range.end().0]).collect();
-    if bytes.len() > ondisk::MAX_BAD_RUNS {
+    if bytes.len() > ondisk::MAX_PUNCTURED_RUNS {
         return false;
     }
     let slot = slot as u16;
-    label.bad.retain(|bad| bad.slot != slot);
+    label.punctured.retain(|punctured| punctured.slot != slot);
     if !bytes.is_empty() {
-        label.bad.push(Bad { slot, bytes });
-        label.bad.sort_by_key(|bad| bad.slot);
+        label.punctured.push(Punctured { slot, bytes });
+        label.punctured.sort_by_key(|punctured| punctured.slot);
     }
     true
 }

@@ -5,7 +5,8 @@ use crate::core::{Core, answers};
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Result};
 use engine::{
-    Attachment, BadBlocks, FaultPolicy, RegionIndex, RegionSet, Relocated, ShardMessage, VolumeId, VolumeSpec,
+    Attachment, FaultPolicy, PuncturedBlocks, RegionIndex, RegionSet, Relocated, ShardMessage, VolumeId,
+    VolumeSpec,
 };
 use env::DriveSource;
 use ondisk::VolumeLabel;
@@ -14,10 +15,10 @@ use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 
 /// The lost blocks of a slot that a label names.
-pub(crate) fn bad_blocks(label: &VolumeLabel, slot: usize) -> BadBlocks {
-    let of_slot = label.bad.iter().filter(|bad| usize::from(bad.slot) == slot);
-    let runs = of_slot.flat_map(|bad| &bad.bytes);
-    BadBlocks::from_ranges(runs.map(|run| ByteRange::from_to(ByteOffset(run[0]), ByteOffset(run[1]))))
+pub(crate) fn punctured_blocks(label: &VolumeLabel, slot: usize) -> PuncturedBlocks {
+    let of_slot = label.punctured.iter().filter(|punctured| usize::from(punctured.slot) == slot);
+    let runs = of_slot.flat_map(|punctured| &punctured.bytes);
+    PuncturedBlocks::from_ranges(runs.map(|run| ByteRange::from_to(ByteOffset(run[0]), ByteOffset(run[1]))))
 }
 
 /// What of a volume lies in its distributed spare.
@@ -69,7 +70,7 @@ impl Core {
         Ok(Attachment {
             replacements: members.clone().map(replacement).collect(),
             stale: members.clone().map(stale).collect(),
-            bad: members.clone().map(|slot| bad_blocks(&label, slot)).collect(),
+            punctured: members.clone().map(|slot| punctured_blocks(&label, slot)).collect(),
             unsynced: volume.own_regions(&array.unsynced_regions()),
             forced: volume.own_regions(&array.forced_regions()),
             covered: volume.is_covered(),

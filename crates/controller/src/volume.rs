@@ -231,7 +231,7 @@ mod tests {
             unwritten: Runs::default(),
             journal: None,
             relocated: None,
-            bad: Vec::new(),
+            punctured: Vec::new(),
         };
         Volume::new(label, geometry, 0)
     }

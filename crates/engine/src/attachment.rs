@@ -1,7 +1,7 @@
 //! What a shard is told of a volume's drives: which there are, which may be used, what is wrong with them.
 
-use crate::bad::BadBlocks;
 use crate::journal::JournalPlace;
+use crate::punctured::PuncturedBlocks;
 use crate::regions::RegionSet;
 use crate::volume::VolumeSpec;
 use env::DriveSource;
@@ -73,7 +73,7 @@ pub struct Attachment {
     /// that goes without saying. May be shorter than the slots are many.
     pub stale: Vec<RegionSet>,
     /// By slot, blocks whose content is lost. May be shorter than the slots are many.
-    pub bad: Vec<BadBlocks>,
+    pub punctured: Vec<PuncturedBlocks>,
     /// Regions whose redundancy may not agree with their data.
     pub unsynced: RegionSet,
     /// Those among them of which an operator forces what it says of the drives that are missing now (out, or stale
@@ -110,7 +110,7 @@ impl Attachment {
             health,
             replacements: Vec::new(),
             stale: Vec::new(),
-            bad: Vec::new(),
+            punctured: Vec::new(),
             unsynced: RegionSet::EMPTY,
             forced: RegionSet::EMPTY,
             covered: false,

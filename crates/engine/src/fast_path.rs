@@ -59,7 +59,7 @@ impl Volume {
         }
         let home = map.data_cell(index, CopyIndex(0));
         let lost = ByteRange::new(home.offset + ByteCount(bytes.start.0), bytes.len);
-        if self.members.is_bad(home.drive, lost) || self.relocated_in(region).is_some() {
+        if self.members.is_punctured(home.drive, lost) || self.relocated_in(region).is_some() {
             return None;
         }
         let (readable, _) = self.health.usable();

@@ -26,7 +26,7 @@
 //! | which drives are used | `health` | the controller; this shard at once takes out what fails |
 //! | the drives, and those that are being filled to take their places | `members` | the controller, while requests run |
 //! | regions in which a drive is stale, and how far they are made current again | `members` | the region's owner, then the controller for all |
-//! | blocks whose content is lost | `bad`, `members` | the stripe's owner by way of the controller |
+//! | blocks whose content is lost | `punctured`, `members` | the stripe's owner by way of the controller |
 //! | regions that are unsynced, never written, dirty | `dirty` | the region's owner, then the controller for all |
 //! | regions whose redundancy is forced as it is, and which of their stripes are settled | `forced` | the controller; the region's owner |
 //!
@@ -39,7 +39,6 @@
 mod as_drive;
 mod attachment;
 mod attempt;
-mod bad;
 mod balance;
 mod compute;
 mod dirty;
@@ -55,6 +54,7 @@ mod journal;
 mod members;
 mod messages;
 mod pieces;
+mod punctured;
 mod reading;
 mod regions;
 mod repair;
@@ -68,12 +68,12 @@ mod window;
 
 pub use as_drive::{VolumeDrive, VolumeService};
 pub use attachment::{Attachment, FaultPolicy, HealthView, MemberChange, Relocated, StreamSharing};
-pub use bad::BadBlocks;
 pub use journal::{JournalPlace, ring_len};
 pub use messages::{
     Done, PIECES_AWAY, Piece, PieceKind, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex,
     ShardMessage, Ticket,
 };
+pub use punctured::PuncturedBlocks;
 pub use regions::{RegionIndex, RegionSet, Regions};
 pub use shard::{Shard, ShardSeed};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};

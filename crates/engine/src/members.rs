@@ -15,8 +15,8 @@
 //!   one, it is never the slot's drive as it is: no write that it lacks is acknowledged before that is certain.
 
 use crate::attachment::{Attachment, MemberChange};
-use crate::bad::BadBlocks;
 use crate::messages::{Done, Seat};
+use crate::punctured::PuncturedBlocks;
 use crate::regions::{RegionIndex, RegionSet};
 use crate::shard::Shard;
 use crate::volume::Volume;
@@ -59,7 +59,7 @@ pub(crate) struct Slot {
     windows: RefCell<Vec<Window>>,
     /// How many drives have had the slot.
     drives: Cell<u64>,
-    bad: RefCell<BadBlocks>,
+    punctured: RefCell<PuncturedBlocks>,
     /// Where the last read of it ended, in its part of the volume: the next one is near if it begins there.
     pub(crate) last_end: Cell<u64>,
     /// Unreadable places that writing anew did not repair.
@@ -72,7 +72,7 @@ pub(crate) struct Members {
     /// Slots whose drive is stale somewhere.
     stale: Cell<DriveSet>,
     /// Slots with lost blocks.
-    bad: Cell<DriveSet>,
+    punctured: Cell<DriveSet>,
     /// Slots whose successor is being filled.
     being_replaced: Cell<DriveSet>,
     /// Whether any drive rotates.
@@ -88,7 +88,7 @@ impl Members {
         let members = Members {
             slots: std::iter::repeat_with(Slot::default).take(count).collect(),
             stale: Cell::default(),
-            bad: Cell::default(),
+            punctured: Cell::default(),
             being_replaced: Cell::default(),
             rotate: Cell::new(false),
             changes: Cell::new(0),
@@ -104,8 +104,8 @@ impl Members {
             if let Some(stale) = attachment.stale.get(index) {
                 slot.stale.borrow_mut().clone_from(stale);
             }
-            if let Some(bad) = attachment.bad.get(index) {
-                slot.bad.borrow_mut().clone_from(bad);
+            if let Some(punctured) = attachment.punctured.get(index) {
+                slot.punctured.borrow_mut().clone_from(punctured);
             }
         }
         members.sum_up();
@@ -118,7 +118,7 @@ impl Members {
             drives.map(|(index, _)| DriveIndex(index as u16)).collect()
         };
         self.stale.set(slots(&|slot| !slot.stale.borrow().is_empty()));
-        self.bad.set(slots(&|slot| !slot.bad.borrow().is_empty()));
+        self.punctured.set(slots(&|slot| !slot.punctured.borrow().is_empty()));
         self.being_replaced.set(slots(&|slot| slot.replacement.borrow().is_some()));
         let rotates =
             |slot: &Slot| slot.member.borrow().as_ref().is_some_and(|member| member.info().rotational);
@@ -258,28 +258,29 @@ impl Members {
     }
 
     /// Whether blocks of the drive's `range` are lost.
-    pub(crate) fn is_bad(&self, drive: DriveIndex, range: ByteRange) -> bool {
-        self.bad.get().contains(drive) && self.slots[drive.as_usize()].bad.borrow().overlaps(range)
+    pub(crate) fn is_punctured(&self, drive: DriveIndex, range: ByteRange) -> bool {
+        self.punctured.get().contains(drive)
+            && self.slots[drive.as_usize()].punctured.borrow().overlaps(range)
     }
 
     /// Whether blocks of any drive are lost.
-    pub(crate) fn any_bad(&self) -> bool {
-        !self.bad.get().is_empty()
+    pub(crate) fn any_punctured(&self) -> bool {
+        !self.punctured.get().is_empty()
     }
 
     /// The lost parts of a drive's `range`.
-    pub(crate) fn bad_within(&self, drive: DriveIndex, range: ByteRange) -> SmallVec<[ByteRange; 4]> {
-        match self.bad.get().contains(drive) {
-            true => self.slots[drive.as_usize()].bad.borrow().within(range).collect(),
+    pub(crate) fn punctured_within(&self, drive: DriveIndex, range: ByteRange) -> SmallVec<[ByteRange; 4]> {
+        match self.punctured.get().contains(drive) {
+            true => self.slots[drive.as_usize()].punctured.borrow().within(range).collect(),
             false => SmallVec::new(),
         }
     }
 
-    pub(crate) fn set_bad(&self, drive: DriveIndex, ranges: &[ByteRange], bad: bool) {
+    pub(crate) fn set_punctured(&self, drive: DriveIndex, ranges: &[ByteRange], punctured: bool) {
         if let Some(slot) = self.slot(drive) {
-            let mut table = slot.bad.borrow_mut();
+            let mut table = slot.punctured.borrow_mut();
             for range in ranges {
-                match bad {
+                match punctured {
                     true => table.insert(*range),
                     false => table.remove(*range),
                 }
@@ -416,8 +417,8 @@ impl Volume {
     }
 
     /// What the controller has learned of lost blocks.
-    pub(crate) fn set_bad(&self, drive: DriveIndex, ranges: &[ByteRange], bad: bool) {
-        self.members.set_bad(drive, ranges, bad);
+    pub(crate) fn set_punctured(&self, drive: DriveIndex, ranges: &[ByteRange], punctured: bool) {
+        self.members.set_punctured(drive, ranges, punctured);
         self.look_at_health();
     }
 }

@@ -128,8 +128,8 @@ pub enum ShardMessage {
     Written(VolumeId, RegionSet),
     /// What is in the distributed spare from now on.
     Relocated(VolumeId, Option<Relocated>, Done),
-    /// The content of these blocks of a drive is lost, or (`bad` is false) was written again.
-    Bad {
+    /// The content of these blocks of a drive is lost, or (`punctured` is false) was written again.
+    Punctured {
         /// Of which volume.
         volume: VolumeId,
         /// Which drive held them.
@@ -137,7 +137,7 @@ pub enum ShardMessage {
         /// Which bytes of the drive's part of the volume, whole sectors.
         ranges: Vec<ByteRange>,
         /// Whether they are lost.
-        bad: bool,
+        punctured: bool,
         /// Told when this shard knows.
         done: Done,
     },
@@ -236,15 +236,15 @@ pub enum ReportKind {
         /// Whether they were written anew with it, and can be read again.
         healed: bool,
     },
-    /// The content of these blocks is lost, or (`bad` is false) was written again by a host. That they are lost is
+    /// The content of these blocks is lost, or (`punctured` is false) was written again by a host. That they are lost is
     /// answered when it is durable and every shard knows; that they are not may be remembered at leisure.
-    BadBlocks {
+    PuncturedBlocks {
         /// Which drive held them.
         drive: DriveIndex,
         /// Which bytes of the drive's part of the volume, whole sectors.
         ranges: Vec<ByteRange>,
         /// Whether they are lost.
-        bad: bool,
+        punctured: bool,
     },
     /// A drive that was being filled failed and lacks a write: it must never take the slot as it is. Answered when
     /// that is certain; if it has taken the slot in the meantime, when its failure is durable on the others.

@@ -2,7 +2,7 @@
 //!
 //! They are looked for (the drive may not say which of a strip's blocks it was), computed from redundancy, written
 //! anew in place (a drive then uses other sectors for them), and read again. Where redundancy cannot help, their
-//! content is lost, and that is listed (see [`BadBlocks`](crate::BadBlocks)) before anything is done that
+//! content is lost, and that is listed (see [`PuncturedBlocks`](crate::PuncturedBlocks)) before anything is done that
 //! could pass for it.
 //!
 //! # Invariants
@@ -385,11 +385,12 @@ impl Volume {
     }
 
     async fn list_lost(self: &Rc<Self>, drive: DriveIndex, range: ByteRange) -> Result<(), IoError> {
-        let listed: u64 = self.members.bad_within(drive, range).iter().map(|bad| bad.len.0).sum();
+        let listed: u64 =
+            self.members.punctured_within(drive, range).iter().map(|punctured| punctured.len.0).sum();
         if listed == range.len.0 {
             return Ok(());
         }
-        let kind = ReportKind::BadBlocks { drive, ranges: vec![range], bad: true };
+        let kind = ReportKind::PuncturedBlocks { drive, ranges: vec![range], punctured: true };
         self.shard.report(self.spec.id, kind).await?;
         self.count(|counters| counters.lost_blocks += 1);
         Ok(())
@@ -426,8 +427,8 @@ impl Volume {
     /// When it cannot be made durable: then the next start would call them lost.
     pub(crate) async fn healed_by_host(self: &Rc<Self>, healed: &Places) -> Result<(), IoError> {
         for (drive, range) in healed {
-            self.members.set_bad(*drive, &[*range], false);
-            let kind = ReportKind::BadBlocks { drive: *drive, ranges: vec![*range], bad: false };
+            self.members.set_punctured(*drive, &[*range], false);
+            let kind = ReportKind::PuncturedBlocks { drive: *drive, ranges: vec![*range], punctured: false };
             self.shard.report(self.spec.id, kind).await?;
         }
         self.look_at_health();

@@ -373,9 +373,9 @@ impl Shard {
                 }
                 answer_control(&done, Ok(()));
             }
-            ShardMessage::Bad { volume, drive, ranges, bad, done } => {
+            ShardMessage::Punctured { volume, drive, ranges, punctured, done } => {
                 if let Some(volume) = self.volume(volume) {
-                    volume.set_bad(drive, &ranges, bad);
+                    volume.set_punctured(drive, &ranges, punctured);
                 }
                 answer_control(&done, Ok(()));
             }

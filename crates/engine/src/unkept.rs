@@ -36,14 +36,14 @@ pub async fn keep(
                 }
             }
         }
-        if let ReportKind::BadBlocks { drive, ranges, bad } = &report.kind {
+        if let ReportKind::PuncturedBlocks { drive, ranges, punctured } = &report.kind {
             let (done, mut answers) = mailbox::mailbox(&env, shards.len());
             for shard in &shards {
-                let message = ShardMessage::Bad {
+                let message = ShardMessage::Punctured {
                     volume: report.volume,
                     drive: *drive,
                     ranges: ranges.clone(),
-                    bad: *bad,
+                    punctured: *punctured,
                     done: done.clone(),
                 };
                 if shard.send(message).is_err() {

@@ -360,8 +360,9 @@ impl Volume {
         let all = DriveSet::first(self.geometry().drives());
         let whole = readable == all && writable == all && self.dirty.all_synced();
         let members = &self.members;
-        let plain =
-            members.stale_anywhere().is_empty() && !members.any_bad() && members.being_replaced().is_empty();
+        let plain = members.stale_anywhere().is_empty()
+            && !members.any_punctured()
+            && members.being_replaced().is_empty();
         self.all_well.set(whole && plain && self.relocated.borrow().is_none());
     }
 

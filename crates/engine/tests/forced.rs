@@ -224,7 +224,11 @@ fn where_p_cannot_be_read_q_speaks() {
     sim.run(async move {
         let bench = start(envs, &setup, true).await;
         synced(&bench, &setup).await;
-        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::BadBlocks { .. })), 0, "nothing is lost");
+        assert_eq!(
+            bench.count(|kind| matches!(kind, ReportKind::PuncturedBlocks { .. })),
+            0,
+            "nothing is lost"
+        );
         assert_eq!(look(&bench, &bytes, "after the resync").await, 0);
         let next = geometry.data_cell(stripe, DataIndex(3), CopyIndex(0)).drive;
         all[next.as_usize()].fail_now();

@@ -258,7 +258,11 @@ fn a_drive_that_stops_answering_is_not_searched_for_bad_sectors() {
         write(volume, 4096, &[5; 512]).await.expect("writable without it");
         let took = bench.env.now().since(began);
         assert!(took < Duration::from_secs(60), "{took:?}");
-        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::BadBlocks { .. })), 0, "nothing is lost");
+        assert_eq!(
+            bench.count(|kind| matches!(kind, ReportKind::PuncturedBlocks { .. })),
+            0,
+            "nothing is lost"
+        );
     })
     .expect("no stall");
 }

@@ -123,7 +123,10 @@ fn what_is_lost_is_an_error_for_these_blocks_alone_until_a_host_writes_them() {
             }
             bench.wait(SECOND).await;
         }
-        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::BadBlocks { bad: true, .. })), 2);
+        assert_eq!(
+            bench.count(|kind| matches!(kind, ReportKind::PuncturedBlocks { punctured: true, .. })),
+            2
+        );
         assert_eq!(volume.health_view().readable.count().0, 4, "no drive is out for that");
         // A write of a part of it cannot complete the sector.
         assert_eq!(write(volume, start + 520, &[9; 10]).await.expect_err("lost").kind, IoErrorKind::Medium);
@@ -132,7 +135,10 @@ fn what_is_lost_is_an_error_for_these_blocks_alone_until_a_host_writes_them() {
         bytes[start as usize + 512..][..512].fill(9);
         assert!(read(volume, start, 4096).await.expect("healed") == bytes[start as usize..][..4096]);
         assert_eq!(read(volume, start + 4096 + 512, 512).await.expect_err("lost").kind, IoErrorKind::Medium);
-        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::BadBlocks { bad: false, .. })), 1);
+        assert_eq!(
+            bench.count(|kind| matches!(kind, ReportKind::PuncturedBlocks { punctured: false, .. })),
+            1
+        );
         // Parity protects what was written, and everything else of the stripe.
         let (third, _) = cell(&setup, 2, 2);
         drives[usize::from(third)].fail_now();

@@ -94,9 +94,14 @@ impl Kept {
                 ReportKind::MarkDirty(regions) => {
                     self.tell_others(from, || ShardMessage::Written(volume, regions.clone()))
                 }
-                ReportKind::BadBlocks { drive, ranges, bad } => {
-                    let message =
-                        |done| ShardMessage::Bad { volume, drive, ranges: ranges.clone(), bad, done };
+                ReportKind::PuncturedBlocks { drive, ranges, punctured } => {
+                    let message = |done| ShardMessage::Punctured {
+                        volume,
+                        drive,
+                        ranges: ranges.clone(),
+                        punctured,
+                        done,
+                    };
                     self.tell(message).await;
                 }
                 ReportKind::ReplacementFailed { drive, .. } => {

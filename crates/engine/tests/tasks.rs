@@ -33,7 +33,7 @@ struct Told {
     progress: RefCell<BTreeMap<u16, TaskProgress>>,
     outcomes: RefCell<Vec<TaskOutcome>>,
     current: RefCell<RegionSet>,
-    bad: RefCell<Vec<(DriveIndex, ByteRange)>>,
+    punctured: RefCell<Vec<(DriveIndex, ByteRange)>>,
     wrong: RefCell<Vec<Option<DriveIndex>>>,
     relocated: RefCell<RegionSet>,
     out: Cell<DriveSet>,
@@ -134,9 +134,15 @@ async fn control(
                 let health = HealthView { readable: left, writable: left };
                 to_all(&|| ShardMessage::SetHealth(volume, health, nobody()));
             }
-            ReportKind::BadBlocks { drive, ranges, bad } => {
-                told.bad.borrow_mut().extend(ranges.iter().map(|range| (drive, *range)));
-                to_all(&|| ShardMessage::Bad { volume, drive, ranges: ranges.clone(), bad, done: nobody() });
+            ReportKind::PuncturedBlocks { drive, ranges, punctured } => {
+                told.punctured.borrow_mut().extend(ranges.iter().map(|range| (drive, *range)));
+                to_all(&|| ShardMessage::Punctured {
+                    volume,
+                    drive,
+                    ranges: ranges.clone(),
+                    punctured,
+                    done: nobody(),
+                });
             }
             ReportKind::Mismatch { wrong, .. } => told.wrong.borrow_mut().push(wrong),
             ReportKind::Moved { drive, regions, to_spare } => {
@@ -504,7 +510,7 @@ fn a_rebuild_lists_what_is_lost_and_goes_on() {
         all[1].make_unreadable(place);
         rig.start(TaskKind::Rebuild { slot }, FULL_SPEED).await;
         assert_eq!(rig.outcomes().await, [TaskOutcome::Done]);
-        let lost: u64 = rig.told.bad.borrow().iter().map(|(_, range)| range.len.0).sum();
+        let lost: u64 = rig.told.punctured.borrow().iter().map(|(_, range)| range.len.0).sum();
         let mut failed = 0;
         for at in (0..model.len() as u64).step_by(4096) {
             match read(&volume, at, 4096).await {

@@ -81,7 +81,7 @@ pub use told::{Telling, Told};
 pub use undo::{Part, Undo, UndoHead, to_keep};
 pub use uuid::Uuid;
 pub use volume::{
-    Bad, Init, JournalLabel, LONGEST_NAME, MAX_BAD_RUNS, MAX_VOLUMES, Relocated, VolumeLabel, WriteHole,
-    is_volume_name, slots,
+    Init, JournalLabel, LONGEST_NAME, MAX_PUNCTURED_RUNS, MAX_VOLUMES, Punctured, Relocated, VolumeLabel,
+    WriteHole, is_volume_name, slots,
 };
 pub use witness::Witness;

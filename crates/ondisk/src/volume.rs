@@ -13,7 +13,7 @@ use units::{ByteCount, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
 pub const MAX_VOLUMES: usize = 64;
 
 /// The most runs of lost blocks that a label names of one drive in one volume.
-pub const MAX_BAD_RUNS: usize = 1024;
+pub const MAX_PUNCTURED_RUNS: usize = 1024;
 
 /// The longest name of a volume.
 pub const LONGEST_NAME: usize = 64;
@@ -82,7 +82,7 @@ pub enum Init {
 /// Blocks of one drive whose content is lost.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bad {
+pub struct Punctured {
     /// The drive's slot.
     pub slot: u16,
     /// Half-open runs of bytes from the volume's first byte on that drive, ascending; whole sectors.
@@ -157,8 +157,8 @@ pub struct VolumeLabel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relocated: Option<Relocated>,
     /// Blocks whose content is lost.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub bad: Vec<Bad>,
+    #[serde(default, alias = "bad", skip_serializing_if = "Vec::is_empty")]
+    pub punctured: Vec<Punctured>,
 }
 
 /// Whether a text can be the name of a volume.
@@ -279,24 +279,24 @@ impl VolumeLabel {
             sets_are_inside &= inside(&relocated.regions);
             slots_exist &= is_slot(relocated.slot);
         }
-        slots_exist &= self.bad.iter().all(|bad| is_slot(bad.slot));
+        slots_exist &= self.punctured.iter().all(|punctured| is_slot(punctured.slot));
         if !sets_are_inside {
             return Err(contradiction(format!(
                 "the label names regions of '{}' that are not its own",
                 self.name
             )));
         }
-        if !slots_exist || self.bad.windows(2).any(|pair| pair[0].slot >= pair[1].slot) {
+        if !slots_exist || self.punctured.windows(2).any(|pair| pair[0].slot >= pair[1].slot) {
             return Err(contradiction(format!("the label names slots for '{}' that are none", self.name)));
         }
-        for Bad { slot, bytes } in &self.bad {
+        for Punctured { slot, bytes } in &self.punctured {
             let in_order = bytes.windows(2).all(|pair| pair[0][1] < pair[1][0]);
             let fine = |run: &[u64; 2]| {
                 run[0] < run[1]
                     && run[1] <= self.member_bytes
                     && run.iter().all(|at| ByteCount(*at).is_aligned(sector.bytes()))
             };
-            if !in_order || bytes.len() > MAX_BAD_RUNS || !bytes.iter().all(fine) {
+            if !in_order || bytes.len() > MAX_PUNCTURED_RUNS || !bytes.iter().all(fine) {
                 return Err(contradiction(format!(
                     "the label names lost blocks of drive {slot} in '{}' that cannot be",
                     self.name

@@ -2,7 +2,7 @@
 
 use ondisk::ddf::Extras;
 use ondisk::{
-    Bad, Bay, Cause, Content, ErrorKind, Init, JournalLabel, Label, Member, MemberState, Phase, Policy,
+    Bay, Cause, Content, ErrorKind, Init, JournalLabel, Label, Member, MemberState, Phase, Policy, Punctured,
     Relocated, Replacement, Runs, SpareLabel, SpareScope, StandIn, Tail, Uuid, VERSION, VolumeLabel,
     WriteHole, spare_text_of, text_of,
 };
@@ -45,7 +45,7 @@ fn volume() -> VolumeLabel {
             tells_all: true,
         }),
         relocated: None,
-        bad: Vec::new(),
+        punctured: Vec::new(),
     }
 }
 
@@ -85,7 +85,7 @@ fn full_label() -> Label {
         lost: vec![2],
         unwritten: Runs(vec![[10, 11]]),
         relocated: Some(Relocated { slot: 2, regions: Runs(vec![[10, 11]]) }),
-        bad: vec![Bad { slot: 1, bytes: vec![[512, 1024], [4096, 8192]] }],
+        punctured: vec![Punctured { slot: 1, bytes: vec![[512, 1024], [4096, 8192]] }],
         journal: None,
         ..volume()
     });
@@ -288,9 +288,9 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(|label| label.volume[1].lost = vec![3]).contains("slots"));
     assert!(wrong(|label| label.volume[1].unwritten = Runs(vec![[9, 11]])).contains("not its own"));
     assert!(wrong(|label| label.volume[1].unwritten = Runs(vec![[11, 10]])).contains("unwritten"));
-    assert!(wrong(|label| label.volume[1].bad[0].slot = 3).contains("slots"));
-    assert!(wrong(|label| label.volume[1].bad[0].bytes[0] = [1, 512]).contains("lost blocks"));
-    assert!(wrong(|label| label.volume[1].bad[0].bytes.swap(0, 1)).contains("lost blocks"));
+    assert!(wrong(|label| label.volume[1].punctured[0].slot = 3).contains("slots"));
+    assert!(wrong(|label| label.volume[1].punctured[0].bytes[0] = [1, 512]).contains("lost blocks"));
+    assert!(wrong(|label| label.volume[1].punctured[0].bytes.swap(0, 1)).contains("lost blocks"));
     assert!(wrong(|label| label.member[2].stale = Runs(vec![[5, 5]])).contains("stale"));
     assert!(wrong(|label| label.member[2].stale = Runs(vec![[0, u32::MAX]])).contains("stale"));
     assert!(wrong(|label| label.member[2].knew = 6).contains("since"));
@@ -384,7 +384,7 @@ proptest! {
         label.member.truncate(members);
         let volume = &mut label.volume[1];
         [_, _, volume.strip_bytes, volume.member_bytes, volume.capacity_bytes, volume.sector_bytes, ..] = numbers;
-        volume.bad[0].bytes[0] = [numbers[6], numbers[7]];
+        volume.punctured[0].bytes[0] = [numbers[6], numbers[7]];
         volume.data_start_bytes = numbers[7];
         volume.unwritten = Runs(vec![[regions[0], regions[1]]]);
         (volume.first_region, volume.regions) = (regions[2], regions[3]);

@@ -47,7 +47,7 @@ fn volume(number: u8, level: Level) -> VolumeLabel {
         unwritten: Runs::default(),
         journal: None,
         relocated: None,
-        bad: Vec::new(),
+        punctured: Vec::new(),
     }
 }
 

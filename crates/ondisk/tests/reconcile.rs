@@ -40,7 +40,7 @@ fn volume(level: Level, drives: u8) -> VolumeLabel {
         unwritten: Runs::default(),
         journal: None,
         relocated: None,
-        bad: Vec::new(),
+        punctured: Vec::new(),
     }
 }
 

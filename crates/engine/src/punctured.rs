@@ -1,4 +1,4 @@
-//! The bad-block table: blocks whose content is lost.
+//! The punctured-block table: blocks whose content is lost.
 //!
 //! A block is *lost* when its drive cannot read it and redundancy cannot give it back. From then on reads of it
 //! fail, whatever the drives hold there, until a host writes it: a rebuild may have to fill its place with
@@ -11,17 +11,17 @@ use units::{ByteCount, ByteOffset, ByteRange};
 
 /// The lost blocks of one drive's part of a volume: ascending ranges that do not touch.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct BadBlocks {
+pub struct PuncturedBlocks {
     ranges: Vec<ByteRange>,
 }
 
-impl BadBlocks {
+impl PuncturedBlocks {
     /// No block.
-    pub const NONE: BadBlocks = BadBlocks { ranges: Vec::new() };
+    pub const NONE: PuncturedBlocks = PuncturedBlocks { ranges: Vec::new() };
 
     /// The table with these ranges, in any order.
-    pub fn from_ranges(ranges: impl IntoIterator<Item = ByteRange>) -> BadBlocks {
-        let mut table = BadBlocks::NONE;
+    pub fn from_ranges(ranges: impl IntoIterator<Item = ByteRange>) -> PuncturedBlocks {
+        let mut table = PuncturedBlocks::NONE;
         ranges.into_iter().for_each(|range| table.insert(range));
         table
     }
@@ -43,8 +43,8 @@ impl BadBlocks {
 
     /// The ranges that overlap `range`.
     fn overlapping(&self, range: ByteRange) -> &[ByteRange] {
-        let first = self.ranges.partition_point(|bad| bad.end() <= range.start);
-        let last = self.ranges.partition_point(|bad| bad.start < range.end());
+        let first = self.ranges.partition_point(|punctured| punctured.end() <= range.start);
+        let last = self.ranges.partition_point(|punctured| punctured.start < range.end());
         &self.ranges[first..last.max(first)]
     }
 
@@ -56,7 +56,7 @@ impl BadBlocks {
     /// The lost parts of `range`, ascending.
     pub fn within(&self, range: ByteRange) -> impl Iterator<Item = ByteRange> + '_ {
         let found = if range.is_empty() { &[] } else { self.overlapping(range) };
-        found.iter().map(move |bad| bad.intersection(range))
+        found.iter().map(move |punctured| punctured.intersection(range))
     }
 
     /// Puts a range in.
@@ -65,11 +65,11 @@ impl BadBlocks {
             return;
         }
         // Ranges that touch it become one with it.
-        let first = self.ranges.partition_point(|bad| bad.end() < range.start);
-        let last = self.ranges.partition_point(|bad| bad.start <= range.end());
+        let first = self.ranges.partition_point(|punctured| punctured.end() < range.start);
+        let last = self.ranges.partition_point(|punctured| punctured.start <= range.end());
         let touched = &self.ranges[first..last];
-        let start = touched.first().map_or(range.start, |bad| bad.start.min(range.start));
-        let end = touched.last().map_or(range.end(), |bad| bad.end().max(range.end()));
+        let start = touched.first().map_or(range.start, |punctured| punctured.start.min(range.start));
+        let end = touched.last().map_or(range.end(), |punctured| punctured.end().max(range.end()));
         self.ranges.splice(first..last, [ByteRange::from_to(start, end)]);
     }
 
@@ -77,7 +77,7 @@ impl BadBlocks {
     pub fn remove(&mut self, range: ByteRange) {
         let touched = if range.is_empty() { &[] } else { self.overlapping(range) };
         let (Some(low), Some(high)) = (touched.first().copied(), touched.last().copied()) else { return };
-        let first = self.ranges.partition_point(|bad| bad.end() <= range.start);
+        let first = self.ranges.partition_point(|punctured| punctured.end() <= range.start);
         let count = touched.len();
         let part = |start: ByteOffset, end: ByteOffset| (start < end).then(|| ByteRange::from_to(start, end));
         let kept = [part(low.start, range.start), part(range.end(), high.end())];
@@ -99,21 +99,21 @@ mod tests {
         fn a_table_of_ranges_is_a_set_of_bytes(
             steps in prop::collection::vec((any::<bool>(), 0u64..60, 0u64..12), 0..60)
         ) {
-            let (mut table, mut model) = (BadBlocks::NONE, [false; 80]);
-            for (bad, start, len) in steps {
-                match bad {
+            let (mut table, mut model) = (PuncturedBlocks::NONE, [false; 80]);
+            for (punctured, start, len) in steps {
+                match punctured {
                     true => table.insert(range(start, len)),
                     false => table.remove(range(start, len)),
                 }
-                model[start as usize..(start + len) as usize].fill(bad);
-                prop_assert_eq!(table.bytes().0, model.iter().filter(|bad| **bad).count() as u64);
+                model[start as usize..(start + len) as usize].fill(punctured);
+                prop_assert_eq!(table.bytes().0, model.iter().filter(|punctured| **punctured).count() as u64);
                 prop_assert!(table.ranges().windows(2).all(|pair| pair[0].end() < pair[1].start));
                 for start in 0..70 {
                     let look = range(start, 5);
                     let part = &model[start as usize..start as usize + 5];
                     prop_assert_eq!(table.overlaps(look), part.contains(&true));
-                    let found: u64 = table.within(look).map(|bad| bad.len.0).sum();
-                    prop_assert_eq!(found, part.iter().filter(|bad| **bad).count() as u64);
+                    let found: u64 = table.within(look).map(|punctured| punctured.len.0).sum();
+                    prop_assert_eq!(found, part.iter().filter(|punctured| **punctured).count() as u64);
                 }
             }
         }
