@@ -4,7 +4,7 @@ use crate::inventory::Drive;
 use crate::keeper::Failing;
 use crate::volume::Volume;
 use crate::{DriveState, VolumeState};
-use engine::{HealthView, RegionIndex, RegionSet, Seat, ShardIndex, VolumeId};
+use engine::{RegionIndex, RegionSet, Seat, ShardIndex, VolumeId};
 use env::sync::{Credits, Signal};
 use env::{Env, IoErrorKind};
 use ondisk::{
@@ -356,6 +356,13 @@ impl Array {
         replacement.map(|replacement| self.left(&replacement.stale)).unwrap_or_default()
     }
 
+    /// Regions of the array that the drive still has to be given which is being filled for a slot.
+    pub(crate) fn left_on_replacement(&self, slot: usize) -> RegionSet {
+        let label = self.label.borrow();
+        let replacement = label.member.get(slot).and_then(|member| member.replacement.as_ref());
+        replacement.map(|replacement| set_of(&replacement.stale)).unwrap_or_default()
+    }
+
     /// Regions of the array in which a member misses what was written.
     pub(crate) fn to_rebuild(&self, slot: usize) -> RegionSet {
         self.left(&runs(&self.missed(slot)))
@@ -385,12 +392,11 @@ impl Array {
 
     /// Which drives the shards may use for a volume. A drive that was lost is among them: nothing that skipped it
     /// may be acknowledged.
-    pub(crate) fn health(&self, volume: &Volume) -> HealthView {
+    pub(crate) fn in_service(&self, volume: &Volume) -> DriveSet {
         let label = self.label.borrow();
         let online = label.member.iter().enumerate().filter(|(_, member)| member.is_online());
         let set: DriveSet = online.map(|(slot, _)| DriveIndex(slot as u16)).collect();
-        let set = set.union(&volume.lost());
-        HealthView { readable: set, writable: set }
+        set.union(&volume.lost())
     }
 
     /// Regions of the array in which what a member holds is old: those recorded, and of one that is out those that are

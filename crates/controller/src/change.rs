@@ -7,7 +7,7 @@ use crate::inventory::Drive;
 use crate::keeper::Failing;
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Reply, Result, VolumeState};
-use engine::{RegionIndex, ShardMessage};
+use engine::{Change, RegionIndex};
 use ondisk::Cause;
 use std::rc::Rc;
 use units::DriveIndex;
@@ -238,7 +238,7 @@ impl Core {
         let own = volume.own_regions(&regions.iter().copied().map(RegionIndex).collect());
         // Before the shards are told: they may be done with a region at once.
         array.force(regions);
-        self.tell_shards(|done| ShardMessage::Force(id, own.clone(), done))
+        self.apply(id, &Change::Forced(own))
             .await
             .map_err(|why| Error::new(ErrorKind::Failed, format!("'{name}': {why}")))?;
         let text = format!(

@@ -20,13 +20,14 @@ use crate::handle::{Answer, ControllerHandle, Request};
 use crate::inventory::Drive;
 use crate::tasks::Tasks;
 use crate::{Command, Error, ErrorKind, HealthInfo, Reply, Result};
-use engine::{REPORTS_OPEN, Report, ShardIndex, ShardMessage, VolumeId};
+use engine::{Change, REPORTS_OPEN, Report, ShardIndex, ShardMessage, VolumeId};
 use env::sync::{Credits, Signal};
-use env::{Env, Instant, IoError, mailbox};
+use env::{DriveSource, Env, Instant, IoError, mailbox};
 use ondisk::Uuid;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Commands that may wait in the mailbox at a time, and changes that may wait for their turn.
 const COMMANDS_WAITING: usize = 256;
@@ -98,8 +99,8 @@ impl Controller {
     }
 }
 
-/// A change that waits for its turn.
-struct Change {
+/// A command that waits for its turn.
+struct Waiting {
     command: Command,
     answer: Answer,
 }
@@ -125,7 +126,7 @@ pub(crate) struct Core {
     pub(crate) began: Instant,
     /// The turn to make changes: commands and the tender, one after the other.
     pub(crate) turn: Credits,
-    changes: RefCell<VecDeque<Change>>,
+    changes: RefCell<VecDeque<Waiting>>,
     change_waiting: Signal,
     stopping: Cell<bool>,
     pub(crate) started_unix_s: u64,
@@ -163,7 +164,7 @@ impl Core {
                     answer(Err(Error::new(ErrorKind::Busy, sentence)));
                 }
                 None => {
-                    self.changes.borrow_mut().push_back(Change { command, answer });
+                    self.changes.borrow_mut().push_back(Waiting { command, answer });
                     self.change_waiting.notify(&self.env);
                 }
             }
@@ -221,13 +222,13 @@ impl Core {
             let waiting = || !self.changes.borrow().is_empty();
             self.change_waiting.wait_until(&self.env, waiting).await;
             let next = self.changes.borrow_mut().pop_front();
-            if let Some(Change { command, answer }) = next {
+            if let Some(Waiting { command, answer }) = next {
                 let _turn = self.turn.take(1).await;
                 answer(self.change(command).await);
                 self.look_after();
             }
         }
-        for Change { answer, .. } in self.changes.take() {
+        for Waiting { answer, .. } in self.changes.take() {
             answer(Err(stopping()));
         }
     }
@@ -287,6 +288,25 @@ impl Core {
         message: impl Fn(engine::Done) -> ShardMessage,
     ) -> std::result::Result<(), String> {
         answers(self.send_shards(message)).await
+    }
+
+    /// Has every shard apply a change of a volume's state, and waits until all have.
+    ///
+    /// # Errors
+    /// The first sentence of a shard that could not.
+    pub(crate) async fn apply(&self, id: VolumeId, change: &Change) -> std::result::Result<(), String> {
+        answers(self.send_change(id, change, None)).await
+    }
+
+    /// Has every shard apply a change of a volume's state, with the drive that it brings. A shard answers when a drive
+    /// that leaves its seat by it has returned everything.
+    pub(crate) fn send_change(
+        &self,
+        id: VolumeId,
+        change: &Change,
+        drive: Option<Arc<dyn DriveSource>>,
+    ) -> Answers {
+        self.send_shards(|done| ShardMessage::Apply(id, change.clone(), drive.clone(), Some(done)))
     }
 
     /// Sends every shard a message; [`answers`] waits for what they say. A shard that cannot be told says so there.

@@ -1,10 +1,12 @@
 //! `explain`: the plan of a request, by parameters or on a live volume in its present health.
 
 use crate::core::Core;
+use crate::serve::volume_state;
 use crate::{Error, ErrorKind, Explain, Reply, Result};
 use layout::{Geometry, Level, Shape};
 use plan::{Health, RequestKind};
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize};
+use state::{Nothing, Regions, VolumeState};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex};
 
 fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
@@ -20,14 +22,18 @@ impl Core {
                 range.len.0, range.start.0
             )));
         }
-        let (geometry, health) = match &request.volume {
-            Some(volume) => self.live(volume, range)?,
+        let (regions, state) = match &request.volume {
+            Some(volume) => {
+                let (array, volume) = self.find_volume(volume)?;
+                (Regions::of(&engine::served(&volume.geometry)), volume_state(&array, &volume))
+            }
             None => {
-                let geometry = parameters(request)?;
-                (geometry, Health::optimal(&geometry))
+                let regions = Regions::of(&parameters(request)?);
+                (regions, VolumeState::optimal(&regions))
             }
         };
-        let mut health = health;
+        let geometry = regions.geometry();
+        let mut failed = DriveSet::EMPTY;
         for &slot in &request.failed {
             if slot >= geometry.drives().0 {
                 return Err(invalid(format!(
@@ -35,31 +41,23 @@ impl Core {
                     geometry.drives().0 - 1
                 )));
             }
-            health = health.without(DriveIndex(slot));
+            failed.insert(DriveIndex(slot));
         }
-        let explanation = plan::explain_in(&geometry, kind, range, &health).map_err(invalid)?;
+        // Stripe by stripe: a drive that is being rebuilt is current in some regions and stale in others.
+        let health = |stripe| failed.iter().fold(planned_health(&regions, &state, stripe), Health::without);
+        let explanation = plan::explain_in(geometry, kind, range, health).map_err(invalid)?;
         let value = serde_json::to_value(&explanation).map_err(invalid)?;
         Ok(Reply::Explained { text: explanation.to_string(), explanation: value })
     }
+}
 
-    /// A volume's layout, and what its drives can do in a range now.
-    fn live(&self, volume: &str, range: ByteRange) -> Result<(Geometry, Health)> {
-        let (array, volume) = self.find_volume(volume)?;
-        let geometry = volume.geometry;
-        let out = array.out().union(&array.behind(&volume));
-        let usable = DriveSet::first(geometry.drives()).minus(&out);
-        let mut health = Health { readable: usable, writable: usable, ..Health::optimal(&geometry) };
-        let regions = engine::Regions::of(&geometry);
-        // What was forced is settled before anything is done with it.
-        let distrusted = array.distrusted(&volume);
-        let region = |at: ByteOffset| volume.array_region(regions.region_of(geometry.stripe_of(at).0));
-        let last = ByteOffset(range.end().0.saturating_sub(1)).max(range.start);
-        let regions = region(range.start)..=region(last);
-        if distrusted.iter().any(|distrusted| regions.contains(distrusted)) {
-            health.parity_trusted = false;
-        }
-        Ok((geometry, health))
-    }
+/// What a volume's drives can do in a stripe, as a request finds it. The stripes of a forced region are settled before
+/// anything is done with them: their redundancy is trusted then.
+fn planned_health(regions: &Regions, state: &VolumeState, stripe: StripeIndex) -> Health {
+    let mut health = state.stripe_health(regions, stripe, &DriveSet::EMPTY, &Nothing);
+    health.parity_trusted |= state.forced().contains(regions.region_of(stripe))
+        && state.missing_by_force(regions, stripe, &health.readable).is_some();
+    health
 }
 
 fn parameters(request: &Explain) -> Result<Geometry> {

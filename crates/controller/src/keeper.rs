@@ -20,7 +20,7 @@ use crate::array::{Array, FailureReport, MarkReport, Running, is_full};
 use crate::core::Core;
 use crate::disk::Access;
 use crate::volume::Volume;
-use engine::{RegionSet, ShardIndex, ShardMessage, VolumeId};
+use engine::{Change, RegionSet, ShardIndex, ShardMessage};
 use env::{Io, IoError, IoErrorKind};
 use ondisk::{BlockWrite, Cause};
 use std::collections::BTreeMap;
@@ -119,7 +119,7 @@ impl Core {
         for (MarkReport { from, number, volume, .. }, news) in reports.into_iter().zip(news) {
             if let (Ok(()), false, Some(volume)) = (result, news.is_empty(), array.volume(volume)) {
                 let written = volume.own_regions(&news);
-                self.tell_others(&volume, from, |id| ShardMessage::Written(id, written.clone()));
+                self.tell_others(&volume, from, &Change::Marked(written));
             }
             self.answer_report(from, number, result);
         }
@@ -196,7 +196,7 @@ impl Core {
         from: ShardIndex,
         regions: &RegionSet,
     ) {
-        self.tell_others(volume, from, |id| ShardMessage::Synced(id, regions.clone()));
+        self.tell_others(volume, from, &Change::Synced(regions.clone()));
         let own = volume.regions();
         let mut unsynced = array.unsynced.borrow_mut();
         let before = unsynced.range(own.clone()).count();
@@ -226,7 +226,7 @@ impl Core {
         regions.iter().for_each(|region| {
             array.forced.borrow_mut().remove(&volume.array_region(region));
         });
-        self.tell_others(volume, from, |id| ShardMessage::Unsynced(id, regions.clone()));
+        self.tell_others(volume, from, &Change::Unsynced(regions.clone()));
         let name = volume.name();
         let text = format!(
             "a write to '{name}' was left unfinished on some drive: the redundancy of {} regions is not trusted until they are resynced",
@@ -235,17 +235,13 @@ impl Core {
         self.events.warn(&name, "a write failed on some drive", "redundancy is not trusted there", text);
     }
 
-    /// Tells every shard but the one that told us: what that one learned since must not be undone.
-    pub(crate) fn tell_others(
-        &self,
-        volume: &Volume,
-        from: ShardIndex,
-        message: impl Fn(VolumeId) -> ShardMessage,
-    ) {
+    /// Has every shard apply a change but the one that reported it: what that one learned since must not be undone.
+    pub(crate) fn tell_others(&self, volume: &Volume, from: ShardIndex, change: &Change) {
         let Some(id) = volume.id() else { return };
         for (index, shard) in self.shards.iter().enumerate() {
-            if index != usize::from(from.0) && shard.send(message(id)).is_err() {
-                tracing::warn!(shard = index, "a shard does not take the news of what is synced");
+            let message = ShardMessage::Apply(id, change.clone(), None, None);
+            if index != usize::from(from.0) && shard.send(message).is_err() {
+                tracing::warn!(shard = index, "a shard does not take a change of its volume");
             }
         }
     }

@@ -29,7 +29,7 @@ use crate::keeper::Failing;
 use crate::leaving::IsQuiet;
 use crate::structures::Written;
 use crate::{Error, ErrorKind, Result};
-use engine::{MemberChange, RegionSet, ShardMessage};
+use engine::{Change, RegionSet, ShardMessage};
 use ondisk::{Label, Member, Replacement, Role, StandIn};
 use std::rc::Rc;
 use units::DriveIndex;
@@ -169,14 +169,13 @@ impl Core {
         let source = drive.access().map(|access| access.source);
         for volume in array.served() {
             let Some(id) = volume.id() else { continue };
-            let change = MemberChange {
+            let change = Change::Drive {
                 slot: DriveIndex(slot as u16),
-                source: source.clone(),
                 stale: volume.own_regions(stale),
-                health: array.health(&volume),
+                in_service: array.in_service(&volume),
             };
             volume.note_swap(slot);
-            let told = self.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
+            let told = self.send_change(id, &change, source.clone());
             let (core, array, drive) = (self.clone(), array.clone(), drive.clone());
             let is_quiet = IsQuiet::default();
             before.iter().for_each(|before| before.leaves(&is_quiet));
@@ -208,10 +207,7 @@ impl Core {
             };
             for volume in array.served() {
                 let (Some(id), drive) = (volume.id(), DriveIndex(slot as u16)) else { continue };
-                self.leave(
-                    &filled,
-                    self.send_shards(|done| ShardMessage::SetReplacement(id, drive, None, done)),
-                );
+                self.leave(&filled, self.send_change(id, &Change::ReplacementEnded { slot: drive }, None));
             }
             let (core, array) = (self.clone(), array.clone());
             array.work.taking_over.borrow_mut().insert(slot);
@@ -280,8 +276,9 @@ impl Core {
         let source = drive.access().map(|access| access.source);
         for volume in array.served() {
             let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
-            let set = |done| ShardMessage::SetReplacement(id, slot, source.clone(), done);
-            let told = self.tell_shards(set).await;
+            let left = volume.own_regions(&array.left_on_replacement(slot.as_usize()));
+            let began = Change::ReplacementBegan { slot, left };
+            let told = answers(self.send_change(id, &began, source.clone())).await;
             told.map_err(|why| {
                 failed(format!("'{}' cannot use drive {}: {why}", volume.name(), drive.name))
             })?;
@@ -315,7 +312,7 @@ impl Core {
         let drive = self.drop_place_of_replacement(array, slot);
         for volume in array.served() {
             let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
-            let told = self.send_shards(|done| ShardMessage::SetReplacement(id, slot, None, done));
+            let told = self.send_change(id, &Change::ReplacementEnded { slot }, None);
             // Not waited for: it may never return what it was asked, and writes wait for the turn that is held here.
             if let Some(drive) = &drive {
                 self.leave(drive, told);
@@ -377,8 +374,8 @@ impl Core {
             let Some(id) = volume.id() else { continue };
             volume.note_swap(slot);
             let slot = DriveIndex(slot as u16);
-            let own = volume.own_regions(&stale);
-            let told = self.send_shards(|done| ShardMessage::Promote(id, slot, own.clone(), done));
+            let promoted = Change::Promoted { slot, stale: volume.own_regions(&stale) };
+            let told = self.send_change(id, &promoted, None);
             // Not waited for, as in `end_replacement`.
             match &old {
                 Some(old) => self.leave(old, told),

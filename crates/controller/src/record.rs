@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::inventory::Drive;
 use crate::keeper::{Failing, failing};
 use crate::structures::write_structures;
-use engine::ShardMessage;
+use engine::Change;
 use env::{IoError, IoErrorKind};
 use ondisk::{Cause, Label, MAX_LEAD, MemberState, Telling, slots};
 use std::collections::BTreeMap;
@@ -351,8 +351,10 @@ impl Core {
     /// Tells the shards which drives to use, as recorded.
     pub(crate) async fn set_health(&self, array: &Array) {
         for volume in array.served() {
-            let (Some(id), view) = (volume.id(), array.health(&volume)) else { continue };
-            if let Err(why) = self.tell_shards(|done| ShardMessage::SetHealth(id, view, done)).await {
+            let (Some(id), change) = (volume.id(), Change::InService(array.in_service(&volume))) else {
+                continue;
+            };
+            if let Err(why) = self.apply(id, &change).await {
                 tracing::error!("the health of '{}' did not reach every shard: {why}", volume.name());
             }
         }

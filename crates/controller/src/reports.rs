@@ -9,7 +9,7 @@ use crate::inventory::Drive;
 use crate::keeper::{failing, join};
 use crate::volume::Volume;
 use crate::waiting::wait_or;
-use engine::{PuncturedBlocks, RegionSet, Report, ReportKind, ShardIndex, ShardMessage, VolumeId};
+use engine::{Change, PuncturedBlocks, RegionSet, Report, ReportKind, ShardIndex, ShardMessage, VolumeId};
 use env::{IoError, IoErrorKind, mailbox};
 use ondisk::{Punctured, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -286,21 +286,23 @@ impl Core {
         let (Some(id), drive) = (volume.id(), DriveIndex(report.slot as u16)) else { return };
         match &report.what {
             What::Current { regions, .. } => {
-                self.tell_all(|| ShardMessage::Current(id, drive, regions.clone()))
+                let change = Change::Current { slot: drive, regions: regions.clone() };
+                self.tell_all(|| ShardMessage::Apply(id, change.clone(), None, None))
             }
             What::Punctured(ranges, punctured) => {
-                let message = |done| {
-                    let (ranges, punctured) = (ranges.clone(), *punctured);
-                    ShardMessage::Punctured { volume: id, drive, ranges, punctured, done }
+                let (slot, ranges) = (drive, ranges.clone());
+                let change = match punctured {
+                    true => Change::Punctured { slot, ranges },
+                    false => Change::Rewritten { slot, ranges },
                 };
-                if let Err(why) = self.tell_shards(message).await {
+                if let Err(why) = self.apply(id, &change).await {
                     tracing::error!("lost blocks of '{}' are not known to every shard: {why}", volume.name());
                 }
             }
-            What::Moved(..) => {
-                let relocated = crate::serve::relocated(volume);
-                let message = |done| ShardMessage::Relocated(id, relocated.clone(), done);
-                if let Err(why) = self.tell_shards(message).await {
+            What::Moved(regions, to_spare) => {
+                let (regions, to_spare) = (regions.clone(), *to_spare);
+                let change = Change::Moved { slot: drive, regions, to_spare };
+                if let Err(why) = self.apply(id, &change).await {
                     tracing::error!(
                         "what of '{}' was moved is not known to every shard: {why}",
                         volume.name()

@@ -8,7 +8,7 @@ use crate::inventory::Drive;
 use crate::members::Entering;
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Reply, Result};
-use engine::{HealthView, MemberChange, ShardMessage};
+use engine::Change;
 use ondisk::{Role, StandIn};
 use std::rc::Rc;
 use units::DriveIndex;
@@ -149,16 +149,14 @@ impl Core {
     /// Takes a drive that is out from a volume's shards. When all that they asked of it has come back, the drive knows.
     fn take_from_shards(self: &Rc<Self>, array: &Array, volume: &Volume, slot: usize) {
         let (Some(id), Some(drive)) = (volume.id(), array.drive(slot)) else { return };
-        let HealthView { readable, writable } = array.health(volume);
         let out = DriveIndex(slot as u16);
-        let change = MemberChange {
+        let change = Change::Drive {
             slot: out,
-            source: None,
-            stale: engine::RegionSet::EMPTY,
-            health: HealthView { readable: readable.without(out), writable: writable.without(out) },
+            stale: volume.own_regions(&array.missed(slot)),
+            in_service: array.in_service(volume).without(out),
         };
         volume.note_swap(slot);
-        let told = self.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
+        let told = self.send_change(id, &change, None);
         self.leave(&drive, told);
     }
 

@@ -5,8 +5,8 @@ use crate::core::{Core, answers};
 use crate::volume::Volume;
 use crate::{Error, ErrorKind, Result};
 use engine::{
-    Attachment, FaultPolicy, PuncturedBlocks, RegionIndex, RegionSet, Relocated, ShardMessage, VolumeId,
-    VolumeSpec,
+    Attachment, Change, FaultPolicy, PuncturedBlocks, RegionIndex, RegionSet, Regions, ShardMessage,
+    VolumeId, VolumeSpec, VolumeState,
 };
 use env::DriveSource;
 use ondisk::VolumeLabel;
@@ -21,11 +21,38 @@ pub(crate) fn punctured_blocks(label: &VolumeLabel, slot: usize) -> PuncturedBlo
     PuncturedBlocks::from_ranges(runs.map(|run| ByteRange::from_to(ByteOffset(run[0]), ByteOffset(run[1]))))
 }
 
-/// What of a volume lies in its distributed spare.
-pub(crate) fn relocated(volume: &Volume) -> Option<Relocated> {
-    let ondisk::Relocated { slot, regions } = volume.label().relocated?;
-    let regions = volume.own_regions(&crate::array::set_of(&regions));
-    Some(Relocated { slot: DriveIndex(slot), regions })
+/// What is known of a volume, as the label, the map and the array tell it. Shards are attached with this value, and
+/// `explain` plans by it.
+pub(crate) fn volume_state(array: &Array, volume: &Volume) -> VolumeState {
+    let (of_array, label) = (array.label(), volume.label());
+    let mut state = VolumeState::with_drives(&Regions::of(&volume.geometry), array.in_service(volume));
+    if volume.is_redundant() {
+        let marked: RegionSet = array.map.borrow().iter().map(RegionIndex).collect();
+        state.apply(&Change::Marked(volume.own_regions(&marked)));
+    }
+    state.apply(&Change::Unsynced(volume.own_regions(&array.unsynced_regions())));
+    state = state.with_unwritten(&volume.own_regions(&array.unwritten(volume)));
+    for (index, member) in of_array.member.iter().enumerate() {
+        let slot = DriveIndex(index as u16);
+        state = state.with_stale(slot, &volume.own_regions(&array.missed(index)));
+        if member.replacement.is_some() {
+            let left = volume.own_regions(&array.left_on_replacement(index));
+            state.apply(&Change::ReplacementBegan { slot, left });
+        }
+        let ranges = punctured_blocks(&label, index).ranges().to_vec();
+        state.apply(&Change::Punctured { slot, ranges });
+    }
+    if let Some(ondisk::Relocated { slot, regions }) = &label.relocated {
+        let (slot, regions) = (DriveIndex(*slot), volume.own_regions(&crate::array::set_of(regions)));
+        state.apply(&Change::Moved { slot, regions, to_spare: true });
+    }
+    // Last: it is about what is missing.
+    let forced = volume.own_regions(&array.forced_regions());
+    state.apply(&match volume.is_covered() {
+        true => Change::ForcedByLog(forced),
+        false => Change::Forced(forced),
+    });
+    state
 }
 
 impl Core {
@@ -61,25 +88,11 @@ impl Core {
             of_array.member[slot].replacement.as_ref()?;
             places.get(slot)?.replacement.as_ref()?.access().map(|access| access.source)
         };
-        let stale = |slot: usize| volume.own_regions(&array.missed(slot));
-        let dirty: RegionSet = match volume.is_redundant() {
-            true => array.map.borrow().iter().map(RegionIndex).collect(),
-            false => RegionSet::EMPTY,
-        };
-        let unwritten = array.unwritten(volume);
         Ok(Attachment {
             replacements: members.clone().map(replacement).collect(),
-            stale: members.clone().map(stale).collect(),
-            punctured: members.clone().map(|slot| punctured_blocks(&label, slot)).collect(),
-            unsynced: volume.own_regions(&array.unsynced_regions()),
-            forced: volume.own_regions(&array.forced_regions()),
-            covered: volume.is_covered(),
             journal: volume.journal_place(self.shards.len()),
-            dirty: volume.own_regions(&dirty),
-            unwritten: volume.own_regions(&unwritten),
-            relocated: relocated(volume),
             hidden: volume.is_hidden(),
-            ..Attachment::new(Arc::new(spec), members.map(source).collect(), array.health(volume))
+            ..Attachment::new(Arc::new(spec), members.map(source).collect(), volume_state(array, volume))
         })
     }
 

@@ -1,23 +1,11 @@
-//! What a shard is told of a volume's drives: which there are, which may be used, what is wrong with them.
+//! What a shard needs to serve a volume: what it is, its drives, and what is known of it.
 
 use crate::journal::JournalPlace;
-use crate::punctured::PuncturedBlocks;
-use crate::regions::RegionSet;
 use crate::volume::VolumeSpec;
 use env::DriveSource;
+use state::VolumeState;
 use std::sync::Arc;
 use std::time::Duration;
-use units::{DriveIndex, DriveSet};
-
-/// Which drives of a volume may be read and written, as the controller has made it durable. In regions that are
-/// stale on a drive it is neither, whatever this says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HealthView {
-    /// Drives that hold what they should.
-    pub readable: DriveSet,
-    /// Drives that are written.
-    pub writable: DriveSet,
-}
 
 /// When a drive goes out of use for its errors. A drive that is gone or does not answer in time goes out at
 /// once, and so does one that cannot write, if the level can spare it.
@@ -48,15 +36,6 @@ pub enum StreamSharing {
     Requests,
 }
 
-/// Where a failed drive's cells live in the distributed spare (RAID 5EE).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Relocated {
-    /// The drive that failed.
-    pub slot: DriveIndex,
-    /// Regions in which its cells have been moved into the spare cells.
-    pub regions: RegionSet,
-}
-
 /// Everything a shard needs to serve a volume.
 #[derive(Clone)]
 pub struct Attachment {
@@ -64,32 +43,13 @@ pub struct Attachment {
     pub spec: Arc<VolumeSpec>,
     /// Its drives by slot; `None` where one is missing.
     pub sources: Vec<Option<Arc<dyn DriveSource>>>,
-    /// Which of them may be used.
-    pub health: HealthView,
     /// By slot, drives that are being filled with the content of the slot's drive while that one serves. May be
     /// shorter than the slots are many.
     pub replacements: Vec<Option<Arc<dyn DriveSource>>>,
-    /// By slot, regions in which the drive's content is not current; where it is not among `health.writable`,
-    /// that goes without saying. May be shorter than the slots are many.
-    pub stale: Vec<RegionSet>,
-    /// By slot, blocks whose content is lost. May be shorter than the slots are many.
-    pub punctured: Vec<PuncturedBlocks>,
-    /// Regions whose redundancy may not agree with their data.
-    pub unsynced: RegionSet,
-    /// Those among them of which an operator forces what it says of the drives that are missing now (out, or stale
-    /// there). What is left of it is made to agree by the resync.
-    pub forced: RegionSet,
-    /// Whether what is forced is so because the journal was replayed: then it is about every drive, whichever goes out.
-    pub covered: bool,
+    /// What is known of it.
+    pub state: VolumeState,
     /// Where writes are kept before they are done, if they are.
     pub journal: Option<JournalPlace>,
-    /// Regions that are marked dirty in the durable write-intent map.
-    pub dirty: RegionSet,
-    /// Regions that were never written since the volume was made: they hold zeroes on every drive that is not stale
-    /// there, and need no resync, no rebuild, no check.
-    pub unwritten: RegionSet,
-    /// What is in the distributed spare.
-    pub relocated: Option<Relocated>,
     /// Whether hosts do not get to see it: it is being initialised as a whole.
     pub hidden: bool,
     /// How copies share a stream.
@@ -97,48 +57,20 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// A volume over these drives with which nothing is wrong but what `health` says: no region is marked, none
-    /// is unsynced.
+    /// A volume over these drives, of which this is known.
     pub fn new(
         spec: Arc<VolumeSpec>,
         sources: Vec<Option<Arc<dyn DriveSource>>>,
-        health: HealthView,
+        state: VolumeState,
     ) -> Attachment {
         Attachment {
             spec,
             sources,
-            health,
             replacements: Vec::new(),
-            stale: Vec::new(),
-            punctured: Vec::new(),
-            unsynced: RegionSet::EMPTY,
-            forced: RegionSet::EMPTY,
-            covered: false,
+            state,
             journal: None,
-            dirty: RegionSet::EMPTY,
-            unwritten: RegionSet::EMPTY,
-            relocated: None,
             hidden: false,
             streams: StreamSharing::default(),
         }
     }
-}
-
-/// Another drive, or none, in a slot of a volume that is served.
-///
-/// Writes may be under way that were planned without the new drive. So `stale` must hold at least every region
-/// that is marked dirty or may be marked until every shard has answered, and of a drive that is new every region there
-/// is: what it holds is anything, where nobody wrote too. That has to be durable before.
-///
-/// Blocks of the slot that are lost stay so, whoever has it: no drive brings back what was given up.
-#[derive(Clone)]
-pub struct MemberChange {
-    /// Which slot.
-    pub slot: DriveIndex,
-    /// Its drive from now on.
-    pub source: Option<Arc<dyn DriveSource>>,
-    /// Regions in which it is not current.
-    pub stale: RegionSet,
-    /// Which drives may be used from now on.
-    pub health: HealthView,
 }

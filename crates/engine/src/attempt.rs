@@ -100,13 +100,13 @@ impl Volume {
             if request.is_write() {
                 self.note_gap(&plan);
             }
-            let changes = self.members.changes();
+            let made_under = self.state().revision();
             let _scratch = self.shard.reserve_scratch(scratch_need(&plan)).await;
-            if changes != self.members.changes() {
-                continue; // Another drive has a slot: the plan is about the one before.
+            if made_under != self.state().revision() {
+                continue; // The plan is about drives, or a health, of before.
             }
             let known = trouble.places.len();
-            match self.execute(&plan, host, trouble).await {
+            match self.execute(&plan, made_under, host, trouble).await {
                 Executed::Done { host: back, skipped, mismatch } => {
                     host = back;
                     if let Some(mismatch) = mismatch {
@@ -141,10 +141,10 @@ impl Volume {
     fn health_for(&self, stripe: StripeIndex, trouble: &Trouble, how: Attempt) -> plan::Health {
         let mut health = self.stripe_health(stripe, &trouble.drives);
         if !how.filling.is_empty() {
-            let (readable, writable) = self.health.usable();
-            health.writable = health.writable.union(&how.filling.intersection(&writable));
+            let filling = how.filling.intersection(&self.in_service());
+            health.writable = health.writable.union(&filling);
             if how.settle {
-                let filled = how.filling.intersection(&readable).minus(&trouble.drives);
+                let filled = filling.minus(&trouble.drives);
                 health.readable = health.readable.union(&filled);
             }
         }

@@ -154,9 +154,9 @@ impl Volume {
         if geometry.copies() == 1 || within.is_empty() {
             return (choice, false);
         }
-        let (readable, _) = self.health.usable();
-        let (map, region) = (geometry.stripe_map(stripe), self.region_of(stripe));
-        let may = |drive| readable.contains(drive) && self.members.is_current(drive, region, stripe);
+        let readable = self.in_service();
+        let map = geometry.stripe_map(stripe);
+        let may = |drive| readable.contains(drive) && self.is_current(drive, stripe);
         let mut split = false;
         let mut rest = within;
         while !rest.is_empty() {

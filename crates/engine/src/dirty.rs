@@ -16,10 +16,9 @@
 //! - A region goes from `Dirty` to `Clean` here *before* the controller is asked to unmark it, and the next
 //!   write asks to mark it again: both go through one mailbox, in order.
 
-use crate::attachment::Attachment;
-use crate::regions::{RegionIndex, RegionSet, Regions};
 use env::sync::Signal;
 use env::{Env, Instant, IoError};
+use state::{Change, RegionIndex, RegionSet};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -43,9 +42,6 @@ struct Activity {
 
 pub(crate) struct DirtyRegions {
     marks: RefCell<Vec<Mark>>,
-    unsynced: RefCell<RegionSet>,
-    /// Never written since the volume was made.
-    unwritten: RefCell<RegionSet>,
     /// Writes that parity did not follow.
     gaps: Cell<u64>,
     active: RefCell<BTreeMap<RegionIndex, Activity>>,
@@ -55,14 +51,10 @@ pub(crate) struct DirtyRegions {
 impl DirtyRegions {
     /// `owns`: whether this shard owns a region. Others' regions are quiet here whatever is written to them, and are
     /// not ours to have unmarked.
-    pub(crate) fn new(
-        regions: &Regions,
-        attachment: &Attachment,
-        owns: impl Fn(RegionIndex) -> bool,
-    ) -> DirtyRegions {
-        let mut marks = vec![Mark::Clean; regions.count as usize];
+    pub(crate) fn new(regions: u32, marked: &RegionSet, owns: impl Fn(RegionIndex) -> bool) -> DirtyRegions {
+        let mut marks = vec![Mark::Clean; regions as usize];
         let mut active = BTreeMap::new();
-        for region in attachment.dirty.iter().filter(|region| owns(*region)) {
+        for region in marked.iter().filter(|region| owns(*region)) {
             if let Some(mark) = marks.get_mut(region.0 as usize) {
                 *mark = Mark::Dirty;
                 active.insert(region, Activity::default());
@@ -70,57 +62,18 @@ impl DirtyRegions {
         }
         DirtyRegions {
             marks: RefCell::new(marks),
-            unsynced: RefCell::new(attachment.unsynced.clone()),
-            unwritten: RefCell::new(
-                attachment.unwritten.clone().minus(&attachment.dirty).minus(&attachment.unsynced),
-            ),
             gaps: Cell::new(0),
             active: RefCell::new(active),
             changed: Signal::default(),
         }
     }
 
-    pub(crate) fn is_synced(&self, region: RegionIndex) -> bool {
-        let unsynced = self.unsynced.borrow();
-        unsynced.is_empty() || !unsynced.contains(region)
-    }
-
-    pub(crate) fn all_synced(&self) -> bool {
-        self.unsynced.borrow().is_empty()
-    }
-
-    /// The unsynced regions.
-    pub(crate) fn unsynced(&self) -> RegionSet {
-        self.unsynced.borrow().clone()
-    }
-
-    /// The regions that were never written.
-    pub(crate) fn unwritten(&self) -> RegionSet {
-        self.unwritten.borrow().clone()
-    }
-
-    /// Whether nothing was ever written to a region.
-    pub(crate) fn is_unwritten(&self, region: RegionIndex) -> bool {
-        let unwritten = self.unwritten.borrow();
-        !unwritten.is_empty() && unwritten.contains(region)
-    }
-
-    /// Regions have been written, or are about to be.
-    pub(crate) fn set_written(&self, regions: &RegionSet) {
-        self.unwritten.borrow_mut().remove_all(regions);
-    }
-
-    fn is_clean(&self, region: RegionIndex) -> bool {
+    /// Whether nobody writes to a region, nor has asked to.
+    pub(crate) fn is_clean(&self, region: RegionIndex) -> bool {
         self.marks
             .borrow()
             .get(region.0 as usize)
             .is_some_and(|mark| matches!(mark, Mark::Clean | Mark::Refused(_)))
-    }
-
-    /// Whether nothing was ever written to a region, nor is about to be: its first write waits for the mark while it
-    /// holds its stripe.
-    pub(crate) fn is_untouched(&self, region: RegionIndex) -> bool {
-        self.is_unwritten(region) && self.is_clean(region)
     }
 
     /// How many writes parity did not follow so far.
@@ -131,16 +84,6 @@ impl DirtyRegions {
     /// A write is about to be executed that parity may not follow.
     pub(crate) fn note_gap(&self) {
         self.gaps.set(self.gaps.get() + 1);
-    }
-
-    /// The redundancy of regions agrees with their data again.
-    pub(crate) fn set_synced(&self, regions: &RegionSet) {
-        self.unsynced.borrow_mut().remove_all(regions);
-    }
-
-    /// A write was left unfinished on some drive: the redundancy of its region cannot be trusted any more.
-    pub(crate) fn set_unsynced(&self, regions: &RegionSet) {
-        self.unsynced.borrow_mut().insert_all(regions);
     }
 
     /// Counts a write in. `Err(true)`: the region must be marked first, and the caller is to ask for it;
@@ -190,10 +133,10 @@ impl DirtyRegions {
         }
     }
 
-    /// Takes the regions that have been quiet since `before` out of the dirty state, and names them.
-    pub(crate) fn take_quiet(&self, before: Instant) -> RegionSet {
+    /// Takes the regions that have been quiet since `before` out of the dirty state, and names them. Those that are
+    /// unsynced stay.
+    pub(crate) fn take_quiet(&self, before: Instant, unsynced: &RegionSet) -> RegionSet {
         let mut quiet = RegionSet::EMPTY;
-        let unsynced = self.unsynced.borrow();
         self.active.borrow_mut().retain(|region, activity| {
             let done = activity.writes == 0 && activity.last <= before && !unsynced.contains(*region);
             if done {
@@ -238,7 +181,7 @@ pub(crate) async fn begin_write(
                 let result = Box::pin(volume.shard.mark_dirty(volume.spec.id, region)).await;
                 regions.marked(volume.shard.env(), region, result);
                 result?;
-                regions.set_written(&region.into());
+                volume.apply(&Change::Marked(region.into()));
             }
             Err(false) => {
                 regions.changed.wait_until(volume.shard.env(), || !regions.is_marking(region)).await;
@@ -253,37 +196,16 @@ pub(crate) async fn begin_write(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attachment::HealthView;
-    use crate::volume::{VolumeId, VolumeSpec};
-    use layout::{Geometry, Level};
-    use std::sync::Arc;
-    use units::{ByteCount, ByteOffset, DriveCount, DriveSet, SectorSize, StripSize};
 
     /// A mirror was started after a crash with its one region marked. The shard that did not own the region saw it
     /// quiet, had it unmarked under the writes of the owner, and the next crash left mirrors that differed and
     /// nobody who knew.
     #[test]
     fn a_region_is_unmarked_only_when_its_owner_finds_it_quiet() {
-        let member = ByteCount::MIB;
-        let geometry = Geometry::new(Level::Raid1, DriveCount(2), StripSize::MIN, member).expect("a mirror");
-        let all = DriveSet::first(geometry.drives());
-        let spec = VolumeSpec {
-            id: VolumeId(0),
-            name: "v".into(),
-            geometry,
-            sector: SectorSize::B512,
-            data_start: ByteOffset::ZERO,
-            capacity: geometry.capacity(),
-            policy: crate::FaultPolicy::default(),
-        };
-        let health = HealthView { readable: all, writable: all };
-        let attachment = Attachment {
-            dirty: RegionIndex(0).into(),
-            ..Attachment::new(Arc::new(spec), Vec::new(), health)
-        };
+        let marked = RegionSet::first(1);
         let quiet_on = |owns: bool| {
-            let regions = DirtyRegions::new(&Regions::of(&geometry), &attachment, |_| owns);
-            regions.take_quiet(Instant { ns: 5_000_000_000 })
+            let regions = DirtyRegions::new(1, &marked, |_| owns);
+            regions.take_quiet(Instant { ns: 5_000_000_000 }, &RegionSet::EMPTY)
         };
         assert_eq!(quiet_on(true), RegionSet::first(1));
         assert_eq!(quiet_on(false), RegionSet::EMPTY);

@@ -111,8 +111,15 @@ pub(crate) fn segments(plan: &Plan, read: &Read) -> SmallVec<[Segment; 4]> {
 }
 
 impl Volume {
-    /// Executes `plan`, which was made for the volume's present health. `trouble` collects what could not be read.
-    pub(crate) async fn execute(self: &Rc<Self>, plan: &Plan, host: Host, trouble: &mut Trouble) -> Executed {
+    /// Executes `plan`, which was made for the volume's present state. If that changes before the commit, the plan has
+    /// to be made again. `trouble` collects what could not be read.
+    pub(crate) async fn execute(
+        self: &Rc<Self>,
+        plan: &Plan,
+        made_under: u64,
+        host: Host,
+        trouble: &mut Trouble,
+    ) -> Executed {
         let mut memory = Memory::default();
         let host = match memory.admit(plan, host) {
             Ok(kind) => kind,
@@ -134,6 +141,9 @@ impl Volume {
             Err(error) => return Executed::Failed { host: self.give_back(memory, host), error },
         };
         self.let_hosts_pass(&host).await;
+        if !plan.writes().is_empty() && self.state().revision() != made_under {
+            return Executed::Again { host: self.give_back(memory, host) };
+        }
         let kept = match self.keep(plan, &memory, host.durability()).await {
             Ok(kept) => kept,
             Err(error) => return Executed::Failed { host: self.give_back(memory, host), error },

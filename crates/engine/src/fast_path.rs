@@ -54,16 +54,16 @@ impl Volume {
         bytes: ByteRange,
     ) -> Option<CopyIndex> {
         let region = self.region_of(stripe);
-        if self.geometry().copies() > 1 && !self.dirty.is_synced(region) {
+        if self.geometry().copies() > 1 && !self.state().is_synced(region) {
             return None; // Copies may differ: one speaks for all.
         }
         let home = map.data_cell(index, CopyIndex(0));
         let lost = ByteRange::new(home.offset + ByteCount(bytes.start.0), bytes.len);
-        if self.members.is_punctured(home.drive, lost) || self.relocated_in(region).is_some() {
+        if self.state().is_punctured(home.drive, lost) || self.relocated_in(region).is_some() {
             return None;
         }
-        let (readable, _) = self.health.usable();
-        let may = |drive| readable.contains(drive) && self.members.is_current(drive, region, stripe);
+        let readable = self.in_service();
+        let may = |drive| readable.contains(drive) && self.is_current(drive, stripe);
         self.choose_copy(stripe, map, index, bytes, may)
     }
 

@@ -67,7 +67,7 @@ impl Volume {
         if member.is_some_and(|member| !self.members.is_in_slot(drive, member)) {
             return Ok(()); // The one that has the slot now is not current in any region that is being written.
         }
-        if !self.health.usable().1.contains(drive) {
+        if !self.in_service().contains(drive) {
             return Ok(()); // It went out meanwhile.
         }
         if !self.may_lose(drive) && !is_gone(&error) {
@@ -107,17 +107,7 @@ impl Volume {
     /// Drives that do not hold everything they should: out of use, or stale where somebody wrote. What a drive held that
     /// lies in the distributed spare is not missed.
     pub(crate) fn behind(&self) -> DriveSet {
-        let (_, writable) = self.health.usable();
-        let out = DriveSet::first(self.geometry().drives()).minus(&writable);
-        let unwritten = self.dirty.unwritten();
-        let misses = |slot: &DriveIndex| !self.members.stale_regions(*slot).minus(&unwritten).is_empty();
-        let behind = out.union(&self.members.stale_anywhere().iter().filter(misses).collect());
-        match &*self.relocated.borrow() {
-            Some(relocated) if relocated.regions.len() == self.regions.count => {
-                behind.without(relocated.slot)
-            }
-            _ => behind,
-        }
+        self.state().missed(&self.health.failing())
     }
 
     /// Whether the volume still has all its data without `drive` and those that are behind already.
@@ -127,7 +117,7 @@ impl Volume {
 
     /// Takes a drive out of use here and tells the controller, once.
     pub(crate) fn fail_drive(self: &Rc<Self>, drive: DriveIndex, error: IoError, operation: &'static str) {
-        if self.health.fail(drive) {
+        if self.health.fail(drive, &self.state().in_service()) {
             self.shard.env().trace("drive failed", u64::from(drive.0), error.kind as u64);
             self.look_at_health();
             self.report_failure(drive, error, operation);

@@ -13,11 +13,11 @@
 //!   and rebuilt as after any write that it missed.
 
 use crate::messages::ReportKind;
-use crate::regions::RegionIndex;
 use crate::volume::Volume;
 use crate::window::stripes;
 use env::{Durability, IoError, IoErrorKind, IoRequest, Member, Slice};
 use smallvec::smallvec;
+use state::RegionIndex;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, StripeIndex};
 
@@ -28,12 +28,12 @@ impl Volume {
     /// A region is about to be marked to be written, and nobody writes to it before. If that is for the first time: makes
     /// every drive in use current there.
     pub(crate) async fn blank_before_first_write(self: &Rc<Self>, region: RegionIndex) {
-        if !self.dirty.is_unwritten(region) {
+        if !self.state().is_unwritten(region) {
             return;
         }
-        let (_, writable) = self.health.usable();
-        for slot in self.members.stale_anywhere().intersection(&writable).iter() {
-            if self.members.stale_regions(slot).contains(region)
+        let stale = self.state().stale_somewhere().intersection(&self.in_service());
+        for slot in stale.iter() {
+            if self.stale_regions(slot).contains(region)
                 && let Err(error) = self.blank(slot, region).await
             {
                 let name = &self.spec.name;

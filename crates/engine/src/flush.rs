@@ -76,7 +76,7 @@ impl Volume {
     }
 
     async fn flush_drives(self: &Rc<Self>) -> Result<(), IoError> {
-        let (_, writable) = self.health.usable();
+        let writable = self.in_service();
         let mut flushes: SmallVec<[(DriveIndex, Rc<Member>, Io); 8]> = SmallVec::new();
         for drive in writable.iter() {
             if let Ok(member) = self.member(drive) {
@@ -86,7 +86,8 @@ impl Volume {
         }
         // One that takes a slot must hold all that was flushed before.
         let mut filling: SmallVec<[ReplacementFlush; 1]> = SmallVec::new();
-        for drive in self.members.being_replaced().iter() {
+        let being_replaced = self.state().being_replaced();
+        for drive in being_replaced.iter() {
             if let Some(replacement) = self.members.replacement(drive) {
                 let io = replacement.failed.get().is_none().then(|| replacement.member.flush());
                 filling.push((drive, replacement, io));

@@ -33,71 +33,41 @@
 //! - The region stays unsynced, and marked, until all its stripes are settled: a crash before that needs the word again.
 //! - A region that is distrusted, because a write to it failed, is not forced any more.
 
-use crate::regions::{RegionIndex, RegionSet};
 use crate::volume::Volume;
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
-use layout::{ParityIndex, Role};
+use layout::ParityIndex;
+use state::{RegionIndex, RegionSet};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet, StripeIndex};
 
-/// What the word was given for, and how far it has been made good.
+/// Stripes of forced regions that are settled, by region: bit by bit from the region's first.
 #[derive(Default)]
-pub(crate) struct Forced {
-    regions: RefCell<RegionSet>,
-    /// By slot, regions among them in which its content was missing when the word was given.
-    missing: RefCell<Vec<RegionSet>>,
-    /// Whether it is about whatever goes missing: the journal tells what was interrupted.
-    of_journal: bool,
-    /// Stripes that are settled, by region: bit by bit from the region's first.
-    settled: RefCell<BTreeMap<RegionIndex, Vec<u64>>>,
+pub(crate) struct Settled {
+    stripes: RefCell<BTreeMap<RegionIndex, Vec<u64>>>,
 }
 
-impl Forced {
-    /// Nothing is forced yet. `of_journal`: it is the journal that gives its word, and not an operator.
-    pub(crate) fn new(of_journal: bool) -> Forced {
-        Forced { of_journal, ..Forced::default() }
-    }
-
-    fn contains(&self, region: RegionIndex) -> bool {
-        let regions = self.regions.borrow();
-        !regions.is_empty() && regions.contains(region)
-    }
-
-    fn is_settled(&self, region: RegionIndex, nth: u64) -> bool {
-        let settled = self.settled.borrow();
-        let word = settled.get(&region).and_then(|words| words.get((nth / 64) as usize));
+impl Settled {
+    pub(crate) fn contains(&self, region: RegionIndex, nth: u64) -> bool {
+        let stripes = self.stripes.borrow();
+        let word = stripes.get(&region).and_then(|words| words.get((nth / 64) as usize));
         word.is_some_and(|word| word >> (nth % 64) & 1 == 1)
     }
 
-    fn set_settled(&self, region: RegionIndex, nth: u64) {
-        if !self.contains(region) {
-            return; // It was distrusted meanwhile, or is synced.
-        }
-        let mut settled = self.settled.borrow_mut();
-        let (words, at) = (settled.entry(region).or_default(), (nth / 64) as usize);
+    fn insert(&self, region: RegionIndex, nth: u64) {
+        let mut stripes = self.stripes.borrow_mut();
+        let (words, at) = (stripes.entry(region).or_default(), (nth / 64) as usize);
         if words.len() <= at {
             words.resize(at + 1, 0);
         }
         words[at] |= 1 << (nth % 64);
     }
 
-    /// These regions are synced, or distrusted: the word is of no consequence there any more.
+    /// These regions are synced, distrusted, or forced anew.
     pub(crate) fn forget(&self, regions: &RegionSet) {
-        if self.regions.borrow().is_empty() {
-            return;
-        }
-        self.regions.borrow_mut().remove_all(regions);
-        self.missing.borrow_mut().iter_mut().for_each(|missing| missing.remove_all(regions));
-        self.settled.borrow_mut().retain(|region, _| !regions.contains(*region));
-    }
-
-    /// Whether the word is about what a slot held in a region.
-    fn is_about(&self, slot: DriveIndex, region: RegionIndex) -> bool {
-        let missing = self.missing.borrow();
-        self.of_journal || missing.get(slot.as_usize()).is_some_and(|regions| regions.contains(region))
+        self.stripes.borrow_mut().retain(|region, _| !regions.contains(*region));
     }
 }
 
@@ -112,74 +82,20 @@ enum Settling {
 }
 
 impl Volume {
-    /// The operator's word for regions, as the volume is now. It counts for those that are unsynced.
-    pub(crate) fn force(&self, regions: &RegionSet) {
-        if self.geometry().parity_strips() == 0 {
-            return; // Copies need no word: one of them speaks for all.
-        }
-        let doubtful = self.dirty.unsynced();
-        let regions = regions.clone().minus(&regions.clone().minus(&doubtful));
-        self.forced.forget(&regions);
-        let (readable, _) = self.health.usable();
-        let missing = |slot: DriveIndex| match readable.contains(slot) {
-            true => {
-                let stale = self.members.stale_regions(slot);
-                stale.clone().minus(&stale.minus(&regions))
-            }
-            false => regions.clone(),
-        };
-        let mut all = self.forced.missing.borrow_mut();
-        all.resize(self.geometry().drives().as_usize(), RegionSet::EMPTY);
-        for slot in self.geometry().drives().indexes() {
-            all[slot.as_usize()].insert_all(&missing(slot));
-        }
-        self.forced.regions.borrow_mut().insert_all(&regions);
-    }
-
-    fn nth_of_region(&self, region: RegionIndex, stripe: StripeIndex) -> u64 {
+    pub(crate) fn nth_of_region(&self, region: RegionIndex, stripe: StripeIndex) -> u64 {
         stripe.0 - self.regions.stripes_of(region).start
     }
 
     /// Whether a stripe is to be settled before anything is done that has to keep its redundancy.
     pub(crate) fn is_doubtful(&self, stripe: StripeIndex) -> bool {
         let region = self.region_of(stripe);
-        self.forced.contains(region) && !self.forced.is_settled(region, self.nth_of_region(region, stripe))
+        self.state().forced().contains(region)
+            && !self.settled.contains(region, self.nth_of_region(region, stripe))
     }
 
     /// Whether a stripe is of a region that was forced.
     pub(crate) fn is_forced(&self, stripe: StripeIndex) -> bool {
-        self.forced.contains(self.region_of(stripe))
-    }
-
-    /// Whether by the word the redundancy of a stripe of an unsynced region may be used, with these drives to be read.
-    pub(crate) fn is_trusted_by_word(
-        &self,
-        region: RegionIndex,
-        stripe: StripeIndex,
-        readable: &DriveSet,
-    ) -> bool {
-        self.forced.contains(region)
-            && (self.forced.is_settled(region, self.nth_of_region(region, stripe))
-                || self.missing_by_word(region, stripe, readable).is_some_and(|missing| missing > 0))
-    }
-
-    /// How many data strips of a stripe cannot be read, if the word is about all of them.
-    fn missing_by_word(
-        &self,
-        region: RegionIndex,
-        stripe: StripeIndex,
-        readable: &DriveSet,
-    ) -> Option<usize> {
-        let mut missing = 0;
-        for (cell, role) in self.map(stripe).cells() {
-            if matches!(role, Role::Data { .. }) && !readable.contains(cell.drive) {
-                if !self.forced.is_about(cell.drive, region) {
-                    return None;
-                }
-                missing += 1;
-            }
-        }
-        Some(missing)
+        self.state().forced().contains(self.region_of(stripe))
     }
 
     /// By the rule at the top.
@@ -190,7 +106,8 @@ impl Volume {
         let (p, q) = (drive_of(0), drive_of(1));
         let is_in =
             |set: &DriveSet, drive: Option<DriveIndex>| drive.is_some_and(|drive| set.contains(drive));
-        match (self.missing_by_word(self.region_of(stripe), stripe, &health.readable), q) {
+        let missing = self.state().missing_by_force(&self.regions, stripe, &health.readable);
+        match (missing, q) {
             (None, _) => Settling::Unknown,
             (Some(0), _) if is_in(&health.writable, p) || is_in(&health.writable, q) => {
                 Settling::Renew(DriveSet::EMPTY)
@@ -217,7 +134,10 @@ impl Volume {
             Settling::Unknown => return Err(IoError::new(IoErrorKind::Medium)),
         };
         let region = self.region_of(stripe);
-        self.forced.set_settled(region, self.nth_of_region(region, stripe));
+        // Unless it was distrusted meanwhile, or is synced.
+        if self.state().forced().contains(region) {
+            self.settled.insert(region, self.nth_of_region(region, stripe));
+        }
         Ok(skipped)
     }
 

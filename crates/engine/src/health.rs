@@ -5,9 +5,8 @@
 //! - From the moment this shard sees the failure it neither reads nor writes the drive (`failing`).
 //! - Rule (a) of the promises: that a drive failed is durable on the others *before* any write that skipped it
 //!   is acknowledged. The controller does that; [`Volume::recorded`](crate::Volume) waits for it.
-//! - A drive never comes back by itself: only the controller, with a new view, says that it is used again.
+//! - A drive never comes back by itself: only a change of the recorded state says that it is in service again.
 
-use crate::attachment::HealthView;
 use env::sync::Signal;
 use env::{Env, Instant, IoError, IoErrorKind};
 use smallvec::SmallVec;
@@ -26,9 +25,9 @@ struct Refused {
     operation: &'static str,
 }
 
+#[derive(Default)]
 pub(crate) struct Health {
-    view: Cell<HealthView>,
-    /// Seen failing here, not yet in the controller's view.
+    /// Seen failing here, and still in service by the recorded state.
     failing: Cell<DriveSet>,
     /// The controller has been told, and has not answered.
     reporting: Cell<DriveSet>,
@@ -38,24 +37,9 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    pub(crate) fn new(view: HealthView) -> Health {
-        Health {
-            view: Cell::new(view),
-            failing: Cell::default(),
-            reporting: Cell::default(),
-            refused: RefCell::default(),
-            changed: Signal::default(),
-        }
-    }
-
-    pub(crate) fn view(&self) -> HealthView {
-        self.view.get()
-    }
-
-    /// Drives to read and drives to write, now.
-    pub(crate) fn usable(&self) -> (DriveSet, DriveSet) {
-        let (view, failing) = (self.view.get(), self.failing.get());
-        (view.readable.minus(&failing), view.writable.minus(&failing))
+    /// Drives that this shard does not use any more, though they are in service by the recorded state.
+    pub(crate) fn failing(&self) -> DriveSet {
+        self.failing.get()
     }
 
     /// Whether none of these drives has failed without that being durable. What else a write may have skipped is
@@ -65,19 +49,19 @@ impl Health {
     }
 
     /// Takes a drive out of use on this shard. Whether that is news, and has to be reported.
-    pub(crate) fn fail(&self, drive: DriveIndex) -> bool {
+    pub(crate) fn fail(&self, drive: DriveIndex, in_service: &DriveSet) -> bool {
         let failing = self.failing.get();
-        if failing.contains(drive) || !self.view.get().writable.contains(drive) {
+        if failing.contains(drive) || !in_service.contains(drive) {
             return false;
         }
         self.failing.set(failing.with(drive));
         true
     }
 
-    pub(crate) fn set(&self, env: &Env, view: HealthView) {
-        self.view.set(view);
-        self.failing.set(self.failing.get().intersection(&view.writable));
-        self.refused.borrow_mut().retain(|refused| view.writable.contains(refused.drive));
+    /// These drives are in service by the recorded state: what failed and is out now is recorded.
+    pub(crate) fn recorded_in_service(&self, env: &Env, in_service: &DriveSet) {
+        self.failing.set(self.failing.get().intersection(in_service));
+        self.refused.borrow_mut().retain(|refused| in_service.contains(refused.drive));
         self.changed.notify(env);
     }
 

@@ -4,7 +4,7 @@
 //! A request of one piece that this shard may serve runs in the caller's task, without a detour. The pieces
 //! of larger ones go to runners, here or on their shards, and are under way at the same time.
 
-use crate::messages::{Piece, PieceKind, PieceOutcome};
+use crate::messages::{Piece, PieceKind, PieceOutcome, ShardIndex};
 use crate::shard::{Job, Shard, Then};
 use crate::volume::Volume;
 use env::sync::{Signal, Taken};
@@ -287,7 +287,7 @@ impl Volume {
             if self.is_mine(stripe) {
                 self.shard.enqueue(Job { piece, then: Then::Local(parent.clone(), number) });
             } else {
-                let owner = self.regions.owner(self.region_of(stripe), self.shard.count());
+                let owner = ShardIndex::owning(self.region_of(stripe), self.shard.count());
                 self.shard.send_away(owner, piece, &parent, number).await;
             }
             number += 1;

@@ -40,6 +40,7 @@ mod as_drive;
 mod attachment;
 mod attempt;
 mod balance;
+mod changes;
 mod compute;
 mod dirty;
 mod execute;
@@ -54,9 +55,7 @@ mod journal;
 mod members;
 mod messages;
 mod pieces;
-mod punctured;
 mod reading;
-mod regions;
 mod repair;
 mod shard;
 #[cfg(test)]
@@ -67,14 +66,13 @@ mod volume;
 mod window;
 
 pub use as_drive::{VolumeDrive, VolumeService};
-pub use attachment::{Attachment, FaultPolicy, HealthView, MemberChange, Relocated, StreamSharing};
+pub use attachment::{Attachment, FaultPolicy, StreamSharing};
 pub use journal::{JournalPlace, ring_len};
 pub use messages::{
     Done, PIECES_AWAY, Piece, PieceKind, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex,
     ShardMessage, Ticket,
 };
-pub use punctured::PuncturedBlocks;
-pub use regions::{RegionIndex, RegionSet, Regions};
 pub use shard::{Shard, ShardSeed};
+pub use state::{Change, PuncturedBlocks, RegionIndex, RegionSet, Regions, Relocated, VolumeState};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
-pub use volume::{Counters, Volume, VolumeId, VolumeSpec};
+pub use volume::{Counters, Volume, VolumeId, VolumeSpec, served};

@@ -14,20 +14,19 @@
 //! - A drive that is being filled (*replacement*) gets every write that the drive of its slot gets. Once it failed to take
 //!   one, it is never the slot's drive as it is: no write that it lacks is acknowledged before that is certain.
 
-use crate::attachment::{Attachment, MemberChange};
+use crate::attachment::Attachment;
 use crate::messages::{Done, Seat};
-use crate::punctured::PuncturedBlocks;
-use crate::regions::{RegionIndex, RegionSet};
 use crate::shard::Shard;
 use crate::volume::Volume;
 use env::sync::Signal;
 use env::{DriveSource, Env, IoError, IoErrorKind, Member};
 use smallvec::SmallVec;
+use state::{RegionIndex, RegionSet};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use units::{ByteRange, DriveIndex, DriveSet, StripeIndex};
+use units::{DriveIndex, StripeIndex};
 
 /// How often a drive that is used no more is asked whether it still has operations.
 const QUIET_POLL: Duration = Duration::from_millis(5);
@@ -50,16 +49,14 @@ pub(crate) struct Replacement {
     pub(crate) settled: Cell<Option<Result<(), IoError>>>,
 }
 
-/// A place in the array, and what is known of its drive.
+/// A slot's drive as this shard reaches it. What is recorded of it is in the volume's state.
 #[derive(Default)]
 pub(crate) struct Slot {
     member: RefCell<Option<Rc<Member>>>,
     replacement: RefCell<Option<Rc<Replacement>>>,
-    stale: RefCell<RegionSet>,
     windows: RefCell<Vec<Window>>,
     /// How many drives have had the slot.
     drives: Cell<u64>,
-    punctured: RefCell<PuncturedBlocks>,
     /// Where the last read of it ended, in its part of the volume: the next one is near if it begins there.
     pub(crate) last_end: Cell<u64>,
     /// Unreadable places that writing anew did not repair.
@@ -69,15 +66,8 @@ pub(crate) struct Slot {
 /// The slots of a volume.
 pub(crate) struct Members {
     slots: Vec<Slot>,
-    /// Slots whose drive is stale somewhere.
-    stale: Cell<DriveSet>,
-    /// Slots with lost blocks.
-    punctured: Cell<DriveSet>,
-    /// Slots whose successor is being filled.
-    being_replaced: Cell<DriveSet>,
     /// Whether any drive rotates.
     rotate: Cell<bool>,
-    changes: Cell<u64>,
     changed: Signal,
 }
 
@@ -87,11 +77,7 @@ impl Members {
         let count = attachment.spec.geometry.drives().as_usize();
         let members = Members {
             slots: std::iter::repeat_with(Slot::default).take(count).collect(),
-            stale: Cell::default(),
-            punctured: Cell::default(),
-            being_replaced: Cell::default(),
             rotate: Cell::new(false),
-            changes: Cell::new(0),
             changed: Signal::default(),
         };
         for (index, slot) in members.slots.iter().enumerate() {
@@ -101,25 +87,12 @@ impl Members {
             if let Some(Some(source)) = attachment.replacements.get(index) {
                 *slot.replacement.borrow_mut() = Some(replacement(env, source, limit)?);
             }
-            if let Some(stale) = attachment.stale.get(index) {
-                slot.stale.borrow_mut().clone_from(stale);
-            }
-            if let Some(punctured) = attachment.punctured.get(index) {
-                slot.punctured.borrow_mut().clone_from(punctured);
-            }
         }
-        members.sum_up();
+        members.look_whether_any_rotates();
         Ok(members)
     }
 
-    fn sum_up(&self) {
-        let slots = |test: &dyn Fn(&Slot) -> bool| -> DriveSet {
-            let drives = self.slots.iter().enumerate().filter(|(_, slot)| test(slot));
-            drives.map(|(index, _)| DriveIndex(index as u16)).collect()
-        };
-        self.stale.set(slots(&|slot| !slot.stale.borrow().is_empty()));
-        self.punctured.set(slots(&|slot| !slot.punctured.borrow().is_empty()));
-        self.being_replaced.set(slots(&|slot| slot.replacement.borrow().is_some()));
+    fn look_whether_any_rotates(&self) {
         let rotates =
             |slot: &Slot| slot.member.borrow().as_ref().is_some_and(|member| member.info().rotational);
         self.rotate.set(self.slots.iter().any(rotates));
@@ -136,9 +109,6 @@ impl Members {
 
     /// The drive that is being filled for a slot.
     pub(crate) fn replacement(&self, drive: DriveIndex) -> Option<Rc<Replacement>> {
-        if !self.being_replaced.get().contains(drive) {
-            return None;
-        }
         self.slot(drive)?.replacement.borrow().clone()
     }
 
@@ -171,60 +141,30 @@ impl Members {
         self.slot(drive).is_some_and(|slot| slot.outstanding() <= 1)
     }
 
-    /// How many swaps there have been.
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes.get()
-    }
-
     /// How often a slot was swapped: tells which of its drives something is about.
     pub(crate) fn drives_of(&self, drive: DriveIndex) -> u64 {
         self.slot(drive).map_or(0, |slot| slot.drives.get())
     }
 
-    /// Slots with a replacement.
-    pub(crate) fn being_replaced(&self) -> DriveSet {
-        self.being_replaced.get()
+    /// Whether a stripe is current on a drive that is stale in its region.
+    pub(crate) fn is_made_current(
+        &self,
+        drive: DriveIndex,
+        region: RegionIndex,
+        stripe: StripeIndex,
+    ) -> bool {
+        self.slot(drive).is_some_and(|slot| {
+            slot.windows.borrow().iter().any(|window| {
+                window.region == region && (stripe.0 < window.below || window.ahead.contains(&stripe.0))
+            })
+        })
     }
 
-    /// Slots whose drive is stale somewhere, in whichever region.
-    pub(crate) fn stale_anywhere(&self) -> DriveSet {
-        self.stale.get()
-    }
-
-    /// Slots whose drive is not current in a stripe.
-    pub(crate) fn stale_in(&self, region: RegionIndex, stripe: StripeIndex) -> DriveSet {
-        let suspects = self.stale.get();
-        if suspects.is_empty() {
-            return suspects;
-        }
-        suspects.iter().filter(|drive| self.slots[drive.as_usize()].is_stale(region, stripe)).collect()
-    }
-
-    /// Whether a drive is current in a stripe.
-    pub(crate) fn is_current(&self, drive: DriveIndex, region: RegionIndex, stripe: StripeIndex) -> bool {
-        !self.stale.get().contains(drive)
-            || self.slot(drive).is_some_and(|slot| !slot.is_stale(region, stripe))
-    }
-
-    /// The regions in which a drive is stale.
-    pub(crate) fn stale_regions(&self, drive: DriveIndex) -> RegionSet {
-        self.slot(drive).map(|slot| slot.stale.borrow().clone()).unwrap_or_default()
-    }
-
-    pub(crate) fn set_current(&self, drive: DriveIndex, regions: &RegionSet) {
+    /// What is recorded of these regions on a drive speaks for itself from now on.
+    pub(crate) fn close_windows(&self, drive: DriveIndex, regions: &RegionSet) {
         if let Some(slot) = self.slot(drive) {
-            slot.stale.borrow_mut().remove_all(regions);
             slot.windows.borrow_mut().retain(|window| !regions.contains(window.region));
         }
-        self.sum_up();
-    }
-
-    pub(crate) fn set_stale(&self, drive: DriveIndex, regions: &RegionSet) {
-        if let Some(slot) = self.slot(drive) {
-            slot.stale.borrow_mut().insert_all(regions);
-            slot.windows.borrow_mut().retain(|window| !regions.contains(window.region));
-        }
-        self.sum_up();
     }
 
     /// Begins to make a stale region current; those stripes that come before `below` are current already.
@@ -250,68 +190,30 @@ impl Members {
         true
     }
 
-    /// Stops making a region current; what was not said to be current by [`Members::set_current`] is stale again.
+    /// Stops making a region current; what was not recorded as current ([`state::Change::Current`]) is stale again.
     pub(crate) fn close_window(&self, drive: DriveIndex, region: RegionIndex) {
         if let Some(slot) = self.slot(drive) {
             slot.windows.borrow_mut().retain(|window| window.region != region);
         }
     }
 
-    /// Whether blocks of the drive's `range` are lost.
-    pub(crate) fn is_punctured(&self, drive: DriveIndex, range: ByteRange) -> bool {
-        self.punctured.get().contains(drive)
-            && self.slots[drive.as_usize()].punctured.borrow().overlaps(range)
-    }
-
-    /// Whether blocks of any drive are lost.
-    pub(crate) fn any_punctured(&self) -> bool {
-        !self.punctured.get().is_empty()
-    }
-
-    /// The lost parts of a drive's `range`.
-    pub(crate) fn punctured_within(&self, drive: DriveIndex, range: ByteRange) -> SmallVec<[ByteRange; 4]> {
-        match self.punctured.get().contains(drive) {
-            true => self.slots[drive.as_usize()].punctured.borrow().within(range).collect(),
-            false => SmallVec::new(),
-        }
-    }
-
-    pub(crate) fn set_punctured(&self, drive: DriveIndex, ranges: &[ByteRange], punctured: bool) {
-        if let Some(slot) = self.slot(drive) {
-            let mut table = slot.punctured.borrow_mut();
-            for range in ranges {
-                match punctured {
-                    true => table.insert(*range),
-                    false => table.remove(*range),
-                }
-            }
-        }
-        self.sum_up();
-    }
-
     /// Puts another drive into a slot; gives back what was there.
-    fn swap(&self, drive: DriveIndex, member: Option<Rc<Member>>, stale: RegionSet) -> Option<Rc<Member>> {
-        self.changes.set(self.changes.get() + 1);
+    pub(crate) fn swap(&self, drive: DriveIndex, member: Option<Rc<Member>>) -> Option<Rc<Member>> {
         let slot = self.slot(drive)?;
         slot.drives.set(slot.drives.get() + 1);
-        *slot.stale.borrow_mut() = stale;
         slot.windows.borrow_mut().clear();
         slot.unrepaired.set(0);
         let before = std::mem::replace(&mut *slot.member.borrow_mut(), member);
-        self.sum_up();
+        self.look_whether_any_rotates();
         before
     }
 
-    fn swap_replacement(
+    pub(crate) fn swap_replacement(
         &self,
         drive: DriveIndex,
         replacement: Option<Rc<Replacement>>,
     ) -> Option<Rc<Replacement>> {
-        let before = self
-            .slot(drive)
-            .and_then(|slot| std::mem::replace(&mut *slot.replacement.borrow_mut(), replacement));
-        self.sum_up();
-        before
+        self.slot(drive).and_then(|slot| std::mem::replace(&mut *slot.replacement.borrow_mut(), replacement))
     }
 }
 
@@ -320,20 +222,17 @@ impl Slot {
     pub(crate) fn outstanding(&self) -> u32 {
         self.member.borrow().as_ref().map_or(u32::MAX, |member| member.outstanding())
     }
-
-    fn is_stale(&self, region: RegionIndex, stripe: StripeIndex) -> bool {
-        self.stale.borrow().contains(region)
-            && !self.windows.borrow().iter().any(|window| {
-                window.region == region && (stripe.0 < window.below || window.ahead.contains(&stripe.0))
-            })
-    }
 }
 
-fn attach(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env::Result<Rc<Member>> {
+pub(crate) fn attach(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env::Result<Rc<Member>> {
     Ok(Rc::new(Member::with_time_limit(env, source.attach(env)?, limit)))
 }
 
-fn replacement(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env::Result<Rc<Replacement>> {
+pub(crate) fn replacement(
+    env: &Env,
+    source: &Arc<dyn DriveSource>,
+    limit: Duration,
+) -> env::Result<Rc<Replacement>> {
     Ok(Rc::new(Replacement {
         member: attach(env, source, limit)?,
         failed: Cell::new(None),
@@ -341,95 +240,15 @@ fn replacement(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env
     }))
 }
 
-impl Volume {
-    /// Puts another drive, or none, into a slot. What was there, to be waited for.
-    ///
-    /// # Errors
-    /// One sentence, if the slot or the drive cannot be used; nothing has changed then.
-    pub(crate) fn set_member(&self, change: MemberChange) -> Result<Option<Rc<Member>>, String> {
-        let MemberChange { slot, source, stale, health } = change;
-        self.check_slot(slot)?;
-        let limit = self.policy.get().time_limit;
-        let member = match &source {
-            Some(source) => Some(attach(self.shard.env(), source, limit).map_err(|error| error.to_string())?),
-            None => None,
-        };
-        let before = self.members.swap(slot, member, stale);
-        self.health.forget(slot);
-        self.set_health(health);
-        Ok(before)
-    }
-
-    /// Begins or ends the filling of a drive for a slot. The drive that was being filled, to be waited for.
-    ///
-    /// # Errors
-    /// One sentence, if the slot or the drive cannot be used; nothing has changed then.
-    pub(crate) fn set_replacement(
-        &self,
-        slot: DriveIndex,
-        source: Option<Arc<dyn DriveSource>>,
-    ) -> Result<Option<Rc<Member>>, String> {
-        self.check_slot(slot)?;
-        let limit = self.policy.get().time_limit;
-        let new = match &source {
-            Some(source) => {
-                Some(replacement(self.shard.env(), source, limit).map_err(|error| error.to_string())?)
-            }
-            None => None,
-        };
-        let before = self.members.swap_replacement(slot, new);
-        self.look_at_health();
-        Ok(before.map(|replacement| replacement.member.clone()))
-    }
-
-    /// The drive that was being filled for a slot takes it. The drive that had it, to be waited for.
-    ///
-    /// # Errors
-    /// One sentence, if none was being filled; nothing has changed then.
-    pub(crate) fn promote(
-        self: &Rc<Self>,
-        slot: DriveIndex,
-        stale: RegionSet,
-    ) -> Result<Option<Rc<Member>>, String> {
-        self.check_slot(slot)?;
-        let Some(replacement) = self.members.swap_replacement(slot, None) else {
-            return Err(format!("no drive is being filled for slot {slot} of '{}'", self.spec.name));
-        };
-        let before = self.members.swap(slot, Some(replacement.member.clone()), stale);
-        self.health.forget(slot);
-        self.look_at_health();
-        if let Some(error) = replacement.failed.get() {
-            // It lacks a write of this shard's, and the controller has not heard yet.
-            self.fail_drive(slot, error, "write while it was being filled");
-        }
-        Ok(before)
-    }
-
-    fn check_slot(&self, slot: DriveIndex) -> Result<(), String> {
-        match self.members.slot(slot) {
-            Some(_) => Ok(()),
-            None => Err(format!(
-                "'{}' has {} slots, and no slot {slot}",
-                self.spec.name,
-                self.geometry().drives()
-            )),
-        }
-    }
-
-    /// What the controller has learned of lost blocks.
-    pub(crate) fn set_punctured(&self, drive: DriveIndex, ranges: &[ByteRange], punctured: bool) {
-        self.members.set_punctured(drive, ranges, punctured);
-        self.look_at_health();
-    }
-}
-
 /// Answers once a drive that is used no more has returned everything this shard asked of it.
-pub(crate) async fn when_quiet(shard: Shard, before: Option<Rc<Member>>, done: Done) {
+pub(crate) async fn when_quiet(shard: Shard, before: Option<Rc<Member>>, done: Option<Done>) {
     while before.as_ref().is_some_and(|member| member.outstanding() > 0) && !shard.is_stopping() {
         shard.env().sleep(QUIET_POLL).await;
     }
     drop(before);
-    crate::shard::answer_control(&done, Ok(()));
+    if let Some(done) = done {
+        crate::shard::answer_control(&done, Ok(()));
+    }
 }
 
 impl Volume {

@@ -4,17 +4,25 @@
 //! piece away and gets it back with the answer, so that the mailboxes, dimensioned for all credits, cannot
 //! overflow.
 
-use crate::attachment::{Attachment, FaultPolicy, HealthView, MemberChange, Relocated};
-use crate::regions::RegionSet;
+use crate::attachment::{Attachment, FaultPolicy};
 use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::VolumeId;
 use env::{Buf, DriveSource, Durability, IoError, Slice, mailbox};
+use state::{Change, RegionIndex, RegionSet, VolumeState};
 use std::sync::Arc;
 use units::{ByteRange, DriveIndex, StripeIndex};
 
 /// Which shard of the controller, counted from zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ShardIndex(pub u16);
+
+impl ShardIndex {
+    /// The shard that owns a region: a hash, recorded nowhere.
+    pub fn owning(region: RegionIndex, shards: u16) -> ShardIndex {
+        let hash = env::sync::split_mix(u64::from(region.0)).1;
+        ShardIndex((hash % u64::from(shards.max(1))) as u16)
+    }
+}
 
 /// Pieces that one shard may have away at other shards at a time.
 pub const PIECES_AWAY: usize = 1024;
@@ -103,44 +111,11 @@ pub enum ShardMessage {
     /// everything back that it asked of it, late operations too, however long that takes: from then on nothing can
     /// land there any more.
     Detach(VolumeId, Vec<(Seat, Done)>, Done),
-    /// Use a volume's drives so from now on.
-    SetHealth(VolumeId, HealthView, Done),
-    /// Put another drive, or none, into a slot. Answered when this shard uses it, and the one before has returned
-    /// everything this shard had asked of it, late operations too: from then on nothing can land there any more.
-    SetMember(VolumeId, Box<MemberChange>, Done),
-    /// Fill this drive with what the slot's drive holds: from now on it gets every write that the slot's drive
-    /// gets; what that holds already is a task ([`TaskKind::Copy`](crate::TaskKind::Copy)). `None`: leave the one
-    /// there is alone. Answered like [`ShardMessage::SetMember`].
-    SetReplacement(VolumeId, DriveIndex, Option<Arc<dyn DriveSource>>, Done),
-    /// The drive that was being filled takes the slot; in these regions it is not current. While the slot's drive
-    /// is in use these are the regions that were not copied; once it is not, every region that is marked dirty
-    /// as well. Answered like [`ShardMessage::SetMember`].
-    Promote(VolumeId, DriveIndex, RegionSet, Done),
-    /// The redundancy of these regions agrees with their data again: their owner has said so.
-    Synced(VolumeId, RegionSet),
-    /// The redundancy of these regions is not to be trusted: their owner has said so.
-    Unsynced(VolumeId, RegionSet),
-    /// The drive is current in these regions: their owner has said so, and the drive has been flushed.
-    Current(VolumeId, DriveIndex, RegionSet),
-    /// The drive is not current in these regions; that is durable.
-    Stale(VolumeId, DriveIndex, RegionSet, Done),
-    /// These regions have been written, or are about to be: their owner has said so.
-    Written(VolumeId, RegionSet),
-    /// What is in the distributed spare from now on.
-    Relocated(VolumeId, Option<Relocated>, Done),
-    /// The content of these blocks of a drive is lost, or (`punctured` is false) was written again.
-    Punctured {
-        /// Of which volume.
-        volume: VolumeId,
-        /// Which drive held them.
-        drive: DriveIndex,
-        /// Which bytes of the drive's part of the volume, whole sectors.
-        ranges: Vec<ByteRange>,
-        /// Whether they are lost.
-        punctured: bool,
-        /// Told when this shard knows.
-        done: Done,
-    },
+    /// A change of a volume's state, recorded where a start has to know of it. With it comes the drive that it brings
+    /// ([`Change::Drive`], [`Change::ReplacementBegan`]). Whoever waits is answered when this shard goes by it; where a
+    /// drive leaves its seat, when it has returned everything that this shard had asked of it, late operations too:
+    /// from then on nothing can land there any more.
+    Apply(VolumeId, Change, Option<Arc<dyn DriveSource>>, Option<Done>),
     /// When drives of a volume go out of use for their errors.
     SetPolicy(VolumeId, FaultPolicy, Done),
     /// Begin a background task on this shard's regions. Answered when it has begun.
@@ -156,9 +131,6 @@ pub enum ShardMessage {
     },
     /// The answer, if they are.
     HostsAround,
-    /// The operator forces what the redundancy of these regions, as far as they are unsynced, says of the drives that are
-    /// missing now.
-    Force(VolumeId, RegionSet, Done),
     /// The controller has dealt with a report.
     ReportDone {
         /// The report's number.
@@ -209,14 +181,14 @@ pub enum ReportKind {
         drive: DriveIndex,
         /// Where.
         regions: RegionSet,
-        /// How many swaps the slot had seen since the volume was attached ([`ShardMessage::SetMember`],
-        /// [`ShardMessage::Promote`]): it is about the drive that the last of them brought, and no other.
+        /// How many swaps the slot had seen since the volume was attached ([`Change::Drive`],
+        /// [`Change::Promoted`]): it is about the drive that the last of them brought, and no other.
         swaps: u64,
         /// Whether a host waits for it: otherwise it may be recorded together with what follows.
         is_awaited: bool,
     },
     /// What a drive has in these regions was moved into the distributed spare, or back to the drive: flush the drives,
-    /// make that durable, tell every shard ([`ShardMessage::Relocated`]), then answer. Hosts wait for it.
+    /// make that durable, tell every shard ([`Change::Moved`]), then answer. Hosts wait for it.
     Moved {
         /// Whose strips they are.
         drive: DriveIndex,
@@ -279,4 +251,46 @@ pub enum ReportKind {
         /// How.
         outcome: TaskOutcome,
     },
+}
+
+impl ReportKind {
+    /// The change of the volume's `state` that follows from a report, if one does.
+    pub fn change(&self, state: &VolumeState) -> Option<Change> {
+        Some(match self.clone() {
+            ReportKind::DriveFailed { drive, .. } => Change::InService(state.in_service().without(drive)),
+            ReportKind::MarkDirty(regions) => Change::Marked(regions),
+            ReportKind::Quiet(regions) => Change::Unmarked(regions),
+            ReportKind::Synced(regions) => Change::Synced(regions),
+            ReportKind::Unsynced(regions) => Change::Unsynced(regions),
+            ReportKind::Current { drive, regions, .. } => Change::Current { slot: drive, regions },
+            ReportKind::Moved { drive, regions, to_spare } => {
+                Change::Moved { slot: drive, regions, to_spare }
+            }
+            ReportKind::PuncturedBlocks { drive, ranges, punctured: true } => {
+                Change::Punctured { slot: drive, ranges }
+            }
+            ReportKind::PuncturedBlocks { drive, ranges, punctured: false } => {
+                Change::Rewritten { slot: drive, ranges }
+            }
+            ReportKind::ReplacementFailed { drive, .. } => Change::ReplacementEnded { slot: drive },
+            ReportKind::MediumError { .. }
+            | ReportKind::Mismatch { .. }
+            | ReportKind::TaskProgress { .. }
+            | ReportKind::TaskDone { .. } => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_are_dealt_to_every_shard() {
+        let mut counts = [0; 4];
+        for region in 0..800 {
+            counts[usize::from(ShardIndex::owning(RegionIndex(region), 4).0)] += 1;
+        }
+        assert!(counts.iter().all(|&count| count > 100), "{counts:?}");
+    }
 }

@@ -11,6 +11,7 @@ use env::locks::Mode;
 use env::{Durability, IoError, IoErrorKind, IoRequest, Slice};
 use plan::Request;
 use smallvec::SmallVec;
+use state::Change;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveSet, StripeIndex};
 
@@ -199,7 +200,7 @@ impl Volume {
     /// drive is told; on others whole stripes become zeroes on every drive, which every level's redundancy
     /// agrees with; parts of stripes are left as they are.
     async fn trim_piece(self: &Rc<Self>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
-        if !self.members.being_replaced().is_empty() {
+        if !self.state().being_replaced().is_empty() {
             return Ok(()); // A drive that is being filled could not follow for certain.
         }
         let whole = within.len == self.geometry().stripe_bytes();
@@ -278,8 +279,8 @@ impl Volume {
     /// shard, and after the next start as well. Done when the controller knows.
     pub(crate) async fn distrust(self: &Rc<Self>, stripe: StripeIndex) {
         let region = self.region_of(stripe);
-        let was_synced = self.dirty.is_synced(region);
-        self.set_unsynced(&region.into());
+        let was_synced = self.state().is_synced(region);
+        self.apply(&Change::Unsynced(region.into()));
         self.shard.report_unsynced(self, region).await;
         if was_synced {
             self.shard.env().spawn("resync after a failed write", crate::window::resync(self.clone()));
@@ -298,7 +299,7 @@ impl Volume {
         let volume = self.clone();
         self.shard.env().spawn("report what is synced", async move {
             // It may be distrusted by the time there is room for a report: that must not be taken back.
-            let still = || volume.dirty.is_synced(region);
+            let still = || volume.state().is_synced(region);
             volume.shard.report_if(volume.spec.id, ReportKind::Synced(region.into()), still).await;
         });
     }

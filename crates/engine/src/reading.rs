@@ -84,7 +84,7 @@ impl Volume {
                 result = Err(IoError::new(IoErrorKind::TimedOut));
                 continue;
             };
-            let never_written = || self.dirty.is_unwritten(self.region_of(stripe));
+            let never_written = || self.state().is_unwritten(self.region_of(stripe));
             match (ended, smaller) {
                 (Ended::Done { .. }, _) => result = self.still_there(stripe, range),
                 // Nobody ever wrote it: what its drive would have shown is of no interest.
@@ -132,7 +132,7 @@ impl Volume {
 
     /// Whether blocks among some bytes of a stripe's data are lost.
     pub(crate) fn is_lost(&self, stripe: StripeIndex, within: ByteRange) -> bool {
-        self.members.any_punctured() && !self.lost_within(stripe, within).is_empty()
+        self.any_punctured() && !self.lost_within(stripe, within).is_empty()
     }
 
     /// What has been read is data, unless it was given up meanwhile: that is known before zeroes take its place.
@@ -143,13 +143,11 @@ impl Volume {
     /// The lost blocks among some bytes of a stripe's data: the drive that stands for them, and where.
     pub(crate) fn lost_within(&self, stripe: StripeIndex, within: ByteRange) -> Places {
         let mut lost = Places::new();
-        if !self.members.any_punctured() || within.is_empty() {
+        if !self.any_punctured() || within.is_empty() {
             return lost;
         }
         for (drive, range) in self.homes(stripe, within) {
-            lost.extend(
-                self.members.punctured_within(drive, range).into_iter().map(|punctured| (drive, punctured)),
-            );
+            lost.extend(self.state().punctured_within(drive, range).map(|punctured| (drive, punctured)));
         }
         lost
     }

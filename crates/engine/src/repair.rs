@@ -163,7 +163,7 @@ impl Volume {
         member: &Rc<Member>,
         range: ByteRange,
     ) -> Result<bool, IoError> {
-        if !self.health.usable().0.contains(drive) {
+        if !self.in_service().contains(drive) {
             return Err(IoError::new(IoErrorKind::Gone));
         }
         let _scratch = self.shard.reserve_scratch(env::BufferPool::block_size(range.len)).await;
@@ -385,8 +385,7 @@ impl Volume {
     }
 
     async fn list_lost(self: &Rc<Self>, drive: DriveIndex, range: ByteRange) -> Result<(), IoError> {
-        let listed: u64 =
-            self.members.punctured_within(drive, range).iter().map(|punctured| punctured.len.0).sum();
+        let listed: u64 = self.state().punctured_within(drive, range).map(|punctured| punctured.len.0).sum();
         if listed == range.len.0 {
             return Ok(());
         }
@@ -427,11 +426,10 @@ impl Volume {
     /// When it cannot be made durable: then the next start would call them lost.
     pub(crate) async fn healed_by_host(self: &Rc<Self>, healed: &Places) -> Result<(), IoError> {
         for (drive, range) in healed {
-            self.members.set_punctured(*drive, &[*range], false);
+            self.apply(&state::Change::Rewritten { slot: *drive, ranges: vec![*range] });
             let kind = ReportKind::PuncturedBlocks { drive: *drive, ranges: vec![*range], punctured: false };
             self.shard.report(self.spec.id, kind).await?;
         }
-        self.look_at_health();
         Ok(())
     }
 

@@ -7,16 +7,17 @@ use crate::messages::{
     Done, PIECES_AWAY, Piece, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex, ShardMessage,
     Ticket,
 };
-use crate::regions::RegionIndex;
 use crate::task::TaskId;
 use crate::volume::{Volume, VolumeId};
 use crate::window::{HostActivity, Running};
 use env::locks::StripeLocks;
 use env::sync::{Answerer, Credits, Signal, Taken, answer};
-use env::{Env, IoError, IoErrorKind, Member, Runners, mailbox};
+use env::{DriveSource, Env, IoError, IoErrorKind, Runners, mailbox};
+use state::{Change, RegionIndex};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use units::ByteCount;
 
@@ -331,54 +332,7 @@ impl Shard {
             ShardMessage::Detach(id, leaving, done) => {
                 inner.env.spawn("detach", self.clone().detach(id, leaving, done));
             }
-            ShardMessage::SetHealth(id, view, done) => {
-                if let Some(volume) = self.volume(id) {
-                    volume.set_health(view);
-                }
-                answer_control(&done, Ok(()));
-            }
-            ShardMessage::SetMember(id, change, done) => {
-                let swapped = self.volume_or(id).and_then(|volume| volume.set_member(*change));
-                self.renew_journal(id);
-                self.answer_when_quiet(swapped, done);
-            }
-            ShardMessage::SetReplacement(id, slot, source, done) => {
-                let swapped = self.volume_or(id).and_then(|volume| volume.set_replacement(slot, source));
-                self.answer_when_quiet(swapped, done);
-            }
-            ShardMessage::Promote(id, slot, stale, done) => {
-                let swapped = self.volume_or(id).and_then(|volume| volume.promote(slot, stale));
-                self.renew_journal(id);
-                self.answer_when_quiet(swapped, done);
-            }
-            ShardMessage::Current(id, drive, regions) => {
-                if let Some(volume) = self.volume(id) {
-                    volume.set_current(drive, &regions);
-                }
-            }
-            ShardMessage::Stale(id, drive, regions, done) => {
-                if let Some(volume) = self.volume(id) {
-                    volume.set_stale(drive, &regions);
-                }
-                answer_control(&done, Ok(()));
-            }
-            ShardMessage::Written(id, regions) => {
-                if let Some(volume) = self.volume(id) {
-                    volume.dirty.set_written(&regions);
-                }
-            }
-            ShardMessage::Relocated(id, relocated, done) => {
-                if let Some(volume) = self.volume(id) {
-                    volume.set_relocated(relocated);
-                }
-                answer_control(&done, Ok(()));
-            }
-            ShardMessage::Punctured { volume, drive, ranges, punctured, done } => {
-                if let Some(volume) = self.volume(volume) {
-                    volume.set_punctured(drive, &ranges, punctured);
-                }
-                answer_control(&done, Ok(()));
-            }
+            ShardMessage::Apply(id, change, drive, done) => self.take_change(id, &change, drive, done),
             ShardMessage::SetPolicy(id, policy, done) => {
                 if let Some(volume) = self.volume(id) {
                     volume.set_policy(policy);
@@ -394,24 +348,6 @@ impl Shard {
             ShardMessage::HostsAround => self.hosts_seen(),
             ShardMessage::SetPace(task, pace) => crate::window::set_pace(self, task, pace),
             ShardMessage::StopTask(task, done) => crate::window::stop(self, task, done),
-            ShardMessage::Synced(id, regions) => {
-                if let Some(volume) = self.volume(id) {
-                    volume.set_synced(&regions);
-                }
-            }
-            ShardMessage::Unsynced(id, regions) => {
-                if let Some(volume) = self.volume(id) {
-                    volume.set_unsynced(&regions);
-                    self.inner.env.spawn("resync", crate::window::resync(volume));
-                }
-            }
-            ShardMessage::Force(id, regions, done) => {
-                if let Some(volume) = self.volume(id) {
-                    volume.force(&regions);
-                    self.inner.env.spawn("resync by word", crate::window::resync(volume));
-                }
-                answer_control(&done, Ok(()));
-            }
             ShardMessage::ReportDone { report, result } => {
                 let answerer = inner.open_reports.borrow_mut().remove(&report);
                 if let Some(answerer) = answerer {
@@ -432,7 +368,7 @@ impl Shard {
             ));
         }
         self.inner.volumes.borrow_mut().insert(volume.spec().id, volume.clone());
-        if !volume.dirty.all_synced() {
+        if !volume.state().unsynced().is_empty() {
             self.inner.env.spawn("resync", crate::window::resync(volume));
         }
         Ok(())
@@ -442,12 +378,43 @@ impl Shard {
         self.volume(id).ok_or_else(|| format!("volume {} is not served here any more", id.0))
     }
 
-    fn answer_when_quiet(&self, swapped: Result<Option<Rc<Member>>, String>, done: Done) {
-        match swapped {
-            Ok(before) => {
-                self.inner.env.spawn("swapped drive", when_quiet(self.clone(), before, done));
+    fn take_change(
+        &self,
+        id: VolumeId,
+        change: &Change,
+        drive: Option<Arc<dyn DriveSource>>,
+        done: Option<Done>,
+    ) {
+        let env = &self.inner.env;
+        let answer = |result| {
+            if let Some(done) = &done {
+                answer_control(done, result);
             }
-            Err(why) => answer_control(&done, Err(why)),
+        };
+        let brings_drive = drive.is_some();
+        let Some(volume) = self.volume(id) else {
+            // Of a volume that is not served there is nothing to be kept; a drive that comes is used by nobody.
+            return answer(if brings_drive { self.volume_or(id).map(drop) } else { Ok(()) });
+        };
+        let left = match volume.take_change(change, drive) {
+            Ok(left) => left,
+            Err(why) => return answer(Err(why)),
+        };
+        match change {
+            Change::Drive { .. } | Change::Promoted { .. } => self.renew_journal(id),
+            Change::Unsynced(_) => {
+                env.spawn("resync", crate::window::resync(volume));
+            }
+            Change::Forced(_) | Change::ForcedByLog(_) => {
+                env.spawn("resync of what is forced", crate::window::resync(volume));
+            }
+            _ => {}
+        }
+        match left {
+            None => answer(Ok(())),
+            Some(left) => {
+                env.spawn("swapped drive", when_quiet(self.clone(), Some(left), done));
+            }
         }
     }
 
@@ -494,7 +461,7 @@ impl Shard {
             let member = volume.as_ref().and_then(|volume| volume.members.at(seat));
             match member.filter(|member| member.outstanding() > 0) {
                 Some(member) => {
-                    inner.env.spawn("drive leaves", when_quiet(self.clone(), Some(member), quiet));
+                    inner.env.spawn("drive leaves", when_quiet(self.clone(), Some(member), Some(quiet)));
                 }
                 None => answer_control(&quiet, Ok(())),
             }
@@ -510,7 +477,7 @@ impl Shard {
             let before = env::Instant { ns: now.ns.saturating_sub(QUIET_AFTER.as_nanos() as u64) };
             let volumes: Vec<Rc<Volume>> = inner.volumes.borrow().values().cloned().collect();
             for volume in volumes {
-                let quiet = volume.dirty.take_quiet(before);
+                let quiet = volume.dirty.take_quiet(before, volume.state().unsynced());
                 if quiet.is_empty() {
                     continue;
                 }

@@ -3,9 +3,9 @@
 //! Every shard does its own regions; the controller starts a task on all of them, adds up what they report, and
 //! calls the task done when the last one is.
 
-use crate::regions::RegionSet;
 use crate::volume::VolumeId;
 use env::IoError;
+use state::RegionSet;
 use units::{ByteRange, DriveIndex};
 
 /// Names a task among those of a controller; never used again for another one.

@@ -1,96 +1,54 @@
 //! A stand-in for the controller, for arrays that live as long as their process: benchmarks and tests of the
-//! engine. Nothing is made durable; every report is answered at once.
+//! engine. Nothing is made durable: a report becomes its change at once, which every shard applies.
 
-use crate::attachment::HealthView;
-use crate::messages::{Report, ReportKind, ShardMessage};
-use env::mailbox;
+use crate::messages::{Report, ReportKind, ShardIndex, ShardMessage};
+use env::{Env, mailbox};
+use state::{Change, VolumeState};
 use std::collections::BTreeMap;
 
-/// Answers reports until every shard is gone. A failed drive is taken out of use on all shards first.
+/// Answers reports until every shard is gone. `states`: what is known of the volumes when they are attached.
 pub async fn keep(
-    env: env::Env,
+    env: Env,
     mut reports: mailbox::Receiver<Report>,
     shards: Vec<mailbox::Sender<ShardMessage>>,
-    mut health: BTreeMap<crate::VolumeId, HealthView>,
+    mut states: BTreeMap<crate::VolumeId, VolumeState>,
 ) {
     while let Some(report) = reports.receive().await {
-        if let ReportKind::DriveFailed { drive, .. } = report.kind
-            && let Some(view) = health.get_mut(&report.volume)
+        if let Some(state) = states.get_mut(&report.volume)
+            && let Some(change) = report.kind.change(state)
         {
-            view.readable.remove(drive);
-            view.writable.remove(drive);
-            let (done, mut answers) = mailbox::mailbox(&env, shards.len());
-            for shard in &shards {
-                if shard.send(ShardMessage::SetHealth(report.volume, *view, done.clone())).is_err() {
-                    tracing::warn!("a shard did not take the new health");
-                }
-            }
-            drop(done);
-            while answers.receive().await.is_some() {}
-        }
-        if let ReportKind::Unsynced(regions) = &report.kind {
-            for (index, shard) in shards.iter().enumerate() {
-                let other = index != usize::from(report.from.0);
-                if other && shard.send(ShardMessage::Unsynced(report.volume, regions.clone())).is_err() {
-                    tracing::warn!("a shard did not take the news of a failed write");
-                }
-            }
-        }
-        if let ReportKind::PuncturedBlocks { drive, ranges, punctured } = &report.kind {
-            let (done, mut answers) = mailbox::mailbox(&env, shards.len());
-            for shard in &shards {
-                let message = ShardMessage::Punctured {
-                    volume: report.volume,
-                    drive: *drive,
-                    ranges: ranges.clone(),
-                    punctured: *punctured,
-                    done: done.clone(),
-                };
-                if shard.send(message).is_err() {
-                    tracing::warn!("a shard did not take the news of lost blocks");
-                }
-            }
-            drop(done);
-            while answers.receive().await.is_some() {}
-        }
-        if let ReportKind::ReplacementFailed { drive, .. } = &report.kind {
-            let (done, mut answers) = mailbox::mailbox(&env, shards.len());
-            for shard in &shards {
-                if shard
-                    .send(ShardMessage::SetReplacement(report.volume, *drive, None, done.clone()))
-                    .is_err()
-                {
-                    tracing::warn!("a shard did not leave a drive alone that was being filled");
-                }
-            }
-            drop(done);
-            while answers.receive().await.is_some() {}
-        }
-        if let ReportKind::MarkDirty(regions) = &report.kind {
-            for (index, shard) in shards.iter().enumerate() {
-                let other = index != usize::from(report.from.0);
-                if other && shard.send(ShardMessage::Written(report.volume, regions.clone())).is_err() {
-                    tracing::warn!("a shard did not take the news of a first write");
-                }
-            }
-        }
-        if let ReportKind::Current { drive, regions, .. } = &report.kind {
-            for shard in &shards {
-                if shard.send(ShardMessage::Current(report.volume, *drive, regions.clone())).is_err() {
-                    tracing::warn!("a shard did not take the news of a rebuild");
-                }
-            }
-        }
-        if let ReportKind::Synced(regions) = &report.kind {
-            for shard in &shards {
-                if shard.send(ShardMessage::Synced(report.volume, regions.clone())).is_err() {
-                    tracing::warn!("a shard did not take the news of a resync");
-                }
-            }
+            state.apply(&change);
+            // What the reporter has learned of its own regions since is not undone.
+            let is_own = matches!(report.kind, ReportKind::Unsynced(_) | ReportKind::MarkDirty(_));
+            let except = is_own.then_some(report.from);
+            spread(&env, &shards, report.volume, &change, except).await;
         }
         let answer = ShardMessage::ReportDone { report: report.number, result: Ok(()) };
         if shards[usize::from(report.from.0)].send(answer).is_err() {
             tracing::warn!("a shard did not take the answer to its report");
+        }
+    }
+}
+
+/// Has every shard apply a change, and waits for them.
+async fn spread(
+    env: &Env,
+    shards: &[mailbox::Sender<ShardMessage>],
+    volume: crate::VolumeId,
+    change: &Change,
+    except: Option<ShardIndex>,
+) {
+    let (done, mut answers) = mailbox::mailbox(env, shards.len());
+    for (index, shard) in (0..).zip(shards) {
+        let message = ShardMessage::Apply(volume, change.clone(), None, Some(done.clone()));
+        if except != Some(ShardIndex(index)) && shard.send(message).is_err() {
+            tracing::warn!(shard = index, "a shard did not take a change of its volume");
+        }
+    }
+    drop(done);
+    while let Some(answer) = answers.receive().await {
+        if let Err(why) = answer {
+            tracing::warn!("a shard could not apply a change: {why}");
         }
     }
 }

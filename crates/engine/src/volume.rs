@@ -1,20 +1,21 @@
 //! A volume as one shard sees it.
 
-use crate::attachment::{Attachment, FaultPolicy, HealthView, Relocated};
+use crate::attachment::{Attachment, FaultPolicy};
 use crate::balance::Streams;
 use crate::dirty::DirtyRegions;
 use crate::flush::Flush;
-use crate::forced::Forced;
+use crate::forced::Settled;
 use crate::health::Health;
 use crate::journal::Journal;
 use crate::members::Members;
-use crate::regions::{RegionIndex, RegionSet, Regions};
+use crate::messages::ShardIndex;
 use crate::shard::Shard;
 use env::locks::Mode;
 use env::sync::Signal;
 use env::{DriveInfo, IoError, IoErrorKind};
 use layout::{Geometry, Level, Located, StripeMap};
 use plan::Plan;
+use state::{Change, Nothing, RegionIndex, Regions, VolumeState};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -74,7 +75,7 @@ pub struct Counters {
 /// The layout as it is served. Mirrors hold the volume as it is, so that their strip does not matter to where a
 /// byte lives: a larger one makes for fewer and larger operations. It is as large as its drives, the memory that
 /// one stripe may take, and whole strips allow. Regions stay what they are, as they are counted in bytes.
-fn served(geometry: &Geometry) -> Geometry {
+pub fn served(geometry: &Geometry) -> Geometry {
     if geometry.level() != Level::Raid1 {
         return *geometry;
     }
@@ -96,7 +97,8 @@ pub struct Volume {
     /// What is read in order, where copies share that.
     pub(crate) streams: Streams,
     pub(crate) policy: Cell<FaultPolicy>,
-    pub(crate) relocated: RefCell<Option<Relocated>>,
+    /// What is recorded of it: see `changes`, which alone changes it.
+    pub(crate) state: RefCell<VolumeState>,
     /// The unit that every drive writes without reading first: of one that holds a sector it cannot read, it could
     /// not write a part.
     pub(crate) repair_unit: ByteCount,
@@ -111,7 +113,7 @@ pub struct Volume {
     geometry: Geometry,
     pub(crate) health: Health,
     pub(crate) dirty: DirtyRegions,
-    pub(crate) forced: Forced,
+    pub(crate) settled: Settled,
     pub(crate) flushing: Flush,
     pub(crate) journal: Option<Journal>,
     pub(crate) counters: Cell<Counters>,
@@ -145,7 +147,7 @@ impl Volume {
             members,
             streams: Streams::new(attachment.streams),
             policy: Cell::new(spec.policy),
-            relocated: RefCell::new(attachment.relocated.clone()),
+            state: RefCell::new(attachment.state.clone()),
             hidden: attachment.hidden,
             repair_unit,
             repairing: RefCell::default(),
@@ -153,11 +155,11 @@ impl Volume {
             gate_opened: Signal::default(),
             resyncing: Cell::new(false),
             geometry,
-            health: Health::new(attachment.health),
-            dirty: DirtyRegions::new(&regions, attachment, |region| {
-                regions.owner(region, shard.count()) == shard.index()
+            health: Health::default(),
+            dirty: DirtyRegions::new(regions.count, attachment.state.marked(), |region| {
+                ShardIndex::owning(region, shard.count()) == shard.index()
             }),
-            forced: Forced::new(attachment.covered),
+            settled: Settled::default(),
             flushing: Flush::default(),
             journal: Journal::new(shard.env(), attachment.journal, &geometry, shard.index().0, shard.count()),
             counters: Cell::default(),
@@ -169,9 +171,8 @@ impl Volume {
         });
         if !volume.is_redundant() {
             // Nobody marks regions there before they are written: all of them may have been.
-            volume.dirty.set_written(&attachment.unwritten);
+            volume.apply(&Change::Written(attachment.state.unwritten().clone()));
         }
-        volume.force(&attachment.forced);
         volume.look_at_health();
         Ok(volume)
     }
@@ -191,9 +192,19 @@ impl Volume {
         self.counters.get()
     }
 
-    /// Which drives are in use on this shard now.
-    pub fn health_view(&self) -> HealthView {
-        self.health.view()
+    /// What is recorded of it, as far as this shard has been told.
+    pub fn recorded_state(&self) -> VolumeState {
+        self.state().clone()
+    }
+
+    /// How its stripes lie as they are served, and into which regions they fall.
+    pub fn layout(&self) -> &Regions {
+        &self.regions
+    }
+
+    /// What its drives can do for a stripe, by what is recorded alone.
+    pub fn recorded_health(&self, stripe: StripeIndex) -> plan::Health {
+        self.state().stripe_health(&self.regions, stripe, &DriveSet::EMPTY, &Nothing)
     }
 
     /// Whether writes need something kept besides the data.
@@ -207,11 +218,7 @@ impl Volume {
 
     /// Where the cells of a stripe are now.
     pub(crate) fn map(&self, stripe: StripeIndex) -> StripeMap {
-        let map = self.geometry.stripe_map(stripe);
-        match self.relocated_in(self.region_of(stripe)) {
-            Some(drive) => map.relocated(drive),
-            None => map,
-        }
+        self.state().map(&self.regions, stripe)
     }
 
     /// What lies at a byte of a drive now, be it moved there.
@@ -228,11 +235,7 @@ impl Volume {
 
     /// The drive whose cells in a region are in the distributed spare.
     pub(crate) fn relocated_in(&self, region: RegionIndex) -> Option<DriveIndex> {
-        let relocated = self.relocated.borrow();
-        relocated
-            .as_ref()
-            .filter(|relocated| relocated.regions.contains(region))
-            .map(|relocated| relocated.slot)
+        self.state().relocated_in(region)
     }
 
     pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
@@ -248,7 +251,7 @@ impl Volume {
     /// Whether this shard owns the stripe.
     pub(crate) fn is_mine(&self, stripe: StripeIndex) -> bool {
         self.shard.count() == 1
-            || self.regions.owner(self.region_of(stripe), self.shard.count()) == self.shard.index()
+            || ShardIndex::owning(self.region_of(stripe), self.shard.count()) == self.shard.index()
     }
 
     /// What a drive of the volume says of itself.
@@ -263,16 +266,7 @@ impl Volume {
 
     /// What the drives can do for one stripe now. `unreadable`: drives that had a medium error in it.
     pub(crate) fn stripe_health(&self, stripe: StripeIndex, unreadable: &DriveSet) -> plan::Health {
-        let (mut readable, mut writable) = self.health.usable();
-        let region = self.region_of(stripe);
-        let stale = self.members.stale_in(region, stripe);
-        if !stale.is_empty() {
-            (readable, writable) = (readable.minus(&stale), writable.minus(&stale));
-        }
-        let readable = readable.minus(unreadable);
-        let parity_trusted =
-            self.dirty.is_synced(region) || self.is_trusted_by_word(region, stripe, &readable);
-        plan::Health { readable, writable, parity_trusted, relocated: self.relocated_in(region) }
+        self.state().stripe_health(&self.regions, stripe, unreadable, self)
     }
 
     /// A plan to fill in; give it back with [`Volume::put_plan`] and planning allocates nothing.
@@ -308,43 +302,6 @@ impl Volume {
         self.shard.locks().lock_columns(self.lock_key(stripe), mode, columns).await
     }
 
-    pub(crate) fn set_health(&self, view: HealthView) {
-        self.health.set(self.shard.env(), view);
-        self.look_at_health();
-    }
-
-    /// Distrusts regions; a resync of one that is under way does not vouch for it any more.
-    pub(crate) fn set_unsynced(&self, regions: &RegionSet) {
-        self.dirty.set_unsynced(regions);
-        self.forced.forget(regions);
-        self.dirty.note_gap();
-        self.look_at_health();
-    }
-
-    pub(crate) fn set_synced(&self, regions: &RegionSet) {
-        self.dirty.set_synced(regions);
-        self.forced.forget(regions);
-        self.look_at_health();
-    }
-
-    /// A drive is current in these regions.
-    pub(crate) fn set_current(&self, drive: DriveIndex, regions: &RegionSet) {
-        self.members.set_current(drive, regions);
-        self.look_at_health();
-    }
-
-    /// A drive is not current in these regions; that is durable.
-    pub(crate) fn set_stale(&self, drive: DriveIndex, regions: &RegionSet) {
-        self.members.set_stale(drive, regions);
-        self.dirty.note_gap();
-        self.look_at_health();
-    }
-
-    pub(crate) fn set_relocated(&self, relocated: Option<Relocated>) {
-        *self.relocated.borrow_mut() = relocated;
-        self.look_at_health();
-    }
-
     pub(crate) fn set_policy(&self, policy: FaultPolicy) {
         self.policy.set(policy);
         for drive in self.geometry().drives().indexes() {
@@ -356,14 +313,7 @@ impl Volume {
 
     /// Works out anew whether requests may take the fast path.
     pub(crate) fn look_at_health(&self) {
-        let (readable, writable) = self.health.usable();
-        let all = DriveSet::first(self.geometry().drives());
-        let whole = readable == all && writable == all && self.dirty.all_synced();
-        let members = &self.members;
-        let plain = members.stale_anywhere().is_empty()
-            && !members.any_punctured()
-            && members.being_replaced().is_empty();
-        self.all_well.set(whole && plain && self.relocated.borrow().is_none());
+        self.all_well.set(self.state().is_optimal() && self.health.failing().is_empty());
     }
 
     /// Counts a request or task in; while any is in, the volume is not detached.

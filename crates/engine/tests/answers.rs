@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, Setup, VOLUME, drive, envs, open, pattern, range, read, slots, write};
-use engine::{HealthView, RegionSet, Report, ReportKind, ShardMessage, ShardSeed, Volume};
+use engine::{Change, RegionSet, Report, ReportKind, ShardMessage, ShardSeed, Volume};
 use env::{Env, IoErrorKind, mailbox};
 use layout::Level;
 use std::cell::Cell;
@@ -52,7 +52,7 @@ fn a_flush_fails_while_more_drives_are_out_than_can_be_spared() {
         let envs = envs(&sim, &setup);
         sim.run(async move {
             let mut attachment = setup.attachment(&envs[0]).await;
-            attachment.health = HealthView { readable: slots(left), writable: slots(left) };
+            attachment.state.apply(&Change::InService(slots(left)));
             let bench = Bench::attach(envs, attachment).await;
             assert!(bench.volume().flush().await.is_err(), "{level}: what was on them is not safe");
         })
@@ -102,9 +102,13 @@ async fn with_slow_records(env: &Env, setup: &Setup) -> SlowRecords {
                 }
                 if let ReportKind::DriveFailed { drive, .. } = report.kind {
                     let left = all.without(drive);
-                    let health = HealthView { readable: left, writable: left };
+                    let health = left;
                     let (done, mut answers) = mailbox::mailbox(&env, 1);
-                    assert!(sender.send(ShardMessage::SetHealth(VOLUME, health, done)).is_ok());
+                    assert!(
+                        sender
+                            .send(ShardMessage::Apply(VOLUME, Change::InService(health), None, Some(done)))
+                            .is_ok()
+                    );
                     answers.receive().await.expect("an answer").expect("set");
                 }
                 let answer = ShardMessage::ReportDone { report: report.number, result: Ok(()) };
@@ -185,13 +189,31 @@ fn a_drive_that_lacks_a_write_does_not_serve_in_its_slot() {
         let records = with_slow_records(&env, &setup).await;
         let (volume, slot) = (records.volume.clone(), DriveIndex(0));
         let new = open(&env, 2).await;
-        records.tell(&env, |done| ShardMessage::SetReplacement(VOLUME, slot, Some(new.clone()), done)).await;
+        records
+            .tell(&env, |done| {
+                ShardMessage::Apply(
+                    VOLUME,
+                    Change::ReplacementBegan { slot: slot, left: RegionSet::EMPTY },
+                    Some(new.clone()),
+                    Some(done),
+                )
+            })
+            .await;
         write(&volume, 0, &pattern(1, 4096)).await.expect("writable");
         filled.fail_next(1, Some("write"), IoErrorKind::Medium);
         let writing = volume.clone();
         let second = env.spawn("write", async move { write(&writing, 0, &pattern(2, 4096)).await });
         env.sleep(SECOND).await;
-        records.tell(&env, |done| ShardMessage::Promote(VOLUME, slot, RegionSet::EMPTY, done)).await;
+        records
+            .tell(&env, |done| {
+                ShardMessage::Apply(
+                    VOLUME,
+                    Change::Promoted { slot: slot, stale: RegionSet::EMPTY },
+                    None,
+                    Some(done),
+                )
+            })
+            .await;
         let mut reads = Vec::new();
         for _ in 0..8 {
             let reading = volume.clone();

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, Setup, VOLUME, drive, envs, pattern, read, slots, write};
-use engine::{HealthView, Report, ReportKind, ShardMessage, ShardSeed};
+use engine::{Change, Report, ReportKind, ShardMessage, ShardSeed};
 use env::{IoError, IoErrorKind, mailbox};
 use layout::Level;
 use std::cell::Cell;
@@ -90,9 +90,18 @@ fn a_failure_that_could_not_be_recorded_is_recorded_later() {
                     if is_full.get() {
                         result = Err(IoError::new(IoErrorKind::OutOfSpace));
                     } else {
-                        let health = HealthView { readable: slots(&[0]), writable: slots(&[0]) };
+                        let health = slots(&[0]);
                         let (done, mut answers) = mailbox::mailbox(&keeper, 1);
-                        assert!(sender.send(ShardMessage::SetHealth(VOLUME, health, done)).is_ok());
+                        assert!(
+                            sender
+                                .send(ShardMessage::Apply(
+                                    VOLUME,
+                                    Change::InService(health),
+                                    None,
+                                    Some(done)
+                                ))
+                                .is_ok()
+                        );
                         answers.receive().await.expect("an answer").expect("set");
                     }
                 }

@@ -2,8 +2,11 @@
 
 mod common;
 
-use common::{Bench, PACE, Setup, VOLUME, drive, envs, open, pattern, read, regions, slots, stale_on, write};
-use engine::{HealthView, MemberChange, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
+use common::{
+    Bench, NewDrive, PACE, Setup, VOLUME, drive, envs, open, pattern, read, regions, slots, stale, stale_on,
+    write,
+};
+use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
 use env::IoErrorKind;
 use layout::Level;
 use std::time::Duration;
@@ -31,17 +34,13 @@ fn shapes() -> Vec<Setup> {
 /// A volume that was never written, into which a drive came that held something else.
 async fn with_a_foreign_drive(envs: Vec<env::Env>, setup: &Setup) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
-    attachment.unwritten = regions(setup);
+    attachment.state = attachment.state.with_unwritten(&regions(setup));
     let bench = Bench::attach(envs, attachment).await;
     let new = open(&bench.env, setup.drives).await;
     let all = DriveSet::first(setup.geometry().drives());
-    let change = MemberChange {
-        slot: DriveIndex(REPLACED),
-        source: Some(new),
-        stale: regions(setup),
-        health: HealthView { readable: all, writable: all },
-    };
-    bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+    let change =
+        NewDrive { slot: DriveIndex(REPLACED), source: Some(new), stale: regions(setup), in_service: all };
+    bench.tell(|done| change.message(done)).await;
     bench
 }
 
@@ -124,8 +123,8 @@ fn regions_that_were_never_written_need_no_rebuild() {
         all[1].poke(ByteOffset(0), &pattern(41, setup.member.0));
         sim.run(async move {
             let mut attachment = setup.attachment(&envs[0]).await;
-            attachment.unwritten = regions(&setup);
-            attachment.stale = stale_on(&setup, 1);
+            attachment.state = attachment.state.with_unwritten(&regions(&setup));
+            attachment.state = stale(attachment.state, &stale_on(&setup, 1));
             let bench = Bench::attach(envs, attachment).await;
             let volume = bench.volume();
             bench.begin(TaskKind::Rebuild { slot: DriveIndex(1) }, PACE).await;
@@ -156,9 +155,9 @@ fn what_is_first_written_without_a_drive_is_redundant_at_once() {
                 let left: Vec<u16> = (1..setup.drives).collect();
                 let mut attachment = setup.attachment(&envs[0]).await;
                 attachment.sources[0] = None;
-                attachment.health = HealthView { readable: slots(&left), writable: slots(&left) };
-                attachment.unwritten = regions(&setup);
-                attachment.stale = stale_on(&setup, next);
+                attachment.state.apply(&Change::InService(slots(&left)));
+                attachment.state = attachment.state.with_unwritten(&regions(&setup));
+                attachment.state = stale(attachment.state, &stale_on(&setup, next));
                 let bench = Bench::attach(envs, attachment).await;
                 let why = format!("{} without 0 and {next}", setup.level);
                 let bytes = pattern(1, 3 * setup.geometry().stripe_bytes().0 + 5000);

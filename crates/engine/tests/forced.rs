@@ -8,9 +8,9 @@
 mod common;
 
 use common::{
-    Bench, PACE, Setup, VOLUME, drive, envs, pattern, range, read, regions, slots, stale_on, write,
+    Bench, PACE, Setup, VOLUME, drive, envs, pattern, range, read, regions, slots, stale, stale_on, write,
 };
-use engine::{HealthView, Relocated, ReportKind, ShardMessage, TaskKind};
+use engine::{Change, Relocated, ReportKind, ShardMessage, TaskKind};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role};
 use std::rc::Rc;
 use std::time::Duration;
@@ -24,9 +24,9 @@ const MISSING: u16 = 0;
 const GAP_STEPS: u64 = 300;
 const GAP_STEP_US: u64 = 10;
 
-fn without(setup: &Setup, missing: &[u16]) -> HealthView {
+fn without(setup: &Setup, missing: &[u16]) -> DriveSet {
     let left = DriveSet::first(setup.geometry().drives()).minus(&slots(missing));
-    HealthView { readable: left, writable: left }
+    left
 }
 
 fn misses_data(geometry: &Geometry, stripe: StripeIndex) -> bool {
@@ -65,11 +65,11 @@ fn crashed(setup: &Setup, seed: u64) -> (Sim, Vec<SimDrive>, Rc<Vec<u8>>) {
 async fn start(envs: Vec<env::Env>, setup: &Setup, word: bool) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
     attachment.sources[usize::from(MISSING)] = None;
-    attachment.health = without(setup, &[MISSING]);
-    attachment.unsynced = regions(setup);
-    attachment.dirty = regions(setup);
+    attachment.state.apply(&Change::InService(without(setup, &[MISSING])));
+    attachment.state.apply(&Change::Unsynced(regions(setup)));
+    attachment.state.apply(&Change::Marked(regions(setup)));
     if word {
-        attachment.forced = regions(setup);
+        attachment.state.apply(&Change::Forced(regions(setup)));
     }
     Bench::attach(envs, attachment).await
 }
@@ -120,8 +120,8 @@ fn what_was_forced_agrees_again_where_redundancy_is_left() {
                     let slot = DriveIndex(MISSING);
                     bench.begin(TaskKind::Relocate { slot }, PACE).await;
                     bench.wait(Duration::from_secs(60)).await;
-                    let relocated = Relocated { slot, regions: regions(&setup) };
-                    bench.tell(|done| ShardMessage::Relocated(VOLUME, Some(relocated.clone()), done)).await;
+                    let moved = Change::Moved { slot, regions: regions(&setup), to_spare: true };
+                    bench.tell(|done| ShardMessage::Apply(VOLUME, moved.clone(), None, Some(done))).await;
                 }
                 let lost = slots(&[MISSING, next]);
                 if !spread && !geometry.survives_set(&lost) {
@@ -198,7 +198,9 @@ fn the_word_can_be_given_while_the_volume_serves() {
         bench.wait(Duration::from_secs(30)).await;
         assert!(look(&bench, &bytes, "without the word").await > 0, "what is unknown is not guessed");
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Synced(_))), 0);
-        bench.tell(|done| ShardMessage::Force(VOLUME, regions(&setup), done)).await;
+        bench
+            .tell(|done| ShardMessage::Apply(VOLUME, Change::Forced(regions(&setup)), None, Some(done)))
+            .await;
         assert_eq!(look(&bench, &bytes, "with the word").await, 0);
         synced(&bench, &setup).await;
         all[3].fail_now();
@@ -265,10 +267,10 @@ fn a_drive_that_comes_back_gets_what_was_forced() {
         all[usize::from(MISSING)].poke(ByteOffset(0), &pattern(50, setup.member.0));
         sim.run(async move {
             let mut attachment = setup.attachment(&envs[0]).await;
-            attachment.stale = stale_on(&setup, MISSING);
-            attachment.unsynced = regions(&setup);
-            attachment.dirty = regions(&setup);
-            attachment.forced = regions(&setup);
+            attachment.state = stale(attachment.state, &stale_on(&setup, MISSING));
+            attachment.state.apply(&Change::Unsynced(regions(&setup)));
+            attachment.state.apply(&Change::Marked(regions(&setup)));
+            attachment.state.apply(&Change::Forced(regions(&setup)));
             let bench = Bench::attach(envs, attachment).await;
             bench.begin(TaskKind::Rebuild { slot: DriveIndex(MISSING) }, PACE).await;
             assert_eq!(look(&bench, &bytes, "while it is rebuilt").await, 0);
@@ -288,10 +290,9 @@ fn a_drive_that_comes_back_gets_what_was_forced() {
 /// Starts a crashed volume of which every drive is there, with the word of its journal.
 async fn start_covered(envs: Vec<env::Env>, setup: &Setup) -> Bench {
     let mut attachment = setup.attachment(&envs[0]).await;
-    attachment.unsynced = regions(setup);
-    attachment.dirty = regions(setup);
-    attachment.forced = regions(setup);
-    attachment.covered = true;
+    attachment.state.apply(&Change::Unsynced(regions(setup)));
+    attachment.state.apply(&Change::Marked(regions(setup)));
+    attachment.state.apply(&Change::ForcedByLog(regions(setup)));
     Bench::attach(envs, attachment).await
 }
 
@@ -370,8 +371,8 @@ fn a_region_is_not_synced_when_parity_could_not_follow_a_write_meanwhile() {
         let out_after_us = takes_us.map(|takes_us: u64| takes_us.saturating_sub(step * GAP_STEP_US));
         let found = sim.run(async move {
             let mut attachment = setup.attachment(&envs[0]).await;
-            attachment.unsynced = regions(&setup);
-            attachment.dirty = regions(&setup);
+            attachment.state.apply(&Change::Unsynced(regions(&setup)));
+            attachment.state.apply(&Change::Marked(regions(&setup)));
             let bench = Bench::attach(envs, attachment).await;
             let Some(out_after_us) = out_after_us else {
                 let mut waited_us = 0;

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Bench, Setup, VOLUME, data, drive, envs, open, parity, pattern, write};
-use engine::{JournalPlace, MemberChange, RegionSet, ShardMessage, Volume};
+use common::{Bench, NewDrive, Setup, data, drive, envs, open, parity, pattern, write};
+use engine::{JournalPlace, RegionSet, Volume};
 use env::IoErrorKind;
 use layout::Level;
 use ondisk::journal::{Patch, Record, counting, patches, scan};
@@ -240,13 +240,13 @@ fn what_does_not_count_any_more_stays_so_when_drives_are_swapped() {
             // Spares take two places, one after the other: the notice of the first time is on some two drives.
             for (slot, spare) in [(0, 4), (1, 5)] {
                 let source = open(&bench.env, spare).await;
-                let change = MemberChange {
+                let change = NewDrive {
                     slot: units::DriveIndex(slot),
                     source: Some(source),
                     stale: RegionSet::EMPTY,
-                    health: bench.health,
+                    in_service: bench.health,
                 };
-                bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+                bench.tell(|done| change.message(done)).await;
                 bench.wait(Duration::from_millis(100)).await;
             }
         });

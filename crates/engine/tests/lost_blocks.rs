@@ -3,12 +3,10 @@
 mod common;
 
 use common::{
-    Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions, slots,
+    Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions, slots, stale,
     stale_on, write,
 };
-use engine::{
-    FaultPolicy, HealthView, RegionSet, Relocated, ReportKind, ShardMessage, TaskKind, TaskOutcome,
-};
+use engine::{Change, FaultPolicy, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
 use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level};
 use std::cell::Cell;
@@ -26,7 +24,7 @@ fn a_part_of_a_sector_does_not_heal_the_rest_of_it() {
     let envs = envs(&sim, &setup);
     sim.run(async move {
         let mut attachment = setup.attachment(&envs[0]).await;
-        attachment.stale = stale_on(&setup, 1);
+        attachment.state = stale(attachment.state, &stale_on(&setup, 1));
         let bench = Bench::attach(envs, attachment).await;
         let volume = bench.volume();
         write(volume, 0, &pattern(1, volume.spec().capacity.0)).await.expect("writable");
@@ -59,7 +57,7 @@ fn a_read_that_waits_while_a_block_is_given_up_gets_no_zeroes() {
         let envs = envs(&sim, &setup);
         sim.run(async move {
             let mut attachment = setup.attachment(&envs[0]).await;
-            attachment.stale = stale_on(&setup, 1);
+            attachment.state = stale(attachment.state, &stale_on(&setup, 1));
             let bench = Bench::attach(envs, attachment).await;
             let volume = bench.volume().clone();
             let bytes = pattern(1, volume.spec().capacity.0);
@@ -99,8 +97,8 @@ fn what_lies_in_the_distributed_spare_is_repaired_and_listed_like_all_else() {
         let slot = DriveIndex(1);
         let mut attachment = setup.attachment(&envs[0]).await;
         let left = slots(&[0, 2, 3, 4]);
-        attachment.health = HealthView { readable: left, writable: left };
-        attachment.relocated = Some(Relocated { slot, regions: regions(&setup) });
+        attachment.state.apply(&Change::InService(left));
+        attachment.state.apply(&Change::Moved { slot, regions: regions(&setup), to_spare: true });
         let bench = Bench::attach(envs, attachment).await;
         let volume = bench.volume();
         let bytes = pattern(1, volume.spec().capacity.0);
@@ -144,7 +142,7 @@ fn three_lost_sectors_of_a_column_of_raid_6_are_no_more_than_three() {
         let mut attachment = setup.attachment(&envs[0]).await;
         let stripe = 3;
         let missing = data(&setup, stripe, 0).0;
-        attachment.stale = stale_on(&setup, missing);
+        attachment.state = stale(attachment.state, &stale_on(&setup, missing));
         let bench = Bench::attach(envs, attachment).await;
         let volume = bench.volume();
         let bytes = pattern(1, volume.spec().capacity.0);
@@ -179,7 +177,7 @@ fn an_unreadable_sector_does_not_keep_a_strip_of_a_stale_drive_from_being_writte
     let envs = envs(&sim, &setup);
     sim.run(async move {
         let mut attachment = setup.attachment(&envs[0]).await;
-        attachment.stale = stale_on(&setup, data(&setup, 3, 0).0);
+        attachment.state = stale(attachment.state, &stale_on(&setup, data(&setup, 3, 0).0));
         let bench = Bench::attach(envs, attachment).await;
         let volume = bench.volume();
         let bytes = pattern(1, volume.spec().capacity.0);
@@ -207,7 +205,7 @@ fn a_copy_beside_a_lost_strip_is_not_filled_with_zeroes() {
         let map = setup.geometry().stripe_map(StripeIndex(3));
         let cell = |index, copy| map.data_cell(DataIndex(index), CopyIndex(copy));
         let mut attachment = setup.attachment(&envs[0]).await;
-        attachment.stale = stale_on(&setup, cell(0, 1).drive.0);
+        attachment.state = stale(attachment.state, &stale_on(&setup, cell(0, 1).drive.0));
         let bench = Bench::attach(envs, attachment).await;
         let volume = bench.volume();
         let bytes = pattern(1, volume.spec().capacity.0);
@@ -287,11 +285,27 @@ fn a_sector_that_is_lost_does_not_end_a_copy() {
             all[usize::from(other)].make_unreadable(range(other_offset + 512, 512));
             let new = open(&bench.env, 4).await;
             bench
-                .tell(|done| ShardMessage::SetReplacement(VOLUME, DriveIndex(slot), Some(new.clone()), done))
+                .tell(|done| {
+                    ShardMessage::Apply(
+                        VOLUME,
+                        Change::ReplacementBegan { slot: DriveIndex(slot), left: RegionSet::EMPTY },
+                        Some(new.clone()),
+                        Some(done),
+                    )
+                })
                 .await;
             bench.begin(TaskKind::Copy { slot: DriveIndex(slot) }, PACE).await;
             assert_eq!(bench.ended().await, [TaskOutcome::Done], "{level}");
-            bench.tell(|done| ShardMessage::Promote(VOLUME, DriveIndex(slot), RegionSet::EMPTY, done)).await;
+            bench
+                .tell(|done| {
+                    ShardMessage::Apply(
+                        VOLUME,
+                        Change::Promoted { slot: DriveIndex(slot), stale: RegionSet::EMPTY },
+                        None,
+                        Some(done),
+                    )
+                })
+                .await;
             let start = setup.geometry().stripe_start(StripeIndex(1)).0;
             let lost = [start + 512, start + 4096 + 512];
             for at in (0..bytes.len() as u64).step_by(512) {

@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{Bench, PACE, Setup, VOLUME, drive, envs, open, pattern, range, read, regions, write};
-use engine::{FaultPolicy, HealthView, MemberChange, ReportKind, ShardMessage, TaskKind};
+use common::{Bench, NewDrive, PACE, Setup, VOLUME, drive, envs, open, pattern, range, read, regions, write};
+use engine::{FaultPolicy, ReportKind, ShardMessage, TaskKind};
 use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
 use std::time::Duration;
@@ -127,7 +127,7 @@ fn what_is_lost_is_an_error_for_these_blocks_alone_until_a_host_writes_them() {
             bench.count(|kind| matches!(kind, ReportKind::PuncturedBlocks { punctured: true, .. })),
             2
         );
-        assert_eq!(volume.health_view().readable.count().0, 4, "no drive is out for that");
+        assert_eq!(volume.recorded_state().in_service().count().0, 4, "no drive is out for that");
         // A write of a part of it cannot complete the sector.
         assert_eq!(write(volume, start + 520, &[9; 10]).await.expect_err("lost").kind, IoErrorKind::Medium);
         // A write of the whole sector heals it, and leaves the other one lost.
@@ -179,13 +179,8 @@ fn what_is_lost_stays_so_whoever_has_the_slot() {
         let all = DriveSet::first(setup.geometry().drives());
         let new = open(&bench.env, 4).await;
         for (source, current) in [(None, all.without(slot)), (Some(new), all)] {
-            let change = MemberChange {
-                slot,
-                source,
-                stale: regions(&setup),
-                health: HealthView { readable: current, writable: current },
-            };
-            bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+            let change = NewDrive { slot, source, stale: regions(&setup), in_service: current };
+            bench.tell(|done| change.message(done)).await;
             is_lost("the slot has no drive that knows").await;
         }
         bench.begin(TaskKind::Rebuild { slot }, PACE).await;

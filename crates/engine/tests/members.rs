@@ -3,30 +3,26 @@
 mod common;
 
 use common::{
-    Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, read, regions, slots, write,
+    Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, read, regions, slots,
+    write,
 };
 use engine::{
-    Attachment, HealthView, MemberChange, RegionSet, Relocated, ReportKind, Seat, ShardMessage, TaskKind,
-    TaskOutcome,
+    Attachment, Change, RegionSet, Relocated, ReportKind, Seat, ShardMessage, TaskKind, TaskOutcome,
 };
 use env::Durability;
 use layout::Level;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, DriveIndex};
+use units::{ByteCount, ByteOffset, DriveIndex, DriveSet};
 use world_sim::{DriveOptions, Sim, SimOptions, Unwritten};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn change(
-    slot: u16,
-    source: Option<std::sync::Arc<dyn env::DriveSource>>,
-    health: HealthView,
-) -> MemberChange {
+fn change(slot: u16, source: Option<std::sync::Arc<dyn env::DriveSource>>, health: DriveSet) -> NewDrive {
     // Small volumes have one region.
     let stale = RegionSet::first(1);
-    MemberChange { slot: DriveIndex(slot), source, stale, health }
+    NewDrive { slot: DriveIndex(slot), source, stale, in_service: health }
 }
 
 #[test]
@@ -63,7 +59,7 @@ fn a_drive_is_replaced_under_load_and_nobody_notices() {
                 let source = open(&bench.env, setup.drives).await;
                 let swap = |done| {
                     let change = change(1, Some(source.clone()), bench.health);
-                    ShardMessage::SetMember(VOLUME, Box::new(change), done)
+                    change.message(done)
                 };
                 bench.tell(swap).await;
                 let (before, writes) = (old.snapshot(), old.stats().writes);
@@ -100,12 +96,12 @@ fn a_swap_is_answered_when_the_old_drive_has_returned_everything() {
         old.hold();
         // The drive is out, and still has the write.
         write(bench.volume(), 0, &[2; 4096]).await.expect("the other mirror takes it");
-        assert_eq!(bench.volume().health_view().writable, slots(&[0]));
+        assert_eq!(bench.volume().recorded_state().in_service(), slots(&[0]));
         let (asked, answered) = (bench.clone(), Rc::new(Cell::new(false)));
         let told = answered.clone();
         let swap = bench.env.spawn("swap", async move {
-            let health = asked.volume().health_view();
-            asked.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change(1, None, health)), done)).await;
+            let health = asked.volume().recorded_state().in_service();
+            asked.tell(|done| change(1, None, health).message(done)).await;
             told.set(true);
         });
         bench.wait(SECOND * 100).await;
@@ -119,7 +115,14 @@ fn a_swap_is_answered_when_the_old_drive_has_returned_everything() {
 /// Writes the whole volume while a drive is being filled; gives what it holds then.
 async fn fill(bench: &Bench, slot: u16, spare: u16) -> Vec<u8> {
     let source = open(&bench.env, spare).await;
-    let set = |done| ShardMessage::SetReplacement(VOLUME, DriveIndex(slot), Some(source.clone()), done);
+    let set = |done| {
+        ShardMessage::Apply(
+            VOLUME,
+            Change::ReplacementBegan { slot: DriveIndex(slot), left: RegionSet::EMPTY },
+            Some(source.clone()),
+            Some(done),
+        )
+    };
     bench.tell(set).await;
     let capacity = bench.volume().spec().capacity.0;
     let mut bytes = pattern(9, capacity);
@@ -150,7 +153,16 @@ fn a_drive_that_is_filled_gets_every_write_and_takes_the_slot() {
             let holds = |drive: &world_sim::SimDrive| drive.read_durable(ByteOffset::ZERO, size);
             assert!(holds(&old) == holds(&new), "{level:?}: they differ, or are not flushed");
             assert_eq!(new.stats().reads, 0, "it does not serve yet");
-            bench.tell(|done| ShardMessage::Promote(VOLUME, DriveIndex(0), RegionSet::EMPTY, done)).await;
+            bench
+                .tell(|done| {
+                    ShardMessage::Apply(
+                        VOLUME,
+                        Change::Promoted { slot: DriveIndex(0), stale: RegionSet::EMPTY },
+                        None,
+                        Some(done),
+                    )
+                })
+                .await;
             old.fail_now();
             let len = bytes.len() as u64;
             assert!(read(bench.volume(), 0, len).await.expect("readable") == bytes);
@@ -178,7 +190,14 @@ fn a_drive_that_fails_while_it_is_filled_fails_no_host() {
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0);
         assert!(read(bench.volume(), 0, bytes.len() as u64).await.expect("readable") == bytes);
         // The controller has told the shards to leave it alone: there is nothing to promote.
-        let promote = |done| ShardMessage::Promote(VOLUME, DriveIndex(0), RegionSet::EMPTY, done);
+        let promote = |done| {
+            ShardMessage::Apply(
+                VOLUME,
+                Change::Promoted { slot: DriveIndex(0), stale: RegionSet::EMPTY },
+                None,
+                Some(done),
+            )
+        };
         assert!(bench.ask(promote).await.is_err());
     })
     .expect("no stall");
@@ -193,8 +212,8 @@ fn a_stale_drive_is_neither_read_nor_written_until_it_is_current() {
         let envs = envs(&sim, &setup);
         sim.run(async move {
             let attachment = setup.attachment(&envs[0]).await;
-            let stale = vec![RegionSet::EMPTY, RegionSet::first(1)];
-            let bench = Bench::attach(envs, Attachment { stale, ..attachment }).await;
+            let state = attachment.state.clone().with_stale(DriveIndex(1), &RegionSet::first(1));
+            let bench = Bench::attach(envs, Attachment { state, ..attachment }).await;
             let capacity = bench.volume().spec().capacity.0;
             let bytes = pattern(1, capacity);
             write(bench.volume(), 0, &bytes).await.expect("writable");
@@ -207,7 +226,16 @@ fn a_stale_drive_is_neither_read_nor_written_until_it_is_current() {
             assert!(bench.volume().counters().fast_path > 0, "what is not stale is read the short way");
             for sender in &bench.senders {
                 let regions = RegionSet::first(1);
-                assert!(sender.send(ShardMessage::Current(VOLUME, DriveIndex(1), regions)).is_ok());
+                assert!(
+                    sender
+                        .send(ShardMessage::Apply(
+                            VOLUME,
+                            Change::Current { slot: DriveIndex(1), regions: regions },
+                            None,
+                            None
+                        ))
+                        .is_ok()
+                );
             }
             bench.wait(SECOND).await;
             write(bench.volume(), 0, &bytes).await.expect("writable");
@@ -234,26 +262,44 @@ fn what_comes_back_from_the_distributed_spare_reaches_the_drive_and_its_successo
         assert!(read(&volume, 0, bytes.len() as u64).await.expect("redundant") == bytes);
         bench.begin(TaskKind::Relocate { slot }, PACE).await;
         bench.ended().await;
-        let moved = Some(Relocated { slot, regions: regions(&setup) });
-        bench.tell(|done| ShardMessage::Relocated(VOLUME, moved.clone(), done)).await;
+        let moved = |to_spare| Change::Moved { slot, regions: regions(&setup), to_spare };
+        bench.tell(|done| ShardMessage::Apply(VOLUME, moved(true), None, Some(done))).await;
         let all = slots(&[0, 1, 2, 3, 4]);
-        let change = MemberChange {
+        let change = NewDrive {
             slot,
             source: Some(open(&bench.env, 5).await),
             stale: RegionSet::EMPTY,
-            health: HealthView { readable: all, writable: all },
+            in_service: all,
         };
-        bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+        bench.tell(|done| change.message(done)).await;
         let successor = open(&bench.env, 6).await;
-        bench.tell(|done| ShardMessage::SetReplacement(VOLUME, slot, Some(successor.clone()), done)).await;
+        bench
+            .tell(|done| {
+                ShardMessage::Apply(
+                    VOLUME,
+                    Change::ReplacementBegan { slot: slot, left: RegionSet::EMPTY },
+                    Some(successor.clone()),
+                    Some(done),
+                )
+            })
+            .await;
         bench.begin(TaskKind::Restore { slot }, PACE).await;
         while bench.outcomes().len() < 2 {
             bench.wait(SECOND).await;
         }
         assert_eq!(bench.outcomes(), [TaskOutcome::Done; 2]);
-        bench.tell(|done| ShardMessage::Relocated(VOLUME, None, done)).await;
+        bench.tell(|done| ShardMessage::Apply(VOLUME, moved(false), None, Some(done))).await;
         assert!(read(&volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
-        bench.tell(|done| ShardMessage::Promote(VOLUME, slot, RegionSet::EMPTY, done)).await;
+        bench
+            .tell(|done| {
+                ShardMessage::Apply(
+                    VOLUME,
+                    Change::Promoted { slot: slot, stale: RegionSet::EMPTY },
+                    None,
+                    Some(done),
+                )
+            })
+            .await;
         assert!(read(&volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
     })
     .expect("no stall");
@@ -305,7 +351,7 @@ fn a_plan_that_waits_for_memory_is_not_about_a_drive_that_takes_a_slot_meanwhile
         bench
             .tell(|done| {
                 let change = change(1, Some(source.clone()), health);
-                ShardMessage::SetMember(VOLUME, Box::new(change), done)
+                change.message(done)
             })
             .await;
         held.release();
@@ -328,7 +374,14 @@ fn a_volume_is_let_go_of_before_its_drives_have_returned_everything() {
     sim.run(async move {
         let bench = Bench::start(envs, &setup).await;
         let source = open(&bench.env, 4).await;
-        let fill = |done| ShardMessage::SetReplacement(VOLUME, DriveIndex(0), Some(source.clone()), done);
+        let fill = |done| {
+            ShardMessage::Apply(
+                VOLUME,
+                Change::ReplacementBegan { slot: DriveIndex(0), left: RegionSet::EMPTY },
+                Some(source.clone()),
+                Some(done),
+            )
+        };
         bench.tell(fill).await;
         held.hold();
         let (volume, len) = (bench.volume().clone(), bench.volume().spec().capacity.0);

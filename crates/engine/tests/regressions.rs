@@ -3,11 +3,10 @@
 mod common;
 
 use common::{
-    Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions, slots, write,
+    Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions,
+    slots, write,
 };
-use engine::{
-    HealthView, MemberChange, RegionSet, Relocated, ReportKind, ShardMessage, TaskKind, TaskOutcome, TaskPace,
-};
+use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome, TaskPace};
 use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
 use std::time::Duration;
@@ -57,16 +56,34 @@ fn a_copy_of_a_volume_without_redundancy_copies_all_of_it() {
     let envs = envs(&sim, &setup);
     sim.run(async move {
         let mut attachment = setup.attachment(&envs[0]).await;
-        attachment.unwritten = regions(&setup);
+        attachment.state = attachment.state.with_unwritten(&regions(&setup));
         let bench = Bench::attach(envs, attachment).await;
         let volume = bench.volume();
         let bytes = pattern(1, volume.spec().capacity.0);
         write(volume, 0, &bytes).await.expect("writable");
         let new = open(&bench.env, 2).await;
-        bench.tell(|done| ShardMessage::SetReplacement(VOLUME, DriveIndex(0), Some(new.clone()), done)).await;
+        bench
+            .tell(|done| {
+                ShardMessage::Apply(
+                    VOLUME,
+                    Change::ReplacementBegan { slot: DriveIndex(0), left: RegionSet::EMPTY },
+                    Some(new.clone()),
+                    Some(done),
+                )
+            })
+            .await;
         bench.begin(TaskKind::Copy { slot: DriveIndex(0) }, PACE).await;
         assert_eq!(bench.ended().await, [TaskOutcome::Done]);
-        bench.tell(|done| ShardMessage::Promote(VOLUME, DriveIndex(0), RegionSet::EMPTY, done)).await;
+        bench
+            .tell(|done| {
+                ShardMessage::Apply(
+                    VOLUME,
+                    Change::Promoted { slot: DriveIndex(0), stale: RegionSet::EMPTY },
+                    None,
+                    Some(done),
+                )
+            })
+            .await;
         assert!(read(volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
     })
     .expect("no stall");
@@ -84,8 +101,12 @@ fn a_second_drive_may_fail_once_the_first_is_in_the_distributed_spare() {
     sim.run(async move {
         let mut attachment = setup.attachment(&envs[0]).await;
         let left = slots(&[0, 2, 3, 4]);
-        attachment.health = HealthView { readable: left, writable: left };
-        attachment.relocated = Some(Relocated { slot: DriveIndex(1), regions: regions(&setup) });
+        attachment.state.apply(&Change::InService(left));
+        attachment.state.apply(&Change::Moved {
+            slot: DriveIndex(1),
+            regions: regions(&setup),
+            to_spare: true,
+        });
         let bench = Bench::attach(envs, attachment).await;
         let volume = bench.volume();
         let mut bytes = pattern(1, volume.spec().capacity.0);
@@ -123,11 +144,11 @@ fn the_failure_of_a_trim_is_not_put_down_to_the_next_drive() {
         });
         bench.wait(Duration::from_millis(10)).await;
         let new = open(&bench.env, 2).await;
-        let change = MemberChange {
+        let change = NewDrive {
             slot: DriveIndex(1),
             source: Some(new),
             stale: regions(&setup),
-            health: HealthView { readable: slots(&[0, 1]), writable: slots(&[0, 1]) },
+            in_service: slots(&[0, 1]),
         };
         let (env, held) = (bench.env.clone(), all[1].clone());
         bench.env.spawn("the old drive leaves", async move {
@@ -135,7 +156,7 @@ fn the_failure_of_a_trim_is_not_put_down_to_the_next_drive() {
             held.fail_now();
             held.release();
         });
-        bench.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+        bench.tell(|done| change.message(done)).await;
         bench.wait(Duration::from_secs(1)).await;
         let failed = bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. }));
         assert_eq!(failed, 0, "{:?}", bench.reports.borrow());

@@ -4,10 +4,10 @@
 
 mod common;
 
-use common::{MEMBER, Setup, VOLUME, drive, envs, open, pattern, range, read, write};
+use common::{MEMBER, NewDrive, Setup, VOLUME, drive, envs, open, pattern, range, read, write};
 use engine::{
-    FaultPolicy, HealthView, MemberChange, RegionSet, Regions, Relocated, Report, ReportKind, Shard,
-    ShardIndex, ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume,
+    Change, FaultPolicy, RegionSet, Regions, Relocated, Report, ReportKind, Shard, ShardIndex, ShardMessage,
+    ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume,
 };
 use env::mailbox::{Receiver, Sender, mailbox};
 use env::{Env, IoErrorKind};
@@ -24,7 +24,7 @@ const SPARES: u16 = 24;
 struct Kept {
     env: Env,
     shards: Vec<Sender<ShardMessage>>,
-    health: Cell<HealthView>,
+    health: Cell<DriveSet>,
     relocated: RefCell<Option<Relocated>>,
     /// Which drive each slot has, and which is being filled for it.
     places: RefCell<Vec<u16>>,
@@ -66,57 +66,70 @@ impl Kept {
             let mut result = Ok(());
             match kind {
                 ReportKind::DriveFailed { drive, .. } => {
-                    let mut view = self.health.get();
-                    view.readable.remove(drive);
-                    view.writable.remove(drive);
+                    let view = self.health.get().without(drive);
                     self.health.set(view);
                     self.stale.set(self.stale.get().with(drive));
-                    self.tell(|done| ShardMessage::SetHealth(volume, view, done)).await;
+                    self.tell(|done| ShardMessage::Apply(volume, Change::InService(view), None, Some(done)))
+                        .await;
                 }
                 ReportKind::Current { drive, regions, .. } => {
-                    if self.health.get().writable.contains(drive) {
+                    if self.health.get().contains(drive) {
                         self.stale.set(self.stale.get().without(drive));
                         for shard in &self.shards {
                             assert!(
-                                shard.send(ShardMessage::Current(volume, drive, regions.clone())).is_ok()
+                                shard
+                                    .send(ShardMessage::Apply(
+                                        volume,
+                                        Change::Current { slot: drive, regions: regions.clone() },
+                                        None,
+                                        None
+                                    ))
+                                    .is_ok()
                             );
                         }
                     } else {
                         result = Err(env::IoError::new(IoErrorKind::Gone));
                     }
                 }
-                ReportKind::Synced(regions) => {
-                    self.tell_others(from, || ShardMessage::Synced(volume, regions.clone()))
-                }
-                ReportKind::Unsynced(regions) => {
-                    self.tell_others(from, || ShardMessage::Unsynced(volume, regions.clone()))
-                }
-                ReportKind::MarkDirty(regions) => {
-                    self.tell_others(from, || ShardMessage::Written(volume, regions.clone()))
-                }
+                ReportKind::Synced(regions) => self.tell_others(from, || {
+                    ShardMessage::Apply(volume, Change::Synced(regions.clone()), None, None)
+                }),
+                ReportKind::Unsynced(regions) => self.tell_others(from, || {
+                    ShardMessage::Apply(volume, Change::Unsynced(regions.clone()), None, None)
+                }),
+                ReportKind::MarkDirty(regions) => self.tell_others(from, || {
+                    ShardMessage::Apply(volume, Change::Marked(regions.clone()), None, None)
+                }),
                 ReportKind::PuncturedBlocks { drive, ranges, punctured } => {
-                    let message = |done| ShardMessage::Punctured {
-                        volume,
-                        drive,
-                        ranges: ranges.clone(),
-                        punctured,
-                        done,
+                    let change = match punctured {
+                        true => Change::Punctured { slot: drive, ranges },
+                        false => Change::Rewritten { slot: drive, ranges },
                     };
+                    let message = |done| ShardMessage::Apply(volume, change.clone(), None, Some(done));
                     self.tell(message).await;
                 }
                 ReportKind::ReplacementFailed { drive, .. } => {
                     let is_replacement = self.replacement.get().is_some_and(|(slot, _)| slot == drive.0);
                     self.replacement.set(self.replacement.get().filter(|_| !is_replacement));
                     if is_replacement {
-                        self.tell(|done| ShardMessage::SetReplacement(volume, drive, None, done)).await;
+                        self.tell(|done| {
+                            ShardMessage::Apply(
+                                volume,
+                                Change::ReplacementEnded { slot: drive },
+                                None,
+                                Some(done),
+                            )
+                        })
+                        .await;
                     }
                 }
                 ReportKind::Moved { drive, regions, to_spare } => {
                     let before = self.relocated.take().map(|relocated| relocated.regions).unwrap_or_default();
                     let after = if to_spare { before.union(&regions) } else { before.minus(&regions) };
                     let now = (!after.is_empty()).then_some(Relocated { slot: drive, regions: after });
-                    *self.relocated.borrow_mut() = now.clone();
-                    self.tell(|done| ShardMessage::Relocated(volume, now.clone(), done)).await;
+                    *self.relocated.borrow_mut() = now;
+                    let change = Change::Moved { slot: drive, regions, to_spare };
+                    self.tell(|done| ShardMessage::Apply(volume, change.clone(), None, Some(done))).await;
                 }
                 ReportKind::Mismatch { .. } => self.mismatches.set(self.mismatches.get() + 1),
                 ReportKind::TaskDone { task, outcome } => self.outcomes.borrow_mut().push((task, outcome)),
@@ -171,12 +184,12 @@ impl Kept {
         self.places.borrow_mut()[usize::from(slot)] = spare;
         let index = DriveIndex(slot);
         let mut view = self.health.get();
-        (view.readable, view.writable) = (view.readable.with(index), view.writable.with(index));
+        view = view.with(index);
         self.health.set(view);
         self.stale.set(self.stale.get().with(index));
         let change =
-            MemberChange { slot: index, source: Some(source), stale: self.regions.clone(), health: view };
-        self.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+            NewDrive { slot: index, source: Some(source), stale: self.regions.clone(), in_service: view };
+        self.tell(|done| change.message(done)).await;
         self.begin(TaskKind::Rebuild { slot: index }).await;
     }
 }
@@ -278,7 +291,7 @@ fn storm(level: Level, drives: u16, seed: u64, some_lost: bool) {
         let kept = Rc::new(Kept {
             env: env.clone(),
             shards,
-            health: Cell::new(attachment.health),
+            health: Cell::new(attachment.state.in_service()),
             relocated: RefCell::default(),
             places: RefCell::new((0..drives).collect()),
             replacement: Cell::default(),
@@ -338,7 +351,7 @@ async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
     // What happened before is known by now.
     kept.env.sleep(Duration::from_millis(20)).await;
     let view = kept.health.get();
-    let out = (0..drives).find(|slot| !view.writable.contains(DriveIndex(*slot)));
+    let out = (0..drives).find(|slot| !view.contains(DriveIndex(*slot)));
     let stale = (0..drives).find(|slot| kept.stale.get().contains(DriveIndex(*slot)));
     let of = |slot: u16| &all[usize::from(kept.places.borrow()[usize::from(slot)])];
     match (out, stale) {
@@ -351,7 +364,15 @@ async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
         (Some(slot), _) => {
             if rng.chance(2, 3) {
                 kept.replacement.set(None);
-                kept.tell(|done| ShardMessage::SetReplacement(VOLUME, DriveIndex(slot), None, done)).await;
+                kept.tell(|done| {
+                    ShardMessage::Apply(
+                        VOLUME,
+                        Change::ReplacementEnded { slot: DriveIndex(slot) },
+                        None,
+                        Some(done),
+                    )
+                })
+                .await;
                 kept.replace(slot).await;
             }
         }
@@ -387,15 +408,12 @@ async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
                 }
                 3 => {
                     let view = kept.health.get();
-                    let health = HealthView {
-                        readable: view.readable.without(index),
-                        writable: view.writable.without(index),
-                    };
+                    let health = view.without(index);
                     kept.health.set(health);
                     kept.stale.set(kept.stale.get().with(index));
                     let stale = kept.regions.clone();
-                    let change = MemberChange { slot: index, source: None, stale, health };
-                    kept.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+                    let change = NewDrive { slot: index, source: None, stale, in_service: health };
+                    kept.tell(|done| change.message(done)).await;
                 }
                 4 => {
                     let at = rng.below(MEMBER.0 / 512) * 512;
@@ -411,8 +429,15 @@ async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
                     }
                     kept.replacement.set(Some((slot, spare)));
                     let source = open(&kept.env, spare).await;
-                    kept.tell(|done| ShardMessage::SetReplacement(VOLUME, index, Some(source.clone()), done))
-                        .await;
+                    kept.tell(|done| {
+                        ShardMessage::Apply(
+                            VOLUME,
+                            Change::ReplacementBegan { slot: index, left: RegionSet::EMPTY },
+                            Some(source.clone()),
+                            Some(done),
+                        )
+                    })
+                    .await;
                     kept.begin(TaskKind::Copy { slot: index }).await;
                     if rng.chance(1, 4) {
                         all[usize::from(spare)].fail_next(1, Some("write"), IoErrorKind::Medium);
@@ -422,14 +447,29 @@ async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
                     }
                     let whole = kept.wait_ended().await;
                     let view = kept.health.get();
-                    if whole && kept.replacement.get() == Some((slot, spare)) && view.writable.contains(index)
-                    {
+                    if whole && kept.replacement.get() == Some((slot, spare)) && view.contains(index) {
                         kept.replacement.set(None);
                         kept.places.borrow_mut()[usize::from(slot)] = spare;
-                        kept.tell(|done| ShardMessage::Promote(VOLUME, index, RegionSet::EMPTY, done)).await;
+                        kept.tell(|done| {
+                            ShardMessage::Apply(
+                                VOLUME,
+                                Change::Promoted { slot: index, stale: RegionSet::EMPTY },
+                                None,
+                                Some(done),
+                            )
+                        })
+                        .await;
                     } else {
                         kept.replacement.set(None);
-                        kept.tell(|done| ShardMessage::SetReplacement(VOLUME, index, None, done)).await;
+                        kept.tell(|done| {
+                            ShardMessage::Apply(
+                                VOLUME,
+                                Change::ReplacementEnded { slot: index },
+                                None,
+                                Some(done),
+                            )
+                        })
+                        .await;
                     }
                     kept.running.set(None);
                 }
@@ -455,11 +495,27 @@ async fn hail(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
             let index = DriveIndex(slot);
             kept.stop().await;
             let source = open(&kept.env, spare).await;
-            kept.tell(|done| ShardMessage::SetReplacement(VOLUME, index, Some(source.clone()), done)).await;
+            kept.tell(|done| {
+                ShardMessage::Apply(
+                    VOLUME,
+                    Change::ReplacementBegan { slot: index, left: RegionSet::EMPTY },
+                    Some(source.clone()),
+                    Some(done),
+                )
+            })
+            .await;
             kept.begin(TaskKind::Copy { slot: index }).await;
             assert!(kept.wait_ended().await, "copied but for what is lost");
             kept.places.borrow_mut()[usize::from(slot)] = spare;
-            kept.tell(|done| ShardMessage::Promote(VOLUME, index, RegionSet::EMPTY, done)).await;
+            kept.tell(|done| {
+                ShardMessage::Apply(
+                    VOLUME,
+                    Change::Promoted { slot: index, stale: RegionSet::EMPTY },
+                    None,
+                    Some(done),
+                )
+            })
+            .await;
         }
         2 if whole => {
             kept.stop().await;
@@ -481,7 +537,8 @@ async fn hail(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng) {
 async fn to_spare_and_back(kept: &Rc<Kept>, all: &[SimDrive], slot: u16, rng: &mut Rng) {
     let index = DriveIndex(slot);
     kept.replacement.set(None);
-    kept.tell(|done| ShardMessage::SetReplacement(VOLUME, index, None, done)).await;
+    kept.tell(|done| ShardMessage::Apply(VOLUME, Change::ReplacementEnded { slot: index }, None, Some(done)))
+        .await;
     kept.stop().await;
     kept.begin(TaskKind::Relocate { slot: index }).await;
     assert!(kept.wait_ended().await, "all is moved");
@@ -505,12 +562,12 @@ async fn to_spare_and_back(kept: &Rc<Kept>, all: &[SimDrive], slot: u16, rng: &m
     kept.places.borrow_mut()[usize::from(slot)] = spare;
     let source = open(&kept.env, spare).await;
     let view = kept.health.get();
-    let health = HealthView { readable: view.readable.with(index), writable: view.writable.with(index) };
+    let health = view.with(index);
     kept.health.set(health);
     kept.stale.set(kept.stale.get().without(index));
     let stale = RegionSet::EMPTY;
-    let change = MemberChange { slot: index, source: Some(source), stale, health };
-    kept.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+    let change = NewDrive { slot: index, source: Some(source), stale, in_service: health };
+    kept.tell(|done| change.message(done)).await;
     kept.begin(TaskKind::Restore { slot: index }).await;
     assert!(kept.wait_ended().await, "all is back");
     kept.running.set(None);
@@ -544,7 +601,7 @@ async fn calm(kept: &Rc<Kept>, all: &[SimDrive], drives: u16) {
         all.iter().for_each(SimDrive::cancel_failures);
         let behind = (0..drives).find(|slot| {
             let index = DriveIndex(*slot);
-            !view.writable.contains(index) || kept.stale.get().contains(index)
+            !view.contains(index) || kept.stale.get().contains(index)
         });
         let Some(slot) = behind else { break };
         kept.replace(slot).await;

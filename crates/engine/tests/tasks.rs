@@ -1,9 +1,9 @@
 //! Background tasks in virtual time: rebuilds under load, their pace beside hosts, stopping and pausing them.
 
 use engine::{
-    Attachment, FaultPolicy, HealthView, MemberChange, RegionSet, Regions, Relocated, Report, ReportKind,
-    ShardIndex, ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
-    Volume, VolumeId, VolumeSpec,
+    Attachment, Change, FaultPolicy, RegionSet, Regions, Report, ReportKind, ShardIndex, ShardMessage,
+    ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress, Volume, VolumeId,
+    VolumeSpec, VolumeState,
 };
 use env::mailbox::{Receiver, Sender};
 use env::{Buf, Durability, Env};
@@ -88,17 +88,17 @@ impl Setup {
             capacity: geometry.capacity(),
             policy: FaultPolicy::default(),
         };
-        let health = HealthView { readable: all, writable: all };
-        let mut attachment = Attachment::new(Arc::new(spec), sources, health);
+        let regions = Regions::of(&geometry);
+        let mut state = VolumeState::optimal(&regions);
         if let Some(slot) = slot {
-            attachment.stale = vec![RegionSet::EMPTY; usize::from(self.drives)];
-            attachment.stale[slot.as_usize()] = RegionSet::first(Regions::of(&geometry).count);
+            state = state.with_stale(slot, &RegionSet::first(regions.count));
         }
+        let attachment = Attachment::new(Arc::new(spec), sources, state);
         let told = Rc::new(Told::default());
         let (nobody, mut ignored) = env::mailbox::mailbox(&env, 10_000);
         NOBODY.with(|place| *place.borrow_mut() = Some(nobody));
         env.spawn("ignored answers", async move { while ignored.receive().await.is_some() {} });
-        env.spawn("controller", control(receiver, senders.clone(), told.clone(), health));
+        env.spawn("controller", control(receiver, senders.clone(), told.clone(), all));
         let mut rig = Rig { env, shards: senders, volumes: Vec::new(), told };
         let peers = rig.shards.clone();
         peers.iter().for_each(|shard| assert!(shard.send(ShardMessage::Peers(peers.clone())).is_ok()));
@@ -113,7 +113,7 @@ async fn control(
     mut reports: Receiver<Report>,
     shards: Vec<Sender<ShardMessage>>,
     told: Rc<Told>,
-    health: HealthView,
+    health: DriveSet,
 ) {
     while let Some(Report { from, number, volume, kind }) = reports.receive().await {
         let to_all = |message: &dyn Fn() -> ShardMessage| {
@@ -122,7 +122,14 @@ async fn control(
         match kind {
             ReportKind::Current { drive, regions, .. } => {
                 told.current.borrow_mut().insert_all(&regions);
-                to_all(&|| ShardMessage::Current(volume, drive, regions.clone()));
+                to_all(&|| {
+                    ShardMessage::Apply(
+                        volume,
+                        Change::Current { slot: drive, regions: regions.clone() },
+                        None,
+                        None,
+                    )
+                });
             }
             ReportKind::TaskProgress { progress, .. } => {
                 told.progress.borrow_mut().insert(from.0, progress);
@@ -130,19 +137,17 @@ async fn control(
             ReportKind::TaskDone { outcome, .. } => told.outcomes.borrow_mut().push(outcome),
             ReportKind::DriveFailed { drive, .. } => {
                 told.out.set(told.out.get().with(drive));
-                let left = health.readable.minus(&told.out.get());
-                let health = HealthView { readable: left, writable: left };
-                to_all(&|| ShardMessage::SetHealth(volume, health, nobody()));
+                let left = health.minus(&told.out.get());
+                let health = left;
+                to_all(&|| ShardMessage::Apply(volume, Change::InService(health), None, None));
             }
             ReportKind::PuncturedBlocks { drive, ranges, punctured } => {
                 told.punctured.borrow_mut().extend(ranges.iter().map(|range| (drive, *range)));
-                to_all(&|| ShardMessage::Punctured {
-                    volume,
-                    drive,
-                    ranges: ranges.clone(),
-                    punctured,
-                    done: nobody(),
-                });
+                let change = match punctured {
+                    true => Change::Punctured { slot: drive, ranges },
+                    false => Change::Rewritten { slot: drive, ranges },
+                };
+                to_all(&|| ShardMessage::Apply(volume, change.clone(), None, None));
             }
             ReportKind::Mismatch { wrong, .. } => told.wrong.borrow_mut().push(wrong),
             ReportKind::Moved { drive, regions, to_spare } => {
@@ -151,11 +156,15 @@ async fn control(
                     false => told.relocated.take().minus(&regions),
                 };
                 told.relocated.replace(all.clone());
-                let now = (!all.is_empty()).then_some(Relocated { slot: drive, regions: all });
-                to_all(&|| ShardMessage::Relocated(volume, now.clone(), nobody()));
+                let change = Change::Moved { slot: drive, regions, to_spare };
+                to_all(&|| ShardMessage::Apply(volume, change.clone(), None, None));
             }
-            ReportKind::Synced(regions) => to_all(&|| ShardMessage::Synced(volume, regions.clone())),
-            ReportKind::Unsynced(regions) => to_all(&|| ShardMessage::Unsynced(volume, regions.clone())),
+            ReportKind::Synced(regions) => {
+                to_all(&|| ShardMessage::Apply(volume, Change::Synced(regions.clone()), None, None))
+            }
+            ReportKind::Unsynced(regions) => {
+                to_all(&|| ShardMessage::Apply(volume, Change::Unsynced(regions.clone()), None, None))
+            }
             _ => {}
         }
         let done = ShardMessage::ReportDone { report: number, result: Ok(()) };
@@ -376,7 +385,15 @@ fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
         // A place that the old drive cannot read is computed from the others.
         all[2].make_unreadable(ByteRange::new(ByteOffset(1 << 20), ByteCount(4096)));
         let source = rig.env.world().open_drive("new").await.expect("it opens");
-        rig.tell(|done| ShardMessage::SetReplacement(VOLUME, slot, Some(source.clone()), done)).await;
+        rig.tell(|done| {
+            ShardMessage::Apply(
+                VOLUME,
+                Change::ReplacementBegan { slot: slot, left: RegionSet::EMPTY },
+                Some(source.clone()),
+                Some(done),
+            )
+        })
+        .await;
         rig.start(TaskKind::Copy { slot }, FULL_SPEED).await;
         let mut stamp = 1000;
         while rig.told.outcomes.borrow().len() < usize::from(setup.shards) {
@@ -385,7 +402,15 @@ fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
             stamp += 1;
         }
         assert_eq!(rig.outcomes().await, [TaskOutcome::Done; 2]);
-        rig.tell(|done| ShardMessage::Promote(VOLUME, slot, RegionSet::EMPTY, done)).await;
+        rig.tell(|done| {
+            ShardMessage::Apply(
+                VOLUME,
+                Change::Promoted { slot: slot, stale: RegionSet::EMPTY },
+                None,
+                Some(done),
+            )
+        })
+        .await;
         all[2].fail_now(); // Nobody uses it any more.
         compare(&volume, &model).await;
         all[0].fail_now();
@@ -456,14 +481,12 @@ fn a_distributed_spare_takes_a_failed_drive_in_and_gives_it_back() {
                 // Another drive takes the slot. What it should hold is in the spare strips.
                 let source = rig.env.world().open_drive("new").await.expect("it opens");
                 let all = DriveSet::first(setup.geometry().drives());
-                let change = MemberChange {
-                    slot,
-                    source: Some(source),
-                    stale: RegionSet::EMPTY,
-                    health: HealthView { readable: all, writable: all },
-                };
+                let change = Change::Drive { slot, stale: RegionSet::EMPTY, in_service: all };
                 rig.told.out.set(DriveSet::EMPTY);
-                rig.tell(|done| ShardMessage::SetMember(VOLUME, Box::new(change.clone()), done)).await;
+                rig.tell(|done| {
+                    ShardMessage::Apply(VOLUME, change.clone(), Some(source.clone()), Some(done))
+                })
+                .await;
                 compare(&volume, &model).await;
             }
         }

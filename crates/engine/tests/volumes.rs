@@ -133,8 +133,8 @@ fn a_drive_fails_under_load_and_nobody_notices() {
     ] {
         for seed in 0..4 {
             let (_, volumes) = run(seed, Setup::new(level, drives), 60, Some(100 + seed * 37));
-            let health = volumes[0].health_view();
-            assert_eq!(health.writable.count(), DriveCount(drives - 1), "the drive is out");
+            let health = volumes[0].recorded_state().in_service();
+            assert_eq!(health.count(), DriveCount(drives - 1), "the drive is out");
         }
     }
 }
@@ -179,7 +179,7 @@ fn a_medium_error_is_served_from_redundancy_and_costs_no_drive() {
             drive.make_unreadable(ByteRange::new(ByteOffset(8192), ByteCount(1024)));
             let got = read(&volume, 0, bytes.len() as u64).await.expect("readable");
             assert!(got == bytes);
-            assert_eq!(volume.health_view().readable.count(), DriveCount(drives));
+            assert_eq!(volume.recorded_state().in_service().count(), DriveCount(drives));
         })
         .expect("no stall");
     }

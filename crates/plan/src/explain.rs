@@ -145,10 +145,10 @@ pub fn explain(
         return Err(refused(ErrorKind::OutOfRange, sentence));
     }
     let health = failed.iter().fold(Health::optimal(geometry), Health::without);
-    explain_in(geometry, kind, range, &health)
+    explain_in(geometry, kind, range, |_| health)
 }
 
-/// Explains a request on a range of the volume in any health.
+/// Explains a request on a range of the volume, in the health that each of its stripes is in.
 ///
 /// # Errors
 /// As [`explain`].
@@ -156,7 +156,7 @@ pub fn explain_in(
     geometry: &Geometry,
     kind: RequestKind,
     range: ByteRange,
-    health: &Health,
+    health: impl Fn(StripeIndex) -> Health,
 ) -> Result<Explanation, Unplannable> {
     check_range(geometry, kind, range)?;
     let (first, _) = geometry.stripe_of(range.start);
@@ -167,7 +167,7 @@ pub fn explain_in(
         let piece = range.intersection(geometry.stripe_range(stripe));
         let start = ByteOffset((piece.start - geometry.stripe_start(stripe)).0);
         let request = kind.on_stripe(ByteRange::new(start, piece.len));
-        plan_into(&mut plan, geometry, stripe, request, health)?;
+        plan_into(&mut plan, geometry, stripe, request, &health(stripe))?;
         let cost = plan.cost();
         explanation.cost = explanation.cost + cost;
         explanation.stripes.push(StripeExplanation {

@@ -97,7 +97,7 @@ fn a_spare_that_is_in_use() {
     let mut text = String::new();
     for health in [relocated, relocated.without(DriveIndex(3))] {
         for kind in [RequestKind::Read, RequestKind::Write] {
-            text.push_str(&explain_in(&g, kind, kib(72, 8), &health).unwrap().to_string());
+            text.push_str(&explain_in(&g, kind, kib(72, 8), |_| health).unwrap().to_string());
             text.push('\n');
         }
     }
@@ -116,7 +116,7 @@ fn redundancy() {
             text.push('\n');
         }
         let behind = Health::optimal(&g).unreadable(DriveIndex(1));
-        let rebuilt = explain_in(&g, RequestKind::Resync, kib(0, 1), &behind).map(|it| it.to_string());
+        let rebuilt = explain_in(&g, RequestKind::Resync, kib(0, 1), |_| behind).map(|it| it.to_string());
         text.push_str(&rebuilt.unwrap_or_else(|error| error.to_string()));
         text.push('\n');
     }
@@ -179,7 +179,7 @@ fn other_healths_of_two_parities() {
         ("two lost, both in part", optimal.without(zero).without(three), kib(32, 192)),
         ("one fault too many", optimal.without(zero).without(one).unreadable(three), kib(8, 8)),
     ] {
-        let explained = explain_in(&g, RequestKind::Write, range, &health);
+        let explained = explain_in(&g, RequestKind::Write, range, |_| health);
         let explained = explained.map_or_else(|error| format!("no plan: {error}\n"), |it| it.to_string());
         text.push_str(&format!("==== {title} ====\n\n{explained}\n"));
     }
@@ -203,7 +203,7 @@ fn other_healths() {
             kib(200, 8),
         ),
     ] {
-        let explained = explain_in(&g, RequestKind::Write, range, &health);
+        let explained = explain_in(&g, RequestKind::Write, range, |_| health);
         let explained = explained.map_or_else(|error| format!("no plan: {error}\n"), |it| it.to_string());
         text.push_str(&format!("==== {title} ====\n\n{explained}\n"));
     }

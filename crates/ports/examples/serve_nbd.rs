@@ -8,7 +8,9 @@
 //! Nothing is made durable besides the data: file drives have no labels here, and a crash needs no resync.
 #![allow(clippy::disallowed_methods, reason = "a binary joins a world to the engine")]
 
-use engine::{Attachment, HealthView, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec};
+use engine::{
+    Attachment, Regions, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec, VolumeState,
+};
 use env::{Address, DriveSource, Env, mailbox};
 use layout::{Geometry, Level};
 use ports::nbd::{NbdServer, NbdServerOptions, PortMessage, SessionOptions, port_mailbox, serve_shard};
@@ -17,7 +19,7 @@ use std::error::Error;
 use std::io::Read;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, DriveCount, DriveSet, SectorSize, StripSize};
+use units::{ByteCount, ByteOffset, DriveCount, SectorSize, StripSize};
 
 struct Arguments {
     address: Address,
@@ -98,9 +100,8 @@ async fn attach(
         capacity: geometry.capacity(),
         policy: engine::FaultPolicy::default(),
     };
-    let all = DriveSet::first(count);
-    let health = HealthView { readable: all, writable: all };
-    let attachment = Attachment::new(Arc::new(spec.clone()), sources, health);
+    let state = VolumeState::optimal(&Regions::of(&spec.geometry));
+    let attachment = Attachment::new(Arc::new(spec.clone()), sources, state);
     let (done, mut answers) = mailbox::mailbox(env, shards.len());
     for shard in shards {
         let message = ShardMessage::Attach(Box::new(attachment.clone()), done.clone());
@@ -148,9 +149,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     first.run(async move {
         let spec = attach(&env, &arguments, &engines).await?;
-        let all = DriveSet::first(DriveCount(arguments.drives.len() as u16));
-        let health = BTreeMap::from([(spec.id, HealthView { readable: all, writable: all })]);
-        env.spawn("keeper", engine::unkept::keep(env.clone(), inbox, engines, health));
+        let states = BTreeMap::from([(spec.id, VolumeState::optimal(&Regions::of(&spec.geometry)))]);
+        env.spawn("keeper", engine::unkept::keep(env.clone(), inbox, engines, states));
         let options = NbdServerOptions::default();
         let server = NbdServer::start(&env, std::slice::from_ref(&arguments.address), ports, options).await?;
         println!("'{}' of {} at {}", spec.name, spec.capacity, server.addresses()[0]);

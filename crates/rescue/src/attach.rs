@@ -4,7 +4,7 @@ use crate::guess::Candidate;
 use crate::scan::{Scan, ScannedVolume};
 use crate::sections::{Members, Part, Sections};
 use drives::Window;
-use engine::{Attachment, FaultPolicy, HealthView, VolumeId, VolumeSpec};
+use engine::{Attachment, FaultPolicy, Regions, VolumeId, VolumeSpec, VolumeState};
 use env::{DEFAULT_TIME_LIMIT, DriveSource};
 use layout::{Family, Geometry};
 use ondisk::foreign::{FoundVolume, Section, Standing, State};
@@ -53,7 +53,8 @@ fn attached(
     };
     let there = (0..).zip(&sources).filter(|(_, source)| source.is_some());
     let readable: DriveSet = there.map(|(slot, _)| DriveIndex(slot)).collect();
-    Attachment::new(Arc::new(spec), sources, HealthView { readable, writable: readable })
+    let state = VolumeState::with_drives(&Regions::of(&geometry), readable);
+    Attachment::new(Arc::new(spec), sources, state)
 }
 
 /// What a shard needs to serve a volume as it was guessed, read-only. `sources` are the drives that were guessed about,

@@ -88,7 +88,7 @@ async fn serve(env: &Env, scan: &Scan) -> Vec<Rc<VolumeDrive>> {
     let mut served = Vec::new();
     for (number, volume) in (0..).zip(&scan.volumes) {
         let attachment = rescue::attachment(scan, volume, VolumeId(number)).unwrap();
-        health.insert(VolumeId(number), attachment.health);
+        health.insert(VolumeId(number), attachment.state.clone());
         let (done, mut answers) = mailbox::mailbox(env, 1);
         assert!(sender.send(ShardMessage::Attach(Box::new(attachment), done)).is_ok());
         answers.receive().await.unwrap().unwrap();

@@ -2,8 +2,8 @@
 
 use crate::failure::{Failure, Outcome};
 use engine::{
-    Attachment, FaultPolicy, HealthView, JournalPlace, RegionSet, Regions, ShardIndex, ShardMessage,
-    ShardSeed, StreamSharing, VolumeDrive, VolumeId, VolumeService, VolumeSpec,
+    Attachment, Change, FaultPolicy, JournalPlace, RegionSet, Regions, ShardIndex, ShardMessage, ShardSeed,
+    StreamSharing, VolumeDrive, VolumeId, VolumeService, VolumeSpec, VolumeState,
 };
 use env::{DriveSource, Env};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
@@ -150,7 +150,6 @@ fn attachment(
         journal(smallest).map_or((smallest, None), |(data, journal)| (data, Some(journal)));
     let geometry = shape.geometry(strip, smallest)?;
     let all = DriveSet::first(geometry.drives()).minus(failed);
-    let health = HealthView { readable: all, writable: all };
     let id = VolumeId(0);
     let regions = Regions::of(&geometry);
     let spec = VolumeSpec {
@@ -164,12 +163,13 @@ fn attachment(
     };
     let sources = sources.into_iter().map(Some).collect();
     // Marking costs nothing here: nothing is durable.
-    let dirty = RegionSet::first(regions.count);
-    Ok(Attachment { dirty, journal, ..Attachment::new(Arc::new(spec), sources, health) })
+    let mut state = VolumeState::with_drives(&regions, all);
+    state.apply(&Change::Marked(RegionSet::first(regions.count)));
+    Ok(Attachment { journal, ..Attachment::new(Arc::new(spec), sources, state) })
 }
 
 async fn attach(env: &Env, attachment: Attachment) -> Outcome<VolumeService> {
-    let (id, health) = (attachment.spec.id, attachment.health);
+    let (id, state) = (attachment.spec.id, attachment.state.clone());
     let gone = || Failure::failed("the engine's shard did not start");
     let seed = ShardSeed::new(env, 1);
     let sender = seed.sender();
@@ -179,7 +179,7 @@ async fn attach(env: &Env, attachment: Attachment) -> Outcome<VolumeService> {
     let (done, mut answers) = env::mailbox::mailbox(env, 1);
     sender.send(ShardMessage::Attach(Box::new(attachment), done)).map_err(|_| gone())?;
     answers.receive().await.ok_or_else(gone)?.map_err(Failure::refused)?;
-    let keeper = engine::unkept::keep(env.clone(), receiver, vec![sender], BTreeMap::from([(id, health)]));
+    let keeper = engine::unkept::keep(env.clone(), receiver, vec![sender], BTreeMap::from([(id, state)]));
     env.spawn("keeper", keeper);
     let volume = shard.volume(id).ok_or_else(gone)?;
     Ok(VolumeService::new(volume))

@@ -83,7 +83,7 @@ async fn serve_all(env: &Env, rescue: &Rescue, attachments: Vec<Attachment>) -> 
     let shard = node.engines.first().ok_or_else(gone)?;
     let mut health = BTreeMap::new();
     for attachment in attachments {
-        health.insert(attachment.spec.id, attachment.health);
+        health.insert(attachment.spec.id, attachment.state.clone());
         let (done, mut answers) = mailbox::mailbox(env, 1);
         shard.send(ShardMessage::Attach(Box::new(attachment), done)).map_err(|_| gone())?;
         answers.receive().await.ok_or_else(gone)?.map_err(Failure::failed)?;

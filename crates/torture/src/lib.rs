@@ -34,6 +34,7 @@
 
 mod campaign;
 mod error;
+mod explained;
 mod faults;
 mod giving_up;
 mod host;

@@ -2,6 +2,7 @@
 //! before.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::explained;
 use crate::host::{Found, Host, VOLUME, note_lost, out_of, show, start};
 use crate::operator;
 use crate::scene::Scene;
@@ -78,6 +79,7 @@ pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcom
         workload::run(scene.clone(), volumes.clone(), &plan).await?;
         beside.stop().await;
     }
+    scene.untrue.take().map_or(Ok(()), Err)?;
     if plan.is_last {
         operator::resume_tasks(&host).await?;
         host.wait_for_rebuilds().await?;
@@ -92,6 +94,7 @@ pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcom
         scene.tell(|| "the controller is shut down".to_owned());
     }
     drop(watch);
+    scene.untrue.take().map_or(Ok(()), Err)?;
     Ok(Outcome::Done)
 }
 
@@ -240,7 +243,7 @@ impl Host {
 /// Tells the scene when redundancy agrees.
 async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
     let mut pause = Duration::from_millis(1);
-    loop {
+    for nth in 0.. {
         env.sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));
         let Ok(volume) = show(&scene, &env, &control).await else { return };
@@ -248,6 +251,10 @@ async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
             return; // The next look tells of it.
         }
         note_rebuilt(&scene, &volume);
+        if let Err(error) = explained::compare(&scene, &env, &control, nth).await {
+            scene.untrue.replace(Some(error));
+            return;
+        }
         if volume.resync.is_none() && !scene.synced.get() {
             scene.settle();
             scene.tell(|| "redundancy agrees with the data".to_owned());

@@ -52,6 +52,8 @@ pub struct Scene {
     pub oracle: RefCell<Oracle>,
     /// The shards of the latest process.
     pub shards: RefCell<Vec<engine::Shard>>,
+    /// `explain` said something of the volume that is not so.
+    pub untrue: RefCell<Option<crate::error::Error>>,
     /// The drives by slot, once there are all; none of a scene over copies.
     pub drives: RefCell<Vec<SimDrive>>,
     /// By slot, what the drive there was first called.
@@ -106,6 +108,7 @@ impl Scene {
         let oracle = Oracle::new(setup.sector(), capacity, stripe, beginning, trims_leave_anything);
         Scene {
             shards: RefCell::default(),
+            untrue: RefCell::default(),
             drives: RefCell::default(),
             names: RefCell::new(setup.names()),
             replacements: RefCell::default(),
@@ -136,6 +139,7 @@ impl Scene {
             setup: self.setup.clone(),
             oracle: self.oracle.clone(),
             shards: RefCell::default(),
+            untrue: RefCell::default(),
             drives: RefCell::default(),
             names: self.names.clone(),
             replacements: RefCell::default(),

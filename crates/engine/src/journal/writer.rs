@@ -231,7 +231,7 @@ impl Volume {
         let (mut done, mut refused) = (0, DriveSet::EMPTY);
         let (mut tried, mut failure) = (DriveSet::EMPTY, None);
         loop {
-            let usable = self.health.usable().1;
+            let usable = self.in_service();
             let span: SmallVec<[DriveIndex; 16]> = journal.span(self, number).collect();
             let next = span.iter().filter(|drive| usable.contains(**drive) && !tried.contains(**drive));
             let next: SmallVec<[DriveIndex; 4]> =

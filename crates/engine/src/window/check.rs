@@ -11,7 +11,6 @@ use crate::dirty::begin_write;
 use crate::execute::Host;
 use crate::faults::Trouble;
 use crate::messages::ReportKind;
-use crate::regions::{RegionIndex, RegionSet};
 use crate::repair::Mend;
 use crate::task::TaskOutcome;
 use crate::volume::Volume;
@@ -20,6 +19,7 @@ use crate::window::walk::{self, Step, Walked};
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
 use plan::{Mismatch, Request, WHOLE_STRIP};
+use state::{RegionIndex, RegionSet};
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
@@ -27,7 +27,7 @@ use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
 pub(crate) async fn check(task: &Rc<Running>, repair: bool) -> TaskOutcome {
     let volume = &task.volume;
     let all = RegionSet::first(volume.regions.count);
-    let regions = task.take_on(all.minus(&volume.dirty.unwritten()));
+    let regions = task.take_on(all.minus(&volume.state().unwritten().clone()));
     for region in regions.iter() {
         if task.must_end() {
             return TaskOutcome::Stopped;
@@ -49,7 +49,7 @@ async fn check_stripe(
 ) -> Result<Step, IoError> {
     let volume = &task.volume;
     let _user = volume.enter()?;
-    if !volume.dirty.is_synced(region) {
+    if !volume.state().is_synced(region) {
         return Ok(Step::Skipped);
     }
     let key = volume.lock_key(stripe);

@@ -9,13 +9,13 @@
 //! the spare strips.
 
 use crate::attempt::{Attempt, Ended};
-use crate::regions::RegionSet;
 use crate::task::TaskOutcome;
 use crate::window::Running;
 use crate::window::walk::{self, Step, Walked};
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
 use plan::{Request, WHOLE_STRIP};
+use state::RegionSet;
 use std::rc::Rc;
 use units::{DriveIndex, StripeIndex};
 
@@ -27,9 +27,9 @@ pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
         return TaskOutcome::Failed(error);
     }
     let all = RegionSet::first(volume.regions.count);
-    let stale = volume.members.stale_regions(slot);
+    let stale = volume.stale_regions(slot);
     // Where the old drive is stale there is nothing to copy: the new one is as stale.
-    let regions = task.take_on(all.minus(&volume.dirty.unwritten()).minus(&stale));
+    let regions = task.take_on(all.minus(&volume.state().unwritten().clone()).minus(&stale));
     for region in regions.iter() {
         if task.must_end() {
             return TaskOutcome::Stopped;

@@ -4,12 +4,12 @@
 //! its first and last MiB are zeroed, where a host looks for partition tables and file systems; redundancy follows
 //! with first writes and in the background ([`resync`](super::resync)).
 
-use crate::regions::RegionSet;
 use crate::task::TaskOutcome;
 use crate::window::Running;
 use crate::window::walk::{self, Step, Walked};
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{Durability, IoError, Slice};
+use state::RegionSet;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
@@ -29,7 +29,7 @@ pub(crate) async fn initialise(task: &Rc<Running>, full: bool) -> TaskOutcome {
         }
         match walk::walk(task, region, zero_stripe).await {
             Walked::Whole => {
-                volume.set_synced(&region.into());
+                volume.apply(&state::Change::Synced(region.into()));
                 volume.report_synced(region);
                 task.finished(region);
             }

@@ -6,12 +6,12 @@
 //! Regions that nobody ever wrote are left to their first write. Blocks that nothing can give back are listed as lost, and the rebuild goes on.
 
 use crate::messages::ReportKind;
-use crate::regions::RegionIndex;
 use crate::task::TaskOutcome;
 use crate::window::Running;
 use crate::window::walk::{self, Step, Walked};
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
+use state::RegionIndex;
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet, StripeIndex};
 
@@ -25,7 +25,7 @@ pub(crate) async fn rebuild(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome
 
 async fn rebuild_regions(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     let volume = &task.volume;
-    let regions = task.take_on(volume.members.stale_regions(slot).minus(&volume.dirty.unwritten()));
+    let regions = task.take_on(volume.stale_regions(slot).minus(&volume.state().unwritten().clone()));
     for region in regions.iter() {
         if task.must_end() {
             return TaskOutcome::Stopped;
@@ -42,7 +42,7 @@ async fn rebuild_regions(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
             }
             Walked::Failed(error) => {
                 volume.members.close_window(slot, region);
-                if !volume.health.usable().1.contains(slot) {
+                if !volume.in_service().contains(slot) {
                     return TaskOutcome::Failed(error);
                 }
                 task.note_error(error);
@@ -84,7 +84,7 @@ async fn stripe_of(
     let _user = volume.enter()?;
     let key = volume.lock_key(stripe);
     let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
-    if volume.members.is_current(slot, region, stripe) {
+    if volume.is_current(slot, stripe) {
         return Ok(Step::Skipped);
     }
     let drive = volume.members.drives_of(slot);

@@ -12,7 +12,6 @@
 
 use crate::attempt::{Attempt, Ended};
 use crate::messages::ReportKind;
-use crate::regions::{RegionIndex, RegionSet};
 use crate::task::TaskOutcome;
 use crate::volume::Volume;
 use crate::window::Running;
@@ -21,6 +20,7 @@ use crate::window::walk::{self, Step, Walked};
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
 use plan::{Request, WHOLE_STRIP};
+use state::{RegionIndex, RegionSet};
 use std::rc::Rc;
 use units::{DriveIndex, StripeIndex};
 
@@ -30,7 +30,7 @@ pub(crate) async fn relocate(task: &Rc<Running>, slot: DriveIndex, to_spare: boo
     if volume.geometry().spare_strips() == 0 {
         return TaskOutcome::Failed(IoError::new(IoErrorKind::NotSupported));
     }
-    let moved = match &*volume.relocated.borrow() {
+    let moved = match volume.state().relocated() {
         Some(relocated) if relocated.slot == slot => relocated.regions.clone(),
         Some(_) => return TaskOutcome::Failed(IoError::new(IoErrorKind::Invalid)),
         None => RegionSet::EMPTY,
@@ -63,7 +63,7 @@ async fn move_region(
 ) -> Result<(), IoError> {
     let volume = &task.volume;
     // A region that was never written has nothing to be moved: it merely changes sides.
-    if !volume.dirty.is_untouched(region) {
+    if !volume.is_untouched(region) {
         let step = move |task, stripe| move_stripe(task, slot, stripe, to_spare);
         match walk::walk_unpaced(task, region, step).await {
             Walked::Whole => {}

@@ -10,13 +10,13 @@
 //! It runs by itself wherever there are such regions: after a crash, and in the background of a volume whose drives held
 //! anything when it was made.
 
-use crate::regions::{RegionIndex, RegionSet};
 use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace};
 use crate::volume::Volume;
 use crate::window::Running;
 use crate::window::walk::{self, Step, Walked};
 use env::IoError;
 use env::locks::{ALL_COLUMNS, Mode};
+use state::{RegionIndex, RegionSet};
 use std::rc::Rc;
 use std::time::Duration;
 use units::{DriveSet, StripeIndex};
@@ -46,7 +46,7 @@ pub(crate) async fn resync(volume: Rc<Volume>) {
     let task = Running::new(&volume, order);
     let _watcher = volume.shard.watch_hosts();
     loop {
-        let regions = task.take_on(volume.dirty.unsynced());
+        let regions = task.take_on(volume.state().unsynced().clone());
         let outcome = resync_regions(&task, &regions).await;
         if regions.is_empty() || volume.closing.get() || outcome == TaskOutcome::Stopped {
             break;
@@ -60,7 +60,7 @@ pub(crate) async fn resync(volume: Rc<Volume>) {
 
 /// Resyncs every unsynced region: by order.
 pub(crate) async fn resync_by_order(task: &Rc<Running>) -> TaskOutcome {
-    let regions = task.take_on(task.volume.dirty.unsynced());
+    let regions = task.take_on(task.volume.state().unsynced().clone());
     resync_regions(task, &regions).await
 }
 
@@ -71,7 +71,7 @@ async fn resync_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome 
         if task.must_end() {
             return TaskOutcome::Stopped;
         }
-        if volume.dirty.is_synced(region) {
+        if volume.state().is_synced(region) {
             task.finished(region); // Somebody else was faster.
             continue;
         }
@@ -90,7 +90,7 @@ async fn resync_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome 
 }
 
 fn synced(task: &Rc<Running>, region: RegionIndex) {
-    task.volume.set_synced(&region.into());
+    task.volume.apply(&state::Change::Synced(region.into()));
     task.volume.report_synced(region);
     task.finished(region);
 }

@@ -1,13 +1,13 @@
 //! A task on one shard: what it is to do, how far it is, and how it ends.
 
 use crate::messages::ReportKind;
-use crate::regions::{RegionIndex, RegionSet};
 use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskProgress};
 use crate::volume::Volume;
 use crate::window::pace::Pace;
 use crate::window::{check, copy, init, mend_range, rebuild, relocate, resync, walk};
 use env::sync::Signal;
 use env::{Env, Instant, IoError};
+use state::{RegionIndex, RegionSet};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl Running {
         let volume = &self.volume;
         let mine = |region: &RegionIndex| {
             let wanted = self.only.as_ref().is_none_or(|only| only.contains(*region));
-            wanted && volume.regions.owner(*region, volume.shard.count()) == volume.shard.index()
+            wanted && crate::ShardIndex::owning(*region, volume.shard.count()) == volume.shard.index()
         };
         let regions: RegionSet = regions.iter().filter(mine).collect();
         let stripes: u64 = regions.iter().map(|region| walk::stripes(volume, region).count() as u64).sum();

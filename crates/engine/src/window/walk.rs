@@ -1,10 +1,10 @@
 //! A walk over the stripes of a region: ascending, several under way at a time.
 
-use crate::regions::RegionIndex;
 use crate::volume::Volume;
 use crate::window::Running;
 use env::sync::Signal;
 use env::{Instant, IoError};
+use state::RegionIndex;
 use std::cell::Cell;
 use std::ops::Range;
 use std::pin::Pin;

@@ -3,9 +3,8 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use engine::{
-    Attachment, FaultPolicy, HealthView, RegionSet, Regions, Report, ReportKind, Shard, ShardIndex,
-    ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume, VolumeId,
-    VolumeSpec,
+    Attachment, Change, FaultPolicy, RegionSet, Regions, Report, ReportKind, Shard, ShardIndex, ShardMessage,
+    ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume, VolumeId, VolumeSpec, VolumeState,
 };
 use env::{Buf, Durability, Env, mailbox};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex};
@@ -71,8 +70,6 @@ impl Setup {
         for drive in 0..self.drives {
             sources.push(Some(open(env, drive).await));
         }
-        let all = DriveSet::first(geometry.drives());
-        let health = HealthView { readable: all, writable: all };
         let regions = engine::Regions::of(&geometry);
         let unsynced = RegionSet::first(if self.unsynced { regions.count } else { 0 });
         let spec = VolumeSpec {
@@ -84,8 +81,33 @@ impl Setup {
             capacity: geometry.capacity(),
             policy: self.policy,
         };
-        Attachment { dirty: unsynced.clone(), unsynced, ..Attachment::new(Arc::new(spec), sources, health) }
+        let mut state = VolumeState::optimal(&regions);
+        state.apply(&Change::Unsynced(unsynced.clone()));
+        state.apply(&Change::Marked(unsynced));
+        Attachment::new(Arc::new(spec), sources, state)
     }
+}
+
+/// Another drive, or none, for a slot of a volume that is served.
+#[derive(Clone)]
+pub struct NewDrive {
+    pub slot: DriveIndex,
+    pub source: Option<Arc<dyn env::DriveSource>>,
+    pub stale: RegionSet,
+    pub in_service: DriveSet,
+}
+
+impl NewDrive {
+    pub fn message(&self, done: engine::Done) -> ShardMessage {
+        let NewDrive { slot, source, stale, in_service } = self.clone();
+        ShardMessage::Apply(VOLUME, Change::Drive { slot, stale, in_service }, source, Some(done))
+    }
+}
+
+/// A state in which drives are stale: `stale` by slot.
+pub fn stale(state: VolumeState, stale: &[RegionSet]) -> VolumeState {
+    let slots = (0..).map(DriveIndex).zip(stale);
+    slots.fold(state, |state, (slot, regions)| state.with_stale(slot, regions))
 }
 
 pub async fn open(env: &Env, drive: u16) -> Arc<dyn env::DriveSource> {
@@ -108,7 +130,7 @@ pub struct Bench {
     pub senders: Vec<mailbox::Sender<ShardMessage>>,
     /// What was reported, in order.
     pub reports: Rc<RefCell<Vec<ReportKind>>>,
-    pub health: HealthView,
+    pub health: DriveSet,
     /// Nobody answers what is reported, as long as this is set.
     pub is_deaf: Rc<Cell<bool>>,
 }
@@ -147,9 +169,9 @@ impl Bench {
         for sender in &senders {
             assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok());
         }
-        let health = attachment.health;
+        let (health, state) = (attachment.state.in_service(), attachment.state.clone());
         let keeper =
-            engine::unkept::keep(env.clone(), inbox, senders.clone(), BTreeMap::from([(VOLUME, health)]));
+            engine::unkept::keep(env.clone(), inbox, senders.clone(), BTreeMap::from([(VOLUME, state)]));
         env.spawn("keeper", keeper);
         let mut bench = Bench { env, shards, volumes: Vec::new(), senders, reports: log, health, is_deaf };
         bench.tell(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;

@@ -1,7 +1,9 @@
 //! What the tests share: a machine that serves volumes over NBD in virtual time, and a client.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use engine::{Attachment, HealthView, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec};
+use engine::{
+    Attachment, Regions, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec, VolumeState,
+};
 use env::{Address, Buf, Env, Slices, Stream, mailbox};
 use layout::{Geometry, Level};
 use nbd::{
@@ -13,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use units::{ByteCount, ByteOffset, DriveCount, DriveSet, SectorSize, StripSize};
+use units::{ByteCount, ByteOffset, DriveCount, SectorSize, StripSize};
 use world_sim::{DriveOptions, ProcessId, Sim, SimOptions};
 
 pub const STRIP: u64 = 16 << 10;
@@ -78,18 +80,14 @@ impl Machine {
         for sender in &senders {
             assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok());
         }
-        let all = |drives: u16| DriveSet::first(DriveCount(drives));
-        let health: BTreeMap<_, _> = plans
-            .iter()
-            .zip(1..)
-            .map(|(plan, id)| {
-                (VolumeId(id), HealthView { readable: all(plan.drives), writable: all(plan.drives) })
-            })
-            .collect();
         let env = envs[0].clone();
-        env.spawn("keeper", engine::unkept::keep(env.clone(), inbox, senders.clone(), health.clone()));
-        for (plan, id) in plans.iter().zip(1..) {
-            let attachment = attachment(&mut sim, plan, VolumeId(id), health[&VolumeId(id)]);
+        let ids = (1..).map(VolumeId);
+        let attachments: Vec<_> =
+            plans.iter().zip(ids).map(|(plan, id)| attachment(&mut sim, plan, id)).collect();
+        let states: BTreeMap<_, _> =
+            attachments.iter().map(|attachment| (attachment.spec.id, attachment.state.clone())).collect();
+        env.spawn("keeper", engine::unkept::keep(env.clone(), inbox, senders.clone(), states));
+        for attachment in attachments {
             for (sender, env) in senders.iter().zip(&envs) {
                 let (done, mut answer) = mailbox::mailbox(env, 1);
                 let message = ShardMessage::Attach(Box::new(attachment.clone()), done);
@@ -150,7 +148,7 @@ impl Machine {
     }
 }
 
-fn attachment(sim: &mut Sim, plan: &Plan, id: VolumeId, health: HealthView) -> Attachment {
+fn attachment(sim: &mut Sim, plan: &Plan, id: VolumeId) -> Attachment {
     let strip = StripSize::new(ByteCount(STRIP)).unwrap();
     let count = DriveCount(plan.drives);
     let geometry = Geometry::new(plan.level, count, strip, ByteCount(plan.drive_bytes)).unwrap();
@@ -174,7 +172,7 @@ fn attachment(sim: &mut Sim, plan: &Plan, id: VolumeId, health: HealthView) -> A
         capacity: geometry.capacity(),
         policy: engine::FaultPolicy::default(),
     };
-    Attachment::new(Arc::new(spec), sources, health)
+    Attachment::new(Arc::new(spec), sources, VolumeState::optimal(&Regions::of(&geometry)))
 }
 
 /// What to ask for.

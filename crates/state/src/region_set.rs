@@ -1,13 +1,10 @@
-//! Regions: runs of whole drive rows, the unit in which stripes are dealt out to shards and state is remembered.
+//! Regions: runs of whole drive rows, the unit in which what is known of a volume is remembered.
 //!
-//! A region has one owner among the shards, one bit in the durable write-intent map, and is in or out of the sets
-//! that say what of a volume is not as it should be: regions that are unsynced, never written, stale on a drive,
-//! or moved into distributed spares. Such a set is a [`RegionSet`].
+//! A region has one bit in the durable write-intent map, one owner among the shards, and is in or out of the sets that
+//! say what of a volume is not as it should be: regions that are unsynced, never written, stale on a drive, or moved
+//! into the distributed spare. Such a set is a [`RegionSet`].
 
-use crate::messages::ShardIndex;
-use layout::Geometry;
 use std::fmt;
-use units::StripeIndex;
 
 /// A run of whole drive rows nearest 64 MiB of the volume's data, counted from zero within its volume.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -119,6 +116,20 @@ impl RegionSet {
         self
     }
 
+    /// The regions that are in both.
+    #[must_use]
+    pub fn intersection(&self, other: &RegionSet) -> RegionSet {
+        let (mut both, mut one, mut two) = (Vec::new(), 0, 0);
+        while let (Some(a), Some(b)) = (self.runs.get(one), other.runs.get(two)) {
+            let (start, end) = (a[0].max(b[0]), a[1].min(b[1]));
+            if start < end {
+                both.push([start, end]);
+            }
+            if a[1] <= b[1] { one += 1 } else { two += 1 }
+        }
+        RegionSet { runs: both }
+    }
+
     /// The regions, ascending.
     pub fn iter(&self) -> impl Iterator<Item = RegionIndex> + '_ {
         self.runs.iter().flat_map(|[start, end]| *start..*end).map(RegionIndex)
@@ -158,108 +169,24 @@ impl fmt::Debug for RegionSet {
     }
 }
 
-/// How a volume's stripes are dealt out: regions, and shards.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Regions {
-    /// Rows per region, as a power of two's exponent.
-    rows_shift: u32,
-    /// Stripes per row: the spans of a level that has some, side by side.
-    stripes_per_row: u32,
-    /// How many regions.
-    pub count: u32,
-}
-
-/// A region's data is nearest this size.
-const REGION_BYTES: u64 = 64 << 20;
-
-impl Regions {
-    /// The regions of a volume. Regions are a power of two of rows; where the volume would have more regions than
-    /// the write-intent map holds ([`Regions::MAX`]), they are larger.
-    pub fn of(geometry: &Geometry) -> Regions {
-        let stripes_per_row = u32::from(geometry.stripes_per_row()).max(1);
-        let row = (geometry.stripe_bytes().0 * u64::from(stripes_per_row)).max(1);
-        let per_region = (REGION_BYTES / row).max(1);
-        let mut rows_shift = per_region.ilog2();
-        // Nearest, not below: 64 MiB / 448 KiB = 146 rows; 128 are nearer than 256.
-        if per_region - (1 << rows_shift) > (2 << rows_shift) - per_region {
-            rows_shift += 1;
-        }
-        let rows = geometry.stripes().0.div_ceil(u64::from(stripes_per_row));
-        while rows.div_ceil(1 << rows_shift) > u64::from(Regions::MAX) {
-            rows_shift += 1;
-        }
-        Regions { rows_shift, stripes_per_row, count: rows.div_ceil(1 << rows_shift) as u32 }
-    }
-
-    /// The most regions a volume may have.
-    pub const MAX: u32 = 1 << 20;
-
-    /// The region of a stripe.
-    pub fn region_of(&self, stripe: StripeIndex) -> RegionIndex {
-        let row = match self.stripes_per_row {
-            1 => stripe.0,
-            stripes => stripe.0 / u64::from(stripes),
-        };
-        RegionIndex((row >> self.rows_shift) as u32)
-    }
-
-    /// The stripes of a region, those past the end of the volume included.
-    pub fn stripes_of(&self, region: RegionIndex) -> std::ops::Range<u64> {
-        let stripes = u64::from(self.stripes_per_row);
-        let first = (u64::from(region.0) << self.rows_shift) * stripes;
-        first..first + (stripes << self.rows_shift)
-    }
-
-    /// The shard that owns a region: a hash, recorded nowhere.
-    pub fn owner(&self, region: RegionIndex, shards: u16) -> ShardIndex {
-        let hash = env::sync::split_mix(u64::from(region.0)).1;
-        ShardIndex((hash % u64::from(shards.max(1))) as u16)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use layout::Level;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
-    use units::{ByteCount, DriveCount, StripSize};
-
-    fn geometry(drives: u16, member: u64) -> Geometry {
-        Geometry::new(Level::Raid5, DriveCount(drives), StripSize::KIB_64, ByteCount(member)).unwrap()
-    }
-
-    #[test]
-    fn regions_are_whole_stripes_nearest_64_mib_and_cover_the_volume() {
-        for drives in 3..=32 {
-            let geometry = geometry(drives, 1 << 30);
-            let regions = Regions::of(&geometry);
-            let bytes = (1u64 << regions.rows_shift) * geometry.stripe_bytes().0;
-            // The nearer of two powers of two is at most a third away.
-            assert!((42 << 20..=86 << 20).contains(&bytes), "{drives} drives: {bytes}");
-            let last = regions.region_of(StripeIndex(geometry.stripes().0 - 1));
-            assert_eq!(last.0 + 1, regions.count);
-            assert!(regions.stripes_of(last).contains(&(geometry.stripes().0 - 1)));
-        }
-    }
-
-    #[test]
-    fn a_volume_of_petabytes_still_fits_the_map() {
-        let regions = Regions::of(&geometry(32, 64 << 40));
-        assert!(regions.count <= Regions::MAX);
-    }
-
-    #[test]
-    fn regions_are_dealt_to_every_shard() {
-        let regions = Regions::of(&geometry(8, 64 << 30));
-        let mut counts = [0; 4];
-        for region in 0..regions.count {
-            counts[regions.owner(RegionIndex(region), 4).0 as usize] += 1;
-        }
-        assert!(counts.iter().all(|&count| count > regions.count / 8), "{counts:?}");
-    }
 
     proptest! {
+        #[test]
+        fn an_intersection_is_what_is_in_both(
+            one in prop::collection::vec((0u32..40, 1u32..9), 0..9),
+            two in prop::collection::vec((0u32..40, 1u32..9), 0..9),
+        ) {
+            let set = |runs: Vec<(u32, u32)>| RegionSet::from_runs(runs.into_iter().map(|(at, len)| [at, at + len]));
+            let (one, two) = (set(one), set(two));
+            let both: RegionSet = one.iter().filter(|region| two.contains(*region)).collect();
+            prop_assert_eq!(one.intersection(&two), both);
+        }
+
         /// Whatever is put in and taken out, in runs and alone: the same as a set of single regions.
         #[test]
         fn a_set_of_runs_is_a_set(steps in prop::collection::vec((any::<bool>(), 0u32..40, 1u32..9), 0..60)) {

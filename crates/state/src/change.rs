@@ -1,0 +1,254 @@
+//! Everything that can happen to a volume's state, and what it makes of it.
+
+use crate::region_set::RegionSet;
+use crate::volume::{Relocated, VolumeState};
+use units::{ByteRange, DriveIndex, DriveSet};
+
+/// One change of a volume's state. The controller makes it durable before it sends it, where a start has to know of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// These slots are in service from now on, and no others.
+    InService(DriveSet),
+    /// Another drive, or none, has a slot.
+    ///
+    /// Writes may be under way that were planned without it. So `stale` holds at least every region that is marked or
+    /// may be marked until every shard knows, and of a drive that is new every region there is: it may hold anything.
+    Drive {
+        /// Which slot.
+        slot: DriveIndex,
+        /// Regions in which the drive is not current.
+        stale: RegionSet,
+        /// Slots in service from now on.
+        in_service: DriveSet,
+    },
+    /// A drive is filled to take a slot: from now on it gets every write that the slot's drive gets.
+    ReplacementBegan {
+        /// Which slot.
+        slot: DriveIndex,
+        /// Regions that it has to be given.
+        left: RegionSet,
+    },
+    /// The drive that is being filled has been given these regions.
+    Copied {
+        /// For which slot.
+        slot: DriveIndex,
+        /// The regions.
+        regions: RegionSet,
+    },
+    /// The drive that was being filled for a slot is left alone.
+    ReplacementEnded {
+        /// Which slot.
+        slot: DriveIndex,
+    },
+    /// The drive that was being filled takes the slot.
+    Promoted {
+        /// Which slot.
+        slot: DriveIndex,
+        /// Regions in which it is not current. While the slot's drive is in use these are the regions that were not
+        /// copied; once it is not, every region that is marked as well.
+        stale: RegionSet,
+    },
+    /// A slot's drive was made current in these regions.
+    Current {
+        /// Which slot.
+        slot: DriveIndex,
+        /// The regions.
+        regions: RegionSet,
+    },
+    /// These regions are marked in the durable write-intent map: they are about to be written.
+    Marked(RegionSet),
+    /// These marks are cleared.
+    Unmarked(RegionSet),
+    /// These regions have been written, though nobody marked them: levels without redundancy have no marks.
+    Written(RegionSet),
+    /// The redundancy of these regions agrees with their data.
+    Synced(RegionSet),
+    /// The redundancy of these regions may not agree with their data.
+    Unsynced(RegionSet),
+    /// What the redundancy of these regions says of the drives that are missing now is taken as it is, as far as they
+    /// are unsynced.
+    Forced(RegionSet),
+    /// The same, because a log was replayed that tells what was interrupted: it counts for every drive, whichever goes
+    /// out.
+    ForcedByLog(RegionSet),
+    /// What a slot's drive has in these regions was moved into the distributed spare, or back.
+    Moved {
+        /// Which slot.
+        slot: DriveIndex,
+        /// The regions.
+        regions: RegionSet,
+        /// Whether it lies in the spare now; otherwise it is at home.
+        to_spare: bool,
+    },
+    /// The content of these blocks is lost.
+    Punctured {
+        /// Which slot's.
+        slot: DriveIndex,
+        /// Which bytes of its part of the volume, whole sectors.
+        ranges: Vec<ByteRange>,
+    },
+    /// These blocks were written again.
+    Rewritten {
+        /// Which slot's.
+        slot: DriveIndex,
+        /// Which bytes of its part of the volume, whole sectors.
+        ranges: Vec<ByteRange>,
+    },
+}
+
+impl Change {
+    /// Whether a request may have another plan after it: another drive has a seat, or a stripe has another health.
+    fn may_change_plans(&self) -> bool {
+        !matches!(
+            self,
+            Change::Copied { .. }
+                | Change::Marked(_)
+                | Change::Unmarked(_)
+                | Change::Written(_)
+                | Change::Punctured { .. }
+                | Change::Rewritten { .. }
+        )
+    }
+}
+
+impl VolumeState {
+    /// Applies a change. It is total: slots and regions that the volume has not are passed over. Applied twice, a change
+    /// comes to the same, but that a plan made before may be made again.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::InService(drives) => self.serve_with(*drives),
+            Change::Drive { slot, stale, in_service } => {
+                self.swap(*slot, stale);
+                self.serve_with(*in_service);
+            }
+            Change::Promoted { slot, stale } => {
+                self.swap(*slot, stale);
+                self.set_replacement(*slot, None);
+            }
+            Change::ReplacementBegan { slot, left } => {
+                let left = self.own(left);
+                self.set_replacement(*slot, Some(left));
+            }
+            Change::ReplacementEnded { slot } => self.set_replacement(*slot, None),
+            Change::Copied { slot, regions } => {
+                let left = self.slots.get_mut(slot.as_usize()).and_then(|slot| slot.replacement.as_mut());
+                left.into_iter().for_each(|left| left.remove_all(regions));
+            }
+            Change::Current { slot, regions } => {
+                let slot = self.slots.get_mut(slot.as_usize());
+                slot.into_iter().for_each(|slot| slot.stale.remove_all(regions));
+            }
+            Change::Marked(regions) => {
+                let regions = self.own(regions);
+                self.marked.insert_all(&regions);
+                self.unwritten.remove_all(&regions);
+            }
+            Change::Unmarked(regions) => self.marked.remove_all(regions),
+            Change::Written(regions) => self.unwritten.remove_all(regions),
+            Change::Synced(regions) => {
+                self.unsynced.remove_all(regions);
+                self.forget_forced(regions);
+            }
+            Change::Unsynced(regions) => {
+                let regions = self.own(regions);
+                self.unsynced.insert_all(&regions);
+                self.unwritten.remove_all(&regions);
+                self.forget_forced(&regions);
+            }
+            Change::Forced(regions) => self.force(regions),
+            Change::ForcedByLog(regions) => {
+                self.force(regions);
+                self.forced.by_log = true;
+            }
+            Change::Moved { slot, regions, to_spare } => self.move_cells(*slot, regions, *to_spare),
+            Change::Punctured { slot, ranges } => {
+                if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
+                    ranges.iter().for_each(|range| slot.punctured.insert(*range));
+                }
+            }
+            Change::Rewritten { slot, ranges } => {
+                if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
+                    ranges.iter().for_each(|range| slot.punctured.remove(*range));
+                }
+            }
+        }
+        self.summary = self.sum_up();
+        self.revision += u64::from(change.may_change_plans());
+        debug_assert_eq!(self.check(), Ok(()), "{change:?}");
+    }
+
+    /// The state before anything is known to be wrong, with these regions never written. For a state that is put
+    /// together from what a label says.
+    #[must_use]
+    pub fn with_unwritten(mut self, regions: &RegionSet) -> VolumeState {
+        self.unwritten = self.own(regions).minus(&self.marked).minus(&self.unsynced);
+        self
+    }
+
+    /// The same with this drive's content not current in these regions.
+    #[must_use]
+    pub fn with_stale(mut self, slot: DriveIndex, regions: &RegionSet) -> VolumeState {
+        self.swap(slot, regions);
+        self.summary = self.sum_up();
+        self
+    }
+
+    /// The regions of a set that the volume has.
+    fn own(&self, regions: &RegionSet) -> RegionSet {
+        regions.intersection(&RegionSet::first(self.regions))
+    }
+
+    fn serve_with(&mut self, drives: DriveSet) {
+        self.in_service = drives.intersection(&DriveSet::first(self.drives()));
+    }
+
+    fn swap(&mut self, slot: DriveIndex, stale: &RegionSet) {
+        let stale = self.own(stale);
+        if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
+            slot.stale = stale;
+        }
+    }
+
+    fn set_replacement(&mut self, slot: DriveIndex, left: Option<RegionSet>) {
+        if let Some(slot) = self.slots.get_mut(slot.as_usize()) {
+            slot.replacement = left;
+        }
+    }
+
+    fn forget_forced(&mut self, regions: &RegionSet) {
+        if !self.forced.regions.is_empty() {
+            self.forced.regions.remove_all(regions);
+            self.forced.missing.iter_mut().for_each(|missing| missing.remove_all(regions));
+        }
+    }
+
+    fn force(&mut self, regions: &RegionSet) {
+        if !self.has_parity {
+            return;
+        }
+        let regions = regions.intersection(&self.unsynced);
+        self.forget_forced(&regions);
+        self.forced.missing.resize(self.slots.len(), RegionSet::EMPTY);
+        for (index, slot) in self.slots.iter().enumerate() {
+            let missing = match self.in_service.contains(DriveIndex(index as u16)) {
+                true => slot.stale.intersection(&regions),
+                false => regions.clone(),
+            };
+            self.forced.missing[index].insert_all(&missing);
+        }
+        self.forced.regions.insert_all(&regions);
+    }
+
+    fn move_cells(&mut self, slot: DriveIndex, regions: &RegionSet, to_spare: bool) {
+        let before = match self.relocated.take() {
+            Some(moved) if moved.slot != slot => {
+                self.relocated = Some(moved); // The spare holds one drive's cells at a time.
+                return;
+            }
+            Some(moved) => moved.regions,
+            None => RegionSet::EMPTY,
+        };
+        let now = if to_spare { before.union(&self.own(regions)) } else { before.minus(regions) };
+        self.relocated = (!now.is_empty()).then_some(Relocated { slot, regions: now });
+    }
+}

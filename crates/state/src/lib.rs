@@ -1,0 +1,39 @@
+//! What is known of a volume, as one value.
+//!
+//! A [`VolumeState`] says which drives are in service, in which regions each of them is stale, where redundancy may not
+//! agree with data, what was never written, which blocks are punctured and what lies in the distributed spare. A
+//! [`Change`] is everything that can happen to it. The controller makes a change durable and sends the same change to
+//! the shards; both apply it with [`VolumeState::apply`]. Labels, `show`, `explain`, the benchmarks and the tests read
+//! this value and no other.
+//!
+//! What only the owner of a region knows meanwhile (a drive that fails and is not recorded yet, stripes of a region that
+//! are current already) is an [`Overlay`] over the state. It is small, it is the shard's own, and it ends with the
+//! change that records it.
+//!
+//! [`VolumeState::stripe_health`] is the only place where the state of a volume becomes the health that a plan is made
+//! for.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `region_set` | [`RegionIndex`], [`RegionSet`]: sets of regions as runs |
+//! | `regions` | [`Regions`]: how stripes lie, and into which regions they fall |
+//! | `punctured` | [`PuncturedBlocks`]: blocks whose content is lost |
+//! | `volume` | [`VolumeState`], [`SlotState`]: the value, and the questions that it answers |
+//! | `change` | [`Change`], [`VolumeState::apply`] |
+//! | `health` | [`VolumeState::stripe_health`], [`Overlay`] |
+//!
+//! The crate is pure: values in, values out. It knows no drive, no clock and no label format.
+
+mod change;
+mod health;
+mod punctured;
+mod region_set;
+mod regions;
+mod volume;
+
+pub use change::Change;
+pub use health::{Nothing, Overlay};
+pub use punctured::PuncturedBlocks;
+pub use region_set::{RegionIndex, RegionSet};
+pub use regions::Regions;
+pub use volume::{Forced, Relocated, SlotState, VolumeState};

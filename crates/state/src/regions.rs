@@ -1,0 +1,99 @@
+//! How the stripes of a volume lie: over which drives, and into which regions they fall.
+
+use crate::region_set::RegionIndex;
+use layout::Geometry;
+use units::StripeIndex;
+
+/// How the stripes of a volume lie: over which drives, and into which regions they fall.
+///
+/// Regions are counted in bytes of data. Two geometries of the same data that differ in their strip fall into the same
+/// regions, though with other stripes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Regions {
+    geometry: Geometry,
+    /// Rows per region, as a power of two's exponent.
+    rows_shift: u32,
+    /// Stripes per row: the spans of a level that has some, side by side.
+    stripes_per_row: u32,
+    /// How many regions.
+    pub count: u32,
+}
+
+/// A region's data is nearest this size.
+const REGION_BYTES: u64 = 64 << 20;
+
+impl Regions {
+    /// The regions of a volume. Regions are a power of two of rows; where the volume would have more regions than
+    /// the write-intent map holds ([`Regions::MAX`]), they are larger.
+    pub fn of(geometry: &Geometry) -> Regions {
+        let stripes_per_row = u32::from(geometry.stripes_per_row()).max(1);
+        let row = (geometry.stripe_bytes().0 * u64::from(stripes_per_row)).max(1);
+        let per_region = (REGION_BYTES / row).max(1);
+        let mut rows_shift = per_region.ilog2();
+        // Nearest, not below: 64 MiB / 448 KiB = 146 rows; 128 are nearer than 256.
+        if per_region - (1 << rows_shift) > (2 << rows_shift) - per_region {
+            rows_shift += 1;
+        }
+        let rows = geometry.stripes().0.div_ceil(u64::from(stripes_per_row));
+        while rows.div_ceil(1 << rows_shift) > u64::from(Regions::MAX) {
+            rows_shift += 1;
+        }
+        let count = rows.div_ceil(1 << rows_shift) as u32;
+        Regions { geometry: *geometry, rows_shift, stripes_per_row, count }
+    }
+
+    /// The most regions a volume may have.
+    pub const MAX: u32 = 1 << 20;
+
+    /// How the volume lies over its drives.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The region of a stripe.
+    pub fn region_of(&self, stripe: StripeIndex) -> RegionIndex {
+        let row = match self.stripes_per_row {
+            1 => stripe.0,
+            stripes => stripe.0 / u64::from(stripes),
+        };
+        RegionIndex((row >> self.rows_shift) as u32)
+    }
+
+    /// The stripes of a region, those past the end of the volume included.
+    pub fn stripes_of(&self, region: RegionIndex) -> std::ops::Range<u64> {
+        let stripes = u64::from(self.stripes_per_row);
+        let first = (u64::from(region.0) << self.rows_shift) * stripes;
+        first..first + (stripes << self.rows_shift)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layout::Level;
+    use units::{ByteCount, DriveCount, StripSize};
+
+    fn geometry(drives: u16, member: u64) -> Geometry {
+        Geometry::new(Level::Raid5, DriveCount(drives), StripSize::KIB_64, ByteCount(member)).unwrap()
+    }
+
+    #[test]
+    fn regions_are_whole_stripes_nearest_64_mib_and_cover_the_volume() {
+        for drives in 3..=32 {
+            let geometry = geometry(drives, 1 << 30);
+            let regions = Regions::of(&geometry);
+            let bytes = (1u64 << regions.rows_shift) * geometry.stripe_bytes().0;
+            // The nearer of two powers of two is at most a third away.
+            assert!((42 << 20..=86 << 20).contains(&bytes), "{drives} drives: {bytes}");
+            let last = regions.region_of(StripeIndex(geometry.stripes().0 - 1));
+            assert_eq!(last.0 + 1, regions.count);
+            assert!(regions.stripes_of(last).contains(&(geometry.stripes().0 - 1)));
+        }
+    }
+
+    #[test]
+    fn a_volume_of_petabytes_still_fits_the_map() {
+        let regions = Regions::of(&geometry(32, 64 << 40));
+        assert!(regions.count <= Regions::MAX);
+    }
+}

@@ -1,0 +1,150 @@
+//! What holds of a volume's state, whatever happens to it.
+
+use layout::{Geometry, Level};
+use proptest::prelude::*;
+use state::{Change, Nothing, RegionSet, Regions, VolumeState};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex};
+
+const LEVELS: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid5ee, Level::Raid6];
+
+fn regions_of(level: Level) -> Regions {
+    let drives = if level == Level::Raid1 { 2 } else { 5 };
+    let geometry = Geometry::new(level, DriveCount(drives), StripSize::KIB_64, ByteCount(256 << 20)).unwrap();
+    Regions::of(&geometry)
+}
+
+/// Some regions, also such as the volume has not.
+fn regions() -> impl Strategy<Value = RegionSet> {
+    prop::collection::vec((0u32..18, 1u32..6), 0..3)
+        .prop_map(|runs| RegionSet::from_runs(runs.into_iter().map(|(at, len)| [at, at + len])))
+}
+
+/// Some slots, also such as the volume has not.
+fn slot() -> impl Strategy<Value = DriveIndex> {
+    (0u16..6).prop_map(DriveIndex)
+}
+
+fn slots() -> impl Strategy<Value = DriveSet> {
+    prop::collection::vec(slot(), 0..6).prop_map(|slots| slots.into_iter().collect())
+}
+
+fn ranges() -> impl Strategy<Value = Vec<ByteRange>> {
+    let range =
+        (0u64..64, 1u64..8).prop_map(|(at, len)| ByteRange::new(ByteOffset(at * 512), ByteCount(len * 512)));
+    prop::collection::vec(range, 0..3)
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        slots().prop_map(Change::InService),
+        (slot(), regions(), slots()).prop_map(|(slot, stale, in_service)| Change::Drive {
+            slot,
+            stale,
+            in_service
+        }),
+        (slot(), regions()).prop_map(|(slot, left)| Change::ReplacementBegan { slot, left }),
+        (slot(), regions()).prop_map(|(slot, regions)| Change::Copied { slot, regions }),
+        slot().prop_map(|slot| Change::ReplacementEnded { slot }),
+        (slot(), regions()).prop_map(|(slot, stale)| Change::Promoted { slot, stale }),
+        (slot(), regions()).prop_map(|(slot, regions)| Change::Current { slot, regions }),
+        regions().prop_map(Change::Marked),
+        regions().prop_map(Change::Unmarked),
+        regions().prop_map(Change::Written),
+        regions().prop_map(Change::Synced),
+        regions().prop_map(Change::Unsynced),
+        regions().prop_map(Change::Forced),
+        regions().prop_map(Change::ForcedByLog),
+        (slot(), regions(), any::<bool>()).prop_map(|(slot, regions, to_spare)| Change::Moved {
+            slot,
+            regions,
+            to_spare
+        }),
+        (slot(), ranges()).prop_map(|(slot, ranges)| Change::Punctured { slot, ranges }),
+        (slot(), ranges()).prop_map(|(slot, ranges)| Change::Rewritten { slot, ranges }),
+    ]
+}
+
+/// The same but for the count of what was applied.
+fn same(one: &VolumeState, other: &VolumeState) -> bool {
+    let questions = |state: &VolumeState| {
+        let slots: Vec<_> = state.drives().indexes().map(|slot| state.slot(slot).cloned()).collect();
+        let sets = [state.unsynced(), state.marked(), state.unwritten()].map(RegionSet::clone);
+        (state.in_service(), slots, sets, state.forced().clone(), state.relocated().cloned())
+    };
+    questions(one) == questions(other)
+}
+
+proptest! {
+    #[test]
+    fn every_sequence_of_changes_keeps_the_invariants(
+        level in 0..LEVELS.len(),
+        unwritten in regions(),
+        changes in prop::collection::vec(change(), 0..40),
+    ) {
+        let mut state = VolumeState::optimal(&regions_of(LEVELS[level])).with_unwritten(&unwritten);
+        for change in changes {
+            let before = state.revision();
+            state.apply(&change);
+            prop_assert_eq!(state.check(), Ok(()), "{:?}", change);
+            prop_assert!(state.revision() >= before);
+        }
+    }
+
+    /// A shard may be told of what it has applied already.
+    #[test]
+    fn a_change_that_comes_twice_comes_to_the_same(
+        level in 0..LEVELS.len(),
+        changes in prop::collection::vec(change(), 1..20),
+    ) {
+        let mut state = VolumeState::optimal(&regions_of(LEVELS[level]));
+        for change in changes {
+            state.apply(&change);
+            let once = state.clone();
+            state.apply(&change);
+            prop_assert!(same(&state, &once), "{:?}\n{:?}\n{:?}", change, once, state);
+        }
+    }
+
+    /// What a plan is made for agrees, stripe by stripe, with what is listed region by region.
+    #[test]
+    fn a_stripes_health_is_what_is_known_of_its_region(
+        level in 0..LEVELS.len(),
+        unreadable in slots(),
+        changes in prop::collection::vec(change(), 0..20),
+    ) {
+        let regions = regions_of(LEVELS[level]);
+        let mut state = VolumeState::optimal(&regions);
+        changes.iter().for_each(|change| state.apply(change));
+        for stripe in (0..regions.geometry().stripes().0).step_by(97).map(StripeIndex) {
+            let region = regions.region_of(stripe);
+            let health = state.stripe_health(&regions, stripe, &unreadable, &Nothing);
+            for slot in state.drives().indexes() {
+                let current = state.in_service().contains(slot)
+                    && !state.slot(slot).is_some_and(|slot| slot.stale().contains(region));
+                prop_assert_eq!(health.writable.contains(slot), current);
+                prop_assert_eq!(health.readable.contains(slot), current && !unreadable.contains(slot));
+            }
+            let listed = state.relocated().filter(|moved| moved.regions.contains(region));
+            prop_assert_eq!(health.relocated, listed.map(|moved| moved.slot));
+            if state.is_synced(region) {
+                prop_assert!(health.parity_trusted);
+            } else if !state.forced().contains(region) {
+                prop_assert!(!health.parity_trusted);
+            }
+        }
+    }
+
+    /// Nothing that is wrong with a volume is left out of the one bit that lets requests look no further.
+    #[test]
+    fn an_optimal_state_has_optimal_stripes(changes in prop::collection::vec(change(), 0..8)) {
+        let regions = regions_of(Level::Raid5);
+        let mut state = VolumeState::optimal(&regions);
+        changes.iter().for_each(|change| state.apply(change));
+        if state.is_optimal() {
+            for stripe in (0..regions.geometry().stripes().0).step_by(97).map(StripeIndex) {
+                let health = state.stripe_health(&regions, stripe, &DriveSet::EMPTY, &Nothing);
+                prop_assert_eq!(health, plan::Health::optimal(regions.geometry()));
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Whether `explain` tells the truth: its plan of a request on the served volume is the one that the shards make.
+//!
+//! The controller plans by what labels, map and reports say; a shard by the changes that it was sent. Both must come to
+//! the same plan in every state: degraded, in the middle of a rebuild, with cells in the distributed spare, unsynced.
+//! While a change is on its way they may differ for a moment, and for no longer.
+
+use crate::error::{Error, Result};
+use crate::host::VOLUME;
+use crate::scene::Scene;
+use controller::{Command, ControllerHandle, Explain, Reply};
+use engine::{RegionIndex, ShardIndex, Volume};
+use env::Env;
+use plan::RequestKind;
+use std::rc::Rc;
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
+
+/// How long a change may be on its way: drives may hang meanwhile, the controller does not wait for them.
+const ON_ITS_WAY: Duration = Duration::from_secs(30);
+
+/// Compares the two on one request, the `nth` of this life.
+///
+/// # Errors
+/// When they differ, and go on differing.
+pub(crate) async fn compare(scene: &Scene, env: &Env, control: &ControllerHandle, nth: u64) -> Result<()> {
+    let until = env.now() + ON_ITS_WAY;
+    loop {
+        let Some(shards) = served(scene) else { return Ok(()) };
+        let (kind, range) = request(&shards[0], nth);
+        if is_forced(&shards, range) {
+            // Which stripes are settled there, only the owner knows.
+            return Ok(());
+        }
+        let explain = Explain {
+            volume: Some(VOLUME.to_owned()),
+            operation: kind.name().to_owned(),
+            offset_bytes: range.start.0,
+            size_bytes: range.len.0,
+            ..Explain::default()
+        };
+        let said = match control.command(env, Command::Explain(explain)).await {
+            Ok(Reply::Explained { text, .. }) => text,
+            Ok(other) => return Error::wrong_state(format!("explain was answered with {other:?}")),
+            Err(error) => error.message,
+        };
+        let Some(shards) = served(scene) else { return Ok(()) };
+        let planned = plan_of(&shards, kind, range);
+        if said == planned {
+            return Ok(());
+        }
+        if env.now() > until {
+            return Error::wrong_state(format!(
+                "explain says of {kind:?} {range:?}:\n{said}\nand its shards plan:\n{planned}\nby {:?}",
+                shards[0].recorded_state()
+            ));
+        }
+        env.sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The volume as every shard serves it; `None` while it is not served.
+fn served(scene: &Scene) -> Option<Vec<Rc<Volume>>> {
+    let shards = scene.shards.borrow();
+    let volumes: Vec<_> = shards.iter().filter_map(|shard| shard.volume_named(VOLUME)).collect();
+    (!volumes.is_empty() && volumes.len() == shards.len()).then_some(volumes)
+}
+
+/// A request, small or of several stripes, anywhere.
+fn request(volume: &Volume, nth: u64) -> (RequestKind, ByteRange) {
+    let random = env::sync::split_mix(nth).1;
+    let kind = if nth % 2 == 0 { RequestKind::Read } else { RequestKind::Write };
+    let len = if random % 8 == 0 { 256 << 10 } else { 8 << 10 };
+    let capacity = volume.spec().capacity.0;
+    let len = u64::min(len, capacity / 512 * 512);
+    let start = (random >> 8) % (capacity - len + 1) / 512 * 512;
+    (kind, ByteRange::new(ByteOffset(start), ByteCount(len)))
+}
+
+fn is_forced(shards: &[Rc<Volume>], range: ByteRange) -> bool {
+    let regions = shards[0].layout();
+    let region = |at: ByteOffset| regions.region_of(regions.geometry().stripe_of(at).0).0;
+    let last = ByteOffset(range.end().0 - 1);
+    (region(range.start)..=region(last)).any(|region| {
+        shards.iter().any(|shard| shard.recorded_state().forced().contains(RegionIndex(region)))
+    })
+}
+
+/// The picture of the plan that the owners of the stripes make.
+fn plan_of(shards: &[Rc<Volume>], kind: RequestKind, range: ByteRange) -> String {
+    let regions = *shards[0].layout();
+    let health = |stripe: StripeIndex| {
+        let owner = ShardIndex::owning(regions.region_of(stripe), shards.len() as u16);
+        shards[usize::from(owner.0)].recorded_health(stripe)
+    };
+    match plan::explain_in(regions.geometry(), kind, range, health) {
+        Ok(explanation) => explanation.to_string(),
+        Err(unplannable) => unplannable.to_string(),
+    }
+}
