@@ -1,6 +1,6 @@
 //! What a shard needs to serve a volume: what it is, its drives, and what is known of it.
 
-use crate::journal::JournalPlace;
+use crate::stripe::JournalPlace;
 use crate::volume::VolumeSpec;
 use env::DriveSource;
 use state::VolumeState;

@@ -36,43 +36,28 @@
 //! A [`Shard`] is the sole owner of its regions; all state of a stripe lives on its shard. Shards and the
 //! controller exchange [`ShardMessage`]s and [`Report`]s, nothing else.
 
-mod as_drive;
 mod attachment;
-mod attempt;
-mod balance;
-mod changes;
-mod compute;
-mod dirty;
-mod execute;
-mod fast_path;
-mod faults;
-mod first_write;
-mod flush;
-mod forced;
-mod health;
-mod intake;
-mod journal;
+mod background;
+mod host;
 mod members;
 mod messages;
-mod pieces;
-mod reading;
-mod repair;
+mod recovery;
 mod shard;
 #[cfg(test)]
 mod sizes;
+mod stripe;
 mod task;
 pub mod unkept;
 mod volume;
-mod window;
 
-pub use as_drive::{VolumeDrive, VolumeService};
 pub use attachment::{Attachment, FaultPolicy, StreamSharing};
-pub use journal::{JournalPlace, ring_len};
+pub use host::{VolumeDrive, VolumeService};
 pub use messages::{
     Done, PIECES_AWAY, Piece, PieceKind, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex,
     ShardMessage, Ticket,
 };
 pub use shard::{Shard, ShardSeed};
 pub use state::{Change, PuncturedBlocks, RegionIndex, RegionSet, Regions, Relocated, VolumeState};
+pub use stripe::{JournalPlace, ring_len};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 pub use volume::{Counters, Volume, VolumeId, VolumeSpec, served};

@@ -1,7 +1,8 @@
 //! One shard of the engine: a thread, a ring, an executor, and the sole owner of its regions.
 
 use crate::attachment::Attachment;
-use crate::intake::Parent;
+use crate::background::{HostActivity, Running};
+use crate::host::Parent;
 use crate::members::when_quiet;
 use crate::messages::{
     Done, PIECES_AWAY, Piece, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex, ShardMessage,
@@ -9,7 +10,6 @@ use crate::messages::{
 };
 use crate::task::TaskId;
 use crate::volume::{Volume, VolumeId};
-use crate::window::{HostActivity, Running};
 use env::locks::StripeLocks;
 use env::sync::{Answerer, Credits, Signal, Taken, answer};
 use env::{DriveSource, Env, IoError, IoErrorKind, Runners, mailbox};
@@ -341,13 +341,13 @@ impl Shard {
             }
             ShardMessage::StartTask(order, done) => {
                 let result =
-                    self.volume_or(order.volume).and_then(|volume| crate::window::start(&volume, *order));
+                    self.volume_or(order.volume).and_then(|volume| crate::background::start(&volume, *order));
                 answer_control(&done, result);
             }
             ShardMessage::AskHosts { from } => self.look_for_hosts(from),
             ShardMessage::HostsAround => self.hosts_seen(),
-            ShardMessage::SetPace(task, pace) => crate::window::set_pace(self, task, pace),
-            ShardMessage::StopTask(task, done) => crate::window::stop(self, task, done),
+            ShardMessage::SetPace(task, pace) => crate::background::set_pace(self, task, pace),
+            ShardMessage::StopTask(task, done) => crate::background::stop(self, task, done),
             ShardMessage::ReportDone { report, result } => {
                 let answerer = inner.open_reports.borrow_mut().remove(&report);
                 if let Some(answerer) = answerer {
@@ -369,7 +369,7 @@ impl Shard {
         }
         self.inner.volumes.borrow_mut().insert(volume.spec().id, volume.clone());
         if !volume.state().unsynced().is_empty() {
-            self.inner.env.spawn("resync", crate::window::resync(volume));
+            self.inner.env.spawn("resync", crate::background::resync(volume));
         }
         Ok(())
     }
@@ -403,10 +403,10 @@ impl Shard {
         match change {
             Change::Drive { .. } | Change::Promoted { .. } => self.renew_journal(id),
             Change::Unsynced(_) => {
-                env.spawn("resync", crate::window::resync(volume));
+                env.spawn("resync", crate::background::resync(volume));
             }
             Change::Forced(_) | Change::ForcedByLog(_) => {
-                env.spawn("resync of what is forced", crate::window::resync(volume));
+                env.spawn("resync of what is forced", crate::background::resync(volume));
             }
             _ => {}
         }

@@ -1,10 +1,10 @@
 //! How large the futures on the way of a request are. One is moved when it is awaited first, through every level of its
 //! callers, so what it may need and seldom does (repairs, waits for the controller) is boxed where it is awaited.
 
-use crate::attempt::Attempt;
-use crate::execute::Host;
-use crate::faults::Trouble;
+use crate::members::Trouble;
 use crate::messages::Piece;
+use crate::stripe::Attempt;
+use crate::stripe::Host;
 use crate::volume::Volume;
 use env::{Buf, Durability, Slice};
 use plan::{Plan, Request};

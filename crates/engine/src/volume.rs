@@ -1,15 +1,15 @@
 //! A volume as one shard sees it.
 
 use crate::attachment::{Attachment, FaultPolicy};
-use crate::balance::Streams;
-use crate::dirty::DirtyRegions;
-use crate::flush::Flush;
-use crate::forced::Settled;
-use crate::health::Health;
-use crate::journal::Journal;
+use crate::members::Health;
 use crate::members::Members;
+use crate::members::Streams;
 use crate::messages::ShardIndex;
+use crate::recovery::Settled;
 use crate::shard::Shard;
+use crate::stripe::DirtyRegions;
+use crate::stripe::Flush;
+use crate::stripe::Journal;
 use env::locks::Mode;
 use env::sync::Signal;
 use env::{DriveInfo, IoError, IoErrorKind};

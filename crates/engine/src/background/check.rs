@@ -1,0 +1,160 @@
+//! The consistency check: redundancy is compared with data, stripe by stripe.
+//!
+//! A stripe is held against writes while it is read. Where it does not agree the controller is told, with the drive
+//! that is wrong where the level can tell (RAID 6, three copies); where repairs were asked for, that drive's strip is
+//! computed from the others, or, where nothing tells, redundancy is made to follow the data. What is
+//! unsynced, stale or was never written has nothing to compare, and is passed over. Reading everything also
+//! finds what drives cannot read any more, while redundancy can still give it back.
+
+use crate::background::Running;
+use crate::background::walk::{self, Step, Walked};
+use crate::members::Trouble;
+use crate::messages::ReportKind;
+use crate::recovery::Mend;
+use crate::stripe::Host;
+use crate::stripe::begin_write;
+use crate::stripe::{Attempt, Ended};
+use crate::task::TaskOutcome;
+use crate::volume::Volume;
+use env::locks::{ALL_COLUMNS, Mode};
+use env::{IoError, IoErrorKind};
+use plan::{Mismatch, Request, WHOLE_STRIP};
+use state::{RegionIndex, RegionSet};
+use std::rc::Rc;
+use units::{ByteCount, ByteRange, DriveIndex, DriveSet, StripeIndex};
+
+/// Checks every region of this shard in which there is something to compare.
+pub(crate) async fn check(task: &Rc<Running>, repair: bool) -> TaskOutcome {
+    let volume = &task.volume;
+    let all = RegionSet::first(volume.regions.count);
+    let regions = task.take_on(all.minus(&volume.state().unwritten().clone()));
+    for region in regions.iter() {
+        if task.must_end() {
+            return TaskOutcome::Stopped;
+        }
+        match walk::walk(task, region, move |task, stripe| check_stripe(task, region, stripe, repair)).await {
+            Walked::Whole => task.finished(region),
+            Walked::Stopped => return TaskOutcome::Stopped,
+            Walked::Failed(error) => task.note_error(error),
+        }
+    }
+    TaskOutcome::Done
+}
+
+async fn check_stripe(
+    task: Rc<Running>,
+    region: RegionIndex,
+    stripe: StripeIndex,
+    repair: bool,
+) -> Result<Step, IoError> {
+    let volume = &task.volume;
+    let _user = volume.enter()?;
+    if !volume.state().is_synced(region) {
+        return Ok(Step::Skipped);
+    }
+    let key = volume.lock_key(stripe);
+    let mode = if repair { Mode::Exclusive } else { Mode::Shared };
+    let _guard = volume.shard.locks().lock_columns(key, mode, ALL_COLUMNS).await;
+    let mut trouble = Trouble::default();
+    let request = Request::Verify { columns: WHOLE_STRIP };
+    let (ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, Attempt::HELD).await;
+    if !trouble.is_empty() {
+        task.count(|progress| progress.repaired += 1);
+        match mode {
+            Mode::Exclusive => volume.mend(stripe, &trouble.places, Mend::Look).await?,
+            Mode::Shared => volume.repair_later(stripe, trouble.places.clone()),
+        }
+    }
+    let mismatch = match ended {
+        Ended::Done { mismatch, .. } => mismatch,
+        Ended::Lost | Ended::NeedsLock => return Ok(Step::Skipped),
+        Ended::Failed(error) => return Err(error),
+    };
+    if let Some(mismatch) = mismatch {
+        let mut repaired = false;
+        for part in told_apart(volume, stripe, mismatch).await? {
+            repaired |= found(&task, stripe, part, repair).await?;
+        }
+        task.count(|progress| {
+            progress.mismatches += 1;
+            progress.repaired += u64::from(repaired);
+        });
+    }
+    Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
+}
+
+/// What does not agree, in parts that one drive explains each: several may be wrong in a stripe, in different
+/// columns. Where nothing tells who is wrong, or nobody is alone with it, it is one part.
+async fn told_apart(
+    volume: &Rc<Volume>,
+    stripe: StripeIndex,
+    mismatch: Mismatch,
+) -> Result<Vec<Mismatch>, IoError> {
+    let tells = volume.geometry().parity_strips() > 1 || volume.geometry().copies() > 2;
+    let sector = volume.spec.sector.bytes();
+    let columns = mismatch.columns.align_out(sector);
+    let mut rest = vec![Mismatch { columns, ..mismatch }];
+    let mut parts: Vec<Mismatch> = Vec::new();
+    while let Some(part) = rest.pop() {
+        if !tells || part.culprit.is_some() || part.columns.len <= sector {
+            match parts.last_mut() {
+                Some(last) if last.culprit == part.culprit && last.columns.end() == part.columns.start => {
+                    last.columns.len += part.columns.len;
+                }
+                _ => parts.push(part),
+            }
+            continue;
+        }
+        let middle = (part.columns.start + ByteCount(part.columns.len.0 / 2)).align_up(sector);
+        let halves = [(middle, part.columns.end()), (part.columns.start, middle)];
+        for (start, end) in halves {
+            let request = Request::Verify { columns: ByteRange::from_to(start, end) };
+            let mut trouble = Trouble::default();
+            match volume.attempt(stripe, request, Host::None, &mut trouble, Attempt::HELD).await.0 {
+                Ended::Done { mismatch, .. } => {
+                    rest.extend(
+                        mismatch.map(|found| Mismatch { columns: found.columns.align_out(sector), ..found }),
+                    );
+                }
+                Ended::Failed(error) => return Err(error),
+                Ended::Lost | Ended::NeedsLock => {}
+            }
+        }
+    }
+    Ok(parts)
+}
+
+/// Some of a stripe does not agree. With `repair` the caller holds it exclusively. Whether it was repaired.
+async fn found(
+    task: &Rc<Running>,
+    stripe: StripeIndex,
+    mismatch: Mismatch,
+    repair: bool,
+) -> Result<bool, IoError> {
+    let volume = &task.volume;
+    let cell = mismatch.culprit.and_then(|role| volume.map(stripe).cell_of(role));
+    let wrong: Option<DriveIndex> = cell.map(|cell| cell.drive);
+    let mut repaired = false;
+    if repair {
+        let _writing = begin_write(volume, volume.region_of(stripe)).await?;
+        let request = match mismatch.culprit {
+            Some(culprit) => Request::Repair { culprit, columns: mismatch.columns },
+            None => Request::Resync { columns: mismatch.columns },
+        };
+        // Where nothing tells what is wrong, redundancy follows the data.
+        let settle = mismatch.culprit.is_none();
+        let how = Attempt { settle, filling: DriveSet::EMPTY, ..Attempt::HELD };
+        let (ended, _) = volume.attempt(stripe, request, Host::None, &mut Trouble::default(), how).await;
+        match ended {
+            Ended::Done { skipped, .. } => {
+                volume.recorded(&skipped).await?;
+                repaired = true;
+            }
+            Ended::Failed(error) => return Err(error),
+            Ended::Lost | Ended::NeedsLock => return Err(IoError::new(IoErrorKind::Medium)),
+        }
+    }
+    let kind = ReportKind::Mismatch { task: task.id, stripe, wrong, repaired };
+    volume.shard.report(volume.spec.id, kind).await?;
+    Ok(repaired)
+}

@@ -1,0 +1,68 @@
+//! Initialisation: a new volume is brought into a state in which redundancy agrees with data.
+//!
+//! *Full*: zeroes are written everywhere, whole stripes at a time; no host may use the volume meanwhile. *Fast*: only
+//! its first and last MiB are zeroed, where a host looks for partition tables and file systems; redundancy follows
+//! with first writes and in the background ([`resync`](super::resync)).
+
+use crate::background::Running;
+use crate::background::walk::{self, Step, Walked};
+use crate::task::TaskOutcome;
+use env::locks::{ALL_COLUMNS, Mode};
+use env::{Durability, IoError, Slice};
+use state::RegionSet;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
+
+/// What a fast initialisation zeroes at either end.
+const ENDS: ByteCount = ByteCount::MIB;
+
+/// Initialises this shard's regions.
+pub(crate) async fn initialise(task: &Rc<Running>, full: bool) -> TaskOutcome {
+    if !full {
+        return zero_ends(task).await;
+    }
+    let volume = &task.volume;
+    let regions = task.take_on(RegionSet::first(volume.regions.count));
+    for region in regions.iter() {
+        if task.must_end() {
+            return TaskOutcome::Stopped;
+        }
+        match walk::walk(task, region, zero_stripe).await {
+            Walked::Whole => {
+                volume.apply(&state::Change::Synced(region.into()));
+                volume.report_synced(region);
+                task.finished(region);
+            }
+            Walked::Stopped => return TaskOutcome::Stopped,
+            Walked::Failed(error) => return TaskOutcome::Failed(error),
+        }
+    }
+    TaskOutcome::Done
+}
+
+async fn zero_stripe(task: Rc<Running>, stripe: StripeIndex) -> Result<Step, IoError> {
+    let volume = &task.volume;
+    let _user = volume.enter()?;
+    let whole = ByteRange::new(ByteOffset::ZERO, volume.geometry().stripe_bytes());
+    let key = volume.lock_key(stripe);
+    let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+    volume.write_planned(stripe, whole, Slice::zero(whole.len), Durability::Cached).await?;
+    Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
+}
+
+/// The first shard writes the ends, as a host would.
+async fn zero_ends(task: &Rc<Running>) -> TaskOutcome {
+    let volume = &task.volume;
+    if volume.shard.index().0 != 0 {
+        return TaskOutcome::Done;
+    }
+    let capacity = volume.spec.capacity;
+    let len = ENDS.min(capacity);
+    for start in [ByteOffset::ZERO, ByteOffset(capacity.0 - len.0)] {
+        let range = ByteRange::new(start, len);
+        if let Err(error) = volume.write_zeroes(range, Durability::Durable).await {
+            return TaskOutcome::Failed(error);
+        }
+    }
+    TaskOutcome::Done
+}

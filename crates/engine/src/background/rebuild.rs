@@ -1,0 +1,107 @@
+//! The rebuild: what a drive should hold is computed from the others and written to it, where it is stale.
+//!
+//! A region's window opens at its first stripe: each stripe is held exclusively while it is computed and written, and
+//! from then on current, so that host writes reach the drive. When the region is whole the controller flushes the
+//! drive, remembers the region as current and tells every shard: a crash before that costs the region, not the rebuild.
+//! Regions that nobody ever wrote are left to their first write. Blocks that nothing can give back are listed as lost, and the rebuild goes on.
+
+use crate::background::Running;
+use crate::background::walk::{self, Step, Walked};
+use crate::messages::ReportKind;
+use crate::task::TaskOutcome;
+use env::locks::{ALL_COLUMNS, Mode};
+use env::{IoError, IoErrorKind};
+use state::RegionIndex;
+use std::rc::Rc;
+use units::{DriveIndex, DriveSet, StripeIndex};
+
+/// Rebuilds every region of this shard in which the drive is stale, and somebody wrote.
+pub(crate) async fn rebuild(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
+    let outcome = rebuild_regions(task, slot).await;
+    // What is on its way to the controller is about the drive that has the slot now: the task is not over before.
+    task.background_done().await;
+    outcome
+}
+
+async fn rebuild_regions(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
+    let volume = &task.volume;
+    let regions = task.take_on(volume.stale_regions(slot).minus(&volume.state().unwritten().clone()));
+    for region in regions.iter() {
+        if task.must_end() {
+            return TaskOutcome::Stopped;
+        }
+        let swaps = volume.members.drives_of(slot);
+        volume.members.open_window(slot, region, StripeIndex(walk::stripes(volume, region).start));
+        let walked =
+            walk::walk(task, region, move |task, stripe| stripe_of(task, slot, region, stripe)).await;
+        match walked {
+            Walked::Whole => finished(task, slot, region, swaps).await,
+            Walked::Stopped => {
+                volume.members.close_window(slot, region);
+                return TaskOutcome::Stopped;
+            }
+            Walked::Failed(error) => {
+                volume.members.close_window(slot, region);
+                if !volume.in_service().contains(slot) {
+                    return TaskOutcome::Failed(error);
+                }
+                task.note_error(error);
+            }
+        }
+    }
+    TaskOutcome::Done
+}
+
+/// The region is current: the controller makes that durable, in its own time. The window stays open until it has.
+async fn finished(task: &Rc<Running>, slot: DriveIndex, region: RegionIndex, swaps: u64) {
+    let running = task.clone();
+    task.in_background(async move {
+        let volume = &running.volume;
+        let kind = ReportKind::Current { drive: slot, regions: region.into(), swaps, is_awaited: false };
+        let current = async {
+            // From then on another drive may go out, which must not be the last that has a record.
+            volume.renew_journal().await?;
+            volume.shard.report(volume.spec.id, kind).await
+        };
+        match current.await {
+            Ok(()) => running.finished(region),
+            Err(error) => {
+                volume.members.close_window(slot, region);
+                running.note_error(error);
+            }
+        }
+    })
+    .await;
+}
+
+async fn stripe_of(
+    task: Rc<Running>,
+    slot: DriveIndex,
+    region: RegionIndex,
+    stripe: StripeIndex,
+) -> Result<Step, IoError> {
+    let volume = &task.volume;
+    let _user = volume.enter()?;
+    let key = volume.lock_key(stripe);
+    let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+    if volume.is_current(slot, stripe) {
+        return Ok(Step::Skipped);
+    }
+    let drive = volume.members.drives_of(slot);
+    let has_a_part = volume.map(stripe).drives().any(|drive| drive == slot);
+    if has_a_part {
+        let skipped = volume.restore_stripe(stripe, &DriveSet::EMPTY.with(slot)).await?;
+        if skipped.contains(slot) {
+            return Err(IoError::new(IoErrorKind::Gone));
+        }
+        volume.recorded(&skipped).await?;
+    }
+    let is_same = volume.members.drives_of(slot) == drive;
+    if !is_same || !volume.members.stripe_current(slot, region, stripe) {
+        return Err(IoError::new(IoErrorKind::Gone)); // The drive was swapped, or failed.
+    }
+    Ok(match has_a_part {
+        true => Step::Done { drive_bytes: walk::stripe_bytes(volume) },
+        false => Step::Skipped, // The stripe lies on another span's drives.
+    })
+}

@@ -1,0 +1,141 @@
+//! RAID 5EE: what a failed drive held moves into the distributed spare, and back to the drive that takes its place.
+//!
+//! Every stripe has a spare strip, on another drive each time. *Relocating* computes the failed drive's strip of a
+//! stripe from the others and writes it to the spare strip; from then on that is where it lives, and the array
+//! survives another loss. *Restoring* copies it back.
+//!
+//! The window is a region. While it is open, host writes to it wait ([`Volume::pass_gate`]) and reads go where they
+//! went before; when all its stripes are moved the controller flushes the drives, remembers on which side the region
+//! is, and tells every shard; then the window closes. A crash or a failure before that leaves the region on the
+//! side it was on, with everything that was acknowledged. For the writes that wait, the stripes of one region are
+//! moved at full speed; the task rests between regions.
+
+use crate::background::Running;
+use crate::background::copy::copy_stripe;
+use crate::background::walk::{self, Step, Walked};
+use crate::messages::ReportKind;
+use crate::stripe::{Attempt, Ended};
+use crate::task::TaskOutcome;
+use crate::volume::Volume;
+use env::locks::{ALL_COLUMNS, Mode};
+use env::{IoError, IoErrorKind};
+use plan::{Request, WHOLE_STRIP};
+use state::{RegionIndex, RegionSet};
+use std::rc::Rc;
+use units::{DriveIndex, StripeIndex};
+
+/// Moves what `slot` held into the distributed spare, or back.
+pub(crate) async fn relocate(task: &Rc<Running>, slot: DriveIndex, to_spare: bool) -> TaskOutcome {
+    let volume = &task.volume;
+    if volume.geometry().spare_strips() == 0 {
+        return TaskOutcome::Failed(IoError::new(IoErrorKind::NotSupported));
+    }
+    let moved = match volume.state().relocated() {
+        Some(relocated) if relocated.slot == slot => relocated.regions.clone(),
+        Some(_) => return TaskOutcome::Failed(IoError::new(IoErrorKind::Invalid)),
+        None => RegionSet::EMPTY,
+    };
+    let all = RegionSet::first(volume.regions.count);
+    let regions = task.take_on(if to_spare { all.minus(&moved) } else { moved });
+    for region in regions.iter() {
+        if !task.pace.turn(&volume.shard).await || task.must_end() {
+            return TaskOutcome::Stopped;
+        }
+        let began = volume.shard.env().now();
+        volume.close_gate(region);
+        let result = move_region(task, slot, region, to_spare).await;
+        volume.open_gate(region);
+        match result {
+            Ok(()) => task.finished(region),
+            Err(error) => return TaskOutcome::Failed(error),
+        }
+        let stripes = walk::stripes(volume, region);
+        task.pace.took(&volume.shard, began, (stripes.end - stripes.start) * walk::stripe_bytes(volume));
+    }
+    TaskOutcome::Done
+}
+
+async fn move_region(
+    task: &Rc<Running>,
+    slot: DriveIndex,
+    region: RegionIndex,
+    to_spare: bool,
+) -> Result<(), IoError> {
+    let volume = &task.volume;
+    // A region that was never written has nothing to be moved: it merely changes sides.
+    if !volume.is_untouched(region) {
+        let step = move |task, stripe| move_stripe(task, slot, stripe, to_spare);
+        match walk::walk_unpaced(task, region, step).await {
+            Walked::Whole => {}
+            Walked::Stopped => return Err(IoError::new(IoErrorKind::Gone)),
+            Walked::Failed(error) => return Err(error),
+        }
+    }
+    // From now on a further drive may go out: none of those that have to tell what was interrupted may be missing.
+    volume.renew_journal().await?;
+    let kind = ReportKind::Moved { drive: slot, regions: region.into(), to_spare };
+    volume.shard.report(volume.spec.id, kind).await
+}
+
+async fn move_stripe(
+    task: Rc<Running>,
+    slot: DriveIndex,
+    stripe: StripeIndex,
+    to_spare: bool,
+) -> Result<Step, IoError> {
+    let volume = &task.volume;
+    let _user = volume.enter()?;
+    let key = volume.lock_key(stripe);
+    let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+    if !to_spare {
+        return copy_stripe(&task, slot, stripe).await;
+    }
+    let spare = volume.geometry().stripe_map(stripe).spare_cell();
+    let Some(spare) = spare.filter(|spare| spare.drive != slot) else {
+        return Ok(Step::Skipped); // What failed was the spare strip itself.
+    };
+    let settled = volume.settle_by_word(stripe).await?;
+    volume.recorded(&settled).await?;
+    let how = Attempt { moving: Some((slot, spare.drive)), ..Attempt::HELD };
+    let request = Request::Resync { columns: WHOLE_STRIP };
+    match volume.attempt_giving_up(stripe, request, how).await? {
+        Ended::Done { skipped, .. } if !skipped.contains(spare.drive) => {
+            Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
+        }
+        Ended::Done { .. } => Err(IoError::new(IoErrorKind::Gone)),
+        Ended::Failed(error) => Err(error),
+        Ended::Lost | Ended::NeedsLock => Err(IoError::new(IoErrorKind::Medium)),
+    }
+}
+
+impl Volume {
+    fn close_gate(&self, region: RegionIndex) {
+        *self.gated.borrow_mut().entry(region).or_default() += 1;
+    }
+
+    /// A region may be on its way back, its report not answered yet, when the drive fails and it is moved away again: writes wait
+    /// until both have ended.
+    fn open_gate(&self, region: RegionIndex) {
+        let mut gated = self.gated.borrow_mut();
+        if let Some(tasks) = gated.get_mut(&region) {
+            *tasks -= 1;
+            if *tasks == 0 {
+                gated.remove(&region);
+            }
+        }
+        drop(gated);
+        self.gate_opened.notify(self.shard.env());
+    }
+
+    /// Whether writes to a stripe have to wait, because its region is changing sides. Asked by whoever holds the stripe:
+    /// until he lets go, the answer stands.
+    pub(crate) fn is_gated(&self, stripe: StripeIndex) -> bool {
+        let gated = self.gated.borrow();
+        !gated.is_empty() && gated.contains_key(&self.region_of(stripe))
+    }
+
+    /// Waits until a stripe may be written. Nothing may be held meanwhile.
+    pub(crate) async fn pass_gate(&self, stripe: StripeIndex) {
+        self.gate_opened.wait_until(self.shard.env(), || !self.is_gated(stripe)).await;
+    }
+}

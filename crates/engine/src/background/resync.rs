@@ -1,0 +1,109 @@
+//! The resync: the redundancy of regions that were being written at a crash, or that never agreed, is made to agree
+//! with their data.
+//!
+//! A stripe is locked whole, planned and executed like any request, and released. A region is
+//! synced when all its stripes are; until then its parity is not used, and one designated mirror speaks.
+//! A stripe that cannot be resynced (a drive it needs is missing) leaves its region unsynced, and reads that need
+//! its redundancy fail: what is unknown is not guessed, unless an operator forces what redundancy says
+//! ([`forced`](crate::recovery::forced)).
+//!
+//! It runs by itself wherever there are such regions: after a crash, and in the background of a volume whose drives held
+//! anything when it was made.
+
+use crate::background::Running;
+use crate::background::walk::{self, Step, Walked};
+use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace};
+use crate::volume::Volume;
+use env::IoError;
+use env::locks::{ALL_COLUMNS, Mode};
+use state::{RegionIndex, RegionSet};
+use std::rc::Rc;
+use std::time::Duration;
+use units::{DriveSet, StripeIndex};
+
+/// How long to wait before regions that could not be resynced are tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// The pace of a resync that nobody ordered.
+const OWN_PACE: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
+
+/// The number of a resync that nobody ordered: the controller never gives it.
+const OWN_TASK: TaskId = TaskId(u64::MAX);
+
+/// Resyncs every unsynced region of this shard, until none is left or the volume is detached.
+/// One task of a volume does it; a second one ends at once.
+pub(crate) async fn resync(volume: Rc<Volume>) {
+    if volume.resyncing.replace(true) {
+        return;
+    }
+    let order = TaskOrder {
+        volume: volume.spec.id,
+        task: OWN_TASK,
+        kind: TaskKind::Resync,
+        regions: None,
+        pace: OWN_PACE,
+    };
+    let task = Running::new(&volume, order);
+    let _watcher = volume.shard.watch_hosts();
+    loop {
+        let regions = task.take_on(volume.state().unsynced().clone());
+        let outcome = resync_regions(&task, &regions).await;
+        if regions.is_empty() || volume.closing.get() || outcome == TaskOutcome::Stopped {
+            break;
+        }
+        if outcome != TaskOutcome::Done {
+            volume.shard.env().sleep(RETRY_AFTER).await;
+        }
+    }
+    volume.resyncing.set(false);
+}
+
+/// Resyncs every unsynced region: by order.
+pub(crate) async fn resync_by_order(task: &Rc<Running>) -> TaskOutcome {
+    let regions = task.take_on(task.volume.state().unsynced().clone());
+    resync_regions(task, &regions).await
+}
+
+async fn resync_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome {
+    let volume = &task.volume;
+    let mut outcome = TaskOutcome::Done;
+    for region in regions.iter() {
+        if task.must_end() {
+            return TaskOutcome::Stopped;
+        }
+        if volume.state().is_synced(region) {
+            task.finished(region); // Somebody else was faster.
+            continue;
+        }
+        let gaps = volume.dirty.gaps();
+        match walk::walk(task, region, resync_stripe).await {
+            // A write that parity could not follow came between: the region does not agree, whatever was done.
+            Walked::Whole if volume.dirty.gaps() != gaps => {
+                outcome = TaskOutcome::Failed(IoError::new(env::IoErrorKind::Gone));
+            }
+            Walked::Whole => synced(task, region),
+            Walked::Stopped => return TaskOutcome::Stopped,
+            Walked::Failed(error) => outcome = TaskOutcome::Failed(error),
+        }
+    }
+    outcome
+}
+
+fn synced(task: &Rc<Running>, region: RegionIndex) {
+    task.volume.apply(&state::Change::Synced(region.into()));
+    task.volume.report_synced(region);
+    task.finished(region);
+}
+
+async fn resync_stripe(task: Rc<Running>, stripe: StripeIndex) -> Result<Step, IoError> {
+    let volume = &task.volume;
+    let _user = volume.enter()?;
+    let key = volume.lock_key(stripe);
+    let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+    let skipped = volume.restore_stripe(stripe, &DriveSet::EMPTY).await.inspect_err(|error| {
+        tracing::warn!(volume = %volume.spec.name, stripe = stripe.0, "resync stopped: {error}");
+    })?;
+    volume.recorded(&skipped).await?;
+    volume.count(|counters| counters.resynced_stripes += 1);
+    Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
+}

@@ -1,0 +1,154 @@
+//! A task on one shard: what it is to do, how far it is, and how it ends.
+
+use crate::background::pace::Pace;
+use crate::background::{check, copy, init, mend_range, rebuild, relocate, resync, walk};
+use crate::messages::ReportKind;
+use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskProgress};
+use crate::volume::Volume;
+use env::sync::Signal;
+use env::{Env, Instant, IoError};
+use state::{RegionIndex, RegionSet};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How often a task tells the controller how far it is.
+const REPORT_EVERY: Duration = Duration::from_millis(250);
+
+/// A task on this shard.
+pub(crate) struct Running {
+    pub(crate) id: TaskId,
+    pub(crate) volume: Rc<Volume>,
+    pub(crate) kind: TaskKind,
+    pub(crate) pace: Pace,
+    /// What the order restricts it to.
+    only: Option<RegionSet>,
+    progress: RefCell<TaskProgress>,
+    reported: Cell<Instant>,
+    /// The first thing that went wrong, where the task goes on all the same.
+    error: Cell<Option<IoError>>,
+    has_ended: Cell<bool>,
+    /// What it waits for at the controller.
+    background: Cell<usize>,
+    changed: Signal,
+}
+
+/// How much of a task may wait for the controller at a time.
+const MOST_IN_BACKGROUND: usize = 64;
+
+impl Running {
+    pub(crate) fn new(volume: &Rc<Volume>, order: TaskOrder) -> Rc<Running> {
+        let TaskOrder { task, kind, regions, pace, .. } = order;
+        Rc::new(Running {
+            id: task,
+            volume: volume.clone(),
+            kind,
+            pace: Pace::new(pace),
+            only: regions,
+            progress: RefCell::default(),
+            reported: Cell::default(),
+            error: Cell::new(None),
+            has_ended: Cell::new(false),
+            background: Cell::new(0),
+            changed: Signal::default(),
+        })
+    }
+
+    /// Does it.
+    pub(crate) async fn run(self: &Rc<Self>) -> TaskOutcome {
+        let outcome = match self.kind {
+            TaskKind::Rebuild { slot } => rebuild::rebuild(self, slot).await,
+            TaskKind::Copy { slot } => copy::copy(self, slot).await,
+            TaskKind::Check { repair } => check::check(self, repair).await,
+            TaskKind::Initialise { full } => init::initialise(self, full).await,
+            TaskKind::Resync => resync::resync_by_order(self).await,
+            TaskKind::Relocate { slot } => relocate::relocate(self, slot, true).await,
+            TaskKind::Restore { slot } => relocate::relocate(self, slot, false).await,
+            TaskKind::RepairRange { slot, range } => mend_range::mend_range(self, slot, range).await,
+        };
+        match (outcome, self.error.get()) {
+            (TaskOutcome::Done, Some(error)) => TaskOutcome::Failed(error),
+            (outcome, _) => outcome,
+        }
+    }
+
+    /// Those of the regions that are this shard's to do. Counts their stripes as what there is to do.
+    pub(crate) fn take_on(&self, regions: RegionSet) -> RegionSet {
+        let volume = &self.volume;
+        let mine = |region: &RegionIndex| {
+            let wanted = self.only.as_ref().is_none_or(|only| only.contains(*region));
+            wanted && crate::ShardIndex::owning(*region, volume.shard.count()) == volume.shard.index()
+        };
+        let regions: RegionSet = regions.iter().filter(mine).collect();
+        let stripes: u64 = regions.iter().map(|region| walk::stripes(volume, region).count() as u64).sum();
+        self.progress.borrow_mut().total_stripes += stripes;
+        regions
+    }
+
+    /// Whether it is to end before it is done.
+    pub(crate) fn must_end(&self) -> bool {
+        self.pace.is_stopped() || self.volume.closing.get()
+    }
+
+    /// A region is finished.
+    pub(crate) fn finished(&self, region: RegionIndex) {
+        self.count(|progress| {
+            progress.finished.insert(region);
+        });
+    }
+
+    /// Something went wrong, and the task goes on with what is left.
+    pub(crate) fn note_error(&self, error: IoError) {
+        self.error.set(Some(self.error.get().unwrap_or(error)));
+    }
+
+    pub(crate) fn count(&self, change: impl FnOnce(&mut TaskProgress)) {
+        change(&mut self.progress.borrow_mut());
+    }
+
+    /// Tells how far it is, if that was not done a moment ago.
+    pub(crate) async fn report_if_due(&self) {
+        let now = self.volume.shard.env().now();
+        if now.since(self.reported.get()) >= REPORT_EVERY {
+            self.reported.set(now);
+            self.report_progress().await;
+        }
+    }
+
+    pub(crate) async fn report_progress(&self) {
+        let progress = self.progress.borrow().clone();
+        let finished = progress.finished.clone();
+        let kind = ReportKind::TaskProgress { task: self.id, progress };
+        match self.volume.shard.report(self.volume.spec.id, kind).await {
+            Ok(()) => self.progress.borrow_mut().finished.remove_all(&finished),
+            Err(error) => tracing::debug!(task = self.id.0, "progress is not noted: {error}"),
+        }
+    }
+
+    /// Does something beside the walk, as soon as not too much of it is under way.
+    pub(crate) async fn in_background(self: &Rc<Self>, work: impl Future<Output = ()> + 'static) {
+        let env = self.volume.shard.env().clone();
+        self.changed.wait_until(&env, || self.background.get() < MOST_IN_BACKGROUND).await;
+        self.background.set(self.background.get() + 1);
+        let task = self.clone();
+        env.spawn("behind a task", async move {
+            work.await;
+            task.background.set(task.background.get() - 1);
+            task.changed.notify(task.volume.shard.env());
+        });
+    }
+
+    /// Waits for all of it.
+    pub(crate) async fn background_done(&self) {
+        self.changed.wait_until(self.volume.shard.env(), || self.background.get() == 0).await;
+    }
+
+    pub(crate) fn ended(&self, env: &Env) {
+        self.has_ended.set(true);
+        self.changed.notify(env);
+    }
+
+    pub(crate) async fn wait_ended(&self, env: &Env) {
+        self.changed.wait_until(env, || self.has_ended.get()).await;
+    }
+}

@@ -1,0 +1,203 @@
+//! Which copy to read where there are several.
+//!
+//! The drive with the fewest operations under way; of those the one whose last read ended nearest, so that a stream
+//! stays with a drive as long as that alone keeps up; of those a different one for every stripe.
+//!
+//! A stream that is deeper than one drive needs is another matter where drives rotate. Shared out request by request, each drive
+//! passes over what the other one reads, which takes as long as reading it. So such a stream goes to a drive for a long
+//! *run*, to another one for the next: both read at full speed, and move the arm only between runs. A run is about half of
+//! what is under way, and ends only when its drive has enough left to do while the other one moves its arm. A volume may
+//! be told to share out by request all the same ([`StreamSharing`]), as some controllers do that are to be predicted.
+
+use crate::attachment::StreamSharing;
+use crate::members::slots::Slot;
+use crate::volume::Volume;
+use layout::{CopyIndex, DataIndex, StripeMap};
+use plan::CopyChoice;
+use std::cell::RefCell;
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, StripeIndex};
+
+/// Reads of one strip from this length on are split between copies that are next to idle.
+const SPLIT_FROM_BYTES: u64 = 128 << 10;
+
+/// Streams that are kept apart.
+const STREAMS: usize = 16;
+/// The shortest run of a stream on one drive, and what a drive must have to do when its run ends: reading this takes
+/// longer than moving the arm.
+const LEAST_RUN_BYTES: u64 = 1 << 20;
+/// The longest run: beyond it, moving the arm hardly matters.
+const MOST_RUN_BYTES: u64 = 4 << 20;
+
+/// A place where a read ended, and the next one is expected.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Stream {
+    /// Byte of the volume.
+    end: u64,
+    copy: CopyIndex,
+    /// How much of the run is left, in bytes of the volume.
+    left: u64,
+}
+
+/// The latest streams of a volume.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    sharing: StreamSharing,
+    /// The latest last.
+    latest: RefCell<Vec<Stream>>,
+}
+
+impl Streams {
+    pub fn new(sharing: StreamSharing) -> Streams {
+        Streams { sharing, latest: RefCell::new(Vec::with_capacity(STREAMS)) }
+    }
+
+    /// Takes out the stream that goes on at `start`.
+    fn take(&self, start: u64) -> Option<Stream> {
+        let mut latest = self.latest.borrow_mut();
+        let at = latest.iter().rposition(|stream| stream.end == start)?;
+        Some(latest.remove(at))
+    }
+
+    fn put(&self, stream: Stream) {
+        let mut latest = self.latest.borrow_mut();
+        if latest.len() == STREAMS {
+            latest.remove(0);
+        }
+        latest.push(stream);
+    }
+}
+
+/// How long the next run of a stream is on a drive that has so much to do; `None`: its run goes on.
+fn next_run(waiting_bytes: u64) -> Option<u64> {
+    (waiting_bytes >= LEAST_RUN_BYTES).then_some((waiting_bytes / 2).clamp(LEAST_RUN_BYTES, MOST_RUN_BYTES))
+}
+
+impl Volume {
+    /// The copy of a data strip to read some bytes of. `None`: no copy is on a drive that `may` be read.
+    pub(crate) fn choose_copy(
+        &self,
+        stripe: StripeIndex,
+        map: &StripeMap,
+        index: DataIndex,
+        bytes: ByteRange,
+        may: impl Fn(DriveIndex) -> bool,
+    ) -> Option<CopyIndex> {
+        let copies = self.geometry().copies();
+        if copies == 1 {
+            return may(map.data_cell(index, CopyIndex(0)).drive).then_some(CopyIndex(0));
+        }
+        let slot_of = |copy: CopyIndex| {
+            let cell = map.data_cell(index, copy);
+            let slot = self.members.slot(cell.drive).filter(|_| may(cell.drive))?;
+            Some((slot, cell.offset.0 + bytes.start.0))
+        };
+        let least_busy = || {
+            let turn = (stripe.0 % u64::from(copies)) as u16;
+            let copies = (turn..copies).chain(0..turn).map(CopyIndex);
+            let weighed = copies.filter_map(|copy| {
+                let (slot, start) = slot_of(copy)?;
+                Some(((slot.outstanding(), slot.last_end.get().abs_diff(start)), copy))
+            });
+            weighed.min_by_key(|(weight, _)| *weight).map(|(_, copy)| copy)
+        };
+        let copy = match self.members.rotate() && self.streams.sharing == StreamSharing::Runs {
+            true => {
+                self.run_of(stripe, index, bytes, |copy| slot_of(copy).map(|(slot, _)| slot), least_busy)?
+            }
+            false => least_busy()?,
+        };
+        let (slot, start) = slot_of(copy)?;
+        slot.last_end.set(start + bytes.len.0);
+        Some(copy)
+    }
+
+    /// The copy that a read's stream is with, or comes to; `other` where it continues none.
+    fn run_of<'a>(
+        &self,
+        stripe: StripeIndex,
+        index: DataIndex,
+        bytes: ByteRange,
+        slot_of: impl Fn(CopyIndex) -> Option<&'a Slot>,
+        other: impl Fn() -> Option<CopyIndex>,
+    ) -> Option<CopyIndex> {
+        let geometry = self.geometry();
+        let strips = geometry.stripe_bytes().0 / geometry.strip().bytes().0;
+        let start = stripe.0 * geometry.stripe_bytes().0
+            + u64::from(index.0) * geometry.strip().bytes().0
+            + bytes.start.0;
+        let fresh = |copy| Stream { end: start, copy, left: LEAST_RUN_BYTES * strips };
+        let mut stream = match self.streams.take(start) {
+            None => fresh(other()?),
+            Some(stream) => match slot_of(stream.copy) {
+                None => fresh(other()?),
+                Some(slot) if stream.left == 0 => {
+                    let waiting = u64::from(slot.outstanding()) * bytes.len.0;
+                    match next_run(waiting) {
+                        Some(run) => Stream { left: run * strips, ..fresh(other()?) },
+                        None => stream,
+                    }
+                }
+                Some(_) => stream,
+            },
+        };
+        stream.end = start + bytes.len.0;
+        stream.left = stream.left.saturating_sub(bytes.len.0);
+        self.streams.put(stream);
+        Some(stream.copy)
+    }
+
+    /// The copies to read some bytes of a stripe's data from, and whether to read a strip's bytes from several of
+    /// them at once: a large read that finds them idle is served by all.
+    pub(crate) fn choose_copies(&self, stripe: StripeIndex, within: ByteRange) -> (CopyChoice, bool) {
+        let geometry = self.geometry();
+        let mut choice = CopyChoice::FIRST;
+        if geometry.copies() == 1 || within.is_empty() {
+            return (choice, false);
+        }
+        let readable = self.in_service();
+        let map = geometry.stripe_map(stripe);
+        let may = |drive| readable.contains(drive) && self.is_current(drive, stripe);
+        let mut split = false;
+        let mut rest = within;
+        while !rest.is_empty() {
+            let (index, at) = geometry.strip_of(ByteCount(rest.start.0));
+            let len = (geometry.strip().bytes() - at).min(rest.len);
+            rest = ByteRange::from_to(rest.start + len, rest.end());
+            if len.0 >= SPLIT_FROM_BYTES && !split {
+                split = (0..geometry.copies())
+                    .map(|copy| map.data_cell(index, CopyIndex(copy)).drive)
+                    .filter(|drive| may(*drive) && self.members.is_idle(*drive))
+                    .nth(1)
+                    .is_some();
+            }
+            let bytes = ByteRange::new(ByteOffset(at.0), len);
+            if let Some(copy) = self.choose_copy(stripe, &map, index, bytes, may) {
+                choice = choice.with(index, copy);
+            }
+        }
+        (choice, split)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_ends_only_when_its_drive_has_enough_to_do() {
+        assert_eq!(next_run(LEAST_RUN_BYTES - 1), None);
+        assert_eq!(next_run(LEAST_RUN_BYTES), Some(LEAST_RUN_BYTES));
+        assert_eq!(next_run(6 << 20), Some(3 << 20));
+        assert_eq!(next_run(1 << 30), Some(MOST_RUN_BYTES));
+    }
+
+    #[test]
+    fn streams_are_told_apart_by_where_they_go_on_and_the_oldest_is_forgotten() {
+        let streams = Streams::new(StreamSharing::Runs);
+        let stream = |end| Stream { end, copy: CopyIndex(1), left: 0 };
+        (0..=STREAMS as u64).for_each(|end| streams.put(stream(end)));
+        assert_eq!(streams.take(0), None);
+        assert_eq!(streams.take(5), Some(stream(5)));
+        assert_eq!(streams.take(5), None);
+    }
+}

@@ -1,0 +1,157 @@
+//! Changes of what is recorded of a volume, and what they mean to this shard.
+//!
+//! # Invariants
+//! - The state changes here and nowhere else, by [`VolumeState::apply`]. A change that brings a drive is applied only
+//!   when that drive can be used; otherwise nothing has changed.
+//! - The owner of a region applies what it has made of the region at once and reports it; the controller records it and
+//!   sends the same change to the others. What the owner has learned since is not undone by its own report coming back.
+//! - What this shard alone knows is the [`Overlay`] that it is to the state: drives that fail here (`health`), stripes
+//!   that are current already (`members`), stripes that are settled (`forced`).
+
+use crate::members::slots::attach;
+use crate::volume::Volume;
+use env::{DriveSource, Member};
+use state::{Change, Overlay, RegionIndex, RegionSet, VolumeState};
+use std::cell::Ref;
+use std::rc::Rc;
+use std::sync::Arc;
+use units::{DriveIndex, DriveSet, StripeIndex};
+
+impl Overlay for Volume {
+    fn failing(&self) -> DriveSet {
+        self.health.failing()
+    }
+
+    fn is_current(&self, slot: DriveIndex, region: RegionIndex, stripe: StripeIndex) -> bool {
+        self.members.is_made_current(slot, region, stripe)
+    }
+
+    fn is_settled(&self, region: RegionIndex, stripe: StripeIndex) -> bool {
+        self.settled.contains(region, self.nth_of_region(region, stripe))
+    }
+}
+
+impl Volume {
+    /// What is recorded of the volume, as far as this shard has been told.
+    pub(crate) fn state(&self) -> Ref<'_, VolumeState> {
+        self.state.borrow()
+    }
+
+    /// Drives that are read and written here, but where they are stale.
+    pub(crate) fn in_service(&self) -> DriveSet {
+        self.state().in_service().minus(&self.health.failing())
+    }
+
+    /// Slots whose drive is not current in a stripe, for this shard.
+    pub(crate) fn is_current(&self, slot: DriveIndex, stripe: StripeIndex) -> bool {
+        let state = self.state();
+        if !state.stale_somewhere().contains(slot) {
+            return true;
+        }
+        let region = self.region_of(stripe);
+        !state.stale_in(region).contains(slot) || self.members.is_made_current(slot, region, stripe)
+    }
+
+    /// Whether blocks of any drive are punctured.
+    pub(crate) fn any_punctured(&self) -> bool {
+        !self.state().punctured_somewhere().is_empty()
+    }
+
+    /// Whether nothing was ever written to a region, nor is about to be: its first write waits for the mark while it
+    /// holds its stripe.
+    pub(crate) fn is_untouched(&self, region: RegionIndex) -> bool {
+        self.state().is_unwritten(region) && self.dirty.is_clean(region)
+    }
+
+    /// The regions in which a drive is stale.
+    pub(crate) fn stale_regions(&self, slot: DriveIndex) -> RegionSet {
+        self.state().slot(slot).map(|slot| slot.stale().clone()).unwrap_or_default()
+    }
+
+    /// A change comes from the controller, with the drive that it brings. The drive that left its seat by it, to be
+    /// waited for.
+    ///
+    /// # Errors
+    /// One sentence, if the slot or the drive cannot be used; nothing has changed then.
+    pub(crate) fn take_change(
+        self: &Rc<Self>,
+        change: &Change,
+        drive: Option<Arc<dyn DriveSource>>,
+    ) -> Result<Option<Rc<Member>>, String> {
+        let env = self.shard.env();
+        let limit = self.policy.get().time_limit;
+        match change {
+            Change::Drive { slot, .. } => {
+                self.check_slot(*slot)?;
+                let member = drive.map(|drive| attach(env, &drive, limit)).transpose();
+                let before = self.members.swap(*slot, member.map_err(|error| error.to_string())?);
+                self.apply(change);
+                Ok(before)
+            }
+            Change::ReplacementBegan { slot, .. } | Change::ReplacementEnded { slot } => {
+                self.check_slot(*slot)?;
+                let filled =
+                    drive.map(|drive| crate::members::slots::replacement(env, &drive, limit)).transpose();
+                let filled = filled.map_err(|error| error.to_string())?;
+                let before = self.members.swap_replacement(*slot, filled);
+                self.apply(change);
+                Ok(before.map(|replacement| replacement.member.clone()))
+            }
+            Change::Promoted { slot, .. } => self.promote(*slot, change),
+            _ => {
+                self.apply(change);
+                Ok(None)
+            }
+        }
+    }
+
+    fn promote(self: &Rc<Self>, slot: DriveIndex, change: &Change) -> Result<Option<Rc<Member>>, String> {
+        self.check_slot(slot)?;
+        let Some(replacement) = self.members.swap_replacement(slot, None) else {
+            return Err(format!("no drive is being filled for slot {slot} of '{}'", self.spec.name));
+        };
+        let before = self.members.swap(slot, Some(replacement.member.clone()));
+        self.apply(change);
+        if let Some(error) = replacement.failed.get() {
+            // It lacks a write of this shard's, and the controller has not heard yet.
+            self.fail_drive(slot, error, "write while it was being filled");
+        }
+        Ok(before)
+    }
+
+    /// Applies a change: to the state, and to what this shard alone knew of the same.
+    pub(crate) fn apply(&self, change: &Change) {
+        if let Change::Forced(regions) | Change::ForcedByLog(regions) = change {
+            self.settled.forget(&regions.intersection(self.state().unsynced()));
+        }
+        self.state.borrow_mut().apply(change);
+        match change {
+            Change::InService(drives) => self.health.recorded_in_service(self.shard.env(), drives),
+            Change::Drive { slot, in_service, .. } => {
+                self.health.forget(*slot);
+                self.health.recorded_in_service(self.shard.env(), in_service);
+            }
+            Change::Promoted { slot, .. } => self.health.forget(*slot),
+            Change::Current { slot, regions } => self.members.close_windows(*slot, regions),
+            Change::Synced(regions) => self.settled.forget(regions),
+            Change::Unsynced(regions) => {
+                self.settled.forget(regions);
+                // A resync of one of them that is under way does not vouch for it any more.
+                self.dirty.note_gap();
+            }
+            _ => {}
+        }
+        self.look_at_health();
+    }
+
+    fn check_slot(&self, slot: DriveIndex) -> Result<(), String> {
+        match self.members.slot(slot) {
+            Some(_) => Ok(()),
+            None => Err(format!(
+                "'{}' has {} slots, and no slot {slot}",
+                self.spec.name,
+                self.geometry().drives()
+            )),
+        }
+    }
+}

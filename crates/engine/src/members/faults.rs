@@ -1,0 +1,194 @@
+//! What follows from a drive's errors: which of them cost it its place, and who has to know.
+//!
+//! # The policy
+//! | the drive | then |
+//! | --- | --- |
+//! | is gone, or does not answer within `FaultPolicy::time_limit` | it is out at once |
+//! | cannot write | it is out at once, if the level can spare it; otherwise the write fails and its region is distrusted |
+//! | cannot read some blocks | it stays; redundancy serves, and the blocks are written anew (`repair`) |
+//! | ... and writing anew did not help | counted; at `FaultPolicy::unrepaired_limit` it is out, if the level can spare it |
+//! | has no space below it | it stays: rule (i) of the promises |
+//!
+//! Each is an event at the controller; nothing goes out silently.
+
+use crate::members::slots::Replacement;
+use crate::messages::ReportKind;
+use crate::volume::Volume;
+use env::{IoError, IoErrorKind, Member};
+use layout::{DataIndex, Role};
+use plan::Plan;
+use smallvec::SmallVec;
+use std::rc::Rc;
+use units::{ByteRange, DriveIndex, DriveSet};
+
+/// Errors after which a drive is taken out of use, whatever it was asked.
+pub(crate) fn is_gone(error: &IoError) -> bool {
+    matches!(error.kind, IoErrorKind::Gone | IoErrorKind::TimedOut)
+}
+
+/// The data strip of a role; `None` for parity.
+fn strip_of(role: Role) -> Option<DataIndex> {
+    match role {
+        Role::Data { index, .. } => Some(index),
+        Role::P | Role::Q | Role::Spare => None,
+    }
+}
+
+/// What a request has met on the drives of its stripe so far.
+#[derive(Default)]
+pub(crate) struct Trouble {
+    /// Drives that could not read something: this request is planned without reading them.
+    pub(crate) drives: DriveSet,
+    /// What they could not read, in their part of the volume.
+    pub(crate) places: Places,
+}
+
+/// Places that could not be read: the drive, and bytes of its part of the volume within one cell.
+pub(crate) type Places = SmallVec<[(DriveIndex, ByteRange); 2]>;
+
+impl Trouble {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
+impl Volume {
+    /// A write failed after the commit. `Ok`: the drive is out of use, or is not the slot's drive any more; what it
+    /// lacks is to be had from others, if [`Volume::is_kept`] says so.
+    pub(crate) fn write_fault(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        member: Option<&Rc<Member>>,
+        error: IoError,
+    ) -> Result<(), IoError> {
+        if error.kind == IoErrorKind::OutOfSpace {
+            return Err(error); // The file system is full; the drive is fine (rule (i) of the promises).
+        }
+        if member.is_some_and(|member| !self.members.is_in_slot(drive, member)) {
+            return Ok(()); // The one that has the slot now is not current in any region that is being written.
+        }
+        if !self.in_service().contains(drive) {
+            return Ok(()); // It went out meanwhile.
+        }
+        if !self.may_lose(drive) && !is_gone(&error) {
+            return Err(error);
+        }
+        self.fail_drive(drive, error, "write");
+        Ok(())
+    }
+
+    /// Whether everything that a plan was to write can be had although these drives did not take their part: all
+    /// of them together, as several may fail under one write.
+    pub(crate) fn is_kept(&self, plan: &Plan, missed: &DriveSet) -> bool {
+        let health = plan.health();
+        let out = DriveSet::first(self.geometry().drives()).minus(&health.writable).union(missed);
+        if !plan.request().is_write() {
+            // What is written is computed from what is there, or a copy of it.
+            let moved = health.relocated.map_or(out, |slot| out.without(slot));
+            return self.geometry().survives_set(&moved);
+        }
+        let taken = |write: &&plan::Write| !missed.contains(write.drive);
+        let has_copy = |strip| plan.writes().iter().filter(taken).any(|write| strip_of(write.role) == strip);
+        let mut lacking = plan.writes().iter().filter(|write| missed.contains(write.drive));
+        if self.geometry().parity_strips() == 0 {
+            return lacking.all(|write| has_copy(strip_of(write.role)));
+        }
+        if lacking.all(|write| strip_of(write.role).is_none()) {
+            return true; // All data was taken.
+        }
+        let home = self.geometry().stripe_map(plan.stripe());
+        let map = health.relocated.map_or(home, |slot| home.relocated(slot));
+        let lost = map.cells().filter(|(cell, role)| out.contains(cell.drive) && strip_of(*role).is_some());
+        let parity = [Role::P, Role::Q].into_iter();
+        let follows = parity.filter(|role| plan.writes().iter().filter(taken).any(|w| w.role == *role));
+        lost.count() <= follows.count()
+    }
+
+    /// Drives that do not hold everything they should: out of use, or stale where somebody wrote. What a drive held that
+    /// lies in the distributed spare is not missed.
+    pub(crate) fn behind(&self) -> DriveSet {
+        self.state().missed(&self.health.failing())
+    }
+
+    /// Whether the volume still has all its data without `drive` and those that are behind already.
+    pub(crate) fn may_lose(&self, drive: DriveIndex) -> bool {
+        self.geometry().survives_set(&self.behind().with(drive))
+    }
+
+    /// Takes a drive out of use here and tells the controller, once.
+    pub(crate) fn fail_drive(self: &Rc<Self>, drive: DriveIndex, error: IoError, operation: &'static str) {
+        if self.health.fail(drive, &self.state().in_service()) {
+            self.shard.env().trace("drive failed", u64::from(drive.0), error.kind as u64);
+            self.look_at_health();
+            self.report_failure(drive, error, operation);
+        }
+    }
+
+    fn report_failure(self: &Rc<Self>, drive: DriveIndex, error: IoError, operation: &'static str) {
+        self.health.reporting(drive);
+        let volume = self.clone();
+        self.shard.env().spawn("report a failure", async move {
+            let kind = ReportKind::DriveFailed { drive, error, operation };
+            let env = volume.shard.env();
+            match volume.shard.report(volume.spec.id, kind).await {
+                Ok(()) => volume.health.reported(env, drive),
+                Err(_) => volume.health.refused(env, drive, error, operation),
+            }
+        });
+    }
+
+    /// Waits until the failure of every drive in `skipped` is durable. Where that was refused some time ago,
+    /// for want of space, say, it is asked for again.
+    ///
+    /// # Errors
+    /// When that cannot be made durable.
+    pub(crate) async fn recorded(self: &Rc<Self>, skipped: &DriveSet) -> Result<(), IoError> {
+        let (health, env) = (&self.health, self.shard.env());
+        if health.are_recorded(skipped) {
+            return Ok(());
+        }
+        for drive in skipped.iter() {
+            if let Some((error, operation)) = health.ask_again(env, drive) {
+                self.report_failure(drive, error, operation);
+            }
+        }
+        health.wait_recorded(env, skipped).await
+    }
+
+    /// A drive that is being filled did not take a write, or lacks one already: waits until it is certain that it
+    /// will not take the slot as it is.
+    ///
+    /// # Errors
+    /// When that cannot be made certain: then the write must not be acknowledged.
+    pub(crate) async fn replacement_lacks(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        replacement: &Rc<Replacement>,
+        error: IoError,
+    ) -> Result<(), IoError> {
+        if replacement.failed.get().is_none() {
+            replacement.failed.set(Some(error));
+            let (volume, replacement) = (self.clone(), replacement.clone());
+            self.shard.env().spawn("report a failed replacement", async move {
+                let kind = ReportKind::ReplacementFailed { drive, error };
+                let result = volume.shard.report(volume.spec.id, kind).await;
+                replacement.settled.set(Some(result));
+                volume.members.changed().notify(volume.shard.env());
+            });
+        }
+        let settled = || replacement.settled.get().is_some();
+        self.members.changed().wait_until(self.shard.env(), settled).await;
+        replacement.settled.get().unwrap_or(Err(error))
+    }
+
+    /// A place on a drive that writing anew did not repair: counted, and one day one too many.
+    pub(crate) fn not_repaired(self: &Rc<Self>, drive: DriveIndex, error: IoError) {
+        let Some(slot) = self.members.slot(drive) else { return };
+        let count = slot.unrepaired.get().saturating_add(1);
+        slot.unrepaired.set(count);
+        let limit = self.policy.get().unrepaired_limit;
+        if limit > 0 && count >= limit && self.may_lose(drive) {
+            self.fail_drive(drive, error, "repair of unreadable blocks");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The drives of a volume, slot by slot, and what is known of each: which may be swapped while requests run.
+//!
+//! # Invariants
+//! - Whoever starts an operation on a drive takes it out of its slot at that moment. A plan that was made before
+//!   a swap is not begun after it: [`Members::changes`] tells.
+//! - A drive that left its slot, or whose volume is not served any more, is forgotten when it has returned everything
+//!   this shard had asked of it, late operations too (rule (d) of the promises): only then is the swap answered, or
+//!   whoever waits for the drive.
+//! - A drive is *stale* in a region until its owner has made every stripe of it current. While it does so, stripe by
+//!   stripe, each under its exclusive lock, the stripes that are done are current for the owner ([`Window`]) and
+//!   get the writes that come; nobody else knows, and everybody else asks the owner.
+//! - A drive that takes a place is stale in every region, those that were never written among them: it may hold
+//!   anything there ([`first_write`](crate::stripe::first_write)).
+//! - A drive that is being filled (*replacement*) gets every write that the drive of its slot gets. Once it failed to take
+//!   one, it is never the slot's drive as it is: no write that it lacks is acknowledged before that is certain.
+
+use crate::attachment::Attachment;
+use crate::messages::{Done, Seat};
+use crate::shard::Shard;
+use crate::volume::Volume;
+use env::sync::Signal;
+use env::{DriveSource, Env, IoError, IoErrorKind, Member};
+use smallvec::SmallVec;
+use state::{RegionIndex, RegionSet};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use units::{DriveIndex, StripeIndex};
+
+/// How often a drive that is used no more is asked whether it still has operations.
+const QUIET_POLL: Duration = Duration::from_millis(5);
+
+/// A region that is being made current on a drive, on the shard that owns it.
+struct Window {
+    region: RegionIndex,
+    /// Every stripe of the region below this one is current.
+    below: u64,
+    /// Stripes above it that are current already: several are under way at a time.
+    ahead: SmallVec<[u64; 8]>,
+}
+
+/// A drive that is being filled.
+pub(crate) struct Replacement {
+    pub(crate) member: Rc<Member>,
+    /// It lacks a write.
+    pub(crate) failed: Cell<Option<IoError>>,
+    /// Whether it is certain that it will not take the slot as it is.
+    pub(crate) settled: Cell<Option<Result<(), IoError>>>,
+}
+
+/// A slot's drive as this shard reaches it. What is recorded of it is in the volume's state.
+#[derive(Default)]
+pub(crate) struct Slot {
+    member: RefCell<Option<Rc<Member>>>,
+    replacement: RefCell<Option<Rc<Replacement>>>,
+    windows: RefCell<Vec<Window>>,
+    /// How many drives have had the slot.
+    drives: Cell<u64>,
+    /// Where the last read of it ended, in its part of the volume: the next one is near if it begins there.
+    pub(crate) last_end: Cell<u64>,
+    /// Unreadable places that writing anew did not repair.
+    pub(crate) unrepaired: Cell<u32>,
+}
+
+/// The slots of a volume.
+pub(crate) struct Members {
+    slots: Vec<Slot>,
+    /// Whether any drive rotates.
+    rotate: Cell<bool>,
+    changed: Signal,
+}
+
+impl Members {
+    pub(crate) fn attach(env: &Env, attachment: &Attachment) -> env::Result<Members> {
+        let limit = attachment.spec.policy.time_limit;
+        let count = attachment.spec.geometry.drives().as_usize();
+        let members = Members {
+            slots: std::iter::repeat_with(Slot::default).take(count).collect(),
+            rotate: Cell::new(false),
+            changed: Signal::default(),
+        };
+        for (index, slot) in members.slots.iter().enumerate() {
+            if let Some(Some(source)) = attachment.sources.get(index) {
+                *slot.member.borrow_mut() = Some(attach(env, source, limit)?);
+            }
+            if let Some(Some(source)) = attachment.replacements.get(index) {
+                *slot.replacement.borrow_mut() = Some(replacement(env, source, limit)?);
+            }
+        }
+        members.look_whether_any_rotates();
+        Ok(members)
+    }
+
+    fn look_whether_any_rotates(&self) {
+        let rotates =
+            |slot: &Slot| slot.member.borrow().as_ref().is_some_and(|member| member.info().rotational);
+        self.rotate.set(self.slots.iter().any(rotates));
+    }
+
+    pub(crate) fn slot(&self, drive: DriveIndex) -> Option<&Slot> {
+        self.slots.get(drive.as_usize())
+    }
+
+    /// The drive in a slot now.
+    pub(crate) fn get(&self, drive: DriveIndex) -> Option<Rc<Member>> {
+        self.slot(drive)?.member.borrow().clone()
+    }
+
+    /// The drive that is being filled for a slot.
+    pub(crate) fn replacement(&self, drive: DriveIndex) -> Option<Rc<Replacement>> {
+        self.slot(drive)?.replacement.borrow().clone()
+    }
+
+    /// The drive that has a seat now.
+    pub(crate) fn at(&self, seat: Seat) -> Option<Rc<Member>> {
+        match seat {
+            Seat::Slot(drive) => self.get(drive),
+            Seat::Replacement(drive) => self.replacement(drive).map(|replacement| replacement.member.clone()),
+        }
+    }
+
+    /// Whether a drive is the one in the slot now.
+    pub(crate) fn is_in_slot(&self, drive: DriveIndex, member: &Rc<Member>) -> bool {
+        let slot = self.slot(drive);
+        slot.is_some_and(|slot| slot.member.borrow().as_ref().is_some_and(|now| Rc::ptr_eq(now, member)))
+    }
+
+    /// Told when what becomes of a drive that is being filled is settled.
+    pub(crate) fn changed(&self) -> &Signal {
+        &self.changed
+    }
+
+    /// Whether any drive rotates.
+    pub(crate) fn rotate(&self) -> bool {
+        self.rotate.get()
+    }
+
+    /// Whether a drive has next to nothing to do for this shard.
+    pub(crate) fn is_idle(&self, drive: DriveIndex) -> bool {
+        self.slot(drive).is_some_and(|slot| slot.outstanding() <= 1)
+    }
+
+    /// How often a slot was swapped: tells which of its drives something is about.
+    pub(crate) fn drives_of(&self, drive: DriveIndex) -> u64 {
+        self.slot(drive).map_or(0, |slot| slot.drives.get())
+    }
+
+    /// Whether a stripe is current on a drive that is stale in its region.
+    pub(crate) fn is_made_current(
+        &self,
+        drive: DriveIndex,
+        region: RegionIndex,
+        stripe: StripeIndex,
+    ) -> bool {
+        self.slot(drive).is_some_and(|slot| {
+            slot.windows.borrow().iter().any(|window| {
+                window.region == region && (stripe.0 < window.below || window.ahead.contains(&stripe.0))
+            })
+        })
+    }
+
+    /// What is recorded of these regions on a drive speaks for itself from now on.
+    pub(crate) fn close_windows(&self, drive: DriveIndex, regions: &RegionSet) {
+        if let Some(slot) = self.slot(drive) {
+            slot.windows.borrow_mut().retain(|window| !regions.contains(window.region));
+        }
+    }
+
+    /// Begins to make a stale region current; those stripes that come before `below` are current already.
+    pub(crate) fn open_window(&self, drive: DriveIndex, region: RegionIndex, below: StripeIndex) {
+        if let Some(slot) = self.slot(drive) {
+            let mut windows = slot.windows.borrow_mut();
+            windows.retain(|window| window.region != region);
+            windows.push(Window { region, below: below.0, ahead: SmallVec::new() });
+        }
+    }
+
+    /// A stripe is current on a drive now; the caller holds it exclusively. `false`: the region is not being made
+    /// current any more, the drive was swapped or failed meanwhile.
+    pub(crate) fn stripe_current(&self, drive: DriveIndex, region: RegionIndex, stripe: StripeIndex) -> bool {
+        let Some(slot) = self.slot(drive) else { return false };
+        let mut windows = slot.windows.borrow_mut();
+        let Some(window) = windows.iter_mut().find(|window| window.region == region) else { return false };
+        window.ahead.push(stripe.0);
+        while let Some(next) = window.ahead.iter().position(|ahead| *ahead == window.below) {
+            window.ahead.swap_remove(next);
+            window.below += 1;
+        }
+        true
+    }
+
+    /// Stops making a region current; what was not recorded as current ([`state::Change::Current`]) is stale again.
+    pub(crate) fn close_window(&self, drive: DriveIndex, region: RegionIndex) {
+        if let Some(slot) = self.slot(drive) {
+            slot.windows.borrow_mut().retain(|window| window.region != region);
+        }
+    }
+
+    /// Puts another drive into a slot; gives back what was there.
+    pub(crate) fn swap(&self, drive: DriveIndex, member: Option<Rc<Member>>) -> Option<Rc<Member>> {
+        let slot = self.slot(drive)?;
+        slot.drives.set(slot.drives.get() + 1);
+        slot.windows.borrow_mut().clear();
+        slot.unrepaired.set(0);
+        let before = std::mem::replace(&mut *slot.member.borrow_mut(), member);
+        self.look_whether_any_rotates();
+        before
+    }
+
+    pub(crate) fn swap_replacement(
+        &self,
+        drive: DriveIndex,
+        replacement: Option<Rc<Replacement>>,
+    ) -> Option<Rc<Replacement>> {
+        self.slot(drive).and_then(|slot| std::mem::replace(&mut *slot.replacement.borrow_mut(), replacement))
+    }
+}
+
+impl Slot {
+    /// Operations that the drive has not returned; the most there can be where there is no drive.
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.member.borrow().as_ref().map_or(u32::MAX, |member| member.outstanding())
+    }
+}
+
+pub(crate) fn attach(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env::Result<Rc<Member>> {
+    Ok(Rc::new(Member::with_time_limit(env, source.attach(env)?, limit)))
+}
+
+pub(crate) fn replacement(
+    env: &Env,
+    source: &Arc<dyn DriveSource>,
+    limit: Duration,
+) -> env::Result<Rc<Replacement>> {
+    Ok(Rc::new(Replacement {
+        member: attach(env, source, limit)?,
+        failed: Cell::new(None),
+        settled: Cell::new(None),
+    }))
+}
+
+/// Answers once a drive that is used no more has returned everything this shard asked of it.
+pub(crate) async fn when_quiet(shard: Shard, before: Option<Rc<Member>>, done: Option<Done>) {
+    while before.as_ref().is_some_and(|member| member.outstanding() > 0) && !shard.is_stopping() {
+        shard.env().sleep(QUIET_POLL).await;
+    }
+    drop(before);
+    if let Some(done) = done {
+        crate::shard::answer_control(&done, Ok(()));
+    }
+}
+
+impl Volume {
+    /// The drive in a slot, for an operation that starts now.
+    pub(crate) fn member(&self, drive: DriveIndex) -> Result<Rc<Member>, IoError> {
+        self.members.get(drive).ok_or(IoError::new(IoErrorKind::Gone))
+    }
+}

@@ -1,0 +1,547 @@
+//! What becomes of blocks that a drive could not read.
+//!
+//! They are looked for (the drive may not say which of a strip's blocks it was), computed from redundancy, written
+//! anew in place (a drive then uses other sectors for them), and read again. Where redundancy cannot help, their
+//! content is lost, and that is listed (see [`PuncturedBlocks`](crate::PuncturedBlocks)) before anything is done that
+//! could pass for it.
+//!
+//! # Invariants
+//! - All of it happens while the columns concerned are held exclusively: no write comes between looking and listing.
+//! - Blocks are *given up* only by whoever cannot go on with them: a rebuild, a resync, a write to their stripe. Then all
+//!   data blocks of these columns that cannot be had are listed, durably and on every shard; only then their places
+//!   are filled with zeroes, so that redundancy can be computed again and protects all others.
+//! - A reader lists what is lost only where that is beyond doubt: nobody is absent who might come back with it, and
+//!   redundancy is to be trusted.
+
+use crate::members::{Places, Trouble, is_gone};
+use crate::messages::ReportKind;
+use crate::stripe::Host;
+use crate::stripe::begin_write;
+use crate::stripe::{Attempt, Ended, Patience};
+use crate::volume::Volume;
+use env::locks::{ALL_COLUMNS, Mode};
+use env::{Durability, IoError, IoErrorKind, IoRequest, Member, Slice};
+use layout::{Cell, CopyIndex, DataIndex, Role};
+use plan::Request;
+use smallvec::SmallVec;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
+
+/// Stripes of a volume that may wait to be repaired at a time; what is beyond is met again when it is read again.
+const REPAIRS_WAITING: usize = 64;
+
+/// What to do with blocks that redundancy cannot give back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mend {
+    /// List them, if it is beyond doubt that they are lost.
+    Look,
+    /// List them, and fill their places with zeroes, so that the rest of the stripe can be worked with.
+    GiveUp,
+}
+
+/// Whether a cell can be had.
+enum Reach {
+    Readable,
+    /// Its drive is there and cannot read it.
+    Unreadable(Rc<Member>),
+    /// Its drive is out, or stale.
+    Absent,
+}
+
+/// How the repair of a run of blocks ended.
+enum Repaired {
+    /// They hold what they should, and can be read.
+    Healed,
+    /// The drive does not take them.
+    Refused(IoError),
+    /// Nothing has their content.
+    Lost,
+}
+
+impl Volume {
+    /// Repairs places of a stripe that could not be read, in a task of its own. On a drive that is read-only nothing
+    /// can be: what it cannot read is computed whenever it is read.
+    pub(crate) fn repair_later(self: &Rc<Self>, stripe: StripeIndex, places: Places) {
+        let is_read_only = |drive| self.drive_info(drive).is_some_and(|info| info.read_only);
+        if places.iter().all(|(drive, _)| is_read_only(*drive)) {
+            return;
+        }
+        let is_new = {
+            let mut repairing = self.repairing.borrow_mut();
+            repairing.len() < REPAIRS_WAITING && repairing.insert(stripe)
+        };
+        if !is_new {
+            return;
+        }
+        let volume = self.clone();
+        self.shard.env().spawn("repair", async move {
+            if let Ok(_user) = volume.enter() {
+                let key = volume.lock_key(stripe);
+                let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+                if let Err(error) = volume.mend(stripe, &places, Mend::Look).await {
+                    tracing::debug!(volume = %volume.spec.name, stripe = stripe.0, "not repaired: {error}");
+                }
+            }
+            volume.repairing.borrow_mut().remove(&stripe);
+        });
+    }
+
+    /// Repairs places of a stripe whose columns the caller holds exclusively.
+    ///
+    /// # Errors
+    /// When blocks that had to be given up could not be listed, or their places not be filled.
+    pub(crate) async fn mend(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        places: &Places,
+        how: Mend,
+    ) -> Result<(), IoError> {
+        // All that can be had first: what is filled with zeroes then must not be taken for a source.
+        let mut lost = Places::new();
+        for (drive, range) in merged(places) {
+            let Ok(member) = self.member(drive) else { continue };
+            let Ok(unreadable) = self.probe(drive, &member, range).await else { continue };
+            if unreadable.is_empty() {
+                // It can be read now, whatever it was.
+                self.report_medium_error(drive, range, true, true);
+            }
+            for run in unreadable {
+                self.mend_run(stripe, drive, &member, run, &mut lost).await;
+            }
+        }
+        let mut columns: Vec<ByteRange> = Vec::new();
+        for (drive, range) in lost {
+            let Some(located) = self.locate(drive, range.start) else { continue };
+            columns.push(ByteRange::new(ByteOffset(located.within.0), range.len));
+        }
+        columns.sort_unstable_by_key(|range| range.start);
+        columns.dedup();
+        for columns in columns {
+            self.take_for_lost(stripe, columns, how).await?;
+        }
+        Ok(())
+    }
+
+    /// The sectors that a drive cannot read among those of the units, as it writes them, that a range touches.
+    ///
+    /// # Errors
+    /// When the drive is out of use.
+    async fn probe(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        member: &Rc<Member>,
+        range: ByteRange,
+    ) -> Result<Vec<ByteRange>, IoError> {
+        let unit = self.spec.sector.bytes();
+        let mut rest = vec![range.align_out(self.repair_unit)];
+        let mut unreadable: Vec<ByteRange> = Vec::new();
+        while let Some(range) = rest.pop() {
+            if self.can_read(drive, member, range).await? {
+                continue;
+            }
+            if range.len <= unit {
+                match unreadable.last_mut() {
+                    Some(last) if last.end() == range.start => last.len += range.len,
+                    _ => unreadable.push(range),
+                }
+                continue;
+            }
+            let middle = (range.start + ByteCount(range.len.0 / 2)).align_up(unit);
+            rest.push(ByteRange::from_to(middle, range.end()));
+            rest.push(ByteRange::from_to(range.start, middle));
+        }
+        Ok(unreadable)
+    }
+
+    /// Whether a drive can read a range.
+    ///
+    /// # Errors
+    /// When it is out of use, or goes out for not answering: it is not asked for sector after sector then.
+    async fn can_read(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        member: &Rc<Member>,
+        range: ByteRange,
+    ) -> Result<bool, IoError> {
+        if !self.in_service().contains(drive) {
+            return Err(IoError::new(IoErrorKind::Gone));
+        }
+        let _scratch = self.shard.reserve_scratch(env::BufferPool::block_size(range.len)).await;
+        let buf = self.take_scratch(range.len, false);
+        match member.read(self.raw(range.start), SmallVec::from_iter([buf])).await.result {
+            Ok(_) => Ok(true),
+            Err(error) if is_gone(&error) => {
+                if self.members.is_in_slot(drive, member) {
+                    self.fail_drive(drive, error, "read");
+                }
+                Err(error)
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Repairs blocks that a drive cannot read: all at once, or as many of them as can be had. Those that cannot
+    /// are added to `lost`, sector by sector.
+    async fn mend_run(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        drive: DriveIndex,
+        member: &Rc<Member>,
+        run: ByteRange,
+        lost: &mut Places,
+    ) {
+        let unit = self.spec.sector.bytes();
+        let mut rest = vec![run];
+        while let Some(range) = rest.pop() {
+            match self.repair_run(stripe, drive, member, range).await {
+                Repaired::Healed => self.report_medium_error(drive, range, true, true),
+                Repaired::Refused(error) => {
+                    self.report_medium_error(drive, range, true, false);
+                    self.not_repaired(drive, error);
+                }
+                Repaired::Lost if range.len > unit => {
+                    let middle = (range.start + ByteCount(range.len.0 / 2)).align_up(unit);
+                    rest.push(ByteRange::from_to(middle, range.end()));
+                    rest.push(ByteRange::from_to(range.start, middle));
+                }
+                Repaired::Lost => {
+                    // It was not written anew, and would be met again with every read: it does not count against its
+                    // drive, or one lost block would cost the drive its place in time.
+                    self.report_medium_error(drive, range, false, false);
+                    lost.push((drive, range));
+                }
+            }
+        }
+    }
+
+    /// Computes some blocks of a drive from the others of their stripe, writes them, and reads them again.
+    async fn repair_run(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        drive: DriveIndex,
+        member: &Rc<Member>,
+        range: ByteRange,
+    ) -> Repaired {
+        let Some(located) = self.locate(drive, range.start) else { return Repaired::Lost };
+        let mut trouble = Trouble { drives: DriveSet::EMPTY.with(drive), ..Trouble::default() };
+        let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
+        let request = Request::Repair { culprit: located.role, columns };
+        let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, Attempt::HELD).await;
+        match ended {
+            Ended::Done { skipped, .. } if skipped.contains(drive) => {
+                Repaired::Refused(IoError::new(IoErrorKind::Gone))
+            }
+            Ended::Done { .. } => match self.can_read(drive, member, range).await {
+                Ok(true) => {
+                    self.count(|counters| counters.repaired += 1);
+                    Repaired::Healed
+                }
+                Ok(false) => Repaired::Refused(IoError::new(IoErrorKind::Medium)),
+                Err(error) => Repaired::Refused(error),
+            },
+            Ended::Lost | Ended::NeedsLock => Repaired::Lost,
+            Ended::Failed(error) => Repaired::Refused(error),
+        }
+    }
+
+    /// In these columns blocks are lost. Those that nothing can give back are listed, if that is beyond doubt or they
+    /// have to be given up; what has to be given up is filled with zeroes, and redundancy computed over them.
+    async fn take_for_lost(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        columns: ByteRange,
+        how: Mend,
+    ) -> Result<(), IoError> {
+        let health = self.stripe_health(stripe, &DriveSet::EMPTY);
+        let everybody_is_here = health.readable.contains_first(self.geometry().drives());
+        if how == Mend::Look && !(everybody_is_here && health.parity_trusted) {
+            return Ok(());
+        }
+        let mut cells: SmallVec<[(Cell, Role, Reach); 8]> = SmallVec::new();
+        for (cell, role) in self.map(stripe).cells().filter(|(_, role)| *role != Role::Spare) {
+            let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
+            let reach = match self.member(cell.drive) {
+                Ok(member) if health.readable.contains(cell.drive) => {
+                    match self.can_read(cell.drive, &member, place).await {
+                        Ok(true) => Reach::Readable,
+                        Ok(false) => Reach::Unreadable(member),
+                        // Less is known now than before: the caller sees what to do about that.
+                        Err(_) => return Ok(()),
+                    }
+                }
+                _ => Reach::Absent,
+            };
+            cells.push((cell, role, reach));
+        }
+        let in_reach = |index: DataIndex| {
+            cells.iter().any(|(_, role, reach)| {
+                matches!(role, Role::Data { index: other, .. } if *other == index)
+                    && matches!(reach, Reach::Readable)
+            })
+        };
+        let home = self.geometry().stripe_map(stripe);
+        for index in (0..self.geometry().data_strips()).map(DataIndex).filter(|index| !in_reach(*index)) {
+            // Listed where it belongs, wherever it lies now.
+            let cell = home.data_cell(index, CopyIndex(0));
+            let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
+            self.list_lost(cell.drive, place).await?;
+        }
+        if how == Mend::Look {
+            return Ok(());
+        }
+        // A replay must not bring parity back that the zeroes do not agree with.
+        self.silence(stripe).await?;
+        // From the first zero to the new parity a crash must be followed by a resync.
+        let _writing = match self.is_redundant() {
+            true => Some(begin_write(self, self.region_of(stripe)).await?),
+            false => None,
+        };
+        for (cell, role, reach) in &cells {
+            if matches!(role, Role::Data { index, .. } if in_reach(*index)) {
+                continue; // Another copy has it: it is no zeroes, and is repaired from there.
+            }
+            if let Reach::Unreadable(member) = reach {
+                let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
+                let filled = self.fill_with_zeroes(member, place).await;
+                filled.inspect_err(|error| self.not_repaired(cell.drive, *error))?;
+                self.fill_replacement(cell.drive, place).await?;
+            }
+        }
+        self.settle(stripe, columns, &DriveSet::EMPTY).await
+    }
+
+    /// Computes redundancy anew in columns where zeroes have taken the place of what was lost. `filled`: drives that
+    /// are stale in the stripe, but current in these columns.
+    pub(crate) async fn settle(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        columns: ByteRange,
+        filled: &DriveSet,
+    ) -> Result<(), IoError> {
+        if self.geometry().parity_strips() == 0 {
+            return Ok(());
+        }
+        let how = Attempt { filling: *filled, settle: true, ..Attempt::HELD };
+        let request = Request::Resync { columns };
+        let (ended, _) = self.attempt(stripe, request, Host::None, &mut Trouble::default(), how).await;
+        match ended {
+            Ended::Done { skipped, .. } => self.recorded(&skipped).await,
+            // As many are absent as there is parity: what that gives for them is what was listed as lost.
+            Ended::Lost | Ended::NeedsLock | Ended::Failed(_) if self.is_determined(stripe, filled) => Ok(()),
+            Ended::Lost | Ended::NeedsLock | Ended::Failed(_) => match self.absent_strip(stripe, filled) {
+                Some(absent) => self.settle_absent(stripe, columns, absent, how).await,
+                None => {
+                    self.distrust(stripe).await;
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// There is more parity than strips are absent, one of them data. What that held in these columns is lost too:
+    /// parity is computed as if it had become zeroes.
+    async fn settle_absent(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        columns: ByteRange,
+        absent: DataIndex,
+        how: Attempt,
+    ) -> Result<(), IoError> {
+        let start = self.geometry().strip().bytes().0 * u64::from(absent.0) + columns.start.0;
+        let request = Request::WriteZeroes { range: ByteRange::new(ByteOffset(start), columns.len) };
+        let host = Host::Payload(Slice::zero(columns.len), Durability::Durable);
+        let (ended, _) = self.attempt(stripe, request, host, &mut Trouble::default(), how).await;
+        match ended {
+            Ended::Done { skipped, .. } => self.recorded(&skipped).await,
+            Ended::Lost | Ended::NeedsLock | Ended::Failed(_) => {
+                self.distrust(stripe).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// The one data strip of a stripe that is absent.
+    fn absent_strip(&self, stripe: StripeIndex, filled: &DriveSet) -> Option<DataIndex> {
+        let readable = self.stripe_health(stripe, &DriveSet::EMPTY).readable.union(filled);
+        let mut absent = self.map(stripe).cells().filter_map(|(cell, role)| match role {
+            Role::Data { index, .. } if !readable.contains(cell.drive) => Some(index),
+            _ => None,
+        });
+        absent.next().filter(|_| absent.next().is_none())
+    }
+
+    /// Whether what is absent of a stripe takes all the parity there is to be computed: then parity cannot disagree.
+    fn is_determined(&self, stripe: StripeIndex, filled: &DriveSet) -> bool {
+        let readable = self.stripe_health(stripe, &DriveSet::EMPTY).readable.union(filled);
+        let (mut absent, mut parity) = (0, 0);
+        for (cell, role) in self.map(stripe).cells() {
+            match role {
+                Role::Data { .. } => absent += u16::from(!readable.contains(cell.drive)),
+                Role::P | Role::Q => parity += u16::from(readable.contains(cell.drive)),
+                Role::Spare => {}
+            }
+        }
+        absent >= parity
+    }
+
+    async fn list_lost(self: &Rc<Self>, drive: DriveIndex, range: ByteRange) -> Result<(), IoError> {
+        let listed: u64 = self.state().punctured_within(drive, range).map(|punctured| punctured.len.0).sum();
+        if listed == range.len.0 {
+            return Ok(());
+        }
+        let kind = ReportKind::PuncturedBlocks { drive, ranges: vec![range], punctured: true };
+        self.shard.report(self.spec.id, kind).await?;
+        self.count(|counters| counters.lost_blocks += 1);
+        Ok(())
+    }
+
+    async fn fill_with_zeroes(&self, member: &Rc<Member>, range: ByteRange) -> Result<(), IoError> {
+        let raw = ByteRange::new(self.raw(range.start), range.len);
+        let durability = Durability::Durable;
+        let request = IoRequest::WriteZeroes { range: raw, may_unmap: false, durability };
+        match member.start(request).await.result {
+            Err(error) if error.kind == IoErrorKind::NotSupported => {
+                let slices = SmallVec::from_iter([Slice::zero(range.len)]);
+                member.write(raw.start, slices, durability).await.result.map(drop)
+            }
+            result => result.map(drop),
+        }
+    }
+
+    /// What takes the place of a slot's drive must hold the same zeroes, or redundancy would not agree with it.
+    async fn fill_replacement(self: &Rc<Self>, drive: DriveIndex, range: ByteRange) -> Result<(), IoError> {
+        let Some(replacement) = self.members.replacement(drive) else { return Ok(()) };
+        match replacement.failed.get() {
+            Some(_) => Ok(()),
+            None => match self.fill_with_zeroes(&replacement.member, range).await {
+                Ok(()) => Ok(()),
+                Err(error) => self.replacement_lacks(drive, &replacement, error).await,
+            },
+        }
+    }
+
+    /// A host has written blocks that were lost: they are not any more. Done when that is durable.
+    ///
+    /// # Errors
+    /// When it cannot be made durable: then the next start would call them lost.
+    pub(crate) async fn healed_by_host(self: &Rc<Self>, healed: &Places) -> Result<(), IoError> {
+        for (drive, range) in healed {
+            self.apply(&state::Change::Rewritten { slot: *drive, ranges: vec![*range] });
+            let kind = ReportKind::PuncturedBlocks { drive: *drive, ranges: vec![*range], punctured: false };
+            self.shard.report(self.spec.id, kind).await?;
+        }
+        Ok(())
+    }
+
+    fn report_medium_error(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        range: ByteRange,
+        recovered: bool,
+        healed: bool,
+    ) {
+        self.shard.report_later(self, ReportKind::MediumError { drive, range, recovered, healed });
+    }
+
+    /// Attempts what moves the content of a stripe to another place; the caller holds it exclusively. Blocks that
+    /// nothing can give back are given up for lost: one of them must not keep all others where they are.
+    ///
+    /// # Errors
+    /// When they could not be listed, or their places not be filled.
+    pub(crate) async fn attempt_giving_up(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        request: Request,
+        how: Attempt,
+    ) -> Result<Ended, IoError> {
+        for mend in [Some(Mend::GiveUp), Some(Mend::GiveUp), None] {
+            let mut trouble = Trouble::default();
+            let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, how).await;
+            match (&ended, mend) {
+                (Ended::Lost, Some(mend)) if !trouble.is_empty() => {
+                    self.mend(stripe, &trouble.places, mend).await?;
+                }
+                _ => return Ok(ended),
+            }
+        }
+        Ok(Ended::Lost)
+    }
+
+    /// Brings the redundancy of a stripe in order, and what it holds on the drives in `filling`, which are stale in it.
+    /// The caller holds the stripe exclusively. Blocks that nothing can give back are given up for lost. Which drives
+    /// were not written although they have a part in the stripe.
+    ///
+    /// # Errors
+    /// When it cannot be done.
+    pub(crate) async fn restore_stripe(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        filling: &DriveSet,
+    ) -> Result<DriveSet, IoError> {
+        if !self.is_forced(stripe) {
+            return self.bring_together(stripe, filling, &DriveSet::EMPTY).await;
+        }
+        let skipped = self.settle_by_word(stripe).await?.minus(filling);
+        match filling.is_empty() {
+            true => Ok(skipped),
+            false => Ok(skipped.union(&self.bring_together(stripe, filling, &DriveSet::EMPTY).await?)),
+        }
+    }
+
+    /// The same of a stripe whose redundancy is trusted, or all of whose data can be read. `unbelieved`: drives whose
+    /// part of it is not to be read, but computed anew.
+    pub(crate) async fn bring_together(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        filling: &DriveSet,
+        unbelieved: &DriveSet,
+    ) -> Result<DriveSet, IoError> {
+        /// Drives are mended so often for one stripe; one that cannot read what it has just been written is no help.
+        const MOST_MENDS: u32 = 4;
+        // Redundancy that does not agree yet tells what cannot be read, and is computed anew from that.
+        let patience = if self.is_doubtful(stripe) { Patience::Repair } else { Patience::OneCopy };
+        let how = Attempt { filling: *filling, ..Attempt::HELD.with(patience) };
+        let request = Request::Resync { columns: plan::WHOLE_STRIP };
+        let mut given_up = Places::new();
+        for _ in 0..MOST_MENDS {
+            let mut trouble = Trouble { drives: *unbelieved, ..Trouble::default() };
+            let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, how).await;
+            match ended {
+                Ended::Done { skipped, .. } => {
+                    if !trouble.is_empty() {
+                        self.mend(stripe, &trouble.places, Mend::Look).await?;
+                    }
+                    for (drive, range) in given_up.into_iter().filter(|_| !filling.is_empty()) {
+                        let Some(located) = self.locate(drive, range.start) else { continue };
+                        let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
+                        self.settle(stripe, columns, filling).await?;
+                    }
+                    return Ok(skipped);
+                }
+                Ended::Lost if !trouble.is_empty() => {
+                    self.mend(stripe, &trouble.places, Mend::GiveUp).await?;
+                    given_up.extend(trouble.places);
+                }
+                Ended::Lost | Ended::NeedsLock => break,
+                Ended::Failed(error) => return Err(error),
+            }
+        }
+        Err(IoError::new(IoErrorKind::Medium))
+    }
+}
+
+/// The places that touch or overlap as one.
+fn merged(places: &Places) -> Places {
+    let mut sorted = places.clone();
+    sorted.sort_unstable_by_key(|(drive, range)| (drive.0, range.start));
+    let mut merged = Places::new();
+    for (drive, range) in sorted {
+        match merged.last_mut() {
+            Some((last_drive, last)) if *last_drive == drive && range.start <= last.end() => {
+                *last = ByteRange::from_to(last.start, last.end().max(range.end()));
+            }
+            _ => merged.push((drive, range)),
+        }
+    }
+    merged
+}

@@ -1,0 +1,188 @@
+//! One request on one stripe: planned and executed, and planned again as long as that may help.
+
+use crate::members::Trouble;
+use crate::stripe::execute::{Executed, Host, scratch_need};
+use crate::volume::Volume;
+use env::{IoError, IoErrorKind};
+use plan::{Method, Mismatch, Plan, Request, Unplannable};
+use std::rc::Rc;
+use units::{DriveIndex, DriveSet, StripeIndex};
+
+/// What to do about something that cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Patience {
+    /// Plan around its drive.
+    #[default]
+    PlanAround,
+    /// The same, but not where copies may differ: the caller asks for less, so that as little as possible changes
+    /// from the copy that speaks for all to another one.
+    OneCopy,
+    /// Give up at once: the caller has it repaired first.
+    Repair,
+}
+
+/// How a request is attempted.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Attempt {
+    /// The caller holds what has to be held: bytes may be computed from others.
+    pub(crate) held: bool,
+    /// What to do about something that cannot be read.
+    pub(crate) patience: Patience,
+    /// Drives that are stale in this stripe and are to be made current by it.
+    pub(crate) filling: DriveSet,
+    /// The stripe's redundancy is to be computed anew, `filling` is current already.
+    pub(crate) settle: bool,
+    /// A drive whose strip of the stripe is to be computed into its spare strip, and the drive that has that
+    /// (RAID 5EE).
+    pub(crate) moving: Option<(DriveIndex, DriveIndex)>,
+}
+
+impl Attempt {
+    /// Nobody holds anything.
+    pub(crate) const FREE: Attempt = Attempt {
+        held: false,
+        patience: Patience::OneCopy,
+        filling: DriveSet::EMPTY,
+        settle: false,
+        moving: None,
+    };
+    /// The caller holds what has to be held.
+    pub(crate) const HELD: Attempt = Attempt { held: true, patience: Patience::PlanAround, ..Attempt::FREE };
+
+    /// The same with another patience.
+    pub(crate) const fn with(self, patience: Patience) -> Attempt {
+        Attempt { patience, ..self }
+    }
+}
+
+/// How an attempt ended.
+pub(crate) enum Ended {
+    /// It is done.
+    Done {
+        /// Drives of the array that were not written although they have a part in the stripe.
+        skipped: DriveSet,
+        /// Where what was compared differs.
+        mismatch: Option<Mismatch>,
+    },
+    /// Bytes cannot be read that are needed, and nothing replaces them; the trouble says where. Less of them may
+    /// be had one by one.
+    Lost,
+    /// Bytes have to be computed from others: the stripe must be held.
+    NeedsLock,
+    /// It cannot be done.
+    Failed(IoError),
+}
+
+impl Volume {
+    /// Plans and executes a request until it is done or cannot be. `trouble` collects what could not be read; what
+    /// it holds already is planned around.
+    pub(crate) async fn attempt(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        request: Request,
+        mut host: Host,
+        trouble: &mut Trouble,
+        how: Attempt,
+    ) -> (Ended, Host) {
+        let mut plan = self.take_plan();
+        let ended = loop {
+            let health = self.health_for(stripe, trouble, how);
+            if let Err(lost) = plan::plan_into(&mut plan, self.geometry(), stripe, request, &health) {
+                // What stands in the way of a write is given up, if need be: one block must not keep others from it.
+                break match self.unplannable(&lost) {
+                    Ended::Failed(_) if request.is_write() && !trouble.is_empty() => Ended::Lost,
+                    ended => ended,
+                };
+            }
+            if !how.held && plan.method() != Method::Direct {
+                break Ended::NeedsLock;
+            }
+            if request.is_write() {
+                self.note_gap(&plan);
+            }
+            let made_under = self.state().revision();
+            let _scratch = self.shard.reserve_scratch(scratch_need(&plan)).await;
+            if made_under != self.state().revision() {
+                continue; // The plan is about drives, or a health, of before.
+            }
+            let known = trouble.places.len();
+            match self.execute(&plan, made_under, host, trouble).await {
+                Executed::Done { host: back, skipped, mismatch } => {
+                    host = back;
+                    if let Some(mismatch) = mismatch {
+                        self.shard.env().trace("mismatch", stripe.0, mismatch.columns.start.0);
+                    }
+                    let skipped = skipped.union(&self.left_out(&plan));
+                    break Ended::Done { skipped, mismatch };
+                }
+                Executed::Again { host: back } => {
+                    host = back;
+                    self.count(|counters| counters.replans += 1);
+                    let differ = self.geometry().copies() > 1 && !plan.health().parity_trusted;
+                    let gives_up = match how.patience {
+                        Patience::PlanAround => false,
+                        Patience::OneCopy => differ,
+                        Patience::Repair => true,
+                    };
+                    if gives_up && trouble.places.len() > known {
+                        break Ended::Lost;
+                    }
+                }
+                Executed::Failed { host: back, error } => {
+                    host = back;
+                    break Ended::Failed(error);
+                }
+            }
+        };
+        self.put_plan(plan);
+        (ended, host)
+    }
+
+    fn health_for(&self, stripe: StripeIndex, trouble: &Trouble, how: Attempt) -> plan::Health {
+        let mut health = self.stripe_health(stripe, &trouble.drives);
+        if !how.filling.is_empty() {
+            let filling = how.filling.intersection(&self.in_service());
+            health.writable = health.writable.union(&filling);
+            if how.settle {
+                let filled = filling.minus(&trouble.drives);
+                health.readable = health.readable.union(&filled);
+            }
+        }
+        health.parity_trusted &= !how.settle;
+        if let Some((slot, spare)) = how.moving {
+            health.relocated = Some(slot);
+            health.readable.remove(spare);
+        }
+        health
+    }
+
+    /// Takes note of a write that parity cannot follow: it does not agree with the data, and not all of these
+    /// can be had to compute it anew.
+    fn note_gap(&self, plan: &Plan) {
+        let (health, drives) = (plan.health(), self.geometry().drives());
+        let complete = health.readable.contains_first(drives) && health.writable.contains_first(drives);
+        if self.geometry().parity_strips() > 0 && !health.parity_trusted && !complete {
+            self.dirty.note_gap();
+        }
+    }
+
+    /// Drives that the plan left out because they fail, whose failure is perhaps not durable yet.
+    pub(crate) fn left_out(&self, plan: &Plan) -> DriveSet {
+        let all = DriveSet::first(self.geometry().drives());
+        match plan.request() {
+            Request::Read { .. } | Request::Verify { .. } | Request::Copy { .. } => DriveSet::EMPTY,
+            _ => all.minus(&plan.health().writable),
+        }
+    }
+
+    fn unplannable(&self, lost: &Unplannable) -> Ended {
+        tracing::debug!(volume = %self.spec.name, "{lost}");
+        match lost.kind {
+            plan::ErrorKind::DataLost | plan::ErrorKind::NothingToCompare => Ended::Lost,
+            plan::ErrorKind::NothingWritable => Ended::Failed(IoError::new(IoErrorKind::Gone)),
+            plan::ErrorKind::OutOfRange | plan::ErrorKind::UnknownRequest => {
+                Ended::Failed(IoError::new(IoErrorKind::Invalid))
+            }
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! The computing half of executing a plan: what it makes in memory between its reads and its commit.
+//!
+//! # Invariants
+//! - Parity is computed from where data lies: sources are borrowed, never copied.
+//! - One step is one pass over memory, P and Q together.
+//! - A target is taken out of the memory while it is written, so that no source overlaps it.
+//! - Hollow memory is not computed, only charged for: models run on lengths. What is hollow always agrees.
+
+use crate::stripe::execute::Memory;
+use crate::volume::Volume;
+use env::{Buf, IoError, IoErrorKind, Slice, Work};
+use layout::Role;
+use parity::{Change, Data, Lost, Parity, Strip, Verdict};
+use plan::{Compute, ComputeKind, Mismatch, Plan, Source, Target, Term};
+use smallvec::SmallVec;
+use std::ops::Range;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// A buffer of the plan's own: open while computations may write it, then sealed, so that several writes may
+/// take it.
+pub(crate) enum OwnBuf {
+    Open(Buf),
+    Sealed(Slice),
+}
+
+impl OwnBuf {
+    pub(crate) fn len(&self) -> ByteCount {
+        match self {
+            OwnBuf::Open(buf) => buf.len(),
+            OwnBuf::Sealed(slice) => slice.len(),
+        }
+    }
+
+    /// Its bytes; `None` when it is hollow.
+    pub(crate) fn solid(&self) -> Option<&[u8]> {
+        match self {
+            OwnBuf::Open(buf) => (!buf.is_hollow()).then(|| buf.bytes()),
+            OwnBuf::Sealed(slice) => slice.solid(),
+        }
+    }
+
+    /// A part of it, to write; `None` while it is open.
+    pub(crate) fn cut(&self, at: ByteCount, len: ByteCount) -> Option<Slice> {
+        match self {
+            OwnBuf::Open(_) => None,
+            OwnBuf::Sealed(slice) => Some(slice.cut(at, len)),
+        }
+    }
+
+    /// Takes the buffer out, to put another one in its place.
+    fn take(&mut self) -> Option<Buf> {
+        match self {
+            OwnBuf::Open(buf) => Some(std::mem::replace(buf, Buf::hollow(ByteCount::ZERO))),
+            OwnBuf::Sealed(_) => None,
+        }
+    }
+
+    fn seal(&mut self) {
+        if let Some(buf) = self.take() {
+            *self = OwnBuf::Sealed(buf.freeze());
+        }
+    }
+}
+
+/// A target while it is written.
+struct Taken {
+    home: Home,
+    buf: Buf,
+    skip: usize,
+}
+
+/// Where a target's buffer was taken from, and goes back to.
+enum Home {
+    Host(u64),
+    Scratch(usize),
+    Brought(usize),
+}
+
+impl Taken {
+    fn bytes(&mut self, len: usize) -> &mut [u8] {
+        &mut self.buf.bytes_mut()[self.skip..self.skip + len]
+    }
+}
+
+/// Which bytes of what is compared do not agree, and the one strip that explains it.
+type Difference = (Range<usize>, Option<Role>);
+
+type Sources<'a> = SmallVec<[parity::Source<'a>; 32]>;
+
+/// A plan that does not fit the memory it was given.
+fn missing() -> IoError {
+    IoError::new(IoErrorKind::Invalid)
+}
+
+fn refused(error: parity::Error) -> IoError {
+    tracing::error!("parity refused a plan: {error}");
+    missing()
+}
+
+impl Volume {
+    /// Makes everything that the plan makes in memory. What was compared differs in what comes back.
+    ///
+    /// # Errors
+    /// `Invalid` when the plan does not fit the memory.
+    pub(crate) async fn compute_all(
+        self: &Rc<Self>,
+        plan: &Plan,
+        memory: &mut Memory,
+    ) -> Result<Option<Mismatch>, IoError> {
+        for len in plan.scratch() {
+            memory.scratch.push(OwnBuf::Open(self.take_scratch(*len, memory.hollow)));
+        }
+        let mut mismatch: Option<Mismatch> = None;
+        for compute in plan.computes() {
+            let terms = plan.terms(compute);
+            if let Some(found) = memory.compute(compute, terms)? {
+                mismatch = Some(mismatch.map_or(found, |earlier| earlier.and(found)));
+            }
+            let strips = terms.len() + compute.kind.targets().count();
+            self.shard.env().compute(Work::Xor(compute.len * strips as u64)).await;
+        }
+        memory.seal();
+        Ok(mismatch)
+    }
+}
+
+impl Memory {
+    /// One computation; what a comparison found.
+    fn compute(&mut self, compute: &Compute, terms: &[Term]) -> Result<Option<Mismatch>, IoError> {
+        if self.hollow {
+            return Ok(None);
+        }
+        let len = compute.len.as_usize();
+        let found = match compute.kind {
+            ComputeKind::Generate { p, q } => {
+                self.generate([p, q], terms, len)?;
+                None
+            }
+            ComputeKind::Update { p, q } => {
+                self.update([p, q], terms, len)?;
+                None
+            }
+            ComputeKind::Recover { lost } => {
+                self.recover(lost, terms, len)?;
+                None
+            }
+            ComputeKind::Compare => self.compare(terms, len)?,
+            ComputeKind::Check => self.check(terms, len)?,
+        };
+        Ok(found.map(|(bytes, culprit)| {
+            let start = ByteOffset(compute.within.0 + bytes.start as u64);
+            Mismatch { columns: ByteRange::new(start, ByteCount(bytes.len() as u64)), culprit }
+        }))
+    }
+
+    /// Every buffer of the plan's own can be written from now on.
+    fn seal(&mut self) {
+        self.scratch.iter_mut().for_each(OwnBuf::seal);
+        self.brought.iter_mut().for_each(|brought| brought.bytes.seal());
+    }
+
+    fn generate(&mut self, into: [Option<Target>; 2], terms: &[Term], len: usize) -> Result<(), IoError> {
+        self.write_into(into, len, |memory, into| {
+            let sources = memory.data_strips(terms, len)?;
+            match into {
+                [Some(p), Some(q)] => parity::generate_pq(p, q, &sources),
+                [Some(p), None] => parity::generate_p(p, &sources),
+                [None, Some(q)] => parity::generate_q(q, &sources),
+                [None, None] => Ok(()),
+            }
+            .map_err(refused)
+        })
+    }
+
+    /// In place: the targets hold old parity.
+    fn update(&mut self, into: [Option<Target>; 2], terms: &[Term], len: usize) -> Result<(), IoError> {
+        self.write_into(into, len, |memory, [p, q]| {
+            let mut changes: SmallVec<[Change<'_>; 32]> = SmallVec::new();
+            for pair in terms.chunks_exact(2) {
+                let (old, new) = (memory.data(pair[0].from, len)?, memory.data(pair[1].from, len)?);
+                changes.push(Change::new(pair[0].exponent, old, new));
+            }
+            parity::update(p, q, &changes).map_err(refused)
+        })
+    }
+
+    fn recover(&mut self, lost: [Option<plan::Lost>; 2], terms: &[Term], len: usize) -> Result<(), IoError> {
+        let into = lost.map(|lost| lost.map(|lost| lost.into));
+        self.write_into(into, len, |memory, into| {
+            let sources = memory.data_strips(terms, len)?;
+            let left = memory.parity_strips(terms, len)?;
+            let strips = lost.into_iter().flatten().zip(into.into_iter().flatten());
+            let mut strips: SmallVec<[Lost<'_>; 2]> = strips
+                .map(|(lost, into)| {
+                    let strip = match lost.role {
+                        Role::P => Strip::P,
+                        Role::Q => Strip::Q,
+                        Role::Data { .. } | Role::Spare => Strip::Data(lost.exponent),
+                    };
+                    Lost::new(strip, into)
+                })
+                .collect();
+            parity::recover(&mut strips, &sources, left).map_err(refused)
+        })
+    }
+
+    /// Which bytes of copies differ, and which copy is alone with what it holds.
+    fn compare(&self, terms: &[Term], len: usize) -> Result<Option<Difference>, IoError> {
+        let zeroes = env::buffers::zero_bytes();
+        let mut copies: SmallVec<[&[u8]; 4]> = SmallVec::new();
+        for term in terms {
+            copies.push(match self.bytes(term.from, len)? {
+                Some(bytes) => bytes,
+                None => zeroes.get(..len).ok_or_else(missing)?,
+            });
+        }
+        let Some((first, others)) = copies.split_first() else { return Ok(None) };
+        if others.iter().all(|copy| copy == first) {
+            return Ok(None);
+        }
+        let differs = |i: &usize| others.iter().any(|copy| copy[*i] != first[*i]);
+        let start = (0..len).find(differs).unwrap_or(0);
+        let end = (start..len).rev().find(differs).map_or(len, |last| last + 1);
+        let is_odd = |odd: &usize| {
+            let others: SmallVec<[&[u8]; 4]> =
+                (0..copies.len()).filter(|i| i != odd).map(|i| copies[i]).collect();
+            others.len() > 1 && others.windows(2).all(|pair| pair[0] == pair[1])
+        };
+        let culprit = (0..copies.len()).find(is_odd).map(|odd| terms[odd].role);
+        Ok(Some((start..end, culprit)))
+    }
+
+    /// Which bytes of parity do not agree with the data, and which strip explains it.
+    fn check(&mut self, terms: &[Term], len: usize) -> Result<Option<Difference>, IoError> {
+        let sources = self.data_strips(terms, len)?;
+        let verdict = match self.parity_strips(terms, len)? {
+            Parity { p: Some(p), q: Some(q) } => parity::check_pq(p, q, &sources).map_err(refused)?,
+            Parity { p: Some(p), q: None } => parity::check_p(p, &sources).map_err(refused)?,
+            Parity { p: None, q: Some(_) } => {
+                drop(sources);
+                return self.check_q(terms, len);
+            }
+            Parity { p: None, q: None } => Verdict::Consistent,
+        };
+        Ok(match verdict {
+            Verdict::Consistent => None,
+            Verdict::Wrong { culprit, bytes } => {
+                let is_it = |term: &&Term| match culprit {
+                    Some(Strip::P) => term.role == Role::P,
+                    Some(Strip::Q) => term.role == Role::Q,
+                    Some(Strip::Data(exponent)) => is_data(term) && term.exponent == exponent,
+                    None => false,
+                };
+                Some((bytes, terms.iter().find(is_it).map(|term| term.role)))
+            }
+        })
+    }
+
+    /// Q alone: takes the data out of it where it was read. What is left should be nothing.
+    fn check_q(&mut self, terms: &[Term], len: usize) -> Result<Option<Difference>, IoError> {
+        let q = terms.iter().find(|term| term.role == Role::Q).ok_or_else(missing)?;
+        let Source::Read { slot, at } = q.from else { return Err(missing()) };
+        let mut wrong = None;
+        self.write_into([None, Some(Target::Read { slot, at })], len, |memory, [_, q]| {
+            let Some(q) = q else { return Err(missing()) };
+            let sources = memory.data_strips(terms, len)?;
+            let changes: SmallVec<[Change<'_>; 32]> = sources
+                .iter()
+                .map(|source| Change::new(source.exponent, source.data, Data::Zero(len)))
+                .collect();
+            parity::update(None, Some(&mut *q), &changes).map_err(refused)?;
+            if !parity::is_zero(q) {
+                let is_wrong = |byte: &u8| *byte != 0;
+                let start = q.iter().position(is_wrong).unwrap_or(0);
+                let end = q.iter().rposition(is_wrong).map_or(len, |last| last + 1);
+                wrong = Some((start..end, None));
+            }
+            Ok(())
+        })?;
+        Ok(wrong)
+    }
+
+    /// The terms that are data strips, where they lie.
+    fn data_strips(&self, terms: &[Term], len: usize) -> Result<Sources<'_>, IoError> {
+        let strip = |term: &Term| Ok(parity::Source::new(term.exponent, self.data(term.from, len)?));
+        terms.iter().filter(|term| is_data(term)).map(strip).collect()
+    }
+
+    /// P and Q among the terms.
+    fn parity_strips(&self, terms: &[Term], len: usize) -> Result<Parity<'_>, IoError> {
+        let find = |role| {
+            let term = terms.iter().find(|term| term.role == role);
+            term.map(|term| self.data(term.from, len)).transpose()
+        };
+        Ok(Parity { p: find(Role::P)?, q: find(Role::Q)? })
+    }
+
+    fn data(&self, source: Source, len: usize) -> Result<Data<'_>, IoError> {
+        Ok(self.bytes(source, len)?.map_or(Data::Zero(len), Data::Bytes))
+    }
+
+    /// Lets `work` write `len` bytes of each target, beside the rest of the memory.
+    fn write_into(
+        &mut self,
+        targets: [Option<Target>; 2],
+        len: usize,
+        work: impl FnOnce(&Memory, [Option<&mut [u8]>; 2]) -> Result<(), IoError>,
+    ) -> Result<(), IoError> {
+        let mut taken: [Option<Taken>; 2] = [None, None];
+        let mut result = Ok(());
+        for (taken, target) in taken.iter_mut().zip(targets) {
+            let Some(target) = target else { continue };
+            match self.take_target(target) {
+                Some(it) if it.skip + len <= it.buf.bytes().len() => *taken = Some(it),
+                it => {
+                    *taken = it;
+                    result = Err(missing());
+                }
+            }
+        }
+        if result.is_ok() {
+            result = work(self, taken.each_mut().map(|taken| taken.as_mut().map(|taken| taken.bytes(len))));
+        }
+        for taken in taken.into_iter().flatten() {
+            self.put_target(taken);
+        }
+        result
+    }
+
+    fn take_target(&mut self, target: Target) -> Option<Taken> {
+        let (home, buf, skip) = match target {
+            Target::Host { at } => (Home::Host(at.0), self.part(at.0)?.buf.take()?, 0),
+            Target::Scratch { slot, at } => {
+                let index = usize::from(slot.0);
+                (Home::Scratch(index), self.scratch.get_mut(index)?.take()?, at.0)
+            }
+            Target::Read { slot, at } => {
+                let (index, skip) = self.own_buffer(slot, at.0)?;
+                (Home::Brought(index), self.brought.get_mut(index)?.bytes.take()?, skip)
+            }
+        };
+        Some(Taken { home, buf, skip: skip as usize })
+    }
+
+    fn put_target(&mut self, taken: Taken) {
+        match taken.home {
+            Home::Host(at) => {
+                if let Some(part) = self.part(at) {
+                    part.buf = Some(taken.buf);
+                }
+            }
+            Home::Scratch(index) => self.scratch[index] = OwnBuf::Open(taken.buf),
+            Home::Brought(index) => self.brought[index].bytes = OwnBuf::Open(taken.buf),
+        }
+    }
+}
+
+fn is_data(term: &Term) -> bool {
+    matches!(term.role, Role::Data { .. })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! Which regions may have redundancy that does not agree with their data.
+//!
+//! A write changes several drives, and a crash may come between: so the *region* of a stripe is marked dirty,
+//! durably, before the first write to it (rule (b) of the promises). After a crash the marked regions are
+//! *unsynced*: until the resync has passed them, their parity is not used and one designated mirror speaks
+//! for all. A region that has been quiet for a while is unmarked again, so that a crash costs a resync of what
+//! was being written and of nothing else.
+//!
+//! # Invariants
+//! - A write to a redundant volume runs only while its region is `Dirty` here and marked durably.
+//! - Only the shard that owns a region changes its state; the controller keeps the durable map.
+//! - A write that parity cannot follow (a drive is missing before the resync is done) is counted (`gaps`): a
+//!   resync that was under way meanwhile has not made its region agree, whatever it did before and after.
+//! - What nobody ever wrote is zeroes, on every drive that is not stale there ([`first_write`](crate::stripe::first_write)): a
+//!   region that was never written is synced.
+//! - A region goes from `Dirty` to `Clean` here *before* the controller is asked to unmark it, and the next
+//!   write asks to mark it again: both go through one mailbox, in order.
+
+use env::sync::Signal;
+use env::{Env, Instant, IoError};
+use state::{Change, RegionIndex, RegionSet};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Clean,
+    /// Asked to be marked; not yet durable.
+    Marking,
+    Dirty,
+    /// The last attempt to mark it failed.
+    Refused(IoError),
+}
+
+/// Writes under way in a dirty region, and when the last one ended.
+#[derive(Default)]
+struct Activity {
+    writes: u32,
+    last: Instant,
+}
+
+pub(crate) struct DirtyRegions {
+    marks: RefCell<Vec<Mark>>,
+    /// Writes that parity did not follow.
+    gaps: Cell<u64>,
+    active: RefCell<BTreeMap<RegionIndex, Activity>>,
+    changed: Signal,
+}
+
+impl DirtyRegions {
+    /// `owns`: whether this shard owns a region. Others' regions are quiet here whatever is written to them, and are
+    /// not ours to have unmarked.
+    pub(crate) fn new(regions: u32, marked: &RegionSet, owns: impl Fn(RegionIndex) -> bool) -> DirtyRegions {
+        let mut marks = vec![Mark::Clean; regions as usize];
+        let mut active = BTreeMap::new();
+        for region in marked.iter().filter(|region| owns(*region)) {
+            if let Some(mark) = marks.get_mut(region.0 as usize) {
+                *mark = Mark::Dirty;
+                active.insert(region, Activity::default());
+            }
+        }
+        DirtyRegions {
+            marks: RefCell::new(marks),
+            gaps: Cell::new(0),
+            active: RefCell::new(active),
+            changed: Signal::default(),
+        }
+    }
+
+    /// Whether nobody writes to a region, nor has asked to.
+    pub(crate) fn is_clean(&self, region: RegionIndex) -> bool {
+        self.marks
+            .borrow()
+            .get(region.0 as usize)
+            .is_some_and(|mark| matches!(mark, Mark::Clean | Mark::Refused(_)))
+    }
+
+    /// How many writes parity did not follow so far.
+    pub(crate) fn gaps(&self) -> u64 {
+        self.gaps.get()
+    }
+
+    /// A write is about to be executed that parity may not follow.
+    pub(crate) fn note_gap(&self) {
+        self.gaps.set(self.gaps.get() + 1);
+    }
+
+    /// Counts a write in. `Err(true)`: the region must be marked first, and the caller is to ask for it;
+    /// `Err(false)`: somebody has asked already.
+    fn try_begin(&self, region: RegionIndex) -> Result<(), bool> {
+        let mut marks = self.marks.borrow_mut();
+        let mark = &mut marks[region.0 as usize];
+        match mark {
+            Mark::Dirty => {
+                self.active.borrow_mut().entry(region).or_default().writes += 1;
+                Ok(())
+            }
+            Mark::Marking => Err(false),
+            Mark::Clean | Mark::Refused(_) => {
+                *mark = Mark::Marking;
+                Err(true)
+            }
+        }
+    }
+
+    fn refusal(&self, region: RegionIndex) -> Option<IoError> {
+        match self.marks.borrow()[region.0 as usize] {
+            Mark::Refused(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    fn is_marking(&self, region: RegionIndex) -> bool {
+        self.marks.borrow()[region.0 as usize] == Mark::Marking
+    }
+
+    fn marked(&self, env: &Env, region: RegionIndex, result: Result<(), IoError>) {
+        self.marks.borrow_mut()[region.0 as usize] = match result {
+            Ok(()) => Mark::Dirty,
+            Err(error) => Mark::Refused(error),
+        };
+        if result.is_ok() {
+            self.active.borrow_mut().insert(region, Activity { writes: 0, last: env.now() });
+        }
+        self.changed.notify(env);
+    }
+
+    fn end(&self, region: RegionIndex, now: Instant) {
+        if let Some(activity) = self.active.borrow_mut().get_mut(&region) {
+            activity.writes -= 1;
+            activity.last = now;
+        }
+    }
+
+    /// Takes the regions that have been quiet since `before` out of the dirty state, and names them. Those that are
+    /// unsynced stay.
+    pub(crate) fn take_quiet(&self, before: Instant, unsynced: &RegionSet) -> RegionSet {
+        let mut quiet = RegionSet::EMPTY;
+        self.active.borrow_mut().retain(|region, activity| {
+            let done = activity.writes == 0 && activity.last <= before && !unsynced.contains(*region);
+            if done {
+                quiet.insert(*region);
+            }
+            !done
+        });
+        let mut marks = self.marks.borrow_mut();
+        for region in quiet.iter() {
+            marks[region.0 as usize] = Mark::Clean;
+        }
+        quiet
+    }
+}
+
+/// A write under way in a dirty region; dropping counts it out.
+pub(crate) struct Writing {
+    volume: Rc<crate::volume::Volume>,
+    region: RegionIndex,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.volume.dirty.end(self.region, self.volume.shard.env().executor().tick());
+    }
+}
+
+/// Makes sure that the region is marked durably, and counts a write in.
+///
+/// # Errors
+/// When the region cannot be marked: then nothing may be written to it.
+pub(crate) async fn begin_write(
+    volume: &Rc<crate::volume::Volume>,
+    region: RegionIndex,
+) -> Result<Writing, IoError> {
+    let regions = &volume.dirty;
+    loop {
+        match regions.try_begin(region) {
+            Ok(()) => return Ok(Writing { volume: volume.clone(), region }),
+            Err(true) => {
+                Box::pin(volume.blank_before_first_write(region)).await;
+                let result = Box::pin(volume.shard.mark_dirty(volume.spec.id, region)).await;
+                regions.marked(volume.shard.env(), region, result);
+                result?;
+                volume.apply(&Change::Marked(region.into()));
+            }
+            Err(false) => {
+                regions.changed.wait_until(volume.shard.env(), || !regions.is_marking(region)).await;
+                if let Some(error) = regions.refusal(region) {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mirror was started after a crash with its one region marked. The shard that did not own the region saw it
+    /// quiet, had it unmarked under the writes of the owner, and the next crash left mirrors that differed and
+    /// nobody who knew.
+    #[test]
+    fn a_region_is_unmarked_only_when_its_owner_finds_it_quiet() {
+        let marked = RegionSet::first(1);
+        let quiet_on = |owns: bool| {
+            let regions = DirtyRegions::new(1, &marked, |_| owns);
+            regions.take_quiet(Instant { ns: 5_000_000_000 }, &RegionSet::EMPTY)
+        };
+        assert_eq!(quiet_on(true), RegionSet::first(1));
+        assert_eq!(quiet_on(false), RegionSet::EMPTY);
+    }
+}

@@ -1,0 +1,545 @@
+//! Execution of a plan: its reads all at once, its computes, the commit, its writes all at once.
+//!
+//! # Fault model and invariants
+//! - Before the commit nothing has changed on any drive: a fault means giving everything back and planning
+//!   again with what is now known. After it *this* plan's writes are finished, skipping what has died:
+//!   planning again would read new data as old.
+//! - No operation is left in flight: each that was started is awaited, also when another one failed.
+//! - Buffers are cut, never copied; parity is computed from where data lies.
+
+use crate::members::Replacement;
+use crate::members::{Trouble, is_gone};
+use crate::stripe::compute::OwnBuf;
+use crate::stripe::journal::Kept;
+use crate::volume::Volume;
+use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Member, Slice, Slices};
+use plan::{Mismatch, Plan, Read, ReadSlot, Request, Source, Target};
+use smallvec::SmallVec;
+use std::rc::Rc;
+use units::{ByteCount, ByteRange, DriveIndex, DriveSet};
+
+/// The host's side of a plan.
+pub(crate) enum Host {
+    /// Nothing: a resync, a check.
+    None,
+    /// The payload of a write.
+    Payload(Slice, Durability),
+    /// The buffer of a read, whole.
+    Buffer(Buf),
+}
+
+/// What executing a plan came to.
+pub(crate) enum Executed {
+    /// Done; the writes to these drives failed, and the drives with them. What was compared differs in `mismatch`.
+    Done { host: Host, skipped: DriveSet, mismatch: Option<Mismatch> },
+    /// Faults came before the commit; they are in the health now, or in the trouble.
+    Again { host: Host },
+    /// It cannot be done.
+    Failed { host: Host, error: IoError },
+}
+
+/// A run of bytes that a read brought for the plan's own use.
+pub(crate) struct Brought {
+    slot: ReadSlot,
+    at: u64,
+    pub(crate) bytes: OwnBuf,
+}
+
+/// Part of the host's buffer, cut out for one target.
+pub(crate) struct HostPart {
+    at: u64,
+    len: u64,
+    pub(crate) buf: Option<Buf>,
+}
+
+/// The memory of one execution.
+#[derive(Default)]
+pub(crate) struct Memory {
+    payload: Option<Slice>,
+    parts: SmallVec<[HostPart; 4]>,
+    pub(crate) brought: SmallVec<[Brought; 8]>,
+    pub(crate) scratch: SmallVec<[OwnBuf; 4]>,
+    pub(crate) hollow: bool,
+}
+
+/// A write under way: which of the plan's, and to which drive.
+struct Started {
+    index: usize,
+    to: To,
+    io: Option<Io>,
+}
+
+enum To {
+    /// The slot's drive, if there is one.
+    Slot(Option<Rc<Member>>),
+    /// The one that is being filled to take its place.
+    Replacement(Rc<Replacement>),
+}
+
+/// One buffer of a read: one of the host's parts, or consecutive parts of the read's own.
+pub(crate) struct Segment {
+    pub(crate) target: Target,
+    pub(crate) len: u64,
+}
+
+/// Memory the plan takes from the pool when it is executed.
+pub(crate) fn scratch_need(plan: &Plan) -> ByteCount {
+    let own = |read: &Read| segments(plan, read).into_iter().filter(|segment| is_own(segment.target));
+    let reads: u64 = plan
+        .reads()
+        .iter()
+        .flat_map(own)
+        .map(|segment| env::BufferPool::block_size(ByteCount(segment.len)).0)
+        .sum();
+    let scratch: u64 = plan.scratch().iter().map(|len| env::BufferPool::block_size(*len).0).sum();
+    ByteCount(reads + scratch)
+}
+
+fn is_own(target: Target) -> bool {
+    matches!(target, Target::Read { .. })
+}
+
+pub(crate) fn segments(plan: &Plan, read: &Read) -> SmallVec<[Segment; 4]> {
+    let mut segments: SmallVec<[Segment; 4]> = SmallVec::new();
+    for part in plan.read_parts(read) {
+        match segments.last_mut() {
+            Some(last) if is_own(last.target) && is_own(part.into) => last.len += part.len.0,
+            _ => segments.push(Segment { target: part.into, len: part.len.0 }),
+        }
+    }
+    segments
+}
+
+impl Volume {
+    /// Executes `plan`, which was made for the volume's present state. If that changes before the commit, the plan has
+    /// to be made again. `trouble` collects what could not be read.
+    pub(crate) async fn execute(
+        self: &Rc<Self>,
+        plan: &Plan,
+        made_under: u64,
+        host: Host,
+        trouble: &mut Trouble,
+    ) -> Executed {
+        let mut memory = Memory::default();
+        let host = match memory.admit(plan, host) {
+            Ok(kind) => kind,
+            Err(host) => return Executed::Failed { host, error: IoError::new(IoErrorKind::Invalid) },
+        };
+        match self.read_all(plan, &mut memory, trouble).await {
+            Ok(()) => {}
+            Err(fault) => {
+                let host = self.give_back(memory, host);
+                return match fault {
+                    Fault::PlanAgain => Executed::Again { host },
+                    Fault::Hopeless(error) => Executed::Failed { host, error },
+                };
+            }
+        }
+        self.let_hosts_pass(&host).await;
+        let mismatch = match self.compute_all(plan, &mut memory).await {
+            Ok(mismatch) => mismatch,
+            Err(error) => return Executed::Failed { host: self.give_back(memory, host), error },
+        };
+        self.let_hosts_pass(&host).await;
+        if !plan.writes().is_empty() && self.state().revision() != made_under {
+            return Executed::Again { host: self.give_back(memory, host) };
+        }
+        let kept = match self.keep(plan, &memory, host.durability()).await {
+            Ok(kept) => kept,
+            Err(error) => return Executed::Failed { host: self.give_back(memory, host), error },
+        };
+        // The commit: from here on this plan is finished.
+        let durability = Kept::durability(kept.as_ref(), host.durability());
+        let written = self.write_all(plan, &memory, durability).await;
+        drop(kept);
+        let host = self.give_back(memory, host);
+        match written {
+            Ok(skipped) => Executed::Done { host, skipped, mismatch },
+            Err(error) => Executed::Failed { host, error },
+        }
+    }
+
+    /// Work that no host waits for is done in small pieces while hosts are around.
+    async fn let_hosts_pass(&self, host: &HostKind) {
+        let env = self.shard.env();
+        if matches!(host, HostKind::None) && self.shard.hosts().are_around(env.now()) {
+            env.give_way().await;
+        }
+    }
+
+    async fn read_all(
+        self: &Rc<Self>,
+        plan: &Plan,
+        memory: &mut Memory,
+        trouble: &mut Trouble,
+    ) -> Result<(), Fault> {
+        let mut started: SmallVec<[(Rc<Member>, Io); 8]> = SmallVec::new();
+        let mut fault = None;
+        for read in plan.reads() {
+            let member = self.member(read.drive);
+            let io = member.and_then(|member| Ok((self.start_read(plan, read, &member, memory)?, member)));
+            match io {
+                Ok((io, member)) => started.push((member, io)),
+                Err(error) => {
+                    fault = Some(self.read_fault(read, None, error, trouble));
+                    break;
+                }
+            }
+        }
+        for (slot, (member, io)) in started.into_iter().enumerate() {
+            let read = &plan.reads()[slot];
+            let outcome = io.await;
+            self.shard.env().trace("read done", u64::from(read.drive.0), outcome.result.is_ok() as u64);
+            if let Err(error) = memory.take_read(plan, slot, outcome) {
+                let new = self.read_fault(read, Some(&member), error, trouble);
+                fault = Some(match (fault, new) {
+                    (Some(Fault::Hopeless(first)), _) => Fault::Hopeless(first),
+                    (_, new) => new,
+                });
+            }
+        }
+        fault.map_or(Ok(()), Err)
+    }
+
+    fn start_read(
+        &self,
+        plan: &Plan,
+        read: &Read,
+        member: &Member,
+        memory: &mut Memory,
+    ) -> Result<Io, IoError> {
+        let mut buffers = Bufs::new();
+        for segment in segments(plan, read) {
+            let buf = match segment.target {
+                Target::Host { at } => memory.part(at.0).and_then(|part| part.buf.take()),
+                Target::Read { .. } => Some(self.take_scratch(ByteCount(segment.len), memory.hollow)),
+                Target::Scratch { .. } => None,
+            };
+            buffers.push(buf.ok_or(IoError::new(IoErrorKind::Invalid))?);
+        }
+        Ok(member.read(self.raw(read.offset), buffers))
+    }
+
+    /// A read failed before the commit: what is known now, and whether planning again can help.
+    fn read_fault(
+        self: &Rc<Self>,
+        read: &Read,
+        member: Option<&Rc<Member>>,
+        error: IoError,
+        trouble: &mut Trouble,
+    ) -> Fault {
+        if error.kind == IoErrorKind::Invalid {
+            tracing::error!(drive = read.drive.0, "a drive refused a read as invalid: {error}");
+            return Fault::Hopeless(error);
+        }
+        if member.is_some_and(|member| !self.members.is_in_slot(read.drive, member)) {
+            return Fault::PlanAgain; // Another drive has the slot now.
+        }
+        if is_gone(&error) {
+            self.fail_drive(read.drive, error, "read");
+        } else {
+            trouble.places.push((read.drive, ByteRange::new(read.offset, read.len)));
+        }
+        trouble.drives.insert(read.drive);
+        Fault::PlanAgain
+    }
+
+    /// Writes everything that the plan writes. Which drives failed and were skipped.
+    ///
+    /// # Errors
+    /// When what should have been written is nowhere, not even in redundancy.
+    async fn write_all(
+        self: &Rc<Self>,
+        plan: &Plan,
+        memory: &Memory,
+        durability: Durability,
+    ) -> Result<DriveSet, IoError> {
+        let mut started: SmallVec<[Started; 8]> = SmallVec::new();
+        for (index, write) in plan.writes().iter().enumerate() {
+            let replacement = self.members.replacement(write.drive);
+            // What is copied is on the slot's drive already, unless it comes back to it from somewhere else.
+            let comes_back = plan.health().relocated == Some(write.drive);
+            let is_copy = matches!(plan.request(), Request::Copy { .. });
+            let only_replacement = replacement.is_some() && is_copy && !comes_back;
+            if !only_replacement {
+                let member = self.member(write.drive).ok();
+                let io = member.as_ref().and_then(|to| self.start_write(plan, write, to, memory, durability));
+                started.push(Started { index, to: To::Slot(member), io });
+            }
+            if let Some(replacement) = replacement {
+                let failed = replacement.failed.get().is_some();
+                let to = (!failed).then_some(&replacement.member);
+                let io = to.and_then(|to| self.start_write(plan, write, to, memory, durability));
+                started.push(Started { index, to: To::Replacement(replacement), io });
+            }
+        }
+        let mut skipped = DriveSet::EMPTY;
+        let (mut skipped_for, mut hopeless) = (None, None);
+        let mut lacking: SmallVec<[(DriveIndex, Rc<Replacement>, IoError); 1]> = SmallVec::new();
+        for Started { index, to, io } in started {
+            let write = &plan.writes()[index];
+            let result = match io {
+                Some(io) => self.finish_write(plan, write, &to, io, memory, durability).await,
+                None => Err(IoError::new(IoErrorKind::Gone)),
+            };
+            self.shard.env().trace("write done", u64::from(write.drive.0), result.is_ok() as u64);
+            let Err(error) = result else { continue };
+            match to {
+                To::Replacement(replacement) => lacking.push((write.drive, replacement, error)),
+                To::Slot(member) => match self.write_fault(write.drive, member.as_ref(), error) {
+                    Ok(()) => {
+                        skipped.insert(write.drive);
+                        skipped_for = Some(error);
+                    }
+                    Err(error) => hopeless = Some(error),
+                },
+            }
+        }
+        if hopeless.is_none() && !self.is_kept(plan, &skipped) {
+            hopeless = skipped_for;
+        }
+        for (drive, replacement, error) in lacking {
+            // The host is not affected, but for the wait until it is certain that nobody misses what that one lacks.
+            if let Err(error) = Box::pin(self.replacement_lacks(drive, &replacement, error)).await {
+                hopeless = Some(error);
+            }
+        }
+        match hopeless {
+            None => Ok(skipped),
+            Some(error) => {
+                if self.is_redundant() {
+                    // Some of the stripe is new and some old: until a resync, its redundancy proves nothing.
+                    Box::pin(self.distrust(plan.stripe())).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn start_write(
+        &self,
+        plan: &Plan,
+        write: &plan::Write,
+        member: &Member,
+        memory: &Memory,
+        durability: Durability,
+    ) -> Option<Io> {
+        let mut slices: Slices = SmallVec::new();
+        for part in plan.write_parts(write) {
+            slices.push(memory.slice(part.from, part.len)?);
+        }
+        let offset = self.raw(write.offset);
+        Some(if slices.iter().all(Slice::is_zero) {
+            let range = ByteRange::new(offset, write.len);
+            member.start(IoRequest::WriteZeroes { range, may_unmap: false, durability })
+        } else {
+            member.write(offset, slices, durability)
+        })
+    }
+
+    /// Waits for a write. A drive that cannot write zeroes by itself is sent some.
+    async fn finish_write(
+        &self,
+        plan: &Plan,
+        write: &plan::Write,
+        to: &To,
+        io: Io,
+        memory: &Memory,
+        durability: Durability,
+    ) -> Result<(), IoError> {
+        let result = io.await.result.map(drop);
+        let refused = result.is_err_and(|error| error.kind == IoErrorKind::NotSupported);
+        let zeroes = || plan.write_parts(write).iter().all(|part| memory.is_zero(part.from));
+        let member = match to {
+            To::Slot(member) => member.as_ref(),
+            To::Replacement(replacement) => Some(&replacement.member),
+        };
+        match member {
+            Some(member) if refused && zeroes() => {
+                let slices = SmallVec::from_iter([Slice::zero(write.len)]);
+                member.write(self.raw(write.offset), slices, durability).await.result.map(drop)
+            }
+            _ => result,
+        }
+    }
+
+    /// Puts the host's buffer together again; a part that a timed-out drive kept is replaced.
+    fn give_back(&self, memory: Memory, host: HostKind) -> Host {
+        match host {
+            HostKind::None => Host::None,
+            HostKind::Payload(durability) => match memory.payload {
+                Some(payload) => Host::Payload(payload, durability),
+                None => Host::None,
+            },
+            HostKind::Buffer(len) => {
+                let parts = memory.parts.into_iter().filter_map(|part| part.buf);
+                match parts.reduce(Buf::join_or_keep).filter(|buf| buf.len() == len) {
+                    Some(buf) => Host::Buffer(buf),
+                    None => Host::Buffer(self.take_scratch(len, memory.hollow)),
+                }
+            }
+        }
+    }
+}
+
+enum Fault {
+    PlanAgain,
+    Hopeless(IoError),
+}
+
+/// Which kind of host side, while its memory is cut up.
+pub(crate) enum HostKind {
+    None,
+    Payload(Durability),
+    Buffer(ByteCount),
+}
+
+impl HostKind {
+    fn durability(&self) -> Durability {
+        match self {
+            HostKind::Payload(durability) => *durability,
+            HostKind::None | HostKind::Buffer(_) => Durability::Cached,
+        }
+    }
+}
+
+impl Memory {
+    /// Takes the host's memory in: cuts the buffer of a read at the plan's targets.
+    pub(crate) fn admit(&mut self, plan: &Plan, host: Host) -> Result<HostKind, Host> {
+        match host {
+            Host::None => Ok(HostKind::None),
+            Host::Payload(slice, durability) => {
+                self.hollow = slice.is_hollow();
+                self.payload = Some(slice);
+                Ok(HostKind::Payload(durability))
+            }
+            Host::Buffer(buf) => {
+                self.hollow = buf.is_hollow();
+                let len = buf.len();
+                self.cut(plan, buf)?;
+                Ok(HostKind::Buffer(len))
+            }
+        }
+    }
+
+    fn cut(&mut self, plan: &Plan, mut buf: Buf) -> Result<(), Host> {
+        let mut add = |target, len: ByteCount| {
+            if let Target::Host { at } = target {
+                self.parts.push(HostPart { at: at.0, len: len.0, buf: None });
+            }
+        };
+        for read in plan.reads() {
+            for segment in segments(plan, read) {
+                add(segment.target, ByteCount(segment.len));
+            }
+        }
+        for compute in plan.computes() {
+            for into in compute.kind.targets() {
+                add(into, compute.len);
+            }
+        }
+        self.parts.sort_unstable_by_key(|part| part.at);
+        let covered: u64 = self.parts.iter().map(|part| part.len).sum();
+        let gapless = self.parts.windows(2).all(|pair| pair[0].at + pair[0].len == pair[1].at);
+        if covered != buf.len().0 || !gapless {
+            return Err(Host::Buffer(buf)); // The plan delivers every byte exactly once, or it is no plan.
+        }
+        for part in &mut self.parts {
+            let rest = buf.split_off(ByteCount(part.len));
+            part.buf = Some(std::mem::replace(&mut buf, rest));
+        }
+        Ok(())
+    }
+
+    fn is_zero(&self, source: Source) -> bool {
+        match source {
+            Source::Zero => true,
+            Source::Host { .. } => self.payload.as_ref().is_some_and(Slice::is_zero),
+            Source::Read { .. } | Source::Scratch { .. } => false,
+        }
+    }
+
+    /// The host's parts, and where they begin in its buffer.
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (u64, &Buf)> {
+        self.parts.iter().filter_map(|part| Some((part.at, part.buf.as_ref()?)))
+    }
+
+    pub(crate) fn part(&mut self, at: u64) -> Option<&mut HostPart> {
+        self.parts.iter_mut().find(|part| part.at == at)
+    }
+
+    /// Puts what a read brought in its places.
+    pub(crate) fn take_read(&mut self, plan: &Plan, slot: usize, outcome: IoOutcome) -> Result<(), IoError> {
+        let read = &plan.reads()[slot];
+        for (segment, buf) in segments(plan, read).into_iter().zip(outcome.buffers) {
+            match segment.target {
+                Target::Host { at } => {
+                    if let Some(part) = self.part(at.0) {
+                        part.buf = Some(buf);
+                    }
+                }
+                Target::Read { slot, at } if outcome.result.is_ok() => {
+                    self.brought.push(Brought { slot, at: at.0, bytes: OwnBuf::Open(buf) });
+                }
+                Target::Read { .. } | Target::Scratch { .. } => {}
+            }
+        }
+        outcome.result.map(|_| ())
+    }
+
+    /// The bytes of a source; `None` inside for zeroes.
+    pub(crate) fn bytes(&self, source: Source, len: usize) -> Result<Option<&[u8]>, IoError> {
+        let missing = IoError::new(IoErrorKind::Invalid);
+        match source {
+            Source::Zero => Ok(None),
+            Source::Host { at } => {
+                if let Some(payload) = &self.payload {
+                    return Ok(payload.solid().map(|bytes| &bytes[at.0 as usize..][..len]));
+                }
+                let part = self.parts.iter().find(|part| {
+                    part.at <= at.0 && at.0 + len as u64 <= part.at + part.len && part.buf.is_some()
+                });
+                let part = part.ok_or(missing)?;
+                let skip = (at.0 - part.at) as usize;
+                Ok(part.buf.as_ref().map(|buf| &buf.bytes()[skip..skip + len]))
+            }
+            Source::Read { slot, at } => {
+                let brought = self.find_brought(slot, at.0, len as u64).ok_or(missing)?;
+                let skip = (at.0 - brought.at) as usize;
+                Ok(brought.bytes.solid().map(|bytes| &bytes[skip..skip + len]))
+            }
+            Source::Scratch { slot, at } => {
+                let scratch = self.scratch.get(usize::from(slot.0)).ok_or(missing)?;
+                Ok(scratch.solid().map(|bytes| &bytes[at.0 as usize..][..len]))
+            }
+        }
+    }
+
+    fn find_brought(&self, slot: ReadSlot, at: u64, len: u64) -> Option<&Brought> {
+        self.brought.iter().find(|brought| {
+            brought.slot == slot && brought.at <= at && at + len <= brought.at + brought.bytes.len().0
+        })
+    }
+
+    /// Which buffer of the reads' own holds what a read brought to `at`, and how far into it that is.
+    pub(crate) fn own_buffer(&self, slot: ReadSlot, at: u64) -> Option<(usize, u64)> {
+        let index = self.brought.iter().position(|brought| {
+            brought.slot == slot && brought.at <= at && at < brought.at + brought.bytes.len().0
+        })?;
+        Some((index, at - self.brought[index].at))
+    }
+
+    /// A source as something to write.
+    pub(crate) fn slice(&self, source: Source, len: ByteCount) -> Option<Slice> {
+        match source {
+            Source::Zero => Some(Slice::zero(len)),
+            Source::Host { at } => Some(self.payload.as_ref()?.cut(ByteCount(at.0), len)),
+            Source::Read { slot, at } => {
+                let brought = self.find_brought(slot, at.0, len.0)?;
+                brought.bytes.cut(ByteCount(at.0 - brought.at), len)
+            }
+            Source::Scratch { slot, at } => self.scratch.get(usize::from(slot.0))?.cut(ByteCount(at.0), len),
+        }
+    }
+}

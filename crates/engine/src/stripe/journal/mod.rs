@@ -1,0 +1,348 @@
+//! The journal: what a stripe's write changes is durable as a whole before its first byte goes to its place, so that no crash
+//! leaves a stripe whose redundancy answers for something that nobody wrote (the write hole).
+//!
+//! # Fault model
+//! A kill leaves any part of what was in flight. A power cut takes besides any part, sector by sector, of what no flush has
+//! covered since. Drives may be out before the crash, and fail in it or after it, as many in all as the level survives.
+//!
+//! # The protocol
+//! 1. A write is planned and read for, and its redundancy is computed, while it holds its columns of the stripe.
+//! 2. What the plan is about to write, data and redundancy, is a *record* ([`ondisk::journal`]) on one member more than a span may
+//!    lose. A few records are written at a time; writes that come meanwhile share the next one.
+//! 3. Only when it is durable there, the plan's own writes begin. They need not be durable themselves.
+//! 4. A record is retired when all its writes are done and the drives were flushed after that. The next record says so.
+//! 5. After a crash the records that count are carried out again, in order, before anything is read
+//!    (`controller::journal`).
+//!
+//! # Why that is right
+//! - A stripe's columns that a record is about are, after its replay, what they were after the plan: whatever of the plan's writes,
+//!   or of earlier ones that are not retired, was done or lost. The plan's result agrees with itself, with or without the
+//!   drives that were out. What the record says of other sectors than those a host was writing is what they hold.
+//! - The order of records of the same bytes is the order of their plans, which hold a common lock; a stripe has one shard.
+//! - Records that are under way at the same time are about different bytes, as each plan holds its columns until its writes are
+//!   done. So they may become durable in any order, and a replay may find a later one without an earlier one.
+//! - A record that was not durable everywhere may be replayed or not: none of its writes had begun, and no host was answered. One
+//!   that could not be made durable may be replayed as well, after its columns were let go: none begins until it does not count.
+//! - What a host asked to be durable is so with its record. It is not revoked then: the drives are flushed first. They are also
+//!   flushed before a record promises anything of a stripe that was written without one (`whole.rs`): what the record
+//!   says of redundancy stands on that.
+//! - A drive that a plan leaves out is durably known to be out before the plan's writes begin: it would be believed otherwise.
+//! - Whoever changes a stripe *without* a record, while records that count say something of it, would be undone by a replay. So
+//!   there is no such write: it is kept as well, or revokes them first.
+//!
+//! # What needs no record
+//! - A write of one drive only (all others of the stripe's parts are out, or not concerned): each sector is old or new.
+//! - A whole stripe of which nothing is missing: nobody else's data is in it. Its redundancy is made to agree by the resync.
+//!   A drive that is lost before that pass leaves of *these* sectors what was being written, or anything.
+//! - What only makes redundancy anew (resync, rebuild): begun again, it comes to the same.
+//!
+//! # Invariants
+//! - Nobody who writes to the journal holds what a flush waits for: a full ring empties itself.
+//! - Records begin one after the other, each with all that waits: whoever begins one, or writes a notice, has the ring's turn. What
+//!   is under way needs no turn, and so ends while somebody who has it waits for that.
+
+#[cfg(test)]
+mod model;
+mod ring;
+mod whole;
+mod writer;
+
+use crate::stripe::execute::Memory;
+use crate::volume::Volume;
+use env::sync::{Answerer, Credits, Signal};
+use env::{Buf, Durability, Env, Instant, IoError, IoErrorKind, Slice};
+use layout::Geometry;
+use ondisk::Uuid;
+use ondisk::journal::{Change, ChangeKind};
+use plan::{Plan, Request};
+use ring::{About, Ring};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
+use whole::WholeStripes;
+
+/// Where a volume's journal lies, and what its records are called until the next start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JournalPlace {
+    /// The identity that its records carry.
+    pub id: Uuid,
+    /// From the beginning of the room that all journals have on a member.
+    pub at: ByteCount,
+    /// Its length.
+    pub len: ByteCount,
+}
+
+/// What each of so many shards has of a journal of that length; `None` where that is too little to serve.
+pub fn ring_len(journal: ByteCount, shards: u16) -> Option<ByteCount> {
+    let share = ByteCount(journal.0 / u64::from(shards.max(1))).align_down(ondisk::BLOCK);
+    (share >= Ring::LEAST).then_some(share)
+}
+
+/// What one write asks to be kept.
+struct Entry {
+    about: About,
+    changes: SmallVec<[Change; 4]>,
+    /// The bytes of the changes that have some.
+    bytes: SmallVec<[Slice; 4]>,
+    len: u64,
+    /// Tells whoever waits for it; nothing where that is writing it.
+    tell: Option<Answerer<Told>>,
+}
+
+/// What somebody is told who waits for a record.
+enum Told {
+    /// To write it.
+    Begin,
+    /// What it came to: its number.
+    Written(Result<u64, IoError>),
+}
+
+/// The journal of a volume, as one shard has it.
+pub(crate) struct Journal {
+    place: JournalPlace,
+    number: u32,
+    /// Where its ring begins, from the journal's beginning.
+    start: u64,
+    /// On how many members a record is.
+    copies: usize,
+    ring: RefCell<Ring>,
+    whole_stripes: WholeStripes,
+    waiting: RefCell<VecDeque<Entry>>,
+    /// To begin a record or a notice.
+    turn: Credits,
+    /// Whether somebody has been told to begin a record, and has not.
+    is_led: Cell<bool>,
+    under_way: Cell<usize>,
+    /// How many writes the last record carries.
+    last_batch: Cell<usize>,
+    retiring: Cell<bool>,
+    /// When that was asked for last.
+    retired_at: Cell<Instant>,
+    /// Heads of records that none uses.
+    heads: RefCell<Vec<Buf>>,
+    /// A record has been settled, or retired.
+    changed: Signal,
+}
+
+impl Journal {
+    /// The ring of a shard. `None` where the volume needs none, or the share of each shard is too small.
+    pub(crate) fn new(
+        env: &Env,
+        place: Option<JournalPlace>,
+        geometry: &Geometry,
+        shard: u16,
+        shards: u16,
+    ) -> Option<Journal> {
+        let place = place.filter(|_| geometry.parity_strips() > 0)?;
+        let len = ring_len(place.len, shards)?;
+        Some(Journal {
+            place,
+            number: u32::from(shard),
+            start: len.0 * u64::from(shard),
+            copies: usize::from(geometry.parity_strips()) + 1,
+            ring: RefCell::new(Ring::new(len)),
+            whole_stripes: WholeStripes::new(),
+            waiting: RefCell::default(),
+            turn: Credits::new(env, 1),
+            is_led: Cell::new(false),
+            under_way: Cell::new(0),
+            last_batch: Cell::new(0),
+            retiring: Cell::new(false),
+            retired_at: Cell::new(env.now()),
+            heads: RefCell::default(),
+            changed: Signal::default(),
+        })
+    }
+}
+
+/// What is known of a write while it is being done: which record it relies on, or that it relies on none. It is done when this is
+/// dropped.
+pub(crate) struct Kept {
+    volume: Rc<Volume>,
+    sequence: Option<u64>,
+    carries: bool,
+    /// It writes a stripe that no record carries, into the drives' caches.
+    whole: Option<StripeIndex>,
+}
+
+impl Kept {
+    /// How durable the writes themselves have to be, of which the host asks so much: what a record carries is durable.
+    pub(crate) fn durability(kept: Option<&Kept>, asked: Durability) -> Durability {
+        match kept {
+            Some(kept) if kept.carries => Durability::Cached,
+            _ => asked,
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(journal) = &self.volume.journal {
+            if let Some(stripe) = self.whole {
+                journal.whole_stripes.note(stripe);
+            }
+            if let Some(sequence) = self.sequence {
+                journal.ring.borrow_mut().end(sequence);
+                journal.changed.notify(self.volume.shard.env());
+            }
+        }
+    }
+}
+
+/// What has to be kept of a plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    /// What it writes.
+    All,
+    /// That what was said of its stripe does not count any more.
+    Revoke,
+    /// It cannot be kept, and must not be undone either: nothing may be said of its stripe.
+    Silence,
+}
+
+impl Volume {
+    /// Keeps what a plan is about to write, if that is needed. Done when its writes may begin.
+    ///
+    /// # Errors
+    /// When it cannot be kept: then nothing may be written.
+    pub(crate) async fn keep(
+        self: &Rc<Self>,
+        plan: &Plan,
+        memory: &Memory,
+        asked: Durability,
+    ) -> Result<Option<Kept>, IoError> {
+        let Some(journal) = &self.journal else { return Ok(None) };
+        // What a drive misses that is not known to be out would be believed after a crash, as nobody is asked.
+        let left_out = self.left_out(plan);
+        if !left_out.is_empty() {
+            Box::pin(self.recorded(&left_out)).await?;
+        }
+        let need = self.need(journal, plan);
+        let carries = need == Need::All;
+        let whole = (!carries && asked == Durability::Cached && self.is_whole(plan)).then_some(plan.stripe());
+        let kept = |sequence| Kept { volume: self.clone(), sequence, carries, whole };
+        match need {
+            Need::Nothing => return Ok(whole.map(|_| kept(None))),
+            Need::Silence => {
+                let silent = Box::pin(self.silence(plan.stripe())).await;
+                return silent.map(|()| whole.map(|_| kept(None)));
+            }
+            Need::All | Need::Revoke => {}
+        }
+        if carries && asked == Durability::Durable && journal.whole_stripes.may_lose(plan.stripe()) {
+            Box::pin(self.flush_once()).await?;
+        }
+        let entry =
+            entry(plan, memory, need == Need::Revoke, asked).ok_or(IoError::new(IoErrorKind::Invalid))?;
+        if entry.len > journal.most_bytes() {
+            // What is given up for lost may be long, and a whole stripe that lost a drive just now. Other writes of hosts were cut
+            // up before.
+            let whole = (asked == Durability::Cached).then_some(plan.stripe());
+            let unkept = Kept { volume: self.clone(), sequence: None, carries: false, whole };
+            return Box::pin(self.silence(plan.stripe())).await.map(|()| Some(unkept));
+        }
+        self.record(journal, entry).await.map(|sequence| Some(kept(Some(sequence))))
+    }
+
+    fn is_whole(&self, plan: &Plan) -> bool {
+        match plan.request() {
+            Request::Write { range } | Request::WriteZeroes { range } => {
+                range.len == self.geometry().stripe_bytes()
+            }
+            _ => false,
+        }
+    }
+
+    /// A stripe has been given up as a whole, without a record.
+    pub(crate) fn note_whole_stripe(&self, stripe: StripeIndex) {
+        if let Some(journal) = &self.journal {
+            journal.whole_stripes.note(stripe);
+        }
+    }
+
+    fn need(&self, journal: &Journal, plan: &Plan) -> Need {
+        let said = journal.ring.borrow().says(plan.stripe());
+        match plan.request() {
+            Request::Write { range } | Request::WriteZeroes { range } => {
+                let parts: DriveSet = self.map(plan.stripe()).drives().collect();
+                let health = plan.health();
+                let missing = parts.minus(&health.readable.intersection(&health.writable));
+                let whole = range.len == self.geometry().stripe_bytes() && missing.is_empty();
+                let written: DriveSet = plan.writes().iter().map(|write| write.drive).collect();
+                match (whole, said) {
+                    // The drives may not have what a host was promised: revoked, it would be gone with the power.
+                    (true, true) if journal.ring.borrow().promises(plan.stripe()) => Need::Silence,
+                    (true, true) => Need::Revoke,
+                    (true, false) => Need::Nothing,
+                    (false, false) if written.count().0 < 2 => Need::Nothing,
+                    (false, _) => Need::All,
+                }
+            }
+            Request::Read { .. } | Request::Verify { .. } => Need::Nothing,
+            _ if plan.writes().is_empty() || !said => Need::Nothing,
+            _ => Need::Silence,
+        }
+    }
+
+    /// Cuts a write to a stripe into parts of which each can be kept as a whole.
+    pub(crate) fn parts_to_keep(&self, within: ByteRange) -> SmallVec<[ByteRange; 1]> {
+        let whole = within.len == self.geometry().stripe_bytes() && self.all_well.get();
+        let Some(journal) = self.journal.as_ref().filter(|_| !whole) else {
+            return SmallVec::from_iter([within]);
+        };
+        let strip = self.geometry().strip().bytes();
+        let parity = u64::from(self.geometry().parity_strips());
+        let most = journal.most_bytes();
+        if within.len.0 + parity * within.len.0.min(strip.0) <= most {
+            return SmallVec::from_iter([within]);
+        }
+        let step = ByteCount((most / (1 + parity)).max(self.spec.sector.bytes().0));
+        let step = step.align_down(self.spec.sector.bytes()).min(strip);
+        let mut parts = SmallVec::new();
+        let mut at = within.start;
+        while at < within.end() {
+            let strip_ends = ByteOffset((at.0 / strip.0 + 1) * strip.0);
+            let end = (at + step).min(strip_ends).min(within.end());
+            parts.push(ByteRange::from_to(at, end));
+            at = end;
+        }
+        parts
+    }
+}
+
+/// What is kept of a plan. `None` where the plan does not fit the memory.
+fn entry(plan: &Plan, memory: &Memory, revokes: bool, asked: Durability) -> Option<Entry> {
+    let mut changes: SmallVec<[Change; 4]> = SmallVec::new();
+    let mut bytes: SmallVec<[Slice; 4]> = SmallVec::new();
+    for write in plan.writes() {
+        let mut at = write.offset;
+        for part in plan.write_parts(write) {
+            let slice = memory.slice(part.from, part.len)?;
+            let kind = match revokes {
+                true => ChangeKind::Revoked,
+                false if slice.is_zero() => ChangeKind::Zeroes,
+                false => ChangeKind::Bytes,
+            };
+            let range = ByteRange::new(at, part.len);
+            at = range.end();
+            match changes.last_mut() {
+                Some(last)
+                    if last.slot == write.drive.0 && last.kind == kind && last.range.end() == range.start =>
+                {
+                    last.range.len += range.len;
+                }
+                _ => changes.push(Change { slot: write.drive.0, kind, range }),
+            }
+            if kind == ChangeKind::Bytes {
+                bytes.push(slice);
+            }
+        }
+    }
+    let len = bytes.iter().map(|slice| slice.len().0).sum();
+    let promises = !revokes && asked == Durability::Durable;
+    let about = About { stripe: plan.stripe(), revokes, promises };
+    Some(Entry { about, changes, bytes, len, tell: None })
+}
