@@ -42,6 +42,7 @@ mod host;
 mod members;
 mod messages;
 mod recovery;
+mod server;
 mod shard;
 #[cfg(test)]
 mod sizes;
@@ -51,13 +52,15 @@ pub mod unkept;
 mod volume;
 
 pub use attachment::{Attachment, FaultPolicy, StreamSharing};
+pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
 pub use messages::{
     Done, PIECES_AWAY, Piece, PieceKind, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex,
     ShardMessage, Ticket,
 };
-pub use shard::{Shard, ShardSeed};
+pub use server::{Shard, ShardSeed};
+pub use shard::Resources;
 pub use state::{Change, PuncturedBlocks, RegionIndex, RegionSet, Regions, Relocated, VolumeState};
 pub use stripe::{JournalPlace, ring_len};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
-pub use volume::{Counters, Volume, VolumeId, VolumeSpec, served};
+pub use volume::{Counters, VolumeId, VolumeSpec, served};

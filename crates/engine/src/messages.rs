@@ -281,6 +281,13 @@ impl ReportKind {
     }
 }
 
+/// The controller counts the answers of all shards; one that cannot be sent means it stopped waiting.
+pub(crate) fn answer_control(done: &Done, result: Result<(), String>) {
+    if done.send(result).is_err() {
+        tracing::warn!("nobody waits for the answer to a control message");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,11 @@
 //! How large the futures on the way of a request are. One is moved when it is awaited first, through every level of its
 //! callers, so what it may need and seldom does (repairs, waits for the controller) is boxed where it is awaited.
 
+use crate::host::Volume;
 use crate::members::Trouble;
 use crate::messages::Piece;
 use crate::stripe::Attempt;
 use crate::stripe::Host;
-use crate::volume::Volume;
 use env::{Buf, Durability, Slice};
 use plan::{Plan, Request};
 use std::rc::Rc;
@@ -29,7 +29,10 @@ fn futures_on_the_way_of_a_request_are_small() {
         ("read", size(|(v, r, b): (V, ByteRange, Buf)| v.read(r, b))),
     ];
     let planned = [
-        ("execute", size(|(v, p, h, t): (V, &'static Plan, Host, &'static mut Trouble)| v.execute(p, h, t))),
+        (
+            "execute",
+            size(|(v, p, h, t): (V, &'static Plan, Host, &'static mut Trouble)| v.execute(p, 0, h, t)),
+        ),
         (
             "attempt",
             size(|(v, s, r, h, t): (V, StripeIndex, Request, Host, &'static mut Trouble)| {

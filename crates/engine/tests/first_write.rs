@@ -3,10 +3,9 @@
 mod common;
 
 use common::{
-    Bench, NewDrive, PACE, Setup, VOLUME, drive, envs, open, pattern, read, regions, slots, stale, stale_on,
-    write,
+    Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, read, regions, slots, stale, stale_on, write,
 };
-use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
+use engine::{Change, RegionSet, ReportKind, TaskKind, TaskOutcome};
 use env::IoErrorKind;
 use layout::Level;
 use std::time::Duration;

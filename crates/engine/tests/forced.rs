@@ -10,7 +10,7 @@ mod common;
 use common::{
     Bench, PACE, Setup, VOLUME, drive, envs, pattern, range, read, regions, slots, stale, stale_on, write,
 };
-use engine::{Change, Relocated, ReportKind, ShardMessage, TaskKind};
+use engine::{Change, ReportKind, ShardMessage, TaskKind};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role};
 use std::rc::Rc;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{Bench, NewDrive, PACE, Setup, VOLUME, drive, envs, open, pattern, range, read, regions, write};
-use engine::{FaultPolicy, ReportKind, ShardMessage, TaskKind};
+use common::{Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, range, read, regions, write};
+use engine::{FaultPolicy, ReportKind, TaskKind};
 use env::IoErrorKind;
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
 use std::time::Duration;

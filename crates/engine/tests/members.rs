@@ -6,9 +6,7 @@ use common::{
     Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, read, regions, slots,
     write,
 };
-use engine::{
-    Attachment, Change, RegionSet, Relocated, ReportKind, Seat, ShardMessage, TaskKind, TaskOutcome,
-};
+use engine::{Attachment, Change, RegionSet, ReportKind, Seat, ShardMessage, TaskKind, TaskOutcome};
 use env::Durability;
 use layout::Level;
 use std::cell::Cell;

@@ -95,9 +95,6 @@ impl Setup {
         }
         let attachment = Attachment::new(Arc::new(spec), sources, state);
         let told = Rc::new(Told::default());
-        let (nobody, mut ignored) = env::mailbox::mailbox(&env, 10_000);
-        NOBODY.with(|place| *place.borrow_mut() = Some(nobody));
-        env.spawn("ignored answers", async move { while ignored.receive().await.is_some() {} });
         env.spawn("controller", control(receiver, senders.clone(), told.clone(), all));
         let mut rig = Rig { env, shards: senders, volumes: Vec::new(), told };
         let peers = rig.shards.clone();
@@ -170,15 +167,6 @@ async fn control(
         let done = ShardMessage::ReportDone { report: number, result: Ok(()) };
         assert!(shards[usize::from(from.0)].send(done).is_ok());
     }
-}
-
-thread_local! {
-    static NOBODY: RefCell<Option<engine::Done>> = const { RefCell::new(None) };
-}
-
-/// An answer that nobody waits for.
-fn nobody() -> engine::Done {
-    NOBODY.with(|nobody| nobody.borrow().clone().expect("set up by the rig"))
 }
 
 impl Rig {

@@ -11,11 +11,11 @@ use crate::background::walk::{self, Step, Walked};
 use crate::members::Trouble;
 use crate::messages::ReportKind;
 use crate::recovery::Mend;
+use crate::recovery::Recovery;
 use crate::stripe::Host;
 use crate::stripe::begin_write;
 use crate::stripe::{Attempt, Ended};
 use crate::task::TaskOutcome;
-use crate::volume::Volume;
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
 use plan::{Mismatch, Request, WHOLE_STRIP};
@@ -86,7 +86,7 @@ async fn check_stripe(
 /// What does not agree, in parts that one drive explains each: several may be wrong in a stripe, in different
 /// columns. Where nothing tells who is wrong, or nobody is alone with it, it is one part.
 async fn told_apart(
-    volume: &Rc<Volume>,
+    volume: &Rc<Recovery>,
     stripe: StripeIndex,
     mismatch: Mismatch,
 ) -> Result<Vec<Mismatch>, IoError> {

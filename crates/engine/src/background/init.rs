@@ -6,6 +6,7 @@
 
 use crate::background::Running;
 use crate::background::walk::{self, Step, Walked};
+use crate::host::Volume;
 use crate::task::TaskOutcome;
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{Durability, IoError, Slice};
@@ -17,9 +18,9 @@ use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 const ENDS: ByteCount = ByteCount::MIB;
 
 /// Initialises this shard's regions.
-pub(crate) async fn initialise(task: &Rc<Running>, full: bool) -> TaskOutcome {
+pub(crate) async fn initialise(task: &Rc<Running>, host: &Rc<Volume>, full: bool) -> TaskOutcome {
     if !full {
-        return zero_ends(task).await;
+        return zero_ends(host).await;
     }
     let volume = &task.volume;
     let regions = task.take_on(RegionSet::first(volume.regions.count));
@@ -51,8 +52,7 @@ async fn zero_stripe(task: Rc<Running>, stripe: StripeIndex) -> Result<Step, IoE
 }
 
 /// The first shard writes the ends, as a host would.
-async fn zero_ends(task: &Rc<Running>) -> TaskOutcome {
-    let volume = &task.volume;
+async fn zero_ends(volume: &Rc<Volume>) -> TaskOutcome {
     if volume.shard.index().0 != 0 {
         return TaskOutcome::Done;
     }

@@ -26,58 +26,83 @@ mod resync;
 mod running;
 mod walk;
 
-pub(crate) use pace::HostActivity;
 pub(crate) use resync::resync;
 pub(crate) use running::Running;
-pub(crate) use walk::stripes;
 
-use crate::messages::{Done, ReportKind};
-use crate::shard::{Shard, answer_control};
+use crate::host::Volume;
+use crate::messages::{Done, ReportKind, answer_control};
+use crate::shard::Resources;
 use crate::task::{TaskId, TaskOrder, TaskPace};
-use crate::volume::Volume;
+use crate::volume::VolumeId;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Begins a task on this shard's regions.
-///
-/// # Errors
-/// One sentence, if it cannot begin.
-pub(crate) fn start(volume: &Rc<Volume>, order: TaskOrder) -> Result<(), String> {
-    let shard = volume.shard.clone();
-    if shard.task(order.task).is_some() {
-        return Err(format!("task {} runs already", order.task.0));
-    }
-    let running = Running::new(volume, order);
-    shard.add_task(&running);
-    let watcher = shard.watch_hosts();
-    let env = shard.env().clone();
-    env.spawn("task", async move {
-        let outcome = running.run().await;
-        drop(watcher);
-        running.report_progress().await;
-        shard.remove_task(running.id);
-        running.ended(shard.env());
-        let kind = ReportKind::TaskDone { task: running.id, outcome };
-        if let Err(error) = shard.report(running.volume.spec.id, kind).await {
-            tracing::debug!(task = running.id.0, "nobody takes note of the end of a task: {error}");
+/// The tasks that run on a shard.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    running: RefCell<BTreeMap<TaskId, Rc<Running>>>,
+}
+
+impl Tasks {
+    /// Begins a task on this shard's regions.
+    ///
+    /// # Errors
+    /// One sentence, if it cannot begin.
+    pub(crate) fn start(self: &Rc<Self>, volume: &Rc<Volume>, order: TaskOrder) -> Result<(), String> {
+        if self.running.borrow().contains_key(&order.task) {
+            return Err(format!("task {} runs already", order.task.0));
         }
-    });
-    Ok(())
-}
-
-/// Changes how fast a task is; a task that has ended takes no notice.
-pub(crate) fn set_pace(shard: &Shard, task: TaskId, pace: TaskPace) {
-    if let Some(running) = shard.task(task) {
-        running.pace.set(shard.env(), pace);
+        let shard = volume.shard.clone();
+        let running = Running::new(volume.recovery(), order);
+        self.running.borrow_mut().insert(running.id, running.clone());
+        let (tasks, watcher, volume) = (self.clone(), shard.watch_hosts(), volume.clone());
+        let env = shard.env().clone();
+        env.spawn("task", async move {
+            let outcome = running.run(&volume).await;
+            drop((watcher, volume));
+            running.report_progress().await;
+            tasks.running.borrow_mut().remove(&running.id);
+            running.ended(shard.env());
+            let kind = ReportKind::TaskDone { task: running.id, outcome };
+            if let Err(error) = shard.report(running.volume.spec.id, kind).await {
+                tracing::debug!(task = running.id.0, "nobody takes note of the end of a task: {error}");
+            }
+        });
+        Ok(())
     }
-}
 
-/// Ends a task; one that has ended is ended. Answered when nothing of it is under way any more.
-pub(crate) fn stop(shard: &Shard, task: TaskId, done: Done) {
-    let Some(running) = shard.task(task) else { return answer_control(&done, Ok(())) };
-    running.pace.stop(shard.env());
-    let env = shard.env().clone();
-    env.clone().spawn("stopping a task", async move {
-        running.wait_ended(&env).await;
-        answer_control(&done, Ok(()));
-    });
+    fn get(&self, task: TaskId) -> Option<Rc<Running>> {
+        self.running.borrow().get(&task).cloned()
+    }
+
+    /// Changes how fast a task is; a task that has ended takes no notice.
+    pub(crate) fn set_pace(&self, shard: &Resources, task: TaskId, pace: TaskPace) {
+        if let Some(running) = self.get(task) {
+            running.pace.set(shard.env(), pace);
+        }
+    }
+
+    /// Ends a task; one that has ended is ended. Answered when nothing of it is under way any more.
+    pub(crate) fn stop(&self, shard: &Resources, task: TaskId, done: Done) {
+        let Some(running) = self.get(task) else { return answer_control(&done, Ok(())) };
+        running.pace.stop(shard.env());
+        let env = shard.env().clone();
+        env.clone().spawn("stopping a task", async move {
+            running.wait_ended(&env).await;
+            answer_control(&done, Ok(()));
+        });
+    }
+
+    /// Has all tasks of a volume end.
+    pub(crate) fn stop_all_of(&self, shard: &Resources, volume: VolumeId) {
+        let tasks = self.running.borrow();
+        let of_volume = tasks.values().filter(|task| task.volume.spec.id == volume);
+        of_volume.for_each(|task| task.pace.stop(shard.env()));
+    }
+
+    /// Lets go of all tasks: their shard is gone.
+    pub(crate) fn forget_all(&self) {
+        drop(self.running.take());
+    }
 }

@@ -31,7 +31,7 @@ async fn rebuild_regions(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
             return TaskOutcome::Stopped;
         }
         let swaps = volume.members.drives_of(slot);
-        volume.members.open_window(slot, region, StripeIndex(walk::stripes(volume, region).start));
+        volume.members.open_window(slot, region, StripeIndex(volume.stripes_of(region).start));
         let walked =
             walk::walk(task, region, move |task, stripe| stripe_of(task, slot, region, stripe)).await;
         match walked {

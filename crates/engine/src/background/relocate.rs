@@ -16,7 +16,6 @@ use crate::background::walk::{self, Step, Walked};
 use crate::messages::ReportKind;
 use crate::stripe::{Attempt, Ended};
 use crate::task::TaskOutcome;
-use crate::volume::Volume;
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
 use plan::{Request, WHOLE_STRIP};
@@ -49,7 +48,7 @@ pub(crate) async fn relocate(task: &Rc<Running>, slot: DriveIndex, to_spare: boo
             Ok(()) => task.finished(region),
             Err(error) => return TaskOutcome::Failed(error),
         }
-        let stripes = walk::stripes(volume, region);
+        let stripes = volume.stripes_of(region);
         task.pace.took(&volume.shard, began, (stripes.end - stripes.start) * walk::stripe_bytes(volume));
     }
     TaskOutcome::Done
@@ -105,37 +104,5 @@ async fn move_stripe(
         Ended::Done { .. } => Err(IoError::new(IoErrorKind::Gone)),
         Ended::Failed(error) => Err(error),
         Ended::Lost | Ended::NeedsLock => Err(IoError::new(IoErrorKind::Medium)),
-    }
-}
-
-impl Volume {
-    fn close_gate(&self, region: RegionIndex) {
-        *self.gated.borrow_mut().entry(region).or_default() += 1;
-    }
-
-    /// A region may be on its way back, its report not answered yet, when the drive fails and it is moved away again: writes wait
-    /// until both have ended.
-    fn open_gate(&self, region: RegionIndex) {
-        let mut gated = self.gated.borrow_mut();
-        if let Some(tasks) = gated.get_mut(&region) {
-            *tasks -= 1;
-            if *tasks == 0 {
-                gated.remove(&region);
-            }
-        }
-        drop(gated);
-        self.gate_opened.notify(self.shard.env());
-    }
-
-    /// Whether writes to a stripe have to wait, because its region is changing sides. Asked by whoever holds the stripe:
-    /// until he lets go, the answer stands.
-    pub(crate) fn is_gated(&self, stripe: StripeIndex) -> bool {
-        let gated = self.gated.borrow();
-        !gated.is_empty() && gated.contains_key(&self.region_of(stripe))
-    }
-
-    /// Waits until a stripe may be written. Nothing may be held meanwhile.
-    pub(crate) async fn pass_gate(&self, stripe: StripeIndex) {
-        self.gate_opened.wait_until(self.shard.env(), || !self.is_gated(stripe)).await;
     }
 }

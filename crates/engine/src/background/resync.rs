@@ -12,8 +12,8 @@
 
 use crate::background::Running;
 use crate::background::walk::{self, Step, Walked};
+use crate::recovery::Recovery;
 use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace};
-use crate::volume::Volume;
 use env::IoError;
 use env::locks::{ALL_COLUMNS, Mode};
 use state::{RegionIndex, RegionSet};
@@ -32,7 +32,7 @@ const OWN_TASK: TaskId = TaskId(u64::MAX);
 
 /// Resyncs every unsynced region of this shard, until none is left or the volume is detached.
 /// One task of a volume does it; a second one ends at once.
-pub(crate) async fn resync(volume: Rc<Volume>) {
+pub(crate) async fn resync(volume: Rc<Recovery>) {
     if volume.resyncing.replace(true) {
         return;
     }
@@ -75,10 +75,10 @@ async fn resync_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome 
             task.finished(region); // Somebody else was faster.
             continue;
         }
-        let gaps = volume.dirty.gaps();
+        let gaps = volume.gaps();
         match walk::walk(task, region, resync_stripe).await {
             // A write that parity could not follow came between: the region does not agree, whatever was done.
-            Walked::Whole if volume.dirty.gaps() != gaps => {
+            Walked::Whole if volume.gaps() != gaps => {
                 outcome = TaskOutcome::Failed(IoError::new(env::IoErrorKind::Gone));
             }
             Walked::Whole => synced(task, region),

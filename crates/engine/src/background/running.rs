@@ -1,10 +1,11 @@
 //! A task on one shard: what it is to do, how far it is, and how it ends.
 
 use crate::background::pace::Pace;
-use crate::background::{check, copy, init, mend_range, rebuild, relocate, resync, walk};
+use crate::background::{check, copy, init, mend_range, rebuild, relocate, resync};
+use crate::host::Volume;
 use crate::messages::ReportKind;
+use crate::recovery::Recovery;
 use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskProgress};
-use crate::volume::Volume;
 use env::sync::Signal;
 use env::{Env, Instant, IoError};
 use state::{RegionIndex, RegionSet};
@@ -18,7 +19,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(250);
 /// A task on this shard.
 pub(crate) struct Running {
     pub(crate) id: TaskId,
-    pub(crate) volume: Rc<Volume>,
+    pub(crate) volume: Rc<Recovery>,
     pub(crate) kind: TaskKind,
     pub(crate) pace: Pace,
     /// What the order restricts it to.
@@ -37,7 +38,7 @@ pub(crate) struct Running {
 const MOST_IN_BACKGROUND: usize = 64;
 
 impl Running {
-    pub(crate) fn new(volume: &Rc<Volume>, order: TaskOrder) -> Rc<Running> {
+    pub(crate) fn new(volume: &Rc<Recovery>, order: TaskOrder) -> Rc<Running> {
         let TaskOrder { task, kind, regions, pace, .. } = order;
         Rc::new(Running {
             id: task,
@@ -54,13 +55,13 @@ impl Running {
         })
     }
 
-    /// Does it.
-    pub(crate) async fn run(self: &Rc<Self>) -> TaskOutcome {
+    /// Does it. What is to be written as a host would goes through `host`.
+    pub(crate) async fn run(self: &Rc<Self>, host: &Rc<Volume>) -> TaskOutcome {
         let outcome = match self.kind {
             TaskKind::Rebuild { slot } => rebuild::rebuild(self, slot).await,
             TaskKind::Copy { slot } => copy::copy(self, slot).await,
             TaskKind::Check { repair } => check::check(self, repair).await,
-            TaskKind::Initialise { full } => init::initialise(self, full).await,
+            TaskKind::Initialise { full } => init::initialise(self, host, full).await,
             TaskKind::Resync => resync::resync_by_order(self).await,
             TaskKind::Relocate { slot } => relocate::relocate(self, slot, true).await,
             TaskKind::Restore { slot } => relocate::relocate(self, slot, false).await,
@@ -80,7 +81,7 @@ impl Running {
             wanted && crate::ShardIndex::owning(*region, volume.shard.count()) == volume.shard.index()
         };
         let regions: RegionSet = regions.iter().filter(mine).collect();
-        let stripes: u64 = regions.iter().map(|region| walk::stripes(volume, region).count() as u64).sum();
+        let stripes: u64 = regions.iter().map(|region| volume.stripes_of(region).count() as u64).sum();
         self.progress.borrow_mut().total_stripes += stripes;
         regions
     }

@@ -1,7 +1,7 @@
 //! A walk over the stripes of a region: ascending, several under way at a time.
 
 use crate::background::Running;
-use crate::volume::Volume;
+use crate::recovery::Recovery;
 use env::sync::Signal;
 use env::{Instant, IoError};
 use state::RegionIndex;
@@ -14,14 +14,8 @@ use units::StripeIndex;
 /// Bytes of each drive that are under way at a time while nobody else wants the drives.
 const IN_FLIGHT_PER_DRIVE: u64 = 1 << 20;
 
-/// The stripes of a region that the volume has.
-pub(crate) fn stripes(volume: &Volume, region: RegionIndex) -> Range<u64> {
-    let Range { start, end } = volume.regions.stripes_of(region);
-    start..end.min(volume.geometry().stripes().0).max(start)
-}
-
 /// What dealing with a whole stripe moves on drives: every strip of it is read, or written.
-pub(crate) fn stripe_bytes(volume: &Volume) -> u64 {
+pub(crate) fn stripe_bytes(volume: &Recovery) -> u64 {
     u64::from(volume.geometry().cells_per_stripe()) * volume.geometry().strip().bytes().0
 }
 
@@ -84,7 +78,7 @@ where
     F: Future<Output = Result<Step, IoError>> + 'static,
 {
     let volume = &task.volume;
-    let Range { start, end } = stripes(volume, region);
+    let Range { start, end } = volume.stripes_of(region);
     let strip = volume.geometry().strip().bytes().0 * u64::from(volume.geometry().rows_per_stripe());
     let region = Rc::new(Region {
         next: Cell::new(start),

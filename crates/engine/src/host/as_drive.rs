@@ -1,6 +1,7 @@
 //! A volume as a drive, for whoever sees only drives: StorageBench, other arrays.
 
-use crate::volume::{Volume, VolumeSpec};
+use crate::host::Volume;
+use crate::volume::VolumeSpec;
 use env::{
     Bufs, DriveIdentity, DriveInfo, DriveKind, IoError, IoErrorKind, IoOutcome, IoRequest, Served, Service,
     Slice,

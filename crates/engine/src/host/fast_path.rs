@@ -7,8 +7,8 @@
 //!
 //! Budget: 50 ns beyond the drive's own time.
 
+use crate::host::Volume;
 use crate::members::is_gone;
-use crate::volume::Volume;
 use env::locks::Mode;
 use env::{Buf, Durability, IoError, Member, Slice};
 use layout::{CopyIndex, DataIndex, StripeMap};

@@ -4,9 +4,9 @@
 //! A request of one piece that this shard may serve runs in the caller's task, without a detour. The pieces
 //! of larger ones go to runners, here or on their shards, and are under way at the same time.
 
+use crate::host::Volume;
+use crate::host::{Job, Then};
 use crate::messages::{Piece, PieceKind, PieceOutcome, ShardIndex};
-use crate::shard::{Job, Shard, Then};
-use crate::volume::Volume;
 use env::sync::{Signal, Taken};
 use env::{BlockStatus, Buf, Durability, Env, IoError, IoErrorKind, Slice, StatusExtent};
 use smallvec::SmallVec;
@@ -76,6 +76,13 @@ pub(crate) fn pieces(
 }
 
 impl Volume {
+    /// A host asks for something: tasks stand back for hosts.
+    fn note_request(&self) {
+        if !self.is_hidden() {
+            self.shard.hosts().note_request();
+        }
+    }
+
     fn check(&self, range: ByteRange) -> Result<(), IoError> {
         let end = range.start.checked_add(range.len);
         if end.is_some_and(|end| end.0 <= self.spec.capacity.0) {
@@ -99,6 +106,7 @@ impl Volume {
             Ok(user) => user,
             Err(error) => return (Err(error), Some(buf)),
         };
+        self.note_request();
         self.count(|counters| {
             counters.reads += 1;
             counters.read_bytes += range.len.0;
@@ -158,6 +166,7 @@ impl Volume {
     ) -> Result<(), IoError> {
         self.check(range)?;
         let _user = self.enter()?;
+        self.note_request();
         self.count(|counters| {
             counters.writes += 1;
             counters.written_bytes += range.len.0;
@@ -197,6 +206,17 @@ impl Volume {
             return Ok(());
         }
         Box::pin(self.in_pieces(range, Whole::Trim)).await.0
+    }
+
+    /// Flushes every drive in use. Done when all writes that were acknowledged before the call are durable.
+    ///
+    /// # Errors
+    /// When some drive that holds such writes cannot make them durable.
+    pub async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
+        let _user = self.enter()?;
+        self.note_request();
+        self.count(|counters| counters.flushes += 1);
+        self.flush_once().await
     }
 
     /// Which parts of `range` hold data, from its start on; the answer may cover less than was asked, but
@@ -285,10 +305,10 @@ impl Volume {
             parent.unfinished.set(parent.unfinished.get() + 1);
             parent.buffers.borrow_mut().push(None);
             if self.is_mine(stripe) {
-                self.shard.enqueue(Job { piece, then: Then::Local(parent.clone(), number) });
+                self.exchange.enqueue(Job { piece, then: Then::Local(parent.clone(), number) });
             } else {
                 let owner = ShardIndex::owning(self.region_of(stripe), self.shard.count());
-                self.shard.send_away(owner, piece, &parent, number).await;
+                self.exchange.send_away(owner, piece, &parent, number).await;
             }
             number += 1;
             next = pieces.next();
@@ -304,7 +324,7 @@ impl Volume {
     ) -> (Result<(), IoError>, Option<Buf>) {
         parent.done.wait_until(self.shard.env(), || parent.unfinished.get() == 0).await;
         if let Some(request) = parent.request.get() {
-            self.shard.forget_away(request);
+            self.exchange.forget_away(request);
         }
         let result = parent.error.get().map_or(Ok(()), Err);
         if read.is_zero() {
@@ -316,33 +336,6 @@ impl Volume {
             // A drive that did not answer in time keeps some of it, and there is no memory for another one.
             None => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), None),
         }
-    }
-
-    /// The parts of a read as one buffer: the host's own again, or, where a drive that did not answer in time keeps
-    /// some of it, another one with the same content.
-    pub(crate) fn put_together(&self, parts: impl Iterator<Item = Buf>) -> Option<Buf> {
-        let mut runs: SmallVec<[Buf; 4]> = SmallVec::new();
-        for part in parts {
-            match runs.pop() {
-                None => runs.push(part),
-                Some(last) => match last.join(part) {
-                    Ok(joined) => runs.push(joined),
-                    Err((last, part)) => runs.extend([last, part]),
-                },
-            }
-        }
-        if runs.len() <= 1 {
-            return runs.pop();
-        }
-        let len: u64 = runs.iter().map(|run| run.len().0).sum();
-        let mut whole = self.take_scratch(ByteCount(len), false);
-        let mut rest = whole.bytes_mut();
-        for run in &runs {
-            let (place, after) = rest.split_at_mut(run.len().as_usize());
-            place.copy_from_slice(run.bytes());
-            rest = after;
-        }
-        Some(whole)
     }
 }
 
@@ -374,18 +367,5 @@ impl Whole {
             Whole::Read(buf) => Some(buf),
             _ => None,
         }
-    }
-}
-
-impl Shard {
-    /// Memory for the engine's own use; the caller has reserved it.
-    pub(crate) fn scratch_buffer(&self, len: ByteCount, hollow: bool) -> Buf {
-        if hollow { Buf::hollow(len) } else { self.env().pool().take_reserved(len) }
-    }
-}
-
-impl Volume {
-    pub(crate) fn take_scratch(&self, len: ByteCount, hollow: bool) -> Buf {
-        self.shard.scratch_buffer(len, hollow)
     }
 }

@@ -1,9 +1,15 @@
 //! What hosts ask: requests as they come in, cut into requests on one stripe each, and put together again.
+//!
+//! [`Volume`] stands on [`Recovery`](crate::recovery::Recovery).
 
 mod as_drive;
+mod exchange;
 mod fast_path;
 mod intake;
 mod stripe_request;
+mod volume;
 
 pub use as_drive::{VolumeDrive, VolumeService};
+pub(crate) use exchange::{Exchange, Job, Then};
 pub(crate) use intake::Parent;
+pub use volume::Volume;

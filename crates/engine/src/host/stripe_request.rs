@@ -1,19 +1,15 @@
 //! One piece of a request: bytes of one stripe, from the lock to the acknowledgement.
 
-use crate::members::{Places, Trouble};
-use crate::messages::{Piece, PieceKind, PieceOutcome, ReportKind};
-use crate::recovery::Mend;
-use crate::stripe::Host;
+use crate::host::Volume;
+use crate::members::Places;
+use crate::messages::{Piece, PieceKind, PieceOutcome};
 use crate::stripe::begin_write;
-use crate::stripe::{Attempt, Ended, Patience};
-use crate::volume::Volume;
 use env::locks::Mode;
 use env::{Durability, IoError, IoErrorKind, IoRequest, Slice};
 use plan::Request;
 use smallvec::SmallVec;
-use state::Change;
 use std::rc::Rc;
-use units::{ByteCount, ByteRange, DriveSet, StripeIndex};
+use units::{ByteRange, DriveSet, StripeIndex};
 
 impl Volume {
     /// Runs a piece on the shard that owns its stripe.
@@ -133,69 +129,6 @@ impl Volume {
         Ok(whole.freeze())
     }
 
-    pub(crate) async fn write_planned(
-        self: &Rc<Self>,
-        stripe: StripeIndex,
-        within: ByteRange,
-        data: Slice,
-        durability: Durability,
-    ) -> Result<(), IoError> {
-        let request = match data.is_zero() {
-            true => Request::WriteZeroes { range: within },
-            false => Request::Write { range: within },
-        };
-        let host = Host::Payload(data, durability);
-        let skipped = self.write_mending(stripe, within, request, host).await?;
-        // Rule (a): what was skipped is durably known to have failed before the write is acknowledged.
-        if skipped.is_empty() {
-            return Ok(());
-        }
-        Box::pin(self.recorded(&skipped)).await
-    }
-
-    /// Plans and executes until it is done. What cannot be read and stands in the way is repaired first; what of it
-    /// nothing can give back is given up for lost, where redundancy could not be kept otherwise: one
-    /// unreadable block must not keep others from being written.
-    async fn write_mending(
-        self: &Rc<Self>,
-        stripe: StripeIndex,
-        within: ByteRange,
-        request: Request,
-        mut host: Host,
-    ) -> Result<DriveSet, IoError> {
-        const STEPS: [(Patience, Option<Mend>); 3] = [
-            (Patience::Repair, Some(Mend::Look)),
-            (Patience::PlanAround, Some(Mend::GiveUp)),
-            (Patience::PlanAround, None),
-        ];
-        for (patience, then) in STEPS {
-            // What is written is not lost any more. That is durable with the write, or the next start would call
-            // lost what was acknowledged; and not before it, or a power cut would pass zeroes off as what is lost.
-            let healed = self.lost_within(stripe, within);
-            if let (false, Host::Payload(_, durability)) = (healed.is_empty(), &mut host) {
-                *durability = Durability::Durable;
-            }
-            let mut trouble = Trouble::default();
-            let how = Attempt::HELD.with(patience);
-            let (ended, back) = self.attempt(stripe, request, host, &mut trouble, how).await;
-            host = back;
-            match (ended, then) {
-                (Ended::Done { skipped, .. }, _) => {
-                    if !healed.is_empty() {
-                        Box::pin(self.healed_by_host(&healed)).await?;
-                    }
-                    return Ok(skipped);
-                }
-                (Ended::Failed(error), _) => return Err(error),
-                (Ended::Lost | Ended::NeedsLock, Some(mend)) if !trouble.is_empty() => {
-                    Box::pin(self.mend(stripe, &trouble.places, mend)).await?;
-                }
-                (Ended::Lost | Ended::NeedsLock, _) => break,
-            }
-        }
-        Err(IoError::new(IoErrorKind::Medium))
-    }
-
     /// Gives up the content of bytes of one stripe, where redundancy can follow: on levels without any, each
     /// drive is told; on others whole stripes become zeroes on every drive, which every level's redundancy
     /// agrees with; parts of stripes are left as they are.
@@ -273,34 +206,5 @@ impl Volume {
         let sector = self.spec.sector.bytes();
         let (start, end) = (within.start.align_up(sector), within.end().align_down(sector));
         if start < end { ByteRange::from_to(start, end) } else { ByteRange::default() }
-    }
-
-    /// Some of the stripe was not written as planned: its region must be resynced before it is trusted, on every
-    /// shard, and after the next start as well. Done when the controller knows.
-    pub(crate) async fn distrust(self: &Rc<Self>, stripe: StripeIndex) {
-        let region = self.region_of(stripe);
-        let was_synced = self.state().is_synced(region);
-        self.apply(&Change::Unsynced(region.into()));
-        self.shard.report_unsynced(self, region).await;
-        if was_synced {
-            self.shard.env().spawn("resync after a failed write", crate::background::resync(self.clone()));
-        }
-    }
-
-    /// The most memory that one stripe of the volume can need.
-    pub(crate) fn worst_scratch(&self) -> ByteCount {
-        let geometry = self.geometry();
-        let cells = u64::from(geometry.drives().0) + u64::from(geometry.parity_strips()) + 1;
-        geometry.strip().bytes() * cells
-    }
-
-    /// Tells the controller that a region is resynced.
-    pub(crate) fn report_synced(self: &Rc<Self>, region: crate::RegionIndex) {
-        let volume = self.clone();
-        self.shard.env().spawn("report what is synced", async move {
-            // It may be distrusted by the time there is room for a report: that must not be taken back.
-            let still = || volume.state().is_synced(region);
-            volume.shard.report_if(volume.spec.id, ReportKind::Synced(region.into()), still).await;
-        });
     }
 }

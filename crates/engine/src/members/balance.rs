@@ -10,8 +10,8 @@
 //! be told to share out by request all the same ([`StreamSharing`]), as some controllers do that are to be predicted.
 
 use crate::attachment::StreamSharing;
+use crate::members::Drives;
 use crate::members::slots::Slot;
-use crate::volume::Volume;
 use layout::{CopyIndex, DataIndex, StripeMap};
 use plan::CopyChoice;
 use std::cell::RefCell;
@@ -72,7 +72,7 @@ fn next_run(waiting_bytes: u64) -> Option<u64> {
     (waiting_bytes >= LEAST_RUN_BYTES).then_some((waiting_bytes / 2).clamp(LEAST_RUN_BYTES, MOST_RUN_BYTES))
 }
 
-impl Volume {
+impl Drives {
     /// The copy of a data strip to read some bytes of. `None`: no copy is on a drive that `may` be read.
     pub(crate) fn choose_copy(
         &self,

@@ -8,8 +8,8 @@
 //! - What this shard alone knows is the [`Overlay`] that it is to the state: drives that fail here (`health`), stripes
 //!   that are current already (`members`), stripes that are settled (`forced`).
 
+use crate::members::Drives;
 use crate::members::slots::attach;
-use crate::volume::Volume;
 use env::{DriveSource, Member};
 use state::{Change, Overlay, RegionIndex, RegionSet, VolumeState};
 use std::cell::Ref;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use units::{DriveIndex, DriveSet, StripeIndex};
 
-impl Overlay for Volume {
+impl Overlay for Drives {
     fn failing(&self) -> DriveSet {
         self.health.failing()
     }
@@ -31,7 +31,7 @@ impl Overlay for Volume {
     }
 }
 
-impl Volume {
+impl Drives {
     /// What is recorded of the volume, as far as this shard has been told.
     pub(crate) fn state(&self) -> Ref<'_, VolumeState> {
         self.state.borrow()
@@ -57,10 +57,9 @@ impl Volume {
         !self.state().punctured_somewhere().is_empty()
     }
 
-    /// Whether nothing was ever written to a region, nor is about to be: its first write waits for the mark while it
-    /// holds its stripe.
-    pub(crate) fn is_untouched(&self, region: RegionIndex) -> bool {
-        self.state().is_unwritten(region) && self.dirty.is_clean(region)
+    /// Which of its region's stripes a stripe is.
+    pub(crate) fn nth_of_region(&self, region: RegionIndex, stripe: StripeIndex) -> u64 {
+        stripe.0 - self.regions.stripes_of(region).start
     }
 
     /// The regions in which a drive is stale.
@@ -137,7 +136,7 @@ impl Volume {
             Change::Unsynced(regions) => {
                 self.settled.forget(regions);
                 // A resync of one of them that is under way does not vouch for it any more.
-                self.dirty.note_gap();
+                self.count_gap();
             }
             _ => {}
         }

@@ -11,9 +11,9 @@
 //!
 //! Each is an event at the controller; nothing goes out silently.
 
+use crate::members::Drives;
 use crate::members::slots::Replacement;
 use crate::messages::ReportKind;
-use crate::volume::Volume;
 use env::{IoError, IoErrorKind, Member};
 use layout::{DataIndex, Role};
 use plan::Plan;
@@ -52,7 +52,7 @@ impl Trouble {
     }
 }
 
-impl Volume {
+impl Drives {
     /// A write failed after the commit. `Ok`: the drive is out of use, or is not the slot's drive any more; what it
     /// lacks is to be had from others, if [`Volume::is_kept`] says so.
     pub(crate) fn write_fault(

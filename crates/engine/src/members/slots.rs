@@ -15,9 +15,9 @@
 //!   one, it is never the slot's drive as it is: no write that it lacks is acknowledged before that is certain.
 
 use crate::attachment::Attachment;
+use crate::members::Drives;
 use crate::messages::{Done, Seat};
-use crate::shard::Shard;
-use crate::volume::Volume;
+use crate::shard::Resources;
 use env::sync::Signal;
 use env::{DriveSource, Env, IoError, IoErrorKind, Member};
 use smallvec::SmallVec;
@@ -241,17 +241,17 @@ pub(crate) fn replacement(
 }
 
 /// Answers once a drive that is used no more has returned everything this shard asked of it.
-pub(crate) async fn when_quiet(shard: Shard, before: Option<Rc<Member>>, done: Option<Done>) {
+pub(crate) async fn when_quiet(shard: Resources, before: Option<Rc<Member>>, done: Option<Done>) {
     while before.as_ref().is_some_and(|member| member.outstanding() > 0) && !shard.is_stopping() {
         shard.env().sleep(QUIET_POLL).await;
     }
     drop(before);
     if let Some(done) = done {
-        crate::shard::answer_control(&done, Ok(()));
+        crate::messages::answer_control(&done, Ok(()));
     }
 }
 
-impl Volume {
+impl Drives {
     /// The drive in a slot, for an operation that starts now.
     pub(crate) fn member(&self, drive: DriveIndex) -> Result<Rc<Member>, IoError> {
         self.members.get(drive).ok_or(IoError::new(IoErrorKind::Gone))

@@ -33,43 +33,12 @@
 //! - The region stays unsynced, and marked, until all its stripes are settled: a crash before that needs the word again.
 //! - A region that is distrusted, because a write to it failed, is not forced any more.
 
-use crate::volume::Volume;
+use crate::recovery::Recovery;
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
 use layout::ParityIndex;
-use state::{RegionIndex, RegionSet};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{DriveIndex, DriveSet, StripeIndex};
-
-/// Stripes of forced regions that are settled, by region: bit by bit from the region's first.
-#[derive(Default)]
-pub(crate) struct Settled {
-    stripes: RefCell<BTreeMap<RegionIndex, Vec<u64>>>,
-}
-
-impl Settled {
-    pub(crate) fn contains(&self, region: RegionIndex, nth: u64) -> bool {
-        let stripes = self.stripes.borrow();
-        let word = stripes.get(&region).and_then(|words| words.get((nth / 64) as usize));
-        word.is_some_and(|word| word >> (nth % 64) & 1 == 1)
-    }
-
-    fn insert(&self, region: RegionIndex, nth: u64) {
-        let mut stripes = self.stripes.borrow_mut();
-        let (words, at) = (stripes.entry(region).or_default(), (nth / 64) as usize);
-        if words.len() <= at {
-            words.resize(at + 1, 0);
-        }
-        words[at] |= 1 << (nth % 64);
-    }
-
-    /// These regions are synced, distrusted, or forced anew.
-    pub(crate) fn forget(&self, regions: &RegionSet) {
-        self.stripes.borrow_mut().retain(|region, _| !regions.contains(*region));
-    }
-}
 
 /// What settling a stripe takes.
 enum Settling {
@@ -81,11 +50,7 @@ enum Settling {
     Unknown,
 }
 
-impl Volume {
-    pub(crate) fn nth_of_region(&self, region: RegionIndex, stripe: StripeIndex) -> u64 {
-        stripe.0 - self.regions.stripes_of(region).start
-    }
-
+impl Recovery {
     /// Whether a stripe is to be settled before anything is done that has to keep its redundancy.
     pub(crate) fn is_doubtful(&self, stripe: StripeIndex) -> bool {
         let region = self.region_of(stripe);

@@ -7,9 +7,9 @@
 //! served by whatever can serve it, and what cannot be had is no more than what is lost.
 
 use crate::members::{Places, Trouble};
+use crate::recovery::Recovery;
 use crate::stripe::Host;
 use crate::stripe::{Attempt, Ended, Patience};
-use crate::volume::Volume;
 use env::locks::Mode;
 use env::{Buf, IoError, IoErrorKind};
 use plan::Request;
@@ -23,7 +23,7 @@ const PLACES_REMEMBERED: usize = 64;
 /// A part of a read and its place in the host's buffer.
 type Part = (ByteRange, Buf);
 
-impl Volume {
+impl Recovery {
     /// Reads: without the lock where data only has to be fetched, with it where it has to be computed.
     pub(crate) async fn read_piece(
         self: &Rc<Self>,
@@ -180,5 +180,34 @@ impl Host {
             Host::Buffer(buf) => Some(buf),
             Host::None | Host::Payload(..) => None,
         }
+    }
+}
+
+impl Recovery {
+    /// The parts of a read as one buffer: the host's own again, or, where a drive that did not answer in time keeps
+    /// some of it, another one with the same content.
+    pub(crate) fn put_together(&self, parts: impl Iterator<Item = Buf>) -> Option<Buf> {
+        let mut runs: SmallVec<[Buf; 4]> = SmallVec::new();
+        for part in parts {
+            match runs.pop() {
+                None => runs.push(part),
+                Some(last) => match last.join(part) {
+                    Ok(joined) => runs.push(joined),
+                    Err((last, part)) => runs.extend([last, part]),
+                },
+            }
+        }
+        if runs.len() <= 1 {
+            return runs.pop();
+        }
+        let len: u64 = runs.iter().map(|run| run.len().0).sum();
+        let mut whole = self.take_scratch(ByteCount(len), false);
+        let mut rest = whole.bytes_mut();
+        for run in &runs {
+            let (place, after) = rest.split_at_mut(run.len().as_usize());
+            place.copy_from_slice(run.bytes());
+            rest = after;
+        }
+        Some(whole)
     }
 }

@@ -15,10 +15,10 @@
 
 use crate::members::{Places, Trouble, is_gone};
 use crate::messages::ReportKind;
+use crate::recovery::Recovery;
 use crate::stripe::Host;
 use crate::stripe::begin_write;
 use crate::stripe::{Attempt, Ended, Patience};
-use crate::volume::Volume;
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{Durability, IoError, IoErrorKind, IoRequest, Member, Slice};
 use layout::{Cell, CopyIndex, DataIndex, Role};
@@ -58,7 +58,7 @@ enum Repaired {
     Lost,
 }
 
-impl Volume {
+impl Recovery {
     /// Repairs places of a stripe that could not be read, in a task of its own. On a drive that is read-only nothing
     /// can be: what it cannot read is computed whenever it is read.
     pub(crate) fn repair_later(self: &Rc<Self>, stripe: StripeIndex, places: Places) {
@@ -440,7 +440,7 @@ impl Volume {
         recovered: bool,
         healed: bool,
     ) {
-        self.shard.report_later(self, ReportKind::MediumError { drive, range, recovered, healed });
+        self.shard.report_later(&self.spec, ReportKind::MediumError { drive, range, recovered, healed });
     }
 
     /// Attempts what moves the content of a stripe to another place; the caller holds it exclusively. Blocks that

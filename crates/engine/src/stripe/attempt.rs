@@ -1,8 +1,8 @@
 //! One request on one stripe: planned and executed, and planned again as long as that may help.
 
 use crate::members::Trouble;
+use crate::stripe::Stripes;
 use crate::stripe::execute::{Executed, Host, scratch_need};
-use crate::volume::Volume;
 use env::{IoError, IoErrorKind};
 use plan::{Method, Mismatch, Plan, Request, Unplannable};
 use std::rc::Rc;
@@ -73,7 +73,7 @@ pub(crate) enum Ended {
     Failed(IoError),
 }
 
-impl Volume {
+impl Stripes {
     /// Plans and executes a request until it is done or cannot be. `trouble` collects what could not be read; what
     /// it holds already is planned around.
     pub(crate) async fn attempt(
@@ -162,7 +162,7 @@ impl Volume {
         let (health, drives) = (plan.health(), self.geometry().drives());
         let complete = health.readable.contains_first(drives) && health.writable.contains_first(drives);
         if self.geometry().parity_strips() > 0 && !health.parity_trusted && !complete {
-            self.dirty.note_gap();
+            self.count_gap();
         }
     }
 

@@ -6,8 +6,8 @@
 //! - A target is taken out of the memory while it is written, so that no source overlaps it.
 //! - Hollow memory is not computed, only charged for: models run on lengths. What is hollow always agrees.
 
+use crate::stripe::Stripes;
 use crate::stripe::execute::Memory;
-use crate::volume::Volume;
 use env::{Buf, IoError, IoErrorKind, Slice, Work};
 use layout::Role;
 use parity::{Change, Data, Lost, Parity, Strip, Verdict};
@@ -98,7 +98,7 @@ fn refused(error: parity::Error) -> IoError {
     missing()
 }
 
-impl Volume {
+impl Stripes {
     /// Makes everything that the plan makes in memory. What was compared differs in what comes back.
     ///
     /// # Errors

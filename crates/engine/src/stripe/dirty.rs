@@ -19,7 +19,7 @@
 use env::sync::Signal;
 use env::{Env, Instant, IoError};
 use state::{Change, RegionIndex, RegionSet};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -42,8 +42,6 @@ struct Activity {
 
 pub(crate) struct DirtyRegions {
     marks: RefCell<Vec<Mark>>,
-    /// Writes that parity did not follow.
-    gaps: Cell<u64>,
     active: RefCell<BTreeMap<RegionIndex, Activity>>,
     changed: Signal,
 }
@@ -60,12 +58,7 @@ impl DirtyRegions {
                 active.insert(region, Activity::default());
             }
         }
-        DirtyRegions {
-            marks: RefCell::new(marks),
-            gaps: Cell::new(0),
-            active: RefCell::new(active),
-            changed: Signal::default(),
-        }
+        DirtyRegions { marks: RefCell::new(marks), active: RefCell::new(active), changed: Signal::default() }
     }
 
     /// Whether nobody writes to a region, nor has asked to.
@@ -74,16 +67,6 @@ impl DirtyRegions {
             .borrow()
             .get(region.0 as usize)
             .is_some_and(|mark| matches!(mark, Mark::Clean | Mark::Refused(_)))
-    }
-
-    /// How many writes parity did not follow so far.
-    pub(crate) fn gaps(&self) -> u64 {
-        self.gaps.get()
-    }
-
-    /// A write is about to be executed that parity may not follow.
-    pub(crate) fn note_gap(&self) {
-        self.gaps.set(self.gaps.get() + 1);
     }
 
     /// Counts a write in. `Err(true)`: the region must be marked first, and the caller is to ask for it;
@@ -154,7 +137,7 @@ impl DirtyRegions {
 
 /// A write under way in a dirty region; dropping counts it out.
 pub(crate) struct Writing {
-    volume: Rc<crate::volume::Volume>,
+    volume: Rc<crate::stripe::Stripes>,
     region: RegionIndex,
 }
 
@@ -169,7 +152,7 @@ impl Drop for Writing {
 /// # Errors
 /// When the region cannot be marked: then nothing may be written to it.
 pub(crate) async fn begin_write(
-    volume: &Rc<crate::volume::Volume>,
+    volume: &Rc<crate::stripe::Stripes>,
     region: RegionIndex,
 ) -> Result<Writing, IoError> {
     let regions = &volume.dirty;

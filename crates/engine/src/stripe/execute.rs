@@ -9,9 +9,9 @@
 
 use crate::members::Replacement;
 use crate::members::{Trouble, is_gone};
+use crate::stripe::Stripes;
 use crate::stripe::compute::OwnBuf;
 use crate::stripe::journal::Kept;
-use crate::volume::Volume;
 use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Member, Slice, Slices};
 use plan::{Mismatch, Plan, Read, ReadSlot, Request, Source, Target};
 use smallvec::SmallVec;
@@ -110,7 +110,7 @@ pub(crate) fn segments(plan: &Plan, read: &Read) -> SmallVec<[Segment; 4]> {
     segments
 }
 
-impl Volume {
+impl Stripes {
     /// Executes `plan`, which was made for the volume's present state. If that changes before the commit, the plan has
     /// to be made again. `trouble` collects what could not be read.
     pub(crate) async fn execute(

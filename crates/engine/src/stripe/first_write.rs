@@ -12,9 +12,8 @@
 //! - A drive that cannot be blanked, or takes a place between that and the mark, stays stale: it is written without,
 //!   and rebuilt as after any write that it missed.
 
-use crate::background::stripes;
 use crate::messages::ReportKind;
-use crate::volume::Volume;
+use crate::stripe::Stripes;
 use env::{Durability, IoError, IoErrorKind, IoRequest, Member, Slice};
 use smallvec::smallvec;
 use state::RegionIndex;
@@ -24,7 +23,7 @@ use units::{ByteCount, ByteRange, DriveIndex, StripeIndex};
 /// What a drive is asked to zero at a time: none takes long for it.
 const AT_A_TIME: ByteCount = ByteCount(4 << 20);
 
-impl Volume {
+impl Stripes {
     /// A region is about to be marked to be written, and nobody writes to it before. If that is for the first time: makes
     /// every drive in use current there.
     pub(crate) async fn blank_before_first_write(self: &Rc<Self>, region: RegionIndex) {
@@ -59,7 +58,7 @@ impl Volume {
             return Err(IoError::new(IoErrorKind::Gone)); // It was swapped meanwhile.
         }
         // What is recorded of it soon is true already.
-        self.members.open_window(slot, region, StripeIndex(stripes(self, region).end));
+        self.members.open_window(slot, region, StripeIndex(self.stripes_of(region).end));
         let kind = ReportKind::Current { drive: slot, regions: region.into(), swaps, is_awaited: true };
         let recorded = self.shard.report(self.spec.id, kind).await;
         if recorded.is_err() {
@@ -72,7 +71,7 @@ impl Volume {
     fn parts_of(&self, slot: DriveIndex, region: RegionIndex) -> Vec<ByteRange> {
         let strip = self.geometry().strip().bytes();
         let mut parts: Vec<ByteRange> = Vec::new();
-        for stripe in stripes(self, region) {
+        for stripe in self.stripes_of(region) {
             let map = self.geometry().stripe_map(StripeIndex(stripe));
             for (cell, _) in map.cells().filter(|(cell, _)| cell.drive == slot) {
                 match parts.last_mut() {

@@ -7,7 +7,7 @@
 
 use crate::members::Replacement;
 use crate::members::is_gone;
-use crate::volume::Volume;
+use crate::stripe::Stripes;
 use env::sync::Signal;
 use env::{Io, IoError, IoErrorKind, Member};
 use smallvec::SmallVec;
@@ -30,18 +30,11 @@ pub(crate) struct Flush {
     changed: Signal,
 }
 
-impl Volume {
+impl Stripes {
     /// Flushes every drive in use. Done when all writes that were acknowledged before the call are durable.
     ///
     /// # Errors
     /// When some drive that holds such writes cannot make them durable.
-    pub async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
-        let _user = self.enter()?;
-        self.count(|counters| counters.flushes += 1);
-        self.flush_once().await
-    }
-
-    /// The same for whoever is in already, and is no host.
     pub(crate) async fn flush_once(self: &Rc<Self>) -> Result<(), IoError> {
         let env = self.shard.env();
         let flush = &self.flushing;

@@ -1,4 +1,7 @@
-//! One request on one stripe: mark, plan, execute, compute, log, commit; and what makes it durable.
+//! One request on one stripe: lock, mark, plan, execute, compute, log, commit; and what makes it durable.
+//!
+//! [`Stripes`] stands on [`Drives`](crate::members::Drives). It does what it is asked and says what came of it; what to
+//! do when bytes cannot be had is decided above, in [`recovery`](crate::recovery).
 
 mod attempt;
 mod compute;
@@ -6,7 +9,9 @@ mod dirty;
 mod execute;
 mod first_write;
 mod flush;
+mod gates;
 mod journal;
+mod stripes;
 
 pub(crate) use attempt::{Attempt, Ended, Patience};
 pub(crate) use dirty::{DirtyRegions, begin_write};
@@ -14,3 +19,4 @@ pub(crate) use execute::Host;
 pub(crate) use flush::Flush;
 pub(crate) use journal::Journal;
 pub use journal::{JournalPlace, ring_len};
+pub use stripes::Stripes;

@@ -47,8 +47,8 @@ mod ring;
 mod whole;
 mod writer;
 
+use crate::stripe::Stripes;
 use crate::stripe::execute::Memory;
-use crate::volume::Volume;
 use env::sync::{Answerer, Credits, Signal};
 use env::{Buf, Durability, Env, Instant, IoError, IoErrorKind, Slice};
 use layout::Geometry;
@@ -160,7 +160,7 @@ impl Journal {
 /// What is known of a write while it is being done: which record it relies on, or that it relies on none. It is done when this is
 /// dropped.
 pub(crate) struct Kept {
-    volume: Rc<Volume>,
+    volume: Rc<Stripes>,
     sequence: Option<u64>,
     carries: bool,
     /// It writes a stripe that no record carries, into the drives' caches.
@@ -203,7 +203,7 @@ enum Need {
     Silence,
 }
 
-impl Volume {
+impl Stripes {
     /// Keeps what a plan is about to write, if that is needed. Done when its writes may begin.
     ///
     /// # Errors

@@ -3,8 +3,7 @@
 use super::ring::{About, Begun, Ring};
 use super::{Entry, Journal, Told};
 use crate::members::Replacement;
-use crate::shard::Shard;
-use crate::volume::{Volume, VolumeId};
+use crate::stripe::Stripes;
 use env::{Buf, Durability, Io, IoError, IoErrorKind, Member, Slice, Slices};
 use ondisk::Tail;
 use ondisk::journal::{BodyCrc, Change, Head};
@@ -137,7 +136,7 @@ impl Journal {
     }
 
     /// The drives among which copies of a record are: those of one span, any of which has more of them than it may lose.
-    fn span(&self, volume: &Volume, number: u64) -> impl Iterator<Item = DriveIndex> + use<> {
+    fn span(&self, volume: &Stripes, number: u64) -> impl Iterator<Item = DriveIndex> + use<> {
         let geometry = volume.geometry();
         let width = geometry.drives_per_span().0;
         let spans = u64::from((geometry.drives().0 / width).max(1));
@@ -147,7 +146,7 @@ impl Journal {
     }
 }
 
-impl Volume {
+impl Stripes {
     /// Has a write's changes kept in a record, with what others wait for. The record's number, when it is durable.
     pub(super) async fn record(self: &Rc<Self>, journal: &Journal, mut entry: Entry) -> Result<u64, IoError> {
         let env = self.shard.env();
@@ -408,14 +407,15 @@ impl Volume {
         }
         Ok(())
     }
-}
 
-impl Shard {
-    /// A drive has left a volume that records may lie on: has them renewed on those that are left.
-    pub(crate) fn renew_journal(&self, id: VolumeId) {
-        let Some(volume) = self.volume(id).filter(|volume| volume.journal.is_some()) else { return };
-        let Ok(user) = volume.enter() else { return };
-        self.env().spawn("renew the journal", async move {
+    /// A drive has left the volume that records may lie on: has them renewed on those that are left.
+    pub(crate) fn renew_journal_later(self: &Rc<Self>) {
+        if self.journal.is_none() {
+            return;
+        }
+        let Ok(user) = self.enter() else { return };
+        let volume = self.clone();
+        self.shard.env().spawn("renew the journal", async move {
             let _user = user;
             if let Err(error) = volume.renew_journal().await {
                 tracing::warn!(volume = %volume.spec.name, "records of a drive that left still count: {error}");

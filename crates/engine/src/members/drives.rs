@@ -1,0 +1,219 @@
+//! The drives of a volume on one shard, and what this shard knows of the volume.
+
+use crate::attachment::{Attachment, FaultPolicy};
+use crate::members::{Health, Members, Settled, Streams};
+use crate::messages::ShardIndex;
+use crate::shard::Resources;
+use crate::volume::{Counters, VolumeSpec, served};
+use env::{DriveInfo, IoError, IoErrorKind};
+use layout::{Geometry, Located, StripeMap};
+use state::{Change, Nothing, RegionIndex, Regions, VolumeState};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
+
+/// The drives of a volume, as this shard reaches them, and what it knows of the volume: the lowest room, which all
+/// others stand on.
+pub struct Drives {
+    pub(crate) shard: Resources,
+    pub(crate) spec: Arc<VolumeSpec>,
+    /// How the stripes lie as they are served ([`served`]), and into which regions they fall.
+    pub(crate) regions: Regions,
+    pub(crate) members: Members,
+    /// What is read in order, where copies share that.
+    pub(super) streams: Streams,
+    pub(super) policy: Cell<FaultPolicy>,
+    /// What is recorded of the volume: see `changes`, which alone changes it.
+    pub(super) state: RefCell<VolumeState>,
+    pub(super) health: Health,
+    /// Stripes of forced regions whose redundancy has been made to agree since.
+    pub(crate) settled: Settled,
+    /// Writes that redundancy did not follow.
+    gaps: Cell<u64>,
+    /// The unit that every drive writes without reading first: of one that holds a sector it cannot read, it could
+    /// not write a part.
+    pub(crate) repair_unit: ByteCount,
+    counters: Cell<Counters>,
+    /// Whether every drive can be read and all redundancy agrees, so that no request needs to look further.
+    pub(crate) all_well: Cell<bool>,
+    pub(crate) closing: Cell<bool>,
+    /// Requests and tasks that use the volume; it is detached when none is left.
+    pub(crate) users: Cell<usize>,
+}
+
+impl Drives {
+    pub(crate) fn attach(shard: &Resources, attachment: &Attachment) -> env::Result<Rc<Drives>> {
+        let members = Members::attach(shard.env(), attachment)?;
+        let spec = attachment.spec.clone();
+        let sources = attachment.sources.iter().chain(&attachment.replacements).flatten();
+        let physical = sources.map(|source| source.info().physical_sector.bytes()).max();
+        let drives = Rc::new(Drives {
+            shard: shard.clone(),
+            regions: Regions::of(&served(&spec.geometry)),
+            members,
+            streams: Streams::new(attachment.streams),
+            policy: Cell::new(spec.policy),
+            state: RefCell::new(attachment.state.clone()),
+            health: Health::default(),
+            settled: Settled::default(),
+            gaps: Cell::new(0),
+            repair_unit: ByteCount(physical.unwrap_or_default().0.max(spec.sector.bytes().0)),
+            counters: Cell::default(),
+            all_well: Cell::new(false),
+            closing: Cell::new(false),
+            users: Cell::new(0),
+            spec,
+        });
+        if !drives.is_redundant() {
+            // Nobody marks regions there before they are written: all of them may have been.
+            drives.apply(&Change::Written(attachment.state.unwritten().clone()));
+        }
+        drives.look_at_health();
+        Ok(drives)
+    }
+
+    /// What it is.
+    pub fn spec(&self) -> &VolumeSpec {
+        &self.spec
+    }
+
+    /// What is recorded of it, as far as this shard has been told.
+    pub fn recorded_state(&self) -> VolumeState {
+        self.state().clone()
+    }
+
+    /// How its stripes lie as they are served, and into which regions they fall.
+    pub fn layout(&self) -> &Regions {
+        &self.regions
+    }
+
+    /// What its drives can do for a stripe, by what is recorded alone.
+    pub fn recorded_health(&self, stripe: StripeIndex) -> plan::Health {
+        self.state().stripe_health(&self.regions, stripe, &DriveSet::EMPTY, &Nothing)
+    }
+
+    /// Whether writes need something kept besides the data.
+    pub(crate) fn is_redundant(&self) -> bool {
+        self.geometry().parity_strips() > 0 || self.geometry().copies() > 1
+    }
+
+    pub(crate) fn geometry(&self) -> &Geometry {
+        self.regions.geometry()
+    }
+
+    /// Where the cells of a stripe are now.
+    pub(crate) fn map(&self, stripe: StripeIndex) -> StripeMap {
+        self.state().map(&self.regions, stripe)
+    }
+
+    /// What lies at a byte of a drive now, be it moved there.
+    pub(crate) fn locate(&self, drive: DriveIndex, offset: ByteOffset) -> Option<Located> {
+        let located = self.geometry().locate(drive, offset)?;
+        if self.relocated_in(self.region_of(located.stripe)).is_none() {
+            return Some(located);
+        }
+        let cell_starts = ByteOffset(offset.0 - located.within.0);
+        let mut cells = self.map(located.stripe).cells();
+        let (_, role) = cells.find(|(cell, _)| cell.drive == drive && cell.offset == cell_starts)?;
+        Some(Located { role, ..located })
+    }
+
+    /// The drive whose cells in a region are in the distributed spare.
+    pub(crate) fn relocated_in(&self, region: RegionIndex) -> Option<DriveIndex> {
+        self.state().relocated_in(region)
+    }
+
+    pub(crate) fn region_of(&self, stripe: StripeIndex) -> RegionIndex {
+        self.regions.region_of(stripe)
+    }
+
+    /// Whether this shard owns the stripe.
+    pub(crate) fn is_mine(&self, stripe: StripeIndex) -> bool {
+        self.shard.count() == 1
+            || ShardIndex::owning(self.region_of(stripe), self.shard.count()) == self.shard.index()
+    }
+
+    /// What a drive of the volume says of itself.
+    pub fn drive_info(&self, drive: DriveIndex) -> Option<DriveInfo> {
+        self.members.get(drive).map(|member| member.info().clone())
+    }
+
+    /// Where a byte of a drive's data area lies on the raw drive.
+    pub(crate) fn raw(&self, offset: ByteOffset) -> ByteOffset {
+        self.spec.data_start + ByteCount(offset.0)
+    }
+
+    /// What the drives can do for one stripe now. `unreadable`: drives that had a medium error in it.
+    pub(crate) fn stripe_health(&self, stripe: StripeIndex, unreadable: &DriveSet) -> plan::Health {
+        self.state().stripe_health(&self.regions, stripe, unreadable, self)
+    }
+
+    pub(crate) fn set_policy(&self, policy: FaultPolicy) {
+        self.policy.set(policy);
+        for drive in self.geometry().drives().indexes() {
+            if let Some(member) = self.members.get(drive) {
+                member.set_time_limit(policy.time_limit);
+            }
+        }
+    }
+
+    /// Works out anew whether requests may take the fast path.
+    pub(crate) fn look_at_health(&self) {
+        self.all_well.set(self.state().is_optimal() && self.health.failing().is_empty());
+    }
+
+    /// Counts a request or task in; while any is in, the volume is not detached.
+    ///
+    /// # Errors
+    /// When the volume is being detached.
+    pub(crate) fn enter(self: &Rc<Self>) -> Result<User, IoError> {
+        if self.closing.get() {
+            return Err(IoError::new(IoErrorKind::Gone));
+        }
+        self.users.set(self.users.get() + 1);
+        Ok(User { drives: self.clone() })
+    }
+
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    /// What this shard has counted.
+    pub fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+
+    /// The stripes of a region that the volume has.
+    pub(crate) fn stripes_of(&self, region: RegionIndex) -> std::ops::Range<u64> {
+        let std::ops::Range { start, end } = self.regions.stripes_of(region);
+        start..end.min(self.geometry().stripes().0).max(start)
+    }
+
+    /// How many writes redundancy did not follow so far.
+    pub(crate) fn gaps(&self) -> u64 {
+        self.gaps.get()
+    }
+
+    /// A write is about to be executed that redundancy may not follow.
+    pub(crate) fn count_gap(&self) {
+        self.gaps.set(self.gaps.get() + 1);
+    }
+}
+
+/// Counts itself out when dropped.
+pub(crate) struct User {
+    drives: Rc<Drives>,
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let users = self.drives.users.get() - 1;
+        self.drives.users.set(users);
+        if users == 0 && self.drives.closing.get() {
+            self.drives.shard.changed().notify(self.drives.shard.env());
+        }
+    }
+}

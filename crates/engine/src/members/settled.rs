@@ -1,0 +1,33 @@
+//! Stripes of forced regions whose redundancy has been made to agree with their data, before the whole region has.
+
+use state::{RegionIndex, RegionSet};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// Stripes of forced regions that are settled, by region: bit by bit from the region's first.
+#[derive(Default)]
+pub(crate) struct Settled {
+    stripes: RefCell<BTreeMap<RegionIndex, Vec<u64>>>,
+}
+
+impl Settled {
+    pub(crate) fn contains(&self, region: RegionIndex, nth: u64) -> bool {
+        let stripes = self.stripes.borrow();
+        let word = stripes.get(&region).and_then(|words| words.get((nth / 64) as usize));
+        word.is_some_and(|word| word >> (nth % 64) & 1 == 1)
+    }
+
+    pub(crate) fn insert(&self, region: RegionIndex, nth: u64) {
+        let mut stripes = self.stripes.borrow_mut();
+        let (words, at) = (stripes.entry(region).or_default(), (nth / 64) as usize);
+        if words.len() <= at {
+            words.resize(at + 1, 0);
+        }
+        words[at] |= 1 << (nth % 64);
+    }
+
+    /// These regions are synced, distrusted, or forced anew.
+    pub(crate) fn forget(&self, regions: &RegionSet) {
+        self.stripes.borrow_mut().retain(|region, _| !regions.contains(*region));
+    }
+}

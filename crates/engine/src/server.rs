@@ -1,0 +1,299 @@
+//! One shard of the engine: a thread, a ring, an executor, and the sole owner of its regions.
+
+use crate::attachment::Attachment;
+use crate::background::Tasks;
+use crate::host::{Exchange, Job, Then, Volume};
+use crate::members::when_quiet;
+use crate::messages::{
+    Done, PIECES_AWAY, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex, ShardMessage,
+    answer_control,
+};
+use crate::shard::Resources;
+use crate::volume::VolumeId;
+use env::{DriveSource, Env, IoError, IoErrorKind, mailbox};
+use state::Change;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a region must be quiet before its dirty mark is cleared, and how often that is looked at.
+const QUIET_AFTER: Duration = Duration::from_secs(5);
+
+struct Inner {
+    resources: Resources,
+    exchange: Rc<Exchange>,
+    volumes: RefCell<BTreeMap<VolumeId, Rc<Volume>>>,
+    tasks: Rc<Tasks>,
+}
+
+/// A handle to a shard, on its thread. Cheap to clone.
+#[derive(Clone)]
+pub struct Shard {
+    inner: Rc<Inner>,
+}
+
+impl Deref for Shard {
+    type Target = Resources;
+
+    fn deref(&self) -> &Resources {
+        &self.inner.resources
+    }
+}
+
+/// How the controller reaches a shard before it runs.
+pub struct ShardSeed {
+    receiver: mailbox::Receiver<ShardMessage>,
+    sender: mailbox::Sender<ShardMessage>,
+    env: Env,
+}
+
+impl ShardSeed {
+    /// A shard's mailbox, large enough for everything `shards` shards may send it at a time.
+    pub fn new(env: &Env, shards: u16) -> ShardSeed {
+        let capacity = usize::from(shards) * 2 * PIECES_AWAY + REPORTS_OPEN + 64;
+        let (sender, receiver) = mailbox::mailbox(env, capacity);
+        ShardSeed { receiver, sender, env: env.clone() }
+    }
+
+    /// How to send it messages. The first must be [`ShardMessage::Peers`].
+    pub fn sender(&self) -> mailbox::Sender<ShardMessage> {
+        self.sender.clone()
+    }
+
+    /// Begins to run it. Half the memory of the shard's pool is for payloads of hosts, a sixteenth each for
+    /// reads and writes that are not whole sectors, the rest for what plans need. They are taken in this order and no other, so
+    /// that nobody waits for memory held by somebody who waits for his.
+    pub fn start(self, index: ShardIndex, count: u16, reports: mailbox::Sender<Report>) -> Shard {
+        let env = self.env;
+        let resources = Resources::new(&env, index, count, reports);
+        let shard = Shard {
+            inner: Rc::new(Inner {
+                exchange: Exchange::new(&resources),
+                volumes: RefCell::default(),
+                tasks: Rc::default(),
+                resources,
+            }),
+        };
+        let runner = shard.clone();
+        shard.inner.exchange.run(async move |job| runner.run_piece(job).await);
+        env.spawn("shard messages", Served(shard.clone()).receive_messages(self.receiver));
+        env.spawn("dirty region cleaner", shard.clone().clean_regions());
+        shard
+    }
+}
+
+impl Shard {
+    /// A volume by its number, if it is served.
+    pub fn volume(&self, id: VolumeId) -> Option<Rc<Volume>> {
+        self.inner.volumes.borrow().get(&id).cloned()
+    }
+
+    /// A volume by its name, if hosts may use it.
+    pub fn volume_named(&self, name: &str) -> Option<Rc<Volume>> {
+        let volumes = self.inner.volumes.borrow();
+        volumes.values().find(|volume| volume.spec().name == name && !volume.is_hidden()).cloned()
+    }
+
+    /// Every volume that hosts may use, by number.
+    pub fn volumes(&self) -> Vec<Rc<Volume>> {
+        self.inner.volumes.borrow().values().filter(|volume| !volume.is_hidden()).cloned().collect()
+    }
+
+    async fn run_piece(&self, Job { piece, then }: Job) {
+        let outcome = match self.volume(piece.volume) {
+            Some(volume) => volume.run_piece(piece).await,
+            None => PieceOutcome {
+                result: Err(IoError::new(IoErrorKind::Gone)),
+                buffer: piece.kind.into_buffer(),
+            },
+        };
+        match then {
+            Then::Local(parent, number) => parent.finish(self.env(), number, outcome),
+            Then::Remote(shard, ticket) => {
+                self.inner.resources.send_to(shard, ShardMessage::PieceDone { ticket, outcome });
+            }
+        }
+    }
+
+    fn take(&self, message: ShardMessage) {
+        let inner = &self.inner;
+        match message {
+            ShardMessage::Peers(peers) => inner.resources.set_peers(peers),
+            ShardMessage::Piece { from, ticket, piece } => {
+                inner.exchange.enqueue(Job { piece, then: Then::Remote(from, ticket) });
+            }
+            ShardMessage::PieceDone { ticket, outcome } => inner.exchange.came_back(ticket, outcome),
+            ShardMessage::Attach(attachment, done) => answer_control(&done, self.attach(&attachment)),
+            ShardMessage::Detach(id, leaving, done) => {
+                self.env().spawn("detach", self.clone().detach(id, leaving, done));
+            }
+            ShardMessage::Apply(id, change, drive, done) => self.take_change(id, &change, drive, done),
+            ShardMessage::SetPolicy(id, policy, done) => {
+                if let Some(volume) = self.volume(id) {
+                    volume.set_policy(policy);
+                }
+                answer_control(&done, Ok(()));
+            }
+            ShardMessage::StartTask(order, done) => {
+                let result =
+                    self.volume_or(order.volume).and_then(|volume| inner.tasks.start(&volume, *order));
+                answer_control(&done, result);
+            }
+            ShardMessage::AskHosts { from } => self.look_for_hosts(from),
+            ShardMessage::HostsAround => self.hosts_seen(),
+            ShardMessage::SetPace(task, pace) => inner.tasks.set_pace(&inner.resources, task, pace),
+            ShardMessage::StopTask(task, done) => inner.tasks.stop(&inner.resources, task, done),
+            ShardMessage::ReportDone { report, result } => inner.resources.report_done(report, result),
+        }
+    }
+
+    fn attach(&self, attachment: &Attachment) -> Result<(), String> {
+        let volume = Volume::attach(&self.inner.resources, &self.inner.exchange, attachment)
+            .map_err(|error| error.to_string())?;
+        let need = volume.worst_scratch();
+        if need > self.scratch_total() {
+            return Err(format!(
+                "volume '{}' needs {need} of memory for one stripe, but a shard has {} for that; start with a larger --memory",
+                volume.spec().name,
+                self.scratch_total()
+            ));
+        }
+        let (recovery, env) = (Rc::downgrade(volume.recovery()), self.env().clone());
+        volume.when_unsynced(move || {
+            if let Some(recovery) = recovery.upgrade() {
+                env.spawn("resync after a failed write", crate::background::resync(recovery));
+            }
+        });
+        self.inner.volumes.borrow_mut().insert(volume.spec().id, volume.clone());
+        if !volume.state().unsynced().is_empty() {
+            self.env().spawn("resync", crate::background::resync(volume.recovery().clone()));
+        }
+        Ok(())
+    }
+
+    fn volume_or(&self, id: VolumeId) -> Result<Rc<Volume>, String> {
+        self.volume(id).ok_or_else(|| format!("volume {} is not served here any more", id.0))
+    }
+
+    fn take_change(
+        &self,
+        id: VolumeId,
+        change: &Change,
+        drive: Option<Arc<dyn DriveSource>>,
+        done: Option<Done>,
+    ) {
+        let env = self.env();
+        let answer = |result| {
+            if let Some(done) = &done {
+                answer_control(done, result);
+            }
+        };
+        let brings_drive = drive.is_some();
+        let Some(volume) = self.volume(id) else {
+            // Of a volume that is not served there is nothing to be kept; a drive that comes is used by nobody.
+            return answer(if brings_drive { self.volume_or(id).map(drop) } else { Ok(()) });
+        };
+        let left = match volume.take_change(change, drive) {
+            Ok(left) => left,
+            Err(why) => return answer(Err(why)),
+        };
+        match change {
+            Change::Drive { .. } | Change::Promoted { .. } => volume.renew_journal_later(),
+            Change::Unsynced(_) => {
+                env.spawn("resync", crate::background::resync(volume.recovery().clone()));
+            }
+            Change::Forced(_) | Change::ForcedByLog(_) => {
+                env.spawn("resync of what is forced", crate::background::resync(volume.recovery().clone()));
+            }
+            _ => {}
+        }
+        match left {
+            None => answer(Ok(())),
+            Some(left) => {
+                env.spawn("swapped drive", when_quiet(self.inner.resources.clone(), Some(left), done));
+            }
+        }
+    }
+
+    async fn detach(self, id: VolumeId, leaving: Vec<(Seat, Done)>, done: Done) {
+        let inner = &self.inner;
+        let volume = self.volume(id);
+        if let Some(volume) = &volume {
+            volume.closing.set(true);
+            inner.tasks.stop_all_of(&inner.resources, id);
+            self.changed().wait_until(self.env(), || volume.users.get() == 0).await;
+            inner.volumes.borrow_mut().remove(&id);
+        }
+        for (seat, quiet) in leaving {
+            let member = volume.as_ref().and_then(|volume| volume.members.at(seat));
+            match member.filter(|member| member.outstanding() > 0) {
+                Some(member) => {
+                    self.env().spawn(
+                        "drive leaves",
+                        when_quiet(self.inner.resources.clone(), Some(member), Some(quiet)),
+                    );
+                }
+                None => answer_control(&quiet, Ok(())),
+            }
+        }
+        answer_control(&done, Ok(()));
+    }
+
+    async fn clean_regions(self) {
+        let inner = &self.inner;
+        while !self.is_stopping() {
+            self.env().sleep(QUIET_AFTER).await;
+            let now = self.env().now();
+            let before = env::Instant { ns: now.ns.saturating_sub(QUIET_AFTER.as_nanos() as u64) };
+            let volumes: Vec<Rc<Volume>> = inner.volumes.borrow().values().cloned().collect();
+            for volume in volumes {
+                let quiet = volume.take_quiet(before);
+                if quiet.is_empty() {
+                    continue;
+                }
+                // Sent in this very poll: a write that marks a region again must come after it in the mailbox.
+                if let Err(error) = self.report(volume.spec().id, ReportKind::Quiet(quiet)).await {
+                    tracing::debug!("quiet regions stay marked: {error}");
+                }
+            }
+        }
+    }
+
+    /// Ends the shard's tasks; every volume has been detached before.
+    pub fn stop(&self) {
+        let inner = &self.inner;
+        inner.exchange.close();
+        inner.resources.stop();
+        drop(inner.volumes.take());
+    }
+}
+
+/// A shard whose messages are received. What it serves holds it in turn: that is let go when nobody receives them any more, also
+/// where its process was killed, and the tasks were dropped wherever they were.
+struct Served(Shard);
+
+impl Served {
+    async fn receive_messages(self, mut receiver: mailbox::Receiver<ShardMessage>) {
+        let shard = &self.0;
+        while let Some(message) = receiver.receive().await {
+            shard.take(message);
+            if shard.is_stopping() {
+                break;
+            }
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let inner = &self.0.inner;
+        self.0.stop();
+        // Dropped with nothing borrowed: the last of a volume may look at its shard.
+        inner.tasks.forget_all();
+        inner.exchange.forget_all();
+        inner.resources.forget_reports();
+    }
+}

@@ -1,0 +1,237 @@
+//! What a shard gives to whatever runs on it: its world, locks, memory, and the ways to the controller and to its peers.
+
+use crate::messages::{REPORTS_OPEN, Report, ReportKind, ShardIndex, ShardMessage};
+use crate::shard::HostActivity;
+use crate::volume::{VolumeId, VolumeSpec};
+use env::locks::StripeLocks;
+use env::sync::{Answerer, Credits, Signal, Taken, answer};
+use env::{Buf, Env, IoError, IoErrorKind, mailbox};
+use state::RegionIndex;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use units::ByteCount;
+
+/// Buckets of the stripe lock table: several times the stripe requests that can be under way.
+const LOCK_BUCKETS: usize = 8192;
+
+struct Inner {
+    env: Env,
+    index: ShardIndex,
+    count: u16,
+    peers: RefCell<Vec<mailbox::Sender<ShardMessage>>>,
+    reports: mailbox::Sender<Report>,
+    locks: StripeLocks,
+    /// Memory for what the engine itself needs: old data, old parity, new parity.
+    scratch: Credits,
+    /// Memory for reads that are not whole sectors. Its holders wait for runners.
+    read_edges: Credits,
+    /// Memory for writes that are not whole sectors. Its holders are runners, or need none: so they must not
+    /// wait for what reads hold that wait for runners.
+    write_edges: Credits,
+    /// Memory for payloads of host requests: ports take from it before they take a buffer.
+    payload: Credits,
+    reports_open: Credits,
+    open_reports: RefCell<BTreeMap<u64, Answerer<Result<(), IoError>>>>,
+    next_report: Cell<u64>,
+    changed: Signal,
+    stopping: Cell<bool>,
+    hosts: HostActivity,
+}
+
+/// What a shard gives to whatever runs on it. Cheap to clone.
+#[derive(Clone)]
+pub struct Resources {
+    inner: Rc<Inner>,
+}
+
+impl Resources {
+    /// Half the memory of the shard's pool is for payloads of hosts, a sixteenth each for reads and writes that are not
+    /// whole sectors, the rest for what plans need. They are taken in this order and no other, so that nobody waits for
+    /// memory held by somebody who waits for his.
+    pub(crate) fn new(
+        env: &Env,
+        index: ShardIndex,
+        count: u16,
+        reports: mailbox::Sender<Report>,
+    ) -> Resources {
+        let memory = env.pool().limit().0;
+        let inner = Inner {
+            index,
+            count,
+            peers: RefCell::default(),
+            reports,
+            locks: StripeLocks::new(env, LOCK_BUCKETS),
+            scratch: Credits::new(env, memory / 8 * 3),
+            read_edges: Credits::new(env, memory / 16),
+            write_edges: Credits::new(env, memory / 16),
+            payload: Credits::new(env, memory / 2),
+            reports_open: Credits::new(env, REPORTS_OPEN as u64),
+            open_reports: RefCell::default(),
+            next_report: Cell::new(0),
+            changed: Signal::default(),
+            stopping: Cell::new(false),
+            hosts: HostActivity::default(),
+            env: env.clone(),
+        };
+        Resources { inner: Rc::new(inner) }
+    }
+
+    /// The shard's world.
+    pub fn env(&self) -> &Env {
+        &self.inner.env
+    }
+
+    /// Which it is.
+    pub fn index(&self) -> ShardIndex {
+        self.inner.index
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u16 {
+        self.inner.count
+    }
+
+    /// Waits for memory for a host's payload of `len` bytes. Take it before the buffer, and hold it until the
+    /// buffer is dropped.
+    pub async fn reserve_payload(&self, len: ByteCount) -> Taken {
+        self.inner.payload.take(env::BufferPool::block_size(len).0).await
+    }
+
+    pub(crate) async fn reserve_scratch(&self, bytes: ByteCount) -> Taken {
+        self.inner.scratch.take(bytes.0).await
+    }
+
+    pub(crate) async fn reserve_read_edges(&self, len: ByteCount) -> Taken {
+        self.inner.read_edges.take(env::BufferPool::block_size(len).0).await
+    }
+
+    pub(crate) async fn reserve_write_edges(&self, len: ByteCount) -> Taken {
+        self.inner.write_edges.take(env::BufferPool::block_size(len).0 + 4096).await
+    }
+
+    pub(crate) fn scratch_total(&self) -> ByteCount {
+        ByteCount(self.inner.scratch.total())
+    }
+
+    /// Memory for the engine's own use; the caller has reserved it.
+    pub(crate) fn scratch_buffer(&self, len: ByteCount, hollow: bool) -> Buf {
+        if hollow { Buf::hollow(len) } else { self.env().pool().take_reserved(len) }
+    }
+
+    pub(crate) fn locks(&self) -> &StripeLocks {
+        &self.inner.locks
+    }
+
+    /// Told when a volume has lost its last user.
+    pub(crate) fn changed(&self) -> &Signal {
+        &self.inner.changed
+    }
+
+    pub(crate) fn hosts(&self) -> &HostActivity {
+        &self.inner.hosts
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.inner.stopping.get()
+    }
+
+    pub(crate) fn set_peers(&self, peers: Vec<mailbox::Sender<ShardMessage>>) {
+        *self.inner.peers.borrow_mut() = peers;
+    }
+
+    /// Sends another shard a message that it must get. Mailboxes are dimensioned for every credit there is; one that is
+    /// full is a defect.
+    pub(crate) fn send_to(&self, to: ShardIndex, message: ShardMessage) {
+        let peers = self.inner.peers.borrow();
+        let sent = peers.get(usize::from(to.0)).map(|peer| peer.send(message));
+        if !matches!(sent, Some(Ok(()))) && !self.inner.stopping.get() {
+            tracing::error!(from = self.inner.index.0, to = to.0, "a shard's mailbox is full or gone");
+        }
+    }
+
+    /// Tells another shard something that costs nothing if it is lost.
+    pub(crate) fn tell_peer(&self, peer: ShardIndex, message: ShardMessage) {
+        if let Some(sender) = self.inner.peers.borrow().get(usize::from(peer.0))
+            && sender.send(message).is_err()
+        {
+            tracing::debug!(peer = peer.0, "a shard is too busy to be asked about hosts");
+        }
+    }
+
+    /// Tells the controller, and waits until it has dealt with it.
+    ///
+    /// # Errors
+    /// What the controller met, or `Gone` if there is none any more.
+    pub(crate) async fn report(&self, volume: VolumeId, kind: ReportKind) -> Result<(), IoError> {
+        let credit = self.inner.reports_open.take(1).await;
+        self.report_with(credit, volume, kind).await
+    }
+
+    async fn report_with(&self, credit: Taken, volume: VolumeId, kind: ReportKind) -> Result<(), IoError> {
+        let (inner, _credit) = (&self.inner, credit);
+        let number = inner.next_report.get();
+        inner.next_report.set(number + 1);
+        let (answerer, reply) = answer(&inner.env);
+        inner.open_reports.borrow_mut().insert(number, answerer);
+        let report = Report { from: inner.index, number, volume, kind };
+        if inner.reports.send(report).is_err() {
+            inner.open_reports.borrow_mut().remove(&number);
+            return Err(IoError::new(IoErrorKind::Gone));
+        }
+        reply.await.unwrap_or(Err(IoError::new(IoErrorKind::Gone)))
+    }
+
+    /// Tells the controller, if that is `still` true when there is room for it.
+    pub(crate) async fn report_if(&self, volume: VolumeId, kind: ReportKind, still: impl Fn() -> bool) {
+        let credit = self.inner.reports_open.take(1).await;
+        if still()
+            && let Err(error) = self.report_with(credit, volume, kind).await
+        {
+            tracing::debug!(volume = volume.0, "a report came to nothing: {error}");
+        }
+    }
+
+    pub(crate) async fn mark_dirty(&self, volume: VolumeId, region: RegionIndex) -> Result<(), IoError> {
+        self.report(volume, ReportKind::MarkDirty(region.into())).await
+    }
+
+    pub(crate) async fn report_unsynced(&self, spec: &VolumeSpec, region: RegionIndex) {
+        let id = spec.id;
+        if let Err(error) = self.report(id, ReportKind::Unsynced(region.into())).await {
+            tracing::error!(volume = %spec.name, region = region.0, "nobody remembers not to trust it: {error}");
+        }
+    }
+
+    /// Reports without waiting in the caller's task.
+    pub(crate) fn report_later(&self, spec: &Arc<VolumeSpec>, kind: ReportKind) {
+        let (shard, spec) = (self.clone(), spec.clone());
+        self.inner.env.spawn("report", async move {
+            if let Err(error) = shard.report(spec.id, kind).await {
+                tracing::debug!(volume = %spec.name, "a report came to nothing: {error}");
+            }
+        });
+    }
+
+    /// The controller has dealt with a report.
+    pub(crate) fn report_done(&self, report: u64, result: Result<(), IoError>) {
+        let answerer = self.inner.open_reports.borrow_mut().remove(&report);
+        if let Some(answerer) = answerer {
+            answerer.give(result);
+        }
+    }
+
+    /// Nothing new is begun from now on. Nobody is reached any more.
+    pub(crate) fn stop(&self) {
+        let inner = &self.inner;
+        inner.stopping.set(true);
+        inner.changed.notify(&inner.env);
+        drop(inner.peers.take());
+    }
+
+    /// Whoever waits for the controller waits in vain.
+    pub(crate) fn forget_reports(&self) {
+        drop(self.inner.open_reports.take());
+    }
+}

@@ -1,0 +1,38 @@
+//! Regions that are changing sides between the distributed spare and home: writes to them wait.
+
+use crate::stripe::Stripes;
+use state::RegionIndex;
+use units::StripeIndex;
+
+impl Stripes {
+    /// Has writes to a region wait until it has changed sides.
+    pub(crate) fn close_gate(&self, region: RegionIndex) {
+        *self.gated.borrow_mut().entry(region).or_default() += 1;
+    }
+
+    /// A region may be on its way back, its report not answered yet, when the drive fails and it is moved away again: writes wait
+    /// until both have ended.
+    pub(crate) fn open_gate(&self, region: RegionIndex) {
+        let mut gated = self.gated.borrow_mut();
+        if let Some(tasks) = gated.get_mut(&region) {
+            *tasks -= 1;
+            if *tasks == 0 {
+                gated.remove(&region);
+            }
+        }
+        drop(gated);
+        self.gate_opened.notify(self.shard.env());
+    }
+
+    /// Whether writes to a stripe have to wait, because its region is changing sides. Asked by whoever holds the stripe:
+    /// until he lets go, the answer stands.
+    pub(crate) fn is_gated(&self, stripe: StripeIndex) -> bool {
+        let gated = self.gated.borrow();
+        !gated.is_empty() && gated.contains_key(&self.region_of(stripe))
+    }
+
+    /// Waits until a stripe may be written. Nothing may be held meanwhile.
+    pub(crate) async fn pass_gate(&self, stripe: StripeIndex) {
+        self.gate_opened.wait_until(self.shard.env(), || !self.is_gated(stripe)).await;
+    }
+}
