@@ -1,9 +1,8 @@
 //! What a prediction is about: a controller, its drives, and the volume on them; and what of that cannot be.
 
-use crate::failure::{Failure, Outcome};
+use crate::error::{Error, Result};
 use layout::{Level, Shape};
 use models::{Catalog, ControllerSpec, DriveSpec};
-use std::path::PathBuf;
 use units::{ByteCount, DriveCount, StripSize};
 
 /// A server's storage, checked.
@@ -23,42 +22,51 @@ pub struct Configuration {
     pub drive_cache: Option<bool>,
 }
 
-/// What is asked of a controller's settings.
+/// What is asked of a controller's settings. What cannot be set is refused in a sentence that names the setting as the
+/// command line does: `--write-mode`.
 #[derive(Clone, Default, Debug)]
 pub struct Policies {
     /// A preset.
     pub preset: Option<String>,
-    /// Modes of the controller's cache: the option's name and what it is to be.
-    pub modes: Vec<(&'static str, String)>,
+    /// The write mode of the controller's cache.
+    pub write_mode: Option<String>,
+    /// Whether the controller reads ahead: `read-ahead` or `no-read-ahead`.
+    pub read_mode: Option<String>,
+    /// The cache mode of the controller's cache.
+    pub cache_mode: Option<String>,
     /// The drives' own caches.
     pub drive_cache: Option<bool>,
 }
 
-/// The built-in catalog with what is in `files`.
-pub fn catalog(files: &[PathBuf]) -> Outcome<Catalog> {
-    let mut catalog = Catalog::builtin().clone();
-    for file in files {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| Failure::refused(format!("cannot read {}: {error}", file.display())))?;
-        catalog.read(&file.display().to_string(), &text).map_err(Failure::refused)?;
+impl Policies {
+    /// The modes that are asked for, each with the option that asks for it.
+    fn modes(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let modes = [
+            ("--write-mode", &self.write_mode),
+            ("--read-mode", &self.read_mode),
+            ("--cache-mode", &self.cache_mode),
+        ];
+        modes.into_iter().filter_map(|(option, mode)| Some((option, mode.as_deref()?)))
     }
-    Ok(catalog)
 }
 
 /// Reads `8xSAS-6G-HDD`, or several joined by `+`.
-pub fn parse_drives(catalog: &Catalog, text: &str) -> Outcome<Vec<DriveSpec>> {
+///
+/// # Errors
+/// When the catalog does not have such a drive, or there are none or too many of it.
+pub fn parse_drives(catalog: &Catalog, text: &str) -> Result<Vec<DriveSpec>> {
     let mut drives = Vec::new();
     for part in text.split('+') {
         let counted =
             part.split_once('x').and_then(|(count, name)| Some((count.parse::<usize>().ok()?, name)));
         let (count, name) = counted.unwrap_or((1, part));
         if count == 0 || count > units::MAX_DRIVES {
-            return Err(Failure::refused(format!(
+            return Err(Error::refused(format!(
                 "'{part}' names {count} drives; expected 1 to {}, such as 8xSAS-6G-HDD",
                 units::MAX_DRIVES
             )));
         }
-        let drive = catalog.drive(name).map_err(Failure::refused)?;
+        let drive = catalog.drive(name).map_err(Error::refused)?;
         drives.extend(std::iter::repeat_n(drive.clone(), count));
     }
     Ok(drives)
@@ -80,25 +88,25 @@ impl Configuration {
         shape: Shape,
         strip: Option<StripSize>,
         policies: &Policies,
-    ) -> Outcome<Configuration> {
+    ) -> Result<Configuration> {
         let name = short(controller).to_owned();
         let level = shape.level.name();
         let offered = |level: Level| controller.levels.iter().any(|known| *known == level.name());
         if !offered(shape.level) {
-            return Err(Failure::refused(format!(
+            return Err(Error::refused(format!(
                 "{name} has no {level}; it offers {}",
                 controller.levels.join(", ")
             )));
         }
         if drives.len() as u64 > controller.most_drives {
-            return Err(Failure::refused(format!(
+            return Err(Error::refused(format!(
                 "{name} takes at most {} drives, not {}; name fewer, or another controller",
                 controller.most_drives,
                 drives.len()
             )));
         }
         if let Some(sas) = drives.iter().find(|drive| drive.link.sas && !controller.drive_link.sas) {
-            return Err(Failure::refused(format!(
+            return Err(Error::refused(format!(
                 "{} is a SAS drive, and {name} has {} ports; choose SATA drives, or a controller with SAS ports",
                 sas.model, controller.drive_link
             )));
@@ -120,8 +128,11 @@ impl Configuration {
     }
 
     /// The level on that many drives, with spans.
-    pub fn shape(level: Level, drives: usize, spans: Option<u16>) -> Outcome<Shape> {
-        let drives = DriveCount(u16::try_from(drives).map_err(Failure::refused)?);
+    ///
+    /// # Errors
+    /// When there are more drives than can be counted.
+    pub fn shape(level: Level, drives: usize, spans: Option<u16>) -> Result<Shape> {
+        let drives = DriveCount(u16::try_from(drives).map_err(Error::refused)?);
         Ok(Shape { spans, ..Shape::new(level, drives) })
     }
 
@@ -143,39 +154,39 @@ fn counted(drives: &[DriveSpec]) -> String {
     kinds.iter().map(|(name, count)| format!("{count}x{name}")).collect::<Vec<_>>().join("+")
 }
 
-fn strip_of(controller: &ControllerSpec, name: &str, strip: Option<StripSize>) -> Outcome<StripSize> {
+fn strip_of(controller: &ControllerSpec, name: &str, strip: Option<StripSize>) -> Result<StripSize> {
     let offered = || {
         let strips: Vec<String> = controller.strips_kib.iter().map(|kib| format!("{kib}K")).collect();
         strips.join(", ")
     };
     match strip {
         Some(strip) if controller.strips_kib.iter().any(|kib| kib * 1024 == strip.bytes().0) => Ok(strip),
-        Some(strip) => Err(Failure::refused(format!(
+        Some(strip) => Err(Error::refused(format!(
             "{name} offers no strip of {}; it offers {}",
             strip.bytes(),
             offered()
         ))),
         None => {
             let kib = controller.strips_kib.first().copied().unwrap_or(64);
-            StripSize::new(ByteCount(kib * 1024)).map_err(Failure::refused)
+            StripSize::new(ByteCount(kib * 1024)).map_err(Error::refused)
         }
     }
 }
 
 /// Whether the controller reads ahead: if it can, unless told otherwise, as both presets have it.
-fn reads_ahead(controller: &ControllerSpec, name: &str, policies: &Policies) -> Outcome<bool> {
+fn reads_ahead(controller: &ControllerSpec, name: &str, policies: &Policies) -> Result<bool> {
     let mut reads_ahead = controller.reads_ahead_kib > 0;
-    for (option, mode) in &policies.modes {
-        reads_ahead = match (*option, mode.as_str()) {
+    for (option, mode) in policies.modes() {
+        reads_ahead = match (option, mode) {
             ("--read-mode", "read-ahead") if controller.reads_ahead_kib > 0 => true,
             ("--read-mode", "no-read-ahead") if controller.reads_ahead_kib > 0 => false,
             ("--read-mode", other) if controller.reads_ahead_kib > 0 => {
-                return Err(Failure::refused(format!(
+                return Err(Error::refused(format!(
                     "there is no read mode '{other}'; expected read-ahead or no-read-ahead"
                 )));
             }
             _ => {
-                return Err(Failure::refused(format!(
+                return Err(Error::refused(format!(
                     "{option} {mode}: {name} has no cache to set; leave it out, or choose a controller with a cache"
                 )));
             }
@@ -185,9 +196,9 @@ fn reads_ahead(controller: &ControllerSpec, name: &str, policies: &Policies) -> 
 }
 
 /// What the settings make of the drives' caches.
-fn drive_cache(controller: &ControllerSpec, name: &str, policies: &Policies) -> Outcome<Option<bool>> {
+fn drive_cache(controller: &ControllerSpec, name: &str, policies: &Policies) -> Result<Option<bool>> {
     if controller.cache_mib > 0 {
-        return Err(Failure::refused(format!(
+        return Err(Error::refused(format!(
             "{name} has a cache of {} MiB, and the cache of controllers is not modelled yet; choose one without",
             controller.cache_mib
         )));
@@ -197,19 +208,19 @@ fn drive_cache(controller: &ControllerSpec, name: &str, policies: &Policies) -> 
         Some("data-protection") => Some(false),
         Some("performance") => Some(true),
         Some("fast-path") => {
-            return Err(Failure::refused(format!(
+            return Err(Error::refused(format!(
                 "{name} has no preset fast-path, which is for controllers with a cache; choose performance or data-protection"
             )));
         }
         Some(other) => {
-            return Err(Failure::refused(format!(
+            return Err(Error::refused(format!(
                 "there is no preset '{other}'; expected data-protection, performance or fast-path"
             )));
         }
     };
     match (preset, policies.drive_cache) {
         (Some(preset), Some(asked)) if preset != asked => {
-            Err(Failure::refused("the preset and --drive-cache contradict each other; leave one of them out"))
+            Err(Error::refused("the preset and --drive-cache contradict each other; leave one of them out"))
         }
         (preset, asked) => Ok(asked.or(preset)),
     }

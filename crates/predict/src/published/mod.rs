@@ -1,4 +1,7 @@
-//! `softroc reproduce`: published measurements beside predictions.
+//! Published measurements beside predictions.
+//!
+//! [`select`] takes the figures of one document or all of them; [`compare`] puts what the models say beside each, and
+//! lists those that it cannot, with what is missing.
 //!
 //! - A *figure* that the catalog can configure is run as it was measured: published, predicted, error, and whether it was
 //!   used to calibrate.
@@ -8,26 +11,35 @@
 //! - A *fact* (how many drives a controller takes, what a level's writes cost) is looked up (`catalog/published/facts.toml`).
 //! - What is not covered is listed with what is missing (`catalog/published/uncovered.toml`). A test holds that every
 //!   figure is either covered or listed.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `figure` | [`Figure`]: a row of the published figures |
+//! | `measured` | figures whose row says all that must be known to run them |
+//! | `statements` | ratios, and figures whose configuration only the text implies |
+//! | `term` | what a statement speaks of: a case or a link |
+//! | `case` | a configuration under a load, in a line; the runner that runs each case once |
+//! | `links` | what links carry, reckoned |
+//! | `facts` | what the catalog, the layouts and the methods have |
+//! | `uncovered` | what is missing for the rest |
 
 mod case;
 mod facts;
+mod figure;
 mod links;
 mod measured;
-mod published;
 mod statements;
 mod term;
 #[cfg(test)]
 mod tests;
-mod text;
 mod uncovered;
 
-pub use case::{Case, Metric, Runner};
-pub use published::{Figure, figures};
+pub(crate) use case::{Case, Metric, Runner};
+pub use figure::{Figure, figures, select};
 
-use crate::cli::Reproduce;
-use crate::failure::{Failure, Outcome};
-use crate::predict::catalog;
-use crate::{output, parallel, progress};
+use crate::error::{Error, Result};
+use crate::parallel;
+use crate::progress::{OnProgress, Progress};
 use facts::Fact;
 use measured::Measured;
 use models::Catalog;
@@ -37,7 +49,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long a point is measured, with and without a spindle: errors of a percent or less.
-pub const RUNTIMES: (Duration, Duration) = (Duration::from_secs(12), Duration::from_millis(300));
+pub(crate) const RUNTIMES: (Duration, Duration) = (Duration::from_secs(12), Duration::from_millis(300));
 
 /// A bound counts as kept within so much.
 const SLACK: f64 = 0.03;
@@ -68,44 +80,22 @@ pub struct Reproduced {
     pub reason: String,
 }
 
-#[derive(Serialize)]
-struct Missing {
-    id: String,
-    reason: String,
+/// A figure that is not covered.
+#[derive(Clone, Debug, Serialize)]
+pub struct Missing {
+    /// Its number.
+    pub id: String,
+    /// What is missing for it.
+    pub reason: String,
 }
 
-#[derive(Serialize)]
-struct Report {
-    reproduced: Vec<Reproduced>,
-    missing: Vec<Missing>,
-}
-
-/// Runs the command.
-pub fn run(command: &Reproduce) -> Outcome {
-    let catalog = catalog(&command.catalog)?;
-    let wanted = wanted(command)?;
-    let report = report(&catalog, &wanted)?;
-    match command.output.json {
-        true => output::json(&report),
-        false => output::print(&text::text(&report, command.missing, &figures()?)),
-    }
-}
-
-fn wanted(command: &Reproduce) -> Outcome<Vec<Figure>> {
-    let all = figures()?;
-    let docs: std::collections::BTreeSet<&str> = all.iter().map(|figure| figure.doc.as_str()).collect();
-    if let Some(doc) = command.doc.as_deref().filter(|doc| !docs.contains(doc)) {
-        let known: Vec<&str> = docs.into_iter().collect();
-        return Err(Failure::refused(format!(
-            "there is no document '{doc}'; expected one of {}",
-            known.join(", ")
-        )));
-    }
-    let matches = |figure: &Figure| {
-        command.doc.as_ref().is_none_or(|doc| figure.doc == *doc)
-            && command.only.as_ref().is_none_or(|only| figure.id.starts_with(only.as_str()))
-    };
-    Ok(all.into_iter().filter(|figure| matches(figure)).collect())
+/// Figures beside what the models say.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Those that are covered, in the order of the figures; one may be compared several times.
+    pub reproduced: Vec<Reproduced>,
+    /// The others.
+    pub missing: Vec<Missing>,
 }
 
 /// How a figure is covered.
@@ -128,7 +118,7 @@ struct Published {
 }
 
 impl Published {
-    fn read() -> Outcome<Published> {
+    fn read() -> Result<Published> {
         let uncovered = uncovered::uncovered(&figures()?)?;
         Ok(Published { said: statements::said()?, facts: facts::facts()?, uncovered })
     }
@@ -150,7 +140,11 @@ impl Published {
         })
     }
 
-    fn reproduce(&self, runner: &Runner<'_>, figure: &Figure) -> Outcome<Result<Vec<Reproduced>, String>> {
+    fn reproduce(
+        &self,
+        runner: &Runner<'_>,
+        figure: &Figure,
+    ) -> Result<std::result::Result<Vec<Reproduced>, String>> {
         let catalog = runner.catalog();
         let mut found = match self.coverage(catalog, figure) {
             Coverage::Said(statements, facts) => {
@@ -175,30 +169,33 @@ impl Published {
     }
 }
 
-fn report(catalog: &Catalog, figures: &[Figure]) -> Outcome<Report> {
+/// Puts what the models say beside figures, on as many threads as the machine has. Progress begins and ends each figure.
+///
+/// # Errors
+/// When the tables of statements, facts or uncovered figures contradict themselves: they are part of the program. What
+/// cannot be configured with the catalog is among the missing.
+pub fn compare(catalog: &Catalog, figures: &[Figure], progress: OnProgress<'_>) -> Result<Report> {
     let published = Published::read()?;
     let runner = Runner::new(catalog, RUNTIMES);
-    let (mut reproduced, mut missing) = (Vec::new(), Vec::new());
-    let bar = progress::bar(figures.len() as u64);
     let outcomes = parallel::each(figures, |figure| {
-        bar.set_message(figure.id.clone());
+        progress(Progress::Begins(&figure.id));
         let outcome = published.reproduce(&runner, figure);
-        bar.inc(1);
+        progress(Progress::OneDone);
         // What cannot be configured, with a catalog of one's own, is missing too.
-        outcome.unwrap_or_else(|failure| Err(failure.to_string()))
+        outcome.unwrap_or_else(|error| Err(error.to_string()))
     });
+    let mut report = Report { reproduced: Vec::new(), missing: Vec::new() };
     for (figure, outcome) in figures.iter().zip(outcomes) {
         match outcome {
-            Ok(found) => reproduced.extend(found),
-            Err(reason) => missing.push(Missing { id: figure.id.clone(), reason }),
+            Ok(found) => report.reproduced.extend(found),
+            Err(reason) => report.missing.push(Missing { id: figure.id.clone(), reason }),
         }
     }
-    bar.finish_and_clear();
-    Ok(Report { reproduced, missing })
+    Ok(report)
 }
 
 /// Whether any number of the catalog says that it was fitted to a figure.
-pub fn is_used(catalog: &Catalog, id: &str) -> bool {
+fn is_used(catalog: &Catalog, id: &str) -> bool {
     let drives = catalog.drives.iter().flat_map(|drive| &drive.values);
     let controllers = catalog.controllers.iter().flat_map(|controller| &controller.values);
     drives.chain(controllers).any(|value| {
@@ -230,7 +227,7 @@ fn compared(figure: &Figure, what: String, value: f64, predicted: f64) -> Reprod
 }
 
 /// A figure that statements describe: a term beside its value or beside bounds, or ratios of two terms.
-fn stated(runner: &Runner<'_>, figure: &Figure, said: &[&Statement]) -> Outcome<Vec<Reproduced>> {
+fn stated(runner: &Runner<'_>, figure: &Figure, said: &[&Statement]) -> Result<Vec<Reproduced>> {
     let mut found = Vec::new();
     for statement in said {
         let value = statement.term.value(runner, statement.metric, &figure.doc)?;
@@ -254,7 +251,7 @@ fn stated(runner: &Runner<'_>, figure: &Figure, said: &[&Statement]) -> Outcome<
             Expected::Between(bounds) => within(statement.term.name(), *bounds, value),
             Expected::Figure => {
                 let number =
-                    figure.number().ok_or_else(|| Failure::failed(format!("{} is no number", figure.id)))?;
+                    figure.number().ok_or_else(|| Error::failed(format!("{} is no number", figure.id)))?;
                 compared(figure, statement.term.name(), number, value)
             }
         };

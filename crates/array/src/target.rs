@@ -1,17 +1,13 @@
 //! `array:LEVEL,drives=8xmem:256M,strip=64K`: an array made for one benchmark, inside this process.
 
-use crate::failure::{Failure, Outcome};
-use engine::{
-    Attachment, FaultPolicy, HealthView, JournalPlace, RegionSet, Regions, ShardIndex, ShardMessage,
-    ShardSeed, StreamSharing, VolumeDrive, VolumeId, VolumeService, VolumeSpec,
-};
-use env::{DriveSource, Env};
+use crate::assemble::{attach, attachment};
+use engine::{JournalPlace, VolumeDrive};
+use env::{Env, Error, ErrorKind, Result};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
 use ondisk::{Tail, Uuid};
-use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::rc::Rc;
-use std::sync::Arc;
-use units::{ByteCount, ByteOffset, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
+use units::{ByteCount, DriveCount, DriveIndex, DriveSet, StripSize};
 
 /// What the text of an `array:` target says.
 #[derive(Debug, PartialEq)]
@@ -30,11 +26,19 @@ pub struct ArrayTarget {
 
 const FORM: &str = "expected array:LEVEL,drives=8xmem:256M[,strip=64K][,spans=2][,copies=2][,rotation=R][,mirrors=M][,failed=2+5][,write-hole=journal][,preset=fast-path]";
 
+/// What the text says cannot be.
+fn refused(sentence: impl Display) -> Error {
+    Error::new(ErrorKind::BadName, sentence.to_string())
+}
+
 impl ArrayTarget {
     /// Reads what stands behind `array:`.
-    pub fn parse(text: &str) -> Outcome<ArrayTarget> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadName`] with a sentence that names what is wrong, and what is expected.
+    pub fn parse(text: &str) -> Result<ArrayTarget> {
         let mut fields = text.split(',');
-        let level = fields.next().unwrap_or_default().parse::<Level>()?;
+        let level = fields.next().unwrap_or_default().parse::<Level>().map_err(refused)?;
         let mut target = ArrayTarget {
             level,
             drives: Vec::new(),
@@ -49,31 +53,29 @@ impl ArrayTarget {
         for field in fields {
             let (key, value) = field
                 .split_once('=')
-                .ok_or_else(|| Failure::refused(format!("'{field}' in array:{text} has no value; {FORM}")))?;
+                .ok_or_else(|| refused(format!("'{field}' in array:{text} has no value; {FORM}")))?;
             match key {
                 "drives" => target.drives.extend(parse_drives(value)?),
-                "strip" => target.strip = value.parse().map_err(Failure::refused)?,
+                "strip" => target.strip = value.parse().map_err(refused)?,
                 "spans" => target.spans = Some(parse_count(key, value)?),
                 "copies" => target.copies = Some(parse_count(key, value)?),
-                "rotation" => target.rotation = Some(value.parse()?),
-                "mirrors" => target.mirrors = Some(value.parse()?),
+                "rotation" => target.rotation = Some(value.parse().map_err(refused)?),
+                "mirrors" => target.mirrors = Some(value.parse().map_err(refused)?),
                 "failed" => target.failed = parse_failed(value)?,
                 "write-hole" => target.journal = parse_write_hole(level, value)?,
                 // The only way there is so far: write-through, direct, no read-ahead.
                 "preset" if value == "fast-path" => {}
                 "preset" => {
-                    return Err(Failure::refused(format!(
-                        "the preset '{value}' is not known; there is fast-path"
-                    )));
+                    return Err(refused(format!("the preset '{value}' is not known; there is fast-path")));
                 }
-                _ => return Err(Failure::refused(format!("'{key}' in array:{text} is not known; {FORM}"))),
+                _ => return Err(refused(format!("'{key}' in array:{text} is not known; {FORM}"))),
             }
         }
         if target.drives.is_empty() {
-            return Err(Failure::refused(format!("array:{text} names no drives; {FORM}")));
+            return Err(refused(format!("array:{text} names no drives; {FORM}")));
         }
         if let Some(drive) = target.failed.iter().find(|drive| drive.as_usize() >= target.drives.len()) {
-            return Err(Failure::refused(format!(
+            return Err(refused(format!(
                 "there is no drive {drive} to fail in array:{text}; its drives are 0 to {}",
                 target.drives.len() - 1
             )));
@@ -82,21 +84,21 @@ impl ArrayTarget {
         Ok(target)
     }
 
-    fn shape(&self) -> Outcome<Shape> {
-        let drives = DriveCount(u16::try_from(self.drives.len()).map_err(Failure::refused)?);
+    fn shape(&self) -> Result<Shape> {
+        let drives = DriveCount(u16::try_from(self.drives.len()).map_err(refused)?);
         let (level, spans, copies) = (self.level, self.spans, self.copies);
         Ok(Shape { level, drives, spans, copies, parity: self.rotation, mirrors: self.mirrors })
     }
 
     /// Whether there can be such an array, and whether it has its data without the drives that are to be failed.
-    fn check(&self) -> Outcome {
+    fn check(&self) -> Result<()> {
         let one_row_or_more = ByteCount(1 << 30);
-        let geometry = self.shape()?.geometry(self.strip, one_row_or_more)?;
+        let geometry = self.shape()?.geometry(self.strip, one_row_or_more).map_err(refused)?;
         if geometry.survives_set(&self.failed) {
             return Ok(());
         }
         let slots: Vec<String> = self.failed.iter().map(|drive| drive.to_string()).collect();
-        Err(Failure::refused(format!(
+        Err(refused(format!(
             "{} does not survive the loss of drives {}; fail others, or fewer",
             geometry,
             slots.join(" and ")
@@ -104,7 +106,10 @@ impl ArrayTarget {
     }
 
     /// Makes the array on this thread's shard: the engine alone, nothing kept.
-    pub async fn make(&self, env: &Env) -> Outcome<Rc<VolumeDrive>> {
+    ///
+    /// # Errors
+    /// When a drive cannot be opened, or the drives are too small for what the text says.
+    pub async fn make(&self, env: &Env) -> Result<Rc<VolumeDrive>> {
         let mut sources = Vec::new();
         for spec in &self.drives {
             sources.push(drives::open(env, spec).await?);
@@ -116,117 +121,50 @@ impl ArrayTarget {
             tail.map(|tail| (ByteCount(tail.start().0), place))
         })?;
         if self.journal && attachment.journal.is_none() {
-            return Err(Failure::refused(
-                "a journal lies in the last 32 MiB of each drive; take larger drives",
-            ));
+            return Err(refused("a journal lies in the last 32 MiB of each drive; take larger drives"));
         }
         Ok(Rc::new(attach(env, attachment).await?.as_drive()))
     }
 }
 
-/// An array of drives on this thread's shard: the engine alone, nothing kept.
-pub async fn assemble(
-    env: &Env,
-    shape: &Shape,
-    strip: StripSize,
-    sources: Vec<Arc<dyn DriveSource>>,
-    streams: StreamSharing,
-) -> Outcome<VolumeService> {
-    let attachment = attachment(shape, strip, sources, &DriveSet::EMPTY, |_| None)?;
-    attach(env, Attachment { streams, ..attachment }).await
-}
-
-/// What the engine is told of it. `journal`: how much of a drive of that size is data, and where the journal behind it is.
-fn attachment(
-    shape: &Shape,
-    strip: StripSize,
-    sources: Vec<Arc<dyn DriveSource>>,
-    failed: &DriveSet,
-    journal: impl FnOnce(ByteCount) -> Option<(ByteCount, JournalPlace)>,
-) -> Outcome<Attachment> {
-    let smallest = sources.iter().map(|source| source.info().size).min().unwrap_or(ByteCount::ZERO);
-    let sector = sources.iter().map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
-    let (smallest, journal) =
-        journal(smallest).map_or((smallest, None), |(data, journal)| (data, Some(journal)));
-    let geometry = shape.geometry(strip, smallest)?;
-    let all = DriveSet::first(geometry.drives()).minus(failed);
-    let health = HealthView { readable: all, writable: all };
-    let id = VolumeId(0);
-    let regions = Regions::of(&geometry);
-    let spec = VolumeSpec {
-        id,
-        name: "array".into(),
-        geometry,
-        sector,
-        data_start: ByteOffset::ZERO,
-        capacity: geometry.capacity(),
-        policy: FaultPolicy::default(),
-    };
-    let sources = sources.into_iter().map(Some).collect();
-    // Marking costs nothing here: nothing is durable.
-    let dirty = RegionSet::first(regions.count);
-    Ok(Attachment { dirty, journal, ..Attachment::new(Arc::new(spec), sources, health) })
-}
-
-async fn attach(env: &Env, attachment: Attachment) -> Outcome<VolumeService> {
-    let (id, health) = (attachment.spec.id, attachment.health);
-    let gone = || Failure::failed("the engine's shard did not start");
-    let seed = ShardSeed::new(env, 1);
-    let sender = seed.sender();
-    let (reports, receiver) = env::mailbox::mailbox(env, engine::REPORTS_OPEN);
-    let shard = seed.start(ShardIndex(0), 1, reports);
-    sender.send(ShardMessage::Peers(vec![sender.clone()])).map_err(|_| gone())?;
-    let (done, mut answers) = env::mailbox::mailbox(env, 1);
-    sender.send(ShardMessage::Attach(Box::new(attachment), done)).map_err(|_| gone())?;
-    answers.receive().await.ok_or_else(gone)?.map_err(Failure::refused)?;
-    let keeper = engine::unkept::keep(env.clone(), receiver, vec![sender], BTreeMap::from([(id, health)]));
-    env.spawn("keeper", keeper);
-    let volume = shard.volume(id).ok_or_else(gone)?;
-    Ok(VolumeService::new(volume))
-}
-
 /// Reads `8xmem:256M`, or several joined by `+`.
-fn parse_drives(text: &str) -> Outcome<Vec<String>> {
+fn parse_drives(text: &str) -> Result<Vec<String>> {
     let mut drives = Vec::new();
     for part in text.split('+') {
         let (count, spec) = match part.split_once('x') {
             Some((count, spec)) if !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()) => {
-                (count.parse::<usize>().map_err(Failure::refused)?, spec)
+                (count.parse::<usize>().map_err(refused)?, spec)
             }
             _ => (1, part),
         };
         if count == 0 || count > units::MAX_DRIVES || spec.is_empty() {
-            return Err(Failure::refused(format!("'{part}' names no drives; expected such as 8xmem:256M")));
+            return Err(refused(format!("'{part}' names no drives; expected such as 8xmem:256M")));
         }
         drives.extend(std::iter::repeat_n(spec.to_owned(), count));
     }
     Ok(drives)
 }
 
-fn parse_count(key: &str, value: &str) -> Outcome<u16> {
-    value
-        .parse()
-        .map_err(|_| Failure::refused(format!("{key}={value} is not a number; expected such as {key}=2")))
+fn parse_count(key: &str, value: &str) -> Result<u16> {
+    value.parse().map_err(|_| refused(format!("{key}={value} is not a number; expected such as {key}=2")))
 }
 
-fn parse_write_hole(level: Level, value: &str) -> Outcome<bool> {
+fn parse_write_hole(level: Level, value: &str) -> Result<bool> {
     match value {
         "resync" => Ok(false),
         "journal" if level.has_parity() => Ok(true),
-        "journal" => Err(Failure::refused(format!("{level} has no parity, and needs no journal"))),
-        _ => Err(Failure::refused(format!("write-hole={value} is not known; there are journal and resync"))),
+        "journal" => Err(refused(format!("{level} has no parity, and needs no journal"))),
+        _ => Err(refused(format!("write-hole={value} is not known; there are journal and resync"))),
     }
 }
 
-fn parse_failed(text: &str) -> Outcome<DriveSet> {
+fn parse_failed(text: &str) -> Result<DriveSet> {
     text.split('+')
         .map(|slot| {
             slot.parse::<u16>().ok().filter(|slot| usize::from(*slot) < units::MAX_DRIVES).map(DriveIndex)
         })
         .collect::<Option<DriveSet>>()
-        .ok_or_else(|| {
-            Failure::refused(format!("'{text}' names no slots; expected such as failed=2 or failed=2+5"))
-        })
+        .ok_or_else(|| refused(format!("'{text}' names no slots; expected such as failed=2 or failed=2+5")))
 }
 
 #[cfg(test)]

@@ -1,14 +1,29 @@
-//! The report as text.
+//! `softroc reproduce`: published measurements beside predictions.
 
-use super::uncovered::ranges;
-use super::{Figure, Missing, Report, Reproduced};
-use crate::output;
+use super::{catalog_with, on};
+use crate::cli::Reproduce;
+use crate::failure::Outcome;
+use crate::{output, progress};
+use predict::published::{self, Figure, Missing, Report, Reproduced};
 
 /// How wide lists of numbers are.
 const WIDTH: usize = 120;
 
+/// Runs the command.
+pub fn run(command: &Reproduce) -> Outcome {
+    let catalog = catalog_with(&command.catalog)?;
+    let wanted = published::select(command.doc.as_deref(), command.only.as_deref())?;
+    let bar = progress::bar(wanted.len() as u64);
+    let report = published::compare(&catalog, &wanted, &on(&bar))?;
+    bar.finish_and_clear();
+    match command.output.json {
+        true => output::json(&report),
+        false => output::print(&text(&report, command.missing, &published::figures()?)),
+    }
+}
+
 /// What was reproduced, how good it is in all, and, if asked for, what is missing.
-pub fn text(report: &Report, list_missing: bool, all: &[Figure]) -> String {
+fn text(report: &Report, list_missing: bool, all: &[Figure]) -> String {
     let row = |figure: &Reproduced| {
         let words = [figure.statement.as_str(), figure.reason.as_str()];
         let words: Vec<&str> = words.into_iter().filter(|words| !words.is_empty()).collect();
@@ -63,6 +78,25 @@ fn missing(missing: &[Missing], all: &[Figure]) -> String {
     text
 }
 
+/// Numbers in the order of the figures, neighbours joined: `f13-188..190, f13-196`.
+fn ranges(figures: &[Figure], ids: &[&str]) -> Vec<String> {
+    let mut places: Vec<usize> =
+        ids.iter().filter_map(|id| figures.iter().position(|figure| figure.id == *id)).collect();
+    places.sort_unstable();
+    let neighbours = |pair: &[usize]| pair[0] + 1 == pair[1] && figures[pair[0]].doc == figures[pair[1]].doc;
+    places
+        .chunk_by(|one, next| neighbours(&[*one, *next]))
+        .map(|run| match run {
+            [one] => figures[*one].id.clone(),
+            [first, .., last] => {
+                let number = figures[*last].id.rsplit('-').next().unwrap_or_default();
+                format!("{}..{number}", figures[*first].id)
+            }
+            [] => String::new(),
+        })
+        .collect()
+}
+
 fn summary(report: &Report) -> String {
     let worst = |calibrated: bool| {
         let errors = report
@@ -84,4 +118,28 @@ fn summary(report: &Report) -> String {
          {} published figures are not covered; --missing lists them with what is missing.",
         report.missing.len()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_listed_by_what_is_missing() {
+        let all = published::figures().unwrap();
+        let missing = |id: &str, reason: &str| Missing { id: id.to_owned(), reason: reason.to_owned() };
+        let report = Report {
+            reproduced: Vec::new(),
+            missing: vec![
+                missing("f13-061", "no cache"),
+                missing("f13-188", "no flash"),
+                missing("f13-189", "no flash"),
+                missing("f13-190", "no flash"),
+                missing("f13-196", "no flash"),
+            ],
+        };
+        let text = text(&report, true, &all);
+        let (_, list) = text.split_once("by what is missing:\n").unwrap();
+        assert_eq!(list, "   4  no flash: f13-188..190 f13-196\n   1  no cache: f13-061\n");
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::case::Metric;
 use super::term::Term;
-use crate::failure::{Failure, Outcome};
+use crate::error::{Error, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -96,10 +96,10 @@ pub struct Said {
 ///
 /// # Errors
 /// When one is wrong: they are part of the program, and a test reads them.
-pub fn said() -> Outcome<Said> {
+pub fn said() -> Result<Said> {
     let mut said = Said { statements: Vec::new(), wrong: Vec::new() };
     for text in FILES {
-        let file: File = toml::from_str(text).map_err(Failure::failed)?;
+        let file: File = toml::from_str(text).map_err(Error::failed)?;
         for one in file.statement.iter().flat_map(each) {
             said.statements.push(statement(&one)?);
         }
@@ -126,8 +126,8 @@ fn each(written: &Written) -> Vec<Written> {
     all
 }
 
-fn statement(written: &Written) -> Outcome<Statement> {
-    let wrong = |what: &str| Failure::failed(format!("{}: {what}", written.id));
+fn statement(written: &Written) -> Result<Statement> {
+    let wrong = |what: &str| Error::failed(format!("{}: {what}", written.id));
     let term = Term::parse(&written.case)?;
     let expected = match (&written.against, written.ratio, written.between) {
         (None, None, None) => Expected::Figure,

@@ -1,38 +1,23 @@
 //! A run in virtual time: the engine that serves real drives, on models.
 
-use super::configuration::Configuration;
-use super::method::MeasuringMethod;
-use crate::array_target::assemble;
-use crate::failure::{Failure, Outcome};
+use crate::configuration::Configuration;
+use crate::error::{Error, Result};
+use crate::method::MeasuringMethod;
 use crate::parallel;
+use crate::request::Runs;
+use array::assemble;
 use engine::StreamSharing;
 use env::Env;
 use models::{Prepared, Server, ServerSpec};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
 use storagebench::{
     Bench, Ending, Interval95, Latency, Observer, Profile, Row, Settings, Snapshot, Split, Surroundings,
     Target, student_t_95,
 };
 use units::ByteCount;
 use world_sim::{Order, Sim, SimOptions};
-
-/// How long, and how often.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// How long each point is measured.
-    pub runtime: Duration,
-    /// How long each point runs before.
-    pub ramp: Duration,
-    /// Workers.
-    pub workers: u32,
-    /// The first seed.
-    pub seed: u64,
-    /// How many seeds.
-    pub seeds: u64,
-}
 
 /// Volumes plan in this memory; models hold no data.
 const MEMORY: ByteCount = ByteCount(1 << 30);
@@ -74,13 +59,13 @@ impl Observer for Watch {
 ///
 /// # Errors
 /// When the volume cannot be made, or the run cannot end.
-pub fn run_once(
+fn run_once(
     configuration: &Configuration,
     method: &MeasuringMethod,
-    plan: &Plan,
+    runs: &Runs,
     profile: &Profile,
     seed: u64,
-) -> Outcome<Vec<Row>> {
+) -> Result<Vec<Row>> {
     let smallest = configuration.drives.iter().map(|drive| drive.capacity_bytes).min().unwrap_or(0);
     let volume = configuration.shape.geometry(configuration.strip, ByteCount(smallest))?.capacity();
     let spec = ServerSpec {
@@ -93,10 +78,10 @@ pub fn run_once(
     let settings = Settings {
         profiles: vec![method.aligned(profile)?],
         outstanding: method.ladder.clone(),
-        runtime: plan.runtime,
-        ramp: plan.ramp,
+        runtime: runs.runtime,
+        ramp: runs.ramp,
         confidence_percent: None,
-        workers: plan.workers,
+        workers: runs.workers,
         area: method.area,
         destroy_data: true,
         hollow: true,
@@ -126,12 +111,12 @@ pub fn run_once(
             row.resources = Some(resources);
             row.detail = None;
         }
-        Outcome::Ok(measured)
+        Result::Ok(measured)
     });
-    let measured = measured.map_err(Failure::failed)??;
+    let measured = measured.map_err(Error::failed)??;
     match measured.ending {
         Ending::Complete => Ok(measured.rows),
-        Ending::Cancelled(sentence) | Ending::Failed(sentence) => Err(Failure::failed(sentence)),
+        Ending::Cancelled(sentence) | Ending::Failed(sentence) => Err(Error::failed(sentence)),
     }
 }
 
@@ -140,24 +125,24 @@ pub fn run_once(
 ///
 /// # Errors
 /// As [`run_once`].
-pub fn run(
+pub fn simulate(
     configuration: &Configuration,
     method: &MeasuringMethod,
-    plan: &Plan,
+    runs: &Runs,
     profile: &Profile,
     ran: &(dyn Fn() + Sync),
-) -> Outcome<Vec<Row>> {
-    let seeds: Vec<u64> = (plan.seed..plan.seed + plan.seeds).collect();
-    let runs = parallel::each(&seeds, |seed| {
-        let rows = run_once(configuration, method, plan, profile, *seed);
+) -> Result<Vec<Row>> {
+    let seeds: Vec<u64> = (runs.seed..runs.seed + runs.seeds).collect();
+    let each = parallel::each(&seeds, |seed| {
+        let rows = run_once(configuration, method, runs, profile, *seed);
         ran();
         rows
     });
-    let runs = runs.into_iter().collect::<Outcome<Vec<Vec<Row>>>>()?;
-    let points = runs.first().map_or(0, Vec::len);
+    let each = each.into_iter().collect::<Result<Vec<Vec<Row>>>>()?;
+    let points = each.first().map_or(0, Vec::len);
     Ok((0..points)
         .filter_map(|point| {
-            let rows: Vec<&Row> = runs.iter().filter_map(|rows| rows.get(point)).collect();
+            let rows: Vec<&Row> = each.iter().filter_map(|rows| rows.get(point)).collect();
             joined(&rows)
         })
         .collect())

@@ -1,9 +1,10 @@
 //! A case: a configuration under a profile at some depth, written in a line, and what the models make of it.
 
-use crate::bench;
-use crate::cli::MethodName;
-use crate::failure::{Failure, Outcome};
-use crate::predict::{Configuration, MeasuringMethod, Plan, Policies, parse_drives, simulate};
+use crate::configuration::{Configuration, Policies, parse_drives};
+use crate::error::{Error, Result};
+use crate::method::MeasuringMethod;
+use crate::request::Runs;
+use crate::simulate::simulate;
 use layout::Level;
 use models::Catalog;
 use std::collections::BTreeMap;
@@ -30,9 +31,9 @@ impl Case {
     ///
     /// # Errors
     /// When it has another form.
-    pub fn parse(text: &str) -> Outcome<Case> {
+    pub fn parse(text: &str) -> Result<Case> {
         let wrong = || {
-            Failure::failed(format!(
+            Error::failed(format!(
                 "'{text}' is no case; expected CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / CACHE @ DEPTH"
             ))
         };
@@ -66,29 +67,19 @@ impl Case {
     ///
     /// # Errors
     /// What cannot be configured.
-    pub fn configuration(&self, catalog: &Catalog) -> Outcome<Configuration> {
-        let controller = catalog.controller(&self.controller).map_err(Failure::refused)?;
+    pub fn configuration(&self, catalog: &Catalog) -> Result<Configuration> {
+        let controller = catalog.controller(&self.controller).map_err(Error::refused)?;
         let drives = parse_drives(catalog, &self.drives)?;
         let level: Level = self.level.parse()?;
         let drive_cache = match self.cache.as_str() {
             "on" => Some(true),
             "off" => Some(false),
             "own" => None,
-            other => return Err(Failure::failed(format!("'{other}': expected the cache on, off or own"))),
+            other => return Err(Error::failed(format!("'{other}': expected the cache on, off or own"))),
         };
         let shape = Configuration::shape(level, drives.len(), None)?;
         let policies = Policies { drive_cache, ..Policies::default() };
         Configuration::new(controller, drives, shape, None, &policies)
-    }
-
-    fn method(&self) -> Outcome<MethodName> {
-        Ok(match self.method.as_str() {
-            "fujitsu2013" => MethodName::Fujitsu2013,
-            "fujitsu2016" => MethodName::Fujitsu2016,
-            "sx940" => MethodName::Sx940,
-            "bench" => MethodName::Bench,
-            other => return Err(Failure::failed(format!("there is no method '{other}'"))),
-        })
     }
 }
 
@@ -141,7 +132,7 @@ impl<'a> Runner<'a> {
     ///
     /// # Errors
     /// What cannot be configured.
-    pub fn value(&self, case: &Case, metric: Metric) -> Outcome<f64> {
+    pub fn value(&self, case: &Case, metric: Metric) -> Result<f64> {
         let cell = locked(&self.rows).entry(case.clone()).or_default().clone();
         // Who wants the same meanwhile waits for it.
         let mut rows = locked(&cell);
@@ -157,23 +148,23 @@ impl<'a> Runner<'a> {
         Ok(values.fold(0.0, f64::max))
     }
 
-    fn run(&self, case: &Case) -> Outcome<Vec<Row>> {
+    fn run(&self, case: &Case) -> Result<Vec<Row>> {
         let configuration = case.configuration(self.catalog)?;
-        let mut method = MeasuringMethod::of(case.method()?, configuration.drives.len())?;
+        let mut method = MeasuringMethod::of(case.method.parse()?, configuration.drives.len())?;
         match (case.depth, &self.ladder) {
             (Some(depth), _) => method.ladder = Ladder::new(vec![depth])?,
             (None, Some(ladder)) => method.ladder = ladder.clone(),
             (None, None) => {}
         }
         let mut rows = Vec::new();
-        for profile in bench::profiles(std::slice::from_ref(&case.profile))? {
+        for profile in storagebench::Catalog::builtin().select(&case.profile)? {
             let (rotating, flash) = self.runtimes;
             let mut runtime = if configuration.rotates() { rotating } else { flash };
             if configuration.rotates() && profile.access() == Access::Sequential {
                 runtime /= 4; // It has no chance in it.
             }
-            let plan = Plan { runtime, ramp: runtime / 3, workers: 1, seed: 1, seeds: 1 };
-            rows.extend(simulate(&configuration, &method, &plan, &profile.on_any_ladder(), &|| {})?);
+            let runs = Runs { runtime, ramp: runtime / 3, workers: 1, seed: 1, seeds: 1 };
+            rows.extend(simulate(&configuration, &method, &runs, &profile.on_any_ladder(), &|| {})?);
         }
         Ok(rows)
     }

@@ -1,7 +1,7 @@
 //! What the papers say of links, reckoned from coding and share.
 
 use super::{Figure, Reproduced, compared};
-use crate::failure::{Failure, Outcome};
+use crate::error::{Error, Result};
 use models::{Catalog, ControllerSpec, DriveLink, HostLink, LinkShares};
 use std::fmt;
 
@@ -22,13 +22,13 @@ impl Interface {
     ///
     /// # Errors
     /// When it has another form.
-    pub fn parse(text: &str) -> Outcome<Interface> {
+    pub fn parse(text: &str) -> Result<Interface> {
         if text.starts_with("PCIe") || text.starts_with("DMI") {
-            return Ok(Interface::Host(text.parse().map_err(Failure::refused)?));
+            return Ok(Interface::Host(text.parse().map_err(Error::refused)?));
         }
         let counted = text.split_once(" x ").and_then(|(lanes, link)| Some((lanes.parse().ok()?, link)));
         let (lanes, link) = counted.unwrap_or((1, text));
-        Ok(Interface::Drives(link.parse().map_err(Failure::refused)?, lanes))
+        Ok(Interface::Drives(link.parse().map_err(Error::refused)?, lanes))
     }
 
     /// What it carries.
@@ -81,7 +81,7 @@ pub fn shares(doc: &str) -> LinkShares {
 }
 
 /// A row about links: of a table of what they carry, or about their coding and share. `None`: it is about something else.
-pub fn reproduce(catalog: &Catalog, figure: &Figure) -> Option<Outcome<Vec<Reproduced>>> {
+pub fn reproduce(catalog: &Catalog, figure: &Figure) -> Option<Result<Vec<Reproduced>>> {
     match (figure.metric.as_str(), figure.setting("quantity")) {
         ("limit_mib_s", _) => Some(limit(catalog, figure)),
         (_, Some(quantity)) if quantity.starts_with("coding overhead") => {
@@ -97,15 +97,15 @@ pub fn reproduce(catalog: &Catalog, figure: &Figure) -> Option<Outcome<Vec<Repro
     }
 }
 
-fn published(figure: &Figure) -> Outcome<f64> {
-    figure.number().ok_or_else(|| Failure::refused("no single value is published"))
+fn published(figure: &Figure) -> Result<f64> {
+    figure.number().ok_or_else(|| Error::refused("no single value is published"))
 }
 
 /// A row of the tables: an interface by itself, or a side of a controller.
-fn limit(catalog: &Catalog, figure: &Figure) -> Outcome<Vec<Reproduced>> {
+fn limit(catalog: &Catalog, figure: &Figure) -> Result<Vec<Reproduced>> {
     let reckons = figure.kind == "theoretical" || shares(&figure.doc) != WHOLE;
     if !reckons {
-        return Err(Failure::refused("the document does not say how it reckons"));
+        return Err(Error::refused("the document does not say how it reckons"));
     }
     let shares = if figure.kind == "theoretical" { WHOLE } else { shares(&figure.doc) };
     let (what, interface) = match figure.setting("interface") {
@@ -120,7 +120,7 @@ fn limit(catalog: &Catalog, figure: &Figure) -> Outcome<Vec<Reproduced>> {
 }
 
 /// An interface as a table names it, with its lanes in columns of their own.
-fn named(text: &str, figure: &Figure) -> Outcome<Interface> {
+fn named(text: &str, figure: &Figure) -> Result<Interface> {
     let text = text.split(" / ").next().unwrap_or(text).trim_end_matches(" per port");
     let whole = |text: &str| text.split(' ').count() == 3;
     let to_host = text.starts_with("PCIe") || text.starts_with("DMI");
@@ -136,7 +136,7 @@ fn named(text: &str, figure: &Figure) -> Outcome<Interface> {
 }
 
 /// A side of a controller: of one that the catalog has, otherwise as the row itself says.
-fn side(catalog: &Catalog, figure: &Figure) -> Outcome<(String, Interface)> {
+fn side(catalog: &Catalog, figure: &Figure) -> Result<(String, Interface)> {
     let (count, name) = match figure.controller.split_once(" x ") {
         Some((count, name)) => (count.parse().unwrap_or(1), name),
         None => (1, figure.controller.as_str()),
@@ -146,7 +146,7 @@ fn side(catalog: &Catalog, figure: &Figure) -> Outcome<(String, Interface)> {
         Ok(controller) => side_of(controller, count, drives),
         Err(_) => side_as_written(figure, drives)?,
     };
-    let interface = match interface.ok_or_else(|| Failure::refused("it has no host link"))? {
+    let interface = match interface.ok_or_else(|| Error::refused("it has no host link"))? {
         Interface::Drives(link, lanes) if figure.setting("condition").is_some() => {
             Interface::Drives(DriveLink { gigabit: 6, ..link }, lanes)
         }
@@ -170,7 +170,7 @@ fn side_of(controller: &ControllerSpec, count: u64, drives: bool) -> Option<Inte
     }
 }
 
-fn side_as_written(figure: &Figure, drives: bool) -> Outcome<Option<Interface>> {
+fn side_as_written(figure: &Figure, drives: bool) -> Result<Option<Interface>> {
     let written = match drives {
         true => figure.setting("links").map(str::to_owned),
         false => figure
@@ -181,13 +181,13 @@ fn side_as_written(figure: &Figure, drives: bool) -> Outcome<Option<Interface>> 
     match written {
         Some(text) => Interface::parse(&text).map(Some),
         None => {
-            Err(Failure::refused("the row does not say which link, and its controller is not in the catalog"))
+            Err(Error::refused("the row does not say which link, and its controller is not in the catalog"))
         }
     }
 }
 
 /// A figure that holds for whole kinds of links: one of each.
-fn of_kinds(figure: &Figure, value: impl Fn(Interface) -> f64) -> Outcome<Vec<Reproduced>> {
+fn of_kinds(figure: &Figure, value: impl Fn(Interface) -> f64) -> Result<Vec<Reproduced>> {
     let (said, wanted) = (figure.setting("interface").unwrap_or_default(), published(figure)?);
     let host = |dmi, generation| Interface::Host(HostLink { dmi, generation, lanes: 1 });
     let drive = |sas| Interface::Drives(DriveLink { sas, gigabit: 6 }, 1);
@@ -204,7 +204,7 @@ fn of_kinds(figure: &Figure, value: impl Fn(Interface) -> f64) -> Outcome<Vec<Re
     Ok(kinds.iter().map(row).collect())
 }
 
-fn wide_port(figure: &Figure) -> Outcome<Vec<Reproduced>> {
+fn wide_port(figure: &Figure) -> Result<Vec<Reproduced>> {
     let link = DriveLink { sas: true, gigabit: 6 };
     let ratio =
         |shares| Interface::Drives(link, 4).mib_per_s(shares) / Interface::Drives(link, 1).mib_per_s(shares);
@@ -213,10 +213,10 @@ fn wide_port(figure: &Figure) -> Outcome<Vec<Reproduced>> {
 }
 
 /// What is on the wire, in GB/s.
-fn raw(figure: &Figure) -> Outcome<Vec<Reproduced>> {
+fn raw(figure: &Figure) -> Result<Vec<Reproduced>> {
     let interface = Interface::parse(figure.setting("interface").unwrap_or_default())?;
     let value = figure.value.trim_end_matches(" GB/s").parse();
-    let value = value.map_err(|_| Failure::refused("no rate in GB/s is published"))?;
+    let value = value.map_err(|_| Error::refused("no rate in GB/s is published"))?;
     let what = format!("{interface}, raw");
     Ok(vec![compared_closely(figure, what, value, interface.wire_bits_per_s() / 8e9)])
 }

@@ -1,7 +1,8 @@
 //! The published figures: `catalog/published/figures.csv`, a row per figure or statement.
 
-use crate::failure::{Failure, Outcome};
+use crate::error::{Error, Result};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 const FIGURES: &str = include_str!("../../../../catalog/published/figures.csv");
 
@@ -62,7 +63,7 @@ impl Figure {
 ///
 /// # Errors
 /// When the table is torn: it is part of the program, and a test reads it.
-pub fn figures() -> Outcome<Vec<Figure>> {
+pub fn figures() -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (number, line) in FIGURES.lines().enumerate().skip(1) {
         let mut cells = cells(line).into_iter();
@@ -90,10 +91,30 @@ pub fn figures() -> Outcome<Vec<Figure>> {
             })
         })();
         let torn =
-            || Failure::failed(format!("line {} of the published figures has too few cells", number + 1));
+            || Error::failed(format!("line {} of the published figures has too few cells", number + 1));
         figures.push(figure.ok_or_else(torn)?);
     }
     Ok(figures)
+}
+
+/// The figures of a document whose number begins with `only`; without either, all.
+///
+/// # Errors
+/// When there is no such document.
+pub fn select(doc: Option<&str>, only: Option<&str>) -> Result<Vec<Figure>> {
+    let all = figures()?;
+    let docs: BTreeSet<&str> = all.iter().map(|figure| figure.doc.as_str()).collect();
+    if let Some(doc) = doc.filter(|doc| !docs.contains(doc)) {
+        let known: Vec<&str> = docs.into_iter().collect();
+        return Err(Error::refused(format!(
+            "there is no document '{doc}'; expected one of {}",
+            known.join(", ")
+        )));
+    }
+    let matches = |figure: &Figure| {
+        doc.is_none_or(|doc| figure.doc == doc) && only.is_none_or(|only| figure.id.starts_with(only))
+    };
+    Ok(all.into_iter().filter(|figure| matches(figure)).collect())
 }
 
 /// The cells of a line of comma-separated values; quotes may enclose commas, doubled quotes are one (RFC 4180).

@@ -1,7 +1,7 @@
 //! Figures whose row says all that must be known to run them.
 
 use super::{Case, Figure, Metric, Reproduced, Runner, compared};
-use crate::failure::{Failure, Outcome};
+use crate::error::{Error, Result};
 use models::Catalog;
 
 /// What is to be run for a figure.
@@ -19,8 +19,8 @@ impl Measured {
     ///
     /// # Errors
     /// What it does not say, or what the catalog lacks.
-    pub fn of(catalog: &Catalog, figure: &Figure) -> Outcome<Measured> {
-        let missing = |what: &str| Failure::refused(what);
+    pub fn of(catalog: &Catalog, figure: &Figure) -> Result<Measured> {
+        let missing = |what: &str| Error::refused(what);
         let metric = match figure.metric.as_str() {
             "iops" => Metric::Iops,
             "throughput_mib_s" => Metric::Throughput,
@@ -57,7 +57,7 @@ impl Measured {
     ///
     /// # Errors
     /// What cannot be configured.
-    pub fn run(&self, runner: &Runner<'_>, figure: &Figure) -> Outcome<Vec<Reproduced>> {
+    pub fn run(&self, runner: &Runner<'_>, figure: &Figure) -> Result<Vec<Reproduced>> {
         let mut found = Vec::new();
         for (what, cases) in &self.runs {
             let mut best: f64 = 0.0;
@@ -71,7 +71,7 @@ impl Measured {
 }
 
 /// A controller's cases: all profiles of the row at all its depths.
-fn cases(catalog: &Catalog, figure: &Figure, head: &str, single: bool) -> Outcome<Vec<Case>> {
+fn cases(catalog: &Catalog, figure: &Figure, head: &str, single: bool) -> Result<Vec<Case>> {
     let depths = match figure.outstanding.as_str() {
         "max(1-512)" => vec!["max"],
         depths => depths.split('|').collect(),

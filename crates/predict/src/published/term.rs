@@ -2,7 +2,7 @@
 
 use super::case::{Case, Metric, Runner};
 use super::links::{Interface, shares};
-use crate::failure::Outcome;
+use crate::error::Result;
 
 /// `CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / CACHE @ DEPTH`, or `link INTERFACE`.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ impl Term {
     ///
     /// # Errors
     /// When it is neither.
-    pub fn parse(text: &str) -> Outcome<Term> {
+    pub fn parse(text: &str) -> Result<Term> {
         match text.strip_prefix("link ") {
             Some(link) => Interface::parse(link).map(Term::Link),
             None => Case::parse(text).map(Term::Case),
@@ -37,7 +37,7 @@ impl Term {
     ///
     /// # Errors
     /// What cannot be configured.
-    pub fn value(&self, runner: &Runner<'_>, metric: Metric, doc: &str) -> Outcome<f64> {
+    pub fn value(&self, runner: &Runner<'_>, metric: Metric, doc: &str) -> Result<f64> {
         match self {
             Term::Case(case) => runner.value(case, metric),
             Term::Link(link) => Ok(link.mib_per_s(shares(doc))),

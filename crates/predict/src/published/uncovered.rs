@@ -1,7 +1,7 @@
 //! What is not covered, and what is missing for it (`catalog/published/uncovered.toml`).
 
 use super::Figure;
-use crate::failure::{Failure, Outcome};
+use crate::error::{Error, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -27,11 +27,11 @@ struct File {
 ///
 /// # Errors
 /// When the file names a figure that there is not, or one twice: it is part of the program, and a test reads it.
-pub fn uncovered(figures: &[Figure]) -> Outcome<BTreeMap<String, String>> {
-    let file: File = toml::from_str(UNCOVERED).map_err(Failure::failed)?;
+pub fn uncovered(figures: &[Figure]) -> Result<BTreeMap<String, String>> {
+    let file: File = toml::from_str(UNCOVERED).map_err(Error::failed)?;
     let place = |id: &str| {
         let found = figures.iter().position(|figure| figure.id == id);
-        found.ok_or_else(|| Failure::failed(format!("there is no figure '{id}' to be uncovered")))
+        found.ok_or_else(|| Error::failed(format!("there is no figure '{id}' to be uncovered")))
     };
     let mut missing = BTreeMap::new();
     for entry in file.uncovered {
@@ -40,33 +40,14 @@ pub fn uncovered(figures: &[Figure]) -> Outcome<BTreeMap<String, String>> {
             let (first, last) = (place(first)?, place(last)?);
             let range = figures.get(first..=last).unwrap_or_default();
             if range.is_empty() {
-                return Err(Failure::failed(format!("'{id}' ends before it begins")));
+                return Err(Error::failed(format!("'{id}' ends before it begins")));
             }
             for figure in range {
                 if missing.insert(figure.id.clone(), entry.missing.clone()).is_some() {
-                    return Err(Failure::failed(format!("{} is uncovered twice", figure.id)));
+                    return Err(Error::failed(format!("{} is uncovered twice", figure.id)));
                 }
             }
         }
     }
     Ok(missing)
-}
-
-/// Numbers in the order of the figures, neighbours joined: `f13-188..190, f13-196`.
-pub fn ranges(figures: &[Figure], ids: &[&str]) -> Vec<String> {
-    let mut places: Vec<usize> =
-        ids.iter().filter_map(|id| figures.iter().position(|figure| figure.id == *id)).collect();
-    places.sort_unstable();
-    let neighbours = |pair: &[usize]| pair[0] + 1 == pair[1] && figures[pair[0]].doc == figures[pair[1]].doc;
-    places
-        .chunk_by(|one, next| neighbours(&[*one, *next]))
-        .map(|run| match run {
-            [one] => figures[*one].id.clone(),
-            [first, .., last] => {
-                let number = figures[*last].id.rsplit('-').next().unwrap_or_default();
-                format!("{}..{number}", figures[*first].id)
-            }
-            [] => String::new(),
-        })
-        .collect()
 }

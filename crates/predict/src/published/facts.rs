@@ -2,9 +2,8 @@
 //! layouts and the methods have (`catalog/published/facts.toml`). They hold that nothing was copied wrongly.
 
 use super::{Figure, Reproduced, compared};
-use crate::cli::MethodName;
-use crate::failure::{Failure, Outcome};
-use crate::predict::MeasuringMethod;
+use crate::error::{Error, Result};
+use crate::method::MeasuringMethod;
 use layout::{Geometry, Level, Shape};
 use models::{Catalog, Sourced};
 use plan::RequestKind;
@@ -24,8 +23,8 @@ struct File {
 ///
 /// # Errors
 /// When the file is wrong: it is part of the program, and a test reads it.
-pub fn facts() -> Outcome<Vec<Fact>> {
-    let file: File = toml::from_str(FACTS).map_err(Failure::failed)?;
+pub fn facts() -> Result<Vec<Fact>> {
+    let file: File = toml::from_str(FACTS).map_err(Error::failed)?;
     Ok(file.fact)
 }
 
@@ -49,12 +48,11 @@ impl Fact {
     ///
     /// # Errors
     /// When a name or a key is unknown.
-    pub fn reproduce(&self, catalog: &Catalog, figure: &Figure) -> Outcome<Vec<Reproduced>> {
+    pub fn reproduce(&self, catalog: &Catalog, figure: &Figure) -> Result<Vec<Reproduced>> {
         let row = |of: &String| {
             let found = value(catalog, of)?;
             let published = self.is.or(figure.number());
-            let published =
-                published.ok_or_else(|| Failure::failed(format!("{} is no number", figure.id)))?;
+            let published = published.ok_or_else(|| Error::failed(format!("{} is no number", figure.id)))?;
             let mut reproduced = compared(figure, of.clone(), published, found);
             // Counted, not measured: what is no bound is exact.
             if self.is.is_some() || reproduced.error_percent.is_some() {
@@ -81,9 +79,9 @@ impl Fact {
 ///
 /// # Errors
 /// When a name or a key is unknown.
-pub fn value(catalog: &Catalog, of: &str) -> Outcome<f64> {
+pub fn value(catalog: &Catalog, of: &str) -> Result<f64> {
     let unknown =
-        || Failure::failed(format!("'{of}' is no fact; expected NAME / KEY of something that is known"));
+        || Error::failed(format!("'{of}' is no fact; expected NAME / KEY of something that is known"));
     let (name, key) = of.split_once(" / ").ok_or_else(unknown)?;
     let found = match name.split_once(" on ") {
         Some((level, drives)) => {
@@ -121,8 +119,8 @@ fn of_level(name: &str, key: &str) -> Option<f64> {
     (key == "min_drives").then(|| f64::from(level.row().min_drives.0))
 }
 
-fn of_array(level: Level, drives: u16, key: &str) -> Outcome<Option<f64>> {
-    let strip = StripSize::new(ByteCount(64 << 10)).map_err(Failure::failed)?;
+fn of_array(level: Level, drives: u16, key: &str) -> Result<Option<f64>> {
+    let strip = StripSize::new(ByteCount(64 << 10)).map_err(Error::failed)?;
     let member = ByteCount(1 << 30);
     let geometry = Shape::new(level, DriveCount(drives)).geometry(strip, member)?;
     Ok(match key {
@@ -134,21 +132,15 @@ fn of_array(level: Level, drives: u16, key: &str) -> Outcome<Option<f64>> {
     })
 }
 
-fn accesses_per_read(geometry: &Geometry) -> Outcome<f64> {
+fn accesses_per_read(geometry: &Geometry) -> Result<f64> {
     let sector = ByteRange::new(ByteOffset(0), ByteCount(512));
     let explanation =
-        plan::explain(geometry, RequestKind::Read, sector, &DriveSet::EMPTY).map_err(Failure::failed)?;
+        plan::explain(geometry, RequestKind::Read, sector, &DriveSet::EMPTY).map_err(Error::failed)?;
     Ok(f64::from(explanation.cost.reads))
 }
 
 fn of_method(name: &str, key: &str) -> Option<f64> {
-    let name = match name {
-        "fujitsu2013" => MethodName::Fujitsu2013,
-        "fujitsu2016" => MethodName::Fujitsu2016,
-        "sx940" => MethodName::Sx940,
-        _ => return None,
-    };
-    let area = MeasuringMethod::of(name, 1).ok()?.area;
+    let area = MeasuringMethod::of(name.parse().ok()?, 1).ok()?.area;
     let whole = ByteRange::new(ByteOffset(0), ByteCount(100 << 40));
     let percent = |access| Some(area.resolve(whole, access).ok()?.len.0 as f64 / whole.len.0 as f64 * 100.0);
     match (key, area) {

@@ -14,7 +14,7 @@
 //!
 //! Nothing is drawn by chance: the same errors lead to the same place.
 
-use crate::failure::Outcome;
+use crate::error::Result;
 
 /// The grid's two values of each coordinate.
 const GRID: [f64; 2] = [0.25, 0.7];
@@ -49,7 +49,7 @@ struct Place {
 }
 
 /// Errors at coordinates.
-pub type Errors<'a> = dyn FnMut(&[f64]) -> Outcome<Vec<f64>> + 'a;
+pub type Errors<'a> = dyn FnMut(&[f64]) -> Result<Vec<f64>> + 'a;
 
 struct Search<'a, 'b> {
     errors: &'a mut Errors<'b>,
@@ -61,7 +61,7 @@ struct Search<'a, 'b> {
 ///
 /// # Errors
 /// Those of `errors`.
-pub fn search(errors: &mut Errors<'_>, start: &[f64], rounds: u32) -> Outcome<Vec<f64>> {
+pub fn search(errors: &mut Errors<'_>, start: &[f64], rounds: u32) -> Result<Vec<f64>> {
     let mut search = Search { errors, start };
     let mut places = vec![search.look(start.to_vec())?];
     for corner in 0..1_u32 << start.len() {
@@ -92,7 +92,7 @@ pub fn search(errors: &mut Errors<'_>, start: &[f64], rounds: u32) -> Outcome<Ve
 ///
 /// # Errors
 /// Those of `errors`.
-pub fn refine(errors: &mut Errors<'_>, start: &[f64], from: &[f64], rounds: u32) -> Outcome<Vec<f64>> {
+pub fn refine(errors: &mut Errors<'_>, start: &[f64], from: &[f64], rounds: u32) -> Result<Vec<f64>> {
     let mut search = Search { errors, start };
     let place = search.look(from.to_vec())?;
     let lower = search.descend(place)?;
@@ -100,14 +100,14 @@ pub fn refine(errors: &mut Errors<'_>, start: &[f64], from: &[f64], rounds: u32)
 }
 
 impl Search<'_, '_> {
-    fn look(&mut self, at: Vec<f64>) -> Outcome<Place> {
+    fn look(&mut self, at: Vec<f64>) -> Result<Place> {
         let mut errors = (self.errors)(&at)?;
         errors.extend(at.iter().zip(self.start).map(|(at, start)| DISTANCE * (at - start)));
         let badness = badness(&errors);
         Ok(Place { at, errors, badness })
     }
 
-    fn descend(&mut self, mut best: Place) -> Outcome<Place> {
+    fn descend(&mut self, mut best: Place) -> Result<Place> {
         let mut damping = 0.01;
         for _ in 0..STEPS {
             let slopes = self.slopes(&best)?;
@@ -131,7 +131,7 @@ impl Search<'_, '_> {
     }
 
     /// How each error follows each coordinate: a row per coordinate.
-    fn slopes(&mut self, place: &Place) -> Outcome<Vec<Vec<f64>>> {
+    fn slopes(&mut self, place: &Place) -> Result<Vec<Vec<f64>>> {
         let mut rows = Vec::new();
         for i in 0..place.at.len() {
             let mut at = place.at.clone();
@@ -143,7 +143,7 @@ impl Search<'_, '_> {
         Ok(rows)
     }
 
-    fn along(&mut self, mut best: Place, rounds: u32) -> Outcome<Place> {
+    fn along(&mut self, mut best: Place, rounds: u32) -> Result<Place> {
         let mut step = FIRST_STEP;
         for _ in 0..rounds {
             let before = best.badness;
@@ -162,7 +162,7 @@ impl Search<'_, '_> {
         Ok(best)
     }
 
-    fn as_long_as_it_helps(&mut self, mut best: Place, i: usize, way: f64) -> Outcome<Place> {
+    fn as_long_as_it_helps(&mut self, mut best: Place, i: usize, way: f64) -> Result<Place> {
         loop {
             let mut at = best.at.clone();
             at[i] = (at[i] + way).clamp(0.0, 1.0);
