@@ -62,3 +62,12 @@ impl From<storagebench::Error> for Failure {
         Failure::refused(error)
     }
 }
+
+impl From<predict::Error> for Failure {
+    fn from(error: predict::Error) -> Failure {
+        match error.kind {
+            predict::ErrorKind::Refused => Failure::refused(error),
+            predict::ErrorKind::Failed => Failure::failed(error),
+        }
+    }
+}

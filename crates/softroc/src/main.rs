@@ -1,25 +1,20 @@
 //! The one command-line binary and daemon.
 
-mod array_target;
 mod bench;
-mod calibrate;
 mod cli;
 mod control;
 mod explain;
 mod failure;
-mod hardware;
 mod info;
 mod machine;
-mod node;
 mod output;
-mod parallel;
-mod predict;
+mod predictions;
 mod progress;
 mod quickstart;
 mod render;
-mod reproduce;
 mod rescue;
 mod serve;
+mod shards;
 mod signals;
 
 use clap::Parser;
@@ -50,10 +45,10 @@ fn run(cli: &Cli) -> Outcome {
         Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),
         Command::Explain(explain) => explain::run(explain),
         Command::Bench(bench) => bench::run(bench, &control, &cli.state),
-        Command::Predict(command) => predict::run(command),
-        Command::Reproduce(command) => reproduce::run(command),
-        Command::Calibrate(command) => calibrate::run(command),
-        Command::Catalog(command) => hardware::run(command),
+        Command::Predict(command) => predictions::predict::run(command),
+        Command::Reproduce(command) => predictions::reproduce::run(command),
+        Command::Calibrate(command) => predictions::calibrate::run(command),
+        Command::Catalog(command) => predictions::catalog::run(command),
         Command::Rescue(rescue) => rescue::run(rescue),
         Command::Info(output) => info::run(&control, output.json),
     }

@@ -2,7 +2,7 @@
 
 use crate::cli::Rescue;
 use crate::failure::{Failure, Outcome};
-use crate::node::Node;
+use crate::shards::Node;
 use crate::{output, signals};
 use engine::{Attachment, ShardMessage, VolumeId};
 use env::{Address, Env, mailbox};

@@ -8,7 +8,7 @@
 use crate::cli::{Cli, Serve};
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
-use crate::node::{self, Node};
+use crate::shards::{self, Node};
 use crate::signals;
 use controller::{Command, Controller, ControllerHandle, Options, Reply};
 use env::{Address, Env, mailbox};
@@ -90,7 +90,7 @@ impl Plan {
         let mut node = Node::start(env, self.shards, self.memory, SessionOptions::default())?;
         let (stops, threads) = node.take_threads();
         let outcome = self.serve_on(env, node).await;
-        node::stop(stops, threads)?;
+        shards::stop(stops, threads)?;
         outcome
     }
 

@@ -26,18 +26,25 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ports", &["units", "env", "nbd", "engine"]),
     ("api", &["units", "env", "controller"]),
     ("storagebench", &["units", "env", "signatures"]),
+    ("array", &["units", "env", "layout", "ondisk", "drives", "engine"]),
     ("results", &["storagebench"]),
     ("world-real", &["units", "env"]),
     ("world-sim", &["units", "env"]),
     ("models", &["units", "env", "world-sim"]),
+    // Like the binaries it joins a world to the engine, but only the simulated one.
+    (
+        "predict",
+        &["units", "env", "layout", "plan", "engine", "array", "storagebench", "world-sim", "models"],
+    ),
     ("fuzz", &["units", "layout", "ondisk", "nbd", "signatures", "storagebench"]),
 ];
 
-/// The binaries: they alone join a world to the engine, so they may import anything.
+/// The binaries: they join any world to the engine, so they may import anything.
 const BINARIES: &[&str] = &["softroc", "torture"];
 
 /// Crates that touch the world and may call it by name.
-const WORLDLY: &[&str] = &["world-real", "softroc", "torture", "api", "results"];
+/// (`predict` for its threads alone: clippy's `disallowed_methods` keep it from files and clocks.)
+const WORLDLY: &[&str] = &["world-real", "softroc", "torture", "api", "results", "predict"];
 
 fn packages() -> BTreeMap<String, serde_json::Value> {
     let output = Command::new(env!("CARGO"))
@@ -158,6 +165,31 @@ fn rooms_below_the_worlds_do_not_name_the_world() {
         }
     }
     assert!(wrong.is_empty(), "the world comes in through env or not at all:\n{}", wrong.join("\n"));
+}
+
+/// The engine runs on drives it cannot tell from others: a model that says it is a block device, and one that says
+/// it is a model, lead to the same figures.
+#[test]
+fn nothing_below_the_binaries_asks_whether_a_drive_is_a_model() {
+    let rooms = ["engine", "plan", "layout", "parity", "controller", "ports", "env"];
+    let words = ["DriveKind::Model", "world_sim", "models::", "simulated"];
+    let mut asking = Vec::new();
+    for path in sources() {
+        let in_src = path.components().any(|component| component.as_os_str() == "src");
+        if !rooms.contains(&crate_of(&path).as_str()) || !in_src {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a source");
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let mut lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let asks = |line: &str| words.iter().any(|word| line.contains(word));
+        // Its own name, where kinds of drives are written out.
+        let names = |line: &str| line.contains("DriveKind::Model => ");
+        if let Some(line) = lines.find(|line| asks(line) && !names(line)) {
+            asking.push(format!("{}: {line}", path.display()));
+        }
+    }
+    assert!(asking.is_empty(), "{asking:#?}");
 }
 
 #[test]

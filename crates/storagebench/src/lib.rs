@@ -85,88 +85,100 @@
 //! or a file of somebody's data, unless [`Settings::destroy_data`] is set: see [`guard`].
 //!
 //! # Where to look
-//! | for | look at |
+//! Each folder imports only folders above it, besides `error.rs` and `text.rs`.
+//!
+//! | module | what it holds |
 //! | --- | --- |
-//! | load profiles and their inline form | `profile.rs`, `profile/` |
-//! | the catalog and its files | `catalog.rs`, `catalog/`, and `catalog/workloads/` at the project's root |
-//! | workloads of other tools | `import.rs`, `import/` |
-//! | which part of a target is measured | `area.rs` |
-//! | where requests go, and what they carry | `pattern.rs`, `skew.rs`, `payload.rs`, `verify.rs` |
-//! | the loops, their cost and their rules | `generator.rs`, `schedule.rs` |
-//! | ramp, run, extra time, rounds, progress, cancelling | `bench.rs`, `supervise.rs`, `observe.rs` |
-//! | what is counted, and the intervals | `meter.rs`, `intervals.rs`, `stats.rs` |
-//! | steady state, preconditioning | `steady.rs`, `precondition.rs` |
-//! | doubts, and what they are judged by | `notes.rs`, `surroundings.rs` |
-//! | field names of rows, JSON, CSV | `row.rs`, `detail.rs`, `results.rs`, `iometer.rs` |
-//! | comparing, merging, side by side | `compare.rs`, `merge.rs`, `sides.rs` |
-//! | what the terminal shows | `table.rs` |
-//! | the HTML page and its figures | `report/` |
+//! | `error` | what can be wrong before a measurement starts |
+//! | `text` | figures and times as people read them |
+//! | **`load`** | **what is asked of a target** |
+//! | `load::profile` | load profiles and their inline form |
+//! | `load::catalog` | the catalog and its files; the profiles: `catalog/workloads/` at the project's root |
+//! | `load::ladder` | how many requests are outstanding |
+//! | `load::area` | which part of a target is measured |
+//! | **`import`** | **workloads of other tools** |
+//! | `import::fio` | fio job files |
+//! | `import::icf` | configurations of Iometer |
+//! | **`statistics`** | **what is counted, and how sure it is** |
+//! | `statistics::meter` | what completes inside the window, how long it took |
+//! | `statistics::estimate` | estimates with their errors |
+//! | `statistics::intervals` | the intervals of a row |
+//! | `statistics::steady` | steady state |
+//! | `statistics::surroundings` | what is seen of the machine around a measurement |
+//! | **`generator`** | **the load** |
+//! | `generator::loops` | the loops, their cost and their rules |
+//! | `generator::pattern` | where requests go |
+//! | `generator::skew` | popular places |
+//! | `generator::schedule` | when the requests of an open loop are due |
+//! | `generator::payload` | what writes carry |
+//! | `generator::verify` | blocks that say what they are |
+//! | `generator::random` | random numbers |
+//! | **`row`** | **what one point came to: the field names of rows** |
+//! | `row::detail` | histograms whole, the course over time |
+//! | `row::notes` | doubts, and what they are judged by |
+//! | **`measurement`** | **from settings to rows** |
+//! | `measurement::bench` | profile by profile, rung by rung |
+//! | `measurement::settings` | what to measure and how long, checked |
+//! | `measurement::target` | what is measured |
+//! | [`guard`] | what is not written over |
+//! | `measurement::precondition` | what a target is written full of before |
+//! | `measurement::supervise` | ramp, run, extra time, rounds, cancelling |
+//! | `measurement::observe` | progress, and rows as they come |
+//! | `measurement::read_back` | the end of a verified run |
+//! | **`results`** | **all rows with what they were measured under: JSON, CSV** |
+//! | `results::compare` | whether one side is faster |
+//! | `results::merge` | measurements at the same time, joined |
+//! | `results::sides` | measurements side by side in one |
+//! | **`report`** | **the HTML page and its figures** |
+//! | `report::table` | what the terminal shows |
+//! | `report::iometer` | results laid out like a results file of Iometer |
+//! | `report::sections` | the page's tables: doubts, rows, settings |
+//! | `report::plot` | a figure by itself, as SVG |
+//! | `report::lines`, `bars`, `distribution` | curves over the ladder, bars of the best, latencies by percentile and over time |
+//! | `report::frame`, `scale`, `svg` | axes, scales, elements |
 
-mod area;
-mod bench;
-mod catalog;
-mod compare;
-mod detail;
 mod error;
 mod generator;
-pub mod guard;
 mod import;
-mod intervals;
-mod iometer;
-mod ladder;
-mod merge;
-mod meter;
-mod notes;
-mod observe;
-mod pattern;
-mod payload;
-mod precondition;
-mod profile;
-mod random;
-mod read_back;
+mod load;
+mod measurement;
 mod report;
 mod results;
 mod row;
 #[cfg(test)]
 mod sample;
-mod schedule;
-mod settings;
-mod sides;
-mod skew;
-mod stats;
-mod steady;
-mod supervise;
-mod surroundings;
-mod table;
-mod target;
-mod verify;
+mod statistics;
+mod text;
 
-pub use area::{Area, Edge};
-pub use bench::{Bench, Ending, Measured};
-pub use catalog::{Catalog, Entry, Group, profile_options};
-pub use compare::{Change, Comparison, Comparisons, PointChange, ProfileChange, Verdict, compare};
-pub use detail::{Detail, LatencyHistogram, NotAHistogram, Trace};
 pub use error::{Error, ErrorKind, Result};
 pub use import::{import_fio, import_icf};
-pub use intervals::Interval95;
-pub use iometer::iometer_csv;
-pub use ladder::{Ladder, MAX_OUTSTANDING};
-pub use merge::{CannotMerge, merge};
-pub use meter::LatencyShape;
-pub use notes::{Note, NoteKind};
-pub use observe::{Observer, Phase, Progress};
-pub use precondition::Precondition;
-pub use profile::{
-    Access, Align, Arrivals, Component, Extent, Load, Pace, Profile, RequestKind, Skew, Streams, Zone,
+pub use load::area::{Area, Edge};
+pub use load::catalog::{Catalog, Entry, Group, profile_options};
+pub use load::ladder::{Ladder, MAX_OUTSTANDING};
+pub use load::profile::{
+    Access, Align, Arrivals, BlockShare, Component, Extent, Load, Pace, Profile, RequestKind, Skew, Streams,
+    Zone,
 };
-pub use read_back::Verified;
+pub use measurement::bench::{Bench, Ending, Measured};
+pub use measurement::guard;
+pub use measurement::observe::{Observer, Phase, Progress};
+pub use measurement::precondition::Precondition;
+pub use measurement::read_back::Verified;
+pub use measurement::settings::Settings;
+pub use measurement::target::{DEFAULT_TIME_LIMIT, Target};
+pub use report::iometer::iometer_csv;
+pub use report::table::{Table, doubts, row_text, summary};
 pub use report::{Plot, ReportOptions, html_report, svg_plot};
+pub use results::compare::{Change, Comparison, Comparisons, PointChange, ProfileChange, Verdict, compare};
+pub use results::merge::{CannotMerge, merge};
+pub use results::sides::side_by_side;
 pub use results::{Environment, Method, Results};
-pub use row::{BlockShare, Latency, OpenLoop, Row, Split};
-pub use settings::Settings;
-pub use sides::side_by_side;
-pub use stats::student_t_95;
-pub use steady::{SteadyRule, SteadyState};
-pub use surroundings::{DeviceCounters, MachineTime, Snapshot, Surrounded, Surroundings};
-pub use table::{Table, doubts, duration as duration_text, number as number_text, row_text, summary};
-pub use target::{DEFAULT_TIME_LIMIT, Target};
+pub use row::detail::{Detail, LatencyHistogram, NotAHistogram, Trace};
+pub use row::notes::{Note, NoteKind};
+pub use row::{Latency, OpenLoop, Row, Split};
+pub use statistics::estimate::student_t_95;
+pub use statistics::intervals::Interval95;
+pub use statistics::meter::LatencyShape;
+pub use statistics::steady::{SteadyRule, SteadyState};
+pub use statistics::surroundings::{DeviceCounters, MachineTime, Snapshot, Surrounded, Surroundings};
+pub use text::{duration as duration_text, number as number_text};

@@ -1,12 +1,13 @@
 //! Made-up rows for the tests of this crate.
 
-use crate::detail::{Detail, LatencyHistogram, Trace};
-use crate::intervals::Interval95;
-use crate::meter::{Count, Direction, Part};
-use crate::profile::Profile;
+use crate::load::profile::Profile;
+use crate::measurement::settings::Settings;
 use crate::results::{Environment, Method, Results};
-use crate::row::{Latency, Row, Split, rounded};
-use crate::settings::Settings;
+use crate::row::detail::{Detail, LatencyHistogram, Trace};
+use crate::row::{Latency, Row, Split};
+use crate::statistics::intervals::Interval95;
+use crate::statistics::meter::{Count, Direction, Part};
+use crate::text::rounded;
 
 pub(crate) fn row(profile: &str, outstanding: u32, iops: f64, mean: f64) -> Row {
     let profile: Profile = profile.parse().unwrap();

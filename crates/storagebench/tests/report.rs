@@ -192,52 +192,61 @@ fn on_paper_each_profile_has_a_page_nothing_is_cut_and_the_paper_is_white() {
         };
         let text = String::from_utf8(text).unwrap();
         let pages: Vec<&str> = text.split_terminator('\u{C}').collect();
-        // The summary, a page for each of the five profiles, then the table.
-        for (at, profile) in
-            ["file-copy", "file-server", "database", "streaming", "restore"].iter().enumerate()
-        {
-            let page = pages[1 + at];
-            let what = format!("{name}, page {}: {page}", at + 2);
-            assert!(page.starts_with(profile), "{what}");
-            for (part, count) in [
-                ("Throughput", 1),
-                ("Latency: mean (solid) and 99th percentile (dotted)", 1),
-                ("Latency distribution,", 1),
-                ("over time,", 2),
-                // The units below the figures' axes.
-                ("outstanding I/Os", 2),
-                ("percent of requests", 1),
-                ("seconds", 2),
-            ] {
-                assert_eq!(page.matches(part).count(), count, "'{part}' on {what}");
-            }
+        each_profile_has_a_page(name, &pages);
+        nothing_is_cut(name, &pdf);
+        the_paper_is_white(name, &pdf, pages.len());
+    }
+}
+
+fn each_profile_has_a_page(name: &str, pages: &[&str]) {
+    // The summary, a page for each of the five profiles, then the table.
+    for (at, profile) in ["file-copy", "file-server", "database", "streaming", "restore"].iter().enumerate() {
+        let page = pages[1 + at];
+        let what = format!("{name}, page {}: {page}", at + 2);
+        assert!(page.starts_with(profile), "{what}");
+        for (part, count) in [
+            ("Throughput", 1),
+            ("Latency: mean (solid) and 99th percentile (dotted)", 1),
+            ("Latency distribution,", 1),
+            ("over time,", 2),
+            // The units below the figures' axes.
+            ("outstanding I/Os", 2),
+            ("percent of requests", 1),
+            ("seconds", 2),
+        ] {
+            assert_eq!(page.matches(part).count(), count, "'{part}' on {what}");
         }
-        let boxes = String::from_utf8(poppler(&["pdftotext", "-bbox"], &pdf).unwrap()).unwrap();
-        let (mut width, mut height, mut words) = (0.0, 0.0, 0);
-        for tag in boxes.lines() {
-            if let (Some(wide), Some(high)) = (attribute(tag, "width"), attribute(tag, "height")) {
-                (width, height) = (wide, high);
-            } else if let Some(left) = attribute(tag, "xMin") {
-                let [top, right, bottom] = ["yMin", "xMax", "yMax"].map(|name| attribute(tag, name).unwrap());
-                assert!(left > 0.0 && top > 0.0 && right < width && bottom < height, "{name}: {tag}");
-                // Points: what is too wide would be made smaller as a whole.
-                assert!(bottom - top > 6.5, "{name}: too small to read: {tag}");
-                words += 1;
-            }
+    }
+}
+
+fn nothing_is_cut(name: &str, pdf: &Path) {
+    let boxes = String::from_utf8(poppler(&["pdftotext", "-bbox"], pdf).unwrap()).unwrap();
+    let (mut width, mut height, mut words) = (0.0, 0.0, 0);
+    for tag in boxes.lines() {
+        if let (Some(wide), Some(high)) = (attribute(tag, "width"), attribute(tag, "height")) {
+            (width, height) = (wide, high);
+        } else if let Some(left) = attribute(tag, "xMin") {
+            let [top, right, bottom] = ["yMin", "xMax", "yMax"].map(|name| attribute(tag, name).unwrap());
+            assert!(left > 0.0 && top > 0.0 && right < width && bottom < height, "{name}: {tag}");
+            // Points: what is too wide would be made smaller as a whole.
+            assert!(bottom - top > 6.5, "{name}: too small to read: {tag}");
+            words += 1;
         }
-        assert!(words > 500, "{name}: {words} words");
-        for number in 1..=pages.len() {
-            let number = number.to_string();
-            let picture =
-                poppler(&["pdftoppm", "-gray", "-r", "40", "-f", &number, "-l", &number], &pdf).unwrap();
-            let (width, points) = grey(&picture);
-            let edge = |at: &usize| {
-                let column = at % width;
-                column == 0 || column == width - 1 || *at < width || *at >= points.len() - width
-            };
-            assert!((0..points.len()).filter(edge).all(|at| points[at] == 255), "{name}, page {number}");
-            let white = points.iter().filter(|point| **point > 250).count();
-            assert!(white * 10 > points.len() * 7, "{name}, page {number}: {white} of {}", points.len());
-        }
+    }
+    assert!(words > 500, "{name}: {words} words");
+}
+
+fn the_paper_is_white(name: &str, pdf: &Path, pages: usize) {
+    for number in 1..=pages {
+        let number = number.to_string();
+        let picture = poppler(&["pdftoppm", "-gray", "-r", "40", "-f", &number, "-l", &number], pdf).unwrap();
+        let (width, points) = grey(&picture);
+        let edge = |at: &usize| {
+            let column = at % width;
+            column == 0 || column == width - 1 || *at < width || *at >= points.len() - width
+        };
+        assert!((0..points.len()).filter(edge).all(|at| points[at] == 255), "{name}, page {number}");
+        let white = points.iter().filter(|point| **point > 250).count();
+        assert!(white * 10 > points.len() * 7, "{name}, page {number}: {white} of {}", points.len());
     }
 }

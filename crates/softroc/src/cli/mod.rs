@@ -2,12 +2,12 @@
 
 mod bench;
 pub mod foreign;
-mod predict;
-pub mod task;
+mod predictions;
+pub mod tasks;
 
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
-pub use predict::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
+pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -60,13 +60,13 @@ pub enum Command {
     Volume(VolumeCommand),
     /// Hot spares: add, list, remove.
     #[command(subcommand)]
-    Spare(task::SpareCommand),
+    Spare(tasks::SpareCommand),
     /// Volumes of other systems, and drives that cannot be used: list, import, clear.
     #[command(subcommand)]
     Foreign(foreign::ForeignCommand),
     /// Background tasks: rebuilds, checks, patrols; their progress, pace and schedules.
     #[command(subcommand)]
-    Task(task::TaskCommand),
+    Task(tasks::TaskCommand),
     /// What happened: every change of state, with its cause and effect.
     Events(Events),
     /// Show what a request does: which drives are read and written, what is computed, and why.
@@ -299,7 +299,7 @@ pub enum VolumeCommand {
         output: Output,
     },
     /// Change what is wished for a volume's array: when drives go out, what spares and background tasks may do.
-    Set(task::VolumeSet),
+    Set(tasks::VolumeSet),
     /// Start a volume that is not started without asking, since drives are missing.
     Start {
         /// Its name.

@@ -1,7 +1,7 @@
 //! `softroc task` and `softroc spare`.
 
 use super::{Control, absolute, named};
-use crate::cli::task::{
+use crate::cli::tasks::{
     Follow, Pace, ScheduleCommand, SpareCommand, StartCommand, Switch, TaskCommand, VolumeSet, When,
 };
 use crate::failure::{Failure, Outcome};

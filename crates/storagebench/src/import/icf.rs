@@ -7,10 +7,10 @@
 //! for sectors. After `burst` requests a worker pauses for `delay` milliseconds. `reply` concerns network workers.
 
 use super::{Import, wrong};
-use crate::area::short_size;
-use crate::catalog::Group;
 use crate::error::Result;
-use crate::profile::{Align, Component, Load, Pace, RequestKind};
+use crate::load::area::short_size;
+use crate::load::catalog::Group;
+use crate::load::profile::{Align, Component, Load, Pace, RequestKind};
 use std::time::Duration;
 use units::ByteCount;
 
@@ -191,7 +191,7 @@ fn finish(import: &mut Import<'_>, spec: Option<Spec>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Profile;
+    use crate::load::profile::Profile;
 
     /// As Iometer 1.1.0 writes it, shortened.
     const ICF: &str = "Version 1.1.0 \n\

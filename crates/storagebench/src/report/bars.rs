@@ -2,7 +2,7 @@
 
 use super::scale::Linear;
 use super::svg::{Anchor, Svg};
-use crate::table::number;
+use crate::text::number;
 
 const WIDTH: f64 = 360.0;
 const BAR: f64 = 14.0;

@@ -4,7 +4,7 @@ use super::frame::Frame;
 use super::lines::{duration_tick, short};
 use super::scale::{Linear, Log};
 use crate::row::Row;
-use crate::table::{duration, number};
+use crate::text::{duration, number};
 
 /// A row with its colour, and its target's name where there are several.
 pub(super) struct Behind<'a> {
@@ -33,36 +33,48 @@ fn quantile(cumulative: &[(f64, u64)], share: f64) -> f64 {
     cumulative.get(at).or(cumulative.last()).map_or(0.0, |(us, _)| *us)
 }
 
+/// A row and how many of its requests took no longer than each latency.
+type Drawn<'a> = (&'a Behind<'a>, Vec<(f64, u64)>);
+
 /// The latency of each percentile; the axis gives each further nine as much room.
 pub(super) fn distribution(id: &str, profile: &str, curves: &[Behind<'_>]) -> String {
-    let drawn: Vec<(&Behind<'_>, Vec<(f64, u64)>)> = curves
+    let drawn: Vec<Drawn<'_>> = curves
         .iter()
         .filter_map(|curve| {
             let cumulative = curve.row.detail.as_ref()?.cumulative_us().ok()?;
             (!cumulative.is_empty()).then_some((curve, cumulative))
         })
         .collect();
-    let words: Vec<String> = drawn
-        .iter()
-        .map(|(curve, cumulative)| {
-            let at = |share: f64| duration(quantile(cumulative, share));
-            format!(
-                "{}{} outstanding: 50 %: {}; 90 %: {}; 99 %: {}; 99.9 %: {}",
-                curve.prefix(),
-                curve.row.outstanding,
-                at(0.5),
-                at(0.9),
-                at(0.99),
-                at(0.999)
-            )
-        })
-        .collect();
+    let words: Vec<String> = drawn.iter().map(percentiles_in_words).collect();
     let title = format!("{profile}: latencies by percentile");
     let mut frame = Frame::new(id, &title, &words.join(". "), "percent of requests");
     // As far out as there are ten requests beyond, but two nines at least.
     let most = drawn.iter().filter_map(|(_, cumulative)| cumulative.last()).map(|(_, count)| *count).max();
     let Some(most) = most else { return frame.empty("no histogram was kept") };
     let nines = (most as f64 / 10.0).log10().floor().clamp(2.0, 5.0);
+    let axis = percentile_axes(&mut frame, &drawn, nines);
+    for curve in &drawn {
+        percentile_curve(&mut frame, &axis, nines, curve);
+    }
+    frame.svg.finish()
+}
+
+/// A curve for those who do not see it.
+fn percentiles_in_words((curve, cumulative): &Drawn<'_>) -> String {
+    let at = |share: f64| duration(quantile(cumulative, share));
+    format!(
+        "{}{} outstanding: 50 %: {}; 90 %: {}; 99 %: {}; 99.9 %: {}",
+        curve.prefix(),
+        curve.row.outstanding,
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        at(0.999)
+    )
+}
+
+/// Draws the axes, and answers how latencies lie on theirs.
+fn percentile_axes(frame: &mut Frame, drawn: &[Drawn<'_>], nines: f64) -> Log {
     let high = drawn
         .iter()
         .map(|(_, cumulative)| quantile(cumulative, 1.0 - 10_f64.powf(-nines)))
@@ -80,26 +92,28 @@ pub(super) fn distribution(id: &str, profile: &str, curves: &[Behind<'_>]) -> St
             frame.x_tick(place / nines, label);
         }
     }
-    for (curve, cumulative) in &drawn {
-        let place = |at: usize| {
-            let x = at as f64 / PLACES as f64;
-            let us = quantile(cumulative, 1.0 - 10_f64.powf(-x * nines));
-            (Frame::x(x), Frame::y(axis.share(us)))
-        };
-        let points: Vec<(f64, f64)> = (0..=PLACES).map(place).collect();
-        frame.svg.polyline(&format!("line s{}", curve.series), &points);
-        let marks = [(0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0.9999, "99.99")];
-        for (share, label) in marks {
-            let x = -(1.0_f64 - share).log10() / nines;
-            if x <= 1.001 {
-                let us = quantile(cumulative, share);
-                let tip = format!("{}{label} % took no longer than {}", curve.prefix(), duration(us));
-                let at = (Frame::x(x.min(1.0)), Frame::y(axis.share(us)));
-                frame.svg.mark(&format!("mark s{}", curve.series), curve.series, at, &tip);
-            }
+    axis
+}
+
+/// Draws a curve, with marks at the percentiles that people ask for.
+fn percentile_curve(frame: &mut Frame, axis: &Log, nines: f64, (curve, cumulative): &Drawn<'_>) {
+    let place = |at: usize| {
+        let x = at as f64 / PLACES as f64;
+        let us = quantile(cumulative, 1.0 - 10_f64.powf(-x * nines));
+        (Frame::x(x), Frame::y(axis.share(us)))
+    };
+    let points: Vec<(f64, f64)> = (0..=PLACES).map(place).collect();
+    frame.svg.polyline(&format!("line s{}", curve.series), &points);
+    let marks = [(0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0.9999, "99.99")];
+    for (share, label) in marks {
+        let x = -(1.0_f64 - share).log10() / nines;
+        if x <= 1.001 {
+            let us = quantile(cumulative, share);
+            let tip = format!("{}{label} % took no longer than {}", curve.prefix(), duration(us));
+            let at = (Frame::x(x.min(1.0)), Frame::y(axis.share(us)));
+            frame.svg.mark(&format!("mark s{}", curve.series), curve.series, at, &tip);
         }
     }
-    frame.svg.finish()
 }
 
 /// What a slice came to: `None` where it came to nothing.

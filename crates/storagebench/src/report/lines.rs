@@ -4,7 +4,7 @@ use super::frame::{Frame, LEFT, RIGHT, TOP};
 use super::scale::{Linear, Log, Rungs};
 use super::svg::{Anchor, Svg};
 use crate::row::{Latency, Row};
-use crate::table::{duration, number};
+use crate::text::{duration, number};
 
 /// The rows of one target under one profile.
 pub(super) struct Curve<'a> {

@@ -1,21 +1,36 @@
 //! The report: one HTML page with everything in it. No script, no font, no picture from elsewhere; it opens
 //! from a file, in light and dark, on a phone and on paper.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | this one | [`html_report`]: the page |
+//! | `sections` | its tables: doubts, rows, settings |
+//! | `plot` | a figure by itself, as SVG |
+//! | `lines` | curves over the ladder |
+//! | `bars` | bars of the best |
+//! | `distribution` | latencies by percentile, rates and tails over time |
+//! | `frame`, `scale`, `svg` | what figures are drawn with: axes, scales, elements |
+//! | `table` | results for a terminal: cells that the caller lays out, and sentences |
+//! | `iometer` | results laid out like a results file of Iometer |
 
 mod bars;
 mod distribution;
 mod frame;
+pub(crate) mod iometer;
 mod lines;
 mod plot;
 mod scale;
 mod sections;
 mod svg;
+pub(crate) mod table;
 
 pub use plot::{Plot, svg_plot};
 
-use crate::compare::{Change, Comparisons, ProfileChange, Verdict};
+use crate::report::table::{profile_line, reached};
 use crate::results::Results;
+use crate::results::compare::{Change, Comparisons, ProfileChange, Verdict};
 use crate::row::Row;
-use crate::table::{number, percent_change, profile_line, reached};
+use crate::text::number;
 use bars::{Bar, Group, bars};
 use distribution::Behind;
 use lines::Curve;
@@ -143,7 +158,7 @@ fn comparison_section(comparisons: &Comparisons) -> String {
     };
     let cells = |change: &Change| {
         // The interval stands below its figure: in one line the table would be wider than a page.
-        let text = percent_change(change);
+        let text = change.text();
         let (figure, interval) = text.split_once(" (").unwrap_or((&text, ""));
         let interval = match interval {
             "" => String::new(),

@@ -2,9 +2,10 @@
 
 use super::seconds;
 use super::svg::escape;
+use crate::report::table::doubts_by_kind;
 use crate::results::Results;
 use crate::row::Row;
-use crate::table::{count, doubts_by_kind, duration, half_width, number};
+use crate::text::{count, duration, half_width, number};
 
 /// Every doubt once, with the rows that it is about.
 pub(super) fn doubts_section(results: &Results) -> String {

@@ -2,10 +2,10 @@
 
 use super::super::wrong;
 use super::{Given, Job};
-use crate::area::{Area, Edge};
 use crate::error::Result;
-use crate::ladder::Ladder;
-use crate::profile::{
+use crate::load::area::{Area, Edge};
+use crate::load::ladder::Ladder;
+use crate::load::profile::{
     Align, Arrivals, Component, Load, Pace, RequestKind, Skew, Streams, Zone, parse_percent,
 };
 use std::time::Duration;
@@ -325,7 +325,7 @@ impl<'a> Reader<'a> {
         // Without a unit they are microseconds.
         let think = match given.value.parse::<u64>() {
             Ok(us) => Some(Duration::from_micros(us)),
-            Err(_) => crate::profile::parse_time(&given.value),
+            Err(_) => crate::load::profile::parse_time(&given.value),
         };
         let think = think.ok_or_else(|| self.error(given, "a time such as 500 (microseconds) or 5ms"))?;
         Ok(Pace::Closed { think, burst: self.count("thinktime_blocks", 1)? })

@@ -1,5 +1,5 @@
 use super::*;
-use crate::profile::Profile;
+use crate::load::profile::Profile;
 
 fn import(text: &str) -> (Vec<Profile>, Vec<String>) {
     let (group, notes) = import_fio("jobs.fio", text).unwrap_or_else(|error| panic!("{error}"));

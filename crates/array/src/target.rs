@@ -1,0 +1,222 @@
+//! `array:LEVEL,drives=8xmem:256M,strip=64K`: an array made for one benchmark, inside this process.
+
+use crate::assemble::{attach, attachment};
+use engine::{JournalPlace, VolumeDrive};
+use env::{Env, Error, ErrorKind, Result};
+use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
+use ondisk::{Tail, Uuid};
+use std::fmt::Display;
+use std::rc::Rc;
+use units::{ByteCount, DriveCount, DriveIndex, DriveSet, StripSize};
+
+/// What the text of an `array:` target says.
+#[derive(Debug, PartialEq)]
+pub struct ArrayTarget {
+    level: Level,
+    drives: Vec<String>,
+    strip: StripSize,
+    spans: Option<u16>,
+    copies: Option<u16>,
+    rotation: Option<ParityArrangement>,
+    mirrors: Option<MirrorArrangement>,
+    failed: DriveSet,
+    /// Whether writes are kept in a journal on the drives before they are done.
+    journal: bool,
+}
+
+const FORM: &str = "expected array:LEVEL,drives=8xmem:256M[,strip=64K][,spans=2][,copies=2][,rotation=R][,mirrors=M][,failed=2+5][,write-hole=journal][,preset=fast-path]";
+
+/// What the text says cannot be.
+fn refused(sentence: impl Display) -> Error {
+    Error::new(ErrorKind::BadName, sentence.to_string())
+}
+
+impl ArrayTarget {
+    /// Reads what stands behind `array:`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadName`] with a sentence that names what is wrong, and what is expected.
+    pub fn parse(text: &str) -> Result<ArrayTarget> {
+        let mut fields = text.split(',');
+        let level = fields.next().unwrap_or_default().parse::<Level>().map_err(refused)?;
+        let mut target = ArrayTarget {
+            level,
+            drives: Vec::new(),
+            strip: StripSize::KIB_64,
+            spans: None,
+            copies: None,
+            rotation: None,
+            mirrors: None,
+            failed: DriveSet::EMPTY,
+            journal: false,
+        };
+        for field in fields {
+            let (key, value) = field
+                .split_once('=')
+                .ok_or_else(|| refused(format!("'{field}' in array:{text} has no value; {FORM}")))?;
+            match key {
+                "drives" => target.drives.extend(parse_drives(value)?),
+                "strip" => target.strip = value.parse().map_err(refused)?,
+                "spans" => target.spans = Some(parse_count(key, value)?),
+                "copies" => target.copies = Some(parse_count(key, value)?),
+                "rotation" => target.rotation = Some(value.parse().map_err(refused)?),
+                "mirrors" => target.mirrors = Some(value.parse().map_err(refused)?),
+                "failed" => target.failed = parse_failed(value)?,
+                "write-hole" => target.journal = parse_write_hole(level, value)?,
+                // The only way there is so far: write-through, direct, no read-ahead.
+                "preset" if value == "fast-path" => {}
+                "preset" => {
+                    return Err(refused(format!("the preset '{value}' is not known; there is fast-path")));
+                }
+                _ => return Err(refused(format!("'{key}' in array:{text} is not known; {FORM}"))),
+            }
+        }
+        if target.drives.is_empty() {
+            return Err(refused(format!("array:{text} names no drives; {FORM}")));
+        }
+        if let Some(drive) = target.failed.iter().find(|drive| drive.as_usize() >= target.drives.len()) {
+            return Err(refused(format!(
+                "there is no drive {drive} to fail in array:{text}; its drives are 0 to {}",
+                target.drives.len() - 1
+            )));
+        }
+        target.check()?;
+        Ok(target)
+    }
+
+    fn shape(&self) -> Result<Shape> {
+        let drives = DriveCount(u16::try_from(self.drives.len()).map_err(refused)?);
+        let (level, spans, copies) = (self.level, self.spans, self.copies);
+        Ok(Shape { level, drives, spans, copies, parity: self.rotation, mirrors: self.mirrors })
+    }
+
+    /// Whether there can be such an array, and whether it has its data without the drives that are to be failed.
+    fn check(&self) -> Result<()> {
+        let one_row_or_more = ByteCount(1 << 30);
+        let geometry = self.shape()?.geometry(self.strip, one_row_or_more).map_err(refused)?;
+        if geometry.survives_set(&self.failed) {
+            return Ok(());
+        }
+        let slots: Vec<String> = self.failed.iter().map(|drive| drive.to_string()).collect();
+        Err(refused(format!(
+            "{} does not survive the loss of drives {}; fail others, or fewer",
+            geometry,
+            slots.join(" and ")
+        )))
+    }
+
+    /// Makes the array on this thread's shard: the engine alone, nothing kept.
+    ///
+    /// # Errors
+    /// When a drive cannot be opened, or the drives are too small for what the text says.
+    pub async fn make(&self, env: &Env) -> Result<Rc<VolumeDrive>> {
+        let mut sources = Vec::new();
+        for spec in &self.drives {
+            sources.push(drives::open(env, spec).await?);
+        }
+        let attachment = attachment(&self.shape()?, self.strip, sources, &self.failed, |smallest| {
+            let id = Uuid::from_random(env.random(), env.random());
+            let place = JournalPlace { id, at: ByteCount::ZERO, len: Tail::JOURNALS };
+            let tail = Tail::of(smallest).filter(|_| self.journal);
+            tail.map(|tail| (ByteCount(tail.start().0), place))
+        })?;
+        if self.journal && attachment.journal.is_none() {
+            return Err(refused("a journal lies in the last 32 MiB of each drive; take larger drives"));
+        }
+        Ok(Rc::new(attach(env, attachment).await?.as_drive()))
+    }
+}
+
+/// Reads `8xmem:256M`, or several joined by `+`.
+fn parse_drives(text: &str) -> Result<Vec<String>> {
+    let mut drives = Vec::new();
+    for part in text.split('+') {
+        let (count, spec) = match part.split_once('x') {
+            Some((count, spec)) if !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()) => {
+                (count.parse::<usize>().map_err(refused)?, spec)
+            }
+            _ => (1, part),
+        };
+        if count == 0 || count > units::MAX_DRIVES || spec.is_empty() {
+            return Err(refused(format!("'{part}' names no drives; expected such as 8xmem:256M")));
+        }
+        drives.extend(std::iter::repeat_n(spec.to_owned(), count));
+    }
+    Ok(drives)
+}
+
+fn parse_count(key: &str, value: &str) -> Result<u16> {
+    value.parse().map_err(|_| refused(format!("{key}={value} is not a number; expected such as {key}=2")))
+}
+
+fn parse_write_hole(level: Level, value: &str) -> Result<bool> {
+    match value {
+        "resync" => Ok(false),
+        "journal" if level.has_parity() => Ok(true),
+        "journal" => Err(refused(format!("{level} has no parity, and needs no journal"))),
+        _ => Err(refused(format!("write-hole={value} is not known; there are journal and resync"))),
+    }
+}
+
+fn parse_failed(text: &str) -> Result<DriveSet> {
+    text.split('+')
+        .map(|slot| {
+            slot.parse::<u16>().ok().filter(|slot| usize::from(*slot) < units::MAX_DRIVES).map(DriveIndex)
+        })
+        .collect::<Option<DriveSet>>()
+        .ok_or_else(|| refused(format!("'{text}' names no slots; expected such as failed=2 or failed=2+5")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_read_from_their_text() {
+        let target =
+            ArrayTarget::parse("raid5,drives=3xmem:64M,strip=16K,failed=1,preset=fast-path").unwrap();
+        assert_eq!(target.drives, ["mem:64M"; 3]);
+        assert_eq!(target.strip.bytes(), ByteCount(16384));
+        assert_eq!(target.failed.iter().next(), Some(DriveIndex(1)));
+        let target = ArrayTarget::parse("raid0,drives=/dev/x1+2xnull:1G").unwrap();
+        assert_eq!(target.drives, ["/dev/x1", "null:1G", "null:1G"]);
+    }
+
+    #[test]
+    fn what_a_level_leaves_open_can_be_chosen() {
+        let shape = |text: &str| ArrayTarget::parse(text).unwrap().shape().unwrap();
+        let raid60 = shape("raid60,drives=12xmem:1G,spans=3,rotation=ddf-zero-restart,failed=0+1+4+5+8+9");
+        assert_eq!((raid60.spans, raid60.parity), (Some(3), Some(ParityArrangement::DdfZeroRestart)));
+        let raid1e = shape("raid1e,drives=5xmem:1G,copies=3,mirrors=offset,failed=1+2");
+        assert_eq!((raid1e.copies, raid1e.mirrors), (Some(3), Some(MirrorArrangement::Offset)));
+        assert_eq!(shape("raid10,drives=6xmem:1G"), Shape::new(Level::Raid10, DriveCount(6)));
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_array_is_named() {
+        for (text, named) in [
+            ("raid7,drives=3xmem:1M", "raid7"),
+            ("raid5", "drives"),
+            ("raid5,drives=0xmem:1M", "0xmem"),
+            ("raid5,drives=3xmem:1M,strip=48K", "48 KiB"),
+            ("raid5,drives=3xmem:1M,cache=on", "cache"),
+            ("raid5,drives=3xmem:1M,preset=turbo", "turbo"),
+            ("raid5,drives=3xmem:1M,failed=3", "drive 3"),
+            ("raid5,drives=3xmem:1M,failed=a", "'a'"),
+            ("raid5,drives=3xmem:1M,failed=0+1", "0 and 1"),
+            ("raid10,drives=4xmem:1M,failed=2+3", "2 and 3"),
+            ("raid50,drives=8xmem:1M,spans=3", "3 spans"),
+            ("raid50,drives=8xmem:1M,spans=two", "spans=two"),
+            ("raid5,drives=3xmem:1M,copies=2", "copies"),
+            ("raid1,drives=2xmem:1M,write-hole=journal", "no parity"),
+            ("raid5,drives=3xmem:1M,write-hole=none", "write-hole=none"),
+            ("raid1e,drives=5xmem:1M,copies=6", "6 copies"),
+            ("raid1e,drives=5xmem:1M,mirrors=left-symmetric", "left-symmetric"),
+            ("raid5,drives=3xmem:1M,mirrors=far", "far"),
+            ("raid0,drives=3xmem:1M,rotation=left-symmetric", "left-symmetric"),
+        ] {
+            let failure = ArrayTarget::parse(text).expect_err(text);
+            assert!(failure.to_string().contains(named), "{text}: {failure}");
+        }
+    }
+}

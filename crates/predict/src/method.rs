@@ -1,0 +1,141 @@
+//! How a load is put on: as `softroc bench` does it, or as a white paper did.
+
+use crate::error::{Error, Result};
+use models::LinkShares;
+use std::str::FromStr;
+use storagebench::{Access, Align, Area, Edge, Ladder, Profile};
+use units::ByteCount;
+
+/// The methods that are known: whose measurements a prediction is comparable with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MethodName {
+    /// As `softroc bench` does.
+    Bench,
+    /// As the paper of 2013 did.
+    Fujitsu2013,
+    /// As the paper of 2016 did.
+    Fujitsu2016,
+    /// As the paper on the server SX940 did.
+    Sx940,
+}
+
+impl MethodName {
+    /// All of them.
+    pub const ALL: [MethodName; 4] =
+        [MethodName::Bench, MethodName::Fujitsu2013, MethodName::Fujitsu2016, MethodName::Sx940];
+
+    /// As it is written: `fujitsu2013`.
+    pub fn name(self) -> &'static str {
+        match self {
+            MethodName::Bench => "bench",
+            MethodName::Fujitsu2013 => "fujitsu2013",
+            MethodName::Fujitsu2016 => "fujitsu2016",
+            MethodName::Sx940 => "sx940",
+        }
+    }
+}
+
+impl FromStr for MethodName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<MethodName> {
+        let found = MethodName::ALL.into_iter().find(|method| method.name() == text);
+        found.ok_or_else(|| Error::failed(format!("there is no method '{text}'")))
+    }
+}
+
+/// A method of measuring.
+#[derive(Clone, Debug)]
+pub struct MeasuringMethod {
+    /// Its name.
+    pub name: MethodName,
+    /// What links carry.
+    pub shares: LinkShares,
+    /// Which part of a volume is measured.
+    pub area: Area,
+    /// What random offsets are multiples of; `None`: as the profile says.
+    pub align: Option<Align>,
+    /// At which numbers of outstanding I/Os.
+    pub ladder: Ladder,
+}
+
+fn first(gib: u64) -> Area {
+    Area::Range { from: Edge::Bytes(0), to: Edge::Bytes(gib << 30) }
+}
+
+impl MeasuringMethod {
+    /// The method of that name on so many drives.
+    ///
+    /// # Errors
+    /// None that a name of ours could cause; ladders are read from text.
+    pub fn of(name: MethodName, drives: usize) -> Result<MeasuringMethod> {
+        Ok(match name {
+            MethodName::Bench => MeasuringMethod {
+                name,
+                shares: LinkShares::IN_2016,
+                area: Area::ALL,
+                align: None,
+                ladder: Ladder::default(),
+            },
+            MethodName::Fujitsu2013 => MeasuringMethod {
+                name,
+                shares: LinkShares::IN_2013,
+                area: first(match drives {
+                    0..=8 => 32,
+                    9..=16 => 64,
+                    _ => 128,
+                }),
+                // The paper does not say; Iometer of 2006 aligned to sectors unless told otherwise.
+                align: Some(Align::Sector),
+                ladder: "1,3,8,16,32,64,128,256,512".parse()?,
+            },
+            MethodName::Fujitsu2016 => MeasuringMethod {
+                name,
+                shares: LinkShares::IN_2016,
+                area: Area::ByAccess,
+                align: Some(Align::Bytes(ByteCount(4096))),
+                ladder: Ladder::default(),
+            },
+            MethodName::Sx940 => MeasuringMethod {
+                name,
+                shares: LinkShares::IN_2013,
+                area: first(8),
+                align: Some(Align::Sector),
+                ladder: "3".parse()?,
+            },
+        })
+    }
+
+    /// A profile with the method's alignment of random offsets.
+    ///
+    /// # Errors
+    /// When the profile cannot be aligned so.
+    pub(crate) fn aligned(&self, profile: &Profile) -> Result<Profile> {
+        let Some(align) = self.align else { return Ok(profile.clone()) };
+        let mut load = profile.load().clone();
+        for kind in load.components.iter_mut().flat_map(|component| &mut component.kinds) {
+            if kind.align == Align::default() {
+                kind.align = align;
+            }
+        }
+        Ok(Profile::new(profile.name(), load)?.described(profile.prose(), profile.source()))
+    }
+
+    /// How many percent of a volume of that size a profile writes at random: what must be in its steady state.
+    pub(crate) fn random_percent(&self, profile: &Profile, volume: ByteCount) -> u64 {
+        if profile.access() == Access::Sequential {
+            return 0;
+        }
+        let whole = volume.0.max(1) as f64;
+        let edge = |edge: Edge| match edge {
+            Edge::Bytes(bytes) => bytes as f64 / whole * 100.0,
+            Edge::Percent(percent) => percent,
+            Edge::End => 100.0,
+        };
+        let share = match self.area {
+            Area::ByAccess => 25.0,
+            Area::Range { from, to } => edge(to) - edge(from),
+        };
+        share.clamp(1.0, 100.0) as u64
+    }
+}

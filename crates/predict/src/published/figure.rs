@@ -1,0 +1,155 @@
+//! The published figures: `catalog/published/figures.csv`, a row per figure or statement.
+
+use crate::error::{Error, Result};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+const FIGURES: &str = include_str!("../../../../catalog/published/figures.csv");
+
+/// A published figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Its number.
+    pub id: String,
+    /// The document.
+    pub doc: String,
+    /// Where it stands there.
+    pub section: String,
+    /// The controller; empty: none, or any.
+    pub controller: String,
+    /// The drive's alias.
+    pub drive: String,
+    /// How many drives.
+    pub drive_count: String,
+    /// The level, as the document writes it.
+    pub level: String,
+    /// Whatever else was set: `key=value`, separated by semicolons.
+    pub settings: String,
+    /// The load profiles.
+    pub profile: String,
+    /// At how many outstanding I/Os.
+    pub outstanding: String,
+    /// What the value is of.
+    pub metric: String,
+    /// The value, or the statement.
+    pub value: String,
+    /// `exact`, `approx`, `upper_bound`, `lower_bound`, `range`, `theoretical`, `axis_max`.
+    pub kind: String,
+}
+
+impl Figure {
+    /// The value as a number.
+    pub fn number(&self) -> Option<f64> {
+        self.value.parse().ok()
+    }
+
+    /// What it says, in words.
+    pub fn words(&self) -> String {
+        let value = &self.value;
+        match (self.setting("quantity"), self.metric.as_str()) {
+            (Some(quantity), _) => format!("{quantity}: {value}"),
+            (None, "ordinal" | "other") => value.clone(),
+            (None, metric) => format!("{metric} {value}"),
+        }
+    }
+
+    /// A setting.
+    pub fn setting(&self, key: &str) -> Option<&str> {
+        self.settings.split(';').find_map(|setting| setting.strip_prefix(key)?.strip_prefix('='))
+    }
+}
+
+/// All of them.
+///
+/// # Errors
+/// When the table is torn: it is part of the program, and a test reads it.
+pub fn figures() -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for (number, line) in FIGURES.lines().enumerate().skip(1) {
+        let mut cells = cells(line).into_iter();
+        let mut next = || cells.next();
+        let figure = (|| {
+            let [id, doc, section, controller, drive, drive_count, level, settings, profile] =
+                [(); 9].map(|()| next());
+            // Access, read share and block are those of the profile.
+            let (_, _, _) = (next()?, next()?, next()?);
+            let [outstanding, _, metric, value, kind] = [(); 5].map(|()| next());
+            Some(Figure {
+                id: id?,
+                doc: doc?,
+                section: section?,
+                controller: controller?,
+                drive: drive?,
+                drive_count: drive_count?,
+                level: level?,
+                settings: settings?,
+                profile: profile?,
+                outstanding: outstanding?,
+                metric: metric?,
+                value: value?,
+                kind: kind?,
+            })
+        })();
+        let torn =
+            || Error::failed(format!("line {} of the published figures has too few cells", number + 1));
+        figures.push(figure.ok_or_else(torn)?);
+    }
+    Ok(figures)
+}
+
+/// The figures of a document whose number begins with `only`; without either, all.
+///
+/// # Errors
+/// When there is no such document.
+pub fn select(doc: Option<&str>, only: Option<&str>) -> Result<Vec<Figure>> {
+    let all = figures()?;
+    let docs: BTreeSet<&str> = all.iter().map(|figure| figure.doc.as_str()).collect();
+    if let Some(doc) = doc.filter(|doc| !docs.contains(doc)) {
+        let known: Vec<&str> = docs.into_iter().collect();
+        return Err(Error::refused(format!(
+            "there is no document '{doc}'; expected one of {}",
+            known.join(", ")
+        )));
+    }
+    let matches = |figure: &Figure| {
+        doc.is_none_or(|doc| figure.doc == doc) && only.is_none_or(|only| figure.id.starts_with(only))
+    };
+    Ok(all.into_iter().filter(|figure| matches(figure)).collect())
+}
+
+/// The cells of a line of comma-separated values; quotes may enclose commas, doubled quotes are one (RFC 4180).
+fn cells(line: &str) -> Vec<String> {
+    let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                cell.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => cells.push(std::mem::take(&mut cell)),
+            c => cell.push(c),
+        }
+    }
+    cells.push(cell);
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_whole() {
+        let figures = figures().unwrap();
+        assert_eq!(figures.len(), 713);
+        let one = figures.iter().find(|figure| figure.id == "f13-076").unwrap();
+        assert_eq!(
+            (one.drive.as_str(), one.profile.as_str(), one.number()),
+            ("SAS-6G-HDD", "Database", Some(594.0))
+        );
+        assert_eq!(one.setting("model"), Some("Toshiba MK1401GRRB"));
+        assert_eq!(cells("a,\"b, \"\"c\"\"\",,d"), ["a", "b, \"c\"", "", "d"]);
+    }
+}

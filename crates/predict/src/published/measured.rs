@@ -1,0 +1,96 @@
+//! Figures whose row says all that must be known to run them.
+
+use super::{Case, Figure, Metric, Reproduced, Runner, compared};
+use crate::error::{Error, Result};
+use models::Catalog;
+
+/// What is to be run for a figure.
+#[derive(Debug)]
+pub struct Measured {
+    metric: Metric,
+    /// What is published.
+    value: f64,
+    /// For each controller what it is called, and the cases of which the best counts.
+    runs: Vec<(String, Vec<Case>)>,
+}
+
+impl Measured {
+    /// Reads a row.
+    ///
+    /// # Errors
+    /// What it does not say, or what the catalog lacks.
+    pub fn of(catalog: &Catalog, figure: &Figure) -> Result<Measured> {
+        let missing = |what: &str| Error::refused(what);
+        let metric = match figure.metric.as_str() {
+            "iops" => Metric::Iops,
+            "throughput_mib_s" => Metric::Throughput,
+            _ => return Err(missing("a statement that has no case")),
+        };
+        let value = figure.number().ok_or_else(|| missing("no single value is published"))?;
+        if !matches!(figure.doc.as_str(), "fujitsu2013" | "fujitsu2016" | "sx940") {
+            return Err(missing("the method of this document is not modelled"));
+        }
+        if figure.drive.is_empty() || catalog.drive(&figure.drive).is_err() {
+            return Err(missing("which drives is not said, or they are not in the catalog"));
+        }
+        let count: u32 = figure.drive_count.parse().map_err(|_| missing("how many drives is not said"))?;
+        let single = figure.controller.is_empty() && count == 1;
+        if figure.controller.is_empty() && !single {
+            return Err(missing("which controller is not said"));
+        }
+        let controllers: Vec<&str> =
+            if single { vec!["direct"] } else { figure.controller.split('|').collect() };
+        let level = if single { "jbod".to_owned() } else { format!("raid{}", figure.level) };
+        let mut runs = Vec::new();
+        for controller in controllers.into_iter().filter(|name| catalog.controller(name).is_ok()) {
+            let head = format!("{controller} / {count}x{} / {level}", figure.drive);
+            let what = format!("{controller} {count}x{} {level} {}", figure.drive, figure.profile);
+            runs.push((what, cases(catalog, figure, &head, single)?));
+        }
+        match runs.is_empty() {
+            true => Err(missing("its controllers are not in the catalog")),
+            false => Ok(Measured { metric, value, runs }),
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What cannot be configured.
+    pub fn run(&self, runner: &Runner<'_>, figure: &Figure) -> Result<Vec<Reproduced>> {
+        let mut found = Vec::new();
+        for (what, cases) in &self.runs {
+            let mut best: f64 = 0.0;
+            for case in cases {
+                best = best.max(runner.value(case, self.metric)?);
+            }
+            found.push(compared(figure, what.clone(), self.value, best));
+        }
+        Ok(found)
+    }
+}
+
+/// A controller's cases: all profiles of the row at all its depths.
+fn cases(catalog: &Catalog, figure: &Figure, head: &str, single: bool) -> Result<Vec<Case>> {
+    let depths = match figure.outstanding.as_str() {
+        "max(1-512)" => vec!["max"],
+        depths => depths.split('|').collect(),
+    };
+    let (method, cache) = (&figure.doc, cache(catalog, figure, single));
+    let mut cases = Vec::new();
+    for profile in figure.profile.split('|') {
+        let profile = profile.to_lowercase().replace(' ', "-");
+        for depth in &depths {
+            cases.push(Case::parse(&format!("{head} / {profile} / {method} / {cache} @ {depth}"))?);
+        }
+    }
+    Ok(cases)
+}
+
+/// Whether the drives' caches were on: for the paper of 2016 off on SAS disks in arrays, else on.
+fn cache(catalog: &Catalog, figure: &Figure, single: bool) -> &'static str {
+    let sas_disk = catalog.drive(&figure.drive).is_ok_and(|drive| drive.is_rotating() && drive.link.sas);
+    let off = figure.settings.contains("disk cache disabled")
+        || (figure.doc == "fujitsu2016" && sas_disk && !single);
+    if off { "off" } else { "on" }
+}

@@ -1,0 +1,110 @@
+//! What a prediction is asked, and how it is answered.
+
+use crate::configuration::Configuration;
+use crate::error::{Error, Result};
+use crate::method::MeasuringMethod;
+use crate::progress::{OnProgress, Progress};
+use crate::simulate::simulate;
+use std::time::Duration;
+use storagebench::{Ending, Environment, Measured, Method, Profile, Results, Row, Settings};
+
+/// How long each point is run in virtual time, and how often.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// How long each point is measured.
+    pub runtime: Duration,
+    /// How long each point runs before.
+    pub ramp: Duration,
+    /// Workers: each has its own stream of a sequential load.
+    pub workers: u32,
+    /// The first seed.
+    pub seed: u64,
+    /// How many seeds: figures are their means, and the intervals come from the spread between them.
+    pub seeds: u64,
+}
+
+impl Runs {
+    /// How long a point is measured if nothing else is asked: chance evens out more slowly with a spindle.
+    pub fn usual_runtime(configuration: &Configuration) -> Duration {
+        if configuration.rotates() { Duration::from_secs(20) } else { Duration::from_millis(500) }
+    }
+}
+
+/// What a prediction is asked: which loads, put on how, on which server.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The server's storage.
+    pub configuration: Configuration,
+    /// How the load is put on.
+    pub method: MeasuringMethod,
+    /// The loads.
+    pub profiles: Vec<Profile>,
+    /// How long and how often.
+    pub runs: Runs,
+}
+
+impl Request {
+    /// How many simulations it takes: how often [`Progress::OneDone`] is reported.
+    pub fn simulations(&self) -> u64 {
+        self.profiles.len() as u64 * self.runs.seeds
+    }
+}
+
+/// Answers a request: a row for each load at each number of outstanding I/Os, as a measurement of the server would give
+/// them, with how busy each resource was ([`Row::resources`]) and with intervals from the seeds. The same request has the
+/// same answer, to the last digit.
+///
+/// # Errors
+/// When the volume cannot be made, a load does not fit on it, or a run cannot end.
+pub fn predict(request: &Request, progress: OnProgress<'_>) -> Result<Results> {
+    let Request { configuration, method, profiles, runs } = request;
+    if runs.workers == 0 {
+        return Err(Error::refused("no worker would do the work; give at least 1"));
+    }
+    let settings = Settings {
+        runtime: runs.runtime,
+        ramp: runs.ramp,
+        confidence_percent: None,
+        outstanding: method.ladder.clone(),
+        workers: runs.workers,
+        area: method.area,
+        ..Settings::default()
+    };
+    let mut results = Results::new(Method::of(&settings), described(request));
+    for profile in profiles {
+        progress(Progress::Begins(profile.name()));
+        let profile = profile.clone().on_any_ladder();
+        let rows = simulate(configuration, method, runs, &profile, &|| progress(Progress::OneDone))?;
+        results.add(Measured { rows, ending: Ending::Complete, verified: None });
+    }
+    Ok(results)
+}
+
+/// What was simulated, for the record.
+fn described(request: &Request) -> Environment {
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let Configuration { controller, drives, strip, drive_cache, .. } = &request.configuration;
+    let mut facts = vec![
+        fact("kind", "prediction: models in virtual time".to_owned()),
+        fact("controller", controller.model.clone()),
+        fact("strip", strip.bytes().to_string()),
+        fact("method", request.method.name.name().to_owned()),
+        fact("seeds", format!("{} from {}", request.runs.seeds, request.runs.seed)),
+    ];
+    if controller.reads_ahead_kib > 0 {
+        facts.push(fact("read mode", "read-ahead".to_owned()));
+    }
+    if let Some(on) = drive_cache {
+        facts.push(fact("drive cache", if *on { "on" } else { "off" }.to_owned()));
+    }
+    for (slot, drive) in drives.iter().enumerate() {
+        facts.push(fact(&format!("slot {slot}"), drive.model.clone()));
+    }
+    Environment(facts)
+}
+
+/// The resource that was busiest while a row was measured, and how many percent of the time it was.
+pub fn bottleneck(row: &Row) -> Option<(&str, f64)> {
+    let all = row.resources.as_ref()?;
+    all.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(name, busy)| (name.as_str(), *busy))
+}

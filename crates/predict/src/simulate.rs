@@ -1,0 +1,229 @@
+//! A run in virtual time: the engine that serves real drives, on models.
+
+use crate::configuration::Configuration;
+use crate::error::{Error, Result};
+use crate::method::MeasuringMethod;
+use crate::parallel;
+use crate::request::Runs;
+use array::assemble;
+use engine::StreamSharing;
+use env::Env;
+use models::{Prepared, Server, ServerSpec};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use storagebench::{
+    Bench, Ending, Interval95, Latency, Observer, Profile, Row, Settings, Snapshot, Split, Surroundings,
+    Target, student_t_95,
+};
+use units::ByteCount;
+use world_sim::{Order, Sim, SimOptions};
+
+/// Volumes plan in this memory; models hold no data.
+const MEMORY: ByteCount = ByteCount(1 << 30);
+
+/// Notes how busy the server's resources are in each window: looked at by the measurement at its start and end.
+struct Watch {
+    env: Env,
+    server: Server,
+    looks: RefCell<Vec<(u64, BTreeMap<String, u64>)>>,
+    resources: RefCell<Vec<BTreeMap<String, f64>>>,
+}
+
+impl Surroundings for Watch {
+    fn look(&self, _: &str) -> Snapshot {
+        let mut looks = self.looks.borrow_mut();
+        looks.truncate(1); // The first of the window and the latest.
+        looks.push((self.env.now().ns, self.server.busy()));
+        Snapshot::default()
+    }
+}
+
+impl Observer for Watch {
+    fn row(&self, _: &Row) {
+        let looks = std::mem::take(&mut *self.looks.borrow_mut());
+        let mut percent = BTreeMap::new();
+        if let [(from_ns, before), .., (to_ns, after)] = &looks[..] {
+            let window_ns = to_ns.saturating_sub(*from_ns).max(1) as f64;
+            for (name, busy_ns) in after {
+                let since = before.get(name).copied().unwrap_or(0);
+                let share = busy_ns.saturating_sub(since) as f64 / window_ns * 100.0;
+                percent.insert(name.clone(), (share.min(100.0) * 10.0).round() / 10.0);
+            }
+        }
+        self.resources.borrow_mut().push(percent);
+    }
+}
+
+/// One profile on one seed: a row for each number of outstanding I/Os.
+///
+/// # Errors
+/// When the volume cannot be made, or the run cannot end.
+fn run_once(
+    configuration: &Configuration,
+    method: &MeasuringMethod,
+    runs: &Runs,
+    profile: &Profile,
+    seed: u64,
+) -> Result<Vec<Row>> {
+    let smallest = configuration.drives.iter().map(|drive| drive.capacity_bytes).min().unwrap_or(0);
+    let volume = configuration.shape.geometry(configuration.strip, ByteCount(smallest))?.capacity();
+    let spec = ServerSpec {
+        controller: configuration.controller.clone(),
+        drives: configuration.drives.clone(),
+        drive_cache: configuration.drive_cache,
+        shares: method.shares,
+        prepared: Prepared { random_percent: method.random_percent(profile, volume) },
+    };
+    let settings = Settings {
+        profiles: vec![method.aligned(profile)?],
+        outstanding: method.ladder.clone(),
+        runtime: runs.runtime,
+        ramp: runs.ramp,
+        confidence_percent: None,
+        workers: runs.workers,
+        area: method.area,
+        destroy_data: true,
+        hollow: true,
+        seed: Some(seed),
+        ..Settings::default()
+    };
+    let options = SimOptions { seed, order: Order::Fifo, memory: MEMORY, ..SimOptions::default() };
+    let mut sim = Sim::new(options);
+    let (env, server) = (sim.env(), Server::new(&sim.handle(), &spec));
+    let streams = match configuration.controller.mirror_runs {
+        true => StreamSharing::Runs,
+        false => StreamSharing::Requests,
+    };
+    let (shape, strip, name) = (configuration.shape, configuration.strip, configuration.name.clone());
+    let measured = sim.run(async move {
+        let volume = assemble(&env, &shape, strip, server.drives(), streams).await?;
+        let target = Target::attached(name, server.host_port(&env, volume));
+        let watch = Rc::new(Watch {
+            env: env.clone(),
+            server,
+            looks: RefCell::default(),
+            resources: RefCell::default(),
+        });
+        let bench = Bench::new(settings).observed_by(watch.clone()).surrounded_by(watch.clone());
+        let mut measured = bench.run(&env, &target).await?;
+        for (row, resources) in measured.rows.iter_mut().zip(watch.resources.take()) {
+            row.resources = Some(resources);
+            row.detail = None;
+        }
+        Result::Ok(measured)
+    });
+    let measured = measured.map_err(Error::failed)??;
+    match measured.ending {
+        Ending::Complete => Ok(measured.rows),
+        Ending::Cancelled(sentence) | Ending::Failed(sentence) => Err(Error::failed(sentence)),
+    }
+}
+
+/// One profile on several seeds: rows of means, with the intervals that the spread between the seeds gives. `ran` is
+/// called after each.
+///
+/// # Errors
+/// As [`run_once`].
+pub fn simulate(
+    configuration: &Configuration,
+    method: &MeasuringMethod,
+    runs: &Runs,
+    profile: &Profile,
+    ran: &(dyn Fn() + Sync),
+) -> Result<Vec<Row>> {
+    let seeds: Vec<u64> = (runs.seed..runs.seed + runs.seeds).collect();
+    let each = parallel::each(&seeds, |seed| {
+        let rows = run_once(configuration, method, runs, profile, *seed);
+        ran();
+        rows
+    });
+    let each = each.into_iter().collect::<Result<Vec<Vec<Row>>>>()?;
+    let points = each.first().map_or(0, Vec::len);
+    Ok((0..points)
+        .filter_map(|point| {
+            let rows: Vec<&Row> = each.iter().filter_map(|rows| rows.get(point)).collect();
+            joined(&rows)
+        })
+        .collect())
+}
+
+/// The mean of several values, and how far from it the true one may be (Student's t, 95 %); `None` for one value.
+fn mean(values: &[f64]) -> (f64, Option<f64>) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    if values.len() < 2 {
+        return (mean, None);
+    }
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    (mean, Some(student_t_95(count - 1.0) * (variance / count).sqrt()))
+}
+
+fn interval(values: &[f64]) -> Option<[f64; 2]> {
+    let (mean, half) = mean(values);
+    half.map(|half| [(mean - half).max(0.0), mean + half])
+}
+
+/// One row for a point on several seeds.
+fn joined(rows: &[&Row]) -> Option<Row> {
+    let mut row = (*rows.first()?).clone();
+    let of = |value: &dyn Fn(&Row) -> f64| rows.iter().map(|row| value(row)).collect::<Vec<f64>>();
+    let rates = of(&|row| row.iops);
+    let latencies = of(&|row| row.latency_us.map_or(0.0, |latency| latency.mean));
+    row.duration_s = of(&|row| row.duration_s).iter().sum();
+    row.ios = rows.iter().map(|row| row.ios).sum();
+    row.errors = rows.iter().map(|row| row.errors).sum();
+    row.iops = mean(&rates).0;
+    row.throughput_mib_s = mean(&of(&|row| row.throughput_mib_s)).0;
+    row.latency_us = joined_latency(&rows.iter().map(|row| (row.ios, row.latency_us)).collect::<Vec<_>>());
+    row.read = joined_split(&rows.iter().map(|row| row.read).collect::<Vec<_>>());
+    row.write = joined_split(&rows.iter().map(|row| row.write).collect::<Vec<_>>());
+    row.steady_state = None;
+    row.ci95 = interval(&rates).zip(interval(&latencies)).map(|(iops, latency_us_mean)| Interval95 {
+        iops,
+        latency_us_mean,
+        ..Interval95::default()
+    });
+    let names = row.resources.clone().unwrap_or_default();
+    let busy = |name: &String| {
+        mean(&of(&|row| row.resources.as_ref().and_then(|all| all.get(name)).copied().unwrap_or(0.0))).0
+    };
+    row.resources =
+        Some(names.into_keys().map(|name| (name.clone(), (busy(&name) * 10.0).round() / 10.0)).collect());
+    Some(row)
+}
+
+fn joined_split(splits: &[Split]) -> Split {
+    let of = |value: &dyn Fn(&Split) -> f64| mean(&splits.iter().map(value).collect::<Vec<f64>>()).0;
+    Split {
+        ios: splits.iter().map(|split| split.ios).sum(),
+        iops: of(&|split| split.iops),
+        throughput_mib_s: of(&|split| split.throughput_mib_s),
+        latency_us: joined_latency(
+            &splits.iter().map(|split| (split.ios, split.latency_us)).collect::<Vec<_>>(),
+        ),
+        errors: splits.iter().map(|split| split.errors).sum(),
+        ci95: None,
+    }
+}
+
+/// Latencies of several seeds, each weighed by its requests; the longest of all.
+fn joined_latency(parts: &[(u64, Option<Latency>)]) -> Option<Latency> {
+    let parts: Vec<(f64, Latency)> =
+        parts.iter().filter_map(|(ios, latency)| latency.map(|latency| (*ios as f64, latency))).collect();
+    let all: f64 = parts.iter().map(|(ios, _)| ios).sum();
+    if all == 0.0 {
+        return None;
+    }
+    let of = |value: &dyn Fn(&Latency) -> f64| {
+        parts.iter().map(|(ios, latency)| ios * value(latency)).sum::<f64>() / all
+    };
+    Some(Latency {
+        mean: of(&|latency| latency.mean),
+        p50: of(&|latency| latency.p50),
+        p90: of(&|latency| latency.p90),
+        p99: of(&|latency| latency.p99),
+        p999: of(&|latency| latency.p999),
+        max: parts.iter().map(|(_, latency)| latency.max).fold(0.0, f64::max),
+    })
+}

@@ -1,0 +1,183 @@
+//! What predictions must hold, asked as any caller asks.
+
+use layout::Level;
+use models::Catalog;
+use predict::{
+    Configuration, ErrorKind, MeasuringMethod, MethodName, Policies, Progress, Request, Result, Runs,
+    bottleneck, parse_drives, predict,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use storagebench::Row;
+use units::{ByteCount, StripSize};
+
+fn configuration(controller: &str, drives: &str, level: Level) -> Result<Configuration> {
+    with(controller, drives, level, None, &Policies::default())
+}
+
+fn with(
+    controller: &str,
+    drives: &str,
+    level: Level,
+    strip: Option<u64>,
+    policies: &Policies,
+) -> Result<Configuration> {
+    let catalog = Catalog::builtin();
+    let controller = catalog.controller(controller)?;
+    let drives = parse_drives(catalog, drives)?;
+    let shape = Configuration::shape(level, drives.len(), None)?;
+    let strip = strip.map(|kib| StripSize::new(ByteCount(kib << 10)).unwrap());
+    Configuration::new(controller, drives, shape, strip, policies)
+}
+
+fn request(configuration: &Configuration, profile: &str, ladder: &str, ms: u64, seed: u64) -> Request {
+    let mut method = MeasuringMethod::of(MethodName::Fujitsu2016, configuration.drives.len()).unwrap();
+    method.ladder = ladder.parse().unwrap();
+    let runs = Runs {
+        runtime: Duration::from_millis(ms),
+        ramp: Duration::from_millis(ms / 4),
+        workers: 1,
+        seed,
+        seeds: 1,
+    };
+    let profiles = vec![profile.parse().unwrap()];
+    Request { configuration: configuration.clone(), method, profiles, runs }
+}
+
+fn rows(configuration: &Configuration, profile: &str, ladder: &str, ms: u64, seed: u64) -> Vec<Row> {
+    predict(&request(configuration, profile, ladder, ms, seed), &|_| {}).unwrap().rows
+}
+
+#[test]
+fn latency_times_rate_is_what_is_outstanding() {
+    for (controller, drives, level, ms) in [
+        ("LSI2008", "4xSAS-6G-HDD", Level::Raid10, 10_000),
+        ("CP400i", "4xSAS-12G-SSD", Level::Raid5, 60),
+        ("C220", "2xSATA-6G-SSD", Level::Raid1, 200),
+    ] {
+        let configuration = configuration(controller, drives, level).unwrap();
+        for row in rows(&configuration, "database", "1,16,64", ms, 1) {
+            let outstanding = row.iops * row.latency_us.unwrap().mean / 1e6;
+            let off = outstanding / f64::from(row.outstanding) - 1.0;
+            assert!(off.abs() < 0.03, "{controller} at {}: {outstanding:.2}", row.outstanding);
+        }
+    }
+}
+
+#[test]
+fn rates_rise_with_depth_or_a_resource_is_busy() {
+    let configuration = configuration("CP400i", "4xSAS-12G-SSD", Level::Raid10).unwrap();
+    let rows = rows(&configuration, "database", "1,4,16,64,256", 60, 1);
+    assert!(rows.windows(2).all(|pair| pair[1].iops > pair[0].iops * 0.98));
+    let resources = rows.last().unwrap().resources.as_ref().unwrap();
+    assert!(resources.values().any(|busy| *busy > 95.0), "{resources:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_figures_to_the_last_digit() {
+    for (drives, level, ms) in [("4xSAS-6G-HDD", Level::Raid10, 3000), ("4xSAS-12G-SSD", Level::Raid5, 40)] {
+        let configuration = configuration("CP400i", drives, level).unwrap();
+        let run = |seed| rows(&configuration, "file-server", "1,16", ms, seed);
+        assert_eq!(run(7), run(7));
+        assert_ne!(run(7)[1].iops, run(8)[1].iops);
+    }
+}
+
+#[test]
+fn several_seeds_give_means_and_intervals() {
+    let configuration = configuration("direct", "SAS-6G-HDD", Level::Jbod).unwrap();
+    let asked = |seed, seeds| {
+        let mut request = request(&configuration, "database", "8", 4000, seed);
+        request.method = MeasuringMethod::of(MethodName::Fujitsu2013, 1).unwrap();
+        request.method.ladder = "8".parse().unwrap();
+        request.runs.seeds = seeds;
+        let done = AtomicU64::new(0);
+        let count = |progress: Progress<'_>| {
+            done.fetch_add(u64::from(progress == Progress::OneDone), Ordering::Relaxed);
+        };
+        let row = predict(&request, &count).unwrap().rows.remove(0);
+        assert_eq!(done.into_inner(), request.simulations());
+        row
+    };
+    let joined = asked(3, 3);
+    let each: Vec<f64> = (3..6).map(|seed| asked(seed, 1).iops).collect();
+    assert!((joined.iops - each.iter().sum::<f64>() / 3.0).abs() < 1e-6);
+    let [low, high] = joined.ci95.unwrap().iops;
+    assert!(low < joined.iops && joined.iops < high && each.iter().all(|iops| (low..high).contains(iops)));
+}
+
+#[test]
+fn a_load_without_workers_is_refused() {
+    let configuration = configuration("direct", "SAS-6G-HDD", Level::Jbod).unwrap();
+    let mut request = request(&configuration, "database", "8", 40, 1);
+    request.runs.workers = 0;
+    let refused = predict(&request, &|_| {}).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Refused);
+    assert!(refused.sentence.contains("no worker"), "{refused}");
+}
+
+#[test]
+fn nonsense_is_refused_with_a_clear_sentence() {
+    let with_preset = |preset: &str| Policies { preset: Some(preset.to_owned()), ..Policies::default() };
+    let no = Policies::default();
+    let modes = Policies { write_mode: Some("write-back".to_owned()), ..Policies::default() };
+    let reading = |mode: &str| Policies { read_mode: Some(mode.to_owned()), ..Policies::default() };
+    let contradiction = Policies { drive_cache: Some(true), ..with_preset("data-protection") };
+    for (refused, parts) in [
+        (with("LSI1068", "4xSAS-6G-HDD", Level::Raid10, None, &no), &["LSI1068 has no raid10", "raid1e"][..]),
+        (with("LSI2008", "9xSAS-6G-HDD", Level::Raid0, None, &no), &["at most 8 drives, not 9"]),
+        (with("CP400i", "4xSAS-12G-HDD", Level::Raid5, Some(256), &no), &["no strip of 256 KiB", "64K"]),
+        (with("C220", "2xSAS-6G-HDD", Level::Raid1, None, &no), &["is a SAS drive", "SATA 6G ports"]),
+        (
+            with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &modes),
+            &["--write-mode write-back", "no cache"],
+        ),
+        (with("LSI2008", "2xSAS-6G-HDD", Level::Raid1, None, &reading("read-ahead")), &["no cache to set"]),
+        (
+            with("C220", "2xSATA-6G-HDD", Level::Raid1, None, &reading("adaptive")),
+            &["'adaptive'", "no-read-ahead"],
+        ),
+        (with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &with_preset("fast-path")), &["fast-path"]),
+        (with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &with_preset("turbo")), &["'turbo'"]),
+        (with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &contradiction), &["contradict"]),
+        (with("CP400i", "2xSAS-12G-HDD", Level::Raid5, None, &no), &["2 drives", "name more drives"]),
+        (with("PERC", "2xSAS-12G-HDD", Level::Raid1, None, &no), &["'PERC'", "CP400i"]),
+        (with("CP400i", "2xfloppy", Level::Raid1, None, &no), &["'floppy'", "SAS-12G-HDD"]),
+        (with("CP400i", "0xSAS-12G-HDD", Level::Raid1, None, &no), &["0 drives"]),
+    ] {
+        let sentence = refused.err().map(|failure| failure.to_string()).unwrap_or_default();
+        for part in parts {
+            assert!(sentence.contains(part), "'{part}' is not in '{sentence}'");
+        }
+    }
+}
+
+/// A stream at one outstanding I/O finds the next block on its way; what is at random places is not read on.
+#[test]
+fn onboard_controllers_read_ahead_of_streams() {
+    let reading = |mode: &str| {
+        let policies = Policies { read_mode: Some(mode.to_owned()), ..Policies::default() };
+        with("C220", "4xSATA-6G-SSD", Level::Raid0, None, &policies).unwrap()
+    };
+    let rates = |mode: &str, profile: &str| -> Vec<f64> {
+        rows(&reading(mode), profile, "1,64", 40, 1).iter().map(|row| row.iops).collect()
+    };
+    let (ahead, not) = (rates("read-ahead", "streaming"), rates("no-read-ahead", "streaming"));
+    assert!(ahead[0] > 1.5 * not[0] && ahead[1] > 0.98 * not[1], "{ahead:?} {not:?}");
+    assert_eq!(rates("read-ahead", "database"), rates("no-read-ahead", "database"));
+    let usual = configuration("C220", "4xSATA-6G-SSD", Level::Raid0).unwrap();
+    assert_eq!(usual.controller, reading("read-ahead").controller, "both presets read ahead");
+}
+
+#[test]
+fn the_bottleneck_has_a_name() {
+    let busiest = |controller: &str, drives: &str, profile: &str| {
+        let configuration = configuration(controller, drives, Level::Raid0).unwrap();
+        let row = rows(&configuration, profile, "64", 40, 1).remove(0);
+        bottleneck(&row).map(|(name, _)| name.to_owned()).unwrap()
+    };
+    assert_eq!(busiest("CP400i", "8xSAS-12G-SSD", "database"), "controller processor");
+    assert_eq!(busiest("CP400i", "8xSAS-12G-SSD", "streaming"), "controller data path");
+    assert_eq!(busiest("C220", "4xSATA-6G-SSD", "streaming"), "host link up");
+    assert_eq!(busiest("CP400i", "2xSAS-12G-SSD", "restore"), "dies");
+}

@@ -1,0 +1,102 @@
+//! `softroc predict`: what a server would do.
+//!
+//! The rows are those of `softroc bench`, with how busy each resource was, so that what limits a run has a name, and with
+//! intervals from several seeds.
+
+use super::{catalog_with, on};
+use crate::cli::{MethodName, Predict, Switch};
+use crate::failure::{Failure, Outcome};
+use crate::{bench, machine, output, progress};
+use layout::Level;
+use predict::{Configuration, MeasuringMethod, Policies, Request, Runs, bottleneck, parse_drives};
+use storagebench::{Profile, Results};
+
+impl From<MethodName> for predict::MethodName {
+    fn from(name: MethodName) -> predict::MethodName {
+        match name {
+            MethodName::Bench => predict::MethodName::Bench,
+            MethodName::Fujitsu2013 => predict::MethodName::Fujitsu2013,
+            MethodName::Fujitsu2016 => predict::MethodName::Fujitsu2016,
+            MethodName::Sx940 => predict::MethodName::Sx940,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(command: &Predict) -> Outcome {
+    let request = request(command)?;
+    command.files.check(&[], Some(&request.profiles))?;
+    let bar = progress::bar(request.simulations());
+    let results = predict::predict(&request, &on(&bar))?;
+    bar.finish_and_clear();
+    command.files.write(&results, machine::unix_time(), None)?;
+    if command.files.take_stdout() {
+        return Ok(());
+    }
+    let mut text = bench::text(&results);
+    text.push_str("\n\n");
+    text.push_str(&limits(&request.profiles, &results));
+    output::print(&text)
+}
+
+fn request(command: &Predict) -> Outcome<Request> {
+    let configuration = configured(command)?;
+    let mut method = MeasuringMethod::of(command.method.into(), configuration.drives.len())?;
+    if let Some(ladder) = &command.outstanding {
+        method.ladder = ladder.parse()?;
+    }
+    if let Some(area) = command.area {
+        method.area = area;
+    }
+    let profiles = bench::profiles(&command.profile)?;
+    let runtime = command.runtime.unwrap_or_else(|| Runs::usual_runtime(&configuration));
+    let runs = Runs {
+        runtime,
+        ramp: command.ramp.unwrap_or(runtime / 4),
+        workers: command.workers,
+        seed: command.seed,
+        seeds: command.seeds,
+    };
+    Ok(Request { configuration, method, profiles, runs })
+}
+
+fn configured(command: &Predict) -> Outcome<Configuration> {
+    let catalog = catalog_with(&command.catalog)?;
+    let controller = catalog.controller(&command.controller).map_err(Failure::refused)?;
+    let drives = parse_drives(&catalog, &command.drives)?;
+    let level = match command.level {
+        Some(level) => level,
+        None if drives.len() == 1 => Level::Jbod,
+        None => {
+            return Err(Failure::refused(format!(
+                "--level is missing for {} drives; give one such as --level raid0",
+                drives.len()
+            )));
+        }
+    };
+    let drive_cache = command.drive_cache.map(|switch| switch == Switch::On);
+    let policies = Policies {
+        preset: command.preset.clone(),
+        write_mode: command.write_mode.clone(),
+        read_mode: command.read_mode.clone(),
+        cache_mode: command.cache_mode.clone(),
+        drive_cache,
+    };
+    let shape = Configuration::shape(level, drives.len(), command.spans)?;
+    Ok(Configuration::new(controller, drives, shape, command.strip, &policies)?)
+}
+
+/// What limits each profile at its best.
+fn limits(profiles: &[Profile], results: &Results) -> String {
+    let line = |profile: &Profile| {
+        let row = results.best.get(profile.name())?;
+        let (name, busy) = bottleneck(row)?;
+        Some(match busy >= 80.0 {
+            true => format!("{}: limited by {name}, busy {busy:.0} %", profile.name()),
+            false => {
+                format!("{}: nothing is busy all the time; most so is {name}, {busy:.0} %", profile.name())
+            }
+        })
+    };
+    profiles.iter().filter_map(line).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,274 @@
+//! Where random requests go when not all places are equally popular.
+
+use crate::generator::pattern::divisor;
+use crate::generator::random::Random;
+
+/// Draws ranks from 1 to `count` with a likelihood proportional to rank^-theta, in constant time and memory.
+///
+/// Rejection-inversion (W. Hörmann, G. Derflinger, *Rejection-inversion to generate variates from monotone
+/// discrete distributions*, ACM TOMACS 6(3), 1996): the histogram of the law lies below the curve x^-theta, whose
+/// integral can be inverted; a rank drawn from under the curve is kept if it lies below the histogram too,
+/// which it does nearly always.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Zipf {
+    count: f64,
+    theta: f64,
+    /// The integral of the curve at 1.5, less the height of rank 1.
+    low: f64,
+    /// The integral at the right end of the last rank.
+    high: f64,
+    /// Nearer to its rank than this, a point is always below the histogram.
+    safe: f64,
+}
+
+impl Zipf {
+    pub(crate) fn new(count: u64, theta: f64) -> Zipf {
+        let mut zipf = Zipf { count: count.max(1) as f64, theta, low: 0.0, high: 0.0, safe: 0.0 };
+        zipf.low = zipf.integral(1.5) - 1.0;
+        zipf.high = zipf.integral(zipf.count + 0.5);
+        zipf.safe = 2.0 - zipf.inverse(zipf.integral(2.5) - 2.0_f64.powf(-theta));
+        zipf
+    }
+
+    /// The integral of x^-theta, up to a constant: (x^(1-theta) - 1) / (1-theta), or ln x where theta is 1.
+    fn integral(&self, x: f64) -> f64 {
+        let (power, log) = (1.0 - self.theta, x.ln());
+        if (power * log).abs() < 1e-8 { log } else { (power * log).exp_m1() / power }
+    }
+
+    /// The x whose integral this is.
+    fn inverse(&self, integral: f64) -> f64 {
+        let power = 1.0 - self.theta;
+        // Rounding must not lead out of the logarithm's domain.
+        let product = (power * integral).max(-1.0);
+        if product.abs() < 1e-8 { integral.exp() } else { (product.ln_1p() / power).exp() }
+    }
+
+    /// A rank, from 1 to the count.
+    pub(crate) fn draw(&self, random: &mut Random) -> u64 {
+        loop {
+            let place = self.high + random.unit() * (self.low - self.high);
+            let x = self.inverse(place);
+            let rank = (x + 0.5).floor().clamp(1.0, self.count);
+            let below = place >= self.integral(rank + 0.5) - rank.powf(-self.theta);
+            if rank - x <= self.safe || below {
+                return rank as u64;
+            }
+        }
+    }
+}
+
+/// Scatters ranks over places: a permutation of 0..count that puts neighbours far apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scatter {
+    count: u64,
+    factor: u64,
+}
+
+impl Scatter {
+    pub(crate) fn new(count: u64) -> Scatter {
+        let count = count.max(1);
+        // The golden section spreads multiples most evenly; without a common divisor no two ranks meet.
+        let mut factor = ((count as f64 * 0.618_033_988_749_895) as u64).max(1);
+        while divisor(factor, count) != 1 {
+            factor += 1;
+        }
+        Scatter { count, factor }
+    }
+
+    pub(crate) fn place(&self, rank: u64) -> u64 {
+        (u128::from(rank) * u128::from(self.factor) % u128::from(self.count)) as u64
+    }
+}
+
+/// A part of the place and how likely it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// The likelihoods up to and including this one, out of 2^32.
+    pub(crate) until: u64,
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+}
+
+/// A hot spot, which may move.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hot {
+    /// Its likelihood, out of 2^32.
+    pub(crate) likelihood: u64,
+    pub(crate) len: u64,
+    /// It moves on by its length every so many nanoseconds; 0: never.
+    pub(crate) moves_every_ns: u64,
+}
+
+impl Hot {
+    /// Where it begins, `elapsed_ns` after the start.
+    pub(crate) fn start(&self, total: u64, unit: u64, elapsed_ns: u64) -> u64 {
+        let room = total - self.len;
+        let moves = elapsed_ns.checked_div(self.moves_every_ns).unwrap_or(0);
+        // It turns back to the start when it would reach over the end.
+        let turns = room / self.len.max(1) + 1;
+        let start = (moves % turns) * self.len;
+        start - start % unit
+    }
+}
+
+/// How random offsets within a place are spread.
+#[derive(Clone, Debug)]
+pub(crate) enum Spread {
+    Uniform,
+    /// Over granules of so many bytes.
+    Zipf {
+        law: Zipf,
+        scatter: Scatter,
+        granule: u64,
+    },
+    Hot(Hot),
+    Slots(Vec<Slot>),
+}
+
+/// A uniform multiple of `align` so that `block` bytes from there are within `len`, which they fit.
+pub(crate) fn uniform(random: &mut Random, len: u64, block: u64, align: u64) -> u64 {
+    random.below((len - block) / align + 1) * align
+}
+
+impl Spread {
+    /// An offset for `block` bytes within `len`, a multiple of `align`. `unit` is what all alignments of the
+    /// place divide.
+    pub(crate) fn offset(
+        &self,
+        random: &mut Random,
+        (len, unit): (u64, u64),
+        (block, align): (u64, u64),
+        elapsed_ns: u64,
+    ) -> u64 {
+        match self {
+            Spread::Uniform => uniform(random, len, block, align),
+            Spread::Zipf { law, scatter, granule } => {
+                let at = scatter.place(law.draw(random) - 1) * granule;
+                (at - at % align).min((len - block) / align * align)
+            }
+            Spread::Hot(hot) => {
+                let start = hot.start(len, unit, elapsed_ns);
+                if random.next() >> 32 < hot.likelihood {
+                    return start + uniform(random, hot.len, block, align);
+                }
+                let at = uniform(random, len - hot.len, block, align);
+                if at >= start { at + hot.len } else { at }
+            }
+            Spread::Slots(slots) => {
+                let draw = random.next() >> 32;
+                let slot = slots.iter().find(|slot| draw < slot.until).or(slots.last());
+                slot.map_or(0, |slot| slot.start + uniform(random, slot.len, block, align))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chi-square of observed counts against likelihoods, as deviations from its mean.
+    fn chi_square(counts: &[u64], likelihood: impl Fn(usize) -> f64) -> f64 {
+        let all: u64 = counts.iter().sum();
+        let chi: f64 = counts
+            .iter()
+            .enumerate()
+            .map(|(at, count)| {
+                let expected = likelihood(at) * all as f64;
+                (*count as f64 - expected).powi(2) / expected
+            })
+            .sum();
+        let freedom = counts.len() as f64 - 1.0;
+        (chi - freedom) / (2.0 * freedom).sqrt()
+    }
+
+    #[test]
+    fn ranks_follow_zipfs_law() {
+        for theta in [0.0, 0.5, 0.99, 1.0, 1.1, 2.5] {
+            let (law, mut random) = (Zipf::new(200, theta), Random::new(5));
+            let mut counts = [0_u64; 200];
+            for _ in 0..400_000 {
+                counts[law.draw(&mut random) as usize - 1] += 1;
+            }
+            let sum: f64 = (1..=200).map(|rank| f64::from(rank).powf(-theta)).sum();
+            // The tail of a steep law is drawn too seldom for chi-square: it is one bin.
+            let tail = counts.iter().position(|count| *count < 20).unwrap_or(200);
+            let mut bins = counts[..tail].to_vec();
+            let likelihood = |rank: usize| (rank as f64).powf(-theta) / sum;
+            if tail < 200 {
+                bins.push(counts[tail..].iter().sum());
+            }
+            let deviations = chi_square(&bins, |at| match at < tail {
+                true => likelihood(at + 1),
+                false => (tail + 1..=200).map(likelihood).sum(),
+            });
+            assert!(deviations.abs() < 4.0, "theta {theta}: {deviations} deviations");
+        }
+    }
+
+    #[test]
+    fn ranks_of_huge_and_tiny_targets_are_in_range() {
+        let mut random = Random::new(1);
+        for count in [1, 2, 3, 1 << 40] {
+            for theta in [0.0, 1.0, 1.2, 10.0] {
+                let law = Zipf::new(count, theta);
+                assert!((0..2000).all(|_| (1..=count).contains(&law.draw(&mut random))), "{count} {theta}");
+            }
+        }
+    }
+
+    #[test]
+    fn scattering_is_a_permutation_that_parts_neighbours() {
+        for count in [1, 2, 3, 10, 1000, 1024, 99_991] {
+            let scatter = Scatter::new(count);
+            let mut places: Vec<u64> = (0..count).map(|rank| scatter.place(rank)).collect();
+            if count > 100 {
+                assert!(places.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > count / 4));
+            }
+            places.sort_unstable();
+            assert!(places.iter().copied().eq(0..count));
+        }
+    }
+
+    #[test]
+    fn a_hot_spot_gets_its_share_and_the_rest_is_even() {
+        let spread = Spread::Hot(Hot { likelihood: (90 << 32) / 100, len: 10 * 4096, moves_every_ns: 1000 });
+        for (elapsed, hot_start) in [(0, 0), (999, 0), (1000, 10), (9_999, 90), (10_000, 0), (13_500, 30)] {
+            let mut random = Random::new(9);
+            let mut counts = [0_u64; 100];
+            for _ in 0..200_000 {
+                let at = spread.offset(&mut random, (100 * 4096, 4096), (4096, 4096), elapsed);
+                assert_eq!(at % 4096, 0);
+                counts[(at / 4096) as usize] += 1;
+            }
+            let hot = hot_start..hot_start + 10;
+            let likelihood = |at: usize| if hot.contains(&at) { 0.09 } else { 0.1 / 90.0 };
+            let deviations = chi_square(&counts, likelihood);
+            assert!(deviations.abs() < 4.0, "after {elapsed}: {deviations} deviations");
+        }
+    }
+
+    #[test]
+    fn zones_get_their_shares() {
+        let zones = [(50, 0, 5), (30, 5, 15), (20, 20, 80)];
+        let mut until = 0;
+        let slots = zones.map(|(access, start, len)| {
+            until += (access << 32) / 100;
+            Slot { until, start: start * 4096, len: len * 4096 }
+        });
+        let spread = Spread::Slots(slots.to_vec());
+        let mut random = Random::new(2);
+        let mut counts = [0_u64; 100];
+        for _ in 0..200_000 {
+            counts[(spread.offset(&mut random, (100 * 4096, 4096), (4096, 4096), 0) / 4096) as usize] += 1;
+        }
+        let likelihood = |at: usize| match at {
+            0..5 => 0.5 / 5.0,
+            5..20 => 0.3 / 15.0,
+            _ => 0.2 / 80.0,
+        };
+        let deviations = chi_square(&counts, likelihood);
+        assert!(deviations.abs() < 4.0, "{deviations} deviations");
+    }
+}

@@ -1,0 +1,395 @@
+//! A measurement of a target, or of several at once: profile by profile, rung by rung.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::generator::loops::{Buffers, Outstanding, Point};
+use crate::generator::pattern::{Asker, Pattern, Walk, divisor};
+use crate::generator::verify::Verifier;
+use crate::load::profile::Profile;
+use crate::measurement::guard;
+use crate::measurement::observe::Observer;
+use crate::measurement::precondition::{self, Precondition};
+use crate::measurement::read_back::Verified;
+use crate::measurement::settings::Settings;
+use crate::measurement::supervise::{Supervisor, Until, Watched, steadiness};
+use crate::measurement::target::Target;
+use crate::row::notes::{self, Expected};
+use crate::row::{About, Row};
+use crate::statistics::surroundings::{Surrounded, Surroundings};
+use env::{DriveKind, Env, Instant, JoinHandle, Member};
+use signatures::Label;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use units::ByteCount;
+
+/// How a measurement came to its end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// All of it was done.
+    Complete,
+    /// It was stopped; the sentence says where it stood.
+    Cancelled(String),
+    /// The target failed; the sentence says what happened and when.
+    Failed(String),
+}
+
+impl Ending {
+    /// What there is to say about it, if it did not go as planned.
+    pub fn sentence(&self) -> Option<&str> {
+        match self {
+            Ending::Complete => None,
+            Ending::Cancelled(sentence) | Ending::Failed(sentence) => Some(sentence),
+        }
+    }
+}
+
+/// What a target's measurement came to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measured {
+    /// A row for each point; the last may be of a shorter run if it was cut short.
+    pub rows: Vec<Row>,
+    /// How it ended.
+    pub ending: Ending,
+    /// What was verified, where that was asked for.
+    pub verified: Option<Verified>,
+}
+
+/// A measurement: settings and what goes on around it. It may be run on any number of targets.
+#[derive(Clone)]
+pub struct Bench {
+    settings: Settings,
+    observer: Rc<dyn Observer>,
+    surroundings: Rc<dyn Surroundings>,
+    cancel: Arc<AtomicBool>,
+    labels: Vec<Label>,
+}
+
+impl Bench {
+    /// A measurement that nobody watches.
+    pub fn new(settings: Settings) -> Bench {
+        Bench {
+            settings,
+            observer: Rc::new(()),
+            surroundings: Rc::new(()),
+            cancel: Arc::default(),
+            labels: Vec::new(),
+        }
+    }
+
+    /// Tells `observer` how it goes.
+    #[must_use]
+    pub fn observed_by(mut self, observer: Rc<dyn Observer>) -> Bench {
+        self.observer = observer;
+        self
+    }
+
+    /// Takes `cpu_percent`, and what makes rows doubtful, from what `surroundings` sees.
+    #[must_use]
+    pub fn surrounded_by(mut self, surroundings: Rc<dyn Surroundings>) -> Bench {
+        self.surroundings = surroundings;
+        self
+    }
+
+    /// Ends soon after `cancel` is set (by a signal handler's thread, say), with what was measured so far.
+    #[must_use]
+    pub fn cancelled_by(mut self, cancel: Arc<AtomicBool>) -> Bench {
+        self.cancel = cancel;
+        self
+    }
+
+    /// Also takes these labels on a target for something that must not be overwritten: a controller's own.
+    #[must_use]
+    pub fn guarding(mut self, labels: &[Label]) -> Bench {
+        self.labels.extend_from_slice(labels);
+        self
+    }
+
+    /// What is measured.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Whether `target` can be measured: what [`Bench::run`] refuses before it starts, this refuses too. Who measures
+    /// several targets, one after the other, asks for each before the first.
+    ///
+    /// # Errors
+    /// When it cannot, or must not be written to.
+    pub async fn check(&self, env: &Env, target: &Target) -> Result<()> {
+        self.settings.check(env, target)?;
+        guard::check(env, target, &self.settings, &self.labels).await
+    }
+
+    /// Measures `target`.
+    ///
+    /// # Errors
+    /// When it does not start: settings that cannot be, a target that holds something and would be written,
+    /// or that cannot be reached. What goes wrong later is in the [`Ending`].
+    pub async fn run(&self, env: &Env, target: &Target) -> Result<Measured> {
+        self.run_together(env, std::slice::from_ref(target)).await
+    }
+
+    /// Measures several targets at the same time: each has as many workers and as many outstanding I/Os as the
+    /// settings say, and there is one row for all of them, with the sum of the outstanding I/Os.
+    ///
+    /// # Errors
+    /// As [`Bench::run`].
+    pub async fn run_together(&self, env: &Env, targets: &[Target]) -> Result<Measured> {
+        if targets.is_empty() {
+            return Err(Error::new(ErrorKind::BadSettings, "there is no target to measure; name one"));
+        }
+        for target in targets {
+            self.check(env, target).await?;
+        }
+        let seed = self.settings.seed.unwrap_or_else(|| env.random());
+        let mut seats = Vec::new();
+        for target in targets {
+            let members = (0..self.settings.workers).map(|_| target.attach(env)).collect::<Result<_>>()?;
+            seats.push(Seat { target, members, verifier: self.verifier(target, seed)? });
+        }
+        let names: Vec<&str> = targets.iter().map(Target::name).collect();
+        let mut run =
+            Run { bench: self, env, name: names.join(" + "), seats, seed, point: 0, rows: Vec::new() };
+        let mut ending = run.measure_all().await?;
+        let mut verified = None;
+        if self.settings.verify {
+            let mut sum = Verified::default();
+            for seat in &run.seats {
+                let Some(verifier) = &seat.verifier else { continue };
+                if ending == Ending::Complete {
+                    ending =
+                        sum.read_back(seat.target.name(), &seat.members[0], verifier, &self.cancel).await;
+                }
+                sum.checked_bytes += verifier.checked_bytes();
+            }
+            verified = Some(sum);
+        }
+        Ok(Measured { rows: run.rows, ending, verified })
+    }
+
+    /// The memory of what is written to `target`, if it is to be verified.
+    fn verifier(&self, target: &Target, seed: u64) -> Result<Option<Rc<Verifier>>> {
+        if !self.settings.verify {
+            return Ok(None);
+        }
+        let mut unit = precondition::profile().largest_block();
+        for profile in &self.settings.profiles {
+            unit = ByteCount(divisor(unit.0, self.settings.pattern(target, profile)?.granule.0));
+        }
+        Ok(Some(Rc::new(Verifier::new(unit, seed))))
+    }
+}
+
+/// A target with everything that belongs to it while it is measured.
+struct Seat<'a> {
+    target: &'a Target,
+    /// One for each worker.
+    members: Vec<Member>,
+    verifier: Option<Rc<Verifier>>,
+}
+
+/// A profile's way through one target.
+struct Way {
+    pattern: Rc<Pattern>,
+    /// One for each worker.
+    walks: Vec<Rc<Walk>>,
+}
+
+/// A measurement under way.
+struct Run<'a> {
+    bench: &'a Bench,
+    env: &'a Env,
+    /// Of all targets.
+    name: String,
+    seats: Vec<Seat<'a>>,
+    seed: u64,
+    /// Which point is next.
+    point: usize,
+    rows: Vec<Row>,
+}
+
+impl Run<'_> {
+    async fn measure_all(&mut self) -> Result<Ending> {
+        let settings = &self.bench.settings;
+        let ending = self.precondition().await?;
+        if ending != Ending::Complete {
+            return Ok(ending);
+        }
+        for profile in &settings.profiles {
+            let ways = self.ways(|target| settings.pattern(target, profile), settings.workers)?;
+            for outstanding in profile.rungs(&settings.outstanding) {
+                let ending = self.measure(profile, &ways, outstanding).await?;
+                if ending != Ending::Complete {
+                    return Ok(ending);
+                }
+                self.point += 1;
+            }
+        }
+        Ok(Ending::Complete)
+    }
+
+    fn ways(&self, pattern: impl Fn(&Target) -> Result<Pattern>, workers: u32) -> Result<Vec<Way>> {
+        let way = |seat: &Seat<'_>| {
+            let pattern = Rc::new(pattern(seat.target)?);
+            let walk = |worker| Rc::new(Walk::new(&pattern, self.seed, worker, workers));
+            Ok(Way { walks: (0..workers).map(walk).collect(), pattern })
+        };
+        self.seats.iter().map(way).collect()
+    }
+
+    /// Writes what is to be written before the first point.
+    async fn precondition(&mut self) -> Result<Ending> {
+        let settings = &self.bench.settings;
+        if settings.precondition == Precondition::None {
+            return Ok(Ending::Complete);
+        }
+        let mut bytes = ByteCount::ZERO;
+        for seat in &self.seats {
+            bytes += settings.preconditioning(seat.target)?.1;
+        }
+        let ways = self.ways(|target| settings.preconditioning(target).map(|(pattern, _)| pattern), 1)?;
+        let profile = precondition::profile();
+        let (point, watched, began) = self
+            .drive(&profile, &ways, precondition::OUTSTANDING, Duration::ZERO, Until::Moved(bytes))
+            .await?;
+        Ok(self.ending(&point, &watched, |at_ns| {
+            format!("{:.1} s into preconditioning", at_ns.saturating_sub(began.ns) as f64 / 1e9)
+        }))
+    }
+
+    /// One point: ramp, run, drain, and its row.
+    async fn measure(&mut self, profile: &Profile, ways: &[Way], outstanding: u32) -> Result<Ending> {
+        let settings = &self.bench.settings;
+        let (point, watched, began) =
+            self.drive(profile, ways, outstanding, settings.ramp, Until::of(settings)).await?;
+        let reading = point.meter.finish();
+        let around = watched.around.clone().unwrap_or_else(|| Surrounded { seconds: 0.0, looks: Vec::new() });
+        let targets = self.seats.len() as u32;
+        let about = About {
+            target: &self.name,
+            profile,
+            outstanding: outstanding * targets,
+            workers: settings.workers.min(outstanding) * targets,
+            cpu_percent: around.process_percent(),
+            steady_state: watched.steady_state.or_else(|| steadiness(&reading.slices, reading.slice_ns)),
+        };
+        if let Some(mut row) = Row::of(&about, &point, &reading) {
+            row.notes = notes::judge(&row, &around, &self.expected());
+            self.bench.observer.row(&row);
+            self.rows.push(row);
+        }
+        Ok(self.ending(&point, &watched, |at_ns| {
+            let seconds = at_ns.saturating_sub(began.ns) as f64 / 1e9;
+            format!("{seconds:.1} s into '{profile}' with {outstanding} outstanding")
+        }))
+    }
+
+    /// What the judgement of a row needs to know.
+    fn expected(&self) -> Expected {
+        let settings = &self.bench.settings;
+        let rotating = |seat: &Seat<'_>| {
+            let info = seat.target.info();
+            info.rotational && info.kind == DriveKind::BlockDevice
+        };
+        Expected {
+            rotating: self.seats.iter().all(rotating),
+            confidence_percent: settings.confidence_percent.filter(|_| settings.steady_state.is_none()),
+            max_rounds: settings.steady_state.map(|rule| rule.max_rounds),
+        }
+    }
+
+    /// Keeps requests outstanding until `until`, and waits for the last of them.
+    async fn drive(
+        &self,
+        profile: &Profile,
+        ways: &[Way],
+        outstanding: u32,
+        ramp: Duration,
+        until: Until,
+    ) -> Result<(Rc<Point>, Watched, Instant)> {
+        let began = self.env.now();
+        let seed = self.seed.wrapping_add(self.point as u64);
+        let point = Rc::new(Point::new(profile, until.meter((began + ramp).ns), began.ns, seed));
+        let tasks = self.start(profile, &point, ways, outstanding)?;
+        let supervisor = Supervisor {
+            env: self.env,
+            observer: &*self.bench.observer,
+            surroundings: &*self.bench.surroundings,
+            cancel: &self.bench.cancel,
+            target: &self.name,
+            profile,
+            outstanding,
+            point: self.point,
+            points: self.bench.settings.points(),
+            until,
+        };
+        let watched = supervisor.watch(began, &point.meter).await;
+        for task in tasks {
+            task.await;
+        }
+        Ok((point, watched, began))
+    }
+
+    /// How a point ended; `whereabouts` says where that was.
+    fn ending(&self, point: &Point, watched: &Watched, whereabouts: impl Fn(u64) -> String) -> Ending {
+        match (point.end(), watched.cancelled) {
+            (Some(failure), _) => Ending::Failed(format!(
+                "the measurement of '{}' ended {}: {failure}",
+                self.seats[failure.target].target.name(),
+                whereabouts(failure.at_ns)
+            )),
+            (None, Some(at)) => Ending::Cancelled(format!(
+                "the measurement of '{}' was stopped {}",
+                self.name,
+                whereabouts(at.ns)
+            )),
+            (None, None) => Ending::Complete,
+        }
+    }
+
+    /// Starts as many tasks for each target as there are outstanding I/Os, dealt out to the workers in turn.
+    fn start(
+        &self,
+        profile: &Profile,
+        point: &Rc<Point>,
+        ways: &[Way],
+        outstanding: u32,
+    ) -> Result<Vec<JoinHandle<()>>> {
+        let mut all = Vec::with_capacity(outstanding as usize * ways.len());
+        for at in 0..outstanding as usize {
+            for (target, (seat, way)) in self.seats.iter().zip(ways).enumerate() {
+                let seed = self.seed.wrapping_add((all.len() as u64 + 1) << 32);
+                let buffers = Buffers::take(self.env, profile, self.bench.settings.hollow, seed);
+                let buffers = buffers.ok_or_else(|| no_memory(profile, outstanding))?;
+                let (worker, workers) = (at % way.walks.len(), way.walks.len());
+                let of = (outstanding as usize - worker).div_ceil(workers);
+                all.push(Outstanding {
+                    env: self.env.clone(),
+                    member: seat.members[worker].clone(),
+                    target,
+                    pattern: way.pattern.clone(),
+                    walk: way.walks[worker].clone(),
+                    asker: Asker { number: at / workers, of, turn: 0 },
+                    point: point.clone(),
+                    verifier: seat.verifier.clone(),
+                    buffers,
+                });
+            }
+        }
+        self.seats.iter().filter_map(|seat| seat.verifier.as_ref()).for_each(|verifier| {
+            verifier.compress(profile.load().compressible_percent);
+        });
+        let spawn = |one: Outstanding| self.env.spawn("storagebench outstanding I/O", one.run());
+        Ok(all.into_iter().map(spawn).collect())
+    }
+}
+
+fn no_memory(profile: &Profile, outstanding: u32) -> Error {
+    Error::new(
+        ErrorKind::OutOfMemory,
+        format!(
+            "no memory is left for {outstanding} outstanding I/Os of {}; allow more memory or fewer outstanding I/Os",
+            profile.largest_block()
+        ),
+    )
+}

@@ -1,0 +1,240 @@
+//! What to measure and how long, checked against a target before anything starts.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::generator::pattern::Pattern;
+use crate::load::area::Area;
+use crate::load::ladder::Ladder;
+use crate::load::profile::{Access, Profile};
+use crate::measurement::precondition::{self, Precondition};
+use crate::measurement::target::Target;
+use crate::statistics::steady::SteadyRule;
+use env::{BufferPool, DriveKind, Env};
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// What to measure and how long. Start from the default and change what differs:
+///
+/// ```
+/// use storagebench::{Profile, Settings};
+/// use std::time::Duration;
+/// let settings = Settings {
+///     profiles: vec!["database".parse().unwrap()],
+///     outstanding: "1,3,8,16".parse().unwrap(),
+///     runtime: Duration::from_secs(10),
+///     ..Settings::default()
+/// };
+/// assert_eq!(settings.points(), 4);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which load profiles, one after the other.
+    pub profiles: Vec<Profile>,
+    /// At how many outstanding I/Os each is measured. It is the total over all workers.
+    pub outstanding: Ladder,
+    /// How long each point is measured.
+    pub runtime: Duration,
+    /// How long each point runs before it is measured.
+    pub ramp: Duration,
+    /// How narrow the 95 % intervals of the rate and of the mean latency are to be, in percent of the figure either
+    /// way: a point is measured on until they are, up to `max_runtime`. `None`: never longer than `runtime`.
+    pub confidence_percent: Option<f64>,
+    /// How long a point may be measured at most; `None`: four times `runtime`.
+    pub max_runtime: Option<Duration>,
+    /// What is written to the target before the first point.
+    pub precondition: Precondition,
+    /// Measure each point in rounds until the target is steady, instead of for `runtime`; the row is of the last
+    /// five rounds.
+    pub steady_state: Option<SteadyRule>,
+    /// How many workers share the outstanding I/Os. Each has its own attachment to the target, its own
+    /// random numbers and its own place in a sequential stream.
+    pub workers: u32,
+    /// Which part of the target.
+    pub area: Area,
+    /// Whether every block that is written says what it is, and every block that is read is checked: while the
+    /// profiles run, and once more at the end for all that was written. A block that is wrong ends the run.
+    pub verify: bool,
+    /// Whether a target may be written that holds a file system, a partition table, an array's label, or a
+    /// file of somebody else's data.
+    pub destroy_data: bool,
+    /// Whether requests carry lengths instead of bytes, for targets that are models.
+    pub hollow: bool,
+    /// The seed of all random numbers; `None`: drawn from the world.
+    pub seed: Option<u64>,
+}
+
+impl Default for Settings {
+    /// The standard profiles from 1 to 512 outstanding I/Os, 30 s each after a ramp of 5 s, by one worker.
+    fn default() -> Settings {
+        Settings {
+            profiles: Profile::standard(),
+            outstanding: Ladder::default(),
+            runtime: Duration::from_secs(30),
+            ramp: Duration::from_secs(5),
+            confidence_percent: Some(2.0),
+            max_runtime: None,
+            precondition: Precondition::None,
+            steady_state: None,
+            workers: 1,
+            area: Area::ALL,
+            verify: false,
+            destroy_data: false,
+            hollow: false,
+            seed: None,
+        }
+    }
+}
+
+impl Settings {
+    /// How many points will be measured on each target.
+    pub fn points(&self) -> usize {
+        self.profiles.iter().map(|profile| profile.rungs(&self.outstanding).len()).sum()
+    }
+
+    /// How long a target takes, at the least; preconditioning not included.
+    pub fn duration(&self) -> Duration {
+        let run = self.steady_state.map_or(self.runtime, |rule| rule.round * rule.window_rounds);
+        (self.ramp + run) * self.points() as u32
+    }
+
+    /// How long a point is measured at most.
+    pub fn longest_runtime(&self) -> Duration {
+        let confident = || match self.confidence_percent {
+            Some(_) => self.max_runtime.unwrap_or(self.runtime * 4).max(self.runtime),
+            None => self.runtime,
+        };
+        self.steady_state.map_or_else(confident, |rule| rule.round * rule.max_rounds)
+    }
+
+    /// Whether anything is written: by a profile, or before them.
+    pub fn writes(&self) -> bool {
+        self.profiles.iter().any(Profile::writes) || self.precondition != Precondition::None
+    }
+
+    /// `profile` over the measured part of `target`.
+    pub(crate) fn pattern(&self, target: &Target, profile: &Profile) -> Result<Pattern> {
+        self.pattern_in(self.area, target, profile)
+    }
+
+    /// What is written to `target` before the first point, and how many bytes of it.
+    pub(crate) fn preconditioning(&self, target: &Target) -> Result<(Pattern, ByteCount)> {
+        let area = self.area.covering();
+        let whole = ByteRange::new(ByteOffset::ZERO, target.info().size);
+        let len = area.resolve(whole, Access::Sequential)?.len;
+        Ok((self.pattern_in(area, target, &precondition::profile())?, self.precondition.bytes(len)))
+    }
+
+    fn pattern_in(&self, area: Area, target: &Target, profile: &Profile) -> Result<Pattern> {
+        let info = target.info();
+        let whole = ByteRange::new(ByteOffset::ZERO, info.size);
+        area.resolve(whole, profile.access())
+            .and_then(|area| Pattern::new(profile, area, info.logical_sector.bytes()))
+            .map_err(|error| Error { context: format!("'{}': {}", target.name(), error.context), ..error })
+    }
+
+    /// Whether all of it can be done on `target`, but for what it holds (see [`crate::measurement::guard`]).
+    pub(crate) fn check(&self, env: &Env, target: &Target) -> Result<()> {
+        let wrong = |sentence: &str| Err(Error::new(ErrorKind::BadSettings, sentence));
+        if self.profiles.is_empty() {
+            return wrong("no load profile is given; name one, such as database");
+        }
+        if self.runtime.is_zero() {
+            return wrong("a run time of nothing measures nothing; give one such as 30s");
+        }
+        if self.workers == 0 {
+            return wrong("no worker would do the work; give at least 1");
+        }
+        self.check_method()?;
+        if self.precondition != Precondition::None {
+            self.check_profile(target, &precondition::profile())?;
+        }
+        for profile in &self.profiles {
+            self.check_profile(target, profile)?;
+        }
+        if !self.hollow {
+            self.check_memory(env.pool())?;
+        }
+        Ok(())
+    }
+
+    fn check_method(&self) -> Result<()> {
+        let wrong = |sentence: String| Err(Error::new(ErrorKind::BadSettings, sentence));
+        if let Some(percent) = self.confidence_percent.filter(|percent| !(0.01..=100.0).contains(percent)) {
+            return wrong(format!(
+                "a confidence of {percent} % cannot be reached; give a half width between 0.01 % and 100 %, such as 2 %"
+            ));
+        }
+        if let Some(max) = self.max_runtime.filter(|max| *max < self.runtime) {
+            return wrong(format!(
+                "a run time of at most {} s is less than the run time of {} s; give more, or a shorter run time",
+                max.as_secs_f64(),
+                self.runtime.as_secs_f64()
+            ));
+        }
+        if let Some(rule) = self.steady_state
+            && (rule.round.is_zero() || rule.window_rounds < 2 || rule.max_rounds < rule.window_rounds)
+        {
+            return wrong(format!(
+                "a steady state over {} of at most {} rounds of {} s cannot be judged; give rounds of some time, a window of at least 2 and no fewer rounds than that",
+                rule.window_rounds,
+                rule.max_rounds,
+                rule.round.as_secs_f64()
+            ));
+        }
+        if self.precondition == Precondition::Written(ByteCount::ZERO) {
+            return wrong("preconditioning by 0 bytes writes nothing; give a size, snia or none".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_profile(&self, target: &Target, profile: &Profile) -> Result<()> {
+        self.pattern(target, profile)?;
+        let (name, info) = (target.name(), target.info());
+        if profile.writes() && info.read_only {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                format!(
+                    "'{name}' is read-only, and the profile '{profile}' writes; choose profiles that only read, such as streaming"
+                ),
+            ));
+        }
+        let streams = profile.load().components.iter().map(|component| component.streams.count);
+        if let Some(few) = streams.filter(|count| (1..self.workers).contains(count)).min() {
+            return Err(Error::new(
+                ErrorKind::BadSettings,
+                format!(
+                    "{} workers cannot share the {few} streams of the profile '{profile}'; give at most as many workers as streams",
+                    self.workers
+                ),
+            ));
+        }
+        if self.verify && (self.hollow || matches!(info.kind, DriveKind::Null | DriveKind::Model)) {
+            return Err(Error::new(
+                ErrorKind::BadSettings,
+                format!(
+                    "'{name}' keeps nothing, so that nothing can be verified; choose another target, or do not verify"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Every outstanding I/O has a buffer to read into and one to write from, as far as its profile needs them.
+    fn check_memory(&self, pool: &BufferPool) -> Result<()> {
+        let free = pool.limit().saturating_sub(pool.used());
+        for profile in &self.profiles {
+            let kinds = u64::from(profile.reads()) + u64::from(profile.writes());
+            let block = BufferPool::block_size(profile.largest_block());
+            let outstanding = profile.rungs(&self.outstanding).into_iter().max().unwrap_or(1);
+            let need = block * (kinds * u64::from(outstanding));
+            if need > free {
+                return Err(Error::new(
+                    ErrorKind::OutOfMemory,
+                    format!(
+                        "the profile '{profile}' with {outstanding} outstanding I/Os needs {need} of buffers, and {free} is free; allow more memory or fewer outstanding I/Os"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
