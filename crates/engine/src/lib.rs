@@ -49,6 +49,7 @@ mod first_write;
 mod flush;
 mod forced;
 mod health;
+mod host;
 mod intake;
 mod journal;
 mod members;

@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &["units", "env", "layout", "plan", "parity", "ondisk"]),
     ("controller", &["units", "env", "layout", "plan", "ondisk", "signatures", "drives", "engine"]),
     ("rescue", &["units", "env", "layout", "parity", "ondisk", "drives", "engine"]),
-    ("ports", &["units", "env", "nbd", "engine"]),
+    ("ports", &["units", "env", "nbd"]),
     ("api", &["units", "env", "controller"]),
     ("storagebench", &["units", "env", "signatures"]),
     ("results", &["storagebench"]),

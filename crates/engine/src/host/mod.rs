@@ -1,0 +1,3 @@
+//! What hosts ask.
+
+mod block_target;
