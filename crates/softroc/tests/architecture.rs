@@ -16,11 +16,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plan", &["units", "layout"]),
     ("signatures", &["units"]),
     ("ondisk", &["units", "layout"]),
+    ("log", &["units"]),
     ("nbd", &["units"]),
     ("env", &["units"]),
     ("drives", &["units", "env", "nbd"]),
-    ("engine", &["units", "env", "layout", "plan", "parity", "ondisk"]),
-    ("controller", &["units", "env", "layout", "plan", "ondisk", "signatures", "drives", "engine"]),
+    ("engine", &["units", "env", "layout", "plan", "parity", "log", "ondisk"]),
+    ("controller", &["units", "env", "layout", "plan", "log", "ondisk", "signatures", "drives", "engine"]),
     ("rescue", &["units", "env", "layout", "parity", "ondisk", "drives", "engine"]),
     ("ports", &["units", "env", "nbd"]),
     ("api", &["units", "env", "controller"]),
@@ -29,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("world-real", &["units", "env"]),
     ("world-sim", &["units", "env"]),
     ("models", &["units", "env", "world-sim"]),
-    ("fuzz", &["units", "layout", "ondisk", "nbd", "signatures", "storagebench"]),
+    ("fuzz", &["units", "layout", "log", "ondisk", "nbd", "signatures", "storagebench"]),
 ];
 
 /// The binaries: they alone join a world to the engine, so they may import anything.
@@ -81,6 +82,7 @@ fn the_data_path_takes_few_dependencies_from_outside() {
         ("layout", &["serde"]),
         ("plan", &["serde"]),
         ("nbd", &[]),
+        ("log", &["crc32c", "smallvec"]),
         ("env", &["smallvec"]),
         ("engine", &["smallvec", "tracing"]),
     ]);
