@@ -25,7 +25,7 @@ use crate::volume::Volume;
 use crate::{Error, ErrorKind, Result};
 use engine::{JournalPlace, ring_len};
 use env::{IoError, IoErrorKind, Slice};
-use ondisk::journal::{Patch, Record, counting, patches, scan};
+use log::{Holders, LogId, Patch, Record, counting, patches, scan};
 use ondisk::{JournalLabel, Label, Readiness, Role, Tail, Uuid, VolumeLabel, WriteHole, slots};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -176,7 +176,7 @@ impl Core {
             };
             match read {
                 Ok((access, (bytes, is_whole))) => {
-                    copies.insert(slot, scan(&bytes, id));
+                    copies.insert(slot, scan(&bytes, LogId(id.0)));
                     members.insert(slot, access);
                     if is_whole {
                         told.insert(DriveIndex(slot as u16));
@@ -196,7 +196,8 @@ impl Core {
                 untold.iter().map(|drive| self.member_name(array, drive.as_usize())).collect();
             return Replayed::Incomplete(format!("it cannot be read from {}", names.join(", ")));
         }
-        let mut holders = holders(&copies);
+        let found = copies.iter().map(|(slot, records)| (DriveIndex(*slot as u16), &records[..]));
+        let mut holders = Holders::of(found);
         let records = match counting(copies.into_values().flatten()) {
             Ok(records) => records,
             Err(missing) => {
@@ -347,19 +348,6 @@ async fn read_journal(
     Ok((bytes, false))
 }
 
-/// Which members have a record, by its ring and sequence.
-type Holders = BTreeMap<(u32, u64), DriveSet>;
-
-fn holders(copies: &BTreeMap<usize, Vec<Record>>) -> Holders {
-    let mut holders = Holders::new();
-    for (slot, records) in copies {
-        for Record { head, .. } in records {
-            holders.entry((head.ring, head.sequence)).or_default().insert(DriveIndex(*slot as u16));
-        }
-    }
-    holders
-}
-
 /// Gives records to further members until each is on more of them than the volume may lose, or on all. Those that failed at it, by
 /// slot, are no members any more.
 async fn spread(
@@ -372,33 +360,29 @@ async fn spread(
     let mut errors = BTreeMap::new();
     loop {
         let (mut started, mut given) = (Vec::new(), Vec::new());
+        // Those that can take a record.
+        let able = members.iter().filter(|(_, access)| access.tail().is_some());
+        let able = slots(able.map(|(slot, _)| *slot));
         for record in records {
-            let key = (record.head.ring, record.head.sequence);
-            let mut holding = holders.get(&key).copied().unwrap_or_default();
-            // Those of its own span first.
-            let named = record.changes.iter().map(|change| usize::from(change.slot));
-            for slot in named.chain(members.keys().copied()) {
-                let Some(access) = members.get(&slot) else { continue };
-                let drive = DriveIndex(slot as u16);
-                if holding.contains(drive) {
+            for drive in holders.wanting(record, &able, |holding| !volume.survives(holding)) {
+                let slot = drive.as_usize();
+                let Some((access, tail)) =
+                    members.get(&slot).and_then(|access| Some((access, access.tail()?)))
+                else {
                     continue;
-                }
-                if !volume.survives(&holding) {
-                    break;
-                }
-                let Some(tail) = access.tail() else { continue };
+                };
                 let at = tail.journals().start + ByteCount(journal.start_bytes + record.head.place);
                 started.push((slot, Some(access.write(at, &record.encode()))));
-                given.push((key, drive));
-                holding.insert(drive);
+                given.push((record, drive));
             }
         }
         if started.is_empty() {
             return errors;
         }
         let failed = join(started).await;
-        for (key, drive) in given.into_iter().filter(|(_, drive)| !failed.contains_key(&drive.as_usize())) {
-            holders.entry(key).or_default().insert(drive);
+        for (record, drive) in given.into_iter().filter(|(_, drive)| !failed.contains_key(&drive.as_usize()))
+        {
+            holders.add(record, drive);
         }
         members.retain(|slot, _| !failed.contains_key(slot));
         errors.extend(failed);

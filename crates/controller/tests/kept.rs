@@ -6,8 +6,7 @@ use common::Bench;
 use common::events::{End, at_every_event, end};
 use controller::{Command, DriveState, Reply, VolumeState};
 use env::{Buf, Durability};
-use ondisk::Uuid;
-use ondisk::journal::scan;
+use log::{LogId, scan};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -138,7 +137,7 @@ fn records_on(bench: &Bench, name: &str) -> usize {
     let heads = bytes.chunks(ondisk::BLOCK.as_usize()).filter(|block| block.starts_with(b"SRoCjrnl"));
     let ids: BTreeSet<[u8; 16]> = heads.map(|head| head[16..32].try_into().expect("16 bytes")).collect();
     ids.into_iter()
-        .map(|id| scan(&bytes, Uuid(id)).iter().filter(|record| record.head.sequence > 0).count())
+        .map(|id| scan(&bytes, LogId(id)).iter().filter(|record| record.head.sequence > 0).count())
         .sum()
 }
 

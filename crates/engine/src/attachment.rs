@@ -1,11 +1,12 @@
 //! What a shard needs to serve a volume: what it is, its drives, and what is known of it.
 
-use crate::stripe::JournalPlace;
 use crate::volume::VolumeSpec;
 use env::DriveSource;
+use ondisk::Uuid;
 use state::VolumeState;
 use std::sync::Arc;
 use std::time::Duration;
+use units::ByteCount;
 
 /// When a drive goes out of use for its errors. A drive that is gone or does not answer in time goes out at
 /// once, and so does one that cannot write, if the level can spare it.
@@ -34,6 +35,17 @@ pub enum StreamSharing {
     /// Request by request, to whoever has the fewest: each passes over what the others read, which takes as long as
     /// reading it. Some controllers do so.
     Requests,
+}
+
+/// Where a volume's journal lies, and what its records are called until the next start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JournalPlace {
+    /// The identity that its records carry.
+    pub id: Uuid,
+    /// From the beginning of the room that all journals have on a member.
+    pub at: ByteCount,
+    /// Its length.
+    pub len: ByteCount,
 }
 
 /// Everything a shard needs to serve a volume.

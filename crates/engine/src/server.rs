@@ -10,7 +10,9 @@ use crate::messages::{
 };
 use crate::shard::Resources;
 use crate::volume::VolumeId;
-use env::{DriveSource, Env, IoError, IoErrorKind, mailbox};
+use env::sync::Taken;
+use env::{DriveSource, Env, IoError, IoErrorKind, Targets, mailbox};
+
 use state::Change;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use units::ByteCount;
 
 /// How long a region must be quiet before its dirty mark is cleared, and how often that is looked at.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
@@ -40,6 +43,27 @@ impl Deref for Shard {
 
     fn deref(&self) -> &Resources {
         &self.inner.resources
+    }
+}
+
+/// Ports find volumes here.
+impl Targets for Shard {
+    type Target = Volume;
+
+    fn env(&self) -> &Env {
+        self.inner.resources.env()
+    }
+
+    fn targets(&self) -> Vec<Rc<Volume>> {
+        self.volumes()
+    }
+
+    fn find(&self, name: &str) -> Option<Rc<Volume>> {
+        self.volume_named(name)
+    }
+
+    fn reserve_payload(&self, len: ByteCount) -> impl Future<Output = Taken> {
+        self.inner.resources.reserve_payload(len)
     }
 }
 

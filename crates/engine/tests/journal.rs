@@ -6,7 +6,7 @@ use common::{Bench, NewDrive, Setup, data, drive, envs, open, parity, pattern, w
 use engine::{JournalPlace, RegionSet, Volume};
 use env::IoErrorKind;
 use layout::Level;
-use ondisk::journal::{Patch, Record, counting, patches, scan};
+use log::{LogId, Patch, Record, counting, patches, scan};
 use ondisk::{Tail, Uuid};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -92,7 +92,7 @@ impl Scene {
 /// The records in a drive's copy of the journal.
 fn records(drive: &SimDrive) -> Vec<Record> {
     let room = Tail::of(SIZE).expect("a tail").journals();
-    scan(&drive.peek(room.start + PLACE.at, PLACE.len).expect("readable"), PLACE.id)
+    scan(&drive.peek(room.start + PLACE.at, PLACE.len).expect("readable"), LogId(PLACE.id.0))
 }
 
 /// All of a drive's journal.

@@ -19,6 +19,7 @@
 //!
 //! Budget: starting, completing and awaiting an operation costs about 25 ns beyond what the drive does.
 
+mod block_target;
 pub mod buffers;
 mod drive;
 mod error;
@@ -36,6 +37,7 @@ pub mod sync;
 mod time;
 mod world;
 
+pub use block_target::{BlockTarget, TargetGeometry, Targets};
 pub use buffers::{Buf, BufferPool, Bufs, Slice, Slices};
 pub use drive::{
     BlockStatus, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Durability, IoRequest, StatusExtent,

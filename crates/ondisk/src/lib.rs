@@ -1,4 +1,5 @@
-//! Bytes on drives: labels and write-intent maps; decode, encode, reconcile. Pure: no I/O, no clock.
+//! Bytes on drives: labels and write-intent maps; decode, encode, reconcile. Pure: no I/O, no clock. What is in
+//! the journals of writes is the crate `log`'s business.
 //!
 //! # The last 32 MiB of every drive
 //! ```text
@@ -44,7 +45,6 @@
 //! | `runs.rs` | [`Runs`]: sets of regions |
 //! | `spare.rs` | [`SpareLabel`]: what the label of a hot spare says |
 //! | `intent.rs` | [`IntentMap`] |
-//! | `journal.rs` | [`journal`]: what was about to be written, and its replay |
 //! | `reconcile.rs` | from labels to arrays |
 //! | `ddf/` | [`ddf`]: SNIA's Common RAID Disk Data Format, read and written |
 //! | `foreign/` | [`foreign`]: arrays that other systems made |
@@ -54,7 +54,6 @@ pub mod ddf;
 mod error;
 pub mod foreign;
 pub mod intent;
-pub mod journal;
 mod label;
 mod own;
 mod payload;

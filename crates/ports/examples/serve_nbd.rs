@@ -13,7 +13,8 @@ use engine::{
 };
 use env::{Address, DriveSource, Env, mailbox};
 use layout::{Geometry, Level};
-use ports::nbd::{NbdServer, NbdServerOptions, PortMessage, SessionOptions, port_mailbox, serve_shard};
+use ports::nbd::Nbd;
+use ports::{PortMessage, Server, ServerOptions, SessionOptions, port_mailbox, serve_shard};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Read;
@@ -74,7 +75,7 @@ fn start_shard(
     let (port, messages) = port_mailbox(env);
     let ready = (seed.sender(), port);
     let shard: Shard = seed.start(ShardIndex(index), count, reports);
-    (ready, serve_shard(shard, messages, SessionOptions::default()))
+    (ready, serve_shard::<Nbd, _>(shard, messages, SessionOptions::default()))
 }
 
 async fn attach(
@@ -151,8 +152,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let spec = attach(&env, &arguments, &engines).await?;
         let states = BTreeMap::from([(spec.id, VolumeState::optimal(&Regions::of(&spec.geometry)))]);
         env.spawn("keeper", engine::unkept::keep(env.clone(), inbox, engines, states));
-        let options = NbdServerOptions::default();
-        let server = NbdServer::start(&env, std::slice::from_ref(&arguments.address), ports, options).await?;
+        let options = ServerOptions::default();
+        let server =
+            Server::<Nbd>::start(&env, std::slice::from_ref(&arguments.address), ports, options).await?;
         println!("'{}' of {} at {}", spec.name, spec.capacity, server.addresses()[0]);
         while ended.receive().await.is_some() {}
         server.shut_down(Duration::from_secs(5)).await;

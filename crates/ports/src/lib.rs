@@ -1,12 +1,41 @@
-//! How hosts reach a volume: the servers that speak a host's protocol on one side and to the engine on the
-//! other.
+//! How hosts reach what a shard serves: ports, which speak a host's protocol on one side and call
+//! [`BlockTarget`](env::BlockTarget)s on the other.
 //!
-//! Every port has the same rooms: a *server* that listens, on shard 0, and deals connections to the shards;
-//! and a *session* for each connection, on its shard, which turns the protocol's requests into calls of
-//! [`engine::Volume`] and their outcomes into replies. Ports know no controller: what they export are the
-//! volumes that their shard serves at the time.
+//! ```text
+//!  shard 0:  Server ── accepts, counts, deals ──┐ PortMessage
+//!  a shard:  serve_shard ── starts a session for each connection, watches over them, stops them all
+//!            session:  inlet ─▶ reader ─▶ worker (one per request under way) ─▶ replies ─▶ writer
+//!                        one receive,         calls the target                  one send for
+//!                        many requests                                          many replies
+//! ```
+//!
+//! Batching happens by itself: while one send is under way, replies queue up, and the next send takes them all.
+//! At one outstanding request nothing waits for anything.
+//!
+//! All of this is the same for every protocol: `server`, `shard`, `session`. What a protocol adds is a folder with one
+//! implementation of [`Protocol`]: its greeting, its codec, and which of the session's calls a request stands for ([`nbd`]; the
+//! smallest one possible is in `tests/null_port`). Ports know neither engine nor controller: they serve the
+//! [`Targets`](env::Targets) that a shard has at the time, whatever these are.
+//!
+//! # Fault model and bounds
+//! A client may be hostile, slow, or vanish at any byte.
+//! - Memory for payloads is reserved from the shard before it is taken, whole or not at all; while there is
+//!   none, the connection is not read. A connection has at most a share of it, and a bounded number of
+//!   requests under way, counted until their replies are sent.
+//! - A greeting has a time limit. So has a client that stops in the middle of a payload, or takes no replies,
+//!   if others wait for the memory that this holds.
+//! - Whatever ends a connection, its requests under way run to their end, and then everything it held is
+//!   given back.
 
 mod error;
 pub mod nbd;
+mod protocol;
+mod server;
+mod session;
+mod shard;
 
 pub use error::{Error, ErrorKind, Result};
+pub use protocol::{Arrival, Arrived, Greeted, Offer, Protocol, Reply, Step, Wire};
+pub use server::{Place, Server, ServerOptions};
+pub use session::{Refused, Session, SessionOptions};
+pub use shard::{PortMessage, port_mailbox, serve_shard};

@@ -6,7 +6,8 @@ mod common;
 use common::{Answer, Ask, Client, Lost, Machine, RAID5, client_options, dial, hear, options, slices};
 use env::Env;
 use nbd::{Command, CommandFlags, ErrorKind, ReplyStyle};
-use ports::nbd::{NbdServer, NbdServerOptions, SessionOptions};
+use ports::nbd::Nbd;
+use ports::{Server, ServerOptions, SessionOptions};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -252,7 +253,7 @@ fn a_client_that_takes_no_replies_does_not_stop_the_others() {
 #[test]
 fn more_requests_than_may_be_under_way_wait_their_turn() {
     let session = SessionOptions { requests_under_way: 2, ..SessionOptions::default() };
-    let mut machine = Machine::start_with(options(6), &[RAID5], session, NbdServerOptions::default());
+    let mut machine = Machine::start_with(options(6), &[RAID5], session, ServerOptions::default());
     machine.run(async |env| {
         let mut client = connect(&env).await;
         let answers = client.ask_all(&many(60)).await.unwrap();
@@ -261,7 +262,7 @@ fn more_requests_than_may_be_under_way_wait_their_turn() {
         std::mem::forget(client);
     });
     let tasks = machine.shards[0].env().executor().unfinished_tasks();
-    assert_eq!(tasks.iter().filter(|task| **task == "nbd worker").count(), 2);
+    assert_eq!(tasks.iter().filter(|task| **task == "port worker").count(), 2);
 }
 
 #[test]
@@ -285,7 +286,7 @@ fn requests_in_front_of_a_farewell_are_answered() {
 
 #[test]
 fn connections_beyond_the_limit_are_told_so_and_places_become_free() {
-    let server = NbdServerOptions { max_connections: 2, ..NbdServerOptions::default() };
+    let server = ServerOptions { max_connections: 2, ..ServerOptions::default() };
     let mut machine = Machine::start_with(options(7), &[RAID5], SessionOptions::default(), server);
     machine.run(async |env| {
         let (first, second) = (connect(&env).await, connect(&env).await);
@@ -312,14 +313,16 @@ fn remote_addresses_need_permission() {
         .sim
         .run(async move {
             let address: env::Address = "0.0.0.0:10809".parse().unwrap();
-            let options = NbdServerOptions::default();
-            let refused = NbdServer::start(&env, std::slice::from_ref(&address), Vec::new(), options).await;
+            let options = ServerOptions::default();
+            let refused =
+                Server::<Nbd>::start(&env, std::slice::from_ref(&address), Vec::new(), options).await;
             let error = refused.err().unwrap();
             assert_eq!(error.kind, ports::ErrorKind::Remote);
             assert!(error.context.contains("'0.0.0.0:10809'") && error.context.contains("--allow-remote"));
-            let options = NbdServerOptions { allow_remote: true, ..options };
-            let allowed = NbdServer::start(&env, std::slice::from_ref(&address), Vec::new(), options).await;
-            let twice = NbdServer::start(&env, &[address], Vec::new(), options).await;
+            let options = ServerOptions { allow_remote: true, ..options };
+            let allowed =
+                Server::<Nbd>::start(&env, std::slice::from_ref(&address), Vec::new(), options).await;
+            let twice = Server::<Nbd>::start(&env, &[address], Vec::new(), options).await;
             assert_eq!(twice.err().unwrap().kind, ports::ErrorKind::Listen);
             allowed.unwrap().shut_down(SECOND).await;
         })

@@ -183,7 +183,7 @@ fn a_medium_error_fails_the_read_that_meets_it_and_no_other() {
 
 #[test]
 fn a_read_only_server_refuses_writes() {
-    let session = ports::nbd::SessionOptions { read_only: true, ..Default::default() };
+    let session = ports::SessionOptions { read_only: true, ..Default::default() };
     let mut machine = Machine::start_with(options(5), &[RAID5], session, Default::default());
     machine.run(async |env| {
         let mut client = Client::connect(&env, client_options("", ReplyStyle::Simple)).await.unwrap();

@@ -7,7 +7,8 @@ use crate::{output, signals};
 use engine::{Attachment, ShardMessage, VolumeId};
 use env::{Address, Env, mailbox};
 use ondisk::foreign::{Consistency, FoundMember, State};
-use ports::nbd::{NbdServer, NbdServerOptions, SessionOptions};
+use ports::nbd::Nbd;
+use ports::{Server, ServerOptions, SessionOptions};
 use rescue::{Candidate, Guess, Named, Scan, ScannedVolume, Sureness};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -89,8 +90,9 @@ async fn serve_all(env: &Env, rescue: &Rescue, attachments: Vec<Attachment>) -> 
         answers.receive().await.ok_or_else(gone)?.map_err(Failure::failed)?;
     }
     env.spawn("keeper", engine::unkept::keep(env.clone(), node.reports, node.engines.clone(), health));
-    let options = NbdServerOptions { allow_remote: rescue.allow_remote, ..NbdServerOptions::default() };
-    let nbd = NbdServer::start(env, &rescue.serve, node.ports, options).await.map_err(Failure::refused)?;
+    let options = ServerOptions { allow_remote: rescue.allow_remote, ..ServerOptions::default() };
+    let nbd =
+        Server::<Nbd>::start(env, &rescue.serve, node.ports, options).await.map_err(Failure::refused)?;
     let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
     signals::send_on_interrupt(ask_to_end)?;
     let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();

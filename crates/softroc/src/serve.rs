@@ -12,7 +12,8 @@ use crate::shards::{self, Node};
 use crate::signals;
 use controller::{Command, Controller, ControllerHandle, Options, Reply};
 use env::{Address, Env, mailbox};
-use ports::nbd::{NbdServer, NbdServerOptions, SessionOptions};
+use ports::nbd::Nbd;
+use ports::{Server, ServerOptions, SessionOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::ByteCount;
@@ -96,9 +97,10 @@ impl Plan {
 
     async fn serve_on(&self, env: &Env, node: Node) -> Outcome {
         let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
-        let options = NbdServerOptions { allow_remote: self.allow_remote, ..NbdServerOptions::default() };
+        let options = ServerOptions { allow_remote: self.allow_remote, ..ServerOptions::default() };
         // Addresses first: a socket in use is found before any drive is touched.
-        let nbd = NbdServer::start(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
+        let nbd =
+            Server::<Nbd>::start(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
         let drives = self.drives.clone();
         let controller = Controller::start(env, Options { drives }, node.engines, node.reports).await;
         let served = self.serve_until_asked(env, &nbd, &controller, ask_to_end, &mut asked_to_end).await;
@@ -116,7 +118,7 @@ impl Plan {
     async fn serve_until_asked(
         &self,
         env: &Env,
-        nbd: &NbdServer,
+        nbd: &Server<Nbd>,
         controller: &ControllerHandle,
         ask_to_end: mailbox::Sender<()>,
         asked_to_end: &mut mailbox::Receiver<()>,

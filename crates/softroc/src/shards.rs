@@ -3,7 +3,8 @@
 use crate::failure::{Failure, Outcome};
 use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
 use env::{Env, mailbox};
-use ports::nbd::{PortMessage, SessionOptions, port_mailbox, serve_shard};
+use ports::nbd::Nbd;
+use ports::{PortMessage, SessionOptions, port_mailbox, serve_shard};
 use std::sync::mpsc;
 use units::ByteCount;
 use world_real::{Settings, ShardHandle, spawn_shard};
@@ -102,7 +103,7 @@ fn start_shard(
     let (port, port_messages) = port_mailbox(env);
     let (stop, stopped) = mailbox::mailbox(env, 1);
     let shard = seed.start(ShardIndex(index), count, reports);
-    env.spawn("nbd port", serve_shard(shard.clone(), port_messages, sessions));
+    env.spawn("nbd port", serve_shard::<Nbd, _>(shard.clone(), port_messages, sessions));
     if introduce.send(Contact { index, engine, port, stop }).is_err() {
         tracing::error!("nobody waits for shard {index}");
     }

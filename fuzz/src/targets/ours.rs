@@ -1,8 +1,8 @@
 //! What SoftROC itself keeps on drives. The first byte of an input says whether checksums are put right.
 
+use log::{BodyCrc, Change, ChangeKind, Head, LogId, Record, counting, patches, scan};
 use ondisk::ddf::Extras;
 use ondisk::intent::REGIONS_PER_BLOCK;
-use ondisk::journal::{BodyCrc, Change, ChangeKind, Head, Record, counting, patches, scan};
 use ondisk::{Content, Copies, IntentMap, Telling, Uuid, VERSION, Witness, read, spare_text_of, text_of};
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -90,7 +90,7 @@ pub(super) fn intent(input: &[u8]) {
 }
 
 /// What the inputs of the journal's target call it.
-const JOURNAL: Uuid = Uuid([7; 16]);
+const JOURNAL: LogId = LogId([7; 16]);
 
 /// A journal: its records are found, carried out in one order whatever order they are found in, and written again as the same.
 /// Checksums are put right where a block begins as a record does.

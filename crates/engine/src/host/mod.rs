@@ -3,6 +3,7 @@
 //! [`Volume`] stands on [`Recovery`](crate::recovery::Recovery).
 
 mod as_drive;
+mod block_target;
 mod exchange;
 mod fast_path;
 mod intake;

@@ -18,5 +18,5 @@ pub(crate) use dirty::{DirtyRegions, begin_write};
 pub(crate) use execute::Host;
 pub(crate) use flush::Flush;
 pub(crate) use journal::Journal;
-pub use journal::{JournalPlace, ring_len};
+pub use journal::ring_len;
 pub use stripes::Stripes;

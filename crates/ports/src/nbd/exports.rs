@@ -1,52 +1,45 @@
-//! The volumes of a shard as the exports of an NBD server.
+//! What a port offers as the exports of an NBD server.
 
+use crate::protocol::Offer;
 use ::nbd::{BlockSizes, ExportEntry, ExportFlags, ExportInfo, Exports};
-use engine::{Shard, Volume};
+use env::{BlockTarget, Targets};
 use units::ByteCount;
 
-/// Longest read or write that is offered where memory allows: what every client must be ready for.
-const LONGEST_TRANSFER: ByteCount = ByteCount(32 << 20);
+/// Every target that is served now.
+pub(super) struct Offered<'a, S>(pub &'a Offer<S>);
 
-/// The volumes that a shard serves now.
-pub(super) struct ShardExports<'a> {
-    pub shard: &'a Shard,
-    pub read_only: bool,
-}
-
-impl Exports for ShardExports<'_> {
+impl<S: Targets> Exports for Offered<'_, S> {
     fn list(&self) -> Vec<ExportEntry> {
-        let entry = |volume: &Volume| ExportEntry {
-            name: volume.spec().name.clone(),
-            description: description(volume),
+        let entry = |target: &S::Target| ExportEntry {
+            name: target.name().to_owned(),
+            description: target.description(),
         };
-        self.shard.volumes().iter().map(|volume| entry(volume)).collect()
+        self.0.targets().iter().map(|target| entry(target)).collect()
     }
 
     fn find(&self, name: &str) -> Option<ExportInfo> {
         if !name.is_empty() {
-            return Some(self.info(&*self.shard.volume_named(name)?));
+            return Some(self.info(&*self.0.find(name)?));
         }
-        match self.shard.volumes().as_slice() {
+        match self.0.targets().as_slice() {
             [only] => Some(self.info(only)),
             _ => None,
         }
     }
 }
 
-impl ShardExports<'_> {
-    fn info(&self, volume: &Volume) -> ExportInfo {
-        let spec = volume.spec();
-        let drives = || spec.geometry.drives().indexes().filter_map(|drive| volume.drive_info(drive));
-        let sector = drives().map(|info| info.physical_sector.bytes().0).max().unwrap_or(0);
+impl<S: Targets> Offered<'_, S> {
+    fn info(&self, target: &S::Target) -> ExportInfo {
+        let geometry = target.geometry();
         ExportInfo {
-            name: spec.name.clone(),
-            description: description(volume),
-            size_bytes: spec.capacity.0,
+            name: target.name().to_owned(),
+            description: target.description(),
+            size_bytes: geometry.capacity.0,
             flags: ExportFlags {
-                read_only: self.read_only,
+                read_only: self.0.is_read_only(target),
                 flush: true,
                 fua: true,
-                rotational: drives().any(|info| info.rotational),
+                rotational: geometry.rotational,
                 trim: true,
                 write_zeroes: true,
                 fast_zero: true,
@@ -57,22 +50,23 @@ impl ShardExports<'_> {
             },
             block_sizes: BlockSizes {
                 minimum_bytes: 1,
-                preferred_bytes: sector.max(spec.sector.bytes().0).max(4096) as u32,
-                maximum_bytes: longest_transfer(self.shard).0 as u32,
+                preferred_bytes: geometry.minimum_io.max(ByteCount(4096)).0 as u32,
+                maximum_bytes: self.0.longest_transfer().0 as u32,
             },
             base_allocation: true,
         }
     }
 }
 
-fn description(volume: &Volume) -> String {
-    let geometry = &volume.spec().geometry;
-    format!("{}, {} drives", geometry.level(), geometry.drives().0)
-}
+/// Nothing, for who is turned away.
+pub(super) struct NoExports;
 
-/// The longest read or write: a power of two of which the shard's memory for payloads (half its pool) holds
-/// two, so that one such request does not stop all others.
-pub(super) fn longest_transfer(shard: &Shard) -> ByteCount {
-    let share = (shard.env().pool().limit().0 / 4).max(4096);
-    ByteCount(1 << share.ilog2()).min(LONGEST_TRANSFER)
+impl Exports for NoExports {
+    fn list(&self) -> Vec<ExportEntry> {
+        Vec::new()
+    }
+
+    fn find(&self, _: &str) -> Option<ExportInfo> {
+        None
+    }
 }

@@ -1,67 +1,163 @@
-//! The NBD port: volumes as network block devices.
-//!
-//! ```text
-//!  shard 0:  server ── accepts, counts, deals ──┐ PortMessage
-//!  a shard:  serve_shard ── starts a session for each connection, stops them all
-//!            session:  inlet ─▶ reader ─▶ worker (one per request under way) ─▶ replies ─▶ writer
-//!                        one receive,         calls the volume                  one send for
-//!                        many requests                                          many replies
-//! ```
-//!
-//! Batching happens by itself: while one send is under way, replies queue up, and the next send takes them all.
-//! At one outstanding request nothing waits for anything.
+//! The NBD port: targets as network block devices.
 //!
 //! # What is served
-//! Every volume under its name, with any byte range; the empty name means the only volume, where there is exactly
-//! one. Flush, FUA, trim, zeroes, `base:allocation` and several connections to one volume hold what the engine
+//! Every target under its name, with any byte range; the empty name means the only target, where there is exactly
+//! one. Flush, FUA, trim, zeroes, `base:allocation` and several connections to one target hold what the target
 //! promises. *Cache* reads the range and drops it, so that what caches there are below hold it (at most
 //! the longest read's length: the protocol calls it advice). *Fast zero* is always answered with "not supported":
 //! zeroes are written like data here, they only need not travel.
 //!
-//! # Fault model and bounds
-//! A client may be hostile, slow, or vanish at any byte.
-//! - Memory for payloads is reserved from the shard before it is taken, whole or not at all; while there is
-//!   none, the connection is not read. A connection has at most a share of it, and a bounded number of
-//!   requests under way, counted until their replies are sent.
-//! - A handshake has a time limit. So has a client that stops in the middle of a payload, or takes no replies,
-//!   if others wait for the memory that this holds.
-//! - Whatever ends a connection, its requests under way run to their end, and then everything it held is
-//!   given back.
+//! | what | where |
+//! | --- | --- |
+//! | the greeting, and which target is meant | here, `exports` |
+//! | requests off the stream, and how much memory they need | here |
+//! | which calls a request stands for, and its reply | `requests` |
+//! | numbers and rules of the protocol | the crate `nbd` |
 
-mod connection;
 mod exports;
-mod inlet;
 mod requests;
-mod server;
-mod session;
-mod shard;
-mod writer;
 
-pub use server::{NbdServer, NbdServerOptions};
-pub use shard::{PortMessage, port_mailbox, serve_shard};
+use crate::protocol::{Arrival, Arrived, Greeted, Offer, Protocol, Reply, Step, Wire};
+use crate::session::Session;
+use ::nbd::{
+    Command, ErrorReply, Exports, Negotiated, Replies, ReplyHeader, Request, RequestEvent, RequestStream,
+    ServerEvent, ServerHandshake,
+};
+use env::{BlockTarget, Slice, Targets};
+use exports::{NoExports, Offered};
+use units::ByteCount;
 
-use std::time::Duration;
+/// What a cache request reads at a time.
+const CACHE_PIECE: ByteCount = ByteCount(256 << 10);
 
-/// What sessions may do and how long they may take; the same on every shard.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionOptions {
-    /// Exports refuse writes.
-    pub read_only: bool,
-    /// How long a handshake may take altogether.
-    pub handshake_limit: Duration,
-    /// How long a client may stand still while it holds memory that others wait for.
-    pub stall_limit: Duration,
-    /// How many requests of one connection may be under way, at least one.
-    pub requests_under_way: u32,
+/// The protocol, as one client and its session agreed on it.
+pub struct Nbd {
+    replies: Replies,
+    longest_transfer: ByteCount,
 }
 
-impl Default for SessionOptions {
-    fn default() -> SessionOptions {
-        SessionOptions {
-            read_only: false,
-            handshake_limit: Duration::from_secs(30),
-            stall_limit: Duration::from_secs(30),
-            requests_under_way: 256,
+/// The bytes of a reply in front of its data.
+pub enum Head {
+    /// Of a success.
+    Header(ReplyHeader),
+    /// A whole error reply.
+    Error(Box<ErrorReply>),
+}
+
+impl AsRef<[u8]> for Head {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Head::Header(header) => header.as_ref(),
+            Head::Error(error) => (**error).as_ref(),
+        }
+    }
+}
+
+impl Protocol for Nbd {
+    const NAME: &'static str = "NBD";
+    const LONGEST_HEAD: usize = 256;
+    type Decoder = RequestStream;
+    type Request = Request;
+    type Head = Head;
+
+    async fn greet<S: Targets>(
+        wire: &mut Wire<'_>,
+        offer: &Offer<S>,
+    ) -> Result<Option<Greeted<Nbd, S::Target>>, String> {
+        let mut output = Vec::new();
+        let handshake = ServerHandshake::start(&mut output);
+        let Some(negotiated) = shake_hands(wire, handshake, output, &Offered(offer)).await? else {
+            return Ok(None);
+        };
+        let name = &negotiated.export.name;
+        let target = offer.find(name).ok_or("the volume went away")?;
+        tracing::debug!(peer = wire.peer(), volume = name, style = ?negotiated.style, "NBD: connection open");
+        let protocol = Nbd { replies: Replies::new(&negotiated), longest_transfer: offer.longest_transfer() };
+        Ok(Some(Greeted { target, protocol, decoder: RequestStream::new(*negotiated) }))
+    }
+
+    async fn turn_away(wire: &mut Wire<'_>) {
+        let mut output = Vec::new();
+        let mut handshake = ServerHandshake::start(&mut output);
+        handshake.shut_down();
+        if let Err(error) = shake_hands(wire, handshake, output, &NoExports).await {
+            tracing::debug!(peer = wire.peer(), error, "NBD: who is turned away said something odd");
+        }
+    }
+
+    fn decode(&self, stream: &mut RequestStream, bytes: &[u8]) -> Result<Step<Nbd>, String> {
+        let step = stream.receive(bytes).map_err(|error| error.to_string())?;
+        let arrived = match step.event {
+            None => None,
+            Some(RequestEvent::Request(request)) => {
+                let payload = request.payload_bytes();
+                // The session takes all of it before it asks for the next request.
+                stream.payload_taken(payload as usize).map_err(|error| error.to_string())?;
+                let memory = self.payload_memory(&request);
+                Some(Arrived::Request { request, payload: ByteCount(payload.into()), memory })
+            }
+            Some(RequestEvent::Rejected(rejected)) => {
+                let error = self.replies.error(rejected.reply_to, rejected.errno, rejected.message);
+                Some(Arrived::Rejected(Reply::error(Head::Error(Box::new(error)))))
+            }
+            Some(RequestEvent::Disconnect) => Some(Arrived::End("the client disconnected".to_owned())),
+            Some(RequestEvent::Payload { .. }) => return Err("a payload without a write".to_owned()),
+        };
+        Ok(Step { consumed: step.consumed, arrived })
+    }
+
+    fn execute<T: BlockTarget>(
+        session: &Session<Nbd, T>,
+        request: Request,
+        payload: Option<Slice>,
+    ) -> impl Future<Output = Reply<Head>> {
+        requests::execute(session, request, payload)
+    }
+}
+
+impl Nbd {
+    /// How much memory for payload a request needs.
+    fn payload_memory(&self, request: &Request) -> ByteCount {
+        match request.command {
+            Command::Read | Command::Write => ByteCount(request.length_bytes),
+            Command::Cache => ByteCount(request.length_bytes).min(self.cache_piece()),
+            _ => ByteCount::ZERO,
+        }
+    }
+
+    fn cache_piece(&self) -> ByteCount {
+        CACHE_PIECE.min(self.longest_transfer)
+    }
+}
+
+/// A handshake that has begun with `output`. `None`: the client left; an error: why it was left.
+async fn shake_hands(
+    wire: &mut Wire<'_>,
+    mut handshake: ServerHandshake,
+    mut output: Vec<u8>,
+    exports: &impl Exports,
+) -> Result<Option<Box<Negotiated>>, String> {
+    loop {
+        if !wire.send(&mut output).await {
+            return Ok(None);
+        }
+        if wire.received().is_empty() && wire.receive().await != Arrival::Bytes {
+            return Ok(None);
+        }
+        let step = match handshake.receive(wire.received(), exports, &mut output) {
+            Ok(step) => step,
+            Err(error) => {
+                wire.send(&mut output).await;
+                return Err(error.to_string());
+            }
+        };
+        wire.consume(step.consumed);
+        if let Some(event) = step.event {
+            let sent = wire.send(&mut output).await;
+            return Ok(match event {
+                ServerEvent::Enter(negotiated) if sent => Some(negotiated),
+                ServerEvent::Enter(_) | ServerEvent::Abort => None,
+            });
         }
     }
 }

@@ -1,45 +1,14 @@
-//! Carrying out one request: from the protocol's words to a call of the volume, and its outcome to a reply.
+//! Carrying out one request: from the protocol's words to calls of the session, and their outcome to a reply.
 
-use super::connection::Connection;
-use super::writer::Reply;
+use super::{Head, Nbd};
+use crate::protocol::Reply;
+use crate::session::{Refused, Session};
 use ::nbd::{Command, CommandFlags, Errno, Extent, MAX_EXTENTS, Request};
-use engine::Volume;
-use env::sync::Taken;
-use env::{BlockStatus, Durability, IoError, IoErrorKind, Slice, StatusExtent, Work};
-use std::rc::Rc;
+use env::{BlockStatus, BlockTarget, Durability, IoErrorKind, Slice, StatusExtent};
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// Zeroes and trims are handed to the volume in runs of about this length, so that one request over terabytes
-/// neither queues millions of stripes at once nor outlives its connection for long.
-const LONG_RUN: ByteCount = ByteCount(32 << 20);
-/// What a cache request reads at a time.
-const CACHE_PIECE: ByteCount = ByteCount(256 << 10);
-/// Times that one block status request asks the volume for more.
+/// Times that one block status request asks the target for more.
 const STATUS_ROUNDS: usize = 16;
-
-/// A request under way, with everything it needs.
-pub(super) struct Job {
-    pub request: Request,
-    /// What a write writes.
-    pub payload: Option<Slice>,
-    pub memory: Option<Memory>,
-}
-
-/// Memory that was reserved for a request's payload; held until the payload is dropped.
-pub(super) struct Memory {
-    /// As the connection counts them.
-    pub bytes: u64,
-    pub _taken: Taken,
-}
-
-/// How much memory for payload a request needs.
-pub(super) fn payload_memory(request: &Request) -> ByteCount {
-    match request.command {
-        Command::Read | Command::Write => ByteCount(request.length_bytes),
-        Command::Cache => ByteCount(request.length_bytes).min(CACHE_PIECE),
-        _ => ByteCount::ZERO,
-    }
-}
 
 /// Why a request failed.
 struct Refusal {
@@ -47,36 +16,26 @@ struct Refusal {
     message: &'static str,
 }
 
-impl Refusal {
-    const OVER: Refusal = Refusal { errno: Errno::Shutdown, message: "the connection is being closed" };
-}
-
 type Outcome<T> = Result<T, Refusal>;
 
-/// Carries out a request and makes its reply.
-pub(super) async fn execute(connection: &Rc<Connection>, job: Job) -> Reply {
-    let Job { request, payload, memory } = job;
-    connection.env().compute(Work::HostRequest).await;
-    let outcome = match request.command {
-        Command::Read => read(connection, &request).await,
-        Command::Write => write(connection, &request, payload).await,
-        Command::Flush => flush(connection).await,
-        Command::Trim => trim(connection, &request).await,
-        Command::WriteZeroes => write_zeroes(connection, &request).await,
-        Command::Cache => cache(connection, &request).await,
-        Command::BlockStatus => block_status(connection, &request).await,
-        // Handled where requests are parsed.
-        Command::Disconnect => Err(Refusal { errno: Errno::Inval, message: "not a request" }),
-    };
-    match outcome {
-        Ok(Body::None) => Reply::header(connection.replies.done(request.reply_to()), memory),
-        Ok(Body::Data(data)) => Reply::data(connection.replies.read(&request), data, memory),
-        Ok(Body::Whole(bytes)) => Reply::whole(&bytes, memory),
-        Err(refusal) => {
-            connection.count(|counters| counters.errors += 1);
-            let error = connection.replies.error(request.reply_to(), refusal.errno, refusal.message);
-            Reply::error(error, memory)
-        }
+/// The protocol's error for the session's.
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Refusal {
+        let (errno, message) = match refused {
+            Refused::NotServed => (Errno::Shutdown, "the volume is no longer served"),
+            Refused::Closing => (Errno::Shutdown, "the connection is being closed"),
+            Refused::ReadOnly => (Errno::Perm, "the export is read-only"),
+            Refused::Failed(error) => match error.kind {
+                IoErrorKind::Medium => (Errno::Io, "the data is unreadable and beyond recovery"),
+                IoErrorKind::Gone => (Errno::Io, "too many drives are gone"),
+                IoErrorKind::TimedOut => (Errno::Io, "a drive did not answer in time"),
+                IoErrorKind::OutOfSpace => (Errno::NoSpc, "no space left below a drive"),
+                IoErrorKind::NotSupported => (Errno::NotSup, "a drive cannot do this"),
+                IoErrorKind::ReadOnly => (Errno::Perm, "a drive is read-only"),
+                IoErrorKind::Invalid => (Errno::Inval, "not a range of the volume"),
+            },
+        };
+        Refusal { errno, message }
     }
 }
 
@@ -89,128 +48,84 @@ enum Body {
     Whole(Vec<u8>),
 }
 
-fn range(request: &Request) -> ByteRange {
-    ByteRange::new(ByteOffset(request.offset_bytes), ByteCount(request.length_bytes))
-}
-
-fn durability(request: &Request) -> Durability {
-    if request.flags.fua() { Durability::Durable } else { Durability::Cached }
-}
-
-/// The protocol's error for the engine's.
-fn refusal(connection: &Connection, error: IoError) -> Refusal {
-    let id = connection.volume.spec().id;
-    let (errno, message) = match error.kind {
-        IoErrorKind::Medium => (Errno::Io, "the data is unreadable and beyond recovery"),
-        IoErrorKind::Gone if connection.shard.volume(id).is_none() => {
-            (Errno::Shutdown, "the volume is no longer served")
+/// Carries out a request and makes its reply.
+pub(super) async fn execute<T: BlockTarget>(
+    session: &Session<Nbd, T>,
+    request: Request,
+    payload: Option<Slice>,
+) -> Reply<Head> {
+    let range = ByteRange::new(ByteOffset(request.offset_bytes), ByteCount(request.length_bytes));
+    let durability = if request.flags.fua() { Durability::Durable } else { Durability::Cached };
+    let outcome: Outcome<Body> = match request.command {
+        Command::Read => session.read(range).await.map(Body::Data).map_err(Refusal::from),
+        Command::Write => done(session.write(range, payload, durability).await),
+        Command::Flush => done(session.flush().await),
+        Command::Trim => done(trim(session, range, durability).await),
+        // Zeroes keep their space allocated, whether or not the client asked for that.
+        Command::WriteZeroes if request.flags.contains(CommandFlags::FAST_ZERO) => {
+            Err(Refusal { errno: Errno::NotSup, message: "zeroes are written like data here" })
         }
-        IoErrorKind::Gone => (Errno::Io, "too many drives are gone"),
-        IoErrorKind::TimedOut => (Errno::Io, "a drive did not answer in time"),
-        IoErrorKind::OutOfSpace => (Errno::NoSpc, "no space left below a drive"),
-        IoErrorKind::NotSupported => (Errno::NotSup, "a drive cannot do this"),
-        IoErrorKind::ReadOnly => (Errno::Perm, "a drive is read-only"),
-        IoErrorKind::Invalid => (Errno::Inval, "not a range of the volume"),
+        Command::WriteZeroes => done(session.write_zeroes(range, durability).await),
+        Command::Cache => done(cache(session, range).await),
+        Command::BlockStatus => block_status(session, &request, range).await,
+        // Handled where requests are parsed.
+        Command::Disconnect => Err(Refusal { errno: Errno::Inval, message: "not a request" }),
     };
-    Refusal { errno, message }
-}
-
-async fn read(connection: &Rc<Connection>, request: &Request) -> Outcome<Body> {
-    let range = range(request);
-    if range.is_empty() {
-        return Ok(Body::Data(Slice::zero(ByteCount::ZERO)));
-    }
-    let buf = connection.env().pool().take_reserved(range.len);
-    let (result, buf) = connection.volume.read(range, buf).await;
-    result.map_err(|error| refusal(connection, error))?;
-    let buf = buf.ok_or(Refusal { errno: Errno::Io, message: "a drive did not answer in time" })?;
-    connection.count(|counters| counters.read_bytes += range.len.0);
-    Ok(Body::Data(buf.freeze()))
-}
-
-async fn write(connection: &Rc<Connection>, request: &Request, payload: Option<Slice>) -> Outcome<Body> {
-    let range = range(request);
-    let payload = payload.unwrap_or_else(|| Slice::zero(ByteCount::ZERO)); // An empty write has none.
-    let result = connection.volume.write(range, payload, durability(request)).await;
-    result.map_err(|error| refusal(connection, error))?;
-    connection.count(|counters| counters.written_bytes += range.len.0);
-    Ok(Body::None)
-}
-
-async fn flush(connection: &Rc<Connection>) -> Outcome<Body> {
-    connection.volume.flush().await.map_err(|error| refusal(connection, error))?;
-    Ok(Body::None)
-}
-
-/// Runs of about [`LONG_RUN`], cut between stripes of the volume.
-fn long_runs(volume: &Volume, range: ByteRange) -> impl Iterator<Item = ByteRange> + use<> {
-    let stripe = volume.spec().geometry.stripe_bytes();
-    let run = stripe * (LONG_RUN.0 / stripe.0).max(1);
-    let mut rest = range;
-    std::iter::from_fn(move || {
-        let end = (rest.start + ByteCount(1)).align_up(run).min(rest.end());
-        let first = ByteRange::from_to(rest.start, end);
-        rest = ByteRange::from_to(end, rest.end());
-        (!first.is_empty()).then_some(first)
-    })
-}
-
-async fn trim(connection: &Rc<Connection>, request: &Request) -> Outcome<Body> {
-    let volume = &connection.volume;
-    for run in long_runs(volume, range(request)) {
-        if connection.life.is_cut() {
-            return Err(Refusal::OVER);
+    let replies = session.protocol().replies;
+    match outcome {
+        Ok(Body::None) => Reply::head(Head::Header(replies.done(request.reply_to()))),
+        Ok(Body::Data(data)) => Reply::data(Head::Header(replies.read(&request)), data),
+        Ok(Body::Whole(bytes)) => Reply::whole(&bytes),
+        Err(Refusal { errno, message }) => {
+            Reply::error(Head::Error(Box::new(replies.error(request.reply_to(), errno, message))))
         }
-        volume.trim(run).await.map_err(|error| refusal(connection, error))?;
     }
-    if request.flags.fua() {
-        return flush(connection).await;
-    }
-    Ok(Body::None)
 }
 
-async fn write_zeroes(connection: &Rc<Connection>, request: &Request) -> Outcome<Body> {
-    if request.flags.contains(CommandFlags::FAST_ZERO) {
-        return Err(Refusal { errno: Errno::NotSup, message: "zeroes are written like data here" });
-    }
-    let volume = &connection.volume;
-    // Zeroes keep their space allocated, whether or not the client asked for that.
-    for run in long_runs(volume, range(request)) {
-        if connection.life.is_cut() {
-            return Err(Refusal::OVER);
-        }
-        let result = volume.write_zeroes(run, durability(request)).await;
-        result.map_err(|error| refusal(connection, error))?;
-    }
-    Ok(Body::None)
+fn done(result: Result<(), Refused>) -> Outcome<Body> {
+    result.map(|()| Body::None).map_err(Refusal::from)
 }
 
-async fn cache(connection: &Rc<Connection>, request: &Request) -> Outcome<Body> {
-    let asked = range(request);
-    let longest = super::exports::longest_transfer(&connection.shard);
-    let wanted = ByteRange::new(asked.start, asked.len.min(longest));
+async fn trim<T: BlockTarget>(
+    session: &Session<Nbd, T>,
+    range: ByteRange,
+    durability: Durability,
+) -> Result<(), Refused> {
+    session.trim(range).await?;
+    match durability {
+        Durability::Durable => session.flush().await,
+        Durability::Cached => Ok(()),
+    }
+}
+
+/// Reads as far as one request may, and drops it.
+async fn cache<T: BlockTarget>(session: &Session<Nbd, T>, asked: ByteRange) -> Result<(), Refused> {
+    let Nbd { longest_transfer, .. } = session.protocol();
+    let wanted = ByteRange::new(asked.start, asked.len.min(*longest_transfer));
     let mut at = wanted.start;
-    while at < wanted.end() && !connection.life.is_cut() {
-        let piece = ByteRange::new(at, (wanted.end() - at).min(CACHE_PIECE));
-        let buf = connection.env().pool().take_reserved(piece.len);
-        let (result, _) = connection.volume.read(piece, buf).await;
-        result.map_err(|error| refusal(connection, error))?;
+    while at < wanted.end() && !session.is_cut() {
+        let piece = ByteRange::new(at, (wanted.end() - at).min(session.protocol().cache_piece()));
+        let buf = session.env().pool().take_reserved(piece.len);
+        let (result, _) = session.target().read(piece, buf).await;
+        result.map_err(|error| session.refused(error))?;
         at = piece.end();
     }
-    Ok(Body::None)
+    Ok(())
 }
 
-async fn block_status(connection: &Rc<Connection>, request: &Request) -> Outcome<Body> {
-    let Some(chunks) = connection.replies.chunks() else {
+async fn block_status<T: BlockTarget>(
+    session: &Session<Nbd, T>,
+    request: &Request,
+    asked: ByteRange,
+) -> Outcome<Body> {
+    let Some(chunks) = session.protocol().replies.chunks() else {
         return Err(Refusal { errno: Errno::Inval, message: "block status needs structured replies" });
     };
-    let volume = &connection.volume;
-    let spec = volume.spec();
-    let asked = range(request);
+    let geometry = session.geometry();
     // Drives know sectors; what lies before the first byte asked for is cut off below, what lies behind the
     // last one by the reply.
-    let whole = asked.align_out(spec.sector.bytes());
-    let whole = ByteRange::from_to(whole.start, whole.end().min(ByteOffset(spec.capacity.0)));
+    let whole = asked.align_out(geometry.sector.bytes());
+    let whole = ByteRange::from_to(whole.start, whole.end().min(ByteOffset(geometry.capacity.0)));
     let mut skip = (asked.start - whole.start).0;
     let mut extents: Vec<Extent> = Vec::new();
     let enough = if request.flags.contains(CommandFlags::REQ_ONE) { 2 } else { MAX_EXTENTS };
@@ -219,11 +134,11 @@ async fn block_status(connection: &Rc<Connection>, request: &Request) -> Outcome
         if at >= whole.end() || extents.len() >= enough {
             break;
         }
-        let found = match volume.status(ByteRange::from_to(at, whole.end())).await {
+        let found = match session.target().status(ByteRange::from_to(at, whole.end())).await {
             Ok(found) => found,
             // What is known so far is an answer.
             Err(_) if !extents.is_empty() => break,
-            Err(error) => return Err(refusal(connection, error)),
+            Err(error) => return Err(session.refused(error).into()),
         };
         let covered: u64 = found.iter().map(|extent| extent.len.0).sum();
         if covered == 0 {

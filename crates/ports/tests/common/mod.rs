@@ -1,4 +1,4 @@
-//! What the tests share: a machine that serves volumes over NBD in virtual time, and a client.
+//! What the tests share: a machine that serves volumes in virtual time, and a client that speaks NBD.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use engine::{
@@ -10,7 +10,8 @@ use nbd::{
     ClientHandshake, ClientOptions, ClientStream, Command, CommandFlags, Cookie, Extent, Failure, ReplyEvent,
     ReplyStyle,
 };
-use ports::nbd::{NbdServer, NbdServerOptions, SessionOptions, port_mailbox, serve_shard};
+use ports::nbd::Nbd;
+use ports::{Protocol, Server, ServerOptions, SessionOptions, port_mailbox, serve_shard};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -31,34 +32,37 @@ pub struct Plan {
 
 pub const RAID5: Plan = Plan { name: "five", level: Level::Raid5, drives: 4, drive_bytes: 1 << 20 };
 
-/// A process with an engine and an NBD server at `unix:nbd`, and another one for clients.
-pub struct Machine {
+/// A process with an engine and a server at `unix:port`, and another one for clients.
+pub struct MachineOf<P> {
     pub sim: Sim,
     pub shards: Vec<Shard>,
-    pub server: RefCell<Option<NbdServer>>,
+    pub server: RefCell<Option<Server<P>>>,
     pub clients: ProcessId,
     senders: Vec<mailbox::Sender<ShardMessage>>,
 }
 
+/// One that speaks NBD.
+pub type Machine = MachineOf<Nbd>;
+
 pub fn address() -> Address {
-    Address::Unix("nbd".to_owned())
+    Address::Unix("port".to_owned())
 }
 
 pub fn options(seed: u64) -> SimOptions {
     SimOptions { memory: MEMORY, ..SimOptions::seeded(seed) }
 }
 
-impl Machine {
-    pub fn start(options: SimOptions, plans: &[Plan]) -> Machine {
-        Machine::start_with(options, plans, SessionOptions::default(), NbdServerOptions::default())
+impl<P: Protocol> MachineOf<P> {
+    pub fn start(options: SimOptions, plans: &[Plan]) -> MachineOf<P> {
+        MachineOf::start_with(options, plans, SessionOptions::default(), ServerOptions::default())
     }
 
     pub fn start_with(
         options: SimOptions,
         plans: &[Plan],
         session: SessionOptions,
-        server: NbdServerOptions,
-    ) -> Machine {
+        server: ServerOptions,
+    ) -> MachineOf<P> {
         let shards = options.shards as u16;
         let mut sim = Sim::new(options);
         for plan in plans {
@@ -98,15 +102,15 @@ impl Machine {
         }
         let ports = started.iter().zip(&envs).map(|(shard, env)| {
             let (sender, receiver) = port_mailbox(env);
-            env.spawn("nbd port", serve_shard(shard.clone(), receiver, session));
+            env.spawn("port", serve_shard::<P, _>(shard.clone(), receiver, session));
             sender
         });
         let ports = ports.collect();
         let server = sim
-            .run(async move { NbdServer::start(&env, &[address()], ports, server).await })
+            .run(async move { Server::<P>::start(&env, &[address()], ports, server).await })
             .unwrap()
             .unwrap();
-        Machine { sim, shards: started, server: RefCell::new(Some(server)), clients, senders }
+        MachineOf { sim, shards: started, server: RefCell::new(Some(server)), clients, senders }
     }
 
     pub fn client_env(&self) -> Env {
@@ -137,7 +141,7 @@ impl Machine {
         self.sim.run_until(soon).unwrap();
         for shard in &self.shards {
             let tasks = shard.env().executor().unfinished_tasks();
-            for name in ["nbd session", "nbd worker", "nbd writer", "nbd refusal"] {
+            for name in ["port session", "port worker", "port writer", "port refusal"] {
                 assert!(!tasks.contains(&name), "a task is left: {tasks:?}");
             }
             assert_eq!(shard.env().pool().used(), ByteCount::ZERO);

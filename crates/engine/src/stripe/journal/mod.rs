@@ -7,7 +7,7 @@
 //!
 //! # The protocol
 //! 1. A write is planned and read for, and its redundancy is computed, while it holds its columns of the stripe.
-//! 2. What the plan is about to write, data and redundancy, is a *record* ([`ondisk::journal`]) on one member more than a span may
+//! 2. What the plan is about to write, data and redundancy, is a *record* ([`log`]) on one member more than a span may
 //!    lose. A few records are written at a time; writes that come meanwhile share the next one.
 //! 3. Only when it is durable there, the plan's own writes begin. They need not be durable themselves.
 //! 4. A record is retired when all its writes are done and the drives were flushed after that. The next record says so.
@@ -24,7 +24,7 @@
 //! - A record that was not durable everywhere may be replayed or not: none of its writes had begun, and no host was answered. One
 //!   that could not be made durable may be replayed as well, after its columns were let go: none begins until it does not count.
 //! - What a host asked to be durable is so with its record. It is not revoked then: the drives are flushed first. They are also
-//!   flushed before a record promises anything of a stripe that was written without one (`whole.rs`): what the record
+//!   flushed before a record promises anything of a stripe that was written without one ([`WholeStripes`]): what the record
 //!   says of redundancy stands on that.
 //! - A drive that a plan leaves out is durably known to be out before the plan's writes begin: it would be believed otherwise.
 //! - Whoever changes a stripe *without* a record, while records that count say something of it, would be undone by a replay. So
@@ -41,44 +41,26 @@
 //! - Records begin one after the other, each with all that waits: whoever begins one, or writes a notice, has the ring's turn. What
 //!   is under way needs no turn, and so ends while somebody who has it waits for that.
 
-#[cfg(test)]
-mod model;
-mod ring;
-mod whole;
+//!
+//! What is pure in this is the crate [`log`]: bytes, places, order, what shares a record. Here are the tasks, the memory and the
+//! drives.
+
 mod writer;
 
+use crate::attachment::JournalPlace;
 use crate::stripe::Stripes;
 use crate::stripe::execute::Memory;
 use env::sync::{Answerer, Credits, Signal};
 use env::{Buf, Durability, Env, Instant, IoError, IoErrorKind, Slice};
 use layout::Geometry;
-use ondisk::Uuid;
-use ondisk::journal::{Change, ChangeKind};
+pub use log::ring_len;
+use log::{About, Change, ChangeKind, StripeRing, WholeStripes};
 use plan::{Plan, Request};
-use ring::{About, Ring};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
-use whole::WholeStripes;
-
-/// Where a volume's journal lies, and what its records are called until the next start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct JournalPlace {
-    /// The identity that its records carry.
-    pub id: Uuid,
-    /// From the beginning of the room that all journals have on a member.
-    pub at: ByteCount,
-    /// Its length.
-    pub len: ByteCount,
-}
-
-/// What each of so many shards has of a journal of that length; `None` where that is too little to serve.
-pub fn ring_len(journal: ByteCount, shards: u16) -> Option<ByteCount> {
-    let share = ByteCount(journal.0 / u64::from(shards.max(1))).align_down(ondisk::BLOCK);
-    (share >= Ring::LEAST).then_some(share)
-}
 
 /// What one write asks to be kept.
 struct Entry {
@@ -107,7 +89,7 @@ pub(crate) struct Journal {
     start: u64,
     /// On how many members a record is.
     copies: usize,
-    ring: RefCell<Ring>,
+    ring: RefCell<StripeRing>,
     whole_stripes: WholeStripes,
     waiting: RefCell<VecDeque<Entry>>,
     /// To begin a record or a notice.
@@ -142,7 +124,7 @@ impl Journal {
             number: u32::from(shard),
             start: len.0 * u64::from(shard),
             copies: usize::from(geometry.parity_strips()) + 1,
-            ring: RefCell::new(Ring::new(len)),
+            ring: RefCell::new(StripeRing::new(len)),
             whole_stripes: WholeStripes::new(),
             waiting: RefCell::default(),
             turn: Credits::new(env, 1),

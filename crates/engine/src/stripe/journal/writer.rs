@@ -1,12 +1,11 @@
 //! Writing records and notices to members, and having them retired.
 
-use super::ring::{About, Begun, Ring};
 use super::{Entry, Journal, Told};
 use crate::members::Replacement;
 use crate::stripe::Stripes;
 use env::{Buf, Durability, Io, IoError, IoErrorKind, Member, Slice, Slices};
+use log::{About, Batch, Begun, BodyCrc, Change, Head, LogId, MOST_SLICES, Part, StripeRing};
 use ondisk::Tail;
-use ondisk::journal::{BodyCrc, Change, Head};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
@@ -20,33 +19,6 @@ pub(crate) struct Settled {
     whole_stripes: u64,
 }
 
-/// The most runs of memory that one record gathers.
-const MOST_SLICES: usize = 256;
-
-/// A record that is as long takes no more along: the next one begins beside it.
-const ENOUGH: u64 = 512 << 10;
-
-/// Records that are under way at a time.
-const AT_A_TIME: usize = 4;
-
-/// What goes into one record.
-#[derive(Clone, Copy, Default)]
-struct Batch {
-    entries: usize,
-    changes: usize,
-    carried: ByteCount,
-}
-
-impl Batch {
-    fn body(&self) -> ByteCount {
-        self.carried.align_up(ondisk::BLOCK)
-    }
-
-    fn len(&self) -> ByteCount {
-        Head::len(self.changes) + self.body()
-    }
-}
-
 /// A record that has a number and a place.
 struct Record {
     begun: Begun,
@@ -57,37 +29,24 @@ struct Record {
 impl Journal {
     /// The most bytes that a record carries for one write.
     pub(super) fn most_bytes(&self) -> u64 {
-        self.ring.borrow().most() - ondisk::BLOCK.0
+        self.ring.borrow().most() - log::BLOCK.0
     }
 
     /// What of those that wait fits one record.
     fn next_batch(&self) -> Batch {
         let waiting = self.waiting.borrow();
-        let most = self.ring.borrow().most().min(ENOUGH);
-        let (mut batch, mut slices) = (Batch::default(), 0);
-        for entry in waiting.iter() {
-            slices += entry.bytes.len();
-            let with = Batch {
-                entries: batch.entries + 1,
-                changes: batch.changes + entry.changes.len(),
-                carried: batch.carried + ByteCount(entry.len),
-            };
-            if batch.entries > 0 && (with.len().0 > most || slices > MOST_SLICES) {
-                break;
-            }
-            batch = with;
-        }
-        batch
+        let parts = waiting.iter().map(|entry| Part {
+            changes: entry.changes.len(),
+            slices: entry.bytes.len(),
+            carried: ByteCount(entry.len),
+        });
+        Batch::of(parts, self.ring.borrow().most())
     }
 
     /// Has the next record begun by the first who waits for it, if it is time.
     fn go_on(&self) {
         let mut waiting = self.waiting.borrow_mut();
-        let is_time = match self.under_way.get() {
-            0 => true,
-            // Beside others one goes that is as large: small ones cost as much as large ones.
-            some => some < AT_A_TIME && waiting.len() >= self.last_batch.get(),
-        };
+        let is_time = log::is_time(self.under_way.get(), waiting.len(), self.last_batch.get());
         let first = waiting.front_mut().filter(|_| is_time && !self.is_led.get());
         if let Some(tell) = first.and_then(|first| first.tell.take()) {
             self.is_led.set(true);
@@ -108,7 +67,14 @@ impl Journal {
 
     fn head(&self, begun: &Begun, place: u64) -> Head {
         let Begun { sequence, tail, firm } = *begun;
-        Head { id: self.place.id, ring: self.number, sequence, tail, firm, place: self.start + place }
+        Head {
+            id: LogId(self.place.id.0),
+            ring: self.number,
+            sequence,
+            tail,
+            firm,
+            place: self.start + place,
+        }
     }
 
     /// Gives a record its number, and puts together what is written.
@@ -135,14 +101,10 @@ impl Journal {
         Record { begun, place, slices }
     }
 
-    /// The drives among which copies of a record are: those of one span, any of which has more of them than it may lose.
+    /// The drives among which copies of a record are, in the order in which they are asked.
     fn span(&self, volume: &Stripes, number: u64) -> impl Iterator<Item = DriveIndex> + use<> {
         let geometry = volume.geometry();
-        let width = geometry.drives_per_span().0;
-        let spans = u64::from((geometry.drives().0 / width).max(1));
-        let first = (number % spans) as u16 * width;
-        let turn = (number.wrapping_mul(self.copies as u64) % u64::from(width)) as u16;
-        (0..width).map(move |at| DriveIndex(first + (turn + at) % width))
+        log::span_of(number, self.copies, geometry.drives(), geometry.drives_per_span())
     }
 }
 
@@ -398,7 +360,7 @@ impl Stripes {
     async fn forget_records(
         self: &Rc<Self>,
         journal: &Journal,
-        are_forgotten: impl Fn(&Ring) -> bool,
+        are_forgotten: impl Fn(&StripeRing) -> bool,
     ) -> Result<(), IoError> {
         let _turn = journal.turn.take(1).await;
         // Somebody else may have seen to it meanwhile.

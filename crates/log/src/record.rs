@@ -1,4 +1,4 @@
-//! The journal: what was about to be written to stripes, so that one that was interrupted in the middle can be finished.
+//! Records: the bytes in which a log says what was about to be written.
 //!
 //! A *record* says, word for word, what some writes change on the members' drives: data and all of the redundancy that
 //! goes with them. It is durable on more members than the volume may lose before the first byte of it is written to its
@@ -31,19 +31,16 @@
 //! ```
 //! The identity is drawn at random at every start, and known to nobody who can write the volume: what a host writes, and
 //! a record carries, is never taken for a record.
-//!
-//! # What counts
-//! Of one ring, the records from the highest `tail` on that any of them says, in order. Several are written at a time, and they become
-//! durable in any order: a record that is missing was torn, and of that one nothing was written to its place. What is beside it
-//! is about other bytes, as whoever writes the same ones waits for it. But when a record begins, all before its `firm` are durable,
-//! or do not count: of those before the highest `firm` that any of them says, from the tail on, none may be missing, or the journal
-//! is incomplete.
 
 use crate::bytes::{crc_without, u32_at, u64_at};
-use crate::tail::BLOCK;
-use crate::uuid::Uuid;
-use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, ByteRange};
+
+/// The unit of everything in a log: the strictest sector.
+pub const BLOCK: ByteCount = ByteCount(4096);
+
+/// By which the records of a log are known: drawn at random for each epoch, so that no older record counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LogId(pub [u8; 16]);
 
 const MAGIC: [u8; 8] = *b"SRoCjrnl";
 const VERSION: u32 = 1;
@@ -99,7 +96,7 @@ pub struct Change {
 
 impl Change {
     /// How many bytes the record carries for it.
-    fn carried(&self) -> u64 {
+    pub(crate) fn carried(&self) -> u64 {
         match self.kind {
             ChangeKind::Bytes => self.range.len.0,
             ChangeKind::Zeroes | ChangeKind::Revoked => 0,
@@ -114,7 +111,7 @@ pub const NOTICES: u64 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     /// The identity of the journal.
-    pub id: Uuid,
+    pub id: LogId,
     /// The ring.
     pub ring: u32,
     /// Its number in the ring, from 1; 0 of a notice.
@@ -197,7 +194,7 @@ pub struct Record {
 
 impl Record {
     /// From the bytes that begin with it; `None` where there is none, or a damaged one. `place`: where they lie.
-    fn decode(bytes: &[u8], id: Uuid, place: u64) -> Option<Record> {
+    fn decode(bytes: &[u8], id: LogId, place: u64) -> Option<Record> {
         let is_record = bytes.len() >= BLOCK.as_usize()
             && bytes.starts_with(&MAGIC)
             && u32_at(bytes, AT_VERSION) == VERSION
@@ -260,7 +257,7 @@ fn decode_change(bytes: &[u8]) -> Option<Change> {
 }
 
 /// The records of a journal with that identity in one member's copy of it, in the order in which they lie there.
-pub fn scan(journal: &[u8], id: Uuid) -> Vec<Record> {
+pub fn scan(journal: &[u8], id: LogId) -> Vec<Record> {
     let mut records = Vec::new();
     let mut at = 0;
     while at + BLOCK.as_usize() <= journal.len() {
@@ -273,122 +270,4 @@ pub fn scan(journal: &[u8], id: Uuid) -> Vec<Record> {
         }
     }
     records
-}
-
-/// A record that counts, and that no copy has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Missing {
-    /// The ring.
-    pub ring: u32,
-    /// Its sequence.
-    pub sequence: u64,
-}
-
-/// What is to be written to the members.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Patch {
-    /// The member's slot.
-    pub slot: u16,
-    /// Where, from the volume's first byte on that drive.
-    pub range: ByteRange,
-    /// What; `None` for zeroes.
-    pub bytes: Option<Vec<u8>>,
-}
-
-/// What is known of a ring.
-#[derive(Default)]
-struct Ring {
-    tail: u64,
-    firm: u64,
-    records: BTreeMap<u64, Record>,
-}
-
-/// The records that count, of all copies that can be read: ring by ring, in order, each once.
-///
-/// # Errors
-/// Which record is missing: then nobody knows what was interrupted.
-pub fn counting(copies: impl IntoIterator<Item = Record>) -> Result<Vec<Record>, Missing> {
-    let mut rings: BTreeMap<u32, Ring> = BTreeMap::new();
-    for record in copies {
-        let ring = rings.entry(record.head.ring).or_default();
-        ring.tail = ring.tail.max(record.head.tail);
-        ring.firm = ring.firm.max(record.head.firm);
-        if record.head.sequence > 0 {
-            ring.records.entry(record.head.sequence).or_insert(record);
-        }
-    }
-    let mut counting = Vec::new();
-    for (ring, Ring { tail, firm, mut records }) in rings {
-        let mut next = tail.max(1);
-        for (sequence, record) in records.split_off(&next) {
-            if sequence > next && next < firm {
-                break;
-            }
-            next = sequence.saturating_add(1);
-            counting.push(record);
-        }
-        if next < firm {
-            return Err(Missing { ring, sequence: next });
-        }
-    }
-    Ok(counting)
-}
-
-/// What records that count leave to be written, in their order: the last word on every byte.
-pub fn patches(counting: &[Record]) -> Vec<Patch> {
-    let mut members: BTreeMap<u16, Drawing> = BTreeMap::new();
-    for record in counting {
-        let mut at = 0;
-        for change in &record.changes {
-            let bytes = &record.body[at..at + change.carried() as usize];
-            at += bytes.len();
-            members.entry(change.slot).or_default().apply(change, bytes);
-        }
-    }
-    members.into_iter().flat_map(|(slot, drawing)| drawing.patches(slot)).collect()
-}
-
-/// The last word on the bytes of one member: runs that do not overlap, by where they begin.
-#[derive(Default)]
-struct Drawing {
-    runs: BTreeMap<u64, (u64, Option<Vec<u8>>)>,
-}
-
-impl Drawing {
-    fn apply(&mut self, change: &Change, bytes: &[u8]) {
-        let (start, end) = (change.range.start.0, change.range.end().0);
-        self.cut_out(start, end);
-        match change.kind {
-            _ if start == end => {}
-            ChangeKind::Bytes => drop(self.runs.insert(start, (end - start, Some(bytes.to_vec())))),
-            ChangeKind::Zeroes => drop(self.runs.insert(start, (end - start, None))),
-            ChangeKind::Revoked => {}
-        }
-    }
-
-    /// Takes a run of bytes out of those that are there.
-    fn cut_out(&mut self, start: u64, end: u64) {
-        let before = self.runs.range(..start).next_back().map(|(at, (len, _))| (*at, at + len));
-        let first = before.filter(|(_, ends)| *ends > start).map_or(start, |(at, _)| at);
-        let touched: Vec<u64> = self.runs.range(first..end).map(|(at, _)| *at).collect();
-        for at in touched {
-            let Some((len, bytes)) = self.runs.remove(&at) else { continue };
-            if at < start {
-                let head = bytes.as_ref().map(|bytes| bytes[..(start - at) as usize].to_vec());
-                self.runs.insert(at, (start - at, head));
-            }
-            if at + len > end {
-                let tail = bytes.as_ref().map(|bytes| bytes[(end - at) as usize..].to_vec());
-                self.runs.insert(end, (at + len - end, tail));
-            }
-        }
-    }
-
-    fn patches(self, slot: u16) -> impl Iterator<Item = Patch> {
-        self.runs.into_iter().map(move |(start, (len, bytes))| Patch {
-            slot,
-            range: ByteRange::new(ByteOffset(start), ByteCount(len)),
-            bytes,
-        })
-    }
 }

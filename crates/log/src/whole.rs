@@ -10,7 +10,7 @@ use units::StripeIndex;
 const PLACES: usize = 1024;
 
 /// See the top.
-pub(super) struct WholeStripes {
+pub struct WholeStripes {
     /// By place, when a stripe of it was written last: a count of such writes, from 1 on.
     written: RefCell<Vec<u64>>,
     count: Cell<u64>,
@@ -18,7 +18,15 @@ pub(super) struct WholeStripes {
     flushed: Cell<u64>,
 }
 
+impl Default for WholeStripes {
+    fn default() -> WholeStripes {
+        WholeStripes::new()
+    }
+}
+
 impl WholeStripes {
+    /// None is remembered.
+    #[must_use]
     pub fn new() -> WholeStripes {
         WholeStripes { written: RefCell::new(vec![0; PLACES]), count: Cell::new(0), flushed: Cell::new(0) }
     }

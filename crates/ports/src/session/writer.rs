@@ -1,9 +1,9 @@
 //! Replies on their way out: all that have queued up go out in one send, headers and data from where they lie.
 
-use super::connection::Connection;
-use super::requests::Memory;
-use ::nbd::{ErrorReply, ReplyHeader};
-use env::{Buf, Slice, Slices};
+use super::Memory;
+use super::connection::Session;
+use crate::protocol::{Protocol, Reply};
+use env::{BlockTarget, Buf, Slice, Slices};
 use std::rc::Rc;
 use units::ByteCount;
 
@@ -11,54 +11,11 @@ use units::ByteCount;
 const MOST_REPLIES: u32 = 64;
 /// Bytes after which a send takes no more replies.
 const ENOUGH_BYTES: usize = 1 << 20;
-/// Headers of one send: room for [`MOST_REPLIES`] error replies with their messages.
-const HEADERS_ROOM: usize = 16 << 10;
 
-/// The reply to one request.
-pub(super) struct Reply {
-    head: Head,
-    /// What follows the head.
-    data: Option<Slice>,
-    memory: Option<Memory>,
-}
-
-enum Head {
-    None,
-    Header(ReplyHeader),
-    Error(Box<ErrorReply>),
-}
-
-impl AsRef<[u8]> for Head {
-    fn as_ref(&self) -> &[u8] {
-        match self {
-            Head::None => &[],
-            Head::Header(header) => header.as_ref(),
-            Head::Error(error) => (**error).as_ref(),
-        }
-    }
-}
-
-impl Reply {
-    /// A reply without data.
-    pub fn header(header: ReplyHeader, memory: Option<Memory>) -> Reply {
-        Reply { head: Head::Header(header), data: None, memory }
-    }
-
-    /// A reply with the data that its header announces.
-    pub fn data(header: ReplyHeader, data: Slice, memory: Option<Memory>) -> Reply {
-        let data = (!data.is_empty()).then_some(data);
-        Reply { head: Head::Header(header), data, memory }
-    }
-
-    /// A failure.
-    pub fn error(error: ErrorReply, memory: Option<Memory>) -> Reply {
-        Reply { head: Head::Error(Box::new(error)), data: None, memory }
-    }
-
-    /// A reply that is complete in `bytes`.
-    pub fn whole(bytes: &[u8], memory: Option<Memory>) -> Reply {
-        Reply { head: Head::None, data: Some(Buf::copy_of(bytes).freeze()), memory }
-    }
+/// A reply that waits to be sent, with the memory that its request still holds.
+pub(super) struct Queued<H> {
+    pub reply: Reply<H>,
+    pub memory: Option<Memory>,
 }
 
 /// What one send gathers.
@@ -75,16 +32,17 @@ struct Batch {
 
 impl Batch {
     /// Takes replies off the queue and writes their heads one behind the other.
-    fn gather(&mut self, connection: &Connection, headers: &mut [u8]) {
-        let mut queue = connection.queue.borrow_mut();
+    fn gather<P: Protocol, T: BlockTarget>(&mut self, session: &Session<P, T>, headers: &mut [u8]) {
+        let mut queue = session.queue.borrow_mut();
         let mut bytes = 0;
         while self.requests < MOST_REPLIES && bytes < ENOUGH_BYTES {
-            let Some(Reply { head, data, memory }) = queue.pop_front() else { break };
-            let head = head.as_ref();
+            let Some(Queued { reply, memory }) = queue.pop_front() else { break };
+            let head = reply.head.as_ref().map_or(&[][..], |head| head.as_ref());
+            assert!(head.len() <= P::LONGEST_HEAD, "{}: a head of {} bytes", P::NAME, head.len());
             headers[self.headers..self.headers + head.len()].copy_from_slice(head);
             self.headers += head.len();
             bytes += head.len();
-            if let Some(data) = data {
+            if let Some(data) = reply.data {
                 bytes += data.len().as_usize();
                 self.parts.push((self.headers, data));
             }
@@ -115,43 +73,44 @@ impl Batch {
     }
 
     /// Counts the requests out and gives their memory back.
-    fn release(&mut self, connection: &Connection) {
+    fn release<P: Protocol, T: BlockTarget>(&mut self, session: &Session<P, T>) {
         self.memory.clear();
-        connection.release(self.requests, self.held);
+        session.release(self.requests, self.held);
         (self.requests, self.held, self.headers) = (0, 0, 0);
     }
 }
 
 /// Sends replies until the connection is over.
-pub(super) async fn write_replies(connection: Rc<Connection>) {
-    connection.set_writer();
-    let life = connection.life.clone();
+pub(super) async fn write_replies<P: Protocol, T: BlockTarget>(session: Rc<Session<P, T>>) {
+    session.set_writer();
+    let life = session.life.clone();
     let mut batch = Batch::default();
-    let mut room = Some(new_room());
-    while connection.replies_waiting().await {
-        let mut headers = room.take().unwrap_or_else(new_room);
-        batch.gather(&connection, headers.bytes_mut());
+    let mut room = Some(new_room::<P>());
+    while session.replies_waiting().await {
+        let mut headers = room.take().unwrap_or_else(new_room::<P>);
+        batch.gather(&session, headers.bytes_mut());
         let headers = headers.freeze();
         let slices = batch.slices(&headers);
         if life.is_cut() {
             drop(slices);
         } else {
             life.set_sending(true);
-            let sent = connection.stream.send(slices).await.result;
+            let sent = session.stream.send(slices).await.result;
             life.set_sending(false);
-            connection.count(|counters| counters.sends += 1);
+            session.count(|counters| counters.sends += 1);
             match sent {
                 Ok(bytes) => life.progressed(bytes),
                 // The client is gone: so are its replies, and no more requests are to come.
                 Err(_) => life.cut(),
             }
         }
-        batch.release(&connection);
+        batch.release(&session);
         room = headers.try_unfreeze().ok();
     }
-    connection.writer_ended();
+    session.writer_ended();
 }
 
-fn new_room() -> Buf {
-    Buf::unpooled(ByteCount(HEADERS_ROOM as u64))
+/// Room for the heads of one send.
+fn new_room<P: Protocol>() -> Buf {
+    Buf::unpooled(ByteCount(MOST_REPLIES as u64 * P::LONGEST_HEAD as u64))
 }

@@ -9,114 +9,34 @@
 //! - A worker has at most one request. There are never more workers than requests may be under way, so one is
 //!   always idle or can be started when a request is admitted.
 
-use super::requests::{self, Job};
-use super::writer::Reply;
-use ::nbd::{Negotiated, Replies};
-use engine::{Shard, Volume, VolumeId};
-use env::{Env, Instant, Stream, TaskId};
+use super::life::Life;
+use super::writer::Queued;
+use super::{Memory, Refused};
+use crate::protocol::{Protocol, Reply};
+use env::{BlockTarget, Env, IoError, IoErrorKind, Slice, Stream, TargetGeometry, TaskId, Work};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
+use units::ByteCount;
 
-/// What the shard knows of a connection while it lives, handshake included.
-pub(super) struct Life {
-    env: Env,
-    stream: Rc<dyn Stream>,
-    pub peer: String,
-    stopping: Cell<bool>,
-    cut: Cell<bool>,
-    /// The session's own task.
-    reader: Cell<Option<TaskId>>,
-    /// Which volume, once the handshake is over.
-    pub volume: Cell<Option<VolumeId>>,
-    /// Bytes moved, either way.
-    pub moved_bytes: Cell<u64>,
-    /// Whether the client stands between us and memory: in the middle of a payload, or of taking replies.
-    receiving_payload: Cell<bool>,
-    sending: Cell<bool>,
-    /// What the shard saw last, and since when it has not changed.
-    pub seen: Cell<(u64, Instant)>,
-}
-
-impl Life {
-    pub fn new(env: &Env, stream: Rc<dyn Stream>, peer: String) -> Rc<Life> {
-        Rc::new(Life {
-            env: env.clone(),
-            stream,
-            peer,
-            stopping: Cell::new(false),
-            cut: Cell::new(false),
-            reader: Cell::new(None),
-            volume: Cell::new(None),
-            moved_bytes: Cell::new(0),
-            receiving_payload: Cell::new(false),
-            sending: Cell::new(false),
-            seen: Cell::new((0, env.now())),
-        })
-    }
-
-    /// The task that calls is the session's own.
-    pub fn set_reader(&self) {
-        self.reader.set(Some(self.env.executor().current()));
-    }
-
-    pub fn wake_reader(&self) {
-        if let Some(reader) = self.reader.get() {
-            self.env.executor().wake(reader);
-        }
-    }
-
-    /// Ends the connection as soon as its requests under way are answered; a handshake at once.
-    pub fn stop(&self) {
-        self.stopping.set(true);
-        self.wake_reader();
-    }
-
-    pub fn is_stopping(&self) -> bool {
-        self.stopping.get()
-    }
-
-    /// Ends the connection now: receives and sends end, replies are dropped.
-    pub fn cut(&self) {
-        if !self.cut.replace(true) {
-            self.stream.shutdown();
-        }
-    }
-
-    pub fn is_cut(&self) -> bool {
-        self.cut.get()
-    }
-
-    pub fn progressed(&self, bytes: u64) {
-        self.moved_bytes.set(self.moved_bytes.get() + bytes);
-    }
-
-    pub fn set_receiving_payload(&self, receiving: bool) {
-        self.receiving_payload.set(receiving);
-    }
-
-    pub fn set_sending(&self, sending: bool) {
-        self.sending.set(sending);
-    }
-
-    /// Whether the client's next move is what gives memory back.
-    pub fn holds_memory(&self) -> bool {
-        self.receiving_payload.get() || self.sending.get()
-    }
-}
-
-/// What one connection may have under way.
+/// What one connection may do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
+    /// Requests under way.
     pub requests: u32,
+    /// Bytes of payload memory under way.
     pub bytes: u64,
+    /// Bytes of payload memory of one request.
+    pub longest: ByteCount,
+    /// Nothing may be changed.
+    pub read_only: bool,
 }
 
 /// What a connection has done, for the log.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     pub requests: u64,
     pub errors: u64,
     pub rejected: u64,
@@ -125,27 +45,35 @@ pub(super) struct Counters {
     pub written_bytes: u64,
 }
 
-/// A worker's place: where a request is put for it.
-#[derive(Default)]
-struct Worker {
-    task: Cell<Option<TaskId>>,
-    job: Cell<Option<Job>>,
+/// A request under way, with everything it needs.
+pub(super) struct Job<R> {
+    pub request: R,
+    /// What a write writes.
+    pub payload: Option<Slice>,
+    pub memory: Option<Memory>,
 }
 
-/// See the [module](self).
-pub(super) struct Connection {
-    pub shard: Shard,
-    pub volume: Rc<Volume>,
-    pub life: Rc<Life>,
-    pub stream: Rc<dyn Stream>,
-    pub replies: Replies,
-    pub counters: Cell<Counters>,
-    limits: Limits,
+/// A worker's place: where a request is put for it.
+struct Worker<R> {
+    task: Cell<Option<TaskId>>,
+    job: Cell<Option<Job<R>>>,
+}
+
+/// One connection to a target: what its protocol may call, and what its tasks share.
+pub struct Session<P: Protocol, T> {
+    env: Env,
+    target: Rc<T>,
+    geometry: TargetGeometry,
+    protocol: P,
+    pub(super) life: Rc<Life>,
+    pub(super) stream: Rc<dyn Stream>,
+    pub(super) counters: Cell<Counters>,
+    pub(super) limits: Limits,
     requests_under_way: Cell<u32>,
     bytes_under_way: Cell<u64>,
-    idle: RefCell<Vec<Rc<Worker>>>,
+    idle: RefCell<Vec<Rc<Worker<P::Request>>>>,
     workers: Cell<u32>,
-    pub(super) queue: RefCell<VecDeque<Reply>>,
+    pub(super) queue: RefCell<VecDeque<Queued<P::Head>>>,
     writer: Cell<Option<TaskId>>,
     writer_ended: Cell<bool>,
     /// The reader waits for requests to be counted out, or for tasks to end.
@@ -154,20 +82,21 @@ pub(super) struct Connection {
     over: Cell<bool>,
 }
 
-impl Connection {
-    pub fn new(
-        shard: &Shard,
-        volume: Rc<Volume>,
+impl<P: Protocol, T: BlockTarget> Session<P, T> {
+    pub(super) fn new(
+        env: &Env,
+        target: Rc<T>,
+        protocol: P,
         life: &Rc<Life>,
-        negotiated: &Negotiated,
         limits: Limits,
-    ) -> Rc<Connection> {
-        Rc::new(Connection {
-            shard: shard.clone(),
-            volume,
+    ) -> Rc<Session<P, T>> {
+        Rc::new(Session {
+            env: env.clone(),
+            geometry: target.geometry(),
+            target,
+            protocol,
             life: life.clone(),
             stream: life.stream.clone(),
-            replies: Replies::new(negotiated),
             counters: Cell::default(),
             limits,
             requests_under_way: Cell::new(0),
@@ -182,11 +111,42 @@ impl Connection {
         })
     }
 
+    // What protocols see besides the calls in `requests`.
+
+    /// The shard's world.
     pub fn env(&self) -> &Env {
-        self.shard.env()
+        &self.env
     }
 
-    pub fn count(&self, change: impl FnOnce(&mut Counters)) {
+    /// What the client chose. Its own calls are for what [`Session`] has no call for.
+    pub fn target(&self) -> &Rc<T> {
+        &self.target
+    }
+
+    /// The target's size, and which requests suit it.
+    pub fn geometry(&self) -> &TargetGeometry {
+        &self.geometry
+    }
+
+    /// How replies are framed.
+    pub fn protocol(&self) -> &P {
+        &self.protocol
+    }
+
+    /// Whether the connection ends whatever is under way: long requests may stop early, as nobody hears of them.
+    pub fn is_cut(&self) -> bool {
+        self.life.is_cut()
+    }
+
+    /// Why a call of the target's own failed, as the session's calls say it.
+    pub fn refused(&self, error: IoError) -> Refused {
+        match error.kind {
+            IoErrorKind::Gone if !self.target.is_served() => Refused::NotServed,
+            _ => Refused::Failed(error),
+        }
+    }
+
+    pub(super) fn count(&self, change: impl FnOnce(&mut Counters)) {
         let mut counters = self.counters.get();
         change(&mut counters);
         self.counters.set(counters);
@@ -195,7 +155,7 @@ impl Connection {
     // The reader's side.
 
     /// Waits until one more request that holds `bytes` fits into the limits, and counts it in.
-    pub async fn admit(&self, bytes: u64) {
+    pub(super) async fn admit(&self, bytes: u64) {
         // A request larger than the limit goes alone.
         let bytes_limit = self.limits.bytes.max(bytes);
         self.reader_until(|| {
@@ -209,24 +169,24 @@ impl Connection {
     }
 
     /// Hands an admitted request to a worker.
-    pub fn start(self: &Rc<Self>, job: Job) {
+    pub(super) fn start(self: &Rc<Self>, job: Job<P::Request>) {
         let idle = self.idle.borrow_mut().pop();
         match idle {
             Some(worker) => {
                 worker.job.set(Some(job));
                 if let Some(task) = worker.task.get() {
-                    self.env().executor().wake(task);
+                    self.env.executor().wake(task);
                 }
             }
             None => {
                 self.workers.set(self.workers.get() + 1);
-                self.env().spawn("nbd worker", self.clone().work(job));
+                self.env.spawn("port worker", self.clone().work(job));
             }
         }
     }
 
     /// Waits until no request is under way.
-    pub async fn drained(&self) {
+    pub(super) async fn drained(&self) {
         self.reader_until(|| self.requests_under_way.get() == 0).await;
     }
 
@@ -246,11 +206,11 @@ impl Connection {
     }
 
     /// Ends workers and writer, which have nothing left to do, and waits for them.
-    pub async fn end(&self) {
+    pub(super) async fn end(&self) {
         self.over.set(true);
         for worker in self.idle.take() {
             if let Some(task) = worker.task.get() {
-                self.env().executor().wake(task);
+                self.env.executor().wake(task);
             }
         }
         self.wake_writer();
@@ -259,13 +219,17 @@ impl Connection {
 
     // The workers' side.
 
-    async fn work(self: Rc<Self>, first: Job) {
+    async fn work(self: Rc<Self>, first: Job<P::Request>) {
         let worker =
-            Rc::new(Worker { task: Cell::new(Some(self.env().executor().current())), job: Cell::new(None) });
+            Rc::new(Worker { task: Cell::new(Some(self.env.executor().current())), job: Cell::new(None) });
         let mut next = Some(first);
-        while let Some(job) = next {
-            let reply = requests::execute(&self, job).await;
-            self.reply(reply);
+        while let Some(Job { request, payload, memory }) = next {
+            self.env.compute(Work::HostRequest).await;
+            let reply = P::execute(&self, request, payload).await;
+            if reply.is_error {
+                self.count(|counters| counters.errors += 1);
+            }
+            self.reply(reply, memory);
             self.idle.borrow_mut().push(worker.clone());
             next = poll_fn(|_| match worker.job.take() {
                 Some(job) => Poll::Ready(Some(job)),
@@ -279,32 +243,32 @@ impl Connection {
     }
 
     /// Queues the reply to a request under way.
-    pub fn reply(&self, reply: Reply) {
-        self.queue.borrow_mut().push_back(reply);
+    pub(super) fn reply(&self, reply: Reply<P::Head>, memory: Option<Memory>) {
+        self.queue.borrow_mut().push_back(Queued { reply, memory });
         self.wake_writer();
     }
 
     // The writer's side.
 
     /// The task that calls is the writer.
-    pub fn set_writer(&self) {
-        self.writer.set(Some(self.env().executor().current()));
+    pub(super) fn set_writer(&self) {
+        self.writer.set(Some(self.env.executor().current()));
     }
 
     /// The writer has ended.
-    pub fn writer_ended(&self) {
+    pub(super) fn writer_ended(&self) {
         self.writer_ended.set(true);
         self.tell_reader();
     }
 
     fn wake_writer(&self) {
         if let Some(writer) = self.writer.get() {
-            self.env().executor().wake(writer);
+            self.env.executor().wake(writer);
         }
     }
 
     /// Waits for replies; false when there will be none.
-    pub async fn replies_waiting(&self) -> bool {
+    pub(super) async fn replies_waiting(&self) -> bool {
         poll_fn(|_| match self.queue.borrow().is_empty() {
             false => Poll::Ready(true),
             true if self.over.get() => Poll::Ready(false),
@@ -314,7 +278,7 @@ impl Connection {
     }
 
     /// Counts out requests whose replies were sent or dropped.
-    pub fn release(&self, requests: u32, bytes: u64) {
+    pub(super) fn release(&self, requests: u32, bytes: u64) {
         self.requests_under_way.set(self.requests_under_way.get() - requests);
         self.bytes_under_way.set(self.bytes_under_way.get() - bytes);
         self.tell_reader();

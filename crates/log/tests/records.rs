@@ -1,10 +1,11 @@
 //! The journal's records: their bytes, what is found of them, and what a replay makes of them.
 
-use ondisk::journal::{BodyCrc, Change, ChangeKind, Head, Missing, Patch, Record, counting, patches, scan};
-use ondisk::{BLOCK, Uuid};
-use units::{ByteCount, ByteOffset, ByteRange};
+use log::{
+    BLOCK, BodyCrc, Change, ChangeKind, Head, Holders, LogId, Missing, Patch, Record, counting, patches, scan,
+};
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
 
-const ID: Uuid = Uuid(*b"0123456789abcdef");
+const ID: LogId = LogId(*b"0123456789abcdef");
 
 /// What all copies together leave to be written.
 fn replay(copies: impl IntoIterator<Item = Record>) -> Result<Vec<Patch>, Missing> {
@@ -82,7 +83,7 @@ fn records_are_found_between_what_is_none_torn_or_of_another_time() {
     let inner = encoded(head(2, 1, 5 * 4096), &one, &[2; 512]);
     let carried = [change(1, ChangeKind::Bytes, 0, inner.len() as u64)];
     put(4 * 4096, &encoded(head(2, 1, 4 * 4096), &carried, &inner));
-    put(8 * 4096, &encoded(Head { id: Uuid([1; 16]), ..head(3, 1, 8 * 4096) }, &one, &[3; 512]));
+    put(8 * 4096, &encoded(Head { id: LogId([1; 16]), ..head(3, 1, 8 * 4096) }, &one, &[3; 512]));
     put(10 * 4096, &encoded(head(3, 1, 9 * 4096), &one, &[3; 512]));
     let mut torn = encoded(head(3, 1, 12 * 4096), &one, &[3; 512]);
     torn[4096 + 511] ^= 1;
@@ -189,4 +190,23 @@ fn hostile_bytes_are_no_record() {
         bad[12..16].copy_from_slice(&crc.to_le_bytes());
         assert!(scan(&bad, ID).is_empty(), "{value} at {at}");
     }
+}
+
+#[test]
+fn a_torn_record_is_given_to_those_it_is_about_first_until_they_are_enough() {
+    let drives = |slots: &[u16]| slots.iter().map(|slot| DriveIndex(*slot)).collect::<DriveSet>();
+    let torn =
+        record(1, 1, &[change(700, ChangeKind::Zeroes, 0, 512), change(3, ChangeKind::Zeroes, 0, 512)], 0);
+    let other = record(2, 1, &[], 0);
+    let found = [torn.clone()];
+    let mut holders = Holders::of([(DriveIndex(1), &found[..])]);
+    let wanting = |holders: &Holders, record: &Record, most: u16| {
+        holders.wanting(record, &drives(&[0, 1, 3]), |holding| holding.count().0 >= most)
+    };
+    assert_eq!(wanting(&holders, &torn, 2), [DriveIndex(3)]);
+    assert_eq!(wanting(&holders, &torn, 9), [DriveIndex(3), DriveIndex(0)], "to all there are");
+    assert_eq!(wanting(&holders, &torn, 1), []);
+    assert_eq!(wanting(&holders, &other, 1), [DriveIndex(0)]);
+    holders.add(&torn, DriveIndex(3));
+    assert_eq!(wanting(&holders, &torn, 2), []);
 }

@@ -1,7 +1,7 @@
 //! The protocol of the journal, tried in every order in which its steps can happen, with a crash after each of them.
 //!
 //! The model is one stripe of two data strips and one or two parity strips, a block or two wide, and two writers. What is real are
-//! the [`Ring`] and the replay ([`ondisk::journal::replay`]); drives, locks and plans are as small as they can be: a block is an
+//! the [`StripeRing`] and the replay ([`log::counting`], [`log::patches`]); drives, locks and plans are as small as they can be: a block is an
 //! element of the field of four. After every step the machine may die: each block then holds any of the values that its drive was
 //! sent since it was flushed, or what was there before (where all hold the last, it was a kill), what a record was being written
 //! over is there or not, and any drives may be gone that the level can do without. What the replay leaves must be what hosts may
@@ -13,16 +13,14 @@ mod crash;
 mod defects;
 mod histories;
 
-use super::ring::{About, Begun, Ring};
 use defects::Defect;
-use ondisk::Uuid;
-use ondisk::journal::NOTICES;
+use log::{About, Begun, LogId, NOTICES, StripeRing};
 use units::{ByteCount, StripeIndex};
 
 const DATA: usize = 2;
-const BLOCK: u64 = ondisk::BLOCK.0;
+const BLOCK: u64 = log::BLOCK.0;
 const STRIPE: StripeIndex = StripeIndex(0);
-const ID: Uuid = Uuid([7; 16]);
+const ID: LogId = LogId([7; 16]);
 
 /// Twice an element of the field of four.
 fn double(value: u8) -> u8 {
@@ -145,7 +143,7 @@ struct Flush {
 struct State {
     drives: Vec<Drive>,
     writers: [Writer; 2],
-    ring: Ring,
+    ring: StripeRing,
     under_way: Vec<UnderWay>,
     failures: u8,
     flush: Option<Flush>,
@@ -172,7 +170,7 @@ fn start(setup: &Setup) -> State {
     State {
         drives,
         writers: [writer(), writer()],
-        ring: Ring::new(ByteCount(BLOCK * (NOTICES + setup.places))),
+        ring: StripeRing::new(ByteCount(BLOCK * (NOTICES + setup.places))),
         under_way: Vec::new(),
         failures: 0,
         flush: None,

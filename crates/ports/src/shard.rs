@@ -1,12 +1,10 @@
 //! The port on one shard: starts sessions, watches over them, stops them.
 
-use super::SessionOptions;
-use super::connection::Life;
-use super::server::Place;
-use super::session;
-use engine::Shard;
+use crate::protocol::{Offer, Protocol};
+use crate::server::Place;
+use crate::session::{self, Life, SessionOptions};
 use env::sync::{Signal, Taken};
-use env::{Env, StreamSource, mailbox};
+use env::{BlockTarget, Env, StreamSource, Targets, mailbox};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -40,16 +38,25 @@ pub enum PortMessage {
     },
 }
 
-/// The mailbox of a shard's port, made on its shard: the sender is for [`NbdServer`](super::NbdServer).
+/// The mailbox of a shard's port, made on its shard: the sender is for [`Server`](crate::Server).
 pub fn port_mailbox(env: &Env) -> (mailbox::Sender<PortMessage>, mailbox::Receiver<PortMessage>) {
     mailbox::mailbox(env, MAILBOX_ROOM)
 }
 
+/// A connection, and what its client uses.
+pub(crate) struct Guest<T> {
+    pub life: Rc<Life>,
+    /// Once the greeting is over.
+    pub target: RefCell<Option<Rc<T>>>,
+}
+
 /// What the sessions of a shard share.
-pub(super) struct Port {
-    pub shard: Shard,
+pub(crate) struct Port<S: Targets> {
+    /// What clients are offered.
+    pub offer: Offer<S>,
     pub options: SessionOptions,
-    lives: RefCell<BTreeMap<u64, Rc<Life>>>,
+    name: &'static str,
+    guests: RefCell<BTreeMap<u64, Rc<Guest<S::Target>>>>,
     next: Cell<u64>,
     ended: Signal,
     /// Sessions that wait for memory.
@@ -58,29 +65,30 @@ pub(super) struct Port {
 }
 
 /// Serves the connections that come through `messages` until told to stop, or until nobody can tell any more.
-pub async fn serve_shard(
-    shard: Shard,
+pub async fn serve_shard<P: Protocol, S: Targets>(
+    targets: S,
     mut messages: mailbox::Receiver<PortMessage>,
     options: SessionOptions,
 ) {
-    let env = shard.env().clone();
+    let env = targets.env().clone();
     let port = Rc::new(Port {
-        shard,
+        offer: Offer { targets, read_only: options.read_only },
         options,
-        lives: RefCell::default(),
+        name: P::NAME,
+        guests: RefCell::default(),
         next: Cell::new(0),
         ended: Signal::default(),
         waiting: Cell::new(0),
         stopped: Cell::new(false),
     });
-    env.spawn("nbd watch", port.clone().watch());
+    env.spawn("port watch", port.clone().watch());
     loop {
         match messages.receive().await {
-            Some(PortMessage::Connection { source, place }) => port.start(source, place),
+            Some(PortMessage::Connection { source, place }) => port.start::<P>(source, place),
             Some(PortMessage::Stop { limit, done }) => {
                 port.stop(limit).await;
                 if done.send(()).is_err() {
-                    tracing::debug!("nobody waits for the NBD port to stop");
+                    tracing::debug!("nobody waits for the {} port to stop", P::NAME);
                 }
                 return;
             }
@@ -89,36 +97,37 @@ pub async fn serve_shard(
     }
 }
 
-impl Port {
+impl<S: Targets> Port<S> {
     pub fn env(&self) -> &Env {
-        self.shard.env()
+        self.offer.targets.env()
     }
 
     /// Waits for memory for a payload.
     pub async fn reserve(&self, len: ByteCount) -> Taken {
         self.waiting.set(self.waiting.get() + 1);
-        let taken = self.shard.reserve_payload(len).await;
+        let taken = self.offer.targets.reserve_payload(len).await;
         self.waiting.set(self.waiting.get() - 1);
         taken
     }
 
-    fn start(self: &Rc<Self>, source: Box<dyn StreamSource>, place: Place) {
+    fn start<P: Protocol>(self: &Rc<Self>, source: Box<dyn StreamSource>, place: Place) {
         let peer = source.peer();
         let stream = match source.attach(self.env()) {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%peer, %error, "an NBD connection could not be taken on");
+                tracing::warn!(%peer, %error, "{}: a connection could not be taken on", self.name);
                 return;
             }
         };
         let number = self.next.get();
         self.next.set(number + 1);
-        let life = Life::new(self.env(), stream.clone(), peer);
-        self.lives.borrow_mut().insert(number, life.clone());
+        let life = Life::new(self.env(), stream, peer);
+        let guest = Rc::new(Guest { life, target: RefCell::default() });
+        self.guests.borrow_mut().insert(number, guest.clone());
         let port = self.clone();
-        self.env().spawn("nbd session", async move {
-            session::run(port.clone(), stream, life).await;
-            port.lives.borrow_mut().remove(&number);
+        self.env().spawn("port session", async move {
+            session::run::<P, S>(port.clone(), guest).await;
+            port.guests.borrow_mut().remove(&number);
             drop(place);
             port.ended.notify(port.env());
         });
@@ -126,9 +135,9 @@ impl Port {
 
     async fn stop(&self, limit: Duration) {
         self.stopped.set(true);
-        let lives = || self.lives.borrow().values().cloned().collect::<Vec<_>>();
+        let lives = || self.guests.borrow().values().map(|guest| guest.life.clone()).collect::<Vec<_>>();
         lives().iter().for_each(|life| life.stop());
-        let all_ended = || self.lives.borrow().is_empty();
+        let all_ended = || self.guests.borrow().is_empty();
         let mut ended = pin!(self.ended.wait_until(self.env(), all_ended));
         let mut time = pin!(self.env().sleep(limit));
         poll_fn(|context| match ended.as_mut().poll(context) {
@@ -138,28 +147,30 @@ impl Port {
         .await;
         let late = lives();
         if !late.is_empty() {
-            tracing::warn!(connections = late.len(), "NBD connections are cut: they did not end in time");
+            tracing::warn!(
+                connections = late.len(),
+                "{}: connections are cut: they did not end in time",
+                self.name
+            );
         }
         late.iter().for_each(|life| life.cut());
         // What is under way at the drives has time limits of its own.
         self.ended.wait_until(self.env(), all_ended).await;
     }
 
-    /// Closes connections of volumes that are no longer served, and those that stand still on memory.
+    /// Closes connections of targets that are no longer served, and those that stand still on memory.
     async fn watch(self: Rc<Self>) {
         while !self.stopped.get() {
             self.env().sleep(LOOK_EVERY).await;
-            let lives: Vec<_> = self.lives.borrow().values().cloned().collect();
-            for life in lives {
-                self.look_at(&life);
+            let guests: Vec<_> = self.guests.borrow().values().cloned().collect();
+            for guest in guests {
+                self.look_at(&guest);
             }
         }
     }
 
-    fn look_at(&self, life: &Life) {
-        if let Some(volume) = life.volume.get()
-            && self.shard.volume(volume).is_none()
-        {
+    fn look_at(&self, Guest { life, target }: &Guest<S::Target>) {
+        if target.borrow().as_ref().is_some_and(|target| !target.is_served()) {
             life.stop();
         }
         let now = self.env().now();
@@ -167,7 +178,11 @@ impl Port {
         if !life.holds_memory() || moved != life.moved_bytes.get() {
             life.seen.set((life.moved_bytes.get(), now));
         } else if now.since(since) >= self.options.stall_limit && self.waiting.get() > 0 && !life.is_cut() {
-            tracing::warn!(peer = %life.peer, "an NBD client stands still on memory that others need; it is cut off");
+            tracing::warn!(
+                peer = %life.peer,
+                "{}: a client stands still on memory that others need; it is cut off",
+                self.name
+            );
             life.cut();
         }
     }

@@ -1,4 +1,4 @@
-//! The ring of one shard's records: what is where, what still counts, and where the next one goes. No I/O.
+//! The ring of one writer's records: what is where, what still counts, and where the next one goes. It does not look into them.
 //!
 //! # Invariants
 //! - Several records may be *under way* at a time. They become durable, or fail, in any order.
@@ -10,13 +10,12 @@
 //! - A record is *firm* when it and all before it that count are durable. Each says how many were when it began.
 //! - None begins while one that failed counts.
 
-use ondisk::journal::NOTICES;
-use smallvec::SmallVec;
-use std::collections::{BTreeMap, VecDeque};
+use crate::record::NOTICES;
+use std::collections::VecDeque;
 use std::time::Duration;
-use units::{ByteCount, StripeIndex};
+use units::ByteCount;
 
-const BLOCK: u64 = ondisk::BLOCK.0;
+const BLOCK: u64 = crate::record::BLOCK.0;
 
 /// Records that are larger than that part of the ring would leave no room for others.
 const LARGEST: u64 = 4;
@@ -40,43 +39,22 @@ struct Live {
     /// Writes that are about to be done, or are being done.
     open: usize,
     durable: bool,
-    stripes: SmallVec<[StripeIndex; 8]>,
-}
-
-/// What a record is about to say of a stripe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct About {
-    pub(crate) stripe: StripeIndex,
-    /// Whatever was said of it before does not count.
-    pub(crate) revokes: bool,
-    /// A host was promised that what it says is durable.
-    pub(crate) promises: bool,
-}
-
-/// What the records that count say of a stripe, the last word of it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Said {
-    sequence: u64,
-    /// All of it is revoked.
-    revoked: bool,
-    /// A host relies on it, though its writes may not be durable on their drives.
-    promised: bool,
 }
 
 /// What a record or a notice says of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Begun {
+pub struct Begun {
     /// Its number; 0 of a notice.
-    pub(crate) sequence: u64,
+    pub sequence: u64,
     /// The first record that counts with it.
-    pub(crate) tail: u64,
+    pub tail: u64,
     /// The first record that was not firm when it began.
-    pub(crate) firm: u64,
+    pub firm: u64,
 }
 
 /// See the top.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Ring {
+pub struct Ring {
     len: u64,
     head: u64,
     next: u64,
@@ -95,15 +73,14 @@ pub(crate) struct Ring {
     /// The last record that could not be made durable: some drive may have it all the same.
     failed: u64,
     live: VecDeque<Live>,
-    stripes: BTreeMap<StripeIndex, Said>,
 }
 
 impl Ring {
     /// The smallest ring that serves.
-    pub(crate) const LEAST: ByteCount = ByteCount(64 << 10);
+    pub const LEAST: ByteCount = ByteCount(64 << 10);
 
     /// An empty one.
-    pub(crate) fn new(len: ByteCount) -> Ring {
+    pub fn new(len: ByteCount) -> Ring {
         let len = len.0 / BLOCK * BLOCK;
         Ring {
             len,
@@ -118,17 +95,16 @@ impl Ring {
             notice: 0,
             failed: 0,
             live: VecDeque::new(),
-            stripes: BTreeMap::new(),
         }
     }
 
     /// The longest record.
-    pub(crate) fn most(&self) -> u64 {
+    pub fn most(&self) -> u64 {
         self.len / LARGEST / BLOCK * BLOCK
     }
 
     /// Where a record of that length can go now.
-    pub(crate) fn place_for(&self, len: u64) -> Option<u64> {
+    pub fn place_for(&self, len: u64) -> Option<u64> {
         let first = NOTICES * BLOCK;
         let Some(oldest) = self.live.front() else { return (first + len <= self.len).then_some(first) };
         let free_to_the_end = self.head > oldest.place;
@@ -143,37 +119,22 @@ impl Ring {
         (self.head + len <= oldest.place).then_some(self.head)
     }
 
-    /// A record is about to be written, with what it says of stripes.
-    pub(crate) fn begin(&mut self, place: u64, len: u64, stripes: &[About]) -> Begun {
+    /// A record is about to be written, for so many writes.
+    pub fn begin(&mut self, place: u64, len: u64, writes: usize) -> Begun {
+        assert!(place >= NOTICES * BLOCK && place + len <= self.len, "a record lies within its ring");
         let sequence = self.next;
         let begun = Begun { sequence, tail: self.tail, firm: self.firm };
         self.next += 1;
         self.head = place + len;
         let before = self.written;
         self.written += len;
-        for About { stripe, revokes, promises } in stripes {
-            let before = self.stripes.get(stripe).filter(|before| before.sequence >= self.announced);
-            // Other columns of it may be in the same record, and not revoked.
-            let beside = before.filter(|before| before.sequence == sequence);
-            let revoked = *revokes && beside.is_none_or(|beside| beside.revoked);
-            let promised = *promises || !revoked && before.is_some_and(|before| before.promised);
-            self.stripes.insert(*stripe, Said { sequence, revoked, promised });
-        }
-        let of_record = stripes.iter().map(|about| about.stripe).collect();
-        self.live.push_back(Live {
-            sequence,
-            place,
-            before,
-            open: stripes.len(),
-            durable: false,
-            stripes: of_record,
-        });
+        self.live.push_back(Live { sequence, place, before, open: writes, durable: false });
         self.settle();
         begun
     }
 
     /// A record is durable on as many drives as it has to be.
-    pub(crate) fn landed(&mut self, begun: &Begun) {
+    pub fn landed(&mut self, begun: &Begun) {
         if let Some(live) = self.live_mut(begun.sequence) {
             live.durable = true;
         }
@@ -184,12 +145,12 @@ impl Ring {
     }
 
     /// Where the next notice goes, and what it says.
-    pub(crate) fn begin_notice(&self) -> (u64, Begun) {
+    pub fn begin_notice(&self) -> (u64, Begun) {
         (self.notice * BLOCK, Begun { sequence: 0, tail: self.tail, firm: self.firm })
     }
 
     /// A notice is durable. One that failed is written again where it was: the one before is in the other place, and is relied on.
-    pub(crate) fn noticed(&mut self, begun: &Begun) {
+    pub fn noticed(&mut self, begun: &Begun) {
         self.notice = (self.notice + 1) % NOTICES;
         self.announced(begun.tail);
     }
@@ -201,38 +162,29 @@ impl Ring {
         while let Some(oldest) = self.live.front()
             && oldest.sequence < self.announced
         {
-            let Some(gone) = self.live.pop_front() else { break };
-            for stripe in gone.stripes {
-                if self.stripes.get(&stripe).is_some_and(|said| said.sequence <= gone.sequence) {
-                    self.stripes.remove(&stripe);
-                }
-            }
+            self.live.pop_front();
         }
     }
 
     /// A record could not be made durable, and nothing of it is done. Until it does not count any more, no other may begin: a
     /// replay would take it for what was there before the next. Those under way beside it are about other bytes.
-    pub(crate) fn fail(&mut self, sequence: u64) {
+    pub fn fail(&mut self, sequence: u64) {
         self.failed = self.failed.max(sequence);
-        let Some(live) = self.live_mut(sequence) else { return };
-        live.open = 0;
-        let stripes = live.stripes.clone();
-        for stripe in &stripes {
-            if let Some(said) = self.stripes.get_mut(stripe) {
-                said.revoked = false;
-            }
+        if let Some(live) = self.live_mut(sequence) {
+            live.open = 0;
         }
         self.settle();
     }
 
     /// Whether a record counts that could not be made durable.
-    pub(crate) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         self.failed >= self.announced
     }
 
     /// One of the writes of a record is done.
-    pub(crate) fn end(&mut self, sequence: u64) {
+    pub fn end(&mut self, sequence: u64) {
         if let Some(live) = self.live_mut(sequence) {
+            assert!(live.open > 0, "more writes of record {sequence} ended than it is about");
             live.open -= 1;
         }
         self.settle();
@@ -255,57 +207,47 @@ impl Ring {
     }
 
     /// The first record that may be retired by no flush that begins now.
-    pub(crate) fn settled(&self) -> u64 {
+    pub fn settled(&self) -> u64 {
         self.settled
     }
 
     /// All drives were flushed since records before this one were settled.
-    pub(crate) fn retire(&mut self, before: u64) {
+    pub fn retire(&mut self, before: u64) {
         self.tail = self.tail.max(before);
     }
 
     /// Whether a flush now would retire anything.
-    pub(crate) fn can_retire(&self) -> bool {
+    pub fn can_retire(&self) -> bool {
         self.settled() > self.tail
     }
 
     /// Whether there is something to say in a notice.
-    pub(crate) fn can_announce(&self) -> bool {
+    pub fn can_announce(&self) -> bool {
         self.tail > self.announced
     }
 
     /// The number of the next record.
-    pub(crate) fn next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         self.next
     }
 
     /// The first record that counts, as the drives know.
-    pub(crate) fn counts_from(&self) -> u64 {
+    pub fn counts_from(&self) -> u64 {
         self.announced
     }
 
     /// Whether it is time to have records retired, before anybody has to wait for that.
-    pub(crate) fn is_due(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         self.get(self.tail).is_some_and(|oldest| self.written - oldest.before > self.due)
     }
 
     /// A flush has been asked for because it was time, and took its share of the time between two of them. Where that is little, as
     /// without volatile caches, they are asked for more often, so that less of the ring is used; where it is much, less often.
-    pub(crate) fn flushed(&mut self, took: Duration, between: Duration) {
+    pub fn flushed(&mut self, took: Duration, between: Duration) {
         if took * LITTLE < between {
             self.due = (self.due / 2).max(LEAST_DUE.min(self.len / 2));
         } else if took * MUCH > between {
             self.due = (self.due * 2).min(self.len / 2);
         }
-    }
-
-    /// Whether a host relies on what they say of a stripe.
-    pub(crate) fn promises(&self, stripe: StripeIndex) -> bool {
-        self.says(stripe) && self.stripes.get(&stripe).is_some_and(|said| said.promised)
-    }
-
-    /// Whether records that count say anything of a stripe that is not revoked.
-    pub(crate) fn says(&self, stripe: StripeIndex) -> bool {
-        self.stripes.get(&stripe).is_some_and(|said| said.sequence >= self.announced && !said.revoked)
     }
 }

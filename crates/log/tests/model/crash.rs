@@ -2,8 +2,7 @@
 
 use super::defects::Defect;
 use super::{Copy, DATA, ID, Setup, State, decode};
-use crate::stripe::journal::ring::Begun;
-use ondisk::journal::{Change, ChangeKind, Head, Patch, Record, counting, patches};
+use log::{Begun, Change, ChangeKind, Head, Patch, Record, counting, patches};
 use smallvec::SmallVec;
 use std::hash::Hash;
 use units::{ByteCount, ByteOffset, ByteRange};

@@ -1,14 +1,14 @@
 //! The server: listens, counts connections, and deals them to the shards. It lives on shard 0.
 
-use super::session::send_all;
-use super::shard::PortMessage;
+use crate::protocol::{Protocol, Wire};
+use crate::session::{Inlet, Life};
+use crate::shard::PortMessage;
 use crate::{Error, ErrorKind, Result};
-use ::nbd::ServerHandshake;
-use env::{Address, Buf, Env, JoinHandle, Listener, Stream, StreamSource, mailbox};
+use env::{Address, Env, JoinHandle, Listener, StreamSource, mailbox};
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
-use units::ByteCount;
 
 /// How long an acceptor rests after an error that may pass (too many open files).
 const REST: Duration = Duration::from_secs(1);
@@ -19,16 +19,16 @@ const REFUSALS: u32 = 16;
 
 /// What a server listens for and how much it takes on.
 #[derive(Clone, Copy, Debug)]
-pub struct NbdServerOptions {
+pub struct ServerOptions {
     /// Connections open at a time, on all addresses and shards together.
     pub max_connections: u32,
-    /// Listen where other machines can connect. NBD here has neither encryption nor authentication.
+    /// Listen where other machines can connect. Ports have neither encryption nor authentication.
     pub allow_remote: bool,
 }
 
-impl Default for NbdServerOptions {
-    fn default() -> NbdServerOptions {
-        NbdServerOptions { max_connections: 128, allow_remote: false }
+impl Default for ServerOptions {
+    fn default() -> ServerOptions {
+        ServerOptions { max_connections: 128, allow_remote: false }
     }
 }
 
@@ -44,7 +44,7 @@ impl Drop for Place {
     }
 }
 
-struct Shared {
+struct Shared<P> {
     env: Env,
     shards: Vec<mailbox::Sender<PortMessage>>,
     next: Cell<usize>,
@@ -53,16 +53,17 @@ struct Shared {
     refusing: Cell<u32>,
     vacated: mailbox::Sender<()>,
     closing: Cell<bool>,
+    protocol: PhantomData<P>,
 }
 
-/// A running server.
-pub struct NbdServer {
-    shared: Rc<Shared>,
+/// A running server of one protocol.
+pub struct Server<P> {
+    shared: Rc<Shared<P>>,
     listeners: Vec<Rc<dyn Listener>>,
     acceptors: Vec<JoinHandle<()>>,
 }
 
-impl NbdServer {
+impl<P: Protocol> Server<P> {
     /// Listens at `addresses` and deals connections to `shards` in turn.
     ///
     /// # Errors
@@ -71,14 +72,15 @@ impl NbdServer {
         env: &Env,
         addresses: &[Address],
         shards: Vec<mailbox::Sender<PortMessage>>,
-        options: NbdServerOptions,
-    ) -> Result<NbdServer> {
+        options: ServerOptions,
+    ) -> Result<Server<P>> {
         if let Some(remote) = addresses.iter().find(|address| !address.is_local() && !options.allow_remote) {
             return Err(Error {
                 kind: ErrorKind::Remote,
                 context: format!(
-                    "'{remote}' can be reached from other machines, and NBD is served without encryption and \
-                     passwords; listen at 127.0.0.1 or a Unix socket, or give --allow-remote"
+                    "'{remote}' can be reached from other machines, and {} is served without encryption and \
+                     passwords; listen at 127.0.0.1 or a Unix socket, or give --allow-remote",
+                    P::NAME
                 ),
                 source: None,
             });
@@ -87,7 +89,7 @@ impl NbdServer {
         for address in addresses {
             let listener = env.world().listen(address).await.map_err(|source| Error {
                 kind: ErrorKind::Listen,
-                context: format!("NBD cannot be served at '{address}'"),
+                context: format!("{} cannot be served at '{address}'", P::NAME),
                 source: Some(Box::new(source)),
             })?;
             listeners.push(listener);
@@ -95,7 +97,7 @@ impl NbdServer {
         let (vacated, mut vacancies) = mailbox::mailbox(env, options.max_connections as usize + 1);
         let open = Rc::new(Cell::new(0));
         let counted = open.clone();
-        env.spawn("nbd places", async move {
+        env.spawn("port places", async move {
             while vacancies.receive().await.is_some() {
                 counted.set(counted.get() - 1);
             }
@@ -109,11 +111,12 @@ impl NbdServer {
             refusing: Cell::new(0),
             vacated,
             closing: Cell::new(false),
+            protocol: PhantomData,
         });
         let accept =
-            |listener: &Rc<dyn Listener>| env.spawn("nbd accept", shared.clone().accept(listener.clone()));
+            |listener: &Rc<dyn Listener>| env.spawn("port accept", shared.clone().accept(listener.clone()));
         let acceptors = listeners.iter().map(accept).collect();
-        Ok(NbdServer { shared, listeners, acceptors })
+        Ok(Server { shared, listeners, acceptors })
     }
 
     /// Where it listens, with the ports that were chosen for it.
@@ -139,7 +142,7 @@ impl NbdServer {
         let (done, mut answers) = mailbox::mailbox(&shared.env, shared.shards.len().max(1));
         for shard in &shared.shards {
             if shard.send(PortMessage::Stop { limit, done: done.clone() }).is_err() {
-                tracing::debug!("a shard's NBD port has stopped before");
+                tracing::debug!("a shard's {} port has stopped before", P::NAME);
             }
         }
         drop(done);
@@ -147,7 +150,7 @@ impl NbdServer {
     }
 }
 
-impl Shared {
+impl<P: Protocol> Shared<P> {
     async fn accept(self: Rc<Self>, listener: Rc<dyn Listener>) {
         loop {
             match listener.accept().await {
@@ -155,7 +158,7 @@ impl Shared {
                 _ if self.closing.get() => return,
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(address = %listener.address(), %error, "an NBD connection was not accepted");
+                    tracing::warn!(address = %listener.address(), %error, "{}: a connection was not accepted", P::NAME);
                     self.env.sleep(REST).await;
                 }
             }
@@ -166,7 +169,7 @@ impl Shared {
     fn deal(self: &Rc<Self>, source: Box<dyn StreamSource>) {
         let peer = source.peer();
         if self.open.get() >= self.max_connections {
-            tracing::warn!(%peer, limit = self.max_connections, "an NBD connection is turned away: too many are open");
+            tracing::warn!(%peer, limit = self.max_connections, "{}: a connection is turned away: too many are open", P::NAME);
             return self.refuse(source);
         }
         self.open.set(self.open.get() + 1);
@@ -180,23 +183,28 @@ impl Shared {
                 Err(mailbox::Full(back)) => message = back,
             }
         }
-        tracing::warn!(%peer, "an NBD connection is turned away: every shard is busy");
+        tracing::warn!(%peer, "{}: a connection is turned away: every shard is busy", P::NAME);
         if let PortMessage::Connection { source, place } = message {
             drop(place);
             self.refuse(source);
         }
     }
 
-    /// Answers whatever the client asks for with a refusal, for a short while.
+    /// Has the protocol say that there is no room, for a short while.
     fn refuse(self: &Rc<Self>, source: Box<dyn StreamSource>) {
         if self.refusing.get() >= REFUSALS {
             return;
         }
+        let peer = source.peer();
         let Ok(stream) = source.attach(&self.env) else { return };
         self.refusing.set(self.refusing.get() + 1);
-        let refusal = self.env.spawn("nbd refusal", refuse(stream.clone()));
+        let life = Life::new(&self.env, stream.clone(), peer);
+        let refusal = self.env.spawn("port refusal", async move {
+            let mut inlet = Inlet::new(life.stream.clone(), life.clone());
+            P::turn_away(&mut Wire { stream: &*life.stream, inlet: &mut inlet, life: &life }).await;
+        });
         let shared = self.clone();
-        self.env.spawn("nbd refusal limit", async move {
+        self.env.spawn("port refusal limit", async move {
             // Ends with the refusal, or ends it: a shutdown returns its receive.
             let mut waited = Duration::ZERO;
             while !refusal.is_finished() && waited < REFUSAL_LIMIT {
@@ -207,38 +215,5 @@ impl Shared {
             refusal.await;
             shared.refusing.set(shared.refusing.get() - 1);
         });
-    }
-}
-
-async fn refuse(stream: Rc<dyn Stream>) {
-    let mut output = Vec::new();
-    let mut handshake = ServerHandshake::start(&mut output);
-    handshake.shut_down();
-    let mut buf = Buf::unpooled(ByteCount(4096));
-    loop {
-        if !send_all(&*stream, &mut output).await {
-            return;
-        }
-        let mut outcome = stream.receive(buf).await;
-        let (Ok(count @ 1..), Some(back)) = (outcome.result, outcome.buffers.pop()) else { return };
-        buf = back;
-        let mut input = &buf.bytes()[..count as usize];
-        while !input.is_empty() {
-            match handshake.receive(input, &NoExports, &mut output) {
-                Ok(step) if step.event.is_none() => input = &input[step.consumed..],
-                _ => return,
-            }
-        }
-    }
-}
-
-struct NoExports;
-
-impl ::nbd::Exports for NoExports {
-    fn list(&self) -> Vec<::nbd::ExportEntry> {
-        Vec::new()
-    }
-    fn find(&self, _: &str) -> Option<::nbd::ExportInfo> {
-        None
     }
 }

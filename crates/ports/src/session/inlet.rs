@@ -3,7 +3,7 @@
 //! One receive takes in as many requests as have come. When the client writes long payloads, receives are kept
 //! short, so that little of a payload lands here and has to be copied: most of it is received into its place.
 
-use super::connection::Life;
+use super::life::Life;
 use env::{Buf, Env, Io, Stream};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -16,11 +16,11 @@ const LONG: usize = 64 << 10;
 /// Received at a time behind a long payload: dozens of headers.
 const SHORT: usize = 1 << 10;
 /// Payloads from here on are better received into their place than copied.
-const LONG_PAYLOAD: u32 = 16 << 10;
+const LONG_PAYLOAD: ByteCount = ByteCount(16 << 10);
 
 /// How a receive ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Arrival {
+pub enum Arrival {
     /// There are bytes.
     Bytes,
     /// The stream has ended, or is broken.
@@ -30,7 +30,7 @@ pub(super) enum Arrival {
 }
 
 /// See the [module](self).
-pub(super) struct Inlet {
+pub(crate) struct Inlet {
     stream: Rc<dyn Stream>,
     life: Rc<Life>,
     /// `None` while it is with the stream, and when the stream lost it.
@@ -60,8 +60,8 @@ impl Inlet {
     }
 
     /// Learns how long payloads are.
-    pub fn expect_payloads_like(&mut self, payload_bytes: u32) {
-        self.long_payloads = payload_bytes >= LONG_PAYLOAD;
+    pub fn expect_payloads_like(&mut self, payload: ByteCount) {
+        self.long_payloads = payload >= LONG_PAYLOAD;
     }
 
     /// Waits for more bytes; all earlier ones must have been consumed.
@@ -121,7 +121,7 @@ impl Inlet {
     pub async fn finish(&mut self, env: &Env) {
         if let Some(io) = self.receiving.take() {
             let outcome = io.await;
-            env.trace("nbd receive ended", outcome.result.unwrap_or(0), 0);
+            env.trace("port receive ended", outcome.result.unwrap_or(0), 0);
         }
     }
 }

@@ -1,0 +1,83 @@
+//! A volume as host ports see it.
+//!
+//! The traits are in [`env`], at the upper end of the seam, so that ports import no engine; this is where the engine answers
+//! them. Nothing happens here: each call is the volume's own function, without a frame or an allocation in between.
+
+use crate::host::Volume;
+use env::{BlockTarget, Buf, DriveInfo, Durability, IoError, Slice, StatusExtent, TargetGeometry};
+use std::rc::Rc;
+use units::ByteRange;
+
+/// What the drives of a volume say of themselves.
+fn drives(volume: &Volume) -> impl Iterator<Item = DriveInfo> + '_ {
+    volume.spec().geometry.drives().indexes().filter_map(|drive| volume.drive_info(drive))
+}
+
+impl BlockTarget for Volume {
+    fn name(&self) -> &str {
+        &self.spec().name
+    }
+
+    fn description(&self) -> String {
+        let geometry = &self.spec().geometry;
+        format!("{}, {} drives", geometry.level(), geometry.drives().0)
+    }
+
+    fn geometry(&self) -> TargetGeometry {
+        let spec = self.spec();
+        let physical = drives(self).map(|info| info.physical_sector.bytes()).max().unwrap_or_default();
+        TargetGeometry {
+            capacity: spec.capacity,
+            sector: spec.sector,
+            minimum_io: physical.max(spec.sector.bytes()),
+            optimal_io: spec.geometry.stripe_bytes(),
+            rotational: drives(self).any(|info| info.rotational),
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        let mut drives = drives(self).peekable();
+        drives.peek().is_some() && drives.all(|info| info.read_only)
+    }
+
+    fn is_served(&self) -> bool {
+        !self.closing.get() && !self.shard().is_stopping()
+    }
+
+    fn read(
+        self: &Rc<Self>,
+        range: ByteRange,
+        buf: Buf,
+    ) -> impl Future<Output = (Result<(), IoError>, Option<Buf>)> {
+        Volume::read(self, range, buf)
+    }
+
+    fn write(
+        self: &Rc<Self>,
+        range: ByteRange,
+        data: Slice,
+        durability: Durability,
+    ) -> impl Future<Output = Result<(), IoError>> {
+        Volume::write(self, range, data, durability)
+    }
+
+    fn write_zeroes(
+        self: &Rc<Self>,
+        range: ByteRange,
+        durability: Durability,
+    ) -> impl Future<Output = Result<(), IoError>> {
+        Volume::write_zeroes(self, range, durability)
+    }
+
+    fn trim(self: &Rc<Self>, range: ByteRange) -> impl Future<Output = Result<(), IoError>> {
+        Volume::trim(self, range)
+    }
+
+    fn flush(self: &Rc<Self>) -> impl Future<Output = Result<(), IoError>> {
+        Volume::flush(self)
+    }
+
+    fn status(self: &Rc<Self>, range: ByteRange) -> impl Future<Output = Result<Vec<StatusExtent>, IoError>> {
+        Volume::status(self, range)
+    }
+}

@@ -1,0 +1,107 @@
+//! What a host port sees: a named run of blocks that can be read, written, given up and flushed.
+//!
+//! The seam has two ends. At the bottom the engine meets drives ([`Drive`](crate::Drive)): operations that are started and
+//! awaited, whole sectors, one drive's faults. At the top hosts' ports meet targets: one async call a request, any byte
+//! range, faults already dealt with. Both ends are described here, so that neither side imports the other: ports know no
+//! engine, and what answers them may be anything.
+//!
+//! # What can stand behind it
+//! A volume is a target; a cached volume, which asks an uncached one; a foreign volume that is only read. The calls are
+//! generic and their futures are not boxed: a request costs what the target's own function costs. Where one shard serves
+//! targets of several kinds, its [`Targets::Target`] is an enum of them, which costs a branch per request.
+//!
+//! # Rules
+//! - A payload's memory is reserved ([`Targets::reserve_payload`]) before its buffer is taken, and held until that is
+//!   dropped. A target takes no payload memory of its own: whoever holds a payload must not wait for another one's.
+//! - [`BlockTarget::flush`] covers every write and trim that was answered before it began, whichever session asked for it.
+//! - A call runs to its end, even if nobody wants its outcome any more.
+
+use crate::sync::Taken;
+use crate::{Buf, Durability, Env, IoError, Slice, StatusExtent};
+use std::future::Future;
+use std::rc::Rc;
+use units::{ByteCount, ByteRange, SectorSize};
+
+/// How large a target is, and which requests suit it. It does not change while the target is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TargetGeometry {
+    /// Bytes that hosts may use.
+    pub capacity: ByteCount,
+    /// The unit of [`BlockTarget::status`], and of requests that need nothing read first because of their edges.
+    pub sector: SectorSize,
+    /// The smallest request that every drive carries out without reading first.
+    pub minimum_io: ByteCount,
+    /// A multiple of this, aligned to it, is written without reading anything: a whole stripe.
+    pub optimal_io: ByteCount,
+    /// Whether any of it rotates.
+    pub rotational: bool,
+}
+
+/// What a host port reads and writes. See the [module](self).
+pub trait BlockTarget: 'static {
+    /// Its name, by which hosts ask for it.
+    fn name(&self) -> &str;
+
+    /// A few words on what it is, for people.
+    fn description(&self) -> String;
+
+    /// Its size, and which requests suit it.
+    fn geometry(&self) -> TargetGeometry;
+
+    /// Whether nothing of it can be changed: writes, zeroes and trims would all fail.
+    fn is_read_only(&self) -> bool;
+
+    /// Whether hosts may still use it. One that is no longer served fails every request with `Gone`.
+    fn is_served(&self) -> bool;
+
+    /// Reads `range` into `buf`, which has its length. The buffer comes back, but for a drive that holds on to it after a
+    /// timeout. Any byte range will do; whole sectors are faster.
+    fn read(
+        self: &Rc<Self>,
+        range: ByteRange,
+        buf: Buf,
+    ) -> impl Future<Output = (Result<(), IoError>, Option<Buf>)>;
+
+    /// Writes `data`, as long as `range`. After an error the range holds old data, new data or both.
+    fn write(
+        self: &Rc<Self>,
+        range: ByteRange,
+        data: Slice,
+        durability: Durability,
+    ) -> impl Future<Output = Result<(), IoError>>;
+
+    /// Makes `range` read as zeroes; its space stays allocated.
+    fn write_zeroes(
+        self: &Rc<Self>,
+        range: ByteRange,
+        durability: Durability,
+    ) -> impl Future<Output = Result<(), IoError>>;
+
+    /// Gives up the content of `range`, where that can be done.
+    fn trim(self: &Rc<Self>, range: ByteRange) -> impl Future<Output = Result<(), IoError>>;
+
+    /// Makes durable what was answered before.
+    fn flush(self: &Rc<Self>) -> impl Future<Output = Result<(), IoError>>;
+
+    /// Which parts of `range`, which is whole sectors, hold data, from its start on; the answer may cover less than was
+    /// asked, but covers at least one sector.
+    fn status(self: &Rc<Self>, range: ByteRange) -> impl Future<Output = Result<Vec<StatusExtent>, IoError>>;
+}
+
+/// The targets that a shard serves now, and the memory for their payloads. A handle: cheap to clone.
+pub trait Targets: Clone + 'static {
+    /// What they are.
+    type Target: BlockTarget;
+
+    /// The shard's world.
+    fn env(&self) -> &Env;
+
+    /// Every target that hosts may use.
+    fn targets(&self) -> Vec<Rc<Self::Target>>;
+
+    /// The one of that name, if hosts may use it.
+    fn find(&self, name: &str) -> Option<Rc<Self::Target>>;
+
+    /// Waits for memory for a payload of `len` bytes.
+    fn reserve_payload(&self, len: ByteCount) -> impl Future<Output = Taken>;
+}

@@ -1,0 +1,188 @@
+//! What a protocol has to say for itself; everything else is the session's.
+
+use crate::session::{Inlet, Life, Session};
+use env::{BlockTarget, Buf, Slice, Slices, Stream, Targets};
+use std::rc::Rc;
+use units::ByteCount;
+
+pub use crate::session::Arrival;
+
+/// The longest payload that is offered where memory allows.
+const LONGEST_TRANSFER: ByteCount = ByteCount(32 << 20);
+
+/// A host's protocol over byte streams. The value is what a session knows after the greeting: how replies are framed.
+pub trait Protocol: Sized + 'static {
+    /// Its name in messages.
+    const NAME: &'static str;
+
+    /// The most bytes that the head of a reply has.
+    const LONGEST_HEAD: usize;
+
+    /// What takes requests off a stream; it has what is left over from one call to the next.
+    type Decoder: 'static;
+
+    /// A request, taken apart.
+    type Request: 'static;
+
+    /// The bytes of a reply in front of its data.
+    type Head: AsRef<[u8]> + 'static;
+
+    /// Speaks with a client until both know which target is meant. The session limits the time that this may take.
+    /// `None`: the client left; an error: why it was left.
+    fn greet<S: Targets>(
+        wire: &mut Wire<'_>,
+        offer: &Offer<S>,
+    ) -> impl Future<Output = Result<Option<Greeted<Self, S::Target>>, String>>;
+
+    /// Tells a client that there is no room for it, if the protocol has words for that. The server limits the time.
+    fn turn_away(wire: &mut Wire<'_>) -> impl Future<Output = ()>;
+
+    /// Takes the next request off what has arrived. A payload is not taken here: the session takes as many bytes as
+    /// were announced before it calls again.
+    ///
+    /// # Errors
+    /// Why what has arrived ends the connection.
+    fn decode(&self, decoder: &mut Self::Decoder, bytes: &[u8]) -> Result<Step<Self>, String>;
+
+    /// Carries out a request by calls of the session, and makes its reply.
+    fn execute<T: BlockTarget>(
+        session: &Session<Self, T>,
+        request: Self::Request,
+        payload: Option<Slice>,
+    ) -> impl Future<Output = Reply<Self::Head>>;
+}
+
+/// What a greeting came to.
+pub struct Greeted<P: Protocol, T> {
+    /// The target that the client asked for.
+    pub target: Rc<T>,
+    /// How replies are framed.
+    pub protocol: P,
+    /// What takes requests off the stream from now on.
+    pub decoder: P::Decoder,
+}
+
+/// What a call of [`Protocol::decode`] came to.
+pub struct Step<P: Protocol> {
+    /// So many bytes were taken.
+    pub consumed: usize,
+    /// What they were; `None`: more bytes are needed.
+    pub arrived: Option<Arrived<P>>,
+}
+
+/// What has arrived.
+pub enum Arrived<P: Protocol> {
+    /// A request.
+    Request {
+        /// The request.
+        request: P::Request,
+        /// Bytes of payload that follow it.
+        payload: ByteCount,
+        /// Payload memory that it needs, in either direction: at least `payload`, at most
+        /// [`Offer::longest_transfer`].
+        memory: ByteCount,
+    },
+    /// A request that breaks a rule, and what is said to that.
+    Rejected(Reply<P::Head>),
+    /// Nothing more comes, and why.
+    End(String),
+}
+
+/// The reply to one request.
+pub struct Reply<H> {
+    pub(crate) head: Option<H>,
+    pub(crate) data: Option<Slice>,
+    pub(crate) is_error: bool,
+}
+
+impl<H> Reply<H> {
+    /// A reply without data.
+    pub fn head(head: H) -> Reply<H> {
+        Reply { head: Some(head), data: None, is_error: false }
+    }
+
+    /// A reply with data behind its head.
+    pub fn data(head: H, data: Slice) -> Reply<H> {
+        let data = (!data.is_empty()).then_some(data);
+        Reply { head: Some(head), data, is_error: false }
+    }
+
+    /// A failure.
+    pub fn error(head: H) -> Reply<H> {
+        Reply { head: Some(head), data: None, is_error: true }
+    }
+
+    /// A reply that is complete in `bytes`.
+    pub fn whole(bytes: &[u8]) -> Reply<H> {
+        Reply { head: None, data: Some(Buf::copy_of(bytes).freeze()), is_error: false }
+    }
+}
+
+/// What a port offers its clients: the targets of a shard, under the port's own terms.
+pub struct Offer<S> {
+    pub(crate) targets: S,
+    pub(crate) read_only: bool,
+}
+
+impl<S: Targets> Offer<S> {
+    /// Every target that clients may use.
+    pub fn targets(&self) -> Vec<Rc<S::Target>> {
+        self.targets.targets()
+    }
+
+    /// The target of that name.
+    pub fn find(&self, name: &str) -> Option<Rc<S::Target>> {
+        self.targets.find(name)
+    }
+
+    /// Whether clients may only read a target.
+    pub fn is_read_only(&self, target: &S::Target) -> bool {
+        self.read_only || target.is_read_only()
+    }
+
+    /// The longest payload of a request: a power of two of which the shard's memory for payloads (half its pool)
+    /// holds two, so that one such request does not stop all others.
+    pub fn longest_transfer(&self) -> ByteCount {
+        let share = (self.targets.env().pool().limit().0 / 4).max(4096);
+        ByteCount(1 << share.ilog2()).min(LONGEST_TRANSFER)
+    }
+}
+
+/// A connection while its greeting is spoken.
+pub struct Wire<'a> {
+    pub(crate) stream: &'a dyn Stream,
+    pub(crate) inlet: &'a mut Inlet,
+    pub(crate) life: &'a Life,
+}
+
+impl Wire<'_> {
+    /// Who is at the other end, for messages.
+    pub fn peer(&self) -> &str {
+        &self.life.peer
+    }
+
+    /// What has arrived and was not consumed.
+    pub fn received(&self) -> &[u8] {
+        self.inlet.bytes()
+    }
+
+    /// The first `count` bytes of what has arrived are dealt with.
+    pub fn consume(&mut self, count: usize) {
+        self.inlet.consume(count);
+    }
+
+    /// Waits for more bytes; all earlier ones must have been consumed.
+    pub async fn receive(&mut self) -> Arrival {
+        self.inlet.receive().await
+    }
+
+    /// Sends `output` and empties it; false when the client is gone.
+    pub async fn send(&mut self, output: &mut Vec<u8>) -> bool {
+        if output.is_empty() {
+            return true;
+        }
+        let slices: Slices = std::iter::once(Buf::copy_of(output).freeze()).collect();
+        output.clear();
+        self.stream.send(slices).await.result.is_ok()
+    }
+}

@@ -1,0 +1,116 @@
+//! What requests come to: calls of the target, counted, refused where the port allows no change, and in runs where they are long.
+
+use super::connection::Session;
+use crate::protocol::Protocol;
+use env::{BlockTarget, Durability, IoError, IoErrorKind, Slice};
+use units::{ByteCount, ByteRange};
+
+/// Zeroes and trims are handed to the target in runs of about this length, so that one request over terabytes
+/// neither queues millions of stripes at once nor outlives its connection for long.
+const LONG_RUN: ByteCount = ByteCount(32 << 20);
+
+/// Why a request came to nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// The target failed.
+    Failed(IoError),
+    /// The target is no longer served.
+    NotServed,
+    /// The port offers it for reading only.
+    ReadOnly,
+    /// The connection is being closed.
+    Closing,
+}
+
+impl<P: Protocol, T: BlockTarget> Session<P, T> {
+    /// Reads `range`; the request's memory has been reserved.
+    ///
+    /// # Errors
+    /// Why it could not be read.
+    pub async fn read(&self, range: ByteRange) -> Result<Slice, Refused> {
+        if range.is_empty() {
+            return Ok(Slice::zero(ByteCount::ZERO));
+        }
+        let buf = self.env().pool().take_reserved(range.len);
+        let (result, buf) = self.target().read(range, buf).await;
+        result.map_err(|error| self.refused(error))?;
+        // A drive kept the buffer, and there was none in its place.
+        let buf = buf.ok_or(Refused::Failed(IoError::new(IoErrorKind::TimedOut)))?;
+        self.count(|counters| counters.read_bytes += range.len.0);
+        Ok(buf.freeze())
+    }
+
+    /// Writes `payload`, as long as `range`; an empty write has none.
+    ///
+    /// # Errors
+    /// Why it could not be written.
+    pub async fn write(
+        &self,
+        range: ByteRange,
+        payload: Option<Slice>,
+        durability: Durability,
+    ) -> Result<(), Refused> {
+        self.may_change()?;
+        let payload = payload.unwrap_or_else(|| Slice::zero(ByteCount::ZERO));
+        let result = self.target().write(range, payload, durability).await;
+        result.map_err(|error| self.refused(error))?;
+        self.count(|counters| counters.written_bytes += range.len.0);
+        Ok(())
+    }
+
+    /// Makes `range` read as zeroes.
+    ///
+    /// # Errors
+    /// Why not all of it does.
+    pub async fn write_zeroes(&self, range: ByteRange, durability: Durability) -> Result<(), Refused> {
+        self.may_change()?;
+        for run in self.long_runs(range) {
+            self.still_open()?;
+            let result = self.target().write_zeroes(run, durability).await;
+            result.map_err(|error| self.refused(error))?;
+        }
+        Ok(())
+    }
+
+    /// Gives up the content of `range`.
+    ///
+    /// # Errors
+    /// Why it could not be given up.
+    pub async fn trim(&self, range: ByteRange) -> Result<(), Refused> {
+        self.may_change()?;
+        for run in self.long_runs(range) {
+            self.still_open()?;
+            self.target().trim(run).await.map_err(|error| self.refused(error))?;
+        }
+        Ok(())
+    }
+
+    /// Makes durable what was answered before.
+    ///
+    /// # Errors
+    /// Why it may not be durable.
+    pub async fn flush(&self) -> Result<(), Refused> {
+        self.target().flush().await.map_err(|error| self.refused(error))
+    }
+
+    fn may_change(&self) -> Result<(), Refused> {
+        if self.limits.read_only { Err(Refused::ReadOnly) } else { Ok(()) }
+    }
+
+    fn still_open(&self) -> Result<(), Refused> {
+        if self.is_cut() { Err(Refused::Closing) } else { Ok(()) }
+    }
+
+    /// Runs of about [`LONG_RUN`], cut between what the target writes best.
+    fn long_runs(&self, range: ByteRange) -> impl Iterator<Item = ByteRange> + use<P, T> {
+        let unit = self.geometry().optimal_io.max(ByteCount(1));
+        let run = unit * (LONG_RUN.0 / unit.0).max(1);
+        let mut rest = range;
+        std::iter::from_fn(move || {
+            let end = (rest.start + ByteCount(1)).align_up(run).min(rest.end());
+            let first = ByteRange::from_to(rest.start, end);
+            rest = ByteRange::from_to(end, rest.end());
+            (!first.is_empty()).then_some(first)
+        })
+    }
+}
