@@ -32,7 +32,7 @@ fn futures_on_the_way_of_a_request_are_small() {
         ("execute", size(|(v, p, h, t): (V, &'static Plan, Host, &'static mut Trouble)| v.execute(p, h, t))),
         (
             "attempt",
-            size(|(v, s, r, h, t): (V, StripeIndex, Request, Host, &'static mut Trouble)| {
+            size(|(v, s, r, h, t): (V, StripeIndex, Request<'static>, Host, &'static mut Trouble)| {
                 v.attempt(s, r, h, t, Attempt::HELD)
             }),
         ),
