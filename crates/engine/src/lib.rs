@@ -15,7 +15,7 @@
 //! | lock | `env::locks` | nobody else writes these columns of the stripe, or computes from them |
 //! | mark dirty | `dirty`, `first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
 //! | plan | `attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
-//! | execute | `execute`, `compute` | reads, computes, the commit, writes; before the commit a fault means a new plan, after it the plan is finished |
+//! | execute | `execute`, `compute`, `payload` | reads, computes, the commit, writes; before the commit a fault means a new plan, after it the plan is finished |
 //! | divide | `reading` | where no plan serves all of a read, its parts are served one by one |
 //! | repair | `repair` | what a drive could not read is written anew; what is lost is listed before anything could pass for it |
 //! | record | `faults`, `health` | a drive that was skipped is durably known to have failed before the write is acknowledged |

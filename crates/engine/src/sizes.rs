@@ -35,7 +35,7 @@ fn futures_on_the_way_of_a_request_are_small() {
         ),
         (
             "attempt",
-            size(|(v, s, r, h, t): (V, StripeIndex, Request, Host, &'static mut Trouble)| {
+            size(|(v, s, r, h, t): (V, StripeIndex, Request<'static>, Host, &'static mut Trouble)| {
                 v.attempt(s, r, h, t, Attempt::HELD)
             }),
         ),

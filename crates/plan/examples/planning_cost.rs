@@ -3,8 +3,8 @@
 // This measures real time.
 #![allow(clippy::disallowed_methods)]
 
-use layout::{Geometry, Level};
-use plan::{CopyChoice, Health, Plan, Request, plan_into};
+use layout::{DataIndex, Geometry, Level};
+use plan::{Cached, CopyChoice, Health, Plan, Request, plan_into};
 use std::hint::black_box;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
 
@@ -30,12 +30,19 @@ fn main() {
         let one = optimal.without(DriveIndex(1));
         let two = one.without(DriveIndex(2));
         let whole = ByteRange::new(ByteOffset::ZERO, geometry.stripe_bytes());
+        let rectangle = [kib(8, 16), kib(72, 16), kib(136, 16)];
+        let here_and_there: Vec<ByteRange> = (0..16).map(|i| kib(12 * i, 4)).collect();
+        let cached: Vec<Cached> = (0..3).map(|i| Cached::data(DataIndex(i), kib(0, 64))).collect();
+        let extents = |extents, cached| Request::WriteExtents { extents, cached };
         let mut plan = Plan::new(&geometry);
         for (what, request, health) in [
             ("small read", read(kib(72, 8)), optimal),
             ("small write", Request::Write { range: kib(72, 8) }, optimal),
             ("write over two strips", Request::Write { range: kib(48, 32) }, optimal),
             ("full stripe", Request::Write { range: whole }, optimal),
+            ("rectangle", extents(&rectangle, &[]), optimal),
+            ("rectangle, cached", extents(&rectangle, &cached), optimal),
+            ("16 extents, cached", extents(&here_and_there, &cached), optimal),
             ("small read, one lost", read(kib(72, 8)), one),
             ("small write, one lost", Request::Write { range: kib(72, 8) }, one),
             ("small write, two lost", Request::Write { range: kib(72, 8) }, two),

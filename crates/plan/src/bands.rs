@@ -1,7 +1,7 @@
 //! The columns of a stripe, cut where a request starts and ends.
 //!
-//! A request covers a run of the stripe's data: the end of its first strip, whole strips, the start of its
-//! last one. Columns are the byte positions within a strip; parity covers a column across all drives. So
+//! A request for one range covers a run of the stripe's data: the end of its first strip, whole strips, the start of
+//! its last one. Columns are the byte positions within a strip; parity covers a column across all drives. So
 //! the columns fall into at most three bands, in each of which the same strips are concerned:
 //!
 //! ```text
@@ -12,125 +12,173 @@
 //!
 //!   it starts before the column it ends in    it ends before the column it starts in
 //! ```
+//!
+//! A request for several extents is cut where any of them starts or ends, and where what is cached does: see
+//! `extents.rs`. A rectangle, the same columns of several strips, is one band.
 
-use crate::survey::{Strips, strips};
+use crate::survey::{Parities, Strips, strips};
 use units::{ByteCount, ByteRange, StripSize};
 
-/// The most bands of a request.
-pub(crate) const MAX_BANDS: usize = 3;
+/// The most bands of a request for one range.
+pub(crate) const RANGE_BANDS: usize = 3;
+
+/// The most bands of any request: a [`Mask`] has as many bits.
+pub(crate) const MAX_BANDS: usize = 64;
 
 /// A set of bands: bit `b` is band `b`.
-pub(crate) type Mask = u8;
+pub(crate) type Mask = u64;
 
-/// A run of columns in which the same strips are concerned.
+/// A run of columns in which the same strips are concerned, and the same cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Band {
     /// The first column.
     pub(crate) start: u64,
     /// How many columns; not zero.
     pub(crate) len: u64,
-    /// The first strip concerned.
-    pub(crate) first: u16,
-    /// The first strip after it that is not; no strip is concerned where this is not larger.
-    pub(crate) end: u16,
+    /// The strips concerned; there may be none.
+    pub(crate) concerned: Strips,
+    /// The data strips that the caller has in memory.
+    pub(crate) cached: Strips,
+    /// The parity strips that the caller has in memory.
+    pub(crate) cached_parity: Parities,
 }
 
-/// The bands of a request, in the order of their columns; each touches the next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// The bands of a request, in the order of their columns; each touches the next. Filling it again allocates nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Bands {
-    band: [Band; MAX_BANDS],
-    count: u8,
+    pub(crate) band: Vec<Band>,
     /// The first strip concerned in any band.
     pub(crate) first: u16,
     /// The last strip concerned in any band.
     pub(crate) last: u16,
+    /// Whether they are of more than one range, or something is cached.
+    pub(crate) is_scattered: bool,
+    /// Where the one range begins.
     range_start: u64,
-    range_len: u64,
+    /// How many bytes the request has.
+    pub(crate) payload: u64,
     strip_shift: u32,
+    /// The extents as they were asked for, and where the bytes of each begin in the payload. None for a request for
+    /// one range.
+    pub(crate) extents: Vec<ByteRange>,
+    pub(crate) payload_at: Vec<u64>,
 }
 
 impl Bands {
-    /// The bands of a range of the stripe's data, which is not empty.
-    pub(crate) fn of(range: ByteRange, strip: StripSize) -> Bands {
-        let (length, shift) = (strip.bytes().0, strip.shift());
+    /// None, with room for those of one range.
+    pub(crate) fn new() -> Bands {
+        Bands { band: Vec::with_capacity(RANGE_BANDS), ..Bands::default() }
+    }
+
+    /// Forgets all; `strip` is that of the layout.
+    pub(crate) fn clear(&mut self, strip: StripSize) {
+        self.band.clear();
+        self.extents.clear();
+        self.payload_at.clear();
+        self.is_scattered = false;
+        (self.first, self.last, self.range_start, self.payload) = (0, 0, 0, 0);
+        self.strip_shift = strip.shift();
+    }
+
+    /// Becomes the bands of a range of the stripe's data, which is not empty.
+    pub(crate) fn fill(&mut self, range: ByteRange) {
+        let (shift, length) = (self.strip_shift, 1 << self.strip_shift);
         let final_byte = range.end().0 - 1;
         let (first, last) = ((range.start.0 >> shift) as u16, (final_byte >> shift) as u16);
         let (start, end) = (range.start.0 & (length - 1), (final_byte & (length - 1)) + 1);
-        let mut bands = Bands {
-            first,
-            last,
-            range_start: range.start.0,
-            range_len: range.len.0,
-            strip_shift: shift,
-            ..Bands::default()
-        };
+        (self.first, self.last, self.range_start, self.payload) = (first, last, range.start.0, range.len.0);
         if first == last {
-            bands.push(start, end, first, last + 1);
-            return bands;
+            let band = Band { start, len: range.len.0, concerned: 1 << first, cached: 0, cached_parity: 0 };
+            self.band.push(band);
+            return;
         }
-        bands.push(0, start.min(end), first + 1, last + 1);
+        self.push(0, start.min(end), first + 1, last + 1);
         if start < end {
-            bands.push(start, end, first, last + 1);
+            self.push(start, end, first, last + 1);
         } else {
-            bands.push(end, start, first + 1, last);
+            self.push(end, start, first + 1, last);
         }
-        bands.push(start.max(end), length, first, last);
-        bands
+        self.push(start.max(end), length, first, last);
     }
 
-    /// One band of columns, in which no strip is concerned more than another.
-    pub(crate) fn of_columns(columns: ByteRange, strip: StripSize) -> Bands {
-        let mut bands = Bands { strip_shift: strip.shift(), ..Bands::default() };
-        bands.push(columns.start.0, columns.end().0, 0, 0);
-        bands
+    /// Becomes one band of columns, in which no strip is concerned more than another.
+    pub(crate) fn fill_columns(&mut self, columns: ByteRange) {
+        self.push(columns.start.0, columns.end().0, 0, 0);
     }
 
     fn push(&mut self, start: u64, end: u64, first: u16, end_strip: u16) {
         if start < end {
-            self.band[usize::from(self.count)] = Band { start, len: end - start, first, end: end_strip };
-            self.count += 1;
+            let concerned = if first < end_strip { strips(first, end_strip) } else { 0 };
+            self.band.push(Band { start, len: end - start, concerned, cached: 0, cached_parity: 0 });
         }
     }
 
     /// The bands.
     pub(crate) fn all(&self) -> &[Band] {
-        &self.band[..usize::from(self.count)]
+        &self.band
     }
 
     /// The bands in which a strip is concerned.
     pub(crate) fn of_strip(&self, strip: u16) -> Mask {
+        self.where_set(|band| band.concerned >> strip & 1 == 1)
+    }
+
+    /// The bands in which a data strip is cached.
+    pub(crate) fn cached_of(&self, strip: u16) -> Mask {
+        if self.is_scattered { self.where_set(|band| band.cached >> strip & 1 == 1) } else { 0 }
+    }
+
+    /// The bands in which P (`bit` 0) or Q (1) is cached.
+    pub(crate) fn cached_parity_of(&self, bit: u16) -> Mask {
+        if self.is_scattered { self.where_set(|band| band.cached_parity >> bit & 1 == 1) } else { 0 }
+    }
+
+    fn where_set(&self, is_set: impl Fn(&Band) -> bool) -> Mask {
         let mut mask = 0;
-        for (b, band) in self.all().iter().enumerate() {
-            mask |= u8::from(band.first <= strip && strip < band.end) << b;
+        for (b, band) in self.band.iter().enumerate() {
+            mask |= Mask::from(is_set(band)) << b;
         }
         mask
     }
 
     /// The strips concerned in band `b`.
     pub(crate) fn concerned(&self, b: usize) -> Strips {
-        let band = self.all()[b];
-        if band.first < band.end { strips(band.first, band.end) } else { 0 }
-    }
-
-    /// How many bytes the request has.
-    pub(crate) fn range_len(&self) -> u64 {
-        self.range_len
+        self.band[b].concerned
     }
 
     /// The columns in a set of bands.
     pub(crate) fn columns(&self, mask: Mask) -> u64 {
-        self.all().iter().enumerate().map(|(b, band)| band.len * u64::from(mask >> b & 1)).sum()
+        self.all().iter().enumerate().map(|(b, band)| band.len * (mask >> b & 1)).sum()
     }
 
-    /// Where a column of a strip is in the host's buffer.
+    /// Where a column of a strip is in the host's buffer. The bytes of several extents lie in it one after the other.
     pub(crate) fn host_at(&self, strip: u16, column: u64) -> u64 {
-        (u64::from(strip) << self.strip_shift) + column - self.range_start
+        let at = (u64::from(strip) << self.strip_shift) + column;
+        if !self.is_scattered {
+            return at - self.range_start;
+        }
+        let n = self.extents.partition_point(|extent| extent.start.0 <= at) - 1;
+        self.payload_at[n] + at - self.extents[n].start.0
+    }
+
+    /// Which byte of the stripe's data a byte of the host's buffer is.
+    pub(crate) fn data_at(&self, host_at: u64) -> u64 {
+        if !self.is_scattered {
+            return self.range_start + host_at;
+        }
+        let n = self.payload_at.partition_point(|start| *start <= host_at) - 1;
+        self.extents[n].start.0 + host_at - self.payload_at[n]
     }
 
     /// A set and all bands between those in it.
+    #[inline]
     pub(crate) fn hull(mask: Mask) -> Mask {
-        const HULL: [Mask; 1 << MAX_BANDS] = [0, 1, 2, 3, 4, 7, 6, 7];
-        HULL[usize::from(mask) % HULL.len()]
+        const OF_RANGE: [u8; 1 << RANGE_BANDS] = [0, 1, 2, 3, 4, 7, 6, 7];
+        if let Some(hull) = OF_RANGE.get(mask as usize) {
+            return (*hull).into();
+        }
+        let up_to_last = Mask::MAX >> mask.leading_zeros();
+        up_to_last & Mask::MAX << mask.trailing_zeros()
     }
 
     /// The runs of touching bands in a set.
@@ -142,15 +190,19 @@ impl Bands {
             }
             let start = rest.trailing_zeros();
             let end = start + (rest >> start).trailing_ones();
-            rest &= (0xff_u16 << end) as u8;
+            rest &= Mask::MAX.checked_shl(end).unwrap_or(0);
             Some(start as usize..end as usize)
         })
     }
 
     /// How many I/Os a set of bands takes on one drive: its runs.
+    #[inline]
     pub(crate) fn ios(mask: Mask) -> u32 {
-        const RUNS: [u8; 1 << MAX_BANDS] = [0, 1, 1, 1, 1, 2, 1, 1];
-        u32::from(RUNS[usize::from(mask) % RUNS.len()])
+        const OF_RANGE: [u8; 1 << RANGE_BANDS] = [0, 1, 1, 1, 1, 2, 1, 1];
+        if let Some(runs) = OF_RANGE.get(mask as usize) {
+            return (*runs).into();
+        }
+        (mask & !(mask << 1)).count_ones()
     }
 
     /// The bytes of the stripe's data in one band of a strip.
@@ -169,10 +221,12 @@ mod tests {
     fn bands_cover_exactly_the_range_for_every_range() {
         let (strip, strips) = (StripSize::MIN, 5u64);
         let (unit, length) = (1024, strip.bytes().0);
+        let mut bands = Bands::new();
         let points = || (0..=strips * length).step_by(unit);
         for (start, end) in points().flat_map(|s| points().filter(move |e| *e > s).map(move |e| (s, e))) {
             let range = ByteRange::from_to(ByteOffset(start), ByteOffset(end));
-            let bands = Bands::of(range, strip);
+            bands.clear(strip);
+            bands.fill(range);
             for byte in (0..strips * length).step_by(unit) {
                 let (i, column) = ((byte / length) as u16, byte % length);
                 let hit = bands.all().iter().enumerate().any(|(b, band)| {
@@ -181,6 +235,7 @@ mod tests {
                 assert_eq!(hit, start <= byte && byte < end, "byte {byte} of {range:?}: {bands:?}");
                 if hit {
                     assert_eq!(bands.host_at(i, column), byte - start);
+                    assert_eq!(bands.data_at(byte - start), byte);
                 }
             }
             for pair in bands.all().windows(2) {
@@ -192,11 +247,15 @@ mod tests {
 
     #[test]
     fn a_run_is_an_io() {
-        for mask in 0..8 {
+        let wide = [1 << 63, u64::MAX, u64::MAX - 1, 0xF0F0_0000_0000_000F];
+        for mask in (0..8).chain(wide) {
             let runs: Vec<_> = Bands::runs(mask).collect();
             assert_eq!(runs.len() as u32, Bands::ios(mask), "{mask:03b}");
-            let again = runs.iter().flat_map(|run| run.clone()).fold(0, |mask, b| mask | 1 << b);
+            let again = runs.iter().flat_map(|run| run.clone()).fold(0, |mask: Mask, b| mask | 1 << b);
             assert_eq!(again, mask);
+            let hull: Vec<_> = Bands::runs(Bands::hull(mask)).collect();
+            let ends = runs.first().zip(runs.last()).map(|(first, last)| first.start..last.end);
+            assert_eq!(hull, Vec::from_iter(ends), "{mask:b}");
         }
     }
 }

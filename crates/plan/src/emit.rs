@@ -21,7 +21,7 @@ impl Plan {
             let mut len = 0;
             for b in run {
                 let band = self.bands.all()[b];
-                self.brought_by[3 * usize::from(index) + b] = slot.0;
+                self.set_old(index, b, Source::Read { slot, at: ByteOffset(len) });
                 let into = if to_host >> b & 1 == 1 {
                     Target::Host { at: ByteOffset(self.bands.host_at(index, band.start)) }
                 } else {
@@ -51,11 +51,16 @@ impl Plan {
         self.read_parts.push(ReadPart { into, len });
     }
 
-    /// Where the plan's reads have put band `b` of a strip.
+    /// Notes where the old bytes of band `b` of a strip are.
+    pub(crate) fn set_old(&mut self, index: u16, b: usize, from: Source) {
+        let stride = self.bands.all().len();
+        self.old[stride * usize::from(index) + b] = from;
+    }
+
+    /// Where the old bytes of band `b` of a strip are: where the plan's reads have put them, where the caller has them,
+    /// or where they were computed.
     pub(crate) fn brought(&self, index: u16, b: usize) -> Source {
-        let slot = self.brought_by[3 * usize::from(index) + b];
-        let read = &self.reads[usize::from(slot)];
-        Source::Read { slot: ReadSlot(slot), at: ByteOffset(self.bands.all()[b].start - read.within.0) }
+        self.old[self.bands.all().len() * usize::from(index) + b]
     }
 
     /// Where band `b` of a strip is in the host's buffer.

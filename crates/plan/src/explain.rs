@@ -53,7 +53,7 @@ impl RequestKind {
     }
 
     /// The request on one stripe; a read of a mirrored level prefers first copies.
-    pub fn on_stripe(self, range: ByteRange) -> Request {
+    pub fn on_stripe(self, range: ByteRange) -> Request<'static> {
         match self {
             RequestKind::Read => Request::Read { range, prefer: CopyChoice::FIRST, split: false },
             RequestKind::Write => Request::Write { range },

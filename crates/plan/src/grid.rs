@@ -5,7 +5,7 @@
 //! row of them, one below the other.
 
 use crate::text::span;
-use crate::{Compute, ComputeKind, Plan, Request, Target};
+use crate::{Compute, ComputeKind, Plan, Request, Source, Target, Term};
 use layout::{Cell, Role};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,8 +15,9 @@ use units::DriveIndex;
 const DRIVES_PER_ROW: usize = 12;
 
 /// What the marks mean.
-const LEGEND: [(char, &str); 8] = [
+const LEGEND: [(char, &str); 9] = [
     ('r', "r read"),
+    ('m', "m taken from memory"),
     ('w', "w written"),
     ('c', "c written to the drive that takes its place"),
     ('*', "* computed from the others"),
@@ -149,6 +150,9 @@ fn marks_at(plan: &Plan, cell: Cell, role: Role, start: u64, end: u64) -> String
     if plan.reads().iter().any(is_read) {
         marks.push("r");
     }
+    if is_from_memory(plan, role, start, end) {
+        marks.push("m");
+    }
     let computed = |compute: &Compute| {
         let ComputeKind::Recover { lost } = compute.kind else { return false };
         inside(compute.within.0, compute.len.0)
@@ -168,6 +172,16 @@ fn marks_at(plan: &Plan, cell: Cell, role: Role, start: u64, end: u64) -> String
     marks.join(" ")
 }
 
+/// Whether a computation takes some columns of a strip from what is cached.
+fn is_from_memory(plan: &Plan, role: Role, start: u64, end: u64) -> bool {
+    let is_taken = |compute: &Compute| {
+        let from_memory = |term: &Term| term.role == role && matches!(term.from, Source::Cached { .. });
+        let (within, len) = (compute.within.0, compute.len.0);
+        within <= start && end <= within + len && plan.terms(compute).iter().any(from_memory)
+    };
+    plan.computes().iter().any(is_taken)
+}
+
 /// Whether some new columns of a data strip are held by parity alone.
 fn is_homeless(plan: &Plan, role: Role, drive: DriveIndex, start: u64, end: u64) -> bool {
     let Role::Data { index, .. } = role else { return false };
@@ -176,7 +190,7 @@ fn is_homeless(plan: &Plan, role: Role, drive: DriveIndex, start: u64, end: u64)
         && plan.request().is_write()
         && !plan.health().writable.contains(drive)
         && bands.any(|band| {
-            let concerned = band.first <= index.0 && index.0 < band.end;
+            let concerned = band.concerned >> index.0 & 1 == 1;
             concerned && band.start <= start && end <= band.start + band.len
         })
 }

@@ -13,7 +13,7 @@
 //! 4. All **writes**, at once. Each [`Write`] is one I/O on one drive, gathered from its
 //!    [`Plan::write_parts`].
 //!
-//! Where bytes come from is symbolic ([`Source`]: the host's payload, a read, a computation, zeroes), so that
+//! Where bytes come from is symbolic ([`Source`]: the host's payload, memory, a read, a computation, zeroes), so that
 //! an executor maps it on its buffers without copying. Read-modify-write changes old parity where it was read, so
 //! that it needs no memory of its own. Degraded mode, medium errors and rebuilding are not cases of their own but
 //! other healths.
@@ -64,19 +64,42 @@
 //!
 //! [`explain`] does that for a request on a volume, stripe by stripe.
 //!
+//! A write may be of several extents ([`Request::WriteExtents`]), planned together: a rectangle, the same columns of
+//! several strips, has one computation, and small writes that make up a stripe are a full stripe. With it comes what of
+//! the stripe is in memory ([`Cached`]), which is taken from there ([`Source::Cached`]) and weighed as such:
+//!
+//! ```
+//! # use layout::{DataIndex, Geometry, Level};
+//! # use plan::{Cached, Health, Method, Plan, Request, plan_into};
+//! # use units::{ByteCount, ByteOffset, ByteRange, DriveCount, StripSize, StripeIndex};
+//! # let geometry = Geometry::new(Level::Raid5, DriveCount(8), StripSize::KIB_64, ByteCount::GIB)?;
+//! # let mut plan = Plan::new(&geometry);
+//! let kib = |start: u64, len: u64| ByteRange::new(ByteOffset(start << 10), ByteCount(len << 10));
+//! let extents = [kib(8, 8), kib(72, 8), kib(136, 8)]; // columns 8..16 KiB of D0, D1 and D2
+//! let cached = [0, 1, 2].map(|i| Cached::data(DataIndex(i), kib(0, 64)));
+//! let request = Request::WriteExtents { extents: &extents, cached: &cached };
+//! plan_into(&mut plan, &geometry, StripeIndex(2), request, &Health::optimal(&geometry))?;
+//!
+//! assert_eq!((plan.method(), plan.computes().len()), (Method::Rmw, 1));
+//! assert_eq!((plan.cost().reads, plan.cost().writes), (1, 4)); // old parity; new data and parity
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! | where | what |
 //! | --- | --- |
-//! | `request.rs` | [`Request`], [`Health`], [`CopyChoice`], [`Unplannable`] |
+//! | `request.rs` | [`Request`], [`Cached`], [`Health`], [`CopyChoice`], [`Unplannable`] |
 //! | `steps.rs` | the steps, and what is computed; the invariants |
 //! | `plan.rs` | [`Plan`], and how many steps it may have |
 //! | `method.rs` | [`Method`], and why it was chosen: [`Verdict`] |
-//! | `bands.rs` | how a request cuts the columns of a stripe |
+//! | `bands.rs`, `extents.rs` | how a request cuts the columns of a stripe: one range, several extents |
 //! | `survey.rs` | what the health means for the strips |
 //! | `read.rs` | reads: from copies, split between copies, computed from parity |
 //! | `ways.rs`, `write.rs` | how parity can follow a write and which way is cheapest; writes |
+//! | `weigh.rs` | which way is cheapest in many bands |
 //! | `small.rs` | the short way for a small write when everything works |
 //! | `redundancy.rs` | resync, rebuild, repair, copy, verify |
 //! | `emit.rs` | steps into the plan; what touches becomes one I/O |
+//! | `check.rs` | [`Plan::check`]: what every plan holds |
 //! | `explain.rs`, `picture.rs`, `grid.rs`, `reason.rs`, `text.rs` | plans for people |
 //!
 //! Cost, on one core of a 2023 server, without allocation: a small read is planned in about 50 ns, a small
@@ -84,8 +107,10 @@
 //! 200 ns, where strips are lost in up to twice that. `examples/planning_cost.rs` measures it.
 
 mod bands;
+mod check;
 mod emit;
 mod explain;
+mod extents;
 mod grid;
 mod method;
 mod picture;
@@ -99,6 +124,7 @@ mod steps;
 mod survey;
 mod text;
 mod ways;
+mod weigh;
 mod write;
 
 pub(crate) use bands::Bands;
@@ -106,7 +132,7 @@ pub use explain::{Explanation, RequestKind, StripeExplanation, explain, explain_
 pub use method::{Alternative, Method, Price, Verdict};
 pub use picture::{StepLine, picture};
 pub use plan::Plan;
-pub use request::{CopyChoice, ErrorKind, Health, Request, Unplannable, WHOLE_STRIP};
+pub use request::{Cached, CopyChoice, ErrorKind, Health, Request, Unplannable, WHOLE_STRIP};
 pub use steps::{
     Compute, ComputeKind, Cost, Lost, Mismatch, Read, ReadPart, ReadSlot, ScratchSlot, Source, Step, Target,
     Term, Write, WritePart,
@@ -120,11 +146,14 @@ use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 /// # Errors
 /// When the drives that are left cannot serve it, or the range is not within the stripe: see [`ErrorKind`].
 /// `plan` then holds nothing of use.
+///
+/// # Panics
+/// When extents, or what is cached, are not in order, overlap or are not whole sectors.
 pub fn plan_into(
     plan: &mut Plan,
     geometry: &Geometry,
     stripe: StripeIndex,
-    request: Request,
+    request: Request<'_>,
     health: &Health,
 ) -> Result<(), Unplannable> {
     plan.start(geometry, stripe, request, health);
@@ -133,25 +162,40 @@ pub fn plan_into(
         if range.is_empty() || range.start.0.saturating_add(range.len.0) > geometry.stripe_bytes().0 {
             return Err(out_of_range(geometry, stripe, range));
         }
-        plan.bands = Bands::of(range, strip);
+        plan.bands.fill(range);
     } else if let Some(columns) = request.columns() {
         let inside = columns.intersection(ByteRange::new(ByteOffset::ZERO, strip.bytes()));
         if inside.is_empty() {
             return Err(no_columns(stripe, columns, strip.bytes()));
         }
-        plan.bands = Bands::of_columns(inside, strip);
+        plan.bands.fill_columns(inside);
+    } else if let Request::WriteExtents { extents, cached } = request {
+        extents::fill_bands(plan, extents, cached)?;
     }
+    plan.make_room_for_old();
+    let planned = plan_steps(plan, request);
+    #[cfg(debug_assertions)]
+    if planned.is_ok() {
+        plan.check();
+    }
+    planned
+}
+
+/// Plans the steps. The plan is fresh but for its bands.
+fn plan_steps(plan: &mut Plan, request: Request<'_>) -> Result<(), Unplannable> {
+    let (drives, stripe) = (plan.geometry.drives(), plan.stripe);
     match request {
         Request::Read { range, prefer, split } => read::plan_read(plan, range, &prefer, split),
         Request::Write { .. } => write::plan_write(plan, false),
         Request::WriteZeroes { .. } => write::plan_write(plan, true),
+        Request::WriteExtents { .. } => write::plan_write(plan, false),
         Request::Resync { .. } => redundancy::plan_resync(plan),
         Request::Verify { .. } => redundancy::plan_verify(plan),
         Request::Repair { culprit, .. } => match plan.map.cell_of(culprit) {
             Some(_) if culprit != Role::Spare => redundancy::plan_repair(plan, culprit),
             _ => Err(not_there(stripe, &format!("strip {culprit}"))),
         },
-        Request::Copy { drive, .. } if drive.0 >= geometry.drives().0 => {
+        Request::Copy { drive, .. } if drive.0 >= drives.0 => {
             Err(not_there(stripe, &format!("drive {drive}")))
         }
         Request::Copy { drive, .. } => redundancy::plan_copy(plan, drive),

@@ -5,7 +5,7 @@
 
 use crate::grid::grid;
 use crate::reason::{computed_roles, cost_text, reason};
-use crate::text::{address, exact, list, span};
+use crate::text::{address, counted, exact, list, span};
 use crate::{
     Compute, ComputeKind, Plan, Read, ReadPart, Request, ScratchSlot, Source, Step, Target, Term, Write,
     WritePart,
@@ -41,6 +41,10 @@ pub fn picture(plan: &Plan) -> String {
         }
         None => {
             let what = match plan.request() {
+                Request::WriteExtents { extents, .. } => {
+                    let count = counted(extents.len() as u32, "extent");
+                    format!(" {count}, {}, of", exact(plan.request().host_bytes().0))
+                }
                 Request::Repair { culprit, .. } => format!(" {culprit} of"),
                 Request::Copy { drive, .. } => format!(" drive {drive}'s part of"),
                 _ => String::new(),
@@ -165,6 +169,7 @@ fn write_text(plan: &Plan, write: &Write) -> String {
         Source::Read { slot, .. } => {
             (copies || is_write(plan)) && plan.reads()[usize::from(slot.0)].role == write.role
         }
+        Source::Cached { role, .. } => role == write.role,
         Source::Zero => false,
     };
     let parts = plan.write_parts(write);
@@ -210,15 +215,20 @@ fn compute_text(plan: &Plan, compute: &Compute) -> String {
             _ => format!("new {role}"),
         })
         .collect();
-    if let ComputeKind::Update { .. } = compute.kind {
-        terms.extend(results(compute).iter().map(|(role, _)| format!("old {role}")));
-    }
     let of = plan.terms(compute);
+    let (elsewhere, pairs) = compute.kind.old_parity_and_pairs(of);
+    if let ComputeKind::Update { .. } = compute.kind {
+        let old_parity = |(role, _): &(Role, Target)| match elsewhere.iter().find(|term| term.role == *role) {
+            Some(term) => source_text(plan, term.from),
+            None => format!("old {role}"),
+        };
+        terms.extend(results(compute).iter().map(old_parity));
+    }
     let named = |term: &&Term| term.from != Source::Zero;
     match compute.kind {
         ComputeKind::Update { .. } => {
             // All that was, then all that is to be.
-            let (old, new) = (of.iter().step_by(2), of.iter().skip(1).step_by(2));
+            let (old, new) = (pairs.iter().step_by(2), pairs.iter().skip(1).step_by(2));
             terms.extend(old.chain(new).filter(named).map(|term| source_text(plan, term.from)));
         }
         _ => terms.extend(of.iter().map(|term| source_text(plan, term.from))),
@@ -277,9 +287,9 @@ fn source_text(plan: &Plan, source: Source) -> String {
             None => "computed".into(),
         },
         Source::Read { slot, .. } => format!("{old}{}", plan.reads()[usize::from(slot.0)].role),
+        Source::Cached { role, .. } => format!("cached {role}"),
         Source::Host { at } => {
-            let start = plan.request().range().map_or(0, |range| range.start.0);
-            let strip = (start + at.0) >> plan.geometry().strip().shift();
+            let strip = plan.bands.data_at(at.0) >> plan.geometry().strip().shift();
             if is_write(plan) { format!("new D{strip}") } else { format!("D{strip}") }
         }
     }

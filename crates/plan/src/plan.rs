@@ -1,10 +1,10 @@
 //! A plan: the steps that serve one request on one stripe, and what is known about it.
 
-use crate::bands::Mask;
+use crate::bands::{Mask, RANGE_BANDS};
 use crate::request::WHOLE_STRIP;
 use crate::{
-    Bands, Compute, ComputeKind, Cost, Health, Method, Read, ReadPart, Request, Step, Term, Verdict, Write,
-    WritePart,
+    Bands, Cached, Compute, ComputeKind, Cost, Health, Method, Read, ReadPart, Request, Source, Step, Target,
+    Term, Verdict, Write, WritePart,
 };
 use layout::{Geometry, StripeMap};
 use units::{ByteCount, DriveIndex, StripeIndex};
@@ -17,7 +17,7 @@ pub struct Plan {
     pub(crate) stripe: StripeIndex,
     /// Where the stripe's cells are, relocated ones in their new places.
     pub(crate) map: StripeMap,
-    pub(crate) request: Request,
+    pub(crate) request: Request<'static>,
     pub(crate) health: Health,
     pub(crate) method: Method,
     pub(crate) verdict: Verdict,
@@ -35,12 +35,18 @@ pub struct Plan {
     pub(crate) writes: Vec<Write>,
     pub(crate) write_parts: Vec<WritePart>,
     pub(crate) scratch: Vec<ByteCount>,
-    /// While planning: which read brings band `b` of strip `i`, at `3 * i + b`; P and Q come after the data.
-    pub(crate) brought_by: Vec<u16>,
+    /// What the caller has in memory.
+    pub(crate) cached: Vec<Cached>,
+    /// While planning: where the old bytes of band `b` of strip `i` are, at `bands * i + b`; P and Q come after the
+    /// data.
+    pub(crate) old: Vec<Source>,
+    /// While planning a write: where new P and Q of each band are.
+    pub(crate) new_parity: Vec<[Source; 2]>,
 }
 
 impl Plan {
-    /// A plan without steps, with memory for any request on this geometry.
+    /// A plan without steps, with memory for any request for one range on this geometry. Planning several extents may
+    /// make it larger.
     pub fn new(geometry: &Geometry) -> Plan {
         let cells = usize::from(geometry.cells_per_stripe());
         let strips = usize::from(geometry.data_strips() + geometry.parity_strips());
@@ -52,7 +58,7 @@ impl Plan {
             health: Health::optimal(geometry),
             method: Method::Nothing,
             verdict: Verdict::Only,
-            bands: Bands::default(),
+            bands: Bands::new(),
             rmw_bands: 0,
             rcw_bands: 0,
             recover_bands: 0,
@@ -63,12 +69,15 @@ impl Plan {
             writes: Vec::with_capacity(2 * cells),
             write_parts: Vec::with_capacity(3 * cells),
             scratch: Vec::with_capacity(4),
-            brought_by: Vec::with_capacity(3 * strips),
+            cached: Vec::new(),
+            old: Vec::with_capacity(RANGE_BANDS * strips),
+            new_parity: Vec::with_capacity(RANGE_BANDS),
         }
     }
 
     /// The most steps a plan on this geometry may have: two per cell of the stripe (its old bytes read, its new
-    /// bytes written) and four; with two parity strips, six. A stripe has a cell on each of its drives; RAID 1E
+    /// bytes written) and four; with two parity strips, six. That is for one range; each extent more may add two bands,
+    /// and with them two steps per cell and two computations. A stripe has a cell on each of its drives; RAID 1E
     /// alone has more.
     ///
     /// Four are the commit and a computation for each of at most three bands of columns. Recovering what is lost
@@ -107,8 +116,18 @@ impl Plan {
     }
 
     /// What was asked.
-    pub fn request(&self) -> &Request {
-        &self.request
+    pub fn request(&self) -> Request<'_> {
+        match self.request {
+            Request::WriteExtents { .. } => {
+                Request::WriteExtents { extents: &self.bands.extents, cached: &self.cached }
+            }
+            request => request,
+        }
+    }
+
+    /// Whether the host writes every byte of the stripe's data.
+    pub fn is_whole_stripe_write(&self) -> bool {
+        self.request.is_write() && self.bands.payload == self.geometry.stripe_bytes().0
     }
 
     /// The health it was made for.
@@ -191,7 +210,8 @@ impl Plan {
         for compute in &self.computes {
             let mut strips = compute.terms.range().len();
             if matches!(compute.kind, ComputeKind::Update { .. }) {
-                strips += compute.kind.targets().count();
+                // Old parity is taken in too: where it was read, or as a term.
+                strips += compute.kind.targets().filter(|into| matches!(into, Target::Read { .. })).count();
             }
             let bytes = compute.len.0 * strips as u64;
             match compute.kind {
@@ -207,21 +227,28 @@ impl Plan {
         &mut self,
         geometry: &Geometry,
         stripe: StripeIndex,
-        request: Request,
+        request: Request<'_>,
         health: &Health,
     ) {
         self.geometry = *geometry;
         self.stripe = stripe;
         self.map = health.map(geometry, stripe);
-        self.request = request;
+        self.request = request.to_keep();
         self.health = *health;
         self.method = Method::Nothing;
         self.verdict = Verdict::Only;
         (self.rmw_bands, self.rcw_bands, self.recover_bands) = (0, 0, 0);
         self.forget_steps();
-        let cells = 3 * usize::from(geometry.data_strips() + geometry.parity_strips());
-        if self.brought_by.len() < cells {
-            self.brought_by.resize(cells, 0);
+        self.cached.clear();
+        self.bands.clear(geometry.strip());
+    }
+
+    /// Makes room to note where old bytes are. The bands are known.
+    pub(crate) fn make_room_for_old(&mut self) {
+        let strips = usize::from(self.geometry.data_strips() + self.geometry.parity_strips());
+        let cells = self.bands.all().len() * strips;
+        if self.old.len() < cells {
+            self.old.resize(cells, Source::Zero);
         }
     }
 
@@ -244,7 +271,7 @@ mod tests {
     use layout::Level;
     use units::{ByteOffset, ByteRange, DriveCount, StripSize};
 
-    fn capacities(plan: &Plan) -> [usize; 8] {
+    fn capacities(plan: &Plan) -> [usize; 10] {
         [
             plan.reads.capacity(),
             plan.read_parts.capacity(),
@@ -253,7 +280,9 @@ mod tests {
             plan.writes.capacity(),
             plan.write_parts.capacity(),
             plan.scratch.capacity(),
-            plan.brought_by.capacity(),
+            plan.old.capacity(),
+            plan.new_parity.capacity(),
+            plan.bands.band.capacity(),
         ]
     }
 

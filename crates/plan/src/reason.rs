@@ -138,12 +138,12 @@ fn chosen_text(plan: &Plan, chosen: Price, rmw: Alternative, rcw: Alternative) -
 /// How parity of band `b` is kept; nothing where there is nothing to write.
 fn way_text(plan: &Plan, b: usize) -> Option<String> {
     let band = plan.bands.all()[b];
-    let strips = band.end.saturating_sub(band.first);
+    let strips = band.concerned.count_ones();
     let way = if plan.rmw_bands >> b & 1 == 1 {
         "RMW"
     } else if plan.recover_bands >> b & 1 == 1 {
         "recovery"
-    } else if plan.rcw_bands >> b & 1 == 1 && strips == plan.geometry().data_strips() {
+    } else if plan.rcw_bands >> b & 1 == 1 && strips == u32::from(plan.geometry().data_strips()) {
         "full stripe"
     } else if plan.rcw_bands >> b & 1 == 1 {
         "RCW"
@@ -198,8 +198,8 @@ fn impossible(plan: &Plan, alternative: Alternative, reads: impl Fn(Strips) -> S
         Alternative::ParityUntrusted => Some("parity is not yet resynced".into()),
         Alternative::DataUnreadable => {
             let unreadable = Survey::of(plan)?.unreadable;
-            let written = (0..plan.bands.all().len()).map(|b| plan.bands.concerned(b));
-            let needed = written.filter(|written| *written != 0).fold(0, |all, written| all | reads(written));
+            let bands = plan.bands.all().iter().filter(|band| band.concerned != 0);
+            let needed = bands.fold(0, |all, band| all | reads(band.concerned) & !band.cached);
             let name = |i| Role::Data { index: DataIndex(i), copy: CopyIndex(0) }.to_string();
             let names: Vec<String> = each(unreadable & needed).map(name).collect();
             Some(format!("{} cannot be read", list(&names)))

@@ -8,13 +8,14 @@
 //! verify   D0 D1 D2 P Q ──> which is wrong    D0 D0' D0" ──> which is wrong
 //! ```
 
+use crate::bands::Mask;
 use crate::survey::{Parities, Pieces, Strips, Survey, each, roles_in, strips};
 use crate::{ComputeKind, ErrorKind, Lost, Method, Plan, Source, Target, Unplannable};
 use layout::{Cell, CopyIndex, DataIndex, Role};
 use units::{ByteOffset, DriveIndex};
 
 /// The one band of the columns concerned.
-const BAND: u8 = 1;
+const BAND: Mask = 1;
 
 /// An error about some data strips, in the columns concerned.
 fn error(plan: &Plan, kind: ErrorKind, set: Strips) -> Unplannable {

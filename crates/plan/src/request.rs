@@ -37,13 +37,30 @@ impl CopyChoice {
     }
 }
 
+/// Columns of one strip that the caller has in memory, as its drive holds them or should: the data before the request,
+/// and parity that agrees with it. Not what is to be written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Cached {
+    /// The data strip (whichever copy), P or Q.
+    pub role: Role,
+    /// Which columns of it.
+    pub columns: ByteRange,
+}
+
+impl Cached {
+    /// Columns of a data strip.
+    pub fn data(index: DataIndex, columns: ByteRange) -> Cached {
+        Cached { role: Role::Data { index, copy: CopyIndex(0) }, columns }
+    }
+}
+
 /// What is asked of one stripe.
 ///
 /// A range counts the bytes of the stripe's data: from 0 to strip × data strips. It is not empty and lies
 /// within one stripe. Columns count the bytes of every strip: [`WHOLE_STRIP`], or fewer, for what concerns
 /// only a run of them. Planning takes both as bytes: whoever asks keeps them multiples of the sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Request {
+pub enum Request<'a> {
     /// Data to the host.
     Read {
         /// Which bytes.
@@ -63,6 +80,19 @@ pub enum Request {
     WriteZeroes {
         /// Which bytes.
         range: ByteRange,
+    },
+    /// The host's payload to several places of the stripe at once, as one plan that reads and writes what touches
+    /// together and computes parity once for columns that the extents share. The same columns of several strips are a
+    /// rectangle, and extents that make up the whole stripe a full stripe.
+    ///
+    /// The payload is the bytes of the extents, one after the other. In how many buffers these lie is not the plan's
+    /// business: it changes nothing of what the drives do, and a plan can be made, explained and made again without it.
+    WriteExtents {
+        /// Which bytes of the stripe's data: whole sectors, ascending, none empty, none overlapping; they may touch.
+        extents: &'a [ByteRange],
+        /// What of the stripe need not be read: whole sectors, ascending by strip (data, P, Q) and column, none
+        /// overlapping. Of a level without parity nothing is read to be written, so there it changes nothing.
+        cached: &'a [Cached],
     },
     /// Make the redundancy agree with the data. Strips that can be written but not read are computed from the others
     /// and written, which is what rebuilding a drive is; where there are none, parity is computed from
@@ -97,8 +127,9 @@ pub enum Request {
     },
 }
 
-impl Request {
-    /// The bytes of the stripe's data that the host reads or writes; `None` for what no host asks for.
+impl Request<'_> {
+    /// The one range of the stripe's data that the host reads or writes; `None` for several extents, and for what no
+    /// host asks for.
     pub fn range(&self) -> Option<ByteRange> {
         match *self {
             Request::Read { range, .. } | Request::Write { range } | Request::WriteZeroes { range } => {
@@ -121,7 +152,32 @@ impl Request {
 
     /// Whether it is a host's write.
     pub fn is_write(&self) -> bool {
-        matches!(self, Request::Write { .. } | Request::WriteZeroes { .. })
+        matches!(self, Request::Write { .. } | Request::WriteZeroes { .. } | Request::WriteExtents { .. })
+    }
+
+    /// How many bytes of the stripe's data the host reads or writes: the length of its buffer. None of what no host
+    /// asks for.
+    pub fn host_bytes(&self) -> ByteCount {
+        match self {
+            Request::WriteExtents { extents, .. } => {
+                ByteCount(extents.iter().map(|extent| extent.len.0).sum())
+            }
+            _ => self.range().map_or(ByteCount::ZERO, |range| range.len),
+        }
+    }
+
+    /// The request without what it borrows: a plan keeps that itself.
+    pub(crate) fn to_keep(self) -> Request<'static> {
+        match self {
+            Request::Read { range, prefer, split } => Request::Read { range, prefer, split },
+            Request::Write { range } => Request::Write { range },
+            Request::WriteZeroes { range } => Request::WriteZeroes { range },
+            Request::WriteExtents { .. } => Request::WriteExtents { extents: &[], cached: &[] },
+            Request::Resync { columns } => Request::Resync { columns },
+            Request::Verify { columns } => Request::Verify { columns },
+            Request::Repair { culprit, columns } => Request::Repair { culprit, columns },
+            Request::Copy { drive, columns } => Request::Copy { drive, columns },
+        }
     }
 
     /// Its name in pictures and traces.
@@ -130,6 +186,7 @@ impl Request {
             Request::Read { .. } => "read",
             Request::Write { .. } => "write",
             Request::WriteZeroes { .. } => "write zeroes",
+            Request::WriteExtents { .. } => "write",
             Request::Resync { .. } => "resync",
             Request::Verify { .. } => "verify",
             Request::Repair { .. } => "repair",
@@ -219,6 +276,9 @@ pub enum ErrorKind {
     NothingWritable,
     /// A check found nothing to compare: the data, or its redundancy, is not all there.
     NothingToCompare,
+    /// The extents, and what is cached, cut the strip into more runs of columns than are planned at once. Narrower
+    /// columns can be planned, one after the other.
+    TooScattered,
     /// The range is empty or not within one stripe, or a drive or strip is named that there is not.
     OutOfRange,
     /// No request has that name.

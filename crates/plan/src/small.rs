@@ -24,6 +24,7 @@ use units::{ByteCount, ByteOffset};
 #[inline]
 pub(crate) fn is_small(plan: &Plan, survey: &Survey) -> bool {
     plan.bands.first == plan.bands.last
+        && !plan.bands.is_scattered
         && plan.geometry.data_strips() >= 2 + plan.geometry.parity_strips()
         && survey.unreadable | survey.unwritable == 0
         && survey.usable & survey.writable == survey.all
@@ -72,13 +73,13 @@ pub(crate) fn plan_small_write(plan: &mut Plan, survey: &Survey, zeroes: bool) {
 mod tests {
     use super::*;
     use crate::write::{plan_write, plan_write_with_parity};
-    use crate::{Bands, Health, Request};
+    use crate::{Health, Request};
     use layout::{Geometry, Level, Shape};
     use units::{ByteRange, DriveCount, StripSize, StripeIndex};
 
     /// What is in a plan, but for what only planning uses.
     fn content(plan: &Plan) -> String {
-        format!("{:?}", Plan { brought_by: Vec::new(), ..plan.clone() })
+        format!("{:?}", Plan { old: Vec::new(), new_parity: Vec::new(), ..plan.clone() })
     }
 
     #[test]
@@ -110,7 +111,8 @@ mod tests {
             let request = if zeroes { Request::WriteZeroes { range } } else { Request::Write { range } };
             for plan in [&mut long, &mut short] {
                 plan.start(geometry, stripe, request, &health);
-                plan.bands = Bands::of(range, geometry.strip());
+                plan.bands.fill(range);
+                plan.make_room_for_old();
             }
             let survey = Survey::of(&long).unwrap();
             plan_write_with_parity(&mut long, &survey, zeroes).unwrap();

@@ -5,7 +5,8 @@
 //! - Reads do not depend on each other, nor do writes; a compute depends on reads and on computes before it.
 //! - No two reads overlap on a drive, nor two writes; pieces of a cell that touch are one I/O.
 //! - A plan for reading delivers every byte of the host's range exactly once.
-//! - At most two steps per cell of the stripe, and four or six (see [`crate::Plan::step_bound`]).
+//! - Every byte that a step takes was handed over, read or computed before it.
+//! - For one range, at most two steps per cell of the stripe, and four or six (see [`crate::Plan::step_bound`]).
 
 use layout::Role;
 use serde::Serialize;
@@ -42,6 +43,13 @@ pub enum Source {
         /// From the scratch buffer's first byte.
         at: ByteOffset,
     },
+    /// What the caller has in memory of a strip, as it was before the request: see [`crate::Cached`].
+    Cached {
+        /// Which strip.
+        role: Role,
+        /// Which of its columns.
+        at: ByteOffset,
+    },
     /// Zeroes.
     Zero,
 }
@@ -54,6 +62,7 @@ impl Source {
             Source::Host { at } => Source::Host { at: at + count },
             Source::Read { slot, at } => Source::Read { slot, at: at + count },
             Source::Scratch { slot, at } => Source::Scratch { slot, at: at + count },
+            Source::Cached { role, at } => Source::Cached { role, at: at + count },
             Source::Zero => Source::Zero,
         }
     }
@@ -64,7 +73,7 @@ impl Source {
     pub(crate) fn as_own_buffer(self) -> Option<Target> {
         match self {
             Source::Read { slot, at } => Some(Target::Read { slot, at }),
-            Source::Host { .. } | Source::Scratch { .. } | Source::Zero => None,
+            Source::Host { .. } | Source::Scratch { .. } | Source::Cached { .. } | Source::Zero => None,
         }
     }
 }
@@ -218,13 +227,14 @@ pub enum ComputeKind {
         /// Where Q goes.
         q: Option<Target>,
     },
-    /// P, Q or both after strips have changed, in place: the targets are the own buffers of the reads that brought old
-    /// parity, and hold the new afterwards. The terms come in pairs: what a strip held, and what it
-    /// is to hold.
+    /// P, Q or both after strips have changed. The terms come in pairs: what a strip held, and what it is to hold.
+    /// Old parity that was read is changed in place: its target is the own buffer of its read, and holds the new
+    /// afterwards. Old parity that is cached must stay as it is: its target is scratch, and before the pairs comes a
+    /// term of its role that says where it is.
     Update {
-        /// Where P is.
+        /// Where P goes.
         p: Option<Target>,
-        /// Where Q is.
+        /// Where Q goes.
         q: Option<Target>,
     },
     /// One or two strips from all other data strips and as many of P and Q as it takes, which are the terms.
@@ -249,6 +259,13 @@ impl ComputeKind {
             ComputeKind::Compare | ComputeKind::Check => (None, None),
         };
         a.into_iter().chain(b)
+    }
+
+    /// The terms of an update: old parity that is not where the new is made, and the pairs of the data.
+    pub fn old_parity_and_pairs<'a>(&self, terms: &'a [Term]) -> (&'a [Term], &'a [Term]) {
+        let elsewhere = self.targets().filter(|target| matches!(target, Target::Scratch { .. })).count();
+        let elsewhere = if matches!(self, ComputeKind::Update { .. }) { elsewhere } else { 0 };
+        terms.split_at(elsewhere)
     }
 }
 

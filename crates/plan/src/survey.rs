@@ -1,5 +1,6 @@
 //! What the health of the drives means for the strips of one stripe.
 
+use crate::bands::Band;
 use crate::text::{list, span};
 use crate::{Bands, ErrorKind, Plan, Unplannable};
 use layout::{Cell, CopyIndex, DataIndex, ParityIndex, Role};
@@ -48,6 +49,19 @@ pub(crate) struct Survey {
     pub(crate) usable: Parities,
     /// Those that can be written.
     pub(crate) writable: Parities,
+    /// Whether redundancy is known to agree with the data.
+    trusted: bool,
+}
+
+/// What can be had of the strips in one band, from a drive or from memory.
+#[derive(Clone, Copy)]
+pub(crate) struct InBand {
+    /// Data strips that can be had from neither.
+    pub(crate) unreadable: Strips,
+    /// Parity strips that can be had and agree with the data.
+    pub(crate) usable: Parities,
+    /// Those with which the unreadable strips are computed; `None` where there are none, or they are too many.
+    pub(crate) recover_from: Option<Parities>,
 }
 
 impl Survey {
@@ -76,7 +90,29 @@ impl Survey {
             }
         }
         let usable = if health.parity_trusted { readable } else { 0 };
-        Some(Survey { unreadable, unwritable, parity, all, readable, usable, writable })
+        let trusted = health.parity_trusted;
+        Some(Survey { unreadable, unwritable, parity, all, readable, usable, writable, trusted })
+    }
+
+    /// The parity strips that count when they are cached.
+    pub(crate) fn trusted_parity(&self) -> Parities {
+        if self.trusted { self.all } else { 0 }
+    }
+
+    /// What can be had of one band, with what is cached there.
+    #[inline]
+    pub(crate) fn in_band(&self, band: &Band) -> InBand {
+        let unreadable = self.unreadable & !band.cached;
+        // What is cached agrees with the data as it should be on the drives. Where parity may not, neither counts.
+        let cached = band.cached_parity & self.trusted_parity();
+        let usable = self.usable | cached;
+        let recover_from = match unreadable.count_ones() {
+            1 if cached != 0 => Some(cached & cached.wrapping_neg()),
+            1 if usable != 0 => Some(usable & usable.wrapping_neg()),
+            2 if usable == 0b11 => Some(usable),
+            _ => None,
+        };
+        InBand { unreadable, usable, recover_from }
     }
 
     /// The parity strips among `from` to compute `missing` data strips with, of which there is one at least; `None`
@@ -129,7 +165,7 @@ impl Pieces {
             ErrorKind::NothingToCompare => format!(
                 "stripe {stripe} cannot be checked while a part of it cannot be read; check it again when its drives are back"
             ),
-            ErrorKind::OutOfRange | ErrorKind::UnknownRequest => {
+            ErrorKind::TooScattered | ErrorKind::OutOfRange | ErrorKind::UnknownRequest => {
                 format!("stripe {stripe}: {bytes} are not within its data")
             }
         };

@@ -14,23 +14,26 @@
 //!
 //! The bands are chosen together, because what touches on a drive is one I/O: the combination with the fewest
 //! drive I/Os is taken, then the fewest bytes, then RMW first. Bands with recovery are one run: what lies between two that
-//! must have it is read with them.
+//! must have it is read with them. So it is for one range, which has three bands at most; several extents may have
+//! many more, and are weighed in `weigh.rs`.
+//!
+//! What is cached counts as read, in its bands.
 
-use crate::bands::{MAX_BANDS, Mask};
-use crate::survey::{Parities, Pieces, Strips, Survey, each, strips};
+use crate::bands::{Band, Mask, RANGE_BANDS};
+use crate::survey::{InBand, Parities, Pieces, Strips, Survey, each, roles_in, strips};
 use crate::{Alternative, Bands, ErrorKind, Method, Plan, Price, Unplannable, Verdict};
 
 /// In which bands parity can be kept in which way.
 pub(crate) struct Ways {
     /// Bands with something to write.
-    active: Mask,
+    pub(crate) active: Mask,
     /// Bands of which every data strip is written.
-    full: Mask,
-    rmw: Mask,
-    rcw: Mask,
-    recover: Mask,
-    /// The parity strips that recovery reads.
-    recover_from: Parities,
+    pub(crate) full: Mask,
+    pub(crate) rmw: Mask,
+    pub(crate) rcw: Mask,
+    pub(crate) recover: Mask,
+    /// The bands in which recovery reads P, and those in which it reads Q.
+    pub(crate) recover_from: [Mask; 2],
 }
 
 /// In which bands parity is kept in which way; in the other active ones data goes out alone.
@@ -38,10 +41,10 @@ pub(crate) struct Ways {
 pub(crate) struct Choice {
     pub(crate) rmw: Mask,
     pub(crate) rcw: Mask,
-    /// A run of bands; those that are not active are read only.
+    /// For one range a run of bands; those that are not active are read only.
     pub(crate) recover: Mask,
-    /// The parity strips that are read in these.
-    pub(crate) recover_from: Parities,
+    /// In which of these P is read, and in which Q.
+    pub(crate) recover_from: [Mask; 2],
 }
 
 impl Choice {
@@ -53,8 +56,8 @@ impl Choice {
 
     /// The bands of P (`bit` 0) or Q (1) that are read.
     pub(crate) fn parity_reads(&self, survey: &Survey, bit: u16) -> Mask {
-        let of = |set: Parities, mask: Mask| if set >> bit & 1 == 1 { mask } else { 0 };
-        of(survey.writable, self.rmw) | of(self.recover_from, self.recover)
+        let updated = if survey.writable >> bit & 1 == 1 { self.rmw } else { 0 };
+        updated | self.recover_from[usize::from(bit)]
     }
 }
 
@@ -64,40 +67,42 @@ impl Ways {
     /// # Errors
     /// When a band cannot be written without losing what is written, or other data.
     pub(crate) fn of(plan: &Plan, survey: &Survey) -> Result<Ways, Unplannable> {
-        let recover_from = survey.enough(survey.unreadable, survey.all);
-        let mut ways = Ways {
-            active: 0,
-            full: 0,
-            rmw: 0,
-            rcw: 0,
-            recover: 0,
-            recover_from: recover_from.unwrap_or_default(),
-        };
+        let mut ways = Ways { active: 0, full: 0, rmw: 0, rcw: 0, recover: 0, recover_from: [0; 2] };
         let (mut homeless, mut lost) = (Pieces::default(), Pieces::default());
         let all = strips(0, plan.geometry.data_strips());
         let has_parity = survey.writable != 0;
-        let rmw_parity = has_parity && survey.writable & !survey.usable == 0;
-        for b in 0..plan.bands.all().len() {
-            let written: Strips = plan.bands.concerned(b);
+        let on_drives = survey.in_band(&Band::default());
+        let recoverable = on_drives.recover_from.is_some();
+        for (b, band) in plan.bands.all().iter().enumerate() {
+            let is_bare = band.cached == 0 && band.cached_parity == 0;
+            let in_band = if is_bare { on_drives } else { survey.in_band(band) };
+            let InBand { unreadable, usable, recover_from } = in_band;
+            let (written, bit): (Strips, Mask) = (band.concerned, 1 << b);
+            if let Some(from) = recover_from {
+                for (parity, _) in roles_in(from) {
+                    ways.recover_from[usize::from(parity)] |= bit;
+                }
+            }
             if written == 0 {
                 continue;
             }
-            let hidden = survey.unreadable & !written;
+            let hidden = unreadable & !written;
+            // What is cached is not kept by that: it counts among the strips that live on in parity.
+            let gone = survey.unreadable & !written;
             let homes = survey.unwritable & written;
-            let rmw = rmw_parity && survey.unreadable & written == 0;
+            let rmw = has_parity && survey.writable & !usable == 0 && unreadable & written == 0;
             let rcw = has_parity && hidden == 0;
             let recover = has_parity && hidden != 0 && recover_from.is_some();
             let follows = rmw || rcw || recover;
             let kept = if follows { survey.writable.count_ones() } else { 0 };
-            let too_many = hidden.count_ones() + homes.count_ones() > kept;
+            let too_many = gone.count_ones() + homes.count_ones() > kept;
             // Parity that is deemed right but cannot be read now would be wrong if it came back.
             let left_wrong = !follows && has_parity && plan.health.parity_trusted;
             if homes != 0 && too_many {
                 homeless.add(&plan.bands, b, homes);
-            } else if hidden != 0 && (left_wrong || too_many && recover_from.is_some()) {
-                lost.add(&plan.bands, b, hidden);
+            } else if gone != 0 && (left_wrong || too_many && recoverable) {
+                lost.add(&plan.bands, b, gone);
             }
-            let bit = 1 << b;
             ways.active |= bit;
             ways.full |= if written == all { bit } else { 0 };
             ways.rmw |= if rmw && written != all { bit } else { 0 };
@@ -120,13 +125,16 @@ impl Ways {
             plan.method = if self.rcw == 0 { Method::DataOnly } else { Method::FullStripe };
             return Choice { rcw: self.rcw, ..Choice::default() };
         }
+        if plan.bands.is_scattered {
+            return crate::weigh::cheapest(self, plan, survey);
+        }
         let written = Written::of(plan, survey);
         let mut best: Option<(Price, Choice)> = None;
         // Prices of the first and of the last combination without recovery, where there are such.
         let (mut most_rmw, mut most_rcw) = (Price::default(), Price::default());
         let optional = self.recover & !only_recover;
         // Recovery in more bands than must have it comes last, so that it wins no ties.
-        for more in (0..1 << MAX_BANDS).filter(|more| more & !optional == 0) {
+        for more in (0..1 << RANGE_BANDS).filter(|more| more & !optional == 0) {
             let recover = only_recover | more;
             if Bands::hull(recover) != recover {
                 continue;
@@ -140,7 +148,7 @@ impl Ways {
                     rmw: rmw & !either | subset,
                     rcw: rcw & !either | (either & !subset),
                     recover,
-                    recover_from: self.recover_from,
+                    recover_from: self.recover_from.map(|from| from & recover),
                 };
                 let price = written.price(choice, survey);
                 if best.is_none_or(|(least, _)| price < least) {
@@ -157,21 +165,33 @@ impl Ways {
             }
         }
         let (chosen, choice) = best.unwrap_or_default();
-        plan.method = self.method(choice);
-        if choice.rmw | choice.rcw | choice.recover != 0 {
-            let rmw = self.rmw_throughout(most_rmw, survey);
-            let rcw = self.rcw_throughout(most_rcw);
-            plan.verdict = Verdict::Chosen { chosen, rmw, rcw };
-        }
+        self.decide(plan, survey, choice, [chosen, most_rmw, most_rcw]);
         choice
     }
 
-    fn rmw_throughout(&self, price: Price, survey: &Survey) -> Alternative {
+    /// Says in the plan what was chosen and why: its price, and those of RMW and of RCW throughout, where these are
+    /// possible.
+    pub(crate) fn decide(&self, plan: &mut Plan, survey: &Survey, choice: Choice, prices: [Price; 3]) {
+        let [chosen, rmw, rcw] = prices;
+        plan.method = self.method(choice);
+        if choice.rmw | choice.rcw | choice.recover != 0 {
+            let (rmw, rcw) = (self.rmw_throughout(plan, rmw, survey), self.rcw_throughout(rcw));
+            plan.verdict = Verdict::Chosen { chosen, rmw, rcw };
+        }
+    }
+
+    fn rmw_throughout(&self, plan: &Plan, price: Price, survey: &Survey) -> Alternative {
+        // Parity that is cached wherever it is needed stands for what its drive does not give.
+        let lacks = |from: Parities| {
+            let bands = plan.bands.all().iter().filter(|band| band.concerned != 0);
+            let lacking = survey.writable & !from;
+            bands.into_iter().any(|band| lacking & !(band.cached_parity & survey.trusted_parity()) != 0)
+        };
         if self.rmw | self.full == self.active {
             Alternative::Price(price)
-        } else if survey.writable & !survey.readable != 0 {
+        } else if lacks(survey.readable) {
             Alternative::ParityUnreadable
-        } else if survey.writable & !survey.usable != 0 {
+        } else if lacks(survey.usable) {
             Alternative::ParityUntrusted
         } else {
             Alternative::DataUnreadable
@@ -208,7 +228,7 @@ struct Written {
     active: Mask,
     data: Price,
     /// The columns in each set of bands.
-    columns: [u64; 1 << MAX_BANDS],
+    columns: [u64; 1 << RANGE_BANDS],
 }
 
 impl Written {
@@ -226,7 +246,7 @@ impl Written {
         let active = classes[..3]
             .iter()
             .fold(0, |active, (count, mask)| if *count > 0 { active | mask } else { active });
-        let mut data = Price { drive_ios: concerned, bytes: bands.range_len() };
+        let mut data = Price { drive_ios: concerned, bytes: bands.payload };
         for i in each(survey.unwritable & strips(bands.first, bands.last + 1)) {
             data.drive_ios -= 1;
             data.bytes -= bands.columns(bands.of_strip(i));
@@ -235,7 +255,7 @@ impl Written {
         for (hidden, i) in hidden.iter_mut().zip(each(survey.unreadable)) {
             *hidden = Some(bands.of_strip(i));
         }
-        let mut columns = [0; 1 << MAX_BANDS];
+        let mut columns = [0; 1 << RANGE_BANDS];
         for (b, band) in bands.all().iter().enumerate() {
             for below in 0..1 << b {
                 columns[below | 1 << b] = columns[below] + band.len;
@@ -247,7 +267,7 @@ impl Written {
     fn price(&self, choice: Choice, survey: &Survey) -> Price {
         let ios = |count: u32, mask: Mask| Price {
             drive_ios: count * Bands::ios(mask),
-            bytes: u64::from(count) * self.columns[usize::from(mask) % self.columns.len()],
+            bytes: u64::from(count) * self.columns[mask as usize % self.columns.len()],
         };
         let mut price = self.data;
         let mut add = |more: Price| {

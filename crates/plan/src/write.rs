@@ -10,15 +10,18 @@
 //!                   host D1, old D0, old D2 ────────── > P, Q          reads all that can be read
 //! ```
 //!
-//! `ways.rs` says which are possible and chooses; here the choice becomes steps. P and Q of a band are one step and
-//! one pass over memory. Read-modify-write changes old parity where it was read, and writes it from there.
+//! What the caller has in memory is taken from there instead. `ways.rs` says which are possible and chooses; here the choice becomes steps. P and Q of a band are one step and
+//! one pass over memory. Read-modify-write changes old parity where it was read, and writes it from there; old parity
+//! that is cached stays as it is, and the new is made beside it.
 
-use crate::bands::{MAX_BANDS, Mask};
+use crate::bands::Mask;
+use crate::extents::note_cached;
 use crate::small::{is_small, plan_small_write};
-use crate::survey::{Parities, Pieces, Survey, each, roles_in};
+use crate::survey::{InBand, Parities, Pieces, Survey, each, roles_in, strips};
 use crate::ways::{Choice, Ways};
 use crate::{Bands, ComputeKind, ErrorKind, Lost, Method, Plan, ScratchSlot, Source, Target, Unplannable};
 use layout::{CopyIndex, DataIndex, Role};
+use std::ops::Range;
 use units::ByteOffset;
 
 /// Writes the host's payload, or zeroes. The plan is fresh but for its bands.
@@ -53,6 +56,9 @@ fn write_copies(plan: &mut Plan, zeroes: bool) -> Result<(), Unplannable> {
     for i in plan.bands.first..=plan.bands.last {
         let index = DataIndex(i);
         let mask = plan.bands.of_strip(i);
+        if mask == 0 {
+            continue; // Between two extents.
+        }
         let before = plan.writes.len();
         for copy in (0..plan.geometry.copies()).map(CopyIndex) {
             let cell = plan.map.data_cell(index, copy);
@@ -79,18 +85,11 @@ fn payload(strip: u16, zeroes: bool) -> impl Fn(&Plan, usize) -> Source {
 
 fn emit_parity_write(plan: &mut Plan, survey: &Survey, choice: Choice, zeroes: bool) {
     let (first, last) = (plan.bands.first, plan.bands.last);
-    let all_strips = choice.rcw | choice.recover != 0;
-    let touched = if all_strips { 0..plan.geometry.data_strips() } else { first..last + 1 };
-    for i in touched.filter(|i| survey.unreadable >> i & 1 == 0) {
-        let wanted = choice.reads_of(plan.bands.of_strip(i));
-        if wanted != 0 {
-            plan.emit_data_reads(i, wanted, 0);
-        }
+    if !matches!(plan.method, Method::FullStripe | Method::DataOnly) {
+        note_cached(plan);
+        emit_old_reads(plan, survey, choice);
     }
-    for (bit, role) in roles_in(survey.all) {
-        plan.emit_parity_reads(survey, bit, role, choice.parity_reads(survey, bit));
-    }
-    let (follows, new_parity) = emit_new_parity(plan, survey, choice, zeroes);
+    let follows = emit_new_parity(plan, survey, choice, zeroes);
     for i in (first..=last).filter(|i| survey.unwritable >> i & 1 == 0) {
         let (index, copy) = (DataIndex(i), CopyIndex(0));
         let (cell, mask) = (plan.map.data_cell(index, copy), plan.bands.of_strip(i));
@@ -98,126 +97,119 @@ fn emit_parity_write(plan: &mut Plan, survey: &Survey, choice: Choice, zeroes: b
     }
     for (bit, role) in roles_in(survey.writable) {
         let n = usize::from(bit);
-        plan.emit_writes(survey.parity[n], role, follows, |_, b| new_parity[b][n]);
+        plan.emit_writes(survey.parity[n], role, follows, |plan, b| plan.new_parity[b][n]);
     }
 }
 
-/// Computes new parity, band by band. Says in which bands, and where it is: P and Q of each.
-fn emit_new_parity(
-    plan: &mut Plan,
-    survey: &Survey,
-    choice: Choice,
-    zeroes: bool,
-) -> (Mask, [[Source; 2]; MAX_BANDS]) {
-    let old = OldData::recover(plan, survey, choice);
-    let mut new_parity = [[Source::Zero; 2]; MAX_BANDS];
-    let mut generated = Generated { slots: [None; 2], lens: [0; 2] };
+/// Reads what the choice needs of old data and parity and is not in memory.
+fn emit_old_reads(plan: &mut Plan, survey: &Survey, choice: Choice) {
+    let (first, last) = (plan.bands.first, plan.bands.last);
+    let all_strips = choice.rcw | choice.recover != 0;
+    let touched = if all_strips { 0..plan.geometry.data_strips() } else { first..last + 1 };
+    for i in touched.filter(|i| survey.unreadable >> i & 1 == 0) {
+        let wanted = choice.reads_of(plan.bands.of_strip(i)) & !plan.bands.cached_of(i);
+        if wanted != 0 {
+            plan.emit_data_reads(i, wanted, 0);
+        }
+    }
+    for (bit, role) in roles_in(survey.all) {
+        let wanted = choice.parity_reads(survey, bit) & !plan.bands.cached_parity_of(bit);
+        plan.emit_parity_reads(survey, bit, role, wanted);
+    }
+}
+
+/// Computes new parity, band by band, and notes where it is. Says in which bands.
+fn emit_new_parity(plan: &mut Plan, survey: &Survey, choice: Choice, zeroes: bool) -> Mask {
+    let updated = recover_old_data(plan, survey, choice);
+    let mut made = Made { slots: [None; 2], lens: [0; 2] };
     let mut follows = 0;
-    for (b, new) in new_parity.iter_mut().enumerate().take(plan.bands.all().len()) {
+    plan.new_parity.clear();
+    for b in 0..plan.bands.all().len() {
         let has = (choice.rmw | choice.rcw | choice.recover) >> b & 1 == 1;
-        if !has || plan.bands.concerned(b) == 0 {
-            continue;
-        }
-        follows |= 1 << b;
-        if choice.rmw >> b & 1 == 1 || old.is_updated(choice, b) {
-            for (bit, _) in roles_in(survey.writable) {
-                new[usize::from(bit)] = plan.brought_parity(bit, b);
-            }
-            update(plan, survey, b, zeroes);
+        let new = if !has || plan.bands.concerned(b) == 0 {
+            [Source::Zero; 2]
         } else {
-            *new = generated.parity(plan, survey, &old, b, zeroes);
-        }
+            follows |= 1 << b;
+            match (choice.rmw | updated) >> b & 1 == 1 {
+                true => made.updated(plan, survey, b, zeroes),
+                false => made.generated(plan, survey, b, zeroes),
+            }
+        };
+        plan.new_parity.push(new);
     }
-    (follows, new_parity)
+    follows
 }
 
-/// Brings old parity of band `b` up to date where it was read.
-fn update(plan: &mut Plan, survey: &Survey, b: usize, zeroes: bool) {
-    let band = plan.bands.all()[b];
+/// Computes the old data that is lost in the bands with recovery, in one step over each run of bands that need it.
+/// Says in which other bands with recovery old parity is all there, and the written strips are too, so that parity is
+/// brought up to date as with RMW.
+fn recover_old_data(plan: &mut Plan, survey: &Survey, choice: Choice) -> Mask {
+    let (mut updated, mut needed): (Mask, Mask) = (0, 0);
+    if choice.recover == 0 {
+        return updated;
+    }
+    for (b, band) in plan.bands.all().iter().enumerate().filter(|(b, _)| choice.recover >> b & 1 == 1) {
+        let InBand { unreadable, recover_from, .. } = survey.in_band(band);
+        let written = band.concerned;
+        if survey.writable & !recover_from.unwrap_or(0) == 0 && unreadable & written == 0 {
+            updated |= 1 << b;
+        } else if written != 0 && unreadable & !written != 0 {
+            needed |= 1 << b;
+        }
+    }
+    for run in Bands::runs(choice.recover) {
+        let mut start = run.start;
+        while start < run.end {
+            // Where the same is cached it lies in one piece, and the same is lost.
+            let is_alike = |b: &usize| {
+                let (one, other) = (&plan.bands.all()[start], &plan.bands.all()[*b]);
+                (one.cached, one.cached_parity) == (other.cached, other.cached_parity)
+            };
+            let end = start + (start..run.end).take_while(is_alike).count();
+            let solved = needed & Mask::MAX << start & Mask::MAX >> (Mask::BITS as usize - end);
+            if let Some(hull) = Bands::runs(Bands::hull(solved)).next() {
+                recover_run(plan, survey, hull);
+            }
+            start = end;
+        }
+    }
+    updated
+}
+
+/// Computes what is lost in a run of bands, and notes where it is.
+fn recover_run(plan: &mut Plan, survey: &Survey, bands: Range<usize>) {
+    let (first, last) = (plan.bands.all()[bands.start], plan.bands.all()[bands.end - 1]);
+    let InBand { unreadable, recover_from, .. } = survey.in_band(&first);
     let first_term = plan.terms.len();
-    for i in band.first..band.end {
-        let (old, new) = (plan.brought(i, b), payload(i, zeroes)(plan, b));
-        plan.push_data_term(i, old);
-        plan.push_data_term(i, new);
+    for i in (0..plan.geometry.data_strips()).filter(|i| unreadable >> i & 1 == 0) {
+        let from = plan.brought(i, bands.start);
+        plan.push_data_term(i, from);
     }
-    let place = |bit: u16| {
-        let is_kept = survey.writable >> bit & 1 == 1;
-        is_kept.then(|| plan.brought_parity(bit, b)).and_then(Source::as_own_buffer)
-    };
-    let kind = ComputeKind::Update { p: place(0), q: place(1) };
-    plan.emit_compute(kind, b..=b, first_term);
-}
-
-/// Old data of the bands with recovery.
-struct OldData {
-    /// The strips that were computed, and where they are.
-    recovered: [Option<(u16, ScratchSlot)>; 2],
-    /// The first column of what was recovered.
-    start: u64,
-    /// Bands with recovery whose old parity is all read and whose written strips are too, so that parity is
-    /// brought up to date as with RMW.
-    updated: Mask,
-}
-
-impl OldData {
-    fn is_updated(&self, choice: Choice, b: usize) -> bool {
-        (choice.recover & self.updated) >> b & 1 == 1
+    for (bit, role) in roles_in(recover_from.unwrap_or(0)) {
+        let from = plan.brought_parity(bit, bands.start);
+        plan.push_term(role, from);
     }
-
-    /// Computes what is lost, in one step over all bands that need it.
-    fn recover(plan: &mut Plan, survey: &Survey, choice: Choice) -> OldData {
-        let mut old = OldData { recovered: [None; 2], start: 0, updated: 0 };
-        let mut solved: Mask = 0;
-        for b in (0..plan.bands.all().len()).filter(|b| choice.recover >> b & 1 == 1) {
-            let written = plan.bands.concerned(b);
-            if survey.writable & !choice.recover_from == 0 && survey.unreadable & written == 0 {
-                old.updated |= 1 << b;
-            } else if written != 0 && survey.unreadable & !written != 0 {
-                solved |= 1 << b;
-            }
-        }
-        let Some(hull) = Bands::runs(Bands::hull(solved)).next() else { return old };
-        let (first, last) = (hull.start, plan.bands.all()[hull.end - 1]);
-        old.start = plan.bands.all()[first].start;
-        let first_term = plan.terms.len();
-        for i in (0..plan.geometry.data_strips()).filter(|i| survey.unreadable >> i & 1 == 0) {
-            let from = plan.brought(i, first);
-            plan.push_data_term(i, from);
-        }
-        for (bit, role) in roles_in(choice.recover_from) {
-            let from = plan.brought_parity(bit, first);
-            plan.push_term(role, from);
-        }
-        let mut lost = [None; 2];
-        for (n, i) in each(survey.unreadable).take(2).enumerate() {
-            let slot = plan.new_scratch(last.start + last.len - old.start);
-            let role = Role::Data { index: DataIndex(i), copy: CopyIndex(0) };
-            let into = Target::Scratch { slot, at: ByteOffset::ZERO };
-            lost[n] = Some(Lost { role, exponent: plan.exponent(i), into });
-            old.recovered[n] = Some((i, slot));
-        }
-        plan.emit_compute(ComputeKind::Recover { lost }, first..=hull.end - 1, first_term);
-        old
-    }
-
-    /// Where band `b` of a strip that is not written is.
-    fn of(&self, plan: &Plan, i: u16, b: usize) -> Source {
-        match self.recovered.iter().flatten().find(|(strip, _)| *strip == i) {
-            None => plan.brought(i, b),
-            Some((_, slot)) => {
-                Source::Scratch { slot: *slot, at: ByteOffset(plan.bands.all()[b].start - self.start) }
-            }
+    let mut lost = [None; 2];
+    for (lost, i) in lost.iter_mut().zip(each(unreadable)) {
+        let slot = plan.new_scratch(last.start + last.len - first.start);
+        let role = Role::Data { index: DataIndex(i), copy: CopyIndex(0) };
+        let into = Target::Scratch { slot, at: ByteOffset::ZERO };
+        *lost = Some(Lost { role, exponent: plan.exponent(i), into });
+        for b in bands.clone() {
+            let at = ByteOffset(plan.bands.all()[b].start - first.start);
+            plan.set_old(i, b, Source::Scratch { slot, at });
         }
     }
+    plan.emit_compute(ComputeKind::Recover { lost }, bands.start..=bands.end - 1, first_term);
 }
 
 /// Scratch buffers with new parity, P's and Q's.
-struct Generated {
+struct Made {
     slots: [Option<ScratchSlot>; 2],
     lens: [u64; 2],
 }
 
-impl Generated {
+impl Made {
     /// Room for band `b` of P (`bit` 0) or Q (1).
     fn room(&mut self, plan: &mut Plan, bit: u16, b: usize) -> Target {
         let n = usize::from(bit);
@@ -228,24 +220,42 @@ impl Generated {
         Target::Scratch { slot, at }
     }
 
+    /// P and Q of band `b` from old parity and what changes: where it was read, or beside what is cached.
+    fn updated(&mut self, plan: &mut Plan, survey: &Survey, b: usize, zeroes: bool) -> [Source; 2] {
+        let first_term = plan.terms.len();
+        let (mut targets, mut parity) = ([None; 2], [Source::Zero; 2]);
+        for (bit, role) in roles_in(survey.writable) {
+            let old = plan.brought_parity(bit, b);
+            let target = match old.as_own_buffer() {
+                Some(own) => own,
+                None => {
+                    plan.push_term(role, old);
+                    self.room(plan, bit, b)
+                }
+            };
+            (targets[usize::from(bit)], parity[usize::from(bit)]) = (Some(target), target.as_source());
+        }
+        for i in each(plan.bands.concerned(b)) {
+            let (old, new) = (plan.brought(i, b), payload(i, zeroes)(plan, b));
+            plan.push_data_term(i, old);
+            plan.push_data_term(i, new);
+        }
+        let [p, q] = targets;
+        plan.emit_compute(ComputeKind::Update { p, q }, b..=b, first_term);
+        parity
+    }
+
     /// P and Q of band `b` from all data. A sum of nothing is zero, and P of one thing is that thing: neither costs
     /// a step.
-    fn parity(
-        &mut self,
-        plan: &mut Plan,
-        survey: &Survey,
-        old: &OldData,
-        b: usize,
-        zeroes: bool,
-    ) -> [Source; 2] {
-        let band = plan.bands.all()[b];
+    fn generated(&mut self, plan: &mut Plan, survey: &Survey, b: usize, zeroes: bool) -> [Source; 2] {
+        let written = plan.bands.concerned(b);
         let first_term = plan.terms.len();
-        for i in (0..band.first).chain(band.end..plan.geometry.data_strips()) {
-            let kept = old.of(plan, i, b);
+        for i in each(strips(0, plan.geometry.data_strips()) & !written) {
+            let kept = plan.brought(i, b);
             plan.push_data_term(i, kept);
         }
         if !zeroes {
-            for i in band.first..band.end {
+            for i in each(written) {
                 let new = plan.in_host(i, b);
                 plan.push_data_term(i, new);
             }

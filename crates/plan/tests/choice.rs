@@ -3,11 +3,12 @@
 
 mod machine;
 
-use layout::{Geometry, Level, Role, Shape};
+use layout::{CopyIndex, DataIndex, Geometry, Level, Role, Shape};
 use machine::field::{inverse, multiply};
 use machine::healths::{faulty, with_faults};
+use machine::picks::Picks;
 use machine::{Machine, STRIP, UNIT, all, geometries, ranges, stripes, units};
-use plan::{Alternative, Health, Method, Plan, Price, Request, Verdict, plan_into};
+use plan::{Alternative, Cached, Health, Method, Plan, Price, Request, Verdict, plan_into};
 use std::collections::BTreeSet;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
 
@@ -26,10 +27,12 @@ fn price_of(cells: &BTreeSet<(usize, usize)>) -> (u32, u64) {
 }
 
 /// What a write does to a stripe, cell by cell, as a plain model has it.
+#[derive(Clone, Copy)]
 struct Model<'a> {
     machine: &'a Machine,
     health: &'a Health,
-    range: ByteRange,
+    extents: &'a [ByteRange],
+    cached: &'a [Cached],
 }
 
 impl Model<'_> {
@@ -42,61 +45,105 @@ impl Model<'_> {
     }
 
     fn requested(&self, strip: usize, column: usize) -> bool {
-        (units(self.range.start.0)..units(self.range.end().0)).contains(&(strip * STRIP + column))
+        let unit = strip * STRIP + column;
+        self.extents.iter().any(|it| (units(it.start.0)..units(it.end().0)).contains(&unit))
+    }
+
+    /// Whether it is planned as one range.
+    fn is_range(&self) -> bool {
+        self.cached.is_empty() && self.extents.windows(2).all(|pair| pair[0].end() == pair[1].start)
+    }
+
+    fn is_cached(&self, role: Role, column: usize) -> bool {
+        let has = |columns: ByteRange| (units(columns.start.0)..units(columns.end().0)).contains(&column);
+        self.cached.iter().any(|it| it.role == role && has(it.columns))
+    }
+
+    fn is_data_cached(&self, strip: usize, column: usize) -> bool {
+        self.is_cached(Role::Data { index: DataIndex(strip as u16), copy: CopyIndex(0) }, column)
     }
 
     fn active(&self, column: usize) -> bool {
         (0..self.machine.strips()).any(|strip| self.requested(strip, column))
     }
 
-    /// Drives and first units of the data strips that can, or cannot, be read.
-    fn data(&self, readable: bool) -> Vec<(usize, usize, usize)> {
+    /// Drives and first units of the data strips that can, or cannot, be had in a column.
+    fn data(&self, has: bool, column: usize) -> Vec<(usize, usize, usize)> {
         let strips = 0..self.machine.strips();
         let cells = strips.map(|strip| (strip, self.machine.data_at(strip, 0)));
+        let can = |strip, drive| self.readable(drive) || self.is_data_cached(strip, column);
         cells
-            .filter(|(_, (drive, _))| self.readable(*drive) == readable)
+            .filter(|(strip, (drive, _))| can(*strip, *drive) == has)
             .map(|(strip, (drive, first))| (strip, drive, first))
             .collect()
     }
 
-    /// The parity strips that recovery reads; `None` where recovery is not possible.
-    fn recover_from(&self) -> Option<Vec<(usize, usize)>> {
-        let parities = self.machine.parities();
-        let usable: Vec<_> = parities
-            .iter()
-            .filter(|(drive, ..)| self.health.parity_trusted && self.readable(*drive))
-            .map(|(drive, first, _)| (*drive, *first))
-            .collect();
-        let missing = self.data(false).len();
+    /// The parity strips that recovery takes; `None` where recovery is not possible.
+    fn recover_from(&self, column: usize) -> Option<Vec<(usize, usize, Role)>> {
+        let mut usable = self.machine.parities();
+        usable.retain(|(drive, _, role)| {
+            self.health.parity_trusted && (self.readable(*drive) || self.is_cached(*role, column))
+        });
+        usable.sort_by_key(|(_, _, role)| !self.is_cached(*role, column));
+        let missing = self.data(false, column).len();
         (missing > 0 && missing <= usable.len()).then(|| usable[..missing].to_vec())
+    }
+
+    /// What recovery reads in a column.
+    fn recovery_reads(&self, column: usize) -> Option<Vec<(usize, usize)>> {
+        let parity = self.recover_from(column)?.into_iter();
+        let parity = parity.filter(|(_, _, role)| !self.is_cached(*role, column));
+        let data = self.data(true, column).into_iter();
+        let data = data.filter(|(strip, ..)| !self.is_data_cached(*strip, column));
+        let cells = parity.map(|(drive, first, _)| (drive, first + column));
+        Some(cells.chain(data.map(|(_, drive, first)| (drive, first + column))).collect())
+    }
+
+    /// What a way reads in a column when everything is read that can be; `None` where it is not possible.
+    fn reads_all(&self, way: Way, column: usize) -> Option<Vec<(usize, usize)>> {
+        let mut cached = self.cached.to_vec();
+        cached.retain(|it| {
+            let drive = self.machine.place(it.role).0;
+            let is_parity = matches!(it.role, Role::P | Role::Q);
+            !self.readable(drive) || is_parity && !self.health.parity_trusted
+        });
+        if way == Way::Recover && (Model { cached: &[], ..*self }).recover_from(column).is_some() {
+            cached.clear();
+        }
+        Model { cached: &cached, ..*self }.reads_as_range(way, column, self.is_range())
     }
 
     /// What a way reads in a column; `None` where it is not possible.
     fn reads(&self, way: Way, column: usize) -> Option<Vec<(usize, usize)>> {
+        self.reads_as_range(way, column, self.is_range())
+    }
+
+    fn reads_as_range(&self, way: Way, column: usize, is_range: bool) -> Option<Vec<(usize, usize)>> {
         let mut reads = Vec::new();
         match way {
             Way::Rmw => {
-                for (drive, first, _) in self.machine.parities() {
+                for (drive, first, role) in self.machine.parities() {
                     if !self.writable(drive) {
                         continue;
                     }
-                    if !self.readable(drive) || !self.health.parity_trusted {
+                    let is_cached = self.is_cached(role, column);
+                    if !(self.readable(drive) || is_cached) || !self.health.parity_trusted {
                         return None;
                     }
-                    reads.push((drive, first + column));
+                    reads.extend((!is_cached).then_some((drive, first + column)));
                 }
             }
             Way::Recover => {
-                reads.extend(self.recover_from()?.iter().map(|(drive, first)| (*drive, first + column)));
-                reads.extend(self.data(true).iter().map(|(_, drive, first)| (*drive, first + column)));
-                // Where nothing that is lost is needed, it is not a way of its own.
-                let needed = self.data(false).iter().any(|(strip, ..)| !self.requested(*strip, column));
-                return needed.then_some(reads);
+                reads = self.recovery_reads(column)?;
+                // Where nothing that is lost is needed, it is not a way of its own for one range.
+                let needed =
+                    self.data(false, column).iter().any(|(strip, ..)| !self.requested(*strip, column));
+                return (needed || !is_range).then_some(reads);
             }
             Way::Rcw => {}
         }
         for strip in 0..self.machine.strips() {
-            if self.requested(strip, column) == (way == Way::Rmw) {
+            if self.requested(strip, column) == (way == Way::Rmw) && !self.is_data_cached(strip, column) {
                 let (drive, first) = self.machine.data_at(strip, 0);
                 if !self.readable(drive) {
                     return None;
@@ -108,32 +155,42 @@ impl Model<'_> {
     }
 
     /// The least price over *every* choice of a way in *each single column*; `None` where some column can have none.
-    /// A column between two that must have recovery is read with them.
+    /// Of one range, a column between two that must have recovery is read with them.
     fn least_price(&self) -> Option<Price> {
         let mut best: Option<Price> = None;
         let ways = [Way::Rmw, Way::Rcw, Way::Recover];
         let only_recovered = |column: &usize| {
             self.active(*column) && [Way::Rmw, Way::Rcw].iter().all(|way| self.reads(*way, *column).is_none())
         };
-        let recovered: Vec<usize> = match self.recover_from() {
-            Some(_) => (0..STRIP).filter(only_recovered).collect(),
-            None => vec![],
+        let recovered: Vec<usize> = match self.recover_from(0) {
+            Some(_) if self.is_range() => (0..STRIP).filter(only_recovered).collect(),
+            _ => vec![],
         };
-        'choices: for choice in 0..3_usize.pow(STRIP as u32) {
-            let way = |column: usize| ways[choice / 3_usize.pow(column as u32) % 3];
+        let kinds = if self.cached.is_empty() { 3 } else { 6_usize };
+        'choices: for choice in 0..kinds.pow(STRIP as u32) {
+            let kind = |column: usize| choice / kinds.pow(column as u32) % kinds;
+            let way = |column: usize| ways[kind(column) % 3];
+            let reads_of = |column: usize| match kind(column) < 3 {
+                true => self.reads(way(column), column),
+                false => self.reads_all(way(column), column),
+            };
             let (mut reads, mut writes) = (BTreeSet::new(), BTreeSet::new());
             let active: Vec<usize> = (0..STRIP).filter(|column| self.active(*column)).collect();
-            if (0..STRIP).any(|column| !active.contains(&column) && way(column) != Way::Rmw) {
+            if (0..STRIP).any(|column| !active.contains(&column) && way(column) == Way::Rcw) {
                 continue; // The same choice under another name.
+            }
+            let may_read_more = |column: &usize| !active.contains(column) && way(*column) == Way::Recover;
+            for column in (0..STRIP).filter(may_read_more) {
+                match reads_of(column) {
+                    Some(cells) if !self.is_range() => reads.extend(cells),
+                    _ => continue 'choices,
+                }
             }
             for column in 0..STRIP {
                 if recovered.first() < Some(&column) && recovered.last() > Some(&column) {
-                    let data = self.data(true);
-                    reads.extend(data.iter().map(|(_, drive, first)| (*drive, first + column)));
-                    let parity = self.recover_from().unwrap();
-                    reads.extend(parity.iter().map(|(drive, first)| (*drive, first + column)));
+                    reads.extend(self.recovery_reads(column).unwrap());
                 } else if active.contains(&column) {
-                    match self.reads(way(column), column) {
+                    match reads_of(column) {
                         Some(cells) => reads.extend(cells),
                         None => continue 'choices,
                     }
@@ -180,8 +237,60 @@ fn no_choice_of_methods_is_cheaper_than_the_one_taken() {
     assert!(seen.iter().all(|seen| *seen > 100), "mixtures and recovering writes occur: {seen:?}");
 }
 
+/// Several extents, with something cached or nothing, are weighed over as many bands as they make: no other choice is
+/// cheaper, and none with less in memory.
+#[test]
+fn no_choice_for_several_extents_is_cheaper_than_the_one_taken() {
+    let (mut seen, mut picks) = ([0; 3], Picks::new(3));
+    for geometry in (3..=6).flat_map(geometries).filter(|geometry| geometry.parity_strips() > 0) {
+        let (mut plan, mut bare) = (Plan::new(&geometry), Plan::new(&geometry));
+        let faults = usize::from(geometry.parity_strips());
+        let healths = [true, false].into_iter().flat_map(|trusted| with_faults(&geometry, faults, trusted));
+        for (n, health) in healths.enumerate() {
+            let stripes = stripes(&geometry);
+            let machine = Machine::new(geometry, stripes[n % stripes.len()]);
+            for pick in 0..if all() { 40 } else { 12 } {
+                let (extents, cached) = (picks.extents(&geometry), picks.cached(&geometry));
+                let request = Request::WriteExtents { extents: &extents, cached: &cached };
+                let asked = (&extents[..], &cached[..]);
+                let method = match all() || n % 7 == 0 && pick < 3 {
+                    true => check_price_of(&mut plan, &machine, request, asked, &health),
+                    false => plan_into(&mut plan, &geometry, machine.stripe, request, &health)
+                        .ok()
+                        .map(|()| plan.method()),
+                };
+                seen[0] += u32::from(method == Some(Method::Mixed));
+                seen[1] += u32::from(method == Some(Method::RecoverWrite));
+                let request = Request::WriteExtents { extents: &extents, cached: &[] };
+                if plan_into(&mut bare, &geometry, machine.stripe, request, &health).is_ok() {
+                    let price = |plan: &Plan| {
+                        let cost = plan.cost();
+                        (cost.drive_ios(), cost.bytes_read + cost.bytes_written)
+                    };
+                    // What is in memory may let parity follow where it could not: that is dearer, and better.
+                    let follows = plan.cost().bytes_written > bare.cost().bytes_written;
+                    assert!(price(&plan) <= price(&bare) || follows, "{request:?} {cached:?} {plan:#?}");
+                    seen[2] += u32::from(price(&plan) < price(&bare));
+                }
+            }
+        }
+    }
+    assert!(seen.iter().all(|seen| *seen > 100), "mixtures, recovering writes and savings occur: {seen:?}");
+}
+
 fn check_price(plan: &mut Plan, machine: &Machine, range: ByteRange, health: &Health) -> Option<Method> {
-    plan_into(plan, &machine.geometry, machine.stripe, Request::Write { range }, health).ok()?;
+    let request = Request::Write { range };
+    check_price_of(plan, machine, request, (&[range], &[]), health)
+}
+
+fn check_price_of(
+    plan: &mut Plan,
+    machine: &Machine,
+    request: Request<'_>,
+    (extents, cached): (&[ByteRange], &[Cached]),
+    health: &Health,
+) -> Option<Method> {
+    plan_into(plan, &machine.geometry, machine.stripe, request, health).ok()?;
     let cost = plan.cost();
     let price = Price { drive_ios: cost.drive_ios(), bytes: cost.bytes_read + cost.bytes_written };
     let parities = machine.parities();
@@ -189,9 +298,9 @@ fn check_price(plan: &mut Plan, machine: &Machine, range: ByteRange, health: &He
         assert_eq!((plan.method(), plan.cost().reads), (Method::DataOnly, 0));
         return None;
     }
-    match (Model { machine, health, range }).least_price() {
-        Some(least) => assert_eq!(price, least, "{range:?} {health:?}\n{plan:#?}"),
-        None => assert!(!health.parity_trusted, "{range:?} {health:?}"),
+    match (Model { machine, health, extents, cached }).least_price() {
+        Some(least) => assert_eq!(price, least, "{request:?} {health:?}\n{plan:#?}"),
+        None => assert!(!health.parity_trusted, "{request:?} {health:?}"),
     }
     if let Verdict::Chosen { chosen, rmw, rcw } = plan.verdict() {
         assert_eq!(*chosen, price, "the verdict says what it costs");

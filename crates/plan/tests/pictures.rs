@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 use layout::{CopyIndex, DataIndex, Geometry, Level, Role};
 use plan::{
-    CopyChoice, ErrorKind, Health, Plan, Request, RequestKind, WHOLE_STRIP, explain, explain_in, picture,
-    plan_into,
+    Cached, CopyChoice, ErrorKind, Health, Plan, Request, RequestKind, WHOLE_STRIP, explain, explain_in,
+    picture, plan_into,
 };
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex};
 
@@ -52,6 +52,38 @@ fn galleries(level: Level, drives: u16, losses: &[&[u16]]) {
             };
             assert_snapshot!(format!("{level}-{}-{state}", kind.name()), gallery(&g, kind, failed));
         }
+    }
+}
+
+/// Several extents, and what is cached: a rectangle, the same with old data and parity in memory, RCW where the others
+/// are in memory, a mixture, and a full stripe of small writes.
+#[test]
+fn several_extents() {
+    let data = |index, columns| Cached::data(DataIndex(index), columns);
+    let p = |columns| Cached { role: Role::P, columns };
+    let rectangle = [kib(8, 16), kib(72, 16), kib(136, 16)];
+    let whole: Vec<ByteRange> = (0..24).map(|i| kib(16 * i, 16)).collect();
+    let old = [data(0, kib(0, 32)), data(1, kib(0, 32)), data(2, kib(0, 32)), p(kib(0, 32))];
+    let others: Vec<Cached> = (3..6).map(|index| data(index, kib(8, 16))).collect();
+    let ragged =
+        [kib(0, 8), kib(16, 4), kib(64 + 16, 16), kib(128 + 16, 16), kib(192 + 16, 16), kib(320, 64)];
+    let cases: [(&str, &[ByteRange], &[Cached]); 5] = [
+        ("a rectangle", &rectangle, &[]),
+        ("a rectangle, old data and parity cached", &rectangle, &old),
+        ("a rectangle, the other strips cached", &rectangle, &others),
+        ("here and there, a strip and some parity cached", &ragged, &[data(4, kib(0, 64)), p(kib(0, 20))]),
+        ("a full stripe in 24 writes", &whole, &[]),
+    ];
+    for (level, drives) in [(Level::Raid5, 7), (Level::Raid6, 8)] {
+        let g = geometry(level, drives);
+        let mut plan = Plan::new(&g);
+        let mut text = String::new();
+        for (title, extents, cached) in cases {
+            let request = Request::WriteExtents { extents, cached };
+            plan_into(&mut plan, &g, StripeIndex(2), request, &Health::optimal(&g)).unwrap();
+            text.push_str(&format!("==== {title} ====\n\n{}\n", picture(&plan)));
+        }
+        assert_snapshot!(format!("{level}-extents"), text);
     }
 }
 

@@ -125,7 +125,7 @@ impl Recovery {
     }
 
     /// The request for bytes of a stripe, from the copies that are the least busy.
-    pub(crate) fn read_request(&self, stripe: StripeIndex, range: ByteRange) -> Request {
+    pub(crate) fn read_request(&self, stripe: StripeIndex, range: ByteRange) -> Request<'static> {
         let (prefer, split) = self.choose_copies(stripe, range);
         Request::Read { range, prefer, split }
     }

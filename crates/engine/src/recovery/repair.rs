@@ -349,7 +349,7 @@ impl Recovery {
     ) -> Result<(), IoError> {
         let start = self.geometry().strip().bytes().0 * u64::from(absent.0) + columns.start.0;
         let request = Request::WriteZeroes { range: ByteRange::new(ByteOffset(start), columns.len) };
-        let host = Host::Payload(Slice::zero(columns.len), Durability::Durable);
+        let host = Host::Payload(Slice::zero(columns.len).into(), Durability::Durable);
         let (ended, _) = self.attempt(stripe, request, host, &mut Trouble::default(), how).await;
         match ended {
             Ended::Done { skipped, .. } => self.recorded(&skipped).await,
@@ -451,7 +451,7 @@ impl Recovery {
     pub(crate) async fn attempt_giving_up(
         self: &Rc<Self>,
         stripe: StripeIndex,
-        request: Request,
+        request: Request<'_>,
         how: Attempt,
     ) -> Result<Ended, IoError> {
         for mend in [Some(Mend::GiveUp), Some(Mend::GiveUp), None] {

@@ -20,7 +20,7 @@ impl Recovery {
             true => Request::WriteZeroes { range: within },
             false => Request::Write { range: within },
         };
-        let host = Host::Payload(data, durability);
+        let host = Host::Payload(data.into(), durability);
         let skipped = self.write_mending(stripe, within, request, host).await?;
         // Rule (a): what was skipped is durably known to have failed before the write is acknowledged.
         if skipped.is_empty() {
@@ -36,7 +36,7 @@ impl Recovery {
         self: &Rc<Self>,
         stripe: StripeIndex,
         within: ByteRange,
-        request: Request,
+        request: Request<'_>,
         mut host: Host,
     ) -> Result<DriveSet, IoError> {
         const STEPS: [(Patience, Option<Mend>); 3] = [

@@ -79,7 +79,7 @@ impl Stripes {
     pub(crate) async fn attempt(
         self: &Rc<Self>,
         stripe: StripeIndex,
-        request: Request,
+        request: Request<'_>,
         mut host: Host,
         trouble: &mut Trouble,
         how: Attempt,
@@ -180,7 +180,7 @@ impl Stripes {
         match lost.kind {
             plan::ErrorKind::DataLost | plan::ErrorKind::NothingToCompare => Ended::Lost,
             plan::ErrorKind::NothingWritable => Ended::Failed(IoError::new(IoErrorKind::Gone)),
-            plan::ErrorKind::OutOfRange | plan::ErrorKind::UnknownRequest => {
+            plan::ErrorKind::TooScattered | plan::ErrorKind::OutOfRange | plan::ErrorKind::UnknownRequest => {
                 Ended::Failed(IoError::new(IoErrorKind::Invalid))
             }
         }

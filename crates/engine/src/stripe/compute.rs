@@ -1,16 +1,17 @@
 //! The computing half of executing a plan: what it makes in memory between its reads and its commit.
 //!
 //! # Invariants
-//! - Parity is computed from where data lies: sources are borrowed, never copied.
+//! - Parity is computed from where data lies, be it in several slices: sources are borrowed, never copied. Only old
+//!   parity that is cached is copied, as it is to stay what it is.
 //! - One step is one pass over memory, P and Q together.
 //! - A target is taken out of the memory while it is written, so that no source overlaps it.
 //! - Hollow memory is not computed, only charged for: models run on lengths. What is hollow always agrees.
 
 use crate::stripe::Stripes;
-use crate::stripe::execute::Memory;
+use crate::stripe::execute::{Lying, Memory};
 use env::{Buf, IoError, IoErrorKind, Slice, Work};
 use layout::Role;
-use parity::{Change, Data, Lost, Parity, Strip, Verdict};
+use parity::{Change, Data, Lost, Parity, Piece, Strip, Verdict};
 use plan::{Compute, ComputeKind, Mismatch, Plan, Source, Target, Term};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -86,6 +87,30 @@ impl Taken {
 /// Which bytes of what is compared do not agree, and the one strip that explains it.
 type Difference = (Range<usize>, Option<Role>);
 
+/// The pieces of the sources of one computation that lie in several slices; most computations have none.
+#[derive(Default)]
+struct Scattered<'a> {
+    pieces: SmallVec<[Piece<'a>; 4]>,
+    sources: SmallVec<[(Source, Range<usize>); 2]>,
+}
+
+impl<'a> Scattered<'a> {
+    fn add(&mut self, source: Source, parts: impl Iterator<Item = (&'a Slice, usize, usize)>) {
+        let first = self.pieces.len();
+        self.pieces.extend(parts.map(|(slice, skip, len)| match slice.solid() {
+            Some(bytes) => Piece::Bytes(&bytes[skip..skip + len]),
+            None if slice.is_zero() => Piece::Zero(len),
+            None => Piece::Hollow(len),
+        }));
+        self.sources.push((source, first..self.pieces.len()));
+    }
+
+    fn of(&self, source: Source) -> Option<&[Piece<'a>]> {
+        let (_, pieces) = self.sources.iter().find(|(other, _)| *other == source)?;
+        Some(&self.pieces[pieces.clone()])
+    }
+}
+
 type Sources<'a> = SmallVec<[parity::Source<'a>; 32]>;
 
 /// A plan that does not fit the memory it was given.
@@ -138,7 +163,7 @@ impl Memory {
                 None
             }
             ComputeKind::Update { p, q } => {
-                self.update([p, q], terms, len)?;
+                self.update(compute.kind, [p, q], terms, len)?;
                 None
             }
             ComputeKind::Recover { lost } => {
@@ -162,7 +187,8 @@ impl Memory {
 
     fn generate(&mut self, into: [Option<Target>; 2], terms: &[Term], len: usize) -> Result<(), IoError> {
         self.write_into(into, len, |memory, into| {
-            let sources = memory.data_strips(terms, len)?;
+            let scattered = memory.scattered(terms, len)?;
+            let sources = memory.data_strips(terms, len, &scattered)?;
             match into {
                 [Some(p), Some(q)] => parity::generate_pq(p, q, &sources),
                 [Some(p), None] => parity::generate_p(p, &sources),
@@ -173,12 +199,25 @@ impl Memory {
         })
     }
 
-    /// In place: the targets hold old parity.
-    fn update(&mut self, into: [Option<Target>; 2], terms: &[Term], len: usize) -> Result<(), IoError> {
-        self.write_into(into, len, |memory, [p, q]| {
+    /// In place: the targets hold old parity, or get it from where it is cached.
+    fn update(
+        &mut self,
+        kind: ComputeKind,
+        into: [Option<Target>; 2],
+        terms: &[Term],
+        len: usize,
+    ) -> Result<(), IoError> {
+        let (elsewhere, pairs) = kind.old_parity_and_pairs(terms);
+        self.write_into(into, len, |memory, [mut p, mut q]| {
+            for old in elsewhere {
+                let target = if old.role == Role::P { p.as_deref_mut() } else { q.as_deref_mut() };
+                memory.copy_cached(old.from, target.ok_or_else(missing)?)?;
+            }
+            let scattered = memory.scattered(pairs, len)?;
             let mut changes: SmallVec<[Change<'_>; 32]> = SmallVec::new();
-            for pair in terms.chunks_exact(2) {
-                let (old, new) = (memory.data(pair[0].from, len)?, memory.data(pair[1].from, len)?);
+            for pair in pairs.chunks_exact(2) {
+                let old = memory.data(pair[0].from, len, &scattered)?;
+                let new = memory.data(pair[1].from, len, &scattered)?;
                 changes.push(Change::new(pair[0].exponent, old, new));
             }
             parity::update(p, q, &changes).map_err(refused)
@@ -188,8 +227,9 @@ impl Memory {
     fn recover(&mut self, lost: [Option<plan::Lost>; 2], terms: &[Term], len: usize) -> Result<(), IoError> {
         let into = lost.map(|lost| lost.map(|lost| lost.into));
         self.write_into(into, len, |memory, into| {
-            let sources = memory.data_strips(terms, len)?;
-            let left = memory.parity_strips(terms, len)?;
+            let scattered = memory.scattered(terms, len)?;
+            let sources = memory.data_strips(terms, len, &scattered)?;
+            let left = memory.parity_strips(terms, len, &scattered)?;
             let strips = lost.into_iter().flatten().zip(into.into_iter().flatten());
             let mut strips: SmallVec<[Lost<'_>; 2]> = strips
                 .map(|(lost, into)| {
@@ -210,9 +250,10 @@ impl Memory {
         let zeroes = env::buffers::zero_bytes();
         let mut copies: SmallVec<[&[u8]; 4]> = SmallVec::new();
         for term in terms {
-            copies.push(match self.bytes(term.from, len)? {
-                Some(bytes) => bytes,
-                None => zeroes.get(..len).ok_or_else(missing)?,
+            copies.push(match self.lying(term.from, len)? {
+                Lying::Bytes(bytes) => bytes,
+                Lying::Zero => zeroes.get(..len).ok_or_else(missing)?,
+                Lying::Scattered => return Err(missing()), // What is compared was read.
             });
         }
         let Some((first, others)) = copies.split_first() else { return Ok(None) };
@@ -233,12 +274,14 @@ impl Memory {
 
     /// Which bytes of parity do not agree with the data, and which strip explains it.
     fn check(&mut self, terms: &[Term], len: usize) -> Result<Option<Difference>, IoError> {
-        let sources = self.data_strips(terms, len)?;
-        let verdict = match self.parity_strips(terms, len)? {
+        let scattered = self.scattered(terms, len)?;
+        let sources = self.data_strips(terms, len, &scattered)?;
+        let verdict = match self.parity_strips(terms, len, &scattered)? {
             Parity { p: Some(p), q: Some(q) } => parity::check_pq(p, q, &sources).map_err(refused)?,
             Parity { p: Some(p), q: None } => parity::check_p(p, &sources).map_err(refused)?,
             Parity { p: None, q: Some(_) } => {
                 drop(sources);
+                drop(scattered);
                 return self.check_q(terms, len);
             }
             Parity { p: None, q: None } => Verdict::Consistent,
@@ -264,7 +307,8 @@ impl Memory {
         let mut wrong = None;
         self.write_into([None, Some(Target::Read { slot, at })], len, |memory, [_, q]| {
             let Some(q) = q else { return Err(missing()) };
-            let sources = memory.data_strips(terms, len)?;
+            let scattered = memory.scattered(terms, len)?;
+            let sources = memory.data_strips(terms, len, &scattered)?;
             let changes: SmallVec<[Change<'_>; 32]> = sources
                 .iter()
                 .map(|source| Change::new(source.exponent, source.data, Data::Zero(len)))
@@ -282,22 +326,75 @@ impl Memory {
     }
 
     /// The terms that are data strips, where they lie.
-    fn data_strips(&self, terms: &[Term], len: usize) -> Result<Sources<'_>, IoError> {
-        let strip = |term: &Term| Ok(parity::Source::new(term.exponent, self.data(term.from, len)?));
+    fn data_strips<'a>(
+        &'a self,
+        terms: &[Term],
+        len: usize,
+        scattered: &'a Scattered<'_>,
+    ) -> Result<Sources<'a>, IoError> {
+        let strip =
+            |term: &Term| Ok(parity::Source::new(term.exponent, self.data(term.from, len, scattered)?));
         terms.iter().filter(|term| is_data(term)).map(strip).collect()
     }
 
     /// P and Q among the terms.
-    fn parity_strips(&self, terms: &[Term], len: usize) -> Result<Parity<'_>, IoError> {
+    fn parity_strips<'a>(
+        &'a self,
+        terms: &[Term],
+        len: usize,
+        scattered: &'a Scattered<'_>,
+    ) -> Result<Parity<'a>, IoError> {
         let find = |role| {
             let term = terms.iter().find(|term| term.role == role);
-            term.map(|term| self.data(term.from, len)).transpose()
+            term.map(|term| self.data(term.from, len, scattered)).transpose()
         };
         Ok(Parity { p: find(Role::P)?, q: find(Role::Q)? })
     }
 
-    fn data(&self, source: Source, len: usize) -> Result<Data<'_>, IoError> {
-        Ok(self.bytes(source, len)?.map_or(Data::Zero(len), Data::Bytes))
+    fn data<'a>(
+        &'a self,
+        source: Source,
+        len: usize,
+        scattered: &'a Scattered<'_>,
+    ) -> Result<Data<'a>, IoError> {
+        Ok(match self.lying(source, len)? {
+            Lying::Zero => Data::Zero(len),
+            Lying::Bytes(bytes) => Data::Bytes(bytes),
+            Lying::Scattered => Data::Scattered(scattered.of(source).ok_or_else(missing)?),
+        })
+    }
+
+    /// The pieces of the terms that lie in several slices.
+    fn scattered(&self, terms: &[Term], len: usize) -> Result<Scattered<'_>, IoError> {
+        let mut scattered = Scattered::default();
+        let Some(payload) = self.payload.as_ref().filter(|payload| !payload.is_one_slice()) else {
+            return Ok(scattered);
+        };
+        for term in terms {
+            if let Lying::Scattered = self.lying(term.from, len)? {
+                match term.from {
+                    Source::Host { at } => scattered.add(term.from, payload.parts(at.0, len as u64)),
+                    Source::Cached { role, at } => {
+                        scattered.add(term.from, payload.cached_parts(role, at.0, len as u64));
+                    }
+                    Source::Read { .. } | Source::Scratch { .. } | Source::Zero => {}
+                }
+            }
+        }
+        Ok(scattered)
+    }
+
+    /// Copies what is cached.
+    fn copy_cached(&self, source: Source, into: &mut [u8]) -> Result<(), IoError> {
+        let (Source::Cached { role, at }, Some(payload)) = (source, &self.payload) else {
+            return Err(missing());
+        };
+        let mut done = 0;
+        for (slice, skip, len) in payload.cached_parts(role, at.0, into.len() as u64) {
+            slice.cut(ByteCount(skip as u64), ByteCount(len as u64)).copy_to(&mut into[done..done + len]);
+            done += len;
+        }
+        if done == into.len() { Ok(()) } else { Err(missing()) }
     }
 
     /// Lets `work` write `len` bytes of each target, beside the rest of the memory.

@@ -12,6 +12,7 @@ use crate::members::{Trouble, is_gone};
 use crate::stripe::Stripes;
 use crate::stripe::compute::OwnBuf;
 use crate::stripe::journal::Kept;
+use crate::stripe::payload::{Payload, cut_all};
 use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Member, Slice, Slices};
 use plan::{Mismatch, Plan, Read, ReadSlot, Request, Source, Target};
 use smallvec::SmallVec;
@@ -23,7 +24,7 @@ pub(crate) enum Host {
     /// Nothing: a resync, a check.
     None,
     /// The payload of a write.
-    Payload(Slice, Durability),
+    Payload(Payload, Durability),
     /// The buffer of a read, whole.
     Buffer(Buf),
 }
@@ -55,11 +56,29 @@ pub(crate) struct HostPart {
 /// The memory of one execution.
 #[derive(Default)]
 pub(crate) struct Memory {
-    payload: Option<Slice>,
+    pub(crate) payload: Option<Payload>,
     parts: SmallVec<[HostPart; 4]>,
     pub(crate) brought: SmallVec<[Brought; 8]>,
     pub(crate) scratch: SmallVec<[OwnBuf; 4]>,
     pub(crate) hollow: bool,
+}
+
+/// How the bytes of a source lie.
+pub(crate) enum Lying<'a> {
+    Zero,
+    Bytes(&'a [u8]),
+    /// In several slices.
+    Scattered,
+}
+
+/// How the bytes lie whose parts these are. `None` where there are none.
+fn first_of<'a>(mut parts: impl Iterator<Item = (&'a Slice, usize, usize)>, len: usize) -> Option<Lying<'a>> {
+    let (slice, skip, first) = parts.next()?;
+    Some(match slice.solid() {
+        _ if first < len => Lying::Scattered,
+        Some(bytes) => Lying::Bytes(&bytes[skip..skip + len]),
+        None => Lying::Zero,
+    })
 }
 
 /// A write under way: which of the plan's, and to which drive.
@@ -326,7 +345,7 @@ impl Stripes {
     ) -> Option<Io> {
         let mut slices: Slices = SmallVec::new();
         for part in plan.write_parts(write) {
-            slices.push(memory.slice(part.from, part.len)?);
+            memory.slices(part.from, part.len, &mut slices)?;
         }
         let offset = self.raw(write.offset);
         Some(if slices.iter().all(Slice::is_zero) {
@@ -349,7 +368,7 @@ impl Stripes {
     ) -> Result<(), IoError> {
         let result = io.await.result.map(drop);
         let refused = result.is_err_and(|error| error.kind == IoErrorKind::NotSupported);
-        let zeroes = || plan.write_parts(write).iter().all(|part| memory.is_zero(part.from));
+        let zeroes = || plan.write_parts(write).iter().all(|part| memory.is_zero(part.from, part.len));
         let member = match to {
             To::Slot(member) => member.as_ref(),
             To::Replacement(replacement) => Some(&replacement.member),
@@ -408,9 +427,11 @@ impl Memory {
     pub(crate) fn admit(&mut self, plan: &Plan, host: Host) -> Result<HostKind, Host> {
         match host {
             Host::None => Ok(HostKind::None),
-            Host::Payload(slice, durability) => {
-                self.hollow = slice.is_hollow();
-                self.payload = Some(slice);
+            Host::Payload(payload, durability) => {
+                let asked = plan.request().host_bytes();
+                assert_eq!(payload.len(), asked, "the payload is what the request asks to be written");
+                self.hollow = payload.is_hollow();
+                self.payload = Some(payload);
                 Ok(HostKind::Payload(durability))
             }
             Host::Buffer(buf) => {
@@ -451,11 +472,14 @@ impl Memory {
         Ok(())
     }
 
-    fn is_zero(&self, source: Source) -> bool {
+    fn is_zero(&self, source: Source, len: ByteCount) -> bool {
         match source {
             Source::Zero => true,
-            Source::Host { .. } => self.payload.as_ref().is_some_and(Slice::is_zero),
-            Source::Read { .. } | Source::Scratch { .. } => false,
+            Source::Host { at } => {
+                let payload = self.payload.as_ref();
+                payload.is_some_and(|payload| payload.parts(at.0, len.0).all(|(slice, ..)| slice.is_zero()))
+            }
+            Source::Read { .. } | Source::Scratch { .. } | Source::Cached { .. } => false,
         }
     }
 
@@ -488,32 +512,37 @@ impl Memory {
         outcome.result.map(|_| ())
     }
 
-    /// The bytes of a source; `None` inside for zeroes.
-    pub(crate) fn bytes(&self, source: Source, len: usize) -> Result<Option<&[u8]>, IoError> {
+    /// The bytes of a source, where they lie.
+    pub(crate) fn lying(&self, source: Source, len: usize) -> Result<Lying<'_>, IoError> {
         let missing = IoError::new(IoErrorKind::Invalid);
-        match source {
-            Source::Zero => Ok(None),
+        let bytes = match source {
+            Source::Zero => None,
             Source::Host { at } => {
                 if let Some(payload) = &self.payload {
-                    return Ok(payload.solid().map(|bytes| &bytes[at.0 as usize..][..len]));
+                    return first_of(payload.parts(at.0, len as u64), len).ok_or(missing);
                 }
                 let part = self.parts.iter().find(|part| {
                     part.at <= at.0 && at.0 + len as u64 <= part.at + part.len && part.buf.is_some()
                 });
                 let part = part.ok_or(missing)?;
                 let skip = (at.0 - part.at) as usize;
-                Ok(part.buf.as_ref().map(|buf| &buf.bytes()[skip..skip + len]))
+                part.buf.as_ref().map(|buf| &buf.bytes()[skip..skip + len])
+            }
+            Source::Cached { role, at } => {
+                let payload = self.payload.as_ref().ok_or(missing)?;
+                return first_of(payload.cached_parts(role, at.0, len as u64), len).ok_or(missing);
             }
             Source::Read { slot, at } => {
                 let brought = self.find_brought(slot, at.0, len as u64).ok_or(missing)?;
                 let skip = (at.0 - brought.at) as usize;
-                Ok(brought.bytes.solid().map(|bytes| &bytes[skip..skip + len]))
+                brought.bytes.solid().map(|bytes| &bytes[skip..skip + len])
             }
             Source::Scratch { slot, at } => {
                 let scratch = self.scratch.get(usize::from(slot.0)).ok_or(missing)?;
-                Ok(scratch.solid().map(|bytes| &bytes[at.0 as usize..][..len]))
+                scratch.solid().map(|bytes| &bytes[at.0 as usize..][..len])
             }
-        }
+        };
+        Ok(bytes.map_or(Lying::Zero, Lying::Bytes))
     }
 
     fn find_brought(&self, slot: ReadSlot, at: u64, len: u64) -> Option<&Brought> {
@@ -530,16 +559,22 @@ impl Memory {
         Some((index, at - self.brought[index].at))
     }
 
-    /// A source as something to write.
-    pub(crate) fn slice(&self, source: Source, len: ByteCount) -> Option<Slice> {
-        match source {
-            Source::Zero => Some(Slice::zero(len)),
-            Source::Host { at } => Some(self.payload.as_ref()?.cut(ByteCount(at.0), len)),
+    /// A source as something to write: a slice, or several where the payload or what is cached lies in several.
+    pub(crate) fn slices(&self, source: Source, len: ByteCount, into: &mut Slices) -> Option<()> {
+        into.push(match source {
+            Source::Zero => Slice::zero(len),
+            Source::Host { at } => return cut_all(self.payload.as_ref()?.parts(at.0, len.0), len, into),
+            Source::Cached { role, at } => {
+                return cut_all(self.payload.as_ref()?.cached_parts(role, at.0, len.0), len, into);
+            }
             Source::Read { slot, at } => {
                 let brought = self.find_brought(slot, at.0, len.0)?;
-                brought.bytes.cut(ByteCount(at.0 - brought.at), len)
+                brought.bytes.cut(ByteCount(at.0 - brought.at), len)?
             }
-            Source::Scratch { slot, at } => self.scratch.get(usize::from(slot.0))?.cut(ByteCount(at.0), len),
-        }
+            Source::Scratch { slot, at } => {
+                self.scratch.get(usize::from(slot.0))?.cut(ByteCount(at.0), len)?
+            }
+        });
+        Some(())
     }
 }

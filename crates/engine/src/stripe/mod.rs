@@ -11,6 +11,7 @@ mod first_write;
 mod flush;
 mod gates;
 mod journal;
+mod payload;
 mod stripes;
 
 pub(crate) use attempt::{Attempt, Ended, Patience};

@@ -6,11 +6,13 @@
 
 pub mod field;
 pub mod healths;
+pub mod picks;
 pub mod shape;
+pub mod written;
 
 use field::{inverse, multiply, power};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role, Shape, StripeMap};
-use plan::{ComputeKind, Health, Lost, Plan, Source, Target};
+use plan::{Cached, ComputeKind, Health, Lost, Plan, Request, Source, Target};
 use units::{ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
 
 /// Bytes that one byte of the machine stands for.
@@ -201,13 +203,32 @@ impl Machine {
         }
     }
 
+    /// The strips of which something was handed over; what was not is nonsense.
+    fn cached_strips(&self, plan: &Plan) -> Vec<(Role, Vec<u8>)> {
+        let Request::WriteExtents { cached, .. } = plan.request() else { return vec![] };
+        let mut strips: Vec<(Role, Vec<u8>)> = Vec::new();
+        for Cached { role, columns } in cached {
+            if strips.last().is_none_or(|(last, _)| last != role) {
+                strips.push((*role, vec![0xBB; STRIP]));
+            }
+            let (_, bytes) = strips.last_mut().unwrap();
+            let (start, end) = (units(columns.start.0), units(columns.end().0));
+            for (column, byte) in bytes.iter_mut().enumerate().take(end).skip(start) {
+                *byte = self.true_value(*role, column);
+            }
+        }
+        strips
+    }
+
     /// Carries out a plan; gives the comparisons' results. The host's buffer is `host`.
     pub fn execute(&mut self, plan: &Plan, host: &mut [u8]) -> Vec<Found> {
         shape::check(plan, self);
+        plan.check();
         let mut memory = Memory {
             host,
             slots: plan.reads().iter().map(|read| vec![0xDD; units(read.len.0)]).collect(),
             scratch: plan.scratch().iter().map(|len| vec![0xCC; units(len.0)]).collect(),
+            cached: self.cached_strips(plan),
         };
         for read in plan.reads() {
             let mut from = units(read.offset.0);
@@ -236,6 +257,7 @@ struct Memory<'a> {
     host: &'a mut [u8],
     slots: Vec<Vec<u8>>,
     scratch: Vec<Vec<u8>>,
+    cached: Vec<(Role, Vec<u8>)>,
 }
 
 impl Memory<'_> {
@@ -253,6 +275,10 @@ impl Memory<'_> {
             Source::Host { at } => (&*self.host, at),
             Source::Read { slot, at } => (&self.slots[usize::from(slot.0)][..], at),
             Source::Scratch { slot, at } => (&self.scratch[usize::from(slot.0)][..], at),
+            Source::Cached { role, at } => {
+                let strip = self.cached.iter().find(|(other, _)| *other == role);
+                (&strip.expect("only what was handed over is taken").1[..], at)
+            }
             Source::Zero => return vec![0; len],
         };
         buffer[units(at.0)..][..len].to_vec()
@@ -277,10 +303,15 @@ impl Memory<'_> {
         match compute.kind {
             ComputeKind::Generate { p, q } | ComputeKind::Update { p, q } => {
                 let keeps = matches!(compute.kind, ComputeKind::Update { .. });
-                for (target, weighed) in [(p, false), (q, true)] {
+                for (target, weighed, role) in [(p, false, Role::P), (q, true, Role::Q)] {
                     let Some(target) = target else { continue };
                     let new: Vec<u8> = (0..len).map(|i| data(i, weighed)).collect();
+                    let old: Option<Vec<u8>> = (0..len).map(|i| parity(role, i)).collect();
+                    assert!(keeps || len == 0 || old.is_none(), "only an update takes old parity");
                     let into = self.place(target, len);
+                    if let Some(old) = old {
+                        into.copy_from_slice(&old);
+                    }
                     for (into, new) in into.iter_mut().zip(new) {
                         *into = if keeps { *into ^ new } else { new };
                     }

@@ -9,7 +9,13 @@ use units::{ByteCount, ByteOffset, DriveIndex};
 pub fn check(plan: &Plan, machine: &Machine) {
     let geometry = plan.geometry();
     let steps: Vec<Step> = plan.steps().collect();
-    assert!(steps.len() <= Plan::step_bound(geometry), "{} steps\n{plan:#?}", steps.len());
+    // Each extent more may add two bands, and what is cached too.
+    let more = match plan.request() {
+        Request::WriteExtents { extents, cached } => 2 * (extents.len() + cached.len() - 1),
+        _ => 0,
+    };
+    let bound = Plan::step_bound(geometry) + more * (2 * usize::from(geometry.cells_per_stripe()) + 2);
+    assert!(steps.len() <= bound, "{} steps\n{plan:#?}", steps.len());
     let rank = |step: &Step| match step {
         Step::Read(_) => 0,
         Step::Compute(_) => 1,
@@ -37,7 +43,7 @@ pub fn check(plan: &Plan, machine: &Machine) {
         }
     }
     for write in plan.writes() {
-        let copied = matches!(plan.request(), Request::Copy { drive, .. } if *drive == write.drive);
+        let copied = matches!(plan.request(), Request::Copy { drive, .. } if drive == write.drive);
         assert!(copied || plan.health().writable.contains(write.drive), "writes what can be written");
         let home = geometry.stripe_map(plan.stripe());
         let cells = [Some(machine.map), copied.then_some(home)];
@@ -68,7 +74,15 @@ fn check_ios(mut ios: Vec<(DriveIndex, ByteOffset, ByteCount, Role)>) {
 fn check_computes(plan: &Plan) {
     for compute in plan.computes() {
         let terms = plan.terms(compute);
-        if let ComputeKind::Update { .. } = compute.kind {
+        let (elsewhere, terms) = match compute.kind {
+            ComputeKind::Update { .. } => compute.kind.old_parity_and_pairs(terms),
+            _ => (&[][..], terms),
+        };
+        if let ComputeKind::Update { p, q } = compute.kind {
+            let cached = |target: Option<Target>| matches!(target, Some(Target::Scratch { .. }));
+            let roles = [(Role::P, cached(p)), (Role::Q, cached(q))];
+            let roles = roles.into_iter().filter(|(_, cached)| *cached).map(|(role, _)| role);
+            assert_eq!(elsewhere.iter().map(|term| term.role).collect::<Vec<_>>(), roles.collect::<Vec<_>>());
             for pair in terms.chunks(2) {
                 assert_eq!((pair[0].role, pair[0].exponent), (pair[1].role, pair[1].exponent));
             }

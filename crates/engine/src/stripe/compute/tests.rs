@@ -3,9 +3,10 @@
 
 use super::*;
 use crate::stripe::execute::{Host, segments};
+use crate::stripe::payload::Payload;
 use env::{Durability, IoOutcome};
 use layout::{CopyIndex, DataIndex, Geometry, Level, StripeMap};
-use plan::{CopyChoice, Health, Request, WHOLE_STRIP, plan_into};
+use plan::{Cached, CopyChoice, Health, Request, WHOLE_STRIP, plan_into};
 use units::{DriveCount, DriveIndex, StripSize, StripeIndex};
 
 const STRIPE: StripeIndex = StripeIndex(1);
@@ -87,12 +88,16 @@ impl Bench {
         for write in plan.writes() {
             let mut at = write.offset.0 as usize;
             for part in plan.write_parts(write) {
-                let slice = memory.slice(part.from, part.len).unwrap();
-                let len = part.len.as_usize();
-                if !slice.is_hollow() {
-                    slice.copy_to(&mut self.drives[write.drive.as_usize()][at..at + len]);
+                let mut slices = env::Slices::new();
+                memory.slices(part.from, part.len, &mut slices).unwrap();
+                assert_eq!(env::buffers::total_len(&slices), part.len);
+                for slice in slices {
+                    let len = slice.len().as_usize();
+                    if !slice.is_hollow() {
+                        slice.copy_to(&mut self.drives[write.drive.as_usize()][at..at + len]);
+                    }
+                    at += len;
                 }
-                at += len;
             }
         }
         (memory, mismatch)
@@ -165,7 +170,7 @@ fn reads_and_writes_in_every_health_hold_what_was_written() {
                 }
                 kinds.extend(plan.steps().map(|step| step.name()));
                 let mut after = spoiled.clone();
-                let host = Host::Payload(Buf::copy_of(&payload).freeze(), Durability::Cached);
+                let host = Host::Payload(Buf::copy_of(&payload).freeze().into(), Durability::Cached);
                 after.execute(&plan, host);
                 after.data[range.start.0 as usize..range.end().0 as usize].copy_from_slice(&payload);
                 for (cell, role) in after.map.cells() {
@@ -238,11 +243,98 @@ fn hollow_memory_is_passed_along_and_not_computed() {
     for health in [optimal, optimal.without(DriveIndex(0)).without(DriveIndex(3))] {
         for range in ranges(&bench.geometry) {
             plan_into(&mut plan, &bench.geometry, STRIPE, Request::Write { range }, &health).unwrap();
-            bench.execute(&plan, Host::Payload(Slice::hollow(range.len), Durability::Cached));
+            bench.execute(&plan, Host::Payload(Slice::hollow(range.len).into(), Durability::Cached));
             let read = Request::Read { range, prefer: CopyChoice::FIRST, split: false };
             plan_into(&mut plan, &bench.geometry, STRIPE, read, &health).unwrap();
             bench.execute(&plan, Host::Buffer(Buf::hollow(range.len)));
         }
     }
     assert_eq!(bench.drives, before);
+}
+
+/// A payload cut at every odd place, one slice of it zeroes that nobody stores; what is cached is in two slices a strip.
+#[test]
+fn payloads_and_what_is_cached_may_lie_in_several_slices() {
+    let cuts: [&[usize]; 4] = [&[], &[512], &[512, 1024, 1536, 5120], &[4096, 4608]];
+    let (mut scattered, mut copied) = (0, 0);
+    for (level, drives) in [(Level::Raid5, 4), (Level::Raid6, 6), (Level::Raid1e, 3)] {
+        let original = Bench::new(level, drives);
+        let geometry = original.geometry;
+        let mut plan = Plan::new(&geometry);
+        let at = |start: u64, len: u64| ByteRange::new(ByteOffset(start), ByteCount(len));
+        let rectangle = [at(512, 2048), at(4608, 2048)];
+        let ragged = [at(0, 512), at(1024, 1536), at(4096, 4096)];
+        for (health, extents) in healths(&geometry).iter().flat_map(|h| [(h, &rectangle[..]), (h, &ragged)]) {
+            let mut spoiled = original.clone();
+            spoiled.spoil(health);
+            let roles = (0..geometry.data_strips()).map(|i| Cached::data(DataIndex(i), at(0, 0)).role);
+            let parity = [Role::P, Role::Q].into_iter().take(geometry.parity_strips().into());
+            for (which, cuts) in (0_u8..5).flat_map(|which| cuts.map(|cuts| (which, cuts))) {
+                // Nothing, the first strip, all data, parity, everything: columns 512 to 3072.
+                let is_cached = |role: &Role| match role {
+                    Role::Data { index, .. } => which == 1 && index.0 == 0 || which == 2 || which == 4,
+                    _ => which >= 3,
+                };
+                let roles: Vec<Role> = roles.clone().chain(parity.clone()).filter(is_cached).collect();
+                let cached: Vec<Cached> =
+                    roles.iter().map(|role| Cached { role: *role, columns: at(512, 2560) }).collect();
+                let request = Request::WriteExtents { extents, cached: &cached };
+                if plan_into(&mut plan, &geometry, STRIPE, request, health).is_err() {
+                    continue;
+                }
+                let len = request.host_bytes().as_usize();
+                let mut bytes: Vec<u8> = (0..len).map(|i| (i * 5 + 77) as u8).collect();
+                bytes[..512].fill(0);
+                let ends: Vec<usize> = cuts.iter().copied().filter(|cut| *cut < len).chain([len]).collect();
+                let starts = std::iter::once(0).chain(ends.iter().copied());
+                let slices = starts.zip(&ends).map(|(start, end)| match *end {
+                    512 => Slice::zero(ByteCount(512)),
+                    end => Buf::copy_of(&bytes[start..end]).freeze(),
+                });
+                let in_memory = roles.iter().flat_map(|role| {
+                    let content = original.content(*role);
+                    [(512, 1536), (1536, 3072)].map(|(start, end)| {
+                        let slice = Buf::copy_of(&content[start..end]).freeze();
+                        (*role, ByteOffset(start as u64), slice)
+                    })
+                });
+                let payload = Payload::of(slices).with_cached(in_memory);
+                let mut after = spoiled.clone();
+                let (memory, _) = after.execute(&plan, Host::Payload(payload, Durability::Cached));
+                for compute in plan.computes() {
+                    let terms = plan.terms(compute);
+                    let is_scattered =
+                        !memory.scattered(terms, compute.len.as_usize()).unwrap().pieces.is_empty();
+                    scattered += u32::from(is_scattered);
+                    copied += compute.kind.old_parity_and_pairs(terms).0.len();
+                }
+                let mut from = 0;
+                for extent in extents {
+                    let len = extent.len.as_usize();
+                    after.data[extent.start.0 as usize..][..len].copy_from_slice(&bytes[from..from + len]);
+                    from += len;
+                }
+                for (cell, role) in after.map.cells() {
+                    if !health.writable.contains(cell.drive) || !health.readable.contains(cell.drive) {
+                        continue;
+                    }
+                    let content = after.content(role);
+                    let is = &after.drives[cell.drive.as_usize()][cell.offset.0 as usize..][..content.len()];
+                    assert!(*is == content, "{role} after {request:?} {cuts:?}\n{plan:#?}");
+                }
+            }
+        }
+    }
+    assert!(scattered > 500 && copied > 100, "{scattered} in pieces, {copied} parities copied");
+}
+
+#[test]
+#[should_panic(expected = "the payload is what the request asks to be written")]
+fn a_payload_of_another_length_is_a_programmers_error() {
+    let mut bench = Bench::new(Level::Raid5, 4);
+    let mut plan = Plan::new(&bench.geometry);
+    let health = Health::optimal(&bench.geometry);
+    let range = ByteRange::new(ByteOffset(512), ByteCount(1024));
+    plan_into(&mut plan, &bench.geometry, STRIPE, Request::Write { range }, &health).unwrap();
+    bench.execute(&plan, Host::Payload(Slice::zero(ByteCount(512)).into(), Durability::Cached));
 }

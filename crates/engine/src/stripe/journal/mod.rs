@@ -51,7 +51,7 @@ use crate::attachment::JournalPlace;
 use crate::stripe::Stripes;
 use crate::stripe::execute::Memory;
 use env::sync::{Answerer, Credits, Signal};
-use env::{Buf, Durability, Env, Instant, IoError, IoErrorKind, Slice};
+use env::{Buf, Durability, Env, Instant, IoError, IoErrorKind, Slice, Slices};
 use layout::Geometry;
 pub use log::ring_len;
 use log::{About, Change, ChangeKind, StripeRing, WholeStripes};
@@ -230,12 +230,7 @@ impl Stripes {
     }
 
     fn is_whole(&self, plan: &Plan) -> bool {
-        match plan.request() {
-            Request::Write { range } | Request::WriteZeroes { range } => {
-                range.len == self.geometry().stripe_bytes()
-            }
-            _ => false,
-        }
+        plan.is_whole_stripe_write()
     }
 
     /// A stripe has been given up as a whole, without a record.
@@ -248,11 +243,11 @@ impl Stripes {
     fn need(&self, journal: &Journal, plan: &Plan) -> Need {
         let said = journal.ring.borrow().says(plan.stripe());
         match plan.request() {
-            Request::Write { range } | Request::WriteZeroes { range } => {
+            request if request.is_write() => {
                 let parts: DriveSet = self.map(plan.stripe()).drives().collect();
                 let health = plan.health();
                 let missing = parts.minus(&health.readable.intersection(&health.writable));
-                let whole = range.len == self.geometry().stripe_bytes() && missing.is_empty();
+                let whole = plan.is_whole_stripe_write() && missing.is_empty();
                 let written: DriveSet = plan.writes().iter().map(|write| write.drive).collect();
                 match (whole, said) {
                     // The drives may not have what a host was promised: revoked, it would be gone with the power.
@@ -302,24 +297,29 @@ fn entry(plan: &Plan, memory: &Memory, revokes: bool, asked: Durability) -> Opti
     for write in plan.writes() {
         let mut at = write.offset;
         for part in plan.write_parts(write) {
-            let slice = memory.slice(part.from, part.len)?;
-            let kind = match revokes {
-                true => ChangeKind::Revoked,
-                false if slice.is_zero() => ChangeKind::Zeroes,
-                false => ChangeKind::Bytes,
-            };
-            let range = ByteRange::new(at, part.len);
-            at = range.end();
-            match changes.last_mut() {
-                Some(last)
-                    if last.slot == write.drive.0 && last.kind == kind && last.range.end() == range.start =>
-                {
-                    last.range.len += range.len;
+            let mut slices = Slices::new();
+            memory.slices(part.from, part.len, &mut slices)?;
+            for slice in slices {
+                let kind = match revokes {
+                    true => ChangeKind::Revoked,
+                    false if slice.is_zero() => ChangeKind::Zeroes,
+                    false => ChangeKind::Bytes,
+                };
+                let range = ByteRange::new(at, slice.len());
+                at = range.end();
+                match changes.last_mut() {
+                    Some(last)
+                        if last.slot == write.drive.0
+                            && last.kind == kind
+                            && last.range.end() == range.start =>
+                    {
+                        last.range.len += range.len;
+                    }
+                    _ => changes.push(Change { slot: write.drive.0, kind, range }),
                 }
-                _ => changes.push(Change { slot: write.drive.0, kind, range }),
-            }
-            if kind == ChangeKind::Bytes {
-                bytes.push(slice);
+                if kind == ChangeKind::Bytes {
+                    bytes.push(slice);
+                }
             }
         }
     }

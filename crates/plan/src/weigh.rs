@@ -1,0 +1,189 @@
+//! Which way is cheapest in each of many bands.
+//!
+//! Several extents, and what is cached of a stripe, may cut its columns into so many bands that the combinations of ways
+//! cannot be tried one by one. They need not be: what a band costs depends on itself and on the band before it alone,
+//! as a read that goes on from one band into the next is one I/O. So the cheapest way into each band is carried from
+//! band to band, for each way of that band, and what is cheapest at the end is read back.
+//!
+//! ```text
+//!           band 0     band 1     band 2
+//!   RMW       4 ───────── 6 ─┐      -          a line: the cheapest way so far
+//!   RCW       3 ─────┐    9  └────> 8
+//!   recovery  -      └──> 7         9
+//! ```
+//!
+//! Each way is weighed twice: with what is cached taken from memory, and with it read all the same where it can be,
+//! because a read that goes on through it may be one I/O where two are around it. So a plan never costs more than it
+//! would with nothing cached. For the same reason recovery is weighed also where it is not needed.
+//!
+//! Ties go to RMW, then to RCW.
+
+use crate::bands::{Band, MAX_BANDS, Mask};
+use crate::survey::{InBand, Parities, Strips, Survey, roles_in, strips};
+use crate::ways::{Choice, Ways};
+use crate::{Bands, Plan, Price};
+
+/// How parity is kept in a band: see `ways.rs`. What is cached is taken from memory.
+const RMW: usize = 0;
+const RCW: usize = 2;
+const RECOVER: usize = 4;
+/// With each of these: what is cached is read all the same where it can be.
+const READS_ALL: usize = 1;
+const WAYS: usize = 6;
+
+/// A band with what is taken from memory in it, in a way, as what is cached.
+fn as_taken(band: &Band, survey: &Survey, way: usize) -> Band {
+    let cached_parity = band.cached_parity & survey.trusted_parity();
+    let (cached, cached_parity) = match way {
+        RMW | RCW | RECOVER => (band.cached, cached_parity),
+        _ if way == RECOVER | READS_ALL && survey.enough(survey.unreadable, survey.all).is_some() => (0, 0),
+        _ => (band.cached & survey.unreadable, cached_parity & !survey.usable),
+    };
+    Band { cached, cached_parity, ..*band }
+}
+
+/// What is read in one band.
+#[derive(Clone, Copy, Default)]
+struct Reads {
+    data: Strips,
+    parity: Parities,
+}
+
+impl Reads {
+    /// What they cost after those of the band before: what goes on is no new I/O.
+    fn price_after(self, before: Reads, len: u64) -> Price {
+        let begun = (self.data & !before.data).count_ones() + (self.parity & !before.parity).count_ones();
+        let strips = self.data.count_ones() + self.parity.count_ones();
+        Price { drive_ios: begun, bytes: len * u64::from(strips) }
+    }
+}
+
+fn plus(a: Price, b: Price) -> Price {
+    Price { drive_ios: a.drive_ios + b.drive_ios, bytes: a.bytes + b.bytes }
+}
+
+/// What is read in a band, for each way that is possible there.
+#[derive(Clone, Copy)]
+struct Stage {
+    len: u64,
+    /// Whether parity is kept in this band at all.
+    follows: bool,
+    ways: [Option<Reads>; WAYS],
+}
+
+impl Stage {
+    fn of(ways: &Ways, survey: &Survey, all: Strips, b: usize, band: &Band) -> Stage {
+        let is = |mask: Mask| mask >> b & 1 == 1;
+        let mut stage =
+            Stage { len: band.len, follows: is(ways.rmw | ways.rcw | ways.recover), ways: [None; WAYS] };
+        for way in 0..WAYS {
+            let band = as_taken(band, survey, way);
+            let InBand { unreadable, recover_from, .. } = survey.in_band(&band);
+            let (data, parity) = match way & !READS_ALL {
+                RMW if is(ways.rmw) => (band.concerned, survey.writable),
+                RCW if is(ways.rcw) => (!band.concerned, 0),
+                // Also where it is not needed: reads that go on through a band may be fewer than those around it.
+                RECOVER if recover_from.is_some() && survey.writable != 0 => {
+                    (!unreadable, recover_from.unwrap_or(0))
+                }
+                _ => continue,
+            };
+            let data = data & all & !band.cached;
+            stage.ways[way] = Some(Reads { data, parity: parity & !band.cached_parity });
+        }
+        stage
+    }
+
+    /// The same with the first way that is possible in that order, and no other.
+    fn only(mut self, order: [usize; 3]) -> Stage {
+        let first = order.into_iter().find(|way| self.ways[*way].is_some());
+        for (way, reads) in self.ways.iter_mut().enumerate() {
+            let stays = self.follows && first.is_some_and(|first| way & !READS_ALL == first);
+            *reads = reads.filter(|_| stays);
+        }
+        self
+    }
+
+    /// The ways, and what each reads. Where no parity is kept nothing need be read: that goes by the name of RCW.
+    fn each(&self) -> impl Iterator<Item = (usize, Reads)> {
+        let idle = (!self.follows).then_some((RCW, Reads::default()));
+        let ways = self.ways.into_iter().enumerate().filter_map(|(way, reads)| Some((way, reads?)));
+        ways.chain(idle)
+    }
+}
+
+/// The cheapest way through the bands: what its reads cost, and the way of each band.
+fn cheapest_through(stages: impl Iterator<Item = Stage>) -> (Price, [u8; MAX_BANDS]) {
+    let mut came_from = [[0_u8; WAYS]; MAX_BANDS];
+    let mut before = [None; WAYS];
+    before[0] = Some((Price::default(), Reads::default()));
+    let mut count = 0;
+    for stage in stages {
+        let mut here = [None; WAYS];
+        for (way, reads) in stage.each() {
+            for (from, until) in before.iter().enumerate() {
+                let Some((price, earlier)) = *until else { continue };
+                let price = plus(price, reads.price_after(earlier, stage.len));
+                if here[way].is_none_or(|(least, _)| price < least) {
+                    here[way] = Some((price, reads));
+                    came_from[count][way] = from as u8;
+                }
+            }
+        }
+        before = here;
+        count += 1;
+    }
+    let ends = before.iter().enumerate().filter_map(|(way, end)| end.map(|(price, _)| (price, way)));
+    let (price, mut way) = ends.min().unwrap_or_default();
+    let mut taken = [0; MAX_BANDS];
+    for b in (0..count).rev() {
+        taken[b] = way as u8;
+        way = usize::from(came_from[b][way]);
+    }
+    (price, taken)
+}
+
+/// The cheapest combination of ways. Also says so in the plan: its method, why, and what is taken from memory.
+pub(crate) fn cheapest(ways: &Ways, plan: &mut Plan, survey: &Survey) -> Choice {
+    let all = strips(0, plan.geometry.data_strips());
+    let stages =
+        || plan.bands.all().iter().enumerate().map(|(b, band)| Stage::of(ways, survey, all, b, band));
+    let (least, taken) = cheapest_through(stages());
+    let (rmw, _) = cheapest_through(stages().map(|stage| stage.only([RMW, RCW, RECOVER])));
+    let (rcw, _) = cheapest_through(stages().map(|stage| stage.only([RCW, RMW, RECOVER])));
+    let mut choice = Choice::default();
+    for (b, band) in plan.bands.band.iter_mut().enumerate() {
+        let (bit, way) = (1 << b, usize::from(taken[b]));
+        *band = as_taken(band, survey, way);
+        match way & !READS_ALL {
+            RMW => choice.rmw |= bit,
+            RCW => choice.rcw |= bit & ways.rcw,
+            _ => {
+                choice.recover |= bit;
+                let parity = survey.in_band(band).recover_from.unwrap_or(0);
+                for (n, _) in roles_in(parity) {
+                    choice.recover_from[usize::from(n)] |= bit;
+                }
+            }
+        }
+    }
+    let writes = write_price(plan, survey, ways.rmw | ways.rcw | ways.recover);
+    ways.decide(plan, survey, choice, [least, rmw, rcw].map(|reads| plus(reads, writes)));
+    choice
+}
+
+/// What the writes cost, which is the same in every way; parity is written where it `follows`.
+fn write_price(plan: &Plan, survey: &Survey, follows: Mask) -> Price {
+    let mut price = Price::default();
+    let mut add = |mask: Mask| {
+        let bytes = plan.bands.columns(mask);
+        price = plus(price, Price { drive_ios: Bands::ios(mask), bytes });
+    };
+    for i in (plan.bands.first..=plan.bands.last).filter(|i| survey.unwritable >> i & 1 == 0) {
+        add(plan.bands.of_strip(i));
+    }
+    for _ in roles_in(survey.writable) {
+        add(follows);
+    }
+    price
+}
