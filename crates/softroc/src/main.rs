@@ -1,4 +1,22 @@
 //! The one command-line binary and daemon.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `cli` | every command and flag, defined once |
+//! | `serve` | `softroc serve`: the controller and its ports in this process |
+//! | `control` | the commands that a running controller carries out |
+//! | `render` | the controller's answers as text |
+//! | `bench` | `softroc bench`: StorageBench on the command line |
+//! | `predictions` | `softroc predict`, `reproduce`, `calibrate`, `catalog`: the commands around the crate `predict` |
+//! | `rescue` | `softroc rescue`: arrays of other systems, read-only |
+//! | `explain` | `softroc explain` for arrays that need not exist |
+//! | `quickstart` | `softroc quickstart`: the tour |
+//! | `info` | `softroc info` |
+//! | `shards` | the shards of this process, each on a thread |
+//! | `signals` | what a signal asks |
+//! | `machine` | what this machine is and has |
+//! | `output`, `progress` | what goes to the terminal: tables, JSON, questions; bars and live views |
+//! | `failure` | how a command fails: one sentence and an exit code |
 
 mod bench;
 mod cli;
