@@ -6,19 +6,17 @@
 //!
 //! | where | what |
 //! | --- | --- |
-//! | `command.rs`, `reply.rs`, `error.rs`, `handle.rs` | what interfaces see |
-//! | `core.rs` | the state and the tasks |
-//! | `reports.rs` | what shards report, sorted to the arrays |
-//! | `keeper.rs`, `record.rs`, `clear.rs` | **the promises while an array is started**: failures and marks; labels; how marks go |
-//! | `scan.rs`, `assemble.rs`, `serve.rs` | from labels to arrays; started and stopped, and in which order; volumes on shards |
-//! | `create.rs`, `delete.rs` | making and deleting volumes, and in which order |
-//! | `candidates.rs`, `shape.rs`, `extents.rs` | drives that are to be taken; what a volume is like on them, and where |
-//! | `change.rs` | drives taken out, names, starting by order |
-//! | `returning.rs`, `members.rs`, `rebuild.rs` | drives that come back or take the place of others, and in which order |
-//! | `leaving.rs` | drives that have not returned all that they were asked, and are nobody's until then |
-//! | `array.rs`, `volume.rs`, `inventory.rs` | an array, a volume, a drive, as they are kept |
-//! | `disk.rs` | labels and maps on drives |
-//! | `events.rs`, `info.rs`, `explain.rs` | what is told |
+//! | `interface` | what interfaces say and hear: commands, replies, errors |
+//! | `commands` | commands taken and answered; the controller started |
+//! | `lifecycle` | volumes made, found, started, renamed, deleted; drives that come and go |
+//! | `reconcile` | what is wanted against what there is: spares, rebuilds, what is due |
+//! | `foreign` | arrays of other controllers |
+//! | `policy` | what operators wish for an array, for good |
+//! | `tasks` | background tasks |
+//! | `arrays` | **the promises while an array is started**: failures, marks, labels; what shards report |
+//! | `inventory` | drives |
+//! | `events` | what happened |
+//! | `signals` | waiting for what others do |
 //!
 //! # What is where
 //! The truth is on the drives: labels and write-intent maps (crate `ondisk`). The state store keeps hints and
@@ -31,64 +29,32 @@
 //! volume that has lost more than its level survives acknowledges nothing and records nothing, so that it is
 //! whole when its drives are back.
 
-mod array;
-mod assemble;
-mod candidates;
-mod change;
-mod choose;
-mod clear;
-mod command;
-mod command_tasks;
-mod core;
-mod create;
-mod delete;
-mod disk;
-mod due;
-mod error;
+mod arrays;
+mod commands;
 mod events;
-mod explain;
-mod extents;
 mod foreign;
-mod guard;
-mod handle;
-mod info;
+mod interface;
 mod inventory;
-mod journal;
-mod keeper;
-mod leaving;
-mod members;
-mod patrol;
+mod lifecycle;
 mod policy;
-mod record;
-mod repair;
-mod reply;
-mod reply_foreign;
-mod reply_tasks;
-mod reports;
-mod returning;
-mod scan;
-mod schedule;
-mod serve;
-mod shape;
-mod spares;
-mod structures;
+mod reconcile;
+mod signals;
 mod tasks;
-mod tend;
-mod volume;
-mod waiting;
 
-pub use crate::core::{Controller, Options};
+pub use crate::commands::core::{Controller, Options};
 
-pub use command::{Command, CreateVolume, Explain};
-pub use command_tasks::{AddSpare, Scheduled, SetPolicy, SetSchedule, SetTask, StartTask, Startable};
-pub use error::{Error, ErrorKind, Result};
-pub use guard::HealthInfo;
-pub use handle::{Answer, ControllerHandle, Request};
-pub use ondisk::WriteHole;
-pub use reply::{
+pub use commands::handle::{Answer, ControllerHandle, Request};
+pub use interface::command::{Command, CreateVolume, Explain};
+pub use interface::command_tasks::{
+    AddSpare, Scheduled, SetPolicy, SetSchedule, SetTask, StartTask, Startable,
+};
+pub use interface::error::{Error, ErrorKind, Result};
+pub use interface::reply::{
     ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo, VolumeState,
 };
-pub use reply_foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
-pub use reply_tasks::{
+pub use interface::reply_foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
+pub use interface::reply_tasks::{
     Blamed, CoverageInfo, Found, ScheduleInfo, SpareInfo, SpareKind, TaskInfo, TaskKind, TaskState,
 };
+pub use inventory::health::HealthInfo;
+pub use ondisk::WriteHole;

@@ -1,8 +1,8 @@
 //! `foreign clear`: metadata taken off drives that are not in use.
 
-use crate::core::Core;
-use crate::disk::{Access, LabelSeen};
+use crate::commands::core::Core;
 use crate::inventory::Drive;
+use crate::inventory::access::{Access, LabelSeen};
 use crate::{Error, ErrorKind, Reply, Result};
 use env::IoError;
 use ondisk::foreign::metadata;

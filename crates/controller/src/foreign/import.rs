@@ -14,10 +14,10 @@
 //! 6. The array is started, as any other that was found.
 
 use super::plan::Plan;
-use crate::array::{Array, Place, is_full};
-use crate::assemble::Word;
-use crate::core::Core;
+use crate::arrays::array::{Array, Place, is_full};
+use crate::commands::core::Core;
 use crate::inventory::Drive;
+use crate::lifecycle::assemble::Word;
 use crate::{Error, ErrorKind, Reply, Result};
 use env::IoError;
 use ondisk::foreign::metadata;
@@ -137,7 +137,7 @@ impl Core {
                 None => access.wipe(&places).await,
             };
             wiped.map_err(|error| failed(drive, &error))?;
-            drive.structure.replace(crate::structures::Written::Nothing);
+            drive.structure.replace(crate::inventory::structures::Written::Nothing);
             let own = label.member[*slot].uuid;
             self.write_label(drive, &label, own).await.map_err(|error| failed(drive, &error))?;
         }

@@ -11,11 +11,10 @@
 mod clear;
 mod import;
 mod plan;
-mod undo;
 
-use crate::core::Core;
-use crate::disk::LabelSeen;
+use crate::commands::core::Core;
 use crate::inventory::Drive;
+use crate::inventory::access::LabelSeen;
 use crate::{Error, ErrorKind, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Reply, Result};
 use ondisk::Content;
 use ondisk::ddf::{self, Effort, Look, tell};

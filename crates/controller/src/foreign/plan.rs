@@ -3,8 +3,8 @@
 //! Volumes of one container that share drives become volumes of one array: they are imported together or not at all.
 
 use super::{Scan, called, own_name};
-use crate::core::Core;
-use crate::extents;
+use crate::arrays::extents;
+use crate::commands::core::Core;
 use crate::inventory::Drive;
 use crate::{Error, ErrorKind, Result};
 use engine::Regions;
@@ -209,7 +209,7 @@ impl Core {
             created_unix_s: laid.found.record.created_unix_s.unwrap_or(label.created_unix_s),
             ..label
         };
-        crate::journal::with_write_hole(label, None, Some(beside))
+        crate::arrays::journal::with_write_hole(label, None, Some(beside))
     }
 }
 

@@ -3,10 +3,10 @@
 use super::NewTask;
 use super::store::{CheckPlan, PatrolPlan};
 use super::task::{About, Names, Pace, Task, Wish};
-use crate::array::Array;
-use crate::core::Core;
-use crate::schedule::Schedule;
-use crate::volume::Volume;
+use crate::arrays::array::Array;
+use crate::arrays::volume::Volume;
+use crate::commands::core::Core;
+use crate::tasks::schedule::Schedule;
 use crate::{
     Error, ErrorKind, Reply, Result, ScheduleInfo, Scheduled, SetSchedule, SetTask, StartTask, Startable,
     TaskKind, TaskState,

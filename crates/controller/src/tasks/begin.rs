@@ -1,8 +1,8 @@
 //! Tasks that nobody asked for: begun where labels say that something has to be done.
 
 use super::{About, Names, NewTask, Pace};
-use crate::array::Array;
-use crate::core::Core;
+use crate::arrays::array::Array;
+use crate::commands::core::Core;
 use crate::{TaskKind, TaskState};
 use std::rc::Rc;
 use std::time::Duration;

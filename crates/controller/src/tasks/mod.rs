@@ -23,8 +23,10 @@
 mod asked;
 mod begin;
 mod next;
+pub(crate) mod patrol;
 mod rate;
 mod run;
+pub(crate) mod schedule;
 mod steps;
 mod store;
 mod task;

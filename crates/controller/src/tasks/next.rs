@@ -2,9 +2,9 @@
 
 use super::steps::StepPlan;
 use super::task::Task;
-use crate::array::{Array, set_of};
-use crate::core::Core;
-use crate::volume::Volume;
+use crate::arrays::array::{Array, set_of};
+use crate::arrays::volume::Volume;
+use crate::commands::core::Core;
 use crate::{TaskKind, TaskState};
 use engine::{RegionSet, TaskKind as ShardTask};
 use ondisk::Member;

@@ -2,9 +2,9 @@
 
 use super::task::{Task, Wish};
 use super::{Next, StepEnd};
-use crate::array::Array;
-use crate::core::Core;
-use crate::volume::Volume;
+use crate::arrays::array::Array;
+use crate::arrays::volume::Volume;
+use crate::commands::core::Core;
 use crate::{TaskKind, TaskState};
 use std::rc::Rc;
 use std::time::Duration;
@@ -147,7 +147,7 @@ impl Core {
         }
         let until = self.env.now() + RECORDED;
         let more = || !matches!(self.next_of(task), Next::Step(_));
-        crate::waiting::wait_or(&self.env, &self.tasks.changed, more, until).await;
+        crate::signals::waiting::wait_or(&self.env, &self.tasks.changed, more, until).await;
     }
 
     /// A task has ended, and how.

@@ -2,7 +2,7 @@
 
 use super::task::{Pace, Progress, Task, Wish};
 use crate::Found;
-use crate::core::Core;
+use crate::commands::core::Core;
 use engine::{
     RegionSet, ShardIndex, ShardMessage, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
     VolumeId,

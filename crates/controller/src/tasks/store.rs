@@ -3,8 +3,8 @@
 use super::task::{Record, Task};
 use super::{Tasks, Wish};
 use crate::TaskState;
-use crate::schedule::Schedule;
-use crate::waiting::wait_or;
+use crate::signals::waiting::wait_or;
+use crate::tasks::schedule::Schedule;
 use ondisk::Uuid;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;

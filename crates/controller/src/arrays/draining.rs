@@ -1,0 +1,106 @@
+//! Drives that are taken from shards, until they have returned everything.
+//!
+//! # Fault model
+//! A drive may carry out what it was asked at any time, long after whoever asked was told that it failed; or never, and
+//! never say so.
+//!
+//! # Invariants
+//! - A drive *leaves* a volume's shards when it goes out of its slot, when another one takes that, and when the volume
+//!   is not served any more: deleted, stopped, or served anew. From before the shards are told until each of them has
+//!   everything back that it asked of the drive, it is leaving ([`Drive::is_leaving`]).
+//! - What is leaving is used for nothing else: it is no spare, no member of anything new, and not forgotten; its label
+//!   is not believed. It would get a write from before on top of what it is given (rule (d) of the promises). Nor does
+//!   the same volume use it again, its journal among that: a write from before may go where a new one has been.
+//! - Nobody waits for that longer than one waits for a command. What takes a drive away is done with it; what would use
+//!   it is refused, with its name.
+//! - When the process ends, the system keeps the drive locked for as long as it has something under way.
+
+use crate::Result;
+use crate::arrays::array::Array;
+use crate::arrays::volume::Volume;
+use crate::commands::core::{Answers, Core, answers};
+use crate::inventory::{Drive, settles};
+use engine::{Done, Seat};
+use env::mailbox;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Set when all shards have everything back.
+pub(crate) type IsQuiet = Rc<Cell<bool>>;
+
+/// The seats of a volume that shards are told to let go of, and whether they have everything back from who had them.
+pub(crate) struct Leaving(Vec<(Seat, IsQuiet)>);
+
+impl Leaving {
+    /// Notes it of the drives that have the seats now.
+    pub(crate) fn note(&self, array: &Array, volume: &Volume) {
+        for (seat, is_quiet) in &self.0 {
+            if let Some(drive) = array.drive_at(*seat) {
+                drive.leaves(is_quiet);
+                volume.leave(&drive, is_quiet);
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Begins to let go of all seats of an array. Whom each shard is to tell of which.
+    pub(crate) fn leave_seats(self: &Rc<Self>, array: &Array) -> (Leaving, Vec<(Seat, Done)>) {
+        let (mut leaving, mut asked) = (Vec::new(), Vec::new());
+        for seat in array.seats() {
+            let (done, told) = mailbox::mailbox(&self.env, self.shards.len());
+            leaving.push((seat, self.when_told(told)));
+            asked.push((seat, done));
+        }
+        (Leaving(leaving), asked)
+    }
+
+    /// A drive is taken from shards, which say so when they have everything back.
+    pub(crate) fn leave(self: &Rc<Self>, drive: &Drive, told: Answers) {
+        drive.leaves(&self.when_told(told));
+    }
+
+    fn when_told(self: &Rc<Self>, told: Answers) -> IsQuiet {
+        let is_quiet = IsQuiet::default();
+        let (core, set) = (self.clone(), is_quiet.clone());
+        self.env.spawn("drive leaves", async move {
+            if let Err(why) = answers(told).await {
+                tracing::warn!("a shard does not let go of a drive: {why}");
+            }
+            set.set(true);
+            // It may be what somebody waits for.
+            core.look_after();
+        });
+        is_quiet
+    }
+
+    /// Waits, for so long as one waits for a command, until the drives that a volume would use have returned everything
+    /// that they were asked when it was served before.
+    ///
+    /// # Errors
+    /// Which drive has not.
+    pub(crate) async fn check_returned(&self, array: &Array, volume: &Volume) -> Result<()> {
+        let late = || array.to_serve().into_iter().find(|drive| volume.is_leaving(drive));
+        settles(&self.env, || late().is_none()).await;
+        late().map_or(Ok(()), |drive| Err(drive.not_quiet()))
+    }
+
+    /// The same for the space of all volumes that there are, and were, on an array.
+    ///
+    /// # Errors
+    /// Which drive has not.
+    pub(crate) async fn check_all_returned(&self, array: &Array) -> Result<()> {
+        let late = || array.to_serve().into_iter().find(|drive| drive.is_leaving());
+        settles(&self.env, || late().is_none()).await;
+        late().map_or(Ok(()), |drive| Err(drive.not_quiet()))
+    }
+}
+
+/// What is to be known of drives that are free, but for what they have not returned: a sentence each.
+pub(crate) fn notes<'a>(drives: impl IntoIterator<Item = &'a Rc<Drive>>) -> Vec<String> {
+    let late = drives.into_iter().filter(|drive| drive.is_leaving());
+    let told = |drive: &Rc<Drive>| -> String {
+        format!("drive {} can be used again when it has returned all that was written to it", drive.name)
+    };
+    late.map(told).collect()
+}

@@ -1,0 +1,174 @@
+//! Volumes given to the shards, and taken from them.
+
+use crate::arrays::array::{Array, Running};
+use crate::arrays::volume::Volume;
+use crate::commands::core::{Core, answers};
+use crate::{Error, ErrorKind, Result};
+use engine::{
+    Attachment, FaultPolicy, PuncturedBlocks, RegionIndex, RegionSet, Relocated, ShardMessage, VolumeId,
+    VolumeSpec,
+};
+use env::DriveSource;
+use ondisk::VolumeLabel;
+use std::rc::Rc;
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
+
+/// The lost blocks of a slot that a label names.
+pub(crate) fn punctured_blocks(label: &VolumeLabel, slot: usize) -> PuncturedBlocks {
+    let of_slot = label.punctured.iter().filter(|punctured| usize::from(punctured.slot) == slot);
+    let runs = of_slot.flat_map(|punctured| &punctured.bytes);
+    PuncturedBlocks::from_ranges(runs.map(|run| ByteRange::from_to(ByteOffset(run[0]), ByteOffset(run[1]))))
+}
+
+/// What of a volume lies in its distributed spare.
+pub(crate) fn relocated(volume: &Volume) -> Option<Relocated> {
+    let ondisk::Relocated { slot, regions } = volume.label().relocated?;
+    let regions = volume.own_regions(&crate::arrays::array::set_of(&regions));
+    Some(Relocated { slot: DriveIndex(slot), regions })
+}
+
+impl Core {
+    /// Begins to keep an array.
+    pub(crate) fn begin(self: &Rc<Self>, array: &Rc<Array>) {
+        let running = Rc::new(Running::default());
+        array.set_running(Some(running.clone()));
+        self.env.spawn("keeper", self.clone().keep(array.clone(), running.clone()));
+        self.env.spawn("recorder", self.clone().record(array.clone(), running.clone()));
+        self.env.spawn("cleaner", self.clone().clean(array.clone(), running));
+    }
+
+    fn attachment(&self, array: &Array, volume: &Volume, id: VolumeId) -> Result<Attachment> {
+        let (of_array, label) = (array.label(), volume.label());
+        let sector = label.sector().map_err(|error| Error::new(ErrorKind::WrongState, error.to_string()))?;
+        let spec = VolumeSpec {
+            id,
+            name: label.name.clone(),
+            geometry: volume.geometry,
+            sector,
+            data_start: ByteOffset(label.data_start_bytes),
+            capacity: ByteCount(label.capacity_bytes),
+            policy: fault_policy(&of_array.policy),
+        };
+        let in_use = array.in_use();
+        let members = 0..of_array.member.len();
+        let source = |slot: usize| -> Option<Arc<dyn DriveSource>> {
+            let access = array.drive(slot).and_then(|drive| drive.access());
+            access.filter(|_| in_use.contains(&slot)).map(|access| access.source)
+        };
+        let places = array.places();
+        let replacement = |slot: usize| -> Option<Arc<dyn DriveSource>> {
+            of_array.member[slot].replacement.as_ref()?;
+            places.get(slot)?.replacement.as_ref()?.access().map(|access| access.source)
+        };
+        let stale = |slot: usize| volume.own_regions(&array.missed(slot));
+        let dirty: RegionSet = match volume.is_redundant() {
+            true => array.map.borrow().iter().map(RegionIndex).collect(),
+            false => RegionSet::EMPTY,
+        };
+        let unwritten = array.unwritten(volume);
+        Ok(Attachment {
+            replacements: members.clone().map(replacement).collect(),
+            stale: members.clone().map(stale).collect(),
+            punctured: members.clone().map(|slot| punctured_blocks(&label, slot)).collect(),
+            unsynced: volume.own_regions(&array.unsynced_regions()),
+            forced: volume.own_regions(&array.forced_regions()),
+            covered: volume.is_covered(),
+            journal: volume.journal_place(self.shards.len()),
+            dirty: volume.own_regions(&dirty),
+            unwritten: volume.own_regions(&unwritten),
+            relocated: relocated(volume),
+            hidden: volume.is_hidden(),
+            ..Attachment::new(Arc::new(spec), members.map(source).collect(), array.health(volume))
+        })
+    }
+
+    /// Gives a volume to all shards.
+    ///
+    /// # Errors
+    /// When a shard cannot serve it; then none does.
+    pub(crate) async fn attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let attached = self.try_attach(array, volume).await;
+        *volume.refusal.borrow_mut() = attached.as_ref().err().map(|error| error.message.clone());
+        array.state(volume, self.env.unix_time());
+        attached
+    }
+
+    async fn try_attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        self.check_returned(array, volume).await.map_err(|error| {
+            Error::new(error.kind, format!("'{}' cannot be served: {}", volume.name(), error.message))
+        })?;
+        if !self.freshen_journal(array, volume).await {
+            let sentence = format!("'{}' cannot be served: its journal cannot be begun", volume.name());
+            return Err(Error::new(ErrorKind::Failed, sentence));
+        }
+        let id = self.new_volume_id();
+        volume.hide(self.tasks.hides(volume.uuid));
+        let attachment = self.attachment(array, volume, id)?;
+        volume.set_served(Some(id));
+        let told = self.tell_shards(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
+        if let Err(why) = told {
+            self.withdraw(array, volume).await;
+            let sentence = format!("'{}' cannot be served: {why}", volume.name());
+            return Err(Error::new(ErrorKind::Failed, sentence));
+        }
+        self.look_after();
+        Ok(())
+    }
+
+    /// Offers a volume to hosts again, or no more, if that has to change: those that use it are disconnected from it.
+    ///
+    /// # Errors
+    /// When a shard cannot serve it; then none does.
+    pub(crate) async fn offer_anew(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let _turn = array.starting.take(1).await;
+        if volume.is_hidden() == self.tasks.hides(volume.uuid) || !volume.is_served() {
+            return Ok(());
+        }
+        self.withdraw(array, volume).await;
+        self.attach(array, volume).await
+    }
+
+    /// Takes a volume from all shards, once what is under way is done.
+    pub(crate) async fn withdraw(self: &Rc<Self>, array: &Array, volume: &Volume) {
+        let Some(id) = volume.id() else { return };
+        // With the attachment goes what knows of operations that timed out: the drives are to know of them.
+        let (leaving, asked) = self.leave_seats(array);
+        leaving.note(array, volume);
+        let told = self.send_shards(|done| ShardMessage::Detach(id, asked.clone(), done));
+        drop(asked);
+        if let Err(why) = answers(told).await {
+            tracing::error!("'{}' was not detached from every shard: {why}", volume.name());
+        }
+        // Another drive may have got a seat meanwhile, and writes.
+        leaving.note(array, volume);
+        if volume.id() == Some(id) {
+            volume.set_served(None);
+        }
+        // A clearing that is still under way must not unmark what the next attachment is about to write.
+        let (own, work) = (volume.regions(), &array.work);
+        work.quiet.borrow_mut().retain(|region| !own.contains(region));
+        work.clearing.borrow_mut().retain(|region, _| !own.contains(region));
+        array.state(volume, self.env.unix_time());
+    }
+
+    /// Takes all volumes of an array from the shards, and ends the keeping.
+    pub(crate) async fn detach(self: &Rc<Self>, array: &Array) {
+        let _turn = array.starting.take(1).await;
+        let Some(running) = array.running() else { return };
+        for volume in array.served() {
+            self.withdraw(array, &volume).await;
+        }
+        running.stopped.set(true);
+        array.work.changed.notify(&self.env);
+        array.set_running(None);
+        array.work.quiet.take();
+        array.work.clearing.take();
+        array.look_at_state(self.env.unix_time());
+    }
+}
+
+/// When drives go out for their errors.
+pub(crate) fn fault_policy(policy: &ondisk::Policy) -> FaultPolicy {
+    FaultPolicy { unrepaired_limit: policy.medium_error_limit, ..FaultPolicy::default() }
+}

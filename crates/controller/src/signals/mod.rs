@@ -1,0 +1,3 @@
+//! Waiting for what others do.
+
+pub(crate) mod waiting;
