@@ -4,19 +4,24 @@
 //! volumes on them and returns a [`ControllerHandle`], which takes [`Command`]s from any thread and answers with
 //! [`Reply`]s. What shards report (failures, regions to be marked) it makes durable, and only then lets them go on.
 //!
-//! | where | what |
-//! | --- | --- |
-//! | `interface` | what interfaces say and hear: commands, replies, errors |
-//! | `commands` | commands taken and answered; the controller started |
-//! | `lifecycle` | volumes made, found, started, renamed, deleted; drives that come and go |
-//! | `reconcile` | what is wanted against what there is: spares, rebuilds, what is due |
-//! | `foreign` | arrays of other controllers |
-//! | `policy` | what operators wish for an array, for good |
-//! | `tasks` | background tasks |
-//! | `arrays` | **the promises while an array is started**: failures, marks, labels; what shards report |
-//! | `inventory` | drives |
-//! | `events` | what happened |
-//! | `signals` | waiting for what others do |
+//! # Rooms
+//! Each room is a folder that owns its state in a struct with private fields; its `mod.rs` says what it owns, what holds,
+//! and who may call it. A room is given those that it needs when it is made, and knows no others: arrows point down
+//! this table, from each row to rows below it (`ARCHITECTURE.md` draws them, `softroc/tests/architecture.rs` holds them).
+//!
+//! | room | what | its files |
+//! | --- | --- | --- |
+//! | `commands` | commands taken and answered; the rooms joined | `start` joins the rooms and begins their work, `queue` takes commands, `handle` is how interfaces reach it, `info` what is said of drives and volumes, `explain` the plan of a request |
+//! | `reconcile` | what is wanted against what there is | `reconciler` decides, `choose` chooses a spare, `spares` are asked for and looked at |
+//! | `foreign` | arrays of other controllers | `plan` whether a volume can be imported, `import`, `clear` |
+//! | `policy` | what operators wish for an array, for good | |
+//! | `lifecycle` | volumes made, found, started, ended; drives that come and go | `scan` from labels to arrays, `assemble` arrays started and stopped, `candidates` drives that are to be taken, `shape` what a volume is like on them, `create`, `delete`, `change` names and starts by order, `returning` drives back online or replaced, `repair` of structures, `unfinished_imports` |
+//! | `tasks` | background tasks | `list` of them, `task`, `steps` on shards, `next` what is to do, `run` it, `rate` how fast, `store` over restarts, `asked` by operators, `begin` by the reconciler, `schedule` and `due`, `patrol` |
+//! | `arrays` | **the promises while an array is started** | `array` and `volume` as they are kept, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (how marks go), `reports` of shards, `journal` after a crash, `members` that come and are replaced, `draining` drives, `starting` and `serve` (volumes given to shards), `shards` (the way to them), `extents` (where volumes lie), `find` by name, `spare_labels` |
+//! | `inventory` | drives | `drive`, `access` to labels and maps on it, `structures` written step by step, `health`, `undo_log` |
+//! | `events` | what happened | |
+//! | `interface` | what interfaces see: values only | `command`, `reply`, `error`, `tasks`, `foreign`, `health` |
+//! | `signals` | waiting for what others do | `attention`, `waiting` |
 //!
 //! # What is where
 //! The truth is on the drives: labels and write-intent maps (crate `ondisk`). The state store keeps hints and
@@ -41,20 +46,11 @@ mod reconcile;
 mod signals;
 mod tasks;
 
-pub use crate::commands::core::{Controller, Options};
-
-pub use commands::handle::{Answer, ControllerHandle, Request};
-pub use interface::command::{Command, CreateVolume, Explain};
-pub use interface::command_tasks::{
-    AddSpare, Scheduled, SetPolicy, SetSchedule, SetTask, StartTask, Startable,
+pub use commands::{Answer, Controller, ControllerHandle, Options, Request};
+pub use interface::{
+    AddSpare, Blamed, Command, ControllerInfo, CoverageInfo, CreateVolume, DriveInfo, DriveState, Error,
+    ErrorKind, Event, Explain, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Found, HealthInfo,
+    Policy, Progress, Reply, Result, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask, Severity,
+    SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState, VolumeInfo, VolumeState,
 };
-pub use interface::error::{Error, ErrorKind, Result};
-pub use interface::reply::{
-    ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo, VolumeState,
-};
-pub use interface::reply_foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
-pub use interface::reply_tasks::{
-    Blamed, CoverageInfo, Found, ScheduleInfo, SpareInfo, SpareKind, TaskInfo, TaskKind, TaskState,
-};
-pub use inventory::health::HealthInfo;
 pub use ondisk::WriteHole;

@@ -2,8 +2,8 @@
 
 use crate::arrays::failures::Failing;
 use crate::arrays::volume::Volume;
+use crate::interface::{DriveState, VolumeState};
 use crate::inventory::Drive;
-use crate::{DriveState, VolumeState};
 use engine::{HealthView, RegionIndex, RegionSet, Seat, ShardIndex, VolumeId};
 use env::sync::{Credits, Signal};
 use env::{Env, IoErrorKind};

@@ -8,17 +8,18 @@
 //! - An array that is offline, or whose failures are not all recorded, clears nothing.
 //! - The flush goes on beside other changes; a region that is marked again meanwhile keeps its mark.
 
+use crate::arrays::Arrays;
 use crate::arrays::array::{Array, Running, runs, set_of};
-use crate::arrays::failures::{failing, join};
-use crate::commands::core::Core;
+use crate::arrays::failures::failing;
 use crate::inventory::Drive;
+use crate::inventory::access::join;
 use engine::{RegionIndex, RegionSet};
 use env::{IoError, IoErrorKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::DriveIndex;
 
-impl Core {
+impl Arrays {
     /// Clears the marks of quiet regions until the array is stopped.
     pub(crate) async fn clean(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
         let work = &array.work;

@@ -15,21 +15,19 @@
 //!   it is refused, with its name.
 //! - When the process ends, the system keeps the drive locked for as long as it has something under way.
 
-use crate::Result;
+use crate::arrays::Arrays;
 use crate::arrays::array::Array;
+use crate::arrays::shards::{Answers, answers};
 use crate::arrays::volume::Volume;
-use crate::commands::core::{Answers, Core, answers};
+use crate::interface::Result;
+use crate::inventory::IsQuiesced;
 use crate::inventory::{Drive, settles};
 use engine::{Done, Seat};
 use env::mailbox;
-use std::cell::Cell;
 use std::rc::Rc;
 
-/// Set when all shards have everything back.
-pub(crate) type IsQuiet = Rc<Cell<bool>>;
-
 /// The seats of a volume that shards are told to let go of, and whether they have everything back from who had them.
-pub(crate) struct Leaving(Vec<(Seat, IsQuiet)>);
+pub(crate) struct Leaving(Vec<(Seat, IsQuiesced)>);
 
 impl Leaving {
     /// Notes it of the drives that have the seats now.
@@ -43,7 +41,7 @@ impl Leaving {
     }
 }
 
-impl Core {
+impl Arrays {
     /// Begins to let go of all seats of an array. Whom each shard is to tell of which.
     pub(crate) fn leave_seats(self: &Rc<Self>, array: &Array) -> (Leaving, Vec<(Seat, Done)>) {
         let (mut leaving, mut asked) = (Vec::new(), Vec::new());
@@ -60,8 +58,8 @@ impl Core {
         drive.leaves(&self.when_told(told));
     }
 
-    fn when_told(self: &Rc<Self>, told: Answers) -> IsQuiet {
-        let is_quiet = IsQuiet::default();
+    fn when_told(self: &Rc<Self>, told: Answers) -> IsQuiesced {
+        let is_quiet = IsQuiesced::default();
         let (core, set) = (self.clone(), is_quiet.clone());
         self.env.spawn("drive leaves", async move {
             if let Err(why) = answers(told).await {
@@ -69,7 +67,7 @@ impl Core {
             }
             set.set(true);
             // It may be what somebody waits for.
-            core.look_after();
+            core.attention.look_after();
         });
         is_quiet
     }

@@ -16,12 +16,13 @@
 //!   unwritten is not. The label learns that before the mark goes (`clear.rs`).
 //! - All of this happens under the array's metadata turn, one after the other.
 
+use crate::arrays::Arrays;
 use crate::arrays::array::{Array, FailureReport, MarkReport, Running, is_full};
 use crate::arrays::volume::Volume;
-use crate::commands::core::Core;
 use crate::inventory::access::Access;
+use crate::inventory::access::{Ios, join};
 use engine::{RegionSet, ShardIndex, ShardMessage, VolumeId};
-use env::{Io, IoError, IoErrorKind};
+use env::{IoError, IoErrorKind};
 use ondisk::{BlockWrite, Cause};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -36,30 +37,12 @@ pub(crate) struct Failing {
     pub(crate) what: String,
 }
 
-/// Operations on several drives, by a number that tells them apart.
-pub(crate) type Ios = Vec<(usize, Option<Io>)>;
-
-/// Waits for all; which failed, by number.
-pub(crate) async fn join(ios: Ios) -> BTreeMap<usize, IoError> {
-    let mut failed = BTreeMap::new();
-    for (number, io) in ios {
-        let result = match io {
-            Some(io) => io.await.result,
-            None => Err(IoError::new(IoErrorKind::Gone)),
-        };
-        if let Err(error) = result {
-            failed.insert(number, error);
-        }
-    }
-    failed
-}
-
 pub(crate) fn failing(errors: BTreeMap<usize, IoError>, operation: &str) -> Vec<Failing> {
     let fail = |(slot, error)| Failing { slot, cause: Cause::Error, what: format!("{operation}: {error}") };
     errors.into_iter().map(fail).collect()
 }
 
-impl Core {
+impl Arrays {
     /// Deals with failures and marks until the array is stopped.
     pub(crate) async fn keep(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
         loop {
@@ -204,7 +187,7 @@ impl Core {
             unsynced.remove(&volume.array_region(region));
             array.forced.borrow_mut().remove(&volume.array_region(region));
         });
-        self.tasks.changed.notify(&self.env);
+        self.attention.notify();
         if before > 0 && unsynced.range(own).next().is_none() {
             let name = volume.name();
             let text = format!("the resync of '{name}' is complete: all redundancy agrees with its data");

@@ -16,13 +16,14 @@
 //! - A member that does not answer, or cannot take what is carried out, is out from then on: it lacks that. Records of a volume that
 //!   cannot do without it keep their identity, and wait for it.
 
+use crate::arrays::Arrays;
 use crate::arrays::array::{Array, is_full};
 use crate::arrays::extents;
-use crate::arrays::failures::{failing, join};
+use crate::arrays::failures::failing;
 use crate::arrays::volume::Volume;
-use crate::commands::core::Core;
+use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::Access;
-use crate::{Error, ErrorKind, Result};
+use crate::inventory::access::join;
 use engine::{JournalPlace, ring_len};
 use env::{IoError, IoErrorKind, Slice};
 use ondisk::journal::{Patch, Record, counting, patches, scan};
@@ -95,7 +96,7 @@ impl Volume {
     }
 }
 
-impl Core {
+impl Arrays {
     /// Replays the journals of those volumes of an array that are about to be started and were not stopped in order. Drives that
     /// failed at it, by slot. What cannot be replayed is not covered any more.
     ///

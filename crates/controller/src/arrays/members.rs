@@ -21,15 +21,15 @@
 //! it goes out, and the replacement is dropped by the same label; then the replacement is put into the slot, stale where it was
 //! not copied and where a region is marked. Killed between: the slot is out, and the replacement belongs to nobody.
 
+use crate::arrays::Arrays;
 use crate::arrays::array::{Array, runs, set_of};
-use crate::arrays::draining::IsQuiet;
 use crate::arrays::failures::Failing;
-use crate::commands::core::{Core, answers};
+use crate::arrays::shards::answers;
+use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
-use crate::inventory::access::{Access, LabelSeen};
-use crate::inventory::structures::Written;
-use crate::{Error, ErrorKind, Result};
+use crate::inventory::IsQuiesced;
 use engine::{MemberChange, RegionSet, ShardMessage};
+use ondisk::MemberState;
 use ondisk::{Label, Member, Replacement, Role, StandIn};
 use std::rc::Rc;
 use units::DriveIndex;
@@ -49,7 +49,7 @@ pub(crate) enum Entering {
     Filled(Replacement),
 }
 
-impl Core {
+impl Arrays {
     /// Puts a drive into a slot that is out. The caller has the metadata turn.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl Core {
         if !recorded || !array.label().member[slot].is_online() {
             self.undo_place(array, slot, &before);
             if replaces {
-                self.take_label_off(drive, &array.names()).await;
+                self.inventory.take_label_off(drive, &array.names()).await;
             }
             return Err(failed(format!(
                 "drive {} could not be taken in; see volume show {}",
@@ -136,7 +136,7 @@ impl Core {
         let unwritable =
             |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
         if fresh {
-            self.make_blank(drive).await.map_err(unwritable)?;
+            self.inventory.make_blank(drive).await.map_err(unwritable)?;
         }
         let regions = next.regions();
         debug_assert_eq!(regions, array.map.borrow().regions());
@@ -144,15 +144,6 @@ impl Core {
             Some(error) => Err(unwritable(error)),
             None => Ok(()),
         }
-    }
-
-    /// Takes away what a drive says it is, so that nothing from before is found when a label of ours is torn.
-    pub(crate) async fn make_blank(&self, drive: &Drive) -> std::result::Result<(), env::IoError> {
-        let access: Access = drive.access().ok_or(env::IoError::new(env::IoErrorKind::Gone))?;
-        drive.structure.replace(Written::Nothing);
-        access.erase().await?;
-        drive.set_label(LabelSeen::Blank);
-        Ok(())
     }
 
     /// Step 3: the drive in a slot is this one from now on, for all volumes that are served. A shard learns of it
@@ -178,12 +169,12 @@ impl Core {
             volume.note_swap(slot);
             let told = self.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
             let (core, array, drive) = (self.clone(), array.clone(), drive.clone());
-            let is_quiet = IsQuiet::default();
+            let is_quiet = IsQuiesced::default();
             before.iter().for_each(|before| before.leaves(&is_quiet));
             self.env.spawn("drive given to shards", async move {
                 let answers = answers(told).await;
                 is_quiet.set(true);
-                core.look_after();
+                core.attention.look_after();
                 let Err(why) = answers else { return };
                 let what = format!("'{}' cannot use it: {why}", volume.name());
                 tracing::error!("drive {}: {what}", drive.name);
@@ -224,21 +215,12 @@ impl Core {
                     }
                 };
                 array.work.taking_over.borrow_mut().remove(&slot);
-                core.look_after();
+                core.attention.look_after();
                 match taken {
                     Ok(()) => core.go_on_with(&array).await,
                     Err(error) => tracing::error!("{error}"),
                 }
             });
-        }
-    }
-
-    /// Sends every shard a message that is not answered.
-    pub(crate) fn tell_all(&self, message: impl Fn() -> ShardMessage) {
-        for (index, shard) in self.shards.iter().enumerate() {
-            if shard.send(message()).is_err() {
-                tracing::warn!(shard = index, "a shard does not take a message");
-            }
         }
     }
 
@@ -255,7 +237,7 @@ impl Core {
     ) -> Result<()> {
         let unwritable =
             |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
-        self.make_blank(drive).await.map_err(unwritable)?;
+        self.inventory.make_blank(drive).await.map_err(unwritable)?;
         let mut next = array.label();
         let stale = array.all_regions();
         let (size, block) = drive.extent();
@@ -274,7 +256,7 @@ impl Core {
         let recorded = self.commit(array, next, Vec::new()).await;
         if !recorded || array.label().member[slot].replacement.is_none() {
             self.drop_place_of_replacement(array, slot);
-            self.take_label_off(drive, &array.names()).await;
+            self.inventory.take_label_off(drive, &array.names()).await;
             return Err(failed(format!("drive {} could not be taken in; see volume show", drive.name)));
         }
         let source = drive.access().map(|access| access.source);
@@ -322,7 +304,7 @@ impl Core {
             }
         }
         if let Some(drive) = drive {
-            self.take_label_off(&drive, &array.names()).await;
+            self.inventory.take_label_off(&drive, &array.names()).await;
         }
         let text = format!(
             "drive {} does not take the place of drive {} of {}: {why}",
@@ -386,7 +368,7 @@ impl Core {
             }
         }
         if let Some(old) = old {
-            self.take_label_off(&old, &names).await;
+            self.inventory.take_label_off(&old, &names).await;
             self.spare_again(&old, stood_in).await;
             let text = format!("drive {} took the place of drive {} of {names}", drive.name, old.name);
             let effect = format!("drive {} is free", old.name);
@@ -433,5 +415,44 @@ impl Core {
             return RegionSet::EMPTY;
         };
         array.left(&replacement.stale)
+    }
+
+    /// Notes in the next label that a drive takes part again, but is not current in these regions.
+    pub(crate) fn take_back(&self, next: &mut ondisk::Label, slot: usize, stale: &ondisk::Runs) {
+        let member = &mut next.member[slot];
+        (member.state, member.cause) = (MemberState::Online, None);
+        member.stale = stale.clone();
+        next.volume.iter_mut().for_each(|volume| volume.lost.retain(|lost| usize::from(*lost) != slot));
+    }
+
+    /// A drive serves again.
+    pub(crate) fn say_back(&self, array: &Array, slot: usize) {
+        let name = self.member_name(array, slot);
+        let left = array.to_rebuild(slot).len();
+        let effect = self.state_told(array);
+        let (cause, text) = match left {
+            0 => (
+                format!("drive {name} missed no write"),
+                format!("drive {name} is used again, since nothing was written without it: {effect}"),
+            ),
+            _ => (
+                format!("drive {name} is back"),
+                format!("drive {name} is used again; what it missed is rebuilt (regions: {left}): {effect}"),
+            ),
+        };
+        self.events.info(&array.name(), &cause, &effect, text);
+    }
+
+    /// A drive has taken the place of another one, which was out.
+    pub(crate) fn say_taken(&self, array: &Array, slot: usize, left_by: &str) {
+        let name = self.member_name(array, slot);
+        let left = array.missed(slot).len();
+        let effect = self.state_told(array);
+        let rebuilt = match left {
+            0 => "of which nothing was ever written".to_owned(),
+            _ => format!("whose content is rebuilt (regions: {left})"),
+        };
+        let text = format!("drive {name} takes the place of drive {left_by}, {rebuilt}: {effect}");
+        self.events.info(&array.name(), &format!("drive {left_by} is out"), &effect, text);
     }
 }

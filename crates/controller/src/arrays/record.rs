@@ -13,9 +13,10 @@
 //!   is recorded at all, then or later, until the array is started again: two changes that a lost drive has not heard of,
 //!   and what it holds would be called a copy from an earlier time.
 
+use crate::arrays::Arrays;
 use crate::arrays::array::{Array, is_full};
 use crate::arrays::failures::{Failing, failing};
-use crate::commands::core::Core;
+use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::structures::write_structures;
 use engine::ShardMessage;
@@ -29,7 +30,7 @@ use units::DriveSet;
 /// How often it is tried to record a failure for which there was no space.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-impl Core {
+impl Arrays {
     /// Writes `next`, one generation on and with those `failing` out, to all drives that it calls online; then the
     /// shards are told who is out. A drive that cannot take it goes out too, with one more generation. Whether it is durable on all that are
     /// left; if it is not, the array's label stays as it was, but for the generation, which is used up. The
@@ -129,7 +130,7 @@ impl Core {
             array.end_word();
         }
         failing.iter().for_each(|failing| self.say_out(array, failing));
-        self.look_after();
+        self.attention.look_after();
         for (uuid, was_whole) in before {
             if let Some(volume) = array.volume(uuid)
                 && was_whole
@@ -189,7 +190,7 @@ impl Core {
         &self,
         array: &Array,
         label: &Label,
-    ) -> Result<BTreeMap<usize, IoError>, String> {
+    ) -> std::result::Result<BTreeMap<usize, IoError>, String> {
         let mut seats: Vec<(usize, Option<Rc<Drive>>, ondisk::Uuid)> = Vec::new();
         let mut replacements = Vec::new();
         for (slot, member) in label.member.iter().enumerate() {
@@ -244,7 +245,7 @@ impl Core {
         drive: &Rc<Drive>,
         label: &Label,
         own: ondisk::Uuid,
-    ) -> Result<(), IoError> {
+    ) -> std::result::Result<(), IoError> {
         let site = drive.access().and_then(|access| access.site()).ok_or(IoError::new(IoErrorKind::Gone))?;
         let told = Telling::of(label).and_then(|telling| telling.told(&site, own));
         let told = told.map_err(|error| {
@@ -356,5 +357,25 @@ impl Core {
                 tracing::error!("the health of '{}' did not reach every shard: {why}", volume.name());
             }
         }
+    }
+
+    /// Whether a change of what labels say of a volume can be recorded: on the drives of an array that is started, or
+    /// on all drives of one that is not.
+    ///
+    /// # Errors
+    /// What to do first.
+    pub(crate) fn check_can_record(&self, array: &Array, name: &str) -> Result<()> {
+        let wrong = |sentence: String| Err(Error::new(ErrorKind::WrongState, sentence));
+        let complete =
+            array.not_current().is_empty() && array.places().iter().all(|place| place.drive.is_some());
+        if !array.is_running() && !complete {
+            return wrong(format!(
+                "'{name}' is offline, and not all of its drives are there to record it; connect them and start it first"
+            ));
+        }
+        if !array.lost.borrow().is_empty() {
+            return wrong(format!("'{name}' has lost drives; start it again first: volume start {name}"));
+        }
+        Ok(())
     }
 }

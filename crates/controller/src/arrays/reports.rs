@@ -3,13 +3,18 @@
 //! What has to be durable before it is answered goes to the array's keeper (`keeper.rs`) or recorder (below), which
 //! take the array's metadata turn; the rest is dealt with at once.
 
+use crate::arrays::Arrays;
 use crate::arrays::array::{Array, Running, is_full, runs, set_of};
-use crate::arrays::failures::{failing, join};
+use crate::arrays::failures::failing;
 use crate::arrays::volume::Volume;
-use crate::commands::core::Core;
+use crate::interface::Found;
 use crate::inventory::Drive;
-use crate::signals::waiting::wait_or;
-use engine::{PuncturedBlocks, RegionSet, Report, ReportKind, ShardIndex, ShardMessage, VolumeId};
+use crate::inventory::access::join;
+use crate::signals::wait_or;
+use engine::{
+    PuncturedBlocks, RegionSet, Report, ReportKind, ShardIndex, ShardMessage, TaskId, TaskOutcome,
+    TaskProgress, VolumeId,
+};
 use env::{IoError, IoErrorKind, mailbox};
 use ondisk::{Punctured, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,20 +55,43 @@ enum What {
     Uncovered,
 }
 
-impl Core {
-    pub(crate) async fn take_reports(self: Rc<Self>, mut reports: mailbox::Receiver<Report>) {
+/// Who takes what shards report of their parts of tasks.
+pub(crate) trait TaskReports {
+    /// Something was found on a volume: tasks that shards are at there have found it.
+    fn note(&self, volume: VolumeId, find: &dyn Fn(&mut Found));
+    /// A check found a stripe whose redundancy does not agree, and perhaps which drive is wrong.
+    fn mismatch(&self, task: TaskId, wrong: Option<DriveIndex>);
+    /// A shard tells how far it is.
+    fn progress(&self, from: ShardIndex, task: TaskId, progress: TaskProgress);
+    /// A shard is done with its part, or cannot do it.
+    fn done(&self, from: ShardIndex, task: TaskId, outcome: TaskOutcome);
+}
+
+impl Arrays {
+    /// Takes what shards report, for as long as there are any.
+    pub(crate) async fn take_reports(
+        self: Rc<Self>,
+        mut reports: mailbox::Receiver<Report>,
+        tasks: Rc<dyn TaskReports>,
+    ) {
         while let Some(report) = reports.receive().await {
-            let found = self.arrays.borrow().values().find_map(|array| {
+            let found = self.by_uuid.borrow().values().find_map(|array| {
                 array.volume_served_as(report.volume).map(|volume| (array.clone(), volume))
             });
             match found {
-                Some((array, volume)) => self.take_report(&array, &volume, report),
+                Some((array, volume)) => self.take_report(&array, &volume, report, &*tasks),
                 None => self.answer_report(report.from, report.number, Err(IoError::new(IoErrorKind::Gone))),
             }
         }
     }
 
-    fn take_report(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>, report: Report) {
+    fn take_report(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        report: Report,
+        tasks: &dyn TaskReports,
+    ) {
         let Report { from, number, kind, volume: id } = report;
         let record = |slot: DriveIndex, what| {
             let (volume, slot) = (volume.uuid, slot.as_usize());
@@ -91,7 +119,7 @@ impl Core {
             ReportKind::PuncturedBlocks { drive, ranges, punctured } => {
                 if let (Some(id), true) = (volume.id(), punctured) {
                     let bytes: u64 = ranges.iter().map(|range| range.len.0).sum();
-                    self.note_on_steps(id, |found| found.unrecoverable_bytes += bytes);
+                    tasks.note(id, &|found| found.unrecoverable_bytes += bytes);
                 }
                 record(drive, What::Punctured(ranges, punctured));
             }
@@ -102,7 +130,7 @@ impl Core {
             ReportKind::ReplacementFailed { drive, error } => record(drive, What::ReplacementFailed(error)),
             ReportKind::Moved { drive, regions, to_spare } => record(drive, What::Moved(regions, to_spare)),
             at_once => {
-                self.take_at_once(array, volume, from, at_once);
+                self.take_at_once(array, volume, from, at_once, tasks);
                 self.answer_report(from, number, Ok(()));
             }
         }
@@ -116,6 +144,7 @@ impl Core {
         volume: &Rc<Volume>,
         from: ShardIndex,
         kind: ReportKind,
+        tasks: &dyn TaskReports,
     ) {
         match kind {
             ReportKind::Quiet(regions) => {
@@ -125,13 +154,13 @@ impl Core {
             ReportKind::Synced(regions) => self.regions_synced(array, volume, from, &regions),
             ReportKind::MediumError { drive, range, recovered, .. } => {
                 if let Some(id) = volume.id() {
-                    self.note_on_steps(id, |found| found.unreadable += 1);
+                    tasks.note(id, &|found| found.unreadable += 1);
                 }
                 self.medium_error(array, volume, drive, range, recovered);
             }
             ReportKind::Mismatch { task, stripe, wrong, repaired } => {
                 let name = volume.name();
-                self.step_mismatch(task, wrong);
+                tasks.mismatch(task, wrong);
                 let who = wrong.map_or_else(String::new, |drive| {
                     format!("; drive {} is the one that is wrong", self.member_name(array, drive.as_usize()))
                 });
@@ -140,8 +169,8 @@ impl Core {
                     format!("stripe {stripe} of '{name}' has redundancy that does not agree{who}: {effect}");
                 self.events.warn(&name, "a check found it", effect, text);
             }
-            ReportKind::TaskProgress { task, progress } => self.step_progress(from, task, progress),
-            ReportKind::TaskDone { task, outcome } => self.step_done(from, task, outcome),
+            ReportKind::TaskProgress { task, progress } => tasks.progress(from, task, progress),
+            ReportKind::TaskDone { task, outcome } => tasks.done(from, task, outcome),
             ReportKind::DriveFailed { .. }
             | ReportKind::Unsynced(_)
             | ReportKind::MarkDirty(_)

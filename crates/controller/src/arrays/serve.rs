@@ -1,9 +1,10 @@
 //! Volumes given to the shards, and taken from them.
 
+use crate::arrays::Arrays;
 use crate::arrays::array::{Array, Running};
+use crate::arrays::shards::answers;
 use crate::arrays::volume::Volume;
-use crate::commands::core::{Core, answers};
-use crate::{Error, ErrorKind, Result};
+use crate::interface::{Error, ErrorKind, Result};
 use engine::{
     Attachment, FaultPolicy, PuncturedBlocks, RegionIndex, RegionSet, Relocated, ShardMessage, VolumeId,
     VolumeSpec,
@@ -28,7 +29,7 @@ pub(crate) fn relocated(volume: &Volume) -> Option<Relocated> {
     Some(Relocated { slot: DriveIndex(slot), regions })
 }
 
-impl Core {
+impl Arrays {
     /// Begins to keep an array.
     pub(crate) fn begin(self: &Rc<Self>, array: &Rc<Array>) {
         let running = Rc::new(Running::default());
@@ -103,7 +104,7 @@ impl Core {
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         let id = self.new_volume_id();
-        volume.hide(self.tasks.hides(volume.uuid));
+        volume.hide((self.hides)(volume.uuid));
         let attachment = self.attachment(array, volume, id)?;
         volume.set_served(Some(id));
         let told = self.tell_shards(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
@@ -112,7 +113,7 @@ impl Core {
             let sentence = format!("'{}' cannot be served: {why}", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
-        self.look_after();
+        self.attention.look_after();
         Ok(())
     }
 
@@ -122,7 +123,7 @@ impl Core {
     /// When a shard cannot serve it; then none does.
     pub(crate) async fn offer_anew(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let _turn = array.starting.take(1).await;
-        if volume.is_hidden() == self.tasks.hides(volume.uuid) || !volume.is_served() {
+        if volume.is_hidden() == (self.hides)(volume.uuid) || !volume.is_served() {
             return Ok(());
         }
         self.withdraw(array, volume).await;

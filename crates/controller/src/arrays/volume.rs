@@ -1,8 +1,8 @@
 //! A volume of an array, as the controller keeps it.
 
-use crate::VolumeState;
-use crate::arrays::draining::IsQuiet;
+use crate::interface::VolumeState;
 use crate::inventory::Drive;
+use crate::inventory::IsQuiesced;
 use engine::{RegionIndex, RegionSet, VolumeId};
 use layout::Geometry;
 use ondisk::{Uuid, VolumeLabel, slots};
@@ -25,7 +25,7 @@ pub(crate) struct Volume {
     swaps: RefCell<BTreeMap<usize, u64>>,
     hidden: Cell<bool>,
     /// Drives that have not returned all that they were asked when the shards served it before.
-    leaving: RefCell<Vec<(Rc<Drive>, IsQuiet)>>,
+    leaving: RefCell<Vec<(Rc<Drive>, IsQuiesced)>>,
     /// What its records carry, if it has a journal, while the shards serve it.
     pub(crate) journal_id: Cell<Option<Uuid>>,
     /// Whether no record carries that yet.
@@ -132,7 +132,7 @@ impl Volume {
     }
 
     /// It is taken from the shards: `is_quiet` will be set when they have back all that they asked of the drive for it.
-    pub(crate) fn leave(&self, drive: &Rc<Drive>, is_quiet: &IsQuiet) {
+    pub(crate) fn leave(&self, drive: &Rc<Drive>, is_quiet: &IsQuiesced) {
         self.leaving.borrow_mut().push((drive.clone(), is_quiet.clone()));
     }
 

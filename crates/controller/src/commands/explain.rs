@@ -1,7 +1,7 @@
 //! `explain`: the plan of a request, by parameters or on a live volume in its present health.
 
-use crate::commands::core::Core;
-use crate::{Error, ErrorKind, Explain, Reply, Result};
+use crate::commands::Commands;
+use crate::interface::{Error, ErrorKind, Explain, Reply, Result};
 use layout::{Geometry, Level, Shape};
 use plan::{Health, RequestKind};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize};
@@ -10,7 +10,7 @@ fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
 }
 
-impl Core {
+impl Commands {
     pub(crate) fn explain(&self, request: &Explain) -> Result<Reply> {
         let kind: RequestKind = request.operation.parse().map_err(invalid)?;
         let range = ByteRange::new(ByteOffset(request.offset_bytes), ByteCount(request.size_bytes));
@@ -44,7 +44,7 @@ impl Core {
 
     /// A volume's layout, and what its drives can do in a range now.
     fn live(&self, volume: &str, range: ByteRange) -> Result<(Geometry, Health)> {
-        let (array, volume) = self.find_volume(volume)?;
+        let (array, volume) = self.arrays.find_volume(volume)?;
         let geometry = volume.geometry;
         let out = array.out().union(&array.behind(&volume));
         let usable = DriveSet::first(geometry.drives()).minus(&out);

@@ -1,6 +1,6 @@
 //! How interfaces reach the controller, from any thread.
 
-use crate::{Command, Error, ErrorKind, Reply, Result};
+use crate::interface::{Command, Error, ErrorKind, Reply, Result};
 use env::{Env, mailbox};
 
 /// Takes the answer to a command, on the controller's thread: it must not block.

@@ -3,17 +3,19 @@
 use crate::arrays::array::Array;
 use crate::arrays::extents;
 use crate::arrays::volume::Volume;
-use crate::commands::core::Core;
+use crate::commands::Commands;
+use crate::interface::{
+    ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, VolumeInfo, VolumeState,
+};
 use crate::inventory::Drive;
-use crate::lifecycle::shape::free_end;
-use crate::{ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, VolumeInfo, VolumeState};
+use crate::lifecycle::free_end;
 use layout::Level;
 use std::rc::Rc;
 use units::StripSize;
 
-impl Core {
+impl Commands {
     pub(crate) fn info(&self) -> ControllerInfo {
-        let arrays = self.arrays();
+        let arrays = self.arrays.all();
         let states: Vec<VolumeState> = arrays
             .iter()
             .flat_map(|array| array.volumes().into_iter().map(|volume| array.current_state(&volume)))
@@ -22,18 +24,18 @@ impl Core {
         ControllerInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_unix_s: self.started_unix_s,
-            shards: self.shards.len() as u16,
+            shards: self.arrays.shard_count() as u16,
             levels: Level::ALL.iter().map(|level| level.name().to_owned()).collect(),
             volumes_optimal: count(VolumeState::Optimal),
             volumes_degraded: count(VolumeState::Degraded),
             volumes_offline: count(VolumeState::Offline),
-            drives: self.drives.borrow().len() as u32,
+            drives: self.inventory.drives().len() as u32,
         }
     }
 
     /// Every drive: those of arrays by slot, missing ones and those that are being filled too, then the others by name.
     pub(crate) fn drive_infos(&self) -> Vec<DriveInfo> {
-        let arrays = self.arrays();
+        let arrays = self.arrays.all();
         let mut infos: Vec<DriveInfo> = Vec::new();
         for array in &arrays {
             infos.extend(self.member_infos(array));
@@ -41,8 +43,8 @@ impl Core {
             infos.extend(replacements.map(|replacement| self.drive_info(&replacement)));
         }
         let replacements = |drive: &Rc<Drive>| arrays.iter().any(|array| array.replaced_by(drive).is_some());
-        let mut others: Vec<Rc<Drive>> = self.drives.borrow().clone();
-        others.retain(|drive| self.shown_place(drive).is_none() && !replacements(drive));
+        let mut others: Vec<Rc<Drive>> = self.inventory.drives();
+        others.retain(|drive| self.arrays.shown_place(drive).is_none() && !replacements(drive));
         others.sort_by(|a, b| a.name.cmp(&b.name));
         infos.extend(others.iter().map(|drive| self.drive_info(drive)));
         infos
@@ -57,7 +59,7 @@ impl Core {
         let member = label.member.get(slot);
         let drive = array.drive(slot);
         let (state, reason) = array.drive_state(slot);
-        let name = self.member_name(array, slot);
+        let name = self.arrays.member_name(array, slot);
         let of_drive = self.physical_info(name, drive.as_deref());
         DriveInfo {
             state,
@@ -74,34 +76,24 @@ impl Core {
         }
     }
 
-    /// The place of a drive; of one that cannot be opened, the place that was left by a drive of its name.
-    pub(crate) fn shown_place(&self, drive: &Drive) -> Option<(Rc<Array>, usize)> {
-        let left_by = |array: Rc<Array>| {
-            let names = array.label().member;
-            let slot = names.iter().position(|member| member.name == drive.name)?;
-            array.drive(slot).is_none().then_some((array, slot))
-        };
-        self.place_of(drive).or_else(|| match drive.access() {
-            None => self.arrays().into_iter().find_map(left_by),
-            Some(_) => None,
-        })
-    }
-
     pub(crate) fn drive_info(&self, drive: &Rc<Drive>) -> DriveInfo {
-        if let Some((array, slot)) = self.shown_place(drive) {
+        if let Some((array, slot)) = self.arrays.shown_place(drive) {
             return self.member_info(&array, slot);
         }
         let info = self.physical_info(drive.name.clone(), Some(drive));
-        let filling =
-            self.arrays().into_iter().find_map(|array| array.replaced_by(drive).map(|slot| (array, slot)));
+        let filling = self
+            .arrays
+            .all()
+            .into_iter()
+            .find_map(|array| array.replaced_by(drive).map(|slot| (array, slot)));
         if let Some((array, slot)) = filling {
-            let name = self.member_name(&array, slot);
+            let name = self.arrays.member_name(&array, slot);
             return DriveInfo {
                 state: DriveState::Filling,
                 reason: Some(format!("it is filled to take the place of drive {name}")),
                 volumes: array.volumes().iter().map(|volume| volume.name()).collect(),
                 slot: u16::try_from(slot).ok(),
-                stale_regions: self.replacement_stale(&array, slot).len(),
+                stale_regions: self.arrays.replacement_stale(&array, slot).len(),
                 ..info
             };
         }
@@ -145,7 +137,7 @@ impl Core {
             medium_errors: drive.map_or(0, |drive| drive.medium_errors.get()),
             enclosure: info.and_then(|info| info.hardware.enclosure.clone()),
             bay: info.and_then(|info| info.hardware.slot.clone()),
-            health: drive.and_then(|drive| self.health_of(drive)).map(Box::new),
+            health: drive.and_then(|drive| self.inventory.health_of(drive)).map(Box::new),
         }
     }
 
@@ -159,7 +151,7 @@ impl Core {
 
     /// Every volume, by name.
     pub(crate) fn volume_infos(&self) -> Vec<VolumeInfo> {
-        let arrays = self.arrays();
+        let arrays = self.arrays.all();
         let of_array = |array: &Rc<Array>| {
             let array = array.clone();
             array.volumes().into_iter().map(move |volume| self.volume_info(&array, &volume))

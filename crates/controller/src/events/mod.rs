@@ -1,6 +1,6 @@
 //! What happened: kept in memory, the newest thousand, and appended to `events.jsonl`, one JSON object a line.
 
-use crate::{Event, Severity};
+use crate::interface::{Event, Severity};
 use env::Env;
 use env::sync::Signal;
 use std::cell::{Cell, RefCell};

@@ -15,10 +15,10 @@
 
 use super::plan::Plan;
 use crate::arrays::array::{Array, Place, is_full};
-use crate::commands::core::Core;
+use crate::arrays::starting::Word;
+use crate::foreign::Foreign;
+use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
-use crate::lifecycle::assemble::Word;
-use crate::{Error, ErrorKind, Reply, Result};
 use env::IoError;
 use ondisk::foreign::metadata;
 use ondisk::{Cause, IntentMap, Label, Phase, Role, Undo};
@@ -27,12 +27,16 @@ use std::rc::Rc;
 /// A slot, and its drive.
 type Seat<'a> = (usize, &'a Rc<Drive>);
 
-impl Core {
+impl Foreign {
     /// `foreign import`: of a volume, and of those on the same drives.
     ///
     /// # Errors
     /// Why it cannot be; or which drive failed: then the drives are what they were.
-    pub(crate) async fn import(self: &Rc<Self>, volume: &str, name: Option<String>) -> Result<Reply> {
+    pub(crate) async fn import(
+        self: &Rc<Self>,
+        volume: &str,
+        name: Option<String>,
+    ) -> Result<(Rc<Array>, Vec<String>)> {
         let scan = self.scan_foreign().await;
         let index = scan.find(volume)?;
         let format = format!("{} {}", scan.volumes[index].record.format, scan.volumes[index].record.version);
@@ -47,7 +51,7 @@ impl Core {
         }
         *array.map.borrow_mut() = map;
         if let Err(error) = self.write_import(&array, &drives, marked.is_empty()).await {
-            self.rescan().await;
+            self.lifecycle.rescan().await;
             return Err(error);
         }
         for drive in drives.iter().flatten() {
@@ -60,18 +64,17 @@ impl Core {
         }
         let text = format!("{names} of another system ({format}) was imported");
         self.events.info(&array.name(), "an operator imported it", "it is SoftROC's", text);
-        self.rescan().await;
-        let found = self.arrays.borrow().get(&array.uuid).cloned();
+        self.lifecycle.rescan().await;
+        let found = self.arrays.get(array.uuid);
         let gone =
             || Error::new(ErrorKind::Failed, format!("{names} was imported, and is not found any more"));
         let found = found.ok_or_else(gone)?;
         if !found.is_running()
-            && let Err(error) = self.start_array(&found, Word::NONE).await
+            && let Err(error) = self.lifecycle.start_array(&found, Word::NONE).await
         {
             notes.push(error.message);
         }
-        let volumes = found.volumes().iter().map(|volume| self.volume_info(&found, volume)).collect();
-        Ok(Reply::Imported { volumes, notes })
+        Ok((found, notes))
     }
 
     /// Steps 1 to 4. Where one of the first three fails, the drives become what they were.
@@ -139,10 +142,10 @@ impl Core {
             wiped.map_err(|error| failed(drive, &error))?;
             drive.structure.replace(crate::inventory::structures::Written::Nothing);
             let own = label.member[*slot].uuid;
-            self.write_label(drive, &label, own).await.map_err(|error| failed(drive, &error))?;
+            self.arrays.write_label(drive, &label, own).await.map_err(|error| failed(drive, &error))?;
         }
         let slots: Vec<usize> = seats.iter().map(|(slot, _)| *slot).collect();
-        if let Some((slot, error)) = self.heal_map(array, &slots).await.into_iter().next() {
+        if let Some((slot, error)) = self.arrays.heal_map(array, &slots).await.into_iter().next() {
             return Err(failed_at(seats, slot, &error));
         }
         Ok(())
@@ -150,7 +153,7 @@ impl Core {
 
     /// Step 4.
     async fn write_online(&self, array: &Array, seats: &[Seat<'_>], online: &Label) -> Result<()> {
-        let errors = self.write_labels(array, online).await;
+        let errors = self.arrays.write_labels(array, online).await;
         let errors = errors.map_err(|error| Error::new(ErrorKind::Failed, error))?;
         // One label that says online makes the array exist; a drive that took none goes out when it is started.
         match errors.iter().next() {

@@ -4,9 +4,9 @@
 
 use super::{Scan, called, own_name};
 use crate::arrays::extents;
-use crate::commands::core::Core;
+use crate::foreign::Foreign;
+use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
-use crate::{Error, ErrorKind, Result};
 use engine::Regions;
 use ondisk::foreign::{Consistency, Feature, FoundVolume, Section, Standing, State};
 use ondisk::{Cause, Label, Member, MemberState, Phase, Policy, Runs, Tail, VolumeLabel, is_volume_name};
@@ -77,7 +77,7 @@ struct Laid<'a> {
     start: ByteOffset,
 }
 
-impl Core {
+impl Foreign {
     /// What importing a volume would do. `name`: its new name.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl Core {
                 ),
             ));
         }
-        self.check_new_name(name).map_err(|error| {
+        self.lifecycle.check_new_name(name).map_err(|error| {
             let sentence = format!("{}, such as --name {name}-2", error.message);
             Error::new(error.kind, sentence)
         })
@@ -165,17 +165,17 @@ impl Core {
             return Err(refused(title, "none of its drives is here"));
         };
         let member = |(slot, drive): (usize, &Option<Rc<Drive>>)| match drive {
-            Some(drive) => Member::online(self.new_uuid(), drive.name.clone(), drive.extent(), 1),
+            Some(drive) => Member::online(self.arrays.new_uuid(), drive.name.clone(), drive.extent(), 1),
             None => Member {
                 state: MemberState::Failed,
                 cause: Some(Cause::Missing),
-                ..Member::online(self.new_uuid(), format!("member {slot}"), extent, 1)
+                ..Member::online(self.arrays.new_uuid(), format!("member {slot}"), extent, 1)
             },
         };
         let member: Vec<Member> = drives.iter().enumerate().map(member).collect();
         let own = member.iter().find(|member| member.is_online()).map(|member| member.uuid);
         Ok(Label {
-            array: self.new_uuid(),
+            array: self.arrays.new_uuid(),
             drive: own.unwrap_or(ondisk::Uuid([0; 16])),
             generation: 1,
             confirmed: 0,
@@ -201,7 +201,7 @@ impl Core {
         let first_region = extents::free_regions(Some(label), regions)
             .ok_or_else(|| format!("it would have {regions} regions, and an array has not so many"))?;
         let beside = label;
-        let label = self.label_of(name, &geometry, first_region..first_region + regions);
+        let label = self.lifecycle.label_of(name, &geometry, first_region..first_region + regions);
         let label = VolumeLabel {
             data_start_bytes: laid.start.0,
             sector_bytes: sector.bytes().0,

@@ -3,7 +3,7 @@
 //!
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
-use crate::{AddSpare, SetPolicy, SetSchedule, SetTask, StartTask};
+use crate::interface::{AddSpare, SetPolicy, SetSchedule, SetTask, StartTask};
 use ondisk::WriteHole;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Command {
-    /// Tells the controller of a drive. Answered by [`Reply::Drive`](crate::Reply::Drive).
+    /// Tells the controller of a drive. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveAdd {
         /// How it is named: a path, `mem:1G`, an address.
         drive: String,
@@ -19,31 +19,31 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size_bytes: Option<u64>,
     },
-    /// Every drive. Answered by [`Reply::Drives`](crate::Reply::Drives).
+    /// Every drive. Answered by [`Reply::Drives`](crate::interface::Reply::Drives).
     DriveList {},
-    /// One drive. Answered by [`Reply::Drive`](crate::Reply::Drive).
+    /// One drive. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveShow {
         /// Which.
         drive: String,
     },
-    /// Takes a drive out of its volume, as if it had failed. Answered by [`Reply::Drive`](crate::Reply::Drive).
+    /// Takes a drive out of its volume, as if it had failed. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveFail {
         /// Which.
         drive: String,
     },
-    /// Takes a drive out of its volume for a while. Answered by [`Reply::Drive`](crate::Reply::Drive).
+    /// Takes a drive out of its volume for a while. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveOffline {
         /// Which.
         drive: String,
     },
     /// Uses a drive again that is out: what it missed is rebuilt. Answered by
-    /// [`Reply::Drive`](crate::Reply::Drive).
+    /// [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveOnline {
         /// Which.
         drive: String,
     },
     /// Puts another drive into a place of an array: where the place is out, what belongs there is rebuilt; where it
-    /// serves, the new drive is filled first. Answered by [`Reply::Drive`](crate::Reply::Drive), of the new drive.
+    /// serves, the new drive is filled first. Answered by [`Reply::Drive`](crate::interface::Reply::Drive), of the new drive.
     DriveReplace {
         /// Which drive is replaced.
         drive: String,
@@ -54,33 +54,33 @@ pub enum Command {
         destroy_data: bool,
     },
     /// Does not look at a drive any more that belongs to no volume. Answered by
-    /// [`Reply::Done`](crate::Reply::Done).
+    /// [`Reply::Done`](crate::interface::Reply::Done).
     DriveForget {
         /// Which.
         drive: String,
     },
-    /// Lays a volume over drives. Answered by [`Reply::Volume`](crate::Reply::Volume), with notes.
+    /// Lays a volume over drives. Answered by [`Reply::Volume`](crate::interface::Reply::Volume), with notes.
     VolumeCreate(CreateVolume),
-    /// Every volume. Answered by [`Reply::Volumes`](crate::Reply::Volumes).
+    /// Every volume. Answered by [`Reply::Volumes`](crate::interface::Reply::Volumes).
     VolumeList {},
-    /// One volume. Answered by [`Reply::Volume`](crate::Reply::Volume).
+    /// One volume. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumeShow {
         /// Which.
         volume: String,
     },
-    /// Changes a volume's settings. Answered by [`Reply::Volume`](crate::Reply::Volume).
+    /// Changes a volume's settings. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumeSet {
         /// Which.
         volume: String,
         /// A new name. Hosts that use the volume under its old name are disconnected from it.
         name: String,
     },
-    /// Deletes a volume: its data is lost. Answered by [`Reply::Done`](crate::Reply::Done).
+    /// Deletes a volume: its data is lost. Answered by [`Reply::Done`](crate::interface::Reply::Done).
     VolumeDelete {
         /// Which.
         volume: String,
     },
-    /// Starts a volume that is offline. Answered by [`Reply::Volume`](crate::Reply::Volume).
+    /// Starts a volume that is offline. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumeStart {
         /// Which.
         volume: String,
@@ -92,22 +92,22 @@ pub enum Command {
         #[serde(default)]
         degraded: bool,
     },
-    /// Changes what is wished for the array of a volume. Answered by [`Reply::Volume`](crate::Reply::Volume).
+    /// Changes what is wished for the array of a volume. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumePolicy(SetPolicy),
-    /// Every spare, what it covers, and which arrays none covers. Answered by [`Reply::Spares`](crate::Reply::Spares).
+    /// Every spare, what it covers, and which arrays none covers. Answered by [`Reply::Spares`](crate::interface::Reply::Spares).
     SpareList {},
-    /// Lets a drive stand by for one that fails. Answered by [`Reply::Spare`](crate::Reply::Spare).
+    /// Lets a drive stand by for one that fails. Answered by [`Reply::Spare`](crate::interface::Reply::Spare).
     SpareAdd(AddSpare),
-    /// Lets a drive stand by no longer. Answered by [`Reply::Done`](crate::Reply::Done), with notes.
+    /// Lets a drive stand by no longer. Answered by [`Reply::Done`](crate::interface::Reply::Done), with notes.
     SpareRemove {
         /// Which.
         drive: String,
     },
     /// What drives that are not in use carry: volumes of other systems, and what cannot be used. Answered by
-    /// [`Reply::Foreign`](crate::Reply::Foreign).
+    /// [`Reply::Foreign`](crate::interface::Reply::Foreign).
     ForeignList {},
     /// Makes volumes of another system SoftROC's own, with their data. Answered by
-    /// [`Reply::Imported`](crate::Reply::Imported).
+    /// [`Reply::Imported`](crate::interface::Reply::Imported).
     ForeignImport {
         /// Which volume, by its name or identity. Others that share its drives come with it.
         volume: String,
@@ -116,52 +116,52 @@ pub enum Command {
         name: Option<String>,
     },
     /// Takes metadata off drives that are not in use, whosever they are. Answered by
-    /// [`Reply::Done`](crate::Reply::Done), with notes.
+    /// [`Reply::Done`](crate::interface::Reply::Done), with notes.
     ForeignClear {
         /// Which drives.
         drives: Vec<String>,
     },
-    /// Every background task. Answered by [`Reply::Tasks`](crate::Reply::Tasks).
+    /// Every background task. Answered by [`Reply::Tasks`](crate::interface::Reply::Tasks).
     TaskList {},
-    /// One task. Answered by [`Reply::Task`](crate::Reply::Task).
+    /// One task. Answered by [`Reply::Task`](crate::interface::Reply::Task).
     TaskShow {
         /// Its number.
         task: u64,
     },
-    /// Begins a task. Answered by [`Reply::Task`](crate::Reply::Task).
+    /// Begins a task. Answered by [`Reply::Task`](crate::interface::Reply::Task).
     TaskStart(StartTask),
-    /// Lets a task stand still. Answered by [`Reply::Task`](crate::Reply::Task).
+    /// Lets a task stand still. Answered by [`Reply::Task`](crate::interface::Reply::Task).
     TaskPause {
         /// Its number.
         task: u64,
     },
-    /// Goes on with a task that was paused or stopped, or has failed. Answered by [`Reply::Task`](crate::Reply::Task).
+    /// Goes on with a task that was paused or stopped, or has failed. Answered by [`Reply::Task`](crate::interface::Reply::Task).
     TaskResume {
         /// Its number.
         task: u64,
     },
-    /// Ends a task before it is done. Answered by [`Reply::Task`](crate::Reply::Task), with notes.
+    /// Ends a task before it is done. Answered by [`Reply::Task`](crate::interface::Reply::Task), with notes.
     TaskStop {
         /// Its number.
         task: u64,
     },
-    /// Changes how fast a task may be. Answered by [`Reply::Task`](crate::Reply::Task).
+    /// Changes how fast a task may be. Answered by [`Reply::Task`](crate::interface::Reply::Task).
     TaskSet(SetTask),
-    /// What is done by itself every so often. Answered by [`Reply::Schedules`](crate::Reply::Schedules).
+    /// What is done by itself every so often. Answered by [`Reply::Schedules`](crate::interface::Reply::Schedules).
     ScheduleList {},
-    /// Says what is done by itself every so often. Answered by [`Reply::Schedules`](crate::Reply::Schedules).
+    /// Says what is done by itself every so often. Answered by [`Reply::Schedules`](crate::interface::Reply::Schedules).
     TaskSchedule(SetSchedule),
-    /// What happened, newest last. Answered by [`Reply::Events`](crate::Reply::Events).
+    /// What happened, newest last. Answered by [`Reply::Events`](crate::interface::Reply::Events).
     EventsList {
         /// No more than so many of the newest.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last: Option<usize>,
     },
-    /// What a request would do. Answered by [`Reply::Explained`](crate::Reply::Explained).
+    /// What a request would do. Answered by [`Reply::Explained`](crate::interface::Reply::Explained).
     Explain(Explain),
-    /// What the controller is. Answered by [`Reply::Info`](crate::Reply::Info).
+    /// What the controller is. Answered by [`Reply::Info`](crate::interface::Reply::Info).
     Info {},
-    /// Stops serving, in order. Answered by [`Reply::Done`](crate::Reply::Done) when everything is on the drives.
+    /// Stops serving, in order. Answered by [`Reply::Done`](crate::interface::Reply::Done) when everything is on the drives.
     Shutdown {},
 }
 

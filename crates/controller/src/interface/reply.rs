@@ -1,6 +1,8 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
-use crate::{CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, ScheduleInfo, SpareInfo, TaskInfo};
+use crate::interface::{
+    CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, ScheduleInfo, SpareInfo, TaskInfo,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -5,6 +5,7 @@ use ondisk::ddf::{self, Site};
 use ondisk::foreign::Glimpse;
 use ondisk::{BLOCK, BlockWrite, Carried, Copies, Found, Headless, Tail, intent};
 use smallvec::smallvec;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -229,4 +230,22 @@ impl Access {
         let findings = signatures::inspect(&ends, &[]).into_iter();
         Ok(findings.filter(|found| Some(found.offset) != own).map(|found| found.to_string()).collect())
     }
+}
+
+/// Operations on several drives, by a number that tells them apart.
+pub(crate) type Ios = Vec<(usize, Option<Io>)>;
+
+/// Waits for all; which failed, by number.
+pub(crate) async fn join(ios: Ios) -> BTreeMap<usize, IoError> {
+    let mut failed = BTreeMap::new();
+    for (number, io) in ios {
+        let result = match io {
+            Some(io) => io.await.result,
+            None => Err(IoError::new(IoErrorKind::Gone)),
+        };
+        if let Err(error) = result {
+            failed.insert(number, error);
+        }
+    }
+    failed
 }

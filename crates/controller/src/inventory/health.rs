@@ -4,10 +4,10 @@
 //! What a drive does not tell is not guessed: a drive without a health log is never suspected by this, only by its
 //! errors. A drive that once told that it fails is suspected for as long as the controller runs, whatever it tells later.
 
-use crate::commands::core::Core;
+use crate::interface::HealthInfo;
 use crate::inventory::Drive;
+use crate::inventory::Inventory;
 use env::{DriveHealth, HealthSource, IoErrorKind};
-use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,48 +20,20 @@ pub(crate) const FIRST: Duration = Duration::from_secs(10);
 /// A drive is worn out when so much of what its vendor rates it for is used up, in percent.
 const WORN_OUT_PERCENT: u8 = 100;
 
-/// What a drive tells of its health.
-#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct HealthInfo {
-    /// Who tells it, or why nobody does.
-    pub source: String,
-    /// Whether the drive expects to fail.
-    pub predicted_failure: Option<bool>,
-    /// Used endurance in percent of what the vendor rates the drive for; may exceed 100.
-    pub wear_percent: Option<u8>,
-    /// Spare blocks left, in percent of what there were.
-    pub spare_percent: Option<u8>,
-    /// Errors of the medium that the drive could not correct, over its life.
-    pub media_errors: Option<u64>,
-    /// Sectors that were replaced by spare ones, over its life.
-    pub reallocated_sectors: Option<u64>,
-    /// The temperature in degrees Celsius.
-    pub temperature_c: Option<i16>,
-    /// Hours under power, over its life.
-    pub power_on_hours: Option<u64>,
-    /// Bytes written by hosts, over its life.
-    pub written_bytes: Option<u64>,
-    /// Why the drive should be replaced, if it should: a sentence.
-    pub warning: Option<String>,
-    /// When it was asked last, in seconds since 1970.
-    pub asked_unix_s: u64,
-}
-
-impl HealthInfo {
-    fn of(health: &DriveHealth, warning: Option<String>, asked_unix_s: u64) -> HealthInfo {
-        HealthInfo {
-            source: health.source.to_string(),
-            predicted_failure: health.predicted_failure,
-            wear_percent: health.wear_percent,
-            spare_percent: health.spare_percent,
-            media_errors: health.media_errors,
-            reallocated_sectors: health.reallocated_sectors,
-            temperature_c: health.temperature_c,
-            power_on_hours: health.power_on_hours,
-            written_bytes: health.written_bytes,
-            warning,
-            asked_unix_s,
-        }
+/// What is answered of it.
+fn info_of(health: &DriveHealth, warning: Option<String>, asked_unix_s: u64) -> HealthInfo {
+    HealthInfo {
+        source: health.source.to_string(),
+        predicted_failure: health.predicted_failure,
+        wear_percent: health.wear_percent,
+        spare_percent: health.spare_percent,
+        media_errors: health.media_errors,
+        reallocated_sectors: health.reallocated_sectors,
+        temperature_c: health.temperature_c,
+        power_on_hours: health.power_on_hours,
+        written_bytes: health.written_bytes,
+        warning,
+        asked_unix_s,
     }
 }
 
@@ -81,9 +53,9 @@ pub(crate) fn suspicion(health: &DriveHealth) -> Option<String> {
     }
 }
 
-impl Core {
-    /// Asks all drives for their health, all at once.
-    pub(crate) async fn ask_health(self: &Rc<Self>) {
+impl Inventory {
+    /// Asks all drives for their health, all at once. `suspected` learns of each that is suspected from now on, and why.
+    pub(crate) async fn ask_health(&self, suspected: impl Fn(&Drive, &str)) {
         let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();
         let asked: Vec<_> = drives
             .into_iter()
@@ -99,7 +71,11 @@ impl Core {
             .collect();
         for (drive, answer) in asked {
             match answer.await {
-                Ok(health) => self.take_health(&drive, &health),
+                Ok(health) => {
+                    if let Some(why) = self.take_health(&drive, &health) {
+                        suspected(&drive, &why);
+                    }
+                }
                 // A member that does not answer is found out by its own work.
                 Err(error) if error.kind == IoErrorKind::NotSupported => {}
                 Err(error) => tracing::warn!("drive {} does not tell its health: {error}", drive.name),
@@ -107,51 +83,13 @@ impl Core {
         }
     }
 
-    /// Looks whether spares are there and still carry their labels: nothing else would tell before they are needed.
-    pub(crate) async fn look_at_spares(self: &Rc<Self>) {
-        for spare in self.spares() {
-            // One that is taken meanwhile is written to: it is not looked at beside that.
-            let _turn = self.turn.take(1).await;
-            if spare.spare().is_none() || self.is_in_use(&spare) {
-                continue;
-            }
-            let was_well = spare.access().is_some() && spare.problem().is_none();
-            spare.look(&self.env).await;
-            let is_spare = spare.spare().is_some() && spare.access().is_some();
-            if is_spare && spare.problem().is_none() {
-                if !was_well {
-                    let text = format!("spare {} is there again", spare.name);
-                    self.events.info(&spare.name, "it answers", "it stands by", text);
-                    self.look_after();
-                }
-            } else if was_well {
-                let why =
-                    spare.problem().map_or_else(|| "it carries no label any more".to_owned(), |p| p.message);
-                let text = format!("spare {} has failed and stands by no more: {why}", spare.name);
-                self.events.warn(&spare.name, &why, "it stands by no more", text);
-            }
-        }
-    }
-
-    fn take_health(&self, drive: &Drive, health: &DriveHealth) {
+    /// Takes in what a drive says; why it is suspected from now on, if it was not before.
+    fn take_health(&self, drive: &Drive, health: &DriveHealth) -> Option<String> {
         let before = self.health_of(drive).and_then(|health| health.warning);
         let warning = before.clone().or_else(|| suspicion(health));
-        let told = HealthInfo::of(health, warning.clone(), self.env.unix_time());
-        self.health.borrow_mut().insert(drive.name.clone(), told);
-        if let (None, Some(why)) = (before, warning) {
-            let place = self.place_of(drive);
-            let effect = match &place {
-                Some((array, _)) if array.label().policy.drive_guard => {
-                    "it is copied to a spare, if there is one"
-                }
-                Some(_) => "it serves on: replace it (drive-guard is off)",
-                None => "it is not taken as a spare any more",
-            };
-            let subject = place.map_or_else(|| drive.name.clone(), |(array, _)| array.name());
-            let text = format!("drive {} {why}: {effect}", drive.name);
-            self.events.warn(&subject, &format!("drive {} {why}", drive.name), effect, text);
-            self.look_after();
-        }
+        let info = info_of(health, warning.clone(), self.env.unix_time());
+        self.health.borrow_mut().insert(drive.name.clone(), info);
+        warning.filter(|_| before.is_none())
     }
 
     /// What a drive told last of its health.

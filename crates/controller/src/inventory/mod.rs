@@ -1,38 +1,33 @@
-//! The drives that the controller knows: opened, looked at, remembered.
+//! The room of drives: opened, looked at, remembered, asked for their health.
 //!
-//! What the state store remembers of drives (`drives.toml`) is a list of hints where to look; the truth is in
-//! the drives' labels.
+//! **Owns** the drives that the controller knows ([`Drive`]), the list of their names over restarts (`drives.toml`,
+//! a list of hints where to look: the truth is in the drives' labels), and what they said of their health.
+//!
+//! **Invariants.** A drive is known by one name. One that still has operations under way which nobody waits for is
+//! not read or written on behalf of somebody else (rule (d): [`Drive::holds_writes_back`]). What is written to a
+//! drive's structure goes through [`structures`], one step durable before the next.
+//!
+//! **Who may call it**: every room above; it knows of arrays only what a label says.
 
 pub(crate) mod access;
+mod drive;
 pub(crate) mod health;
 pub(crate) mod structures;
+mod undo_log;
 
-use crate::arrays::draining::IsQuiet;
-use crate::commands::core::Core;
-use crate::inventory::access::{Access, LabelSeen};
-use crate::inventory::structures::Written;
-use crate::{Error, ErrorKind, Result};
-use env::DriveKind;
-use ondisk::{Undo, Uuid};
+pub(crate) use drive::{Drive, IsQuiesced, is_volatile, settles};
+
+use crate::events::Events;
+use crate::interface::{Error, ErrorKind, HealthInfo, Result};
+use access::{Access, LabelSeen};
+use drive::unavailable;
+use env::Env;
+use ondisk::{SpareLabel, Telling};
 use serde::{Deserialize, Serialize};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
-use units::{ByteCount, SectorSize};
-
-/// How long a drive may take to give back what was asked of it before, when it is to be used again.
-const QUIET_LIMIT: Duration = Duration::from_secs(2);
-
-/// How often it is looked at meanwhile.
-const QUIET_POLL: Duration = Duration::from_millis(10);
-
-/// Waits until it is so, for so long as one waits for a command.
-pub(crate) async fn settles(env: &env::Env, is_so: impl Fn() -> bool) {
-    let limit = env.now() + QUIET_LIMIT;
-    while !is_so() && env.now() < limit {
-        env.sleep(QUIET_POLL).await;
-    }
-}
+use structures::{Written, write_structures};
 
 /// Where the names of drives are remembered.
 const FILE: &str = "drives.toml";
@@ -42,233 +37,66 @@ struct Hints {
     drives: Vec<String>,
 }
 
-/// A drive that the controller knows.
-pub(crate) struct Drive {
-    /// How it is called here: how it was named, with a number behind it where that name is not its own.
-    pub(crate) name: String,
-    /// How it is opened.
-    spec: String,
-    access: RefCell<Option<Access>>,
-    /// Ways to it that were closed while writes were under way.
-    left: RefCell<Vec<Access>>,
-    /// Of the shards of volumes that it was taken from: whether they have back all that they asked of it.
-    leaving: RefCell<Vec<IsQuiet>>,
-    /// Why it cannot be used: a kind and a sentence.
-    problem: RefCell<Option<Error>>,
-    label: RefCell<LabelSeen>,
-    /// The structure that it has, as it was last read or written.
-    pub(crate) structure: RefCell<Written>,
-    /// Whether it is known to hold nothing but zeroes where data goes.
-    pub(crate) zeroed: Cell<bool>,
-    pub(crate) medium_errors: Cell<u64>,
-    /// What it held before an import that was not finished.
-    pub(crate) undo: RefCell<Option<Rc<Undo>>>,
+/// The drives that the controller knows.
+pub(crate) struct Inventory {
+    env: Env,
+    events: Rc<Events>,
+    drives: RefCell<Vec<Rc<Drive>>>,
+    /// What drives said of their health, by name.
+    health: RefCell<BTreeMap<String, HealthInfo>>,
 }
 
-impl Drive {
-    pub(crate) fn new(name: String, spec: &str) -> Drive {
-        Drive {
-            name,
-            spec: spec.to_owned(),
-            access: RefCell::default(),
-            left: RefCell::default(),
-            leaving: RefCell::default(),
-            problem: RefCell::default(),
-            label: RefCell::new(LabelSeen::Blank),
-            structure: RefCell::new(Written::Nothing),
-            zeroed: Cell::new(false),
-            medium_errors: Cell::new(0),
-            undo: RefCell::default(),
+impl Inventory {
+    pub(crate) fn new(env: &Env, events: &Rc<Events>) -> Rc<Inventory> {
+        Rc::new(Inventory {
+            env: env.clone(),
+            events: events.clone(),
+            drives: RefCell::default(),
+            health: RefCell::default(),
+        })
+    }
+
+    /// All of them.
+    pub(crate) fn drives(&self) -> Vec<Rc<Drive>> {
+        self.drives.borrow().clone()
+    }
+
+    /// Takes in drives that are new to it, and remembers them.
+    pub(crate) async fn add(&self, new: Vec<Rc<Drive>>) {
+        if !new.is_empty() {
+            self.drives.borrow_mut().extend(new);
+            self.remember_drives().await;
         }
     }
 
-    /// The way to it, if it is open.
-    pub(crate) fn access(&self) -> Option<Access> {
-        self.access.borrow().clone()
-    }
-
-    /// Why it cannot be used.
-    pub(crate) fn problem(&self) -> Option<Error> {
-        match self.is_leaving() {
-            true => Some(self.not_quiet()),
-            false => self.problem.borrow().clone(),
+    /// Closes drives and forgets them.
+    pub(crate) async fn remove(&self, gone: &[&Rc<Drive>]) {
+        let before = self.drives.borrow().len();
+        for drive in gone {
+            drive.close();
+            self.drives.borrow_mut().retain(|other| !Rc::ptr_eq(other, drive));
+        }
+        if self.drives.borrow().len() != before {
+            self.remember_drives().await;
         }
     }
 
-    pub(crate) fn set_problem(&self, problem: Option<Error>) {
-        *self.problem.borrow_mut() = problem;
-    }
-
-    /// What was found where labels lie, when it was last looked at.
-    pub(crate) fn label(&self) -> LabelSeen {
-        self.label.borrow().clone()
-    }
-
-    pub(crate) fn set_label(&self, label: LabelSeen) {
-        *self.label.borrow_mut() = label;
-    }
-
-    /// Its label, if it is that of a member of an array, or of a replacement.
-    pub(crate) fn member_label(&self) -> Option<ondisk::Label> {
-        match &*self.label.borrow() {
-            LabelSeen::Sound(carried) => carried.label().cloned(),
-            _ => None,
-        }
-    }
-
-    /// Its size and its blocks, as a label records them; of a drive that is not open, nothing.
-    pub(crate) fn extent(&self) -> (ByteCount, SectorSize) {
-        let info = self.access().map(|access| (access.info().size, access.info().logical_sector));
-        info.unwrap_or((ByteCount::ZERO, SectorSize::B512))
-    }
-
-    /// The array that its label names.
-    pub(crate) fn array(&self) -> Option<Uuid> {
-        self.member_label().map(|label| label.array)
-    }
-
-    /// Lets go of it, and of the lock against another controller; of that only when no write to it is under way any more.
+    /// Lets go of all of them.
     pub(crate) fn close(&self) {
-        let left = self.access.borrow_mut().take();
-        self.left.borrow_mut().extend(left.filter(|access| access.writes_under_way() > 0));
-    }
-
-    /// It is taken from a volume's shards: `is_quiet` will be set when they have back all that they asked of it.
-    pub(crate) fn leaves(&self, is_quiet: &IsQuiet) {
-        let mut leaving = self.leaving.borrow_mut();
-        leaving.retain(|other| !other.get());
-        if leaving.iter().all(|other| !Rc::ptr_eq(other, is_quiet)) {
-            leaving.push(is_quiet.clone());
+        for drive in self.drives.borrow().iter() {
+            drive.close();
         }
     }
 
-    /// Whether shards that it was taken from have not back all that they asked of it.
-    pub(crate) fn is_leaving(&self) -> bool {
-        let mut leaving = self.leaving.borrow_mut();
-        leaving.retain(|is_quiet| !is_quiet.get());
-        !leaving.is_empty()
+    /// Takes away what a drive says it is, so that nothing from before is found when a label of ours is torn.
+    pub(crate) async fn make_blank(&self, drive: &Drive) -> std::result::Result<(), env::IoError> {
+        let access: Access = drive.access().ok_or(env::IoError::new(env::IoErrorKind::Gone))?;
+        drive.structure.replace(Written::Nothing);
+        access.erase().await?;
+        drive.set_label(LabelSeen::Blank);
+        Ok(())
     }
 
-    /// Whether a write to it from before is under way: it must not land on what is read or written from now on (rule (d)).
-    pub(crate) fn holds_writes_back(&self) -> bool {
-        let mut left = self.left.borrow_mut();
-        left.retain(|access| access.writes_under_way() > 0);
-        let writes = self.access().map_or(0, |access| access.writes_under_way());
-        writes > 0 || !left.is_empty() || self.is_leaving()
-    }
-
-    /// Waits until it has returned what was written to it before, for so long as one waits for a command. Whether it has.
-    pub(crate) async fn is_quiet(&self, env: &env::Env) -> bool {
-        settles(env, || !self.holds_writes_back()).await;
-        !self.holds_writes_back()
-    }
-
-    /// Why it cannot be taken while it is not quiet.
-    pub(crate) fn not_quiet(&self) -> Error {
-        let sentence = format!(
-            "drive {} has not returned all that was written to it; try again when it has, or replace it or its cable",
-            self.name
-        );
-        Error::new(ErrorKind::Unavailable, sentence)
-    }
-
-    /// Whether it lives no longer than this process.
-    pub(crate) fn is_volatile(&self) -> bool {
-        is_volatile(&self.spec)
-    }
-
-    /// Opens it, unless it is open, and looks at its label; not while that may still change by itself.
-    pub(crate) async fn look(&self, env: &env::Env) {
-        if !self.is_quiet(env).await {
-            // One that is leaving says so by itself, as long as it is.
-            if !self.is_leaving() {
-                self.set_problem(Some(self.not_quiet()));
-            }
-            return;
-        }
-        let access = match self.access() {
-            Some(access) => access,
-            None => match Access::open(env, &self.spec).await {
-                Ok(access) => {
-                    *self.access.borrow_mut() = Some(access.clone());
-                    let kind = access.info().kind;
-                    self.zeroed.set(matches!(kind, DriveKind::Memory | DriveKind::Null));
-                    access
-                }
-                Err(error) => return self.set_problem(Some(unavailable(&self.name, &error))),
-            },
-        };
-        match access.read_label().await {
-            Ok(label) => {
-                self.set_problem(match &label {
-                    LabelSeen::Bad(why) => {
-                        Some(Error::new(ErrorKind::WrongState, format!("drive {}: {why}", self.name)))
-                    }
-                    LabelSeen::Foreign(drive) => Some(Error::new(
-                        ErrorKind::WrongState,
-                        format!("drive {} {}", self.name, told_foreign(drive)),
-                    )),
-                    LabelSeen::Headless(headless) => Some(Error::new(
-                        ErrorKind::WrongState,
-                        format!(
-                            "drive {} belongs to the array {}, and what it said of it is lost ({}); add the other drives of that array",
-                            self.name, headless.array, headless.why
-                        ),
-                    )),
-                    LabelSeen::Blank | LabelSeen::Sound(_) => None,
-                });
-                self.structure.replace(Written::of(&label));
-                self.set_label(label);
-                self.undo.replace(access.read_undo().await.map(Rc::new));
-            }
-            Err(error) => {
-                self.close();
-                let sentence = format!(
-                    "drive {} cannot be flushed, or read where its label would be ({error}); replace it or its cable",
-                    self.name
-                );
-                self.set_problem(Some(Error::new(ErrorKind::Unavailable, sentence)));
-            }
-        }
-    }
-}
-
-/// That a drive's structure is somebody else's, to be read behind its name.
-fn told_foreign(drive: &ondisk::ddf::Drive) -> String {
-    let header = &drive.structure.header;
-    match header.group.vendor() {
-        Some("SoftROC") => {
-            "belongs to an array that other software has changed since SoftROC used it: see foreign list"
-                .to_owned()
-        }
-        Some(vendor) => format!("belongs to an array that {vendor} made (DDF): see foreign list"),
-        None => "belongs to an array of another controller (DDF): see foreign list".to_owned(),
-    }
-}
-
-/// Whether a drive of that name lives no longer than this process.
-pub(crate) fn is_volatile(spec: &str) -> bool {
-    spec.starts_with("mem:") || spec.starts_with("null:")
-}
-
-/// Why a drive cannot be opened, for whoever named it.
-fn unavailable(name: &str, error: &env::Error) -> Error {
-    let kind = match error.kind {
-        env::ErrorKind::InUse => ErrorKind::InUse,
-        env::ErrorKind::BadName | env::ErrorKind::WrongKind => ErrorKind::Invalid,
-        env::ErrorKind::OutOfSpace => ErrorKind::OutOfSpace,
-        _ => ErrorKind::Unavailable,
-    };
-    let said = error.to_string();
-    let said = if said.contains(name) { said } else { format!("drive {name}: {said}") };
-    let said = match kind {
-        ErrorKind::InUse => format!("{said}; or it is a drive of this controller under another name"),
-        _ => said,
-    };
-    Error::new(kind, said)
-}
-
-impl Core {
     /// The drives that were remembered and those given, opened and looked at.
     pub(crate) async fn open_known_drives(&self, given: &[String]) {
         let hints = self.load_hints().await;
@@ -353,45 +181,7 @@ impl Core {
         drives.iter().find(same).cloned()
     }
 
-    /// `drive add`: tells the controller of a drive; with a size, makes a file for it first. Notes, a sentence each.
-    pub(crate) async fn add_drive(
-        self: &Rc<Self>,
-        spec: &str,
-        size: Option<u64>,
-    ) -> Result<(Rc<Drive>, Vec<String>)> {
-        if let Some(size) = size {
-            self.create_file(spec, size).await?;
-        }
-        let known = self.drive_called(spec).filter(|drive| !drive.is_volatile());
-        let drive = known.clone().unwrap_or_else(|| self.new_drive(spec));
-        if let Some((array, _)) = self.place_of(&drive)
-            && array.is_running()
-        {
-            return Ok((
-                drive.clone(),
-                vec![format!("drive {} is in use already, by {}", drive.name, array.names())],
-            ));
-        }
-        drive.look(&self.env).await;
-        if drive.access().is_none() {
-            let gone = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
-            return Err(drive.problem().unwrap_or_else(gone));
-        }
-        if let Some(other) = self.same_drive(&drive) {
-            drive.close();
-            let sentence = format!("drive {spec} is known already, as {}; use that name", other.name);
-            return Err(Error::new(ErrorKind::InUse, sentence));
-        }
-        drive.zeroed.set(drive.zeroed.get() || size.is_some());
-        if known.is_none() {
-            self.drives.borrow_mut().push(drive.clone());
-            self.remember_drives().await;
-        }
-        let notes = self.assemble_with(&drive).await;
-        Ok((drive, notes))
-    }
-
-    async fn create_file(&self, spec: &str, size: u64) -> Result<()> {
+    pub(crate) async fn create_file(&self, spec: &str, size: u64) -> Result<()> {
         if is_volatile(spec) || spec.contains("://") {
             let sentence = format!("a size goes with a new file, and '{spec}' is none; leave the size out");
             return Err(Error::new(ErrorKind::Invalid, sentence));
@@ -406,5 +196,59 @@ impl Core {
         }
         let created = self.env.world().create_drive(spec, size).await;
         created.map_err(|error| unavailable(spec, &error))
+    }
+
+    /// Takes a label off a drive. Failing that, an event says so.
+    pub(crate) async fn take_label_off(&self, drive: &Drive, whose: &str) {
+        let Some(access) = drive.access() else { return };
+        match access.erase().await {
+            Ok(()) => {
+                drive.set_label(LabelSeen::Blank);
+                drive.set_problem(None);
+            }
+            Err(error) => self.events.warn(
+                &drive.name,
+                &error.to_string(),
+                "it carries a label that means nothing",
+                format!(
+                    "the label of {whose} could not be taken off drive {}: {error}; write zeroes over its last 32 MiB",
+                    drive.name
+                ),
+            ),
+        }
+    }
+
+    /// Makes a drive carry the label of a spare.
+    ///
+    /// # Errors
+    /// When it has not returned what it was asked before, or cannot be written.
+    pub(crate) async fn write_spare_label(&self, drive: &Rc<Drive>, label: SpareLabel) -> Result<()> {
+        let failed = |why: String| {
+            let sentence = format!("drive {} could not be made a spare: {why}", drive.name);
+            Error::new(ErrorKind::Failed, sentence)
+        };
+        let gone = || failed("it is not there, or too small for a label".to_owned());
+        let access = drive.access().ok_or_else(gone)?;
+        let site = access.site().ok_or_else(gone)?;
+        if !drive.is_quiet(&self.env).await {
+            return Err(drive.not_quiet());
+        }
+        // What it said before must not be found beside it.
+        access.erase().await.map_err(|error| failed(error.to_string()))?;
+        drive.structure.replace(Written::Nothing);
+        let told = Telling::of_spare(&label, &site)
+            .and_then(|telling| telling.told(&site, label.drive))
+            .map_err(|error| failed(error.to_string()))?;
+        if let Some(error) = write_structures(vec![(0, drive.clone(), told)]).await.into_values().next() {
+            return Err(failed(error.to_string()));
+        }
+        drive.look(&self.env).await;
+        drive.zeroed.set(false);
+        Ok(())
+    }
+
+    /// The drives that a patrol reads: those that are open and have a medium.
+    pub(crate) fn patrolled(&self) -> Vec<Rc<Drive>> {
+        self.drives.borrow().iter().filter(|drive| drive.has_medium()).cloned().collect()
     }
 }

@@ -9,7 +9,7 @@
 //!   that is sound by then.
 //! - What is left as it is, since the drive says it already, was written durably, or was flushed before it was read.
 
-use crate::arrays::failures::{Ios, join};
+use super::access::{Ios, join};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
 use env::{IoError, IoErrorKind};

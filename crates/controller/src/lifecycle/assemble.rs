@@ -22,14 +22,13 @@
 
 use crate::arrays::array::{Array, is_full, runs, set_of};
 use crate::arrays::failures::{Failing, failing};
+use crate::arrays::starting::Word;
 use crate::arrays::volume::Volume;
-use crate::commands::core::Core;
-use crate::{Error, ErrorKind, Result, VolumeState};
+use crate::interface::{Error, ErrorKind, Result};
+use crate::lifecycle::Lifecycle;
 use engine::{RegionIndex, RegionSet};
 use env::IoError;
-use ondisk::{
-    Cause, Copies, GENERATION_STRIDE, IntentMap, MemberState, Readiness, Role, Uuid, readiness, slots,
-};
+use ondisk::{Cause, Copies, GENERATION_STRIDE, IntentMap, Readiness, Role, readiness, slots};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -37,29 +36,11 @@ fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
 }
 
-/// What an operator says of a start that is not made without asking.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Word {
-    /// The volume whose parity is forced as it is.
-    pub(crate) forced: Option<Uuid>,
-    /// Drives that are missing were not used without those that are here.
-    pub(crate) without_missing: bool,
-}
-
-impl Word {
-    /// Nobody has said anything.
-    pub(crate) const NONE: Word = Word { forced: None, without_missing: false };
-
-    fn accepts_parity(self, volume: &Volume) -> bool {
-        self.forced == Some(volume.uuid)
-    }
-}
-
-impl Core {
+impl Lifecycle {
     /// Starts every array that can be started without asking.
     pub(crate) async fn start_all(self: &Rc<Self>) {
         self.take_in_labels().await;
-        for array in self.arrays() {
+        for array in self.arrays.all() {
             let started = self.start_array(&array, Word::NONE).await;
             for volume in array.volumes().iter().filter(|volume| !volume.is_served()) {
                 let why = volume.refusal.borrow().clone();
@@ -103,14 +84,16 @@ impl Core {
             return Err(wrong(sentence));
         }
         let unknown = self.read_maps(array).await;
-        let failed = self.replay_journals(array, &array.volumes()).await?;
+        let failed = self.arrays.replay_journals(array, &array.volumes()).await?;
         let startable = |array: &Array| -> Vec<Rc<Volume>> {
-            let judged = |volume: &Rc<Volume>| self.judge(array, volume, word);
+            let judged = |volume: &Rc<Volume>| self.arrays.judge(array, volume, word);
             array.volumes().into_iter().filter(|volume| judged(volume).is_ok()).collect()
         };
         if startable(array).is_empty() {
-            let refusals =
-                array.volumes().into_iter().filter_map(|volume| self.judge(array, &volume, word).err());
+            let refusals = array
+                .volumes()
+                .into_iter()
+                .filter_map(|volume| self.arrays.judge(array, &volume, word).err());
             return Err(refusals.last().unwrap_or_else(|| wrong("there is no volume to be started")));
         }
         if unknown > 0 {
@@ -133,7 +116,7 @@ impl Core {
         // Marks of regions that are not started with stay: what they stand for is still to be judged.
         *array.unsynced.borrow_mut() = array.map.borrow().iter().collect();
         array.forced.take();
-        self.begin(array);
+        self.arrays.begin(array);
         let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
         for volume in array.volumes() {
             let _turn = array.starting.take(1).await;
@@ -142,17 +125,17 @@ impl Core {
                 continue;
             }
             // A drive may have failed just now, or come back so that the volume can be started after all.
-            let replayed = self.replay_late(array, &volume).await;
-            let started = match replayed.and_then(|()| self.judge(array, &volume, word)) {
+            let replayed = self.arrays.replay_late(array, &volume).await;
+            let started = match replayed.and_then(|()| self.arrays.judge(array, &volume, word)) {
                 Ok(()) => {
-                    self.take_word(array, &volume, word);
-                    self.attach(array, &volume).await
+                    self.arrays.take_word(array, &volume, word);
+                    self.arrays.attach(array, &volume).await
                 }
                 Err(error) => Err(error),
             };
             match started {
                 Ok(()) => {
-                    self.say_started(array, &volume, was_clean, marked(array, &volume), word);
+                    self.arrays.say_started(array, &volume, was_clean, marked(array, &volume), word);
                     outcome = Ok(());
                 }
                 Err(error) => {
@@ -163,8 +146,8 @@ impl Core {
         }
         match &outcome {
             // One that was full before the last stop, and had no time to take its slot.
-            Ok(()) => self.promote_complete(array).await,
-            Err(_) => self.detach(array).await,
+            Ok(()) => self.arrays.promote_complete(array).await,
+            Err(_) => self.arrays.detach(array).await,
         }
         outcome
     }
@@ -187,7 +170,7 @@ impl Core {
         let could = |volume: &&Rc<Volume>| readiness(&label, &volume.label(), &rest) != Readiness::Offline;
         let volume = array.volumes().into_iter().find(|volume| !missing.is_empty() && could(&volume))?;
         let named = |slots: &mut dyn Iterator<Item = usize>| {
-            let names: Vec<String> = slots.map(|slot| self.member_name(array, slot)).collect();
+            let names: Vec<String> = slots.map(|slot| self.arrays.member_name(array, slot)).collect();
             names.join(", ")
         };
         let is_current = |slot: &usize| places[*slot].role == Role::Current;
@@ -199,30 +182,6 @@ impl Core {
         Some(format!(
             "'{name}' is not started without asking: {gone} could have served it alone since. The drives here ({here}) know {generation} changes; up to change {confirmed} {gone} took part, and what was written there later nobody here can tell. Connect {it}; or, if nothing was written there, say volume start {name} --degraded{too}"
         ))
-    }
-
-    /// Notes the operator's word, or that of the journal.
-    fn take_word(&self, array: &Array, volume: &Volume, word: Word) {
-        if volume.is_covered() || word.accepts_parity(volume) && self.needs_word(array, volume) {
-            array.force(array.distrusted(volume));
-        }
-    }
-
-    fn say_started(&self, array: &Array, volume: &Volume, was_clean: bool, marked: usize, word: Word) {
-        let (name, how) = (volume.name(), array.current_state(volume));
-        let (cause, tail) = match (was_clean, marked) {
-            (true, 0) => ("it was stopped in order", String::new()),
-            (_, 0) => ("it was not stopped in order, and nothing was being written", String::new()),
-            (_, marked) if word.accepts_parity(volume) && how == VolumeState::Degraded => (
-                "it was not stopped in order",
-                format!(
-                    "; the redundancy of {marked} regions is computed anew from what is there, and blocks of what is missing may read wrongly there, by order"
-                ),
-            ),
-            (_, marked) => ("it was not stopped in order", format!("; {marked} regions are resynced")),
-        };
-        let effect = format!("it is {how}{tail}");
-        self.events.info(&name, cause, &effect, format!("'{name}' was started: {cause}; {effect}"));
     }
 
     /// Reads and unites the maps of all current members. How many blocks nobody can tell.
@@ -246,89 +205,6 @@ impl Core {
         }
         *array.map.borrow_mut() = map;
         unknown
-    }
-
-    /// Whether a region of a volume is marked in which parity would have to stand in: for a member that is out, or that is
-    /// still to be rebuilt there.
-    fn needs_word(&self, array: &Array, volume: &Volume) -> bool {
-        if array.readiness(volume) == Readiness::Offline || !volume.has_parity() || volume.is_covered() {
-            return false;
-        }
-        let map = array.map.borrow();
-        let mut marked = volume.regions().filter(|region| map.is_marked(*region));
-        if !array.not_current().union(&array.out()).is_empty() {
-            return marked.next().is_some();
-        }
-        let behind = array.behind(volume);
-        let stale: Vec<RegionSet> = behind.iter().map(|drive| array.missed(drive.as_usize())).collect();
-        marked.any(|region| stale.iter().any(|stale| stale.contains(RegionIndex(region))))
-    }
-
-    /// Whether a volume of an array whose map was read may be started now.
-    ///
-    /// # Errors
-    /// Why not.
-    fn judge(&self, array: &Array, volume: &Volume, word: Word) -> Result<()> {
-        let name = volume.name();
-        let reasons = array.reasons.borrow().join("; ");
-        if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
-            return Err(wrong(format!("'{name}' cannot be started: {reasons}")));
-        }
-        let is_other = |other: &Rc<Array>| other.uuid != array.uuid;
-        let has_name = |other: &Rc<Array>| other.served().iter().any(|volume| volume.name() == name);
-        if self.arrays().iter().any(|other| is_other(other) && has_name(other)) {
-            return Err(Error::new(
-                ErrorKind::NameTaken,
-                format!("there are two volumes '{name}'; rename one: volume rename {} NEW", volume.uuid),
-            ));
-        }
-        if word.accepts_parity(volume) || !self.needs_word(array, volume) {
-            return Ok(());
-        }
-        let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
-        let too = if word.without_missing { " --degraded" } else { "" };
-        Err(wrong(format!(
-            "'{name}' is degraded and was not stopped in order ({reasons}): in {marked} regions a write may have been interrupted, and there the missing drive's data cannot be told. Connect the drive and start again; or accept that blocks of it may read wrongly there: volume start {name} --accept-stale-parity{too}"
-        )))
-    }
-
-    /// Starts a volume of an array that is started: one that could not be before.
-    pub(crate) async fn start_one(
-        self: &Rc<Self>,
-        array: &Rc<Array>,
-        volume: &Rc<Volume>,
-        word: Word,
-    ) -> Result<()> {
-        let _turn = array.starting.take(1).await;
-        if volume.is_served() {
-            return Ok(()); // Somebody else has started it meanwhile.
-        }
-        if !array.is_running() {
-            return Err(wrong(format!("{} is offline", array.names())));
-        }
-        let replayed = self.replay_late(array, volume).await;
-        let judged = replayed.and_then(|()| self.judge(array, volume, word));
-        *volume.refusal.borrow_mut() = judged.as_ref().err().map(|error| error.message.clone());
-        judged?;
-        self.take_word(array, volume, word);
-        self.attach(array, volume).await?;
-        let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
-        self.say_started(array, volume, false, marked, word);
-        Ok(())
-    }
-
-    /// Replays the journal of a volume of an array that is started.
-    ///
-    /// # Errors
-    /// As [`Core::replay_journals`]; or which drive has not returned what it was asked when the volume was served before.
-    async fn replay_late(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
-        self.check_returned(array, volume).await?;
-        let failed = self.replay_journals(array, std::slice::from_ref(volume)).await?;
-        if !failed.is_empty() {
-            let _turn = array.metadata.take(1).await;
-            self.put_out(array, failing(failed, "finishing what was interrupted")).await;
-        }
-        Ok(())
     }
 
     /// Steps 3 and 4 of a start.
@@ -360,7 +236,7 @@ impl Core {
             }
         }
         for &slot in &readmitted {
-            self.take_back(&mut next, slot, &ondisk::Runs::default());
+            self.arrays.take_back(&mut next, slot, &ondisk::Runs::default());
             places[slot].role = Role::Current;
             places[slot].reason = None;
         }
@@ -378,7 +254,7 @@ impl Core {
             .filter(|&slot| next.member[slot].is_online() && gone.iter().all(|f| f.slot != slot))
             .collect();
         let degraded = slots.len() < next.member.len();
-        let errors = self.heal_map(array, &slots).await;
+        let errors = self.arrays.heal_map(array, &slots).await;
         if let Some(full) = errors.values().find(|error| is_full(error)) {
             tracing::warn!("the map of {} cannot be written: {full}", array.names());
             return false;
@@ -397,64 +273,25 @@ impl Core {
             };
             array.volumes().into_iter().filter(is_ready).collect()
         };
-        self.renew_journals(&mut next, &started, |volume| {
+        self.arrays.renew_journals(&mut next, &started, |volume| {
             let map = array.map.borrow();
             volume.regions().any(|region| map.is_marked(region))
         });
-        if !self.commit(array, next, gone).await {
+        if !self.arrays.commit(array, next, gone).await {
             return false;
         }
         for slot in readmitted {
-            self.say_back(array, slot);
+            self.arrays.say_back(array, slot);
         }
         let further: &[u64] = if degraded { &[GENERATION_STRIDE; 2] } else { &[1] };
         for step in further {
             let mut again = array.label();
             again.generation += step - 1;
-            if !self.commit(array, again, Vec::new()).await {
+            if !self.arrays.commit(array, again, Vec::new()).await {
                 return false;
             }
         }
         true
-    }
-
-    /// Notes in the next label that a drive takes part again, but is not current in these regions.
-    pub(crate) fn take_back(&self, next: &mut ondisk::Label, slot: usize, stale: &ondisk::Runs) {
-        let member = &mut next.member[slot];
-        (member.state, member.cause) = (MemberState::Online, None);
-        member.stale = stale.clone();
-        next.volume.iter_mut().for_each(|volume| volume.lost.retain(|lost| usize::from(*lost) != slot));
-    }
-
-    /// A drive serves again.
-    pub(crate) fn say_back(&self, array: &Array, slot: usize) {
-        let name = self.member_name(array, slot);
-        let left = array.to_rebuild(slot).len();
-        let effect = self.state_told(array);
-        let (cause, text) = match left {
-            0 => (
-                format!("drive {name} missed no write"),
-                format!("drive {name} is used again, since nothing was written without it: {effect}"),
-            ),
-            _ => (
-                format!("drive {name} is back"),
-                format!("drive {name} is used again; what it missed is rebuilt (regions: {left}): {effect}"),
-            ),
-        };
-        self.events.info(&array.name(), &cause, &effect, text);
-    }
-
-    /// A drive has taken the place of another one, which was out.
-    pub(crate) fn say_taken(&self, array: &Array, slot: usize, left_by: &str) {
-        let name = self.member_name(array, slot);
-        let left = array.missed(slot).len();
-        let effect = self.state_told(array);
-        let rebuilt = match left {
-            0 => "of which nothing was ever written".to_owned(),
-            _ => format!("whose content is rebuilt (regions: {left})"),
-        };
-        let text = format!("drive {name} takes the place of drive {left_by}, {rebuilt}: {effect}");
-        self.events.info(&array.name(), &format!("drive {left_by} is out"), &effect, text);
     }
 
     fn why_lost(&self, array: &Array) -> String {
@@ -467,42 +304,31 @@ impl Core {
     }
 
     /// Stops an array in order. Whether everything is on its drives and no region is left marked.
-    pub(crate) async fn stop_array(self: &Rc<Self>, array: &Rc<Array>) -> bool {
+    pub(crate) async fn stop_array(&self, array: &Rc<Array>) -> bool {
         if !array.is_running() {
             return false;
         }
-        self.detach(array).await;
+        self.arrays.detach(array).await;
         let marked: Vec<u32> = array.map.borrow().iter().collect();
-        self.clear_marks(array, marked).await;
+        self.arrays.clear_marks(array, marked).await;
         let _turn = array.metadata.take(1).await;
         if array.map.borrow().marked() > 0 || !array.lost.borrow().is_empty() {
             return false;
         }
         let mut label = array.label();
         label.clean = true;
-        self.commit(array, label, Vec::new()).await
+        self.arrays.commit(array, label, Vec::new()).await
     }
 
-    /// `shutdown`: every array is stopped in order. Notes, a sentence each.
-    pub(crate) async fn shut_down(self: &Rc<Self>) -> Vec<String> {
+    /// Every array is stopped in order. Notes, a sentence each.
+    pub(crate) async fn stop_all(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        self.tasks.close().await;
-        for array in self.arrays() {
+        for array in self.arrays.all() {
             if array.is_running() && !self.stop_array(&array).await {
                 let left = array.map.borrow().marked();
                 let names = array.names();
                 notes.push(format!("{names} is stopped; {left} regions are resynced at its next start"));
             }
-        }
-        self.events.info(
-            "controller",
-            "shutdown",
-            "no volume is served",
-            "the controller was shut down".to_owned(),
-        );
-        self.events.close().await;
-        for drive in self.drives.borrow().iter() {
-            drive.close();
         }
         notes
     }

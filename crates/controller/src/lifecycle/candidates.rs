@@ -1,9 +1,9 @@
 //! The drives that a command names: opened, and looked at whether they may be taken.
 
-use crate::commands::core::Core;
+use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::LabelSeen;
 use crate::inventory::{Drive, is_volatile};
-use crate::{Error, ErrorKind, Result};
+use crate::lifecycle::Lifecycle;
 use ondisk::{Content, Phase};
 use std::rc::Rc;
 use units::{ByteCount, SectorSize};
@@ -22,7 +22,7 @@ pub(crate) struct Candidate {
     pub(crate) rotational: bool,
 }
 
-impl Core {
+impl Lifecycle {
     /// Opens and checks every drive; what was opened is in `candidates` even when one is refused. `destroy`: what
     /// they hold may be lost.
     pub(crate) async fn check_candidates(
@@ -63,7 +63,7 @@ impl Core {
             if let Some(twin) = twin {
                 return Err(invalid(format!("{twin} and {spec} are the same drive; name each drive once")));
             }
-            if is_new && let Some(other) = self.same_drive(&drive) {
+            if is_new && let Some(other) = self.inventory.same_drive(&drive) {
                 let sentence = format!("drive {spec} is known as {}; use that name", other.name);
                 return Err(Error::new(ErrorKind::InUse, sentence));
             }
@@ -80,9 +80,12 @@ impl Core {
 
     /// Refuses a drive that belongs to an array, unless that one is not started and may be lost.
     fn check_free(&self, spec: &str, drive: &Drive, destroy: bool) -> Result<()> {
-        let replacements =
-            self.arrays().into_iter().find_map(|array| array.replaced_by(drive).map(|slot| (array, slot)));
-        if let Some((array, slot)) = self.place_of(drive).or(replacements)
+        let replacements = self
+            .arrays
+            .all()
+            .into_iter()
+            .find_map(|array| array.replaced_by(drive).map(|slot| (array, slot)));
+        if let Some((array, slot)) = self.arrays.place_of(drive).or(replacements)
             && (array.is_running() || !destroy)
         {
             let volumes = array.names();
@@ -156,20 +159,20 @@ impl Core {
             // `mem:1G#2` is the name that was given to the second of them.
             let is_free = |drive: &Rc<Drive>| {
                 let taken = candidates.iter().any(|other| other.drive.name == drive.name);
-                !taken && drive.zeroed.get() && self.place_of(drive).is_none()
+                !taken && drive.zeroed.get() && self.arrays.place_of(drive).is_none()
             };
-            return Ok(self.drive_called(spec).filter(is_free));
+            return Ok(self.inventory.drive_called(spec).filter(is_free));
         }
-        match self.drive_called(spec) {
+        match self.inventory.drive_called(spec) {
             Some(drive) => Ok(Some(drive)),
-            None if self.slot_named(spec).is_some() => self.find_drive(spec).map(Some),
+            None if self.arrays.slot_named(spec).is_some() => self.arrays.find_drive(spec).map(Some),
             None => Ok(None),
         }
     }
 
     fn new_drive_beside(&self, spec: &str, candidates: &[Candidate]) -> Rc<Drive> {
         let taken = |name: &str| {
-            self.drive_called(name).is_some()
+            self.inventory.drive_called(name).is_some()
                 || candidates.iter().any(|candidate| candidate.drive.name == name)
         };
         if is_volatile(spec) && taken(spec) {
@@ -185,41 +188,13 @@ impl Core {
         // Two memory drives asked for by one name are two drives.
         let new = candidates.iter().filter(|candidate| candidate.is_new);
         let new: Vec<Rc<Drive>> = new.map(|candidate| candidate.drive.clone()).collect();
-        if !new.is_empty() {
-            self.drives.borrow_mut().extend(new);
-            self.remember_drives().await;
-        }
+        self.inventory.add(new).await;
     }
 
     /// Nothing was changed: drives that were opened for this alone are let go of, and forgotten.
     pub(crate) async fn let_go(&self, candidates: &[Candidate]) {
-        let before = self.drives.borrow().len();
-        for candidate in candidates.iter().filter(|candidate| candidate.is_new) {
-            candidate.drive.close();
-            self.drives.borrow_mut().retain(|drive| !Rc::ptr_eq(drive, &candidate.drive));
-        }
-        if self.drives.borrow().len() != before {
-            self.remember_drives().await;
-        }
-    }
-
-    /// Takes a label off a drive. Failing that, an event says so.
-    pub(crate) async fn take_label_off(&self, drive: &Drive, whose: &str) {
-        let Some(access) = drive.access() else { return };
-        match access.erase().await {
-            Ok(()) => {
-                drive.set_label(LabelSeen::Blank);
-                drive.set_problem(None);
-            }
-            Err(error) => self.events.warn(
-                &drive.name,
-                &error.to_string(),
-                "it carries a label that means nothing",
-                format!(
-                    "the label of {whose} could not be taken off drive {}: {error}; write zeroes over its last 32 MiB",
-                    drive.name
-                ),
-            ),
-        }
+        let new = candidates.iter().filter(|candidate| candidate.is_new);
+        let new: Vec<&Rc<Drive>> = new.map(|candidate| &candidate.drive).collect();
+        self.inventory.remove(&new).await;
     }
 }

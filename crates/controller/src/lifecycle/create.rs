@@ -26,12 +26,12 @@ use crate::arrays::extents;
 use crate::arrays::failures::failing;
 use crate::arrays::journal;
 use crate::arrays::volume::Volume;
-use crate::commands::core::Core;
+use crate::interface::{CreateVolume, Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
 use crate::lifecycle::candidates::Candidate;
 use crate::lifecycle::shape::{Shape, Wanted};
-use crate::{CreateVolume, Error, ErrorKind, Reply, Result};
+use crate::lifecycle::{Lifecycle, OfVolume};
 use engine::Regions;
 use layout::Geometry;
 use ondisk::{Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, VolumeLabel, WriteHole};
@@ -43,7 +43,7 @@ fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
 }
 
-impl Core {
+impl Lifecycle {
     /// Looks whether a volume may have that name.
     pub(crate) fn check_new_name(&self, name: &str) -> Result<()> {
         if !ondisk::is_volume_name(name) {
@@ -53,14 +53,14 @@ impl Core {
             )));
         }
         let has_name = |array: &Rc<Array>| array.volumes().iter().any(|volume| volume.name() == name);
-        if self.arrays().iter().any(has_name) {
+        if self.arrays.all().iter().any(has_name) {
             let sentence = format!("there is a volume '{name}' already; choose another name");
             return Err(Error::new(ErrorKind::NameTaken, sentence));
         }
         Ok(())
     }
 
-    pub(crate) async fn create_volume(self: &Rc<Self>, create: CreateVolume) -> Result<Reply> {
+    pub(crate) async fn create_volume(self: &Rc<Self>, create: CreateVolume) -> Result<OfVolume> {
         self.check_new_name(&create.name)?;
         let (array, volume, notes) = match self.array_named(&create)? {
             Some(array) => {
@@ -73,7 +73,7 @@ impl Core {
         let text = format!("'{name}' was created: {}", volume.geometry);
         let effect = format!("it is {}", array.current_state(&volume));
         self.events.info(&name, "an operator created it", &effect, text);
-        Ok(self.volume_reply(&array, &volume, notes))
+        Ok((array, volume, notes))
     }
 
     /// The array that a new volume is to lie on, if it is one that there is.
@@ -85,14 +85,14 @@ impl Core {
                 );
                 return Err(invalid(sentence));
             }
-            return self.find_array(text).map(Some);
+            return self.arrays.find_array(text).map(Some);
         }
         let named: Vec<Option<(Rc<Array>, usize)>> = create
             .drives
             .iter()
             .map(|spec| {
-                let known = self.drive_called(spec).and_then(|drive| self.place_of(&drive));
-                known.or_else(|| self.slot_named(spec)).filter(|(array, _)| array.is_running())
+                let known = self.inventory.drive_called(spec).and_then(|drive| self.arrays.place_of(&drive));
+                known.or_else(|| self.arrays.slot_named(spec)).filter(|(array, _)| array.is_running())
             })
             .collect();
         let Some(Some((array, _))) = named.first() else { return Ok(None) };
@@ -107,10 +107,7 @@ impl Core {
         Ok(all.then(|| array.clone()))
     }
 
-    async fn create_on_drives(
-        self: &Rc<Self>,
-        create: &CreateVolume,
-    ) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
+    async fn create_on_drives(self: &Rc<Self>, create: &CreateVolume) -> Result<OfVolume> {
         let wanted = Wanted::of(create, create.drives.len())?;
         let mut candidates = Vec::new();
         let checked = self.check_candidates(&create.drives, create.destroy_data, &mut candidates).await;
@@ -133,16 +130,16 @@ impl Core {
         create: &CreateVolume,
         shape: Shape,
         candidates: &[Candidate],
-    ) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
+    ) -> Result<OfVolume> {
         let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
         let zeroed = drives.iter().all(|drive| drive.zeroed.get());
         let member: Vec<Member> = drives
             .iter()
-            .map(|drive| Member::online(self.new_uuid(), drive.name.clone(), drive.extent(), 1))
+            .map(|drive| Member::online(self.arrays.new_uuid(), drive.name.clone(), drive.extent(), 1))
             .collect();
         let volume = self.new_label(create, &shape, zeroed, None)?;
         let label = Label {
-            array: self.new_uuid(),
+            array: self.arrays.new_uuid(),
             drive: member.first().map_or(ondisk::Uuid([0; 16]), |member| member.uuid),
             generation: 1,
             confirmed: 0,
@@ -171,14 +168,14 @@ impl Core {
             return Err(error);
         }
         self.forget_taken(&array, &drives);
-        self.arrays.borrow_mut().insert(array.uuid, array.clone());
+        self.arrays.insert(array.clone());
         if all_marked {
             *array.unsynced.borrow_mut() = volume.regions().collect();
         }
-        self.begin(&array);
-        if let Err(error) = self.attach(&array, &volume).await {
-            self.detach(&array).await;
-            self.arrays.borrow_mut().remove(&array.uuid);
+        self.arrays.begin(&array);
+        if let Err(error) = self.arrays.attach(&array, &volume).await {
+            self.arrays.detach(&array).await;
+            self.arrays.remove(array.uuid);
             self.unmake(&array, &drives).await;
             return Err(error);
         }
@@ -227,7 +224,7 @@ impl Core {
     /// The label of a new volume that fills its geometry from the drives' first byte on, whatever the drives hold.
     pub(crate) fn label_of(&self, name: String, geometry: &Geometry, regions: Range<u32>) -> VolumeLabel {
         VolumeLabel {
-            uuid: self.new_uuid(),
+            uuid: self.arrays.new_uuid(),
             name,
             level: geometry.level(),
             parity: geometry.parity_arrangement(),
@@ -261,14 +258,14 @@ impl Core {
         let wanted = Wanted::of(create, array.places().len())?;
         let starting = array.starting.take(1).await;
         // A volume that was deleted may have had its place.
-        self.check_all_returned(array).await?;
+        self.arrays.check_all_returned(array).await?;
         let (uuid, mut notes) = {
             let _turn = array.metadata.take(1).await;
             self.add_beside(create, &wanted, array).await?
         };
         let gone = || Error::new(ErrorKind::Failed, format!("'{}' was not created", create.name));
         let volume = array.volume(uuid).ok_or_else(gone)?;
-        let attached = self.attach(array, &volume).await;
+        let attached = self.arrays.attach(array, &volume).await;
         drop(starting);
         if let Err(error) = attached {
             self.delete_one(array, &volume).await?;
@@ -336,18 +333,18 @@ impl Core {
 
     /// The map, then the label.
     async fn record_beside(self: &Rc<Self>, array: &Rc<Array>, next: Label) -> Result<()> {
-        let errors = self.heal_map(array, &array.in_use()).await;
+        let errors = self.arrays.heal_map(array, &array.in_use()).await;
         if let Some((slot, error)) = errors.iter().next() {
-            let name = self.member_name(array, *slot);
+            let name = self.arrays.member_name(array, *slot);
             let full = errors.values().any(is_full);
             let sentence = format!("drive {name} could not be written ({error}); nothing was created");
             if !full {
-                self.put_out(array, failing(errors, "writing its map")).await;
+                self.arrays.put_out(array, failing(errors, "writing its map")).await;
             }
             let kind = if full { ErrorKind::OutOfSpace } else { ErrorKind::Failed };
             return Err(Error::new(kind, sentence));
         }
-        if self.commit(array, next, Vec::new()).await {
+        if self.arrays.commit(array, next, Vec::new()).await {
             return Ok(());
         }
         let names = array.names();
@@ -367,17 +364,20 @@ impl Core {
         };
         let label = array.label();
         for (drive, member) in drives.iter().zip(&label.member) {
-            self.make_blank(drive).await.map_err(|error| failed(drive, error))?;
-            self.write_label(drive, &label, member.uuid).await.map_err(|error| failed(drive, error))?;
+            self.inventory.make_blank(drive).await.map_err(|error| failed(drive, error))?;
+            self.arrays
+                .write_label(drive, &label, member.uuid)
+                .await
+                .map_err(|error| failed(drive, error))?;
         }
         let slots: Vec<usize> = (0..drives.len()).collect();
-        if let Some((slot, error)) = self.heal_map(array, &slots).await.into_iter().next() {
+        if let Some((slot, error)) = self.arrays.heal_map(array, &slots).await.into_iter().next() {
             return Err(failed(&drives[slot], error));
         }
         let mut online = label;
         online.phase = Phase::Online;
         (online.confirmed, online.generation) = (online.generation, online.generation + 1);
-        let errors = self.write_labels(array, &online).await.map_err(invalid)?;
+        let errors = self.arrays.write_labels(array, &online).await.map_err(invalid)?;
         if let Some((slot, error)) = errors.into_iter().next() {
             return Err(failed(&drives[slot], error));
         }
@@ -389,7 +389,7 @@ impl Core {
     /// Takes back what was written of an array that did not come to be.
     async fn unmake(&self, array: &Array, drives: &[Rc<Drive>]) {
         for drive in drives {
-            self.take_label_off(drive, &array.names()).await;
+            self.inventory.take_label_off(drive, &array.names()).await;
         }
     }
 
@@ -410,9 +410,9 @@ impl Core {
             drive.set_problem(None);
             drive.set_label(LabelSeen::Blank);
         }
-        for other in self.arrays() {
+        for other in self.arrays.all() {
             if other.uuid != array.uuid && drives.iter().any(|drive| other.slot_of(drive).is_some()) {
-                self.arrays.borrow_mut().remove(&other.uuid);
+                self.arrays.remove(other.uuid);
                 self.say_overwritten(&other, array);
             }
         }

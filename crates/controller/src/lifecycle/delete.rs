@@ -12,15 +12,15 @@
 use crate::arrays::array::{Array, runs, set_of};
 use crate::arrays::draining;
 use crate::arrays::volume::Volume;
-use crate::commands::core::Core;
+use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::LabelSeen;
-use crate::{Error, ErrorKind, Reply, Result};
+use crate::lifecycle::Lifecycle;
 use ondisk::{MemberState, Phase};
 use std::rc::Rc;
 
-impl Core {
-    pub(crate) async fn delete_volume(self: &Rc<Self>, volume: &str) -> Result<Reply> {
-        let (array, volume) = self.find_volume(volume)?;
+impl Lifecycle {
+    pub(crate) async fn delete_volume(self: &Rc<Self>, volume: &str) -> Result<Vec<String>> {
+        let (array, volume) = self.arrays.find_volume(volume)?;
         let name = volume.name();
         let (effect, notes) = if array.volumes().len() == 1 {
             ("its drives are free", self.delete_array(&array).await)
@@ -29,12 +29,12 @@ impl Core {
             ("its place on its drives is free", draining::notes(&array.to_serve()))
         };
         self.events.info(&name, "an operator deleted it", effect, format!("'{name}' was deleted"));
-        Ok(Reply::Done { notes })
+        Ok(notes)
     }
 
     /// With the array. Notes, a sentence each.
     pub(crate) async fn delete_array(self: &Rc<Self>, array: &Rc<Array>) -> Vec<String> {
-        self.detach(array).await;
+        self.arrays.detach(array).await;
         let names = array.names();
         let mut notes = Vec::new();
         let _turn = array.metadata.take(1).await;
@@ -45,7 +45,7 @@ impl Core {
             (member.state, member.knew) = (MemberState::Online, 0);
         }
         array.lost.borrow_mut().clear();
-        let deleted = self.write_labels(array, &label).await.unwrap_or_default();
+        let deleted = self.arrays.write_labels(array, &label).await.unwrap_or_default();
         for (slot, place) in array.places().iter().enumerate() {
             let erased = match place.drive.as_ref().and_then(|drive| drive.access()) {
                 Some(access) if !deleted.contains_key(&slot) => {
@@ -61,15 +61,15 @@ impl Core {
                 }
                 (Err(why), _) => notes.push(format!(
                     "drive {} keeps the label of {names} ({why}); write over its last 32 MiB before it is used again",
-                    self.member_name(array, slot)
+                    self.arrays.member_name(array, slot)
                 )),
                 (Ok(()), None) => {}
             }
             if let Some(replacement) = &place.replacement {
-                self.take_label_off(replacement, &names).await;
+                self.inventory.take_label_off(replacement, &names).await;
             }
         }
-        self.arrays.borrow_mut().remove(&array.uuid);
+        self.arrays.remove(array.uuid);
         let places = array.places();
         let drives = places.iter().flat_map(|place| place.drive.iter().chain(&place.replacement));
         notes.extend(draining::notes(drives));
@@ -78,10 +78,10 @@ impl Core {
 
     /// Alone; the array's other volumes stay.
     pub(crate) async fn delete_one(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
-        self.check_can_record(array, &volume.name())?;
+        self.arrays.check_can_record(array, &volume.name())?;
         let _starting = array.starting.take(1).await;
         let was_served = volume.is_served();
-        self.withdraw(array, volume).await;
+        self.arrays.withdraw(array, volume).await;
         let recorded = {
             let _turn = array.metadata.take(1).await;
             let own = volume.all_regions();
@@ -93,7 +93,7 @@ impl Core {
                     replacement.stale = runs(&set_of(&replacement.stale).minus(&own));
                 }
             }
-            let recorded = self.commit(array, next, Vec::new()).await;
+            let recorded = self.arrays.commit(array, next, Vec::new()).await;
             if recorded && array.is_running() {
                 array.unsynced.borrow_mut().retain(|region| !volume.regions().contains(region));
                 array.forced.borrow_mut().retain(|region| !volume.regions().contains(region));
@@ -104,7 +104,7 @@ impl Core {
                     });
                     map.resize(array.label().regions());
                 }
-                if let Err(error) = self.write_map(array).await {
+                if let Err(error) = self.arrays.write_map(array).await {
                     tracing::warn!("marks of a deleted volume could not be cleared: {error}");
                 }
             }
@@ -115,29 +115,9 @@ impl Core {
         }
         let name = volume.name();
         if was_served && array.lost.borrow().is_empty() {
-            self.attach(array, volume).await?;
+            self.arrays.attach(array, volume).await?;
         }
         let sentence = format!("that '{name}' is deleted could not be recorded; see volume show {name}");
         Err(Error::new(ErrorKind::Failed, sentence))
-    }
-
-    /// Whether a change of what labels say of a volume can be recorded: on the drives of an array that is started, or
-    /// on all drives of one that is not.
-    ///
-    /// # Errors
-    /// What to do first.
-    pub(crate) fn check_can_record(&self, array: &Array, name: &str) -> Result<()> {
-        let wrong = |sentence: String| Err(Error::new(ErrorKind::WrongState, sentence));
-        let complete =
-            array.not_current().is_empty() && array.places().iter().all(|place| place.drive.is_some());
-        if !array.is_running() && !complete {
-            return wrong(format!(
-                "'{name}' is offline, and not all of its drives are there to record it; connect them and start it first"
-            ));
-        }
-        if !array.lost.borrow().is_empty() {
-            return wrong(format!("'{name}' has lost drives; start it again first: volume start {name}"));
-        }
-        Ok(())
     }
 }

@@ -1,19 +1,19 @@
 //! Damaged structures repaired: a copy from the drive's other one, a drive's all from the other drives of its array.
 
-use crate::commands::core::Core;
+use crate::interface::{Error, ErrorKind};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
 use crate::inventory::structures;
-use crate::{Error, ErrorKind};
+use crate::lifecycle::Lifecycle;
 use ondisk::ddf::{self, CopyState, HeaderKind};
 use ondisk::{Carried, Content, Headless, Label, restore};
 use std::rc::Rc;
 
-impl Core {
+impl Lifecycle {
     /// Looks for damage in the structures of drives that are not in use, as they were last looked at, and repairs it.
     pub(crate) async fn repair_structures(&self) {
-        let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();
-        for drive in drives.iter().filter(|drive| drive.access().is_some() && !self.is_in_use(drive)) {
+        let drives: Vec<Rc<Drive>> = self.inventory.drives();
+        for drive in drives.iter().filter(|drive| drive.access().is_some() && !self.arrays.is_in_use(drive)) {
             match drive.label() {
                 LabelSeen::Sound(carried) => {
                     if let Some(found) = carried.drive.as_ref().filter(|found| found.needs_repair()) {
@@ -54,7 +54,7 @@ impl Core {
     /// Takes what a drive said from other drives of its array, where they know.
     fn restore_label(&self, drive: &Rc<Drive>, headless: &Headless) {
         let others: Vec<Label> =
-            self.drives.borrow().iter().filter_map(|other| other.member_label()).collect();
+            self.inventory.drives().iter().filter_map(|other| other.member_label()).collect();
         let name = &drive.name;
         let label = match restore(headless, &others.iter().collect::<Vec<_>>()) {
             Ok(label) => label,

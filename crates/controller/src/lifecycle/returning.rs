@@ -3,11 +3,10 @@
 use crate::arrays::array::Array;
 use crate::arrays::members::Entering;
 use crate::arrays::volume::Volume;
-use crate::commands::core::Core;
+use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
-use crate::lifecycle::assemble::Word;
-use crate::{Error, ErrorKind, Reply, Result};
+use crate::lifecycle::{Lifecycle, OfDrive};
 use engine::{HealthView, MemberChange, ShardMessage};
 use ondisk::{Role, StandIn};
 use std::rc::Rc;
@@ -29,25 +28,30 @@ fn check_nothing_lost(array: &Array) -> Result<()> {
     Err(wrong(format!("{names} has lost drives; start it again first: volume start {name}")))
 }
 
-impl Core {
+impl Lifecycle {
     /// `drive online`.
-    pub(crate) async fn take_in_again(self: &Rc<Self>, text: &str) -> Result<Reply> {
-        let drive = self.find_drive(text)?;
-        let place = self.place_of(&drive);
+    pub(crate) async fn take_in_again(self: &Rc<Self>, text: &str) -> Result<OfDrive> {
+        let drive = self.arrays.find_drive(text)?;
+        let place = self.arrays.place_of(&drive);
         let Some((array, slot)) = place.filter(|(array, _)| array.is_running()) else {
             // Perhaps it is back, and an array can be assembled with it, or it belongs to one that is started.
             let (drive, notes) = self.add_drive(&drive.name, None).await?;
-            return match self.place_of(&drive).filter(|(array, _)| array.is_running()) {
+            return match self.arrays.place_of(&drive).filter(|(array, _)| array.is_running()) {
                 Some((array, slot)) if !array.in_use().contains(&slot) => {
                     self.bring_back(&array, slot, &drive).await
                 }
-                _ => Ok(self.drive_reply(&drive, notes)),
+                _ => Ok((drive, notes)),
             };
         };
         self.bring_back(&array, slot, &drive).await
     }
 
-    async fn bring_back(self: &Rc<Self>, array: &Rc<Array>, slot: usize, drive: &Rc<Drive>) -> Result<Reply> {
+    async fn bring_back(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+    ) -> Result<OfDrive> {
         let (name, names) = (&drive.name, array.names());
         {
             let _turn = array.metadata.take(1).await;
@@ -71,9 +75,9 @@ impl Core {
                 )));
             }
             self.check_returning(array, slot, drive).await?;
-            self.put_in(array, slot, drive, Entering::Back).await?;
+            self.arrays.put_in(array, slot, drive, Entering::Back).await?;
         }
-        self.go_on_with(array).await;
+        self.arrays.go_on_with(array).await;
         let left = array.to_rebuild(slot).len();
         let notes = match left {
             0 => Vec::new(),
@@ -83,18 +87,7 @@ impl Core {
                 )]
             }
         };
-        Ok(self.drive_reply(drive, notes))
-    }
-
-    /// A drive was taken in: volumes that waited for it are started, and what it missed is rebuilt.
-    pub(crate) async fn go_on_with(self: &Rc<Self>, array: &Rc<Array>) {
-        for volume in array.volumes() {
-            if volume.is_served() {
-                self.look_after();
-            } else if let Err(error) = self.start_one(array, &volume, Word::NONE).await {
-                tracing::info!("'{}' stays offline: {error}", volume.name());
-            }
-        }
+        Ok((drive.clone(), notes))
     }
 
     /// Whether a drive answers, holds nothing back (rule (d)), and still is the one it was.
@@ -158,8 +151,9 @@ impl Core {
             health: HealthView { readable: readable.without(out), writable: writable.without(out) },
         };
         volume.note_swap(slot);
-        let told = self.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
-        self.leave(&drive, told);
+        let told =
+            self.arrays.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
+        self.arrays.leave(&drive, told);
     }
 
     /// `drive replace`.
@@ -168,7 +162,7 @@ impl Core {
         text: &str,
         with: &str,
         destroy: bool,
-    ) -> Result<Reply> {
+    ) -> Result<OfDrive> {
         let (array, slot) = self.member_named(text)?;
         let names = array.names();
         if !array.is_running() {
@@ -210,21 +204,21 @@ impl Core {
             return Err(error);
         }
         self.forget_taken(&array, std::slice::from_ref(&drive));
-        self.go_on_with(&array).await;
+        self.arrays.go_on_with(&array).await;
         let note = match array.places()[slot].replacement.is_some() {
             true => format!("it is filled with what drive {slot} holds, which goes on until then"),
             false => "what it is to hold is rebuilt from the others; it can be used meanwhile".to_owned(),
         };
-        Ok(self.drive_reply(&drive, vec![note]))
+        Ok((drive, vec![note]))
     }
 
     /// A member by the name of its drive or `VOLUME:SLOT`, missing ones too.
     fn member_named(&self, text: &str) -> Result<(Rc<Array>, usize)> {
-        if let Some(place) = self.slot_named(text) {
+        if let Some(place) = self.arrays.slot_named(text) {
             return Ok(place);
         }
-        let drive = self.find_drive(text)?;
-        self.shown_place(&drive).ok_or_else(|| {
+        let drive = self.arrays.find_drive(text)?;
+        self.arrays.shown_place(&drive).ok_or_else(|| {
             wrong(format!("drive {text} belongs to no volume, so there is nothing to replace"))
         })
     }
@@ -237,7 +231,7 @@ impl Core {
         with: &str,
         destroy: bool,
     ) -> Option<Rc<Drive>> {
-        let drive = self.drive_called(with)?;
+        let drive = self.inventory.drive_called(with)?;
         let is_here = array.slot_of(&drive) == Some(slot) && !array.label().member[slot].is_online();
         (is_here && destroy).then_some(drive)
     }
@@ -309,33 +303,33 @@ impl Core {
         }
         if !member.is_online() {
             let before = array.drive(slot).filter(|before| before.name != drive.name);
-            self.put_in(array, slot, drive, Entering::New(stands_in)).await?;
+            self.arrays.put_in(array, slot, drive, Entering::New(stands_in)).await?;
             if let Some(before) = before {
-                self.take_label_off(&before, &array.names()).await;
+                self.inventory.take_label_off(&before, &array.names()).await;
             }
             return Ok(());
         }
         if !array.left(&member.stale).is_empty() {
-            let name = self.member_name(array, slot);
+            let name = self.arrays.member_name(array, slot);
             return Err(wrong(format!(
                 "drive {name} is still being rebuilt, so there is nothing yet to be copied from it; wait, or take it out first: drive fail {}:{slot}",
                 array.name()
             )));
         }
-        self.begin_replacement(array, slot, drive, stands_in).await
+        self.arrays.begin_replacement(array, slot, drive, stands_in).await
     }
 
     /// `drive forget`.
-    pub(crate) async fn forget_drive(self: &Rc<Self>, text: &str) -> Result<Reply> {
-        let drive = self.find_drive(text)?;
-        let place = self.shown_place(&drive);
+    pub(crate) async fn forget_drive(self: &Rc<Self>, text: &str) -> Result<Vec<String>> {
+        let drive = self.arrays.find_drive(text)?;
+        let place = self.arrays.shown_place(&drive);
         if let Some((array, slot)) = place {
             return Err(wrong(format!(
                 "drive {text} is drive {slot} of {}, which would miss it; replace it (drive replace), or delete its volumes",
                 array.names()
             )));
         }
-        if self.arrays().iter().any(|array| array.replaced_by(&drive).is_some()) {
+        if self.arrays.all().iter().any(|array| array.replaced_by(&drive).is_some()) {
             return Err(wrong(format!(
                 "drive {text} is being filled to replace another one; it cannot be forgotten now"
             )));
@@ -343,9 +337,7 @@ impl Core {
         if !drive.is_quiet(&self.env).await {
             return Err(drive.not_quiet()); // Named again it would be another one, of which nobody knows that.
         }
-        drive.close();
-        self.drives.borrow_mut().retain(|other| !Rc::ptr_eq(other, &drive));
-        self.remember_drives().await;
+        self.inventory.remove(&[&drive]).await;
         let kept = match drive.label() {
             LabelSeen::Blank => Vec::new(),
             _ => {
@@ -354,6 +346,6 @@ impl Core {
         };
         let text = format!("drive {} is not looked at any more", drive.name);
         self.events.info(&drive.name, "an operator forgot it", "it is not looked at any more", text);
-        Ok(Reply::Done { notes: kept })
+        Ok(kept)
     }
 }

@@ -1,32 +1,62 @@
 //! From drives to arrays: looking at labels, and what they say together.
 
 use crate::arrays::array::Array;
-use crate::commands::core::Core;
+use crate::arrays::starting::Word;
+use crate::interface::Result;
+use crate::interface::{Error, ErrorKind};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
-use crate::lifecycle::assemble::Word;
-use crate::{Error, ErrorKind};
+use crate::lifecycle::Lifecycle;
 use ondisk::{Cause, FoundArray, Label, Phase, Role, SeenDrive, reconcile};
 use std::rc::Rc;
 
-impl Core {
+impl Lifecycle {
+    /// `drive add`: tells the controller of a drive; with a size, makes a file for it first. Notes, a sentence each.
+    pub(crate) async fn add_drive(
+        self: &Rc<Self>,
+        spec: &str,
+        size: Option<u64>,
+    ) -> Result<(Rc<Drive>, Vec<String>)> {
+        if let Some(size) = size {
+            self.inventory.create_file(spec, size).await?;
+        }
+        let known = self.inventory.drive_called(spec).filter(|drive| !drive.is_volatile());
+        let drive = known.clone().unwrap_or_else(|| self.inventory.new_drive(spec));
+        if let Some((array, _)) = self.arrays.place_of(&drive)
+            && array.is_running()
+        {
+            return Ok((
+                drive.clone(),
+                vec![format!("drive {} is in use already, by {}", drive.name, array.names())],
+            ));
+        }
+        drive.look(&self.env).await;
+        if drive.access().is_none() {
+            let gone = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
+            return Err(drive.problem().unwrap_or_else(gone));
+        }
+        if let Some(other) = self.inventory.same_drive(&drive) {
+            drive.close();
+            let sentence = format!("drive {spec} is known already, as {}; use that name", other.name);
+            return Err(Error::new(ErrorKind::InUse, sentence));
+        }
+        drive.zeroed.set(drive.zeroed.get() || size.is_some());
+        if known.is_none() {
+            self.inventory.add(vec![drive.clone()]).await;
+        }
+        let notes = self.assemble_with(&drive).await;
+        Ok((drive, notes))
+    }
+
     /// Looks at all drives that are not in use, and which arrays they make.
     pub(crate) async fn rescan(&self) {
-        let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();
+        let drives: Vec<Rc<Drive>> = self.inventory.drives();
         for drive in drives {
-            if drive.access().is_some() && !self.is_in_use(&drive) {
+            if drive.access().is_some() && !self.arrays.is_in_use(&drive) {
                 drive.look(&self.env).await;
             }
         }
         self.take_in_labels().await;
-    }
-
-    /// Whether a drive takes part in an array that is started, or is being filled for one.
-    pub(crate) fn is_in_use(&self, drive: &Drive) -> bool {
-        let uses = |array: &Rc<Array>| {
-            array.is_running() && (array.slot_of(drive).is_some() || array.replaced_by(drive).is_some())
-        };
-        self.arrays().iter().any(uses)
     }
 
     /// Takes in what labels say; where an array was deleted and some of its labels were left, they go now, or one
@@ -55,12 +85,12 @@ impl Core {
     /// Drives that are not in use and carry the label of a member, as they were last looked at; none that has not returned
     /// what shards asked of it.
     fn seen(&self) -> (Vec<Rc<Drive>>, Vec<SeenDrive>) {
-        let is_free = |drive: &&Rc<Drive>| !self.is_in_use(drive) && !drive.is_leaving();
+        let is_free = |drive: &&Rc<Drive>| !self.arrays.is_in_use(drive) && !drive.is_leaving();
         let seen = |drive: &Rc<Drive>| {
             let (name, size) = (drive.name.clone(), drive.access()?.info().size);
             Some((drive.clone(), SeenDrive { name, size, label: drive.member_label()? }))
         };
-        self.drives.borrow().iter().filter(is_free).filter_map(seen).unzip()
+        self.inventory.drives().iter().filter(is_free).filter_map(seen).unzip()
     }
 
     /// Arrays that are not started, and all of whose drives that are here are among these.
@@ -72,8 +102,7 @@ impl Core {
             let members = found.members.iter();
             let here: Vec<usize> =
                 members.flat_map(|member| member.drive.into_iter().chain(member.replacement)).collect();
-            let is_started =
-                self.arrays.borrow().get(&found.label.array).is_some_and(|array| array.is_running());
+            let is_started = self.arrays.get(found.label.array).is_some_and(|array| array.is_running());
             if !is_started
                 && !here.is_empty()
                 && here.iter().all(is_within)
@@ -92,7 +121,7 @@ impl Core {
         let (drives, seen) = self.seen();
         let mut deleted = Vec::new();
         let mut unseen: Vec<Rc<Array>> =
-            self.arrays().into_iter().filter(|array| !array.is_running()).collect();
+            self.arrays.all().into_iter().filter(|array| !array.is_running()).collect();
         for found in reconcile(&seen) {
             for (drive, why) in &found.refused {
                 drives[*drive].set_problem(Some(Error::new(ErrorKind::WrongState, why.clone())));
@@ -107,14 +136,14 @@ impl Core {
                 }
             }
             unseen.retain(|array| array.uuid != uuid);
-            let existing = self.arrays.borrow().get(&uuid).cloned();
+            let existing = self.arrays.get(uuid);
             match existing {
                 Some(array) if array.is_running() => self.late_drives(&array, &found, &drives),
                 Some(array) => self.take_in(&array, &found, &drives),
                 None => {
                     if let Some(array) = Array::new(&self.env, found.label.clone()) {
                         self.take_in(&array, &found, &drives);
-                        self.arrays.borrow_mut().insert(uuid, array);
+                        self.arrays.insert(array);
                     }
                 }
             }
@@ -198,7 +227,7 @@ impl Core {
             return notes;
         }
         self.rescan().await;
-        let Some((array, slot)) = self.place_of(drive) else { return notes };
+        let Some((array, slot)) = self.arrays.place_of(drive) else { return notes };
         let names = array.names();
         if array.is_running() {
             notes.push(format!(

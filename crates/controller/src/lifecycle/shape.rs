@@ -1,9 +1,9 @@
 //! What a new volume is like: from what was asked for, and what the drives have.
 
 use crate::arrays::extents;
+use crate::interface::{CreateVolume, Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::lifecycle::candidates::Candidate;
-use crate::{CreateVolume, Error, ErrorKind, Result};
 use layout::{Geometry, Level, MirrorArrangement, ParityArrangement};
 use ondisk::{Label, Tail};
 use std::ops::Range;

@@ -1,12 +1,22 @@
-//! What operators wish for an array, for good: when its drives go out, what spares and tasks may do. It is kept in the
-//! array's labels, and goes with it.
+//! The room of policies: what operators wish for an array, for good: when its drives go out, what spares and tasks may
+//! do.
+//!
+//! **Owns** the policies' names and what each value means. The values are kept in the array's labels, and go with it.
+//!
+//! **Invariants.** A policy is durable before the shards and the tasks learn of it.
+//!
+//! **Who may call it**: `commands`.
 
+use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::serve::fault_policy;
-use crate::commands::core::Core;
+use crate::arrays::volume::Volume;
+use crate::events::Events;
+use crate::interface::{Error, ErrorKind, Policy, Result, SetPolicy};
+use crate::tasks::Tasks;
 use crate::tasks::check_share;
-use crate::{Error, ErrorKind, Policy, Reply, Result, SetPolicy};
 use engine::ShardMessage;
+use env::Env;
 use std::rc::Rc;
 
 /// A policy that is on or off: its name, and what each means.
@@ -37,11 +47,31 @@ const MIXED_KINDS: Switch = Switch {
     off: "a spare takes the place only of a drive of its kind",
 };
 
-impl Core {
+/// What the room needs of others.
+pub(crate) struct Needs {
+    pub(crate) events: Rc<Events>,
+    pub(crate) arrays: Rc<Arrays>,
+    pub(crate) tasks: Rc<Tasks>,
+}
+
+/// Sets policies of arrays.
+pub(crate) struct Policies {
+    env: Env,
+    events: Rc<Events>,
+    arrays: Rc<Arrays>,
+    tasks: Rc<Tasks>,
+}
+
+impl Policies {
+    pub(crate) fn new(env: &Env, needs: Needs) -> Policies {
+        let Needs { events, arrays, tasks } = needs;
+        Policies { env: env.clone(), events, arrays, tasks }
+    }
+
     /// `volume set`.
-    pub(crate) async fn set_policy(self: &Rc<Self>, set: SetPolicy) -> Result<Reply> {
+    pub(crate) async fn set_policy(&self, set: SetPolicy) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
         check_share(set.task_share_percent)?;
-        let (array, volume) = self.find_volume(&set.volume)?;
+        let (array, volume) = self.arrays.find_volume(&set.volume)?;
         if !array.is_running() {
             let sentence = format!("'{0}' is not started; start it first: volume start {0}", volume.name());
             return Err(Error::new(ErrorKind::WrongState, sentence));
@@ -49,7 +79,7 @@ impl Core {
         let changed = {
             let _turn = array.metadata.take(1).await;
             // On the drives that are left it would make strangers of those that are lost.
-            self.check_can_record(&array, &volume.name())?;
+            self.arrays.check_can_record(&array, &volume.name())?;
             let mut next = array.label();
             let before = next.policy.clone();
             let policy = &mut next.policy;
@@ -67,7 +97,7 @@ impl Core {
             let changed = *policy != before;
             if changed {
                 policy.set_unix_s = self.env.unix_time();
-                if !self.commit(&array, next, Vec::new()).await {
+                if !self.arrays.commit(&array, next, Vec::new()).await {
                     let sentence = format!("that could not be recorded; see volume show {}", volume.name());
                     return Err(Error::new(ErrorKind::Failed, sentence));
                 }
@@ -76,7 +106,7 @@ impl Core {
         };
         if changed {
             self.tell_policy(&array).await;
-            self.follow_policy(&array);
+            self.tasks.follow_policy(&array);
             let text = format!("policies of {} were changed; volume show says what they are", array.names());
             self.events.info(&array.name(), "an operator changed them", "they are in force", text);
         }
@@ -84,14 +114,15 @@ impl Core {
         if array.volumes().len() > 1 {
             notes.push(format!("this concerns all volumes of the array: {}", array.names()));
         }
-        Ok(self.volume_reply(&array, &volume, notes))
+        Ok((array, volume, notes))
     }
 
     async fn tell_policy(&self, array: &Array) {
         let policy = fault_policy(&array.label().policy);
         for volume in array.served() {
             let Some(id) = volume.id() else { continue };
-            if let Err(why) = self.tell_shards(|done| ShardMessage::SetPolicy(id, policy, done)).await {
+            if let Err(why) = self.arrays.tell_shards(|done| ShardMessage::SetPolicy(id, policy, done)).await
+            {
                 tracing::error!("a policy of '{}' did not reach every shard: {why}", volume.name());
             }
         }

@@ -1,4 +1,4 @@
-//! The tender: looks at all arrays whenever something changed, and has done what is missing.
+//! The reconciler: looks at all arrays whenever something changed, and has done what is missing.
 //!
 //! It decides by what labels say, never by what it did before: a slot that is out gets a spare, regions that are stale get
 //! a rebuild, a drive that is being filled gets a copy, regions that are unsynced get a resync, a drive that expects to
@@ -7,16 +7,16 @@
 //!
 //! What it changes it changes in turn with the commands of operators, one after the other.
 
-use crate::TaskKind;
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
-use crate::commands::core::Core;
+use crate::interface::TaskKind;
 use crate::inventory::Drive;
 use crate::inventory::health;
+use crate::reconcile::Reconciler;
 use crate::reconcile::choose::{Offer, choose_spare};
 use crate::reconcile::spares::{is_redundant, need_told};
-use crate::signals::waiting::wait_or;
-use crate::tasks::{About, Wish};
+use crate::signals::wait_or;
+use crate::tasks::About;
 use ondisk::{Bay, Cause, Label, Member, StandIn};
 use std::rc::Rc;
 use std::time::Duration;
@@ -27,77 +27,89 @@ const LATE: Duration = Duration::from_secs(60);
 /// When nothing tells that something changed: look all the same, so often.
 const IDLE: Duration = Duration::from_secs(3600);
 
-impl Core {
-    /// Something changed that the tender should look at.
-    pub(crate) fn look_after(&self) {
-        self.changes_seen.set(self.changes_seen.get() + 1);
-        self.tasks.changed.notify(&self.env);
-    }
-
+impl Reconciler {
     /// Asks drives for their health, until the controller stops.
     pub(crate) async fn watch_health(self: Rc<Self>) {
         let mut next = self.env.now() + health::FIRST;
         loop {
-            let stops = || self.tasks.is_closing();
-            if wait_or(&self.env, &self.tasks.changed, stops, next).await {
+            let stops = || self.attention.is_closing();
+            if wait_or(&self.env, self.attention.changed(), stops, next).await {
                 return;
             }
-            self.ask_health().await;
+            self.inventory.ask_health(|drive, why| self.report_suspected(drive, why)).await;
             self.look_at_spares().await;
             next = self.env.now() + health::INTERVAL;
         }
     }
 
-    /// Tends all arrays, until the controller stops.
-    pub(crate) async fn tend(self: Rc<Self>) {
-        while !self.tasks.is_closing() {
-            let seen = self.changes_seen.get();
+    /// Looks after all arrays, until the controller stops.
+    pub(crate) async fn run(self: Rc<Self>) {
+        while !self.attention.is_closing() {
+            let seen = self.attention.seen();
             {
                 let _turn = self.turn.take(1).await;
-                if self.tasks.is_closing() {
+                if self.attention.is_closing() {
                     return;
                 }
-                for array in self.arrays() {
+                for array in self.arrays.all() {
                     if array.is_running() && array.lost.borrow().is_empty() {
-                        self.tend_array(&array).await;
+                        self.reconcile_array(&array).await;
                     }
                 }
             }
-            self.begin_scheduled();
-            self.tasks.open().iter().for_each(|task| self.take_in_hand(task));
-            let until = self.env.now() + self.until_scheduled().min(IDLE);
-            let news = || self.changes_seen.get() != seen || self.tasks.is_closing();
-            wait_or(&self.env, &self.tasks.changed, news, until).await;
+            self.tasks.begin_scheduled();
+            self.tasks.take_all_in_hand();
+            let until = self.env.now() + self.tasks.until_scheduled().min(IDLE);
+            let news = || self.attention.seen() != seen || self.attention.is_closing();
+            wait_or(&self.env, self.attention.changed(), news, until).await;
         }
     }
 
-    async fn tend_array(self: &Rc<Self>, array: &Rc<Array>) {
+    async fn reconcile_array(self: &Rc<Self>, array: &Rc<Array>) {
         let label = array.label();
         for (slot, member) in label.member.iter().enumerate() {
             if !member.is_online() {
-                self.tend_missing(array, slot, &label).await;
+                self.reconcile_missing(array, slot, &label).await;
             } else if member.replacement.is_some() {
-                self.tend_replacement(array, slot, &label);
+                self.reconcile_replacement(array, slot, &label);
             } else if !array.left(&member.stale).is_empty() {
-                self.tend_stale(array, slot, &label);
+                self.reconcile_stale(array, slot, &label);
             } else {
-                self.tend_serving(array, slot, &label).await;
+                self.reconcile_serving(array, slot, &label).await;
             }
         }
         for volume in array.served() {
             if !volume.own_regions(&array.unsynced_regions()).is_empty() {
-                self.tend_unsynced(array, &volume);
+                self.reconcile_unsynced(array, &volume);
             }
         }
     }
 
+    /// A drive expects to fail, or is worn out.
+    fn report_suspected(&self, drive: &Drive, why: &str) {
+        let place = self.arrays.place_of(drive);
+        let effect = match &place {
+            Some((array, _)) if array.label().policy.drive_guard => {
+                "it is copied to a spare, if there is one"
+            }
+            Some(_) => "it serves on: replace it (drive-guard is off)",
+            None => "it is not taken as a spare any more",
+        };
+        let subject = place.map_or_else(|| drive.name.clone(), |(array, _)| array.name());
+        let text = format!("drive {} {why}: {effect}", drive.name);
+        self.events.warn(&subject, &format!("drive {} {why}", drive.name), effect, text);
+        self.attention.look_after();
+    }
+
     /// A slot is out: a drive that appeared in its bay takes it, or a spare.
-    async fn tend_missing(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
+    async fn reconcile_missing(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
         let member = &label.member[slot];
         let since_start = self.env.now().since(self.began);
         match member.cause {
             Some(Cause::Offline) => return,
-            Some(Cause::Missing) if since_start < LATE => return self.look_again_in(LATE - since_start),
+            Some(Cause::Missing) if since_start < LATE => {
+                return self.attention.look_again_in(LATE - since_start);
+            }
             _ => {}
         }
         let is_taken = array.work.taking_over.borrow().contains(&slot);
@@ -120,16 +132,16 @@ impl Core {
                 self.take_slot(array, slot, &drive, Some(stands_in), &cause).await;
             }
             Err(why) => {
-                self.tend_spread(array, slot, member);
+                self.reconcile_spread(array, slot, member);
                 let what = format!("no spare takes the place of drive {} of {}", member.name, label.names());
                 let needs = format!("{} is needed", need_told(&need));
-                self.say_once(array, &what, member.since, &why_none(&why, &needs));
+                self.report_once(array, &what, member.since, &why_none(&why, &needs));
             }
         }
     }
 
     /// A slot is out and no drive takes it: where a volume has a distributed spare, that takes what it held.
-    fn tend_spread(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
+    fn reconcile_spread(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
         for volume in array.served().iter().filter(|volume| volume.geometry.spare_strips() > 0) {
             let moved = volume.label().relocated;
             let (mine, regions) = match &moved {
@@ -144,12 +156,12 @@ impl Core {
             let total = crate::tasks::regions_bytes(volume, left, volume.label().member_bytes);
             let about = About { slot: u16::try_from(slot).ok(), ..About::of_volume(array.uuid, volume.uuid) };
             let cause = format!("drive {} is out, and no drive takes its place", member.name);
-            self.ensure(array, TaskKind::Relocate, about, total, &cause);
+            self.tasks.ensure(array, TaskKind::Relocate, about, total, &cause);
         }
     }
 
     /// A slot serves again: what went into the distributed spare comes back.
-    fn tend_gathered(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
+    fn reconcile_gathered(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
         for volume in array.served() {
             let moved = volume.label().relocated.filter(|moved| usize::from(moved.slot) == slot);
             let Some(moved) = moved else { continue };
@@ -158,7 +170,7 @@ impl Core {
             let about = About { slot: Some(moved.slot), ..About::of_volume(array.uuid, volume.uuid) };
             let cause =
                 format!("drive {} has the slot whose content is in the distributed spare", member.name);
-            self.ensure(array, TaskKind::Restore, about, total, &cause);
+            self.tasks.ensure(array, TaskKind::Restore, about, total, &cause);
         }
     }
 
@@ -166,20 +178,6 @@ impl Core {
     fn is_returning(&self, array: &Array, slot: usize) -> bool {
         matches!(array.places().get(slot).map(|place| &place.role), Some(ondisk::Role::Left(Cause::Missing)))
             && array.drive(slot).is_some()
-    }
-
-    /// Comes back to it later, though nothing changes.
-    pub(crate) fn look_again_in(self: &Rc<Self>, time: Duration) {
-        if self.looking_again.replace(true) {
-            return;
-        }
-        let core = self.clone();
-        self.env.spawn("look again", async move {
-            let until = core.env.now() + time;
-            wait_or(&core.env, &core.tasks.changed, || core.tasks.is_closing(), until).await;
-            core.looking_again.set(false);
-            core.look_after();
-        });
     }
 
     /// Puts a drive into a slot that is out; the rebuild follows by itself.
@@ -191,10 +189,10 @@ impl Core {
         stands_in: Option<StandIn>,
         cause: &str,
     ) {
-        match self.replace_with(array, slot, drive, stands_in).await {
+        match self.lifecycle.replace_with(array, slot, drive, stands_in).await {
             Ok(()) => {
-                self.go_on_with(array).await;
-                self.tend_stale_because(array, slot, &array.label(), cause);
+                self.arrays.go_on_with(array).await;
+                self.reconcile_stale_because(array, slot, &array.label(), cause);
             }
             Err(error) => {
                 // It is not tried again and again: it is known to have failed.
@@ -203,7 +201,7 @@ impl Core {
                 self.events.critical(&array.name(), cause, "the slot stays empty", text);
             }
         }
-        self.look_after();
+        self.attention.look_after();
     }
 
     /// What the label is to remember of a spare that stands in.
@@ -222,44 +220,50 @@ impl Core {
         }
     }
 
-    fn tend_stale(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
-        let name = self.member_name(array, slot);
-        self.tend_stale_because(array, slot, label, &format!("what drive {name} holds is not current"));
+    fn reconcile_stale(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
+        let name = self.arrays.member_name(array, slot);
+        self.reconcile_stale_because(array, slot, label, &format!("what drive {name} holds is not current"));
     }
 
-    fn tend_stale_because(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label, cause: &str) {
+    fn reconcile_stale_because(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label, cause: &str) {
         let Some(member) = label.member.get(slot) else { return };
         let total = self.bytes_left(array, &member.stale);
         if total == 0 {
             return;
         }
-        self.ensure(array, TaskKind::Rebuild, About::of_drive(array.uuid, slot, member.uuid), total, cause);
+        self.tasks.ensure(
+            array,
+            TaskKind::Rebuild,
+            About::of_drive(array.uuid, slot, member.uuid),
+            total,
+            cause,
+        );
     }
 
-    fn tend_replacement(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
+    fn reconcile_replacement(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
         let member = &label.member[slot];
         let Some(replacement) = &member.replacement else { return };
         let about = About::of_drive(array.uuid, slot, replacement.uuid);
-        let known = self.tasks.newest(TaskKind::Replace, &about).is_some();
+        let known = self.tasks.is_known(TaskKind::Replace, &about);
         let is_back = member.stands_in.is_some() && replacement.stands_in.is_none() && !known;
         let kind = if is_back { TaskKind::Copyback } else { TaskKind::Replace };
         let cause = format!("drive {} is to take the place of drive {}", replacement.name, member.name);
         let total = self.bytes_left(array, &replacement.stale);
-        self.ensure(array, kind, about, total, &cause);
+        self.tasks.ensure(array, kind, about, total, &cause);
     }
 
-    fn tend_unsynced(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
+    fn reconcile_unsynced(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         let regions = volume.own_regions(&array.unsynced_regions());
         let total = crate::tasks::regions_bytes(volume, regions.len(), volume.label().capacity_bytes);
         let cause = format!("the redundancy of {} regions may not agree with their data", regions.len());
-        self.ensure(array, TaskKind::Resync, About::of_volume(array.uuid, volume.uuid), total, &cause);
+        self.tasks.ensure(array, TaskKind::Resync, About::of_volume(array.uuid, volume.uuid), total, &cause);
     }
 
     /// A slot serves and is current. Its drive may expect to fail; it may be a spare that can go back.
-    async fn tend_serving(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
+    async fn reconcile_serving(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
         let Some(drive) = array.drive(slot) else { return };
         let member = &label.member[slot];
-        self.tend_gathered(array, slot, member);
+        self.reconcile_gathered(array, slot, member);
         let goes_back = |stands_in: &&StandIn| label.policy.copyback && stands_in.revertible;
         if let Some(stands_in) = member.stands_in.as_ref().filter(goes_back)
             && let Some(home) = self.blank_in(stands_in.bay.as_ref()).await
@@ -267,7 +271,8 @@ impl Core {
             let cause = format!("drive {} appeared where drive {} was", home.name, stands_in.instead_of);
             return self.fill(array, slot, &home, None, TaskKind::Copyback, &cause).await;
         }
-        let Some(why) = self.suspicion_of(&drive).filter(|_| label.policy.drive_guard && is_redundant(array))
+        let Some(why) =
+            self.inventory.suspicion_of(&drive).filter(|_| label.policy.drive_guard && is_redundant(array))
         else {
             return;
         };
@@ -287,7 +292,7 @@ impl Core {
                     label.names()
                 );
                 let needs = format!("{} is needed", need_told(&need));
-                self.say_once(array, &what, 0, &why_none(&reasons, &needs));
+                self.report_once(array, &what, 0, &why_none(&reasons, &needs));
             }
         }
     }
@@ -302,12 +307,12 @@ impl Core {
         kind: TaskKind,
         cause: &str,
     ) {
-        match self.replace_with(array, slot, drive, stands_in).await {
+        match self.lifecycle.replace_with(array, slot, drive, stands_in).await {
             Ok(()) => {
                 let label = array.label();
                 if let Some(replacement) = &label.member[slot].replacement {
                     let total = self.bytes_left(array, &replacement.stale);
-                    self.ensure(
+                    self.tasks.ensure(
                         array,
                         kind,
                         About::of_drive(array.uuid, slot, replacement.uuid),
@@ -322,7 +327,7 @@ impl Core {
                 self.events.warn(&array.name(), cause, "the drive that serves goes on", text);
             }
         }
-        self.look_after();
+        self.attention.look_after();
     }
 
     /// A blank drive in the bay of that drive.
@@ -333,10 +338,10 @@ impl Core {
 
     async fn blank_in(&self, bay: Option<&Bay>) -> Option<Rc<Drive>> {
         let bay = bay?;
-        let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();
+        let drives: Vec<Rc<Drive>> = self.inventory.drives();
         for drive in drives {
             if bay_of(&drive).as_ref() == Some(bay)
-                && self.suspicion_of(&drive).is_none()
+                && self.inventory.suspicion_of(&drive).is_none()
                 && self.is_blank(&drive).await
             {
                 return Some(drive);
@@ -356,26 +361,14 @@ impl Core {
     }
 
     /// Tells what cannot be done, once for each reason and generation.
-    fn say_once(&self, array: &Array, what: &str, since: u64, why: &str) {
+    fn report_once(&self, array: &Array, what: &str, since: u64, why: &str) {
         let key = format!("{} {since} {what}: {why}", array.uuid);
-        let mut told = self.told.borrow_mut();
-        if !told.insert(key) {
+        let mut reported = self.reported.borrow_mut();
+        if !reported.insert(key) {
             return;
         }
-        drop(told);
+        drop(reported);
         self.events.warn(&array.name(), why, "it stays as it is", format!("{what}: {why}"));
-    }
-
-    /// An operator changed the array's share: tasks that follow it do so.
-    pub(crate) fn follow_policy(&self, array: &Array) {
-        let share = array.label().policy.task_share_percent;
-        for task in self.tasks.open() {
-            let record = task.record();
-            if record.about.array == Some(array.uuid) && !record.own_pace && record.wish != Wish::Stop {
-                task.change(&self.env, |record| record.pace.share_percent = share);
-            }
-        }
-        self.tasks.touch();
     }
 }
 

@@ -4,50 +4,55 @@
 //! machine. Which spare is taken, and why others are not, is [`choose`](crate::reconcile::choose)'s business; when, the tender's.
 
 use crate::arrays::array::Array;
-use crate::commands::core::Core;
+use crate::arrays::volume_names;
+use crate::interface::{AddSpare, CoverageInfo, Error, ErrorKind, Reply, Result, SpareInfo, SpareKind};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
-use crate::inventory::structures::{Written, write_structures};
+use crate::reconcile::Reconciler;
 use crate::reconcile::choose::{Need, Offer, Standing, choose_spare, kind_name, refusal};
-use crate::{AddSpare, CoverageInfo, Error, ErrorKind, Reply, Result, SpareInfo, SpareKind};
-use ondisk::{BLOCK, Content, SpareLabel, SpareScope, StandIn, TAIL, Telling, Uuid};
+use ondisk::{BLOCK, SpareLabel, SpareScope, TAIL};
 use std::rc::Rc;
 use units::{ByteCount, decimal_capacity};
 
-impl Drive {
-    /// What its label says, if it is that of a spare.
-    pub(crate) fn spare(&self) -> Option<SpareLabel> {
-        match self.label() {
-            LabelSeen::Sound(carried) => match &carried.content {
-                Content::Spare(spare) => Some(spare.clone()),
-                Content::Member(_) => None,
-            },
-            _ => None,
+impl Reconciler {
+    /// Looks whether spares are there and still carry their labels: nothing else would tell before they are needed.
+    pub(crate) async fn look_at_spares(self: &Rc<Self>) {
+        for spare in self.spares() {
+            // One that is taken meanwhile is written to: it is not looked at beside that.
+            let _turn = self.turn.take(1).await;
+            if spare.spare().is_none() || self.arrays.is_in_use(&spare) {
+                continue;
+            }
+            let was_well = spare.access().is_some() && spare.problem().is_none();
+            spare.look(&self.env).await;
+            let is_spare = spare.spare().is_some() && spare.access().is_some();
+            if is_spare && spare.problem().is_none() {
+                if !was_well {
+                    let text = format!("spare {} is there again", spare.name);
+                    self.events.info(&spare.name, "it answers", "it stands by", text);
+                    self.attention.look_after();
+                }
+            } else if was_well {
+                let why =
+                    spare.problem().map_or_else(|| "it carries no label any more".to_owned(), |p| p.message);
+                let text = format!("spare {} has failed and stands by no more: {why}", spare.name);
+                self.events.warn(&spare.name, &why, "it stands by no more", text);
+            }
         }
     }
 
-    /// The enclosure it sits in, as the machine tells.
-    pub(crate) fn enclosure(&self) -> Option<String> {
-        self.access()?.info().hardware.enclosure.clone()
-    }
-
-    /// Whether it rotates; `None` while it is not open.
-    pub(crate) fn rotates(&self) -> Option<bool> {
-        Some(self.access()?.info().rotational)
-    }
-}
-
-impl Core {
     /// `spare add`.
     pub(crate) async fn add_spare(self: &Rc<Self>, add: AddSpare) -> Result<Reply> {
         let scope = self.scope_of(&add)?;
         let mut candidates = Vec::new();
-        let checked =
-            self.check_candidates(std::slice::from_ref(&add.drive), add.destroy_data, &mut candidates).await;
+        let checked = self
+            .lifecycle
+            .check_candidates(std::slice::from_ref(&add.drive), add.destroy_data, &mut candidates)
+            .await;
         let made = match checked {
             Ok(()) => match candidates.first() {
                 Some(candidate) => {
-                    self.adopt(&candidates).await;
+                    self.lifecycle.adopt(&candidates).await;
                     self.make_spare(&candidate.drive, scope, &add).await
                 }
                 None => Err(Error::new(ErrorKind::Invalid, "a spare is a drive; name one")),
@@ -55,7 +60,7 @@ impl Core {
             Err(error) => Err(error),
         };
         if let Err(error) = made {
-            self.let_go(&candidates).await;
+            self.lifecycle.let_go(&candidates).await;
             return Err(error);
         }
         let drive = candidates[0].drive.clone();
@@ -67,14 +72,14 @@ impl Core {
         if let Some(info) = &info
             && info.covers.is_empty()
         {
-            notes.push(match self.arrays().is_empty() {
+            notes.push(match self.arrays.all().is_empty() {
                 true => "there is no volume yet that it could stand in for".to_owned(),
                 false => {
                     format!("drive {} could not stand in for any array now; spare list says why", drive.name)
                 }
             });
         }
-        self.look_after();
+        self.attention.look_after();
         match info {
             Some(spare) => Ok(Reply::Spare { spare: Box::new(spare), notes }),
             None => Err(Error::new(ErrorKind::Failed, format!("drive {} took no label", drive.name))),
@@ -92,7 +97,7 @@ impl Core {
         }
         let mut arrays = Vec::new();
         for volume in &add.volumes {
-            let (array, _) = self.find_volume(volume)?;
+            let (array, _) = self.arrays.find_volume(volume)?;
             if !arrays.contains(&array.uuid) {
                 arrays.push(array.uuid);
             }
@@ -110,78 +115,25 @@ impl Core {
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         let label = SpareLabel {
-            drive: self.new_uuid(),
+            drive: self.arrays.new_uuid(),
             scope,
             enclosure,
             revertible: add.revertible,
             since_unix_s: self.env.unix_time(),
         };
         label.check().map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
-        self.write_spare_label(drive, label.clone()).await?;
-        let what = self.scope_told(&label.scope, label.enclosure.as_deref());
+        self.inventory.write_spare_label(drive, label.clone()).await?;
+        let what = self.arrays.scope_told(&label.scope, label.enclosure.as_deref());
         let text = format!("drive {} is a hot spare for {what}", drive.name);
         self.events.info(&drive.name, "an operator said so", &format!("it stands by for {what}"), text);
         Ok(())
     }
 
-    /// Makes a drive carry the label of a spare.
-    ///
-    /// # Errors
-    /// When it has not returned what it was asked before, or cannot be written.
-    pub(crate) async fn write_spare_label(&self, drive: &Rc<Drive>, label: SpareLabel) -> Result<()> {
-        let failed = |why: String| {
-            let sentence = format!("drive {} could not be made a spare: {why}", drive.name);
-            Error::new(ErrorKind::Failed, sentence)
-        };
-        let gone = || failed("it is not there, or too small for a label".to_owned());
-        let access = drive.access().ok_or_else(gone)?;
-        let site = access.site().ok_or_else(gone)?;
-        if !drive.is_quiet(&self.env).await {
-            return Err(drive.not_quiet());
-        }
-        // What it said before must not be found beside it.
-        access.erase().await.map_err(|error| failed(error.to_string()))?;
-        drive.structure.replace(Written::Nothing);
-        let told = Telling::of_spare(&label, &site)
-            .and_then(|telling| telling.told(&site, label.drive))
-            .map_err(|error| failed(error.to_string()))?;
-        if let Some(error) = write_structures(vec![(0, drive.clone(), told)]).await.into_values().next() {
-            return Err(failed(error.to_string()));
-        }
-        drive.look(&self.env).await;
-        drive.zeroed.set(false);
-        Ok(())
-    }
-
-    /// A drive has stood in and is free: it is a spare again, if it was one and its label says so.
-    pub(crate) async fn spare_again(&self, drive: &Rc<Drive>, stood_in: Option<StandIn>) {
-        let Some(StandIn { scope: Some(scope), revertible: true, .. }) = stood_in else { return };
-        if self.suspicion_of(drive).is_some() {
-            return;
-        }
-        let enclosure = drive.enclosure();
-        let (uuid, since_unix_s) = (self.new_uuid(), self.env.unix_time());
-        let what = self.scope_told(&scope, enclosure.as_deref());
-        let label = SpareLabel { drive: uuid, scope, enclosure, revertible: true, since_unix_s };
-        match self.write_spare_label(drive, label).await {
-            Ok(()) => {
-                let text = format!("drive {} is a hot spare for {what} again", drive.name);
-                let effect = format!("it stands by for {what}");
-                self.events.info(&drive.name, "the drive that it stood in for was replaced", &effect, text);
-            }
-            Err(error) => {
-                let text = format!("{}; say spare add to try again", error.message);
-                self.events.warn(&drive.name, &error.message, "it stands by for nothing", text);
-            }
-        }
-        self.look_after();
-    }
-
     /// `spare remove`.
     pub(crate) async fn remove_spare(self: &Rc<Self>, name: &str) -> Result<Reply> {
-        let drive = self.find_drive(name)?;
+        let drive = self.arrays.find_drive(name)?;
         if drive.spare().is_none() {
-            let sentence = match self.place_of(&drive) {
+            let sentence = match self.arrays.place_of(&drive) {
                 Some((array, slot)) => format!(
                     "drive {name} is drive {slot} of {} now, no spare; drive replace puts another one in its place",
                     array.names()
@@ -190,7 +142,7 @@ impl Core {
             };
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
-        self.take_label_off(&drive, "a spare").await;
+        self.inventory.take_label_off(&drive, "a spare").await;
         if drive.spare().is_some() {
             let sentence = format!("the label of drive {name} could not be taken off; see events");
             return Err(Error::new(ErrorKind::Failed, sentence));
@@ -208,10 +160,10 @@ impl Core {
 
     /// The spares, by name.
     pub(crate) fn spares(&self) -> Vec<Rc<Drive>> {
-        let drives = self.drives.borrow();
+        let drives = self.inventory.drives();
         let mut spares: Vec<Rc<Drive>> = drives
             .iter()
-            .filter(|drive| drive.spare().is_some() && !self.is_in_use(drive))
+            .filter(|drive| drive.spare().is_some() && !self.arrays.is_in_use(drive))
             .cloned()
             .collect();
         spares.sort_by(|a, b| a.name.cmp(&b.name));
@@ -228,7 +180,7 @@ impl Core {
         let label = drive.spare()?;
         let offer = self.offer(drive);
         let redundant: Vec<Rc<Array>> =
-            self.arrays().into_iter().filter(|array| is_redundant(array)).collect();
+            self.arrays.all().into_iter().filter(|array| is_redundant(array)).collect();
         let covers = |array: &&Rc<Array>| {
             offer.as_ref().is_some_and(|offer| refusal(&self.need_of(array, None), offer).is_none())
         };
@@ -247,7 +199,7 @@ impl Core {
         Some(SpareInfo {
             drive: drive.name.clone(),
             kind,
-            dedicated_to: arrays.iter().flat_map(|array| self.names_of(*array)).collect(),
+            dedicated_to: arrays.iter().flat_map(|array| self.arrays.names_of(*array)).collect(),
             enclosure: label.enclosure,
             revertible: label.revertible,
             rotational: drive.rotates().unwrap_or_default(),
@@ -256,25 +208,6 @@ impl Core {
             reason,
             covers: covered,
         })
-    }
-
-    /// The volumes of an array, by name; of one that is not there its UUID.
-    fn names_of(&self, array: Uuid) -> Vec<String> {
-        match self.arrays.borrow().get(&array) {
-            Some(array) => volume_names(array),
-            None => vec![array.to_string()],
-        }
-    }
-
-    fn scope_told(&self, scope: &SpareScope, enclosure: Option<&str>) -> String {
-        match scope {
-            SpareScope::Global => "all arrays".to_owned(),
-            SpareScope::Enclosure => format!("arrays in enclosure {}", enclosure.unwrap_or("unknown")),
-            SpareScope::Arrays(arrays) => {
-                let names: Vec<String> = arrays.iter().flat_map(|array| self.names_of(*array)).collect();
-                format!("'{}'", names.join("', '"))
-            }
-        }
     }
 
     /// Which arrays a spare covers, and which none does, and why.
@@ -303,7 +236,7 @@ impl Core {
                 reasons,
             }
         };
-        self.arrays().into_iter().filter(|array| is_redundant(array)).map(covered).collect()
+        self.arrays.all().into_iter().filter(|array| is_redundant(array)).map(covered).collect()
     }
 
     /// What the place of a drive asks for; of no slot in particular: of any.
@@ -349,7 +282,7 @@ impl Core {
             sector: info.logical_sector.bytes(),
             rotational: info.rotational,
             enclosure: info.hardware.enclosure.clone().or(label.and_then(|label| label.enclosure)),
-            fault: self.suspicion_of(drive).or(read_only).or_else(problem).or_else(late),
+            fault: self.inventory.suspicion_of(drive).or(read_only).or_else(problem).or_else(late),
         })
     }
 
@@ -358,7 +291,7 @@ impl Core {
     pub(crate) async fn offers(&self, array: &Array) -> Vec<(Rc<Drive>, Offer)> {
         let mut drives = self.spares();
         if array.label().policy.emergency_spare {
-            let others: Vec<Rc<Drive>> = self.drives.borrow().clone();
+            let others: Vec<Rc<Drive>> = self.inventory.drives();
             for drive in others {
                 if !drive.is_volatile() && self.is_blank(&drive).await {
                     drives.push(drive);
@@ -370,8 +303,8 @@ impl Core {
 
     /// Whether a drive belongs to nobody and holds nothing.
     pub(crate) async fn is_blank(&self, drive: &Rc<Drive>) -> bool {
-        let free = !self.is_in_use(drive)
-            && self.place_of(drive).is_none()
+        let free = !self.arrays.is_in_use(drive)
+            && self.arrays.place_of(drive).is_none()
             && drive.problem().is_none()
             && !drive.holds_writes_back();
         let Some(access) = drive.access().filter(|_| free && matches!(drive.label(), LabelSeen::Blank))
@@ -385,10 +318,6 @@ impl Core {
 /// Whether a spare is of any use to it.
 pub(crate) fn is_redundant(array: &Array) -> bool {
     array.volumes().iter().any(|volume| volume.is_redundant())
-}
-
-fn volume_names(array: &Array) -> Vec<String> {
-    array.volumes().iter().map(|volume| volume.name()).collect()
 }
 
 /// What a place asks for, within a sentence: `an SSD of 1 TB`.

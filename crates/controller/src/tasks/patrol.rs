@@ -7,15 +7,16 @@
 //! What cannot be read in the data of a volume that is served is handed to the shards, which write it anew from
 //! redundancy under their locks. Anywhere else it is told, and counted against the drive: nothing of value is there.
 
+use super::steps::{StepEnd, StepPlan};
+use super::task::{Pace, Progress, Task, Wish};
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
-use crate::commands::core::Core;
 use crate::inventory::Drive;
 use crate::inventory::access::Access;
-use crate::tasks::{Pace, StepEnd, StepPlan, Task, Wish};
+use crate::tasks::Tasks;
 use engine::TaskKind as ShardTask;
 use env::sync::Credits;
-use env::{Buf, DriveKind, IoError, IoErrorKind};
+use env::{Buf, IoError, IoErrorKind};
 use smallvec::smallvec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -39,25 +40,14 @@ enum Home {
     Nobody(&'static str),
 }
 
-impl Drive {
-    /// Whether it has a medium that can go bad.
-    pub(crate) fn has_medium(&self) -> bool {
-        let kind = self.access().map(|access| access.info().kind);
-        !matches!(kind, None | Some(DriveKind::Null | DriveKind::Memory | DriveKind::Volume))
-    }
-}
-
-impl Core {
-    /// The drives that a patrol reads: those that are open and have a medium.
-    pub(crate) fn patrolled(&self) -> Vec<Rc<Drive>> {
-        self.drives.borrow().iter().filter(|drive| drive.has_medium()).cloned().collect()
-    }
-
+impl Tasks {
     /// Reads the drives that the task names, from where it stands on each.
     pub(crate) async fn patrol(self: &Rc<Self>, task: &Rc<Task>) -> StepEnd {
         let positions = task.record().positions;
-        let drives: Vec<(Rc<Drive>, u64)> =
-            positions.iter().filter_map(|(name, at)| Some((self.drive_called(name)?, *at))).collect();
+        let drives: Vec<(Rc<Drive>, u64)> = positions
+            .iter()
+            .filter_map(|(name, at)| Some((self.inventory.drive_called(name)?, *at)))
+            .collect();
         let at_a_time = Credits::new(&self.env, DRIVES_AT_A_TIME);
         let share = Rc::new(std::cell::Cell::new(drives.len().max(1) as u64));
         let reading: Vec<_> = drives
@@ -79,7 +69,7 @@ impl Core {
     }
 
     fn patrol_stops(&self, task: &Task) -> bool {
-        task.wish() == Wish::Stop || self.tasks.is_closing()
+        task.wish() == Wish::Stop || self.attention.is_closing()
     }
 
     /// Reads one drive, from `at` on. `drives`: how many are being read, for they share the limit.
@@ -94,7 +84,7 @@ impl Core {
         loop {
             let may_go_on = || task.wish() == Wish::Run || self.patrol_stops(task);
             if !may_go_on() {
-                self.tasks.checkpoint();
+                self.list.checkpoint();
             }
             task.changed.wait_until(&self.env, may_go_on).await;
             let Some(access) = drive.access().filter(|_| !self.patrol_stops(task)) else { return };
@@ -131,7 +121,7 @@ impl Core {
         progress.done_bytes = progress.done_bytes.saturating_add(len.0).min(progress.total_bytes);
         task.advance(self.env.now(), progress);
         if task.keep_position(drive, at) {
-            self.tasks.checkpoint();
+            self.list.checkpoint();
         }
     }
 
@@ -141,7 +131,7 @@ impl Core {
         while self.env.now() < until && !self.patrol_stops(task) {
             let next = until.min(self.env.now() + LONGEST_REST);
             let stops = || self.patrol_stops(task);
-            crate::signals::waiting::wait_or(&self.env, &task.changed, stops, next).await;
+            crate::signals::wait_or(&self.env, &task.changed, stops, next).await;
         }
     }
 
@@ -190,7 +180,7 @@ impl Core {
 
     /// Whose the bytes are.
     fn home_of(&self, drive: &Drive, range: ByteRange) -> Home {
-        let Some((array, slot)) = self.place_of(drive) else {
+        let Some((array, slot)) = self.arrays.place_of(drive) else {
             return Home::Nobody(
                 "nothing of value is there; a write to it may heal it, and many such errors mean that it should be replaced",
             );
@@ -212,7 +202,7 @@ impl Core {
         let Some(id) = volume.id() else { return };
         // A task of its own, for its progress is none of the patrol's.
         let mut record = task.record();
-        record.progress = crate::tasks::Progress::default();
+        record.progress = Progress::default();
         // The patrol may have been paused just now: nobody could resume this part of it.
         record.wish = Wish::Run;
         let part = Rc::new(Task::new(record));

@@ -1,11 +1,12 @@
 //! Carrying a task out: step by step, as labels and volumes tell what is left.
 
+use super::next::Next;
+use super::steps::StepEnd;
 use super::task::{Task, Wish};
-use super::{Next, StepEnd};
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
-use crate::commands::core::Core;
-use crate::{TaskKind, TaskState};
+use crate::interface::{TaskKind, TaskState};
+use crate::tasks::Tasks;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// How long what a step has done may take to be recorded, before what is left is begun again.
 const RECORDED: Duration = Duration::from_secs(30);
 
-impl Core {
+impl Tasks {
     /// Has a task carried out from now on, unless somebody does.
     pub(crate) fn take_in_hand(self: &Rc<Self>, task: &Rc<Task>) {
         if task.is_over() || task.in_hand.replace(true) {
@@ -31,18 +32,18 @@ impl Core {
                 core.offer_its_volume(&task).await;
             }
             task.in_hand.set(false);
-            core.tasks.touch();
+            core.list.touch();
         });
     }
 
     async fn carry_out(self: &Rc<Self>, task: &Rc<Task>) {
         let mut fruitless = 0;
-        while !self.tasks.is_closing() && !task.is_over() {
+        while !self.attention.is_closing() && !task.is_over() {
             match task.wish() {
                 Wish::Stop => return self.end_task(task, TaskState::Stopped, None),
                 Wish::Pause => {
                     task.stand(&self.env, TaskState::Paused, None);
-                    let changed = || task.wish() != Wish::Pause || self.tasks.is_closing();
+                    let changed = || task.wish() != Wish::Pause || self.attention.is_closing();
                     task.changed.wait_until(&self.env, changed).await;
                     continue;
                 }
@@ -90,12 +91,12 @@ impl Core {
     /// Whether hosts still see a volume that is to be zeroed as a whole.
     fn is_seen_too_early(&self, task: &Task) -> bool {
         let volume = self.volume_of_task(task).map(|(_, volume)| volume);
-        volume.is_some_and(|volume| !volume.is_hidden() && self.tasks.hides(volume.uuid))
+        volume.is_some_and(|volume| !volume.is_hidden() && self.list.hides(volume.uuid))
     }
 
     fn volume_of_task(&self, task: &Task) -> Option<(Rc<Array>, Rc<Volume>)> {
         let about = task.about();
-        let array = self.arrays.borrow().get(&about.array?).cloned()?;
+        let array = self.arrays.get(about.array?)?;
         let volume = array.volume(about.volume?)?;
         Some((array, volume))
     }
@@ -103,7 +104,7 @@ impl Core {
     /// Hosts get to see the volume of a task, or not, as is right now.
     async fn offer_its_volume(self: &Rc<Self>, task: &Task) {
         let Some((array, volume)) = self.volume_of_task(task) else { return };
-        if let Err(error) = self.offer_anew(&array, &volume).await {
+        if let Err(error) = self.arrays.offer_anew(&array, &volume).await {
             let name = volume.name();
             self.events.critical(&name, &error.message, "it is offline", error.message.clone());
         }
@@ -119,8 +120,8 @@ impl Core {
         progress.done_bytes = progress.total_bytes - left;
         task.advance(self.env.now(), progress);
         let changed = || !matches!(self.next_of(task), Next::Watch(now) if now == left);
-        let news = || changed() || self.tasks.is_closing();
-        self.tasks.changed.wait_until(&self.env, news).await;
+        let news = || changed() || self.attention.is_closing();
+        self.attention.changed().wait_until(&self.env, news).await;
     }
 
     /// A task failed at its own work: the tender begins it again after a while.
@@ -134,9 +135,9 @@ impl Core {
     async fn wait_for_turn(&self, task: &Rc<Task>) {
         let may_go_on = || {
             let waits = matches!(self.next_of(task), Next::Wait(_));
-            !waits || task.wish() != Wish::Run || self.tasks.is_closing()
+            !waits || task.wish() != Wish::Run || self.attention.is_closing()
         };
-        self.tasks.changed.wait_until(&self.env, may_go_on).await;
+        self.attention.changed().wait_until(&self.env, may_go_on).await;
     }
 
     /// A step is done; what it did may still be on its way into the label.
@@ -147,7 +148,7 @@ impl Core {
         }
         let until = self.env.now() + RECORDED;
         let more = || !matches!(self.next_of(task), Next::Step(_));
-        crate::signals::waiting::wait_or(&self.env, &self.tasks.changed, more, until).await;
+        crate::signals::wait_or(&self.env, self.attention.changed(), more, until).await;
     }
 
     /// A task has ended, and how.
@@ -171,8 +172,8 @@ impl Core {
             true => self.events.info(&subject, &cause, &effect, end),
             false => self.events.warn(&subject, &cause, &effect, end),
         }
-        self.look_after();
-        self.tasks.touch();
+        self.attention.look_after();
+        self.list.touch();
     }
 
     /// What a task has found, to be read at the end of a sentence.

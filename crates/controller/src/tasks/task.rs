@@ -1,7 +1,7 @@
 //! A task as the controller keeps it: what it is about, how it stands, how far it is.
 
 use super::rate::Rate;
-use crate::{Blamed, Found, TaskInfo, TaskKind, TaskState};
+use crate::interface::{Blamed, Found, TaskInfo, TaskKind, TaskState};
 use env::sync::Signal;
 use env::{Env, Instant};
 use ondisk::Uuid;

@@ -1,20 +1,20 @@
 //! What is due by its schedule: patrols, and checks of volumes.
 
-use crate::commands::core::Core;
+use crate::interface::{Scheduled, TaskKind};
+use crate::tasks::Tasks;
 use crate::tasks::schedule::Schedule;
-use crate::tasks::{Pace, Task};
-use crate::{Scheduled, TaskKind};
+use crate::tasks::task::{Pace, Task};
 use std::rc::Rc;
 use std::time::Duration;
 
-impl Core {
+impl Tasks {
     /// Begins what is due by its schedule.
     pub(crate) fn begin_scheduled(self: &Rc<Self>) {
         let now = self.env.unix_time();
         let due = |schedule: &Schedule| schedule.due(now).is_some_and(|due| due <= now);
-        let patrol = self.tasks.patrol.borrow().clone();
+        let patrol = self.list.patrol.borrow().clone();
         if due(&patrol.schedule) {
-            self.tasks.patrol.borrow_mut().schedule.last_unix_s = Some(now);
+            self.list.patrol.borrow_mut().schedule.last_unix_s = Some(now);
             let pace =
                 Pace { share_percent: patrol.share_percent, limit_bytes_per_s: patrol.limit_bytes_per_s };
             self.scheduled(
@@ -23,11 +23,11 @@ impl Core {
                 self.new_patrol(&[], pace, "it is due by its schedule"),
             );
         }
-        for array in self.arrays() {
+        for array in self.arrays.all() {
             for volume in array.volumes() {
-                let plan = self.tasks.checks.borrow().get(&volume.uuid).cloned();
+                let plan = self.list.checks.borrow().get(&volume.uuid).cloned();
                 let Some(plan) = plan.filter(|plan| due(&plan.schedule)) else { continue };
-                if let Some(plan) = self.tasks.checks.borrow_mut().get_mut(&volume.uuid) {
+                if let Some(plan) = self.list.checks.borrow_mut().get_mut(&volume.uuid) {
                     plan.schedule.last_unix_s = Some(now);
                 }
                 let kind = if plan.repair { TaskKind::Repair } else { TaskKind::Check };
@@ -44,7 +44,12 @@ impl Core {
         }
     }
 
-    fn scheduled(self: &Rc<Self>, what: Scheduled, of: &str, task: crate::Result<Rc<Task>>) {
+    pub(crate) fn scheduled(
+        self: &Rc<Self>,
+        what: Scheduled,
+        of: &str,
+        task: crate::interface::Result<Rc<Task>>,
+    ) {
         match task {
             Ok(task) => self.take_in_hand(&task),
             Err(error) => {
@@ -52,14 +57,14 @@ impl Core {
                 self.events.info(of, "its schedule", "it is due again by its schedule", text);
             }
         }
-        self.tasks.touch();
+        self.list.touch();
     }
 
     /// How long until something is due.
     pub(crate) fn until_scheduled(&self) -> Duration {
         let now = self.env.unix_time();
-        let mut next = self.tasks.patrol.borrow().schedule.due(now);
-        for plan in self.tasks.checks.borrow().values() {
+        let mut next = self.list.patrol.borrow().schedule.due(now);
+        for plan in self.list.checks.borrow().values() {
             next = match (next, plan.schedule.due(now)) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
