@@ -308,7 +308,9 @@ fn imports_from_root(text: &str, depth: usize) -> Vec<(usize, String)> {
         let line = code[..at].matches('\n').count() + 1;
         let rest = code[end..].trim_start();
         match rest.strip_prefix('{') {
-            None => found.extend(words(&rest[..rest.len().min(80)]).into_iter().next().map(|name| (line, name))),
+            None => {
+                found.extend(words(&rest[..rest.len().min(80)]).into_iter().next().map(|name| (line, name)))
+            }
             Some(group) => found.extend(firsts_of_group(group).into_iter().map(|name| (line, name))),
         }
     }
@@ -364,7 +366,9 @@ fn every_room_imports_along_the_arrows() {
     for (index, (name, room, may)) in ROOMS.iter().enumerate() {
         let before = |other: &str| ROOMS[..index].iter().any(|row| row.0 == *name && row.1 == other);
         let upward = may.iter().filter(|other| !before(other));
-        wrong.extend(upward.map(|other| format!("ROOMS: {name}: {room} may import {other}, which is above it")));
+        wrong.extend(
+            upward.map(|other| format!("ROOMS: {name}: {room} may import {other}, which is above it")),
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -17,7 +17,7 @@ use units::{DriveIndex, DriveSet};
 
 /// A place in the array, and what was found for it.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct SlotContent {
     pub(crate) drive: Option<Rc<Drive>>,
     pub(crate) role: Role,
     /// Why it is not current: a sentence.
@@ -57,8 +57,8 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Whether the keeper has something to do.
-    pub(crate) fn is_waiting(&self) -> bool {
+    /// Whether the failure handler has something to do.
+    pub(super) fn is_waiting(&self) -> bool {
         !self.failures.borrow().is_empty() || !self.marks.borrow().is_empty()
     }
 }
@@ -85,7 +85,7 @@ pub(crate) struct Array {
     label: RefCell<Label>,
     /// A generation that every member has carried that the label calls online.
     confirmed: Cell<u64>,
-    places: RefCell<Vec<Place>>,
+    places: RefCell<Vec<SlotContent>>,
     volumes: RefCell<Vec<Rc<Volume>>>,
     /// Why nothing of it may be started, whatever drives there are.
     pub(crate) apart: RefCell<Option<String>>,
@@ -146,7 +146,7 @@ impl Array {
         *self.places.borrow_mut() = found
             .members
             .iter()
-            .map(|member| Place {
+            .map(|member| SlotContent {
                 drive: drive(member.drive),
                 role: member.role.clone(),
                 reason: member.reason.clone(),
@@ -162,7 +162,7 @@ impl Array {
     pub(crate) fn nothing_found(&self) {
         for place in self.places.borrow_mut().iter_mut() {
             let reason = Some("it is missing".to_owned());
-            *place = Place { drive: None, role: Role::Missing, reason, replacement: None };
+            *place = SlotContent { drive: None, role: Role::Missing, reason, replacement: None };
         }
         *self.reasons.borrow_mut() = vec![format!("none of the drives of {} is there", self.names())];
     }
@@ -181,7 +181,7 @@ impl Array {
     }
 
     /// Nobody knows any more what a crash interrupted of a volume; that is recorded with the next change.
-    pub(crate) fn forget_journal(&self, volume: &Volume) {
+    pub(super) fn forget_journal(&self, volume: &Volume) {
         let mut label = self.label.borrow_mut();
         if let Some(label) = label.volume_mut(volume.uuid) {
             label.journal.iter_mut().for_each(|journal| (journal.id, journal.tells_all) = (None, false));
@@ -215,7 +215,7 @@ impl Array {
     }
 
     /// Labels with this generation may be on drives: the next one is higher.
-    pub(crate) fn use_up(&self, generation: u64) {
+    pub(super) fn use_up(&self, generation: u64) {
         self.label.borrow_mut().generation = generation;
     }
 
@@ -252,11 +252,11 @@ impl Array {
         self.label.borrow().volume.first().map(|volume| volume.name.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn places(&self) -> Vec<Place> {
+    pub(crate) fn places(&self) -> Vec<SlotContent> {
         self.places.borrow().clone()
     }
 
-    pub(crate) fn set_places(&self, places: Vec<Place>) {
+    pub(crate) fn set_places(&self, places: Vec<SlotContent>) {
         *self.places.borrow_mut() = places;
     }
 
@@ -266,13 +266,13 @@ impl Array {
     }
 
     /// Where drives may be: its slots, and beside each the place of what is being filled for it.
-    pub(crate) fn seats(&self) -> Vec<Seat> {
+    pub(super) fn seats(&self) -> Vec<Seat> {
         let slots = (0..self.places.borrow().len()).map(|slot| DriveIndex(slot as u16));
         slots.flat_map(|slot| [Seat::Slot(slot), Seat::Replacement(slot)]).collect()
     }
 
     /// The drive that has a seat, if it was found.
-    pub(crate) fn drive_at(&self, seat: Seat) -> Option<Rc<Drive>> {
+    pub(super) fn drive_at(&self, seat: Seat) -> Option<Rc<Drive>> {
         let places = self.places.borrow();
         match seat {
             Seat::Slot(slot) => places.get(slot.as_usize())?.drive.clone(),
@@ -292,21 +292,22 @@ impl Array {
 
     /// The slot of a drive.
     pub(crate) fn slot_of(&self, drive: &Drive) -> Option<usize> {
-        let is_it = |place: &Place| place.drive.as_ref().is_some_and(|other| other.name == drive.name);
+        let is_it = |place: &SlotContent| place.drive.as_ref().is_some_and(|other| other.name == drive.name);
         self.places.borrow().iter().position(is_it)
     }
 
     /// The slot that a drive is the replacement of.
     pub(crate) fn replaced_by(&self, drive: &Drive) -> Option<usize> {
-        let is_it = |place: &Place| place.replacement.as_ref().is_some_and(|other| other.name == drive.name);
+        let is_it =
+            |place: &SlotContent| place.replacement.as_ref().is_some_and(|other| other.name == drive.name);
         self.places.borrow().iter().position(is_it)
     }
 
-    pub(crate) fn running(&self) -> Option<Rc<Running>> {
+    pub(super) fn running(&self) -> Option<Rc<Running>> {
         self.running.borrow().clone()
     }
 
-    pub(crate) fn set_running(&self, running: Option<Rc<Running>>) {
+    pub(super) fn set_running(&self, running: Option<Rc<Running>>) {
         *self.running.borrow_mut() = running;
     }
 
@@ -348,7 +349,7 @@ impl Array {
     }
 
     /// The same of a slot's drive, or of the `replacement` with that UUID.
-    pub(crate) fn left_on(&self, slot: usize, replacement: Option<Uuid>) -> RegionSet {
+    pub(super) fn left_on(&self, slot: usize, replacement: Option<Uuid>) -> RegionSet {
         let label = self.label.borrow();
         let Some(member) = label.member.get(slot) else { return RegionSet::EMPTY };
         let Some(uuid) = replacement else { return self.left(&member.stale) };
@@ -423,7 +424,7 @@ impl Array {
     }
 
     /// Whether the redundancy of any region of a volume may not agree with its data, be it forced or not.
-    pub(crate) fn is_unsynced(&self, volume: &Volume) -> bool {
+    pub(super) fn is_unsynced(&self, volume: &Volume) -> bool {
         self.unsynced.borrow().range(volume.regions()).next().is_some()
     }
 
@@ -433,7 +434,7 @@ impl Array {
     }
 
     /// A drive has gone out: what an operator forced is not any more. What journals tell stays.
-    pub(crate) fn end_word(&self) {
+    pub(super) fn end_order(&self) {
         let covered: Vec<_> = self
             .volumes()
             .iter()
@@ -444,7 +445,7 @@ impl Array {
     }
 
     /// Regions of the array that were forced.
-    pub(crate) fn forced_regions(&self) -> RegionSet {
+    pub(super) fn forced_regions(&self) -> RegionSet {
         self.forced.borrow().iter().copied().map(RegionIndex).collect()
     }
 
@@ -489,7 +490,7 @@ impl Array {
     }
 
     /// Notices changes of the state of all its volumes.
-    pub(crate) fn look_at_state(&self, now_unix_s: u64) {
+    pub(super) fn look_at_state(&self, now_unix_s: u64) {
         self.volumes().iter().for_each(|volume| {
             self.state(volume, now_unix_s);
         });
@@ -531,7 +532,7 @@ impl Array {
     }
 
     /// Notes why the drive in a slot is out.
-    pub(crate) fn set_reason(&self, slot: usize, reason: Option<String>) {
+    pub(super) fn set_reason(&self, slot: usize, reason: Option<String>) {
         if let Some(place) = self.places.borrow_mut().get_mut(slot) {
             place.reason = reason;
         }

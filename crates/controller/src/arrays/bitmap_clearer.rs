@@ -1,4 +1,4 @@
-//! How marks go.
+//! The bitmap clearer: how marks go.
 //!
 //! # Invariants
 //! - A mark is cleared after the region was quiet *and then* every drive in use was flushed: what a power cut can
@@ -21,7 +21,7 @@ use units::DriveIndex;
 
 impl Arrays {
     /// Clears the marks of quiet regions until the array is stopped.
-    pub(crate) async fn clean(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
+    pub(super) async fn clear_bitmap(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
         let work = &array.work;
         while !running.stopped.get() {
             let waiting = || !work.quiet.borrow().is_empty() || running.stopped.get();
@@ -35,7 +35,7 @@ impl Arrays {
     }
 
     /// Flushes every drive in use. Which failed.
-    pub(crate) async fn flush_drives(&self, array: &Array) -> BTreeMap<usize, IoError> {
+    pub(super) async fn flush_drives(&self, array: &Array) -> BTreeMap<usize, IoError> {
         let start = |slot: usize| {
             let access = array.drive(slot).and_then(|drive| drive.access());
             (slot, access.map(|access| access.member.flush()))

@@ -1,4 +1,4 @@
-//! What keeps an array's promises while it is started: failures and marks.
+//! The failure handler: what keeps an array's promises while it is started, for failures and marks.
 //!
 //! # Fault model and invariants
 //! The process or the power may go at any point; drives may fail at any write, these here too.
@@ -44,7 +44,7 @@ pub(crate) fn failing(errors: BTreeMap<usize, IoError>, operation: &str) -> Vec<
 
 impl Arrays {
     /// Deals with failures and marks until the array is stopped.
-    pub(crate) async fn keep(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
+    pub(super) async fn handle_failures(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
         loop {
             let work = &array.work;
             work.changed.wait_until(&self.env, || work.is_waiting() || running.stopped.get()).await;
@@ -154,7 +154,7 @@ impl Arrays {
     }
 
     /// Writes blocks of the map to the drives in `slots`, all at once. Which failed.
-    pub(crate) async fn write_blocks(
+    async fn write_blocks(
         &self,
         array: &Array,
         writes: &[BlockWrite],
@@ -172,7 +172,7 @@ impl Arrays {
     }
 
     /// A shard has made the redundancy of regions agree with their data again: all shards are told.
-    pub(crate) fn regions_synced(
+    pub(super) fn regions_synced(
         self: &Rc<Self>,
         array: &Rc<Array>,
         volume: &Rc<Volume>,
@@ -198,7 +198,7 @@ impl Arrays {
 
     /// A write was left unfinished: what it touched is not trusted, by any shard or after the next start, until
     /// it is resynced. Its regions are marked (they were being written) and stay so.
-    pub(crate) fn regions_unsynced(
+    pub(super) fn regions_unsynced(
         &self,
         array: &Rc<Array>,
         volume: &Volume,
@@ -219,12 +219,7 @@ impl Arrays {
     }
 
     /// Tells every shard but the one that told us: what that one learned since must not be undone.
-    pub(crate) fn tell_others(
-        &self,
-        volume: &Volume,
-        from: ShardIndex,
-        message: impl Fn(VolumeId) -> ShardMessage,
-    ) {
+    fn tell_others(&self, volume: &Volume, from: ShardIndex, message: impl Fn(VolumeId) -> ShardMessage) {
         let Some(id) = volume.id() else { return };
         for (index, shard) in self.shards.iter().enumerate() {
             if index != usize::from(from.0) && shard.send(message(id)).is_err() {
@@ -234,7 +229,7 @@ impl Arrays {
     }
 
     /// A drive could not read some blocks. Every one is counted; the first and then every tenfold is an event.
-    pub(crate) fn medium_error(
+    pub(super) fn medium_error(
         &self,
         array: &Array,
         volume: &Volume,

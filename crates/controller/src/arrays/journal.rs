@@ -46,7 +46,7 @@ const AT_A_TIME: usize = 64;
 
 /// A place for the journal of another volume that has so much of a member: half of the longest room that is left, so that others
 /// find some too.
-pub(crate) fn place(beside: Option<&Label>, member: ByteCount) -> Option<JournalLabel> {
+fn place(beside: Option<&Label>, member: ByteCount) -> Option<JournalLabel> {
     let taken = beside.map(|label| label.volume.iter().filter_map(|volume| volume.journal.as_ref()));
     let taken = taken.map(|taken| taken.map(|journal| journal.start_bytes..journal.end_bytes()).collect());
     let gaps = extents::gaps(taken.unwrap_or_default(), Tail::JOURNALS.0);
@@ -76,19 +76,19 @@ impl Volume {
     }
 
     /// Whether what its journal is to be called from now on is durable, and no record is called so yet.
-    pub(crate) fn has_fresh_journal(&self) -> bool {
+    fn has_fresh_journal(&self) -> bool {
         let recorded = self.label().journal.and_then(|journal| journal.id);
         self.journal_is_fresh.get() && recorded.is_some() && recorded == self.journal_id.get()
     }
 
     /// Whether a journal is enough for so many shards.
-    pub(crate) fn has_room_for_rings(&self, shards: usize) -> bool {
+    fn has_room_for_rings(&self, shards: usize) -> bool {
         let journal = self.label().journal;
         journal.is_some_and(|journal| ring_len(ByteCount(journal.len_bytes), shards as u16).is_some())
     }
 
     /// Where its journal is for so many shards, if it has one that is enough for them.
-    pub(crate) fn journal_place(&self, shards: usize) -> Option<JournalPlace> {
+    pub(super) fn journal_place(&self, shards: usize) -> Option<JournalPlace> {
         let (journal, id) = (self.label().journal?, self.journal_id.get()?);
         let at = ByteCount(journal.start_bytes);
         let place = JournalPlace { id, at, len: ByteCount(journal.len_bytes) };
@@ -248,7 +248,7 @@ impl Arrays {
     ///
     /// # Errors
     /// When that cannot be made durable.
-    pub(crate) async fn freshen_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> bool {
+    pub(super) async fn freshen_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> bool {
         let is_fresh = volume.has_fresh_journal();
         volume.journal_is_fresh.set(false);
         if volume.label().journal.is_none() || is_fresh {
@@ -270,11 +270,11 @@ impl Arrays {
     }
 
     /// All regions of a volume agree: from now on its journal tells all that a crash can interrupt.
-    pub(crate) fn cover(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
+    pub(super) fn cover(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         if volume.is_covered() || volume.journal_place(self.shards.len()).is_none() {
             return;
         }
-        let (core, array, volume) = (self.clone(), array.clone(), volume.clone());
+        let (this, array, volume) = (self.clone(), array.clone(), volume.clone());
         self.env.spawn("cover by the journal", async move {
             let _turn = array.metadata.take(1).await;
             let agrees = !array.is_unsynced(&volume) && volume.is_served();
@@ -283,7 +283,7 @@ impl Arrays {
                 let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
                 let Some(journal) = label else { return };
                 journal.tells_all = true;
-                core.commit(&array, next, Vec::new()).await;
+                this.commit(&array, next, Vec::new()).await;
             }
         });
     }

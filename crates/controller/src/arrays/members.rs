@@ -111,14 +111,14 @@ impl Arrays {
         array.set_places(places);
         self.give_to_shards(array, slot, drive, before.drive, &stale);
         match replaces {
-            true => self.say_taken(array, slot, &left_by),
-            false => self.say_back(array, slot),
+            true => self.report_taken(array, slot, &left_by),
+            false => self.report_back(array, slot),
         }
         array.look_at_state(self.env.unix_time());
         Ok(())
     }
 
-    fn undo_place(&self, array: &Array, slot: usize, before: &crate::arrays::array::Place) {
+    fn undo_place(&self, array: &Array, slot: usize, before: &crate::arrays::array::SlotContent) {
         let mut places = array.places();
         places[slot] = before.clone();
         array.set_places(places);
@@ -168,13 +168,13 @@ impl Arrays {
             };
             volume.note_swap(slot);
             let told = self.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
-            let (core, array, drive) = (self.clone(), array.clone(), drive.clone());
-            let is_quiet = IsQuiesced::default();
-            before.iter().for_each(|before| before.leaves(&is_quiet));
+            let (this, array, drive) = (self.clone(), array.clone(), drive.clone());
+            let is_quiesced = IsQuiesced::default();
+            before.iter().for_each(|before| before.note_draining(&is_quiesced));
             self.env.spawn("drive given to shards", async move {
                 let answers = answers(told).await;
-                is_quiet.set(true);
-                core.attention.look_after();
+                is_quiesced.set(true);
+                this.attention.look_after();
                 let Err(why) = answers else { return };
                 let what = format!("'{}' cannot use it: {why}", volume.name());
                 tracing::error!("drive {}: {what}", drive.name);
@@ -182,14 +182,14 @@ impl Arrays {
                 let is_it = array.drive(slot).is_some_and(|other| Rc::ptr_eq(&other, &drive));
                 if is_it && array.in_use().contains(&slot) {
                     let failing = Failing { slot, cause: ondisk::Cause::Error, what };
-                    core.put_out(&array, vec![failing]).await;
+                    this.put_out(&array, vec![failing]).await;
                 }
             });
         }
     }
 
     /// Drives went out whose successors were being filled: those take their places at once.
-    pub(crate) fn use_replacements(self: &Rc<Self>, array: &Rc<Array>, failing: &[Failing]) {
+    pub(super) fn use_replacements(self: &Rc<Self>, array: &Rc<Array>, failing: &[Failing]) {
         for Failing { slot, .. } in failing {
             let slot = *slot;
             let left = array.work.left_replacements.borrow_mut().remove(&slot);
@@ -199,25 +199,25 @@ impl Arrays {
             };
             for volume in array.served() {
                 let (Some(id), drive) = (volume.id(), DriveIndex(slot as u16)) else { continue };
-                self.leave(
+                self.drain(
                     &filled,
                     self.send_shards(|done| ShardMessage::SetReplacement(id, drive, None, done)),
                 );
             }
-            let (core, array) = (self.clone(), array.clone());
+            let (this, array) = (self.clone(), array.clone());
             array.work.taking_over.borrow_mut().insert(slot);
             self.env.spawn("replacement takes over", async move {
                 let taken = {
                     let _turn = array.metadata.take(1).await;
                     match array.is_running() && array.label().out().contains(DriveIndex(slot as u16)) {
-                        true => core.put_in(&array, slot, &filled, Entering::Filled(replacement)).await,
+                        true => this.put_in(&array, slot, &filled, Entering::Filled(replacement)).await,
                         false => Ok(()),
                     }
                 };
                 array.work.taking_over.borrow_mut().remove(&slot);
-                core.attention.look_after();
+                this.attention.look_after();
                 match taken {
-                    Ok(()) => core.go_on_with(&array).await,
+                    Ok(()) => this.go_on_with(&array).await,
                     Err(error) => tracing::error!("{error}"),
                 }
             });
@@ -288,7 +288,7 @@ impl Arrays {
 
     /// Leaves the replacement of a slot alone: it failed, or is not wanted any more. Whether that is recorded; the
     /// caller has the metadata turn.
-    pub(crate) async fn end_replacement(self: &Rc<Self>, array: &Rc<Array>, slot: usize, why: &str) -> bool {
+    pub(super) async fn end_replacement(self: &Rc<Self>, array: &Rc<Array>, slot: usize, why: &str) -> bool {
         let mut next = array.label();
         let Some(replacement) = next.member[slot].replacement.take() else { return true };
         if !self.commit(array, next, Vec::new()).await {
@@ -300,7 +300,7 @@ impl Arrays {
             let told = self.send_shards(|done| ShardMessage::SetReplacement(id, slot, None, done));
             // Not waited for: it may never return what it was asked, and writes wait for the turn that is held here.
             if let Some(drive) = &drive {
-                self.leave(drive, told);
+                self.drain(drive, told);
             }
         }
         if let Some(drive) = drive {
@@ -320,7 +320,7 @@ impl Arrays {
     ///
     /// # Errors
     /// When there is none, or it could not be recorded.
-    pub(crate) async fn promote(self: &Rc<Self>, array: &Rc<Array>, slot: usize) -> Result<()> {
+    async fn promote(self: &Rc<Self>, array: &Rc<Array>, slot: usize) -> Result<()> {
         let names = array.names();
         let mut next = array.label();
         let places = array.places();
@@ -340,7 +340,7 @@ impl Arrays {
             ..Member::online(replacement.uuid, replacement.name.clone(), drive.extent(), 0)
         };
         let mut promoted = places.clone();
-        promoted[slot] = crate::arrays::array::Place {
+        promoted[slot] = crate::arrays::array::SlotContent {
             drive: Some(drive.clone()),
             role: Role::Current,
             reason: None,
@@ -363,7 +363,7 @@ impl Arrays {
             let told = self.send_shards(|done| ShardMessage::Promote(id, slot, own.clone(), done));
             // Not waited for, as in `end_replacement`.
             match &old {
-                Some(old) => self.leave(old, told),
+                Some(old) => self.drain(old, told),
                 None => drop(told),
             }
         }
@@ -426,10 +426,10 @@ impl Arrays {
     }
 
     /// A drive serves again.
-    pub(crate) fn say_back(&self, array: &Array, slot: usize) {
+    pub(crate) fn report_back(&self, array: &Array, slot: usize) {
         let name = self.member_name(array, slot);
         let left = array.to_rebuild(slot).len();
-        let effect = self.state_told(array);
+        let effect = self.describe_state(array);
         let (cause, text) = match left {
             0 => (
                 format!("drive {name} missed no write"),
@@ -444,10 +444,10 @@ impl Arrays {
     }
 
     /// A drive has taken the place of another one, which was out.
-    pub(crate) fn say_taken(&self, array: &Array, slot: usize, left_by: &str) {
+    fn report_taken(&self, array: &Array, slot: usize, left_by: &str) {
         let name = self.member_name(array, slot);
         let left = array.missed(slot).len();
-        let effect = self.state_told(array);
+        let effect = self.describe_state(array);
         let rebuilt = match left {
             0 => "of which nothing was ever written".to_owned(),
             _ => format!("whose content is rebuilt (regions: {left})"),

@@ -85,7 +85,7 @@ impl Arrays {
                 Err(why) => why,
             };
             array.use_up(next.generation);
-            self.say_not_recorded(array, &why);
+            self.report_not_recorded(array, &why);
             self.try_again_later(array, failing);
             return false;
         }
@@ -127,9 +127,9 @@ impl Arrays {
             array.volumes().iter().map(|volume| (volume.uuid, volume.lost().is_empty())).collect();
         array.set_label(&self.env, label);
         if !failing.is_empty() {
-            array.end_word();
+            array.end_order();
         }
-        failing.iter().for_each(|failing| self.say_out(array, failing));
+        failing.iter().for_each(|failing| self.report_out(array, failing));
         self.attention.look_after();
         for (uuid, was_whole) in before {
             if let Some(volume) = array.volume(uuid)
@@ -137,10 +137,10 @@ impl Arrays {
                 && !volume.lost().is_empty()
                 && volume.is_served()
             {
-                self.say_lost(array, &volume, failing);
+                self.report_lost(array, &volume, failing);
                 // Others go on: it must not be served beside its state.
-                let (core, array) = (self.clone(), array.clone());
-                self.env.spawn("detach", async move { core.withdraw(&array, &volume).await });
+                let (this, array) = (self.clone(), array.clone());
+                self.env.spawn("detach", async move { this.withdraw(&array, &volume).await });
             }
         }
     }
@@ -155,13 +155,13 @@ impl Arrays {
         if running.recording.replace(true) {
             return;
         }
-        let (core, array) = (self.clone(), array.clone());
+        let (this, array) = (self.clone(), array.clone());
         self.env.spawn("record failures", async move {
             while !running.stopped.get() && !array.unrecorded.borrow().is_empty() {
-                core.env.sleep(TRY_AGAIN).await;
+                this.env.sleep(TRY_AGAIN).await;
                 let _turn = array.metadata.take(1).await;
                 if !running.stopped.get() && !array.unrecorded.borrow().is_empty() {
-                    core.put_out(&array, Vec::new()).await;
+                    this.put_out(&array, Vec::new()).await;
                 }
             }
             running.recording.set(false);
@@ -174,7 +174,7 @@ impl Arrays {
         self.commit(array, array.label(), failing).await
     }
 
-    fn say_not_recorded(&self, array: &Array, why: &str) {
+    fn report_not_recorded(&self, array: &Array, why: &str) {
         let text = format!(
             "the state of {} cannot be recorded on its drives ({why}): writes that depend on it fail; free space below its drives",
             array.names()
@@ -257,7 +257,7 @@ impl Arrays {
     }
 
     /// Tells a drive that is out, and that answers, that it is: alone it must not take itself for the array.
-    pub(crate) async fn tell_out(&self, array: &Array, slot: usize) {
+    pub(crate) async fn record_out(&self, array: &Array, slot: usize) {
         let label = array.label();
         let Some(drive) = array.drive(slot) else { return };
         let written = self.write_label(&drive, &label, label.member[slot].uuid).await;
@@ -292,7 +292,7 @@ impl Arrays {
     }
 
     /// A volume cannot do without drives that others of the array can spare.
-    fn say_lost(&self, array: &Array, volume: &crate::arrays::volume::Volume, failing: &[Failing]) {
+    fn report_lost(&self, array: &Array, volume: &crate::arrays::volume::Volume, failing: &[Failing]) {
         let names: Vec<String> =
             failing.iter().map(|failing| self.member_name(array, failing.slot)).collect();
         let (volume, names) = (volume.name(), names.join(", "));
@@ -303,10 +303,10 @@ impl Arrays {
         self.events.critical(&volume, &format!("drive {names} is out"), "the volume is offline", text);
     }
 
-    fn say_out(&self, array: &Array, failing: &Failing) {
+    fn report_out(&self, array: &Array, failing: &Failing) {
         let Failing { slot, cause, what } = failing;
         let name = self.member_name(array, *slot);
-        let effect = self.state_told(array);
+        let effect = self.describe_state(array);
         let text = match cause {
             Cause::Missing => format!("drive {name} of {} is missing: {effect}", array.names()),
             Cause::Offline => format!("drive {name} was taken offline by an operator: {effect}"),
@@ -319,7 +319,7 @@ impl Arrays {
     }
 
     /// How an array's volumes are without what is out, within a sentence.
-    pub(crate) fn state_told(&self, array: &Array) -> String {
+    pub(super) fn describe_state(&self, array: &Array) -> String {
         let out = array.out();
         let mut told = Vec::new();
         for volume in array.volumes() {
@@ -350,7 +350,7 @@ impl Arrays {
     }
 
     /// Tells the shards which drives to use, as recorded.
-    pub(crate) async fn set_health(&self, array: &Array) {
+    async fn set_health(&self, array: &Array) {
         for volume in array.served() {
             let (Some(id), view) = (volume.id(), array.health(&volume)) else { continue };
             if let Err(why) = self.tell_shards(|done| ShardMessage::SetHealth(id, view, done)).await {

@@ -1,6 +1,6 @@
 //! What shards report, sorted to the arrays.
 //!
-//! What has to be durable before it is answered goes to the array's keeper (`keeper.rs`) or recorder (below), which
+//! What has to be durable before it is answered goes to the array's failure handler (`failures.rs`) or recorder (below), which
 //! take the array's metadata turn; the rest is dealt with at once.
 
 use crate::arrays::Arrays;
@@ -301,7 +301,7 @@ impl Arrays {
         for (number, report) in reports.into_iter().enumerate() {
             let done = recorded && !refused.contains(&number);
             if done && let Some(volume) = array.volume(report.volume) {
-                self.tell_recorded(&volume, &report).await;
+                self.report_recorded(&volume, &report).await;
             }
             let failed = Err(IoError::new(IoErrorKind::Gone));
             if let Some((from, number)) = report.answer {
@@ -311,7 +311,7 @@ impl Arrays {
         array.look_at_state(self.env.unix_time());
     }
 
-    async fn tell_recorded(&self, volume: &Volume, report: &ToRecord) {
+    async fn report_recorded(&self, volume: &Volume, report: &ToRecord) {
         let (Some(id), drive) = (volume.id(), DriveIndex(report.slot as u16)) else { return };
         match &report.what {
             What::Current { regions, .. } => {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 
 /// The lost blocks of a slot that a label names.
-pub(crate) fn punctured_blocks(label: &VolumeLabel, slot: usize) -> PuncturedBlocks {
+pub(super) fn punctured_blocks(label: &VolumeLabel, slot: usize) -> PuncturedBlocks {
     let of_slot = label.punctured.iter().filter(|punctured| usize::from(punctured.slot) == slot);
     let runs = of_slot.flat_map(|punctured| &punctured.bytes);
     PuncturedBlocks::from_ranges(runs.map(|run| ByteRange::from_to(ByteOffset(run[0]), ByteOffset(run[1]))))
@@ -34,9 +34,9 @@ impl Arrays {
     pub(crate) fn begin(self: &Rc<Self>, array: &Rc<Array>) {
         let running = Rc::new(Running::default());
         array.set_running(Some(running.clone()));
-        self.env.spawn("keeper", self.clone().keep(array.clone(), running.clone()));
+        self.env.spawn("failures", self.clone().handle_failures(array.clone(), running.clone()));
         self.env.spawn("recorder", self.clone().record(array.clone(), running.clone()));
-        self.env.spawn("cleaner", self.clone().clean(array.clone(), running));
+        self.env.spawn("bitmap clearer", self.clone().clear_bitmap(array.clone(), running));
     }
 
     fn attachment(&self, array: &Array, volume: &Volume, id: VolumeId) -> Result<Attachment> {
@@ -134,15 +134,15 @@ impl Arrays {
     pub(crate) async fn withdraw(self: &Rc<Self>, array: &Array, volume: &Volume) {
         let Some(id) = volume.id() else { return };
         // With the attachment goes what knows of operations that timed out: the drives are to know of them.
-        let (leaving, asked) = self.leave_seats(array);
-        leaving.note(array, volume);
+        let (draining, asked) = self.drain_seats(array);
+        draining.note(array, volume);
         let told = self.send_shards(|done| ShardMessage::Detach(id, asked.clone(), done));
         drop(asked);
         if let Err(why) = answers(told).await {
             tracing::error!("'{}' was not detached from every shard: {why}", volume.name());
         }
         // Another drive may have got a seat meanwhile, and writes.
-        leaving.note(array, volume);
+        draining.note(array, volume);
         if volume.id() == Some(id) {
             volume.set_served(None);
         }

@@ -11,7 +11,7 @@ pub(crate) type Answers = mailbox::Receiver<std::result::Result<(), String>>;
 ///
 /// # Errors
 /// The first sentence of a shard that could not.
-pub(crate) async fn answers(mut answers: Answers) -> std::result::Result<(), String> {
+pub(super) async fn answers(mut answers: Answers) -> std::result::Result<(), String> {
     let mut result = Ok(());
     while let Some(answer) = answers.receive().await {
         result = result.and(answer);
@@ -34,7 +34,7 @@ impl Arrays {
         }
     }
 
-    pub(crate) fn answer_report(
+    pub(super) fn answer_report(
         &self,
         to: ShardIndex,
         report: u64,

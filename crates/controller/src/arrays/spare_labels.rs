@@ -13,14 +13,14 @@ pub(crate) fn volume_names(array: &Array) -> Vec<String> {
 
 impl Arrays {
     /// A drive has stood in and is free: it is a spare again, if it was one and its label says so.
-    pub(crate) async fn spare_again(&self, drive: &Rc<Drive>, stood_in: Option<StandIn>) {
+    pub(super) async fn spare_again(&self, drive: &Rc<Drive>, stood_in: Option<StandIn>) {
         let Some(StandIn { scope: Some(scope), revertible: true, .. }) = stood_in else { return };
         if self.inventory.suspicion_of(drive).is_some() {
             return;
         }
         let enclosure = drive.enclosure();
         let (uuid, since_unix_s) = (self.new_uuid(), self.env.unix_time());
-        let what = self.scope_told(&scope, enclosure.as_deref());
+        let what = self.describe_scope(&scope, enclosure.as_deref());
         let label = SpareLabel { drive: uuid, scope, enclosure, revertible: true, since_unix_s };
         match self.inventory.write_spare_label(drive, label).await {
             Ok(()) => {
@@ -44,7 +44,7 @@ impl Arrays {
         }
     }
 
-    pub(crate) fn scope_told(&self, scope: &SpareScope, enclosure: Option<&str>) -> String {
+    pub(crate) fn describe_scope(&self, scope: &SpareScope, enclosure: Option<&str>) -> String {
         match scope {
             SpareScope::Global => "all arrays".to_owned(),
             SpareScope::Enclosure => format!("arrays in enclosure {}", enclosure.unwrap_or("unknown")),

@@ -15,43 +15,43 @@ fn wrong(sentence: impl Into<String>) -> Error {
 
 /// What an operator says of a start that is not made without asking.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Word {
+pub(crate) struct StartOrder {
     /// The volume whose parity is forced as it is.
     pub(crate) forced: Option<Uuid>,
     /// Drives that are missing were not used without those that are here.
     pub(crate) without_missing: bool,
 }
 
-impl Word {
+impl StartOrder {
     /// Nobody has said anything.
-    pub(crate) const NONE: Word = Word { forced: None, without_missing: false };
+    pub(crate) const NONE: StartOrder = StartOrder { forced: None, without_missing: false };
 
-    pub(crate) fn accepts_parity(self, volume: &Volume) -> bool {
+    fn accepts_parity(self, volume: &Volume) -> bool {
         self.forced == Some(volume.uuid)
     }
 }
 
 impl Arrays {
-    /// Notes the operator's word, or that of the journal.
-    pub(crate) fn take_word(&self, array: &Array, volume: &Volume, word: Word) {
-        if volume.is_covered() || word.accepts_parity(volume) && self.needs_word(array, volume) {
+    /// Notes the operator's order, or that of the journal.
+    pub(crate) fn force_as_ordered(&self, array: &Array, volume: &Volume, order: StartOrder) {
+        if volume.is_covered() || order.accepts_parity(volume) && self.needs_order(array, volume) {
             array.force(array.distrusted(volume));
         }
     }
 
-    pub(crate) fn say_started(
+    pub(crate) fn report_started(
         &self,
         array: &Array,
         volume: &Volume,
         was_clean: bool,
         marked: usize,
-        word: Word,
+        order: StartOrder,
     ) {
         let (name, how) = (volume.name(), array.current_state(volume));
         let (cause, tail) = match (was_clean, marked) {
             (true, 0) => ("it was stopped in order", String::new()),
             (_, 0) => ("it was not stopped in order, and nothing was being written", String::new()),
-            (_, marked) if word.accepts_parity(volume) && how == VolumeState::Degraded => (
+            (_, marked) if order.accepts_parity(volume) && how == VolumeState::Degraded => (
                 "it was not stopped in order",
                 format!(
                     "; the redundancy of {marked} regions is computed anew from what is there, and blocks of what is missing may read wrongly there, by order"
@@ -65,7 +65,7 @@ impl Arrays {
 
     /// Whether a region of a volume is marked in which parity would have to stand in: for a member that is out, or that is
     /// still to be rebuilt there.
-    pub(crate) fn needs_word(&self, array: &Array, volume: &Volume) -> bool {
+    fn needs_order(&self, array: &Array, volume: &Volume) -> bool {
         if array.readiness(volume) == Readiness::Offline || !volume.has_parity() || volume.is_covered() {
             return false;
         }
@@ -83,7 +83,7 @@ impl Arrays {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn judge(&self, array: &Array, volume: &Volume, word: Word) -> Result<()> {
+    pub(crate) fn judge(&self, array: &Array, volume: &Volume, order: StartOrder) -> Result<()> {
         let name = volume.name();
         let reasons = array.reasons.borrow().join("; ");
         if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
@@ -97,11 +97,11 @@ impl Arrays {
                 format!("there are two volumes '{name}'; rename one: volume rename {} NEW", volume.uuid),
             ));
         }
-        if word.accepts_parity(volume) || !self.needs_word(array, volume) {
+        if order.accepts_parity(volume) || !self.needs_order(array, volume) {
             return Ok(());
         }
         let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
-        let too = if word.without_missing { " --degraded" } else { "" };
+        let too = if order.without_missing { " --degraded" } else { "" };
         Err(wrong(format!(
             "'{name}' is degraded and was not stopped in order ({reasons}): in {marked} regions a write may have been interrupted, and there the missing drive's data cannot be told. Connect the drive and start again; or accept that blocks of it may read wrongly there: volume start {name} --accept-stale-parity{too}"
         )))
@@ -112,7 +112,7 @@ impl Arrays {
         self: &Rc<Self>,
         array: &Rc<Array>,
         volume: &Rc<Volume>,
-        word: Word,
+        order: StartOrder,
     ) -> Result<()> {
         let _turn = array.starting.take(1).await;
         if volume.is_served() {
@@ -122,13 +122,13 @@ impl Arrays {
             return Err(wrong(format!("{} is offline", array.names())));
         }
         let replayed = self.replay_late(array, volume).await;
-        let judged = replayed.and_then(|()| self.judge(array, volume, word));
+        let judged = replayed.and_then(|()| self.judge(array, volume, order));
         *volume.refusal.borrow_mut() = judged.as_ref().err().map(|error| error.message.clone());
         judged?;
-        self.take_word(array, volume, word);
+        self.force_as_ordered(array, volume, order);
         self.attach(array, volume).await?;
         let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
-        self.say_started(array, volume, false, marked, word);
+        self.report_started(array, volume, false, marked, order);
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl Arrays {
         for volume in array.volumes() {
             if volume.is_served() {
                 self.attention.look_after();
-            } else if let Err(error) = self.start_one(array, &volume, Word::NONE).await {
+            } else if let Err(error) = self.start_one(array, &volume, StartOrder::NONE).await {
                 tracing::info!("'{}' stays offline: {error}", volume.name());
             }
         }

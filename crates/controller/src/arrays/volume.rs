@@ -25,7 +25,7 @@ pub(crate) struct Volume {
     swaps: RefCell<BTreeMap<usize, u64>>,
     hidden: Cell<bool>,
     /// Drives that have not returned all that they were asked when the shards served it before.
-    leaving: RefCell<Vec<(Rc<Drive>, IsQuiesced)>>,
+    draining: RefCell<Vec<(Rc<Drive>, IsQuiesced)>>,
     /// What its records carry, if it has a journal, while the shards serve it.
     pub(crate) journal_id: Cell<Option<Uuid>>,
     /// Whether no record carries that yet.
@@ -44,7 +44,7 @@ impl Volume {
             served: Cell::default(),
             swaps: RefCell::default(),
             hidden: Cell::default(),
-            leaving: RefCell::default(),
+            draining: RefCell::default(),
             journal_id: Cell::default(),
             journal_is_fresh: Cell::default(),
             refusal: RefCell::default(),
@@ -83,7 +83,7 @@ impl Volume {
     }
 
     /// Its regions, as the array calls them.
-    pub(crate) fn array_regions(&self, regions: &RegionSet) -> RegionSet {
+    pub(super) fn array_regions(&self, regions: &RegionSet) -> RegionSet {
         let own = self.regions();
         let shift = |region: u32| region.saturating_add(own.start).min(own.end);
         RegionSet::from_runs(regions.runs().iter().map(|[first, end]| [shift(*first), shift(*end)]))
@@ -106,7 +106,7 @@ impl Volume {
         self.hidden.get()
     }
 
-    pub(crate) fn hide(&self, hidden: bool) {
+    pub(super) fn hide(&self, hidden: bool) {
         self.hidden.set(hidden);
     }
 
@@ -126,21 +126,21 @@ impl Volume {
         self.served.get().is_some()
     }
 
-    pub(crate) fn set_served(&self, id: Option<VolumeId>) {
+    pub(super) fn set_served(&self, id: Option<VolumeId>) {
         self.served.set(id);
         self.swaps.take();
     }
 
-    /// It is taken from the shards: `is_quiet` will be set when they have back all that they asked of the drive for it.
-    pub(crate) fn leave(&self, drive: &Rc<Drive>, is_quiet: &IsQuiesced) {
-        self.leaving.borrow_mut().push((drive.clone(), is_quiet.clone()));
+    /// It is taken from the shards: `is_quiesced` will be set when they have back all that they asked of the drive for it.
+    pub(super) fn note_draining(&self, drive: &Rc<Drive>, is_quiesced: &IsQuiesced) {
+        self.draining.borrow_mut().push((drive.clone(), is_quiesced.clone()));
     }
 
     /// Whether a drive has not returned all that it was asked when the shards served the volume before.
-    pub(crate) fn is_leaving(&self, drive: &Rc<Drive>) -> bool {
-        let mut leaving = self.leaving.borrow_mut();
-        leaving.retain(|(_, is_quiet)| !is_quiet.get());
-        leaving.iter().any(|(other, _)| Rc::ptr_eq(other, drive))
+    pub(crate) fn is_draining(&self, drive: &Rc<Drive>) -> bool {
+        let mut draining = self.draining.borrow_mut();
+        draining.retain(|(_, is_quiesced)| !is_quiesced.get());
+        draining.iter().any(|(other, _)| Rc::ptr_eq(other, drive))
     }
 
     /// The shards are told that another drive, or none, has a slot.
@@ -150,12 +150,12 @@ impl Volume {
 
     /// How often they were told so since they serve it: what they say of a slot's drive is about the latest one only if
     /// they have seen as many.
-    pub(crate) fn swaps(&self, slot: usize) -> u64 {
+    pub(super) fn swaps(&self, slot: usize) -> u64 {
         self.swaps.borrow().get(&slot).copied().unwrap_or_default()
     }
 
     /// Whether it goes on, as to redundancy, without these of its members.
-    pub(crate) fn survives(&self, out: &DriveSet) -> bool {
+    pub(super) fn survives(&self, out: &DriveSet) -> bool {
         self.geometry.survives_set(&self.label.borrow().does_without(out))
     }
 

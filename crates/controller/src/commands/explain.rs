@@ -11,7 +11,7 @@ fn invalid(sentence: impl ToString) -> Error {
 }
 
 impl Commands {
-    pub(crate) fn explain(&self, request: &Explain) -> Result<Reply> {
+    pub(super) fn explain(&self, request: &Explain) -> Result<Reply> {
         let kind: RequestKind = request.operation.parse().map_err(invalid)?;
         let range = ByteRange::new(ByteOffset(request.offset_bytes), ByteCount(request.size_bytes));
         if range.start.checked_add(range.len).is_none() {

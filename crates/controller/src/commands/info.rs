@@ -34,7 +34,7 @@ impl Commands {
     }
 
     /// Every drive: those of arrays by slot, missing ones and those that are being filled too, then the others by name.
-    pub(crate) fn drive_infos(&self) -> Vec<DriveInfo> {
+    pub(super) fn drive_infos(&self) -> Vec<DriveInfo> {
         let arrays = self.arrays.all();
         let mut infos: Vec<DriveInfo> = Vec::new();
         for array in &arrays {
@@ -76,7 +76,7 @@ impl Commands {
         }
     }
 
-    pub(crate) fn drive_info(&self, drive: &Rc<Drive>) -> DriveInfo {
+    fn drive_info(&self, drive: &Rc<Drive>) -> DriveInfo {
         if let Some((array, slot)) = self.arrays.shown_place(drive) {
             return self.member_info(&array, slot);
         }
@@ -141,16 +141,16 @@ impl Commands {
         }
     }
 
-    pub(crate) fn drive_reply(&self, drive: &Rc<Drive>, notes: Vec<String>) -> Reply {
+    pub(super) fn drive_reply(&self, drive: &Rc<Drive>, notes: Vec<String>) -> Reply {
         Reply::Drive { drive: Box::new(self.drive_info(drive)), notes }
     }
 
-    pub(crate) fn volume_reply(&self, array: &Array, volume: &Volume, notes: Vec<String>) -> Reply {
+    pub(super) fn volume_reply(&self, array: &Array, volume: &Volume, notes: Vec<String>) -> Reply {
         Reply::Volume { volume: Box::new(self.volume_info(array, volume)), notes }
     }
 
     /// Every volume, by name.
-    pub(crate) fn volume_infos(&self) -> Vec<VolumeInfo> {
+    pub(super) fn volume_infos(&self) -> Vec<VolumeInfo> {
         let arrays = self.arrays.all();
         let of_array = |array: &Rc<Array>| {
             let array = array.clone();
@@ -161,7 +161,7 @@ impl Commands {
         infos
     }
 
-    pub(crate) fn volume_info(&self, array: &Array, volume: &Volume) -> VolumeInfo {
+    pub(super) fn volume_info(&self, array: &Array, volume: &Volume) -> VolumeInfo {
         let (of_array, label) = (array.label(), volume.label());
         let (state, since_unix_s) = array.state(volume, self.env.unix_time());
         let drives = self.member_infos(array);

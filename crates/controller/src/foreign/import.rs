@@ -14,8 +14,8 @@
 //! 6. The array is started, as any other that was found.
 
 use super::plan::Plan;
-use crate::arrays::array::{Array, Place, is_full};
-use crate::arrays::starting::Word;
+use crate::arrays::array::{Array, SlotContent, is_full};
+use crate::arrays::starting::StartOrder;
 use crate::foreign::Foreign;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
@@ -70,7 +70,7 @@ impl Foreign {
             || Error::new(ErrorKind::Failed, format!("{names} was imported, and is not found any more"));
         let found = found.ok_or_else(gone)?;
         if !found.is_running()
-            && let Err(error) = self.lifecycle.start_array(&found, Word::NONE).await
+            && let Err(error) = self.lifecycle.start_array(&found, StartOrder::NONE).await
         {
             notes.push(error.message);
         }
@@ -175,9 +175,9 @@ async fn take_back(drive: &Drive) {
     }
 }
 
-fn place(drive: &Option<Rc<Drive>>) -> Place {
+fn place(drive: &Option<Rc<Drive>>) -> SlotContent {
     let role = if drive.is_some() { Role::Current } else { Role::Left(Cause::Missing) };
-    Place { drive: drive.clone(), role, reason: None, replacement: None }
+    SlotContent { drive: drive.clone(), role, reason: None, replacement: None }
 }
 
 fn closed(drive: &Drive) -> Error {

@@ -121,7 +121,7 @@ impl Foreign {
     }
 
     /// Reads what all drives carry that serve in no array.
-    pub(crate) async fn scan_foreign(&self) -> Scan {
+    async fn scan_foreign(&self) -> Scan {
         self.lifecycle.rescan().await;
         let mut drives = Vec::new();
         let known: Vec<Rc<Drive>> = self.inventory.drives();
@@ -149,14 +149,14 @@ impl Foreign {
     /// `foreign list`.
     pub(crate) async fn list_foreign(&self) -> Reply {
         let scan = self.scan_foreign().await;
-        let volumes = (0..scan.volumes.len()).map(|index| self.volume_told(&scan, index)).collect();
+        let volumes = (0..scan.volumes.len()).map(|index| self.describe_volume(&scan, index)).collect();
         let mut drives: Vec<ForeignDrive> =
-            self.inventory.drives().iter().filter_map(|drive| self.drive_told(&scan, drive)).collect();
+            self.inventory.drives().iter().filter_map(|drive| self.describe_drive(&scan, drive)).collect();
         drives.sort_by(|one, other| one.name.cmp(&other.name));
         Reply::Foreign { volumes, drives }
     }
 
-    fn volume_told(&self, scan: &Scan, index: usize) -> ForeignVolume {
+    fn describe_volume(&self, scan: &Scan, index: usize) -> ForeignVolume {
         let found = &scan.volumes[index];
         let record = &found.record;
         let members = found.members.iter().map(|member| ForeignMember {
@@ -192,7 +192,7 @@ impl Foreign {
     }
 
     /// What there is to say of a drive; `None` where it is in use, or carries nothing.
-    fn drive_told(&self, scan: &Scan, drive: &Rc<Drive>) -> Option<ForeignDrive> {
+    fn describe_drive(&self, scan: &Scan, drive: &Rc<Drive>) -> Option<ForeignDrive> {
         if self.arrays.is_in_use(drive) {
             return None;
         }

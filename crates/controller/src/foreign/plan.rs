@@ -35,7 +35,7 @@ fn refused(name: &str, why: impl AsRef<str>) -> Error {
 
 /// The volumes that have to be imported together with one, itself among them: those of its container that share drives,
 /// and those that share drives with these.
-pub(crate) fn together(scan: &Scan, index: usize) -> Vec<usize> {
+pub(super) fn together(scan: &Scan, index: usize) -> Vec<usize> {
     let container = |index: usize| scan.volumes[index].record.container.clone();
     let mut all = vec![index];
     if container(index).is_none() {
@@ -82,7 +82,7 @@ impl Foreign {
     ///
     /// # Errors
     /// Why it cannot be imported, and what to do instead.
-    pub(crate) fn plan_import(&self, scan: &Scan, index: usize, name: Option<&str>) -> Result<Plan> {
+    pub(super) fn plan_import(&self, scan: &Scan, index: usize, name: Option<&str>) -> Result<Plan> {
         let chosen = &scan.volumes[index];
         let title = called(chosen);
         let volumes = together(scan, index);

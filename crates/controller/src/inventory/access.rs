@@ -51,7 +51,7 @@ impl Access {
 
     /// How many writes the drive has not returned. Where nobody waits for them any more they timed out, and may still land:
     /// on what is written now, were anything written now (rule (d)).
-    pub(crate) fn writes_under_way(&self) -> u32 {
+    pub(super) fn writes_under_way(&self) -> u32 {
         self.writer.outstanding()
     }
 
@@ -123,7 +123,7 @@ impl Access {
     /// # Errors
     /// When it cannot be read where a label would be, so that nobody can tell whether there is one; when the drive cannot
     /// be flushed.
-    pub(crate) async fn read_label(&self) -> Result<LabelSeen, IoError> {
+    pub(super) async fn read_label(&self) -> Result<LabelSeen, IoError> {
         self.settle().await?;
         let (found, failed) = self.decode(ondisk::find).await;
         match (found, failed) {

@@ -14,16 +14,16 @@ use units::{ByteCount, SectorSize};
 pub(crate) type IsQuiesced = Rc<Cell<bool>>;
 
 /// How long a drive may take to give back what was asked of it before, when it is to be used again.
-const QUIET_LIMIT: Duration = Duration::from_secs(2);
+const QUIESCE_LIMIT: Duration = Duration::from_secs(2);
 
 /// How often it is looked at meanwhile.
-const QUIET_POLL: Duration = Duration::from_millis(10);
+const QUIESCE_POLL: Duration = Duration::from_millis(10);
 
 /// Waits until it is so, for so long as one waits for a command.
 pub(crate) async fn settles(env: &env::Env, is_so: impl Fn() -> bool) {
-    let limit = env.now() + QUIET_LIMIT;
+    let limit = env.now() + QUIESCE_LIMIT;
     while !is_so() && env.now() < limit {
-        env.sleep(QUIET_POLL).await;
+        env.sleep(QUIESCE_POLL).await;
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Drive {
     /// Ways to it that were closed while writes were under way.
     left: RefCell<Vec<Access>>,
     /// Of the shards of volumes that it was taken from: whether they have back all that they asked of it.
-    leaving: RefCell<Vec<IsQuiesced>>,
+    draining: RefCell<Vec<IsQuiesced>>,
     /// Why it cannot be used: a kind and a sentence.
     problem: RefCell<Option<Error>>,
     label: RefCell<LabelSeen>,
@@ -57,7 +57,7 @@ impl Drive {
             spec: spec.to_owned(),
             access: RefCell::default(),
             left: RefCell::default(),
-            leaving: RefCell::default(),
+            draining: RefCell::default(),
             problem: RefCell::default(),
             label: RefCell::new(LabelSeen::Blank),
             structure: RefCell::new(Written::Nothing),
@@ -74,8 +74,8 @@ impl Drive {
 
     /// Why it cannot be used.
     pub(crate) fn problem(&self) -> Option<Error> {
-        match self.is_leaving() {
-            true => Some(self.not_quiet()),
+        match self.is_draining() {
+            true => Some(self.not_quiesced()),
             false => self.problem.borrow().clone(),
         }
     }
@@ -118,20 +118,20 @@ impl Drive {
         self.left.borrow_mut().extend(left.filter(|access| access.writes_under_way() > 0));
     }
 
-    /// It is taken from a volume's shards: `is_quiet` will be set when they have back all that they asked of it.
-    pub(crate) fn leaves(&self, is_quiet: &IsQuiesced) {
-        let mut leaving = self.leaving.borrow_mut();
-        leaving.retain(|other| !other.get());
-        if leaving.iter().all(|other| !Rc::ptr_eq(other, is_quiet)) {
-            leaving.push(is_quiet.clone());
+    /// It is taken from a volume's shards: `is_quiesced` will be set when they have back all that they asked of it.
+    pub(crate) fn note_draining(&self, is_quiesced: &IsQuiesced) {
+        let mut draining = self.draining.borrow_mut();
+        draining.retain(|other| !other.get());
+        if draining.iter().all(|other| !Rc::ptr_eq(other, is_quiesced)) {
+            draining.push(is_quiesced.clone());
         }
     }
 
     /// Whether shards that it was taken from have not back all that they asked of it.
-    pub(crate) fn is_leaving(&self) -> bool {
-        let mut leaving = self.leaving.borrow_mut();
-        leaving.retain(|is_quiet| !is_quiet.get());
-        !leaving.is_empty()
+    pub(crate) fn is_draining(&self) -> bool {
+        let mut draining = self.draining.borrow_mut();
+        draining.retain(|is_quiesced| !is_quiesced.get());
+        !draining.is_empty()
     }
 
     /// Whether a write to it from before is under way: it must not land on what is read or written from now on (rule (d)).
@@ -139,17 +139,17 @@ impl Drive {
         let mut left = self.left.borrow_mut();
         left.retain(|access| access.writes_under_way() > 0);
         let writes = self.access().map_or(0, |access| access.writes_under_way());
-        writes > 0 || !left.is_empty() || self.is_leaving()
+        writes > 0 || !left.is_empty() || self.is_draining()
     }
 
     /// Waits until it has returned what was written to it before, for so long as one waits for a command. Whether it has.
-    pub(crate) async fn is_quiet(&self, env: &env::Env) -> bool {
+    pub(crate) async fn is_quiesced(&self, env: &env::Env) -> bool {
         settles(env, || !self.holds_writes_back()).await;
         !self.holds_writes_back()
     }
 
     /// Why it cannot be taken while it is not quiet.
-    pub(crate) fn not_quiet(&self) -> Error {
+    pub(crate) fn not_quiesced(&self) -> Error {
         let sentence = format!(
             "drive {} has not returned all that was written to it; try again when it has, or replace it or its cable",
             self.name
@@ -164,10 +164,10 @@ impl Drive {
 
     /// Opens it, unless it is open, and looks at its label; not while that may still change by itself.
     pub(crate) async fn look(&self, env: &env::Env) {
-        if !self.is_quiet(env).await {
-            // One that is leaving says so by itself, as long as it is.
-            if !self.is_leaving() {
-                self.set_problem(Some(self.not_quiet()));
+        if !self.is_quiesced(env).await {
+            // One that is draining says so by itself, as long as it is.
+            if !self.is_draining() {
+                self.set_problem(Some(self.not_quiesced()));
             }
             return;
         }
@@ -191,7 +191,7 @@ impl Drive {
                     }
                     LabelSeen::Foreign(drive) => Some(Error::new(
                         ErrorKind::WrongState,
-                        format!("drive {} {}", self.name, told_foreign(drive)),
+                        format!("drive {} {}", self.name, describe_foreign(drive)),
                     )),
                     LabelSeen::Headless(headless) => Some(Error::new(
                         ErrorKind::WrongState,
@@ -219,7 +219,7 @@ impl Drive {
 }
 
 /// That a drive's structure is somebody else's, to be read behind its name.
-fn told_foreign(drive: &ondisk::ddf::Drive) -> String {
+fn describe_foreign(drive: &ondisk::ddf::Drive) -> String {
     let header = &drive.structure.header;
     match header.group.vendor() {
         Some("SoftROC") => {

@@ -38,7 +38,7 @@ fn info_of(health: &DriveHealth, warning: Option<String>, asked_unix_s: u64) -> 
 }
 
 /// Why a drive is to be replaced before it fails, to be read after "it"; `None` if nothing it tells says so.
-pub(crate) fn suspicion(health: &DriveHealth) -> Option<String> {
+fn suspicion(health: &DriveHealth) -> Option<String> {
     if health.predicted_failure == Some(true) {
         return Some("predicts its failure".to_owned());
     }

@@ -135,7 +135,7 @@ impl Inventory {
     }
 
     /// Remembers the names of all drives that outlive this process.
-    pub(crate) async fn remember_drives(&self) {
+    async fn remember_drives(&self) {
         let lasting = |drive: &&Rc<Drive>| !drive.is_volatile();
         let drives = self.drives.borrow().iter().filter(lasting).map(|drive| drive.spec.clone()).collect();
         let stored = match toml::to_string(&Hints { drives }) {
@@ -230,8 +230,8 @@ impl Inventory {
         let gone = || failed("it is not there, or too small for a label".to_owned());
         let access = drive.access().ok_or_else(gone)?;
         let site = access.site().ok_or_else(gone)?;
-        if !drive.is_quiet(&self.env).await {
-            return Err(drive.not_quiet());
+        if !drive.is_quiesced(&self.env).await {
+            return Err(drive.not_quiesced());
         }
         // What it said before must not be found beside it.
         access.erase().await.map_err(|error| failed(error.to_string()))?;

@@ -6,9 +6,9 @@
 //!    them as out, an operator has to say that they were not used: otherwise two histories would begin here. A volume
 //!    with parity that is both degraded and marked is not started without the operator: where a write was
 //!    interrupted, the missing drive's data cannot be told from parity that does not agree. (Mirrors have no such
-//!    doubt: each holds all that was acknowledged.) The array's other volumes are started all the same. With the operator's
-//!    word the regions are still unsynced and marked, but what their parity says of the drives that are missing now counts
-//!    (`engine`, forced regions). The word lasts until a further drive goes out, or the array stops.
+//!    doubt: each holds all that was acknowledged.) The array's other volumes are started all the same. Where the operator
+//!    orders it, the regions are still unsynced and marked, but what their parity says of the drives that are missing now counts
+//!    (`engine`, forced regions). The order lasts until a further drive goes out, or the array stops.
 //!    Where a volume has a journal, no operator is asked: it is replayed here (`journal`). Killed here: once more.
 //! 3. The united map is written to all members, both copies. Killed here: the same marks, once more.
 //! 4. The labels say what is used from now on, missing drives as failed; and then once more, now with the first
@@ -22,7 +22,7 @@
 
 use crate::arrays::array::{Array, is_full, runs, set_of};
 use crate::arrays::failures::{Failing, failing};
-use crate::arrays::starting::Word;
+use crate::arrays::starting::StartOrder;
 use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::lifecycle::Lifecycle;
@@ -41,7 +41,7 @@ impl Lifecycle {
     pub(crate) async fn start_all(self: &Rc<Self>) {
         self.take_in_labels().await;
         for array in self.arrays.all() {
-            let started = self.start_array(&array, Word::NONE).await;
+            let started = self.start_array(&array, StartOrder::NONE).await;
             for volume in array.volumes().iter().filter(|volume| !volume.is_served()) {
                 let why = volume.refusal.borrow().clone();
                 let why = why.or_else(|| started.as_ref().err().map(|error| error.message.clone()));
@@ -56,14 +56,14 @@ impl Lifecycle {
         }
     }
 
-    /// Starts an array that was scanned, with all of its volumes that can be started. `word`: what an
+    /// Starts an array that was scanned, with all of its volumes that can be started. `order`: what an
     /// operator has said.
     ///
     /// # Errors
     /// Why none of its volumes is started; nothing was changed then, unless a drive failed. Why one of them is not,
     /// is noted with it.
-    pub(crate) async fn start_array(self: &Rc<Self>, array: &Rc<Array>, word: Word) -> Result<()> {
-        let started = self.try_start(array, word).await;
+    pub(crate) async fn start_array(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
+        let started = self.try_start(array, order).await;
         if let Err(error) = &started {
             for volume in array.volumes().iter().filter(|volume| volume.refusal.borrow().is_none()) {
                 *volume.refusal.borrow_mut() = Some(error.message.clone());
@@ -72,7 +72,7 @@ impl Lifecycle {
         started
     }
 
-    async fn try_start(self: &Rc<Self>, array: &Rc<Array>, word: Word) -> Result<()> {
+    async fn try_start(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
         array.volumes().iter().for_each(|volume| *volume.refusal.borrow_mut() = None);
         array.lost.borrow_mut().clear();
         let ready = |volume: &Rc<Volume>| array.readiness(volume) != Readiness::Offline;
@@ -80,20 +80,20 @@ impl Lifecycle {
             let reasons = array.reasons.borrow().join("; ");
             return Err(wrong(format!("{} cannot be started: {reasons}", array.names())));
         }
-        if let Some(sentence) = self.elsewhere(array, word).filter(|_| !word.without_missing) {
+        if let Some(sentence) = self.elsewhere(array, order).filter(|_| !order.without_missing) {
             return Err(wrong(sentence));
         }
         let unknown = self.read_maps(array).await;
         let failed = self.arrays.replay_journals(array, &array.volumes()).await?;
         let startable = |array: &Array| -> Vec<Rc<Volume>> {
-            let judged = |volume: &Rc<Volume>| self.arrays.judge(array, volume, word);
+            let judged = |volume: &Rc<Volume>| self.arrays.judge(array, volume, order);
             array.volumes().into_iter().filter(|volume| judged(volume).is_ok()).collect()
         };
         if startable(array).is_empty() {
             let refusals = array
                 .volumes()
                 .into_iter()
-                .filter_map(|volume| self.arrays.judge(array, &volume, word).err());
+                .filter_map(|volume| self.arrays.judge(array, &volume, order).err());
             return Err(refusals.last().unwrap_or_else(|| wrong("there is no volume to be started")));
         }
         if unknown > 0 {
@@ -126,16 +126,16 @@ impl Lifecycle {
             }
             // A drive may have failed just now, or come back so that the volume can be started after all.
             let replayed = self.arrays.replay_late(array, &volume).await;
-            let started = match replayed.and_then(|()| self.arrays.judge(array, &volume, word)) {
+            let started = match replayed.and_then(|()| self.arrays.judge(array, &volume, order)) {
                 Ok(()) => {
-                    self.arrays.take_word(array, &volume, word);
+                    self.arrays.force_as_ordered(array, &volume, order);
                     self.arrays.attach(array, &volume).await
                 }
                 Err(error) => Err(error),
             };
             match started {
                 Ok(()) => {
-                    self.arrays.say_started(array, &volume, was_clean, marked(array, &volume), word);
+                    self.arrays.report_started(array, &volume, was_clean, marked(array, &volume), order);
                     outcome = Ok(());
                 }
                 Err(error) => {
@@ -154,7 +154,7 @@ impl Lifecycle {
 
     /// Whether drives that are missing, and that nobody has recorded as out, could have served a volume of the array
     /// without those that are here: a sentence. Then each side may hold writes that the other lacks.
-    fn elsewhere(&self, array: &Array, word: Word) -> Option<String> {
+    fn elsewhere(&self, array: &Array, order: StartOrder) -> Option<String> {
         let (label, places) = (array.label(), array.places());
         let is_missing = |slot: &usize| {
             let place = &places[*slot];
@@ -178,7 +178,7 @@ impl Lifecycle {
             (named(&mut missing.iter().copied()), named(&mut (0..places.len()).filter(is_current)));
         let (name, generation, confirmed) = (volume.name(), label.generation, label.confirmed);
         let it = if missing.len() == 1 { "it" } else { "them" };
-        let too = if word.forced.is_some() { " --accept-stale-parity" } else { "" };
+        let too = if order.forced.is_some() { " --accept-stale-parity" } else { "" };
         Some(format!(
             "'{name}' is not started without asking: {gone} could have served it alone since. The drives here ({here}) know {generation} changes; up to change {confirmed} {gone} took part, and what was written there later nobody here can tell. Connect {it}; or, if nothing was written there, say volume start {name} --degraded{too}"
         ))
@@ -281,7 +281,7 @@ impl Lifecycle {
             return false;
         }
         for slot in readmitted {
-            self.arrays.say_back(array, slot);
+            self.arrays.report_back(array, slot);
         }
         let further: &[u64] = if degraded { &[GENERATION_STRIDE; 2] } else { &[1] };
         for step in further {
@@ -304,7 +304,7 @@ impl Lifecycle {
     }
 
     /// Stops an array in order. Whether everything is on its drives and no region is left marked.
-    pub(crate) async fn stop_array(&self, array: &Rc<Array>) -> bool {
+    async fn stop_array(&self, array: &Rc<Array>) -> bool {
         if !array.is_running() {
             return false;
         }

@@ -41,7 +41,7 @@ impl Lifecycle {
             self.check_free(spec, &drive, destroy)?;
             drive.look(&self.env).await;
             if drive.holds_writes_back() {
-                return Err(drive.not_quiet());
+                return Err(drive.not_quiesced());
             }
             let Some(access) = drive.access() else {
                 let closed = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));

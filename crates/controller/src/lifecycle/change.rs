@@ -2,7 +2,7 @@
 
 use crate::arrays::array::Array;
 use crate::arrays::failures::Failing;
-use crate::arrays::starting::Word;
+use crate::arrays::starting::StartOrder;
 use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, Result, VolumeState};
 use crate::inventory::Drive;
@@ -57,7 +57,7 @@ impl Lifecycle {
             );
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
-        self.arrays.tell_out(&array, slot).await;
+        self.arrays.record_out(&array, slot).await;
         Ok((drive, Vec::new()))
     }
 
@@ -106,7 +106,7 @@ impl Lifecycle {
         degraded: bool,
     ) -> Result<OfVolume> {
         let (array, volume) = self.arrays.find_volume(volume)?;
-        let word = Word { forced: accept.then_some(volume.uuid), without_missing: degraded };
+        let order = StartOrder { forced: accept.then_some(volume.uuid), without_missing: degraded };
         let name = volume.name();
         let is_well = array.lost.borrow().is_empty();
         if volume.is_served() && is_well {
@@ -120,13 +120,13 @@ impl Lifecycle {
             return Err(wrong(format!("'{name}' is started already; it is {state}")));
         }
         if array.is_running() && is_well {
-            self.arrays.start_one(&array, &volume, word).await?;
+            self.arrays.start_one(&array, &volume, order).await?;
             return Ok((array, volume, Vec::new()));
         }
         self.arrays.detach(&array).await;
         let away = self.look_again(&array).await;
         let (array, volume) = self.arrays.find_volume(&volume.uuid.to_string())?;
-        if let Err(error) = self.start_array(&array, word).await {
+        if let Err(error) = self.start_array(&array, order).await {
             let problems = away.iter().filter_map(|drive| drive.problem()).map(|problem| problem.message);
             let sentences: Vec<String> = std::iter::once(error.message).chain(problems).collect();
             return Err(Error::new(error.kind, sentences.join("; ")));
@@ -150,12 +150,12 @@ impl Lifecycle {
             drive.look(&self.env).await;
         }
         self.rescan().await;
-        let is_away = |drive: &Rc<Drive>| drive.is_leaving() || drive.access().is_none();
+        let is_away = |drive: &Rc<Drive>| drive.is_draining() || drive.access().is_none();
         drives.into_iter().filter(|drive| is_its(drive) && is_away(drive)).collect()
     }
 
     /// The operator forces what the redundancy of a degraded volume says in regions whose resync cannot be completed.
-    /// His word is about drives that he knows to be out: one whose failure is on its way into the labels is none of them.
+    /// That is about drives which he knows to be out: one whose failure is on its way into the labels is none of them.
     async fn force(&self, array: &Array, volume: &Volume) -> Result<()> {
         let _turn = array.metadata.take(1).await;
         let (Some(id), name) = (volume.id(), volume.name()) else { return Ok(()) };

@@ -21,7 +21,7 @@
 //!    sound, since its marks were durable before; nobody was told of it.
 //! 3. and 4. as 4. and 5. above.
 
-use crate::arrays::array::{Array, Place, is_full};
+use crate::arrays::array::{Array, SlotContent, is_full};
 use crate::arrays::extents;
 use crate::arrays::failures::failing;
 use crate::arrays::journal;
@@ -153,7 +153,7 @@ impl Lifecycle {
         let cannot = || invalid(format!("'{}' cannot be laid over its drives", create.name));
         let array = Array::new(&self.env, label).ok_or_else(cannot)?;
         let volume = array.volumes().first().cloned().ok_or_else(cannot)?;
-        let place = |drive: &Rc<Drive>| Place {
+        let place = |drive: &Rc<Drive>| SlotContent {
             drive: Some(drive.clone()),
             role: Role::Current,
             reason: None,
@@ -399,13 +399,13 @@ impl Lifecycle {
         let mut notes = Vec::new();
         for other in self.arrays_within(drives) {
             notes.extend(self.delete_array(&other).await);
-            self.say_overwritten(&other, array);
+            self.report_overwritten(&other, array);
         }
         notes
     }
 
     /// Arrays that were not started and lost drives to a new one.
-    pub(crate) fn forget_taken(&self, array: &Array, drives: &[Rc<Drive>]) {
+    pub(super) fn forget_taken(&self, array: &Array, drives: &[Rc<Drive>]) {
         for drive in drives {
             drive.set_problem(None);
             drive.set_label(LabelSeen::Blank);
@@ -413,12 +413,12 @@ impl Lifecycle {
         for other in self.arrays.all() {
             if other.uuid != array.uuid && drives.iter().any(|drive| other.slot_of(drive).is_some()) {
                 self.arrays.remove(other.uuid);
-                self.say_overwritten(&other, array);
+                self.report_overwritten(&other, array);
             }
         }
     }
 
-    fn say_overwritten(&self, other: &Array, by: &Array) {
+    fn report_overwritten(&self, other: &Array, by: &Array) {
         let text = format!("what was left of {} was overwritten by {}", other.names(), by.names());
         self.events.warn(&other.name(), "an operator said --destroy-data", "it is gone", text);
     }

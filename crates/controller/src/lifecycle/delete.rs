@@ -33,7 +33,7 @@ impl Lifecycle {
     }
 
     /// With the array. Notes, a sentence each.
-    pub(crate) async fn delete_array(self: &Rc<Self>, array: &Rc<Array>) -> Vec<String> {
+    pub(super) async fn delete_array(self: &Rc<Self>, array: &Rc<Array>) -> Vec<String> {
         self.arrays.detach(array).await;
         let names = array.names();
         let mut notes = Vec::new();
@@ -77,7 +77,7 @@ impl Lifecycle {
     }
 
     /// Alone; the array's other volumes stay.
-    pub(crate) async fn delete_one(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    pub(super) async fn delete_one(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         self.arrays.check_can_record(array, &volume.name())?;
         let _starting = array.starting.take(1).await;
         let was_served = volume.is_served();

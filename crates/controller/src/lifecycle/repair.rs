@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 impl Lifecycle {
     /// Looks for damage in the structures of drives that are not in use, as they were last looked at, and repairs it.
-    pub(crate) async fn repair_structures(&self) {
+    pub(super) async fn repair_structures(&self) {
         let drives: Vec<Rc<Drive>> = self.inventory.drives();
         for drive in drives.iter().filter(|drive| drive.access().is_some() && !self.arrays.is_in_use(drive)) {
             match drive.label() {

@@ -108,7 +108,7 @@ impl Lifecycle {
             self.take_from_shards(array, &volume, slot);
         }
         let is_busy = drive.access().is_some_and(|access| access.member.outstanding() > 0);
-        if is_busy || !drive.is_quiet(&self.env).await {
+        if is_busy || !drive.is_quiesced(&self.env).await {
             return Err(wrong(format!(
                 "drive {name} still has operations from before under way; try again when they have returned"
             )));
@@ -153,7 +153,7 @@ impl Lifecycle {
         volume.note_swap(slot);
         let told =
             self.arrays.send_shards(|done| ShardMessage::SetMember(id, Box::new(change.clone()), done));
-        self.arrays.leave(&drive, told);
+        self.arrays.drain(&drive, told);
     }
 
     /// `drive replace`.
@@ -240,7 +240,7 @@ impl Lifecycle {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn check_fits(&self, array: &Array, drive: &Drive) -> Result<()> {
+    fn check_fits(&self, array: &Array, drive: &Drive) -> Result<()> {
         let (label, name) = (array.label(), &drive.name);
         let Some(access) = drive.access() else {
             return Err(Error::new(ErrorKind::Unavailable, format!("drive {name} is not open")));
@@ -289,8 +289,8 @@ impl Lifecycle {
                 self.take_from_shards(array, &volume, slot);
             }
         }
-        if !drive.is_quiet(&self.env).await {
-            return Err(drive.not_quiet());
+        if !drive.is_quiesced(&self.env).await {
+            return Err(drive.not_quiesced());
         }
         let _turn = array.metadata.take(1).await;
         check_nothing_lost(array)?;
@@ -334,8 +334,8 @@ impl Lifecycle {
                 "drive {text} is being filled to replace another one; it cannot be forgotten now"
             )));
         }
-        if !drive.is_quiet(&self.env).await {
-            return Err(drive.not_quiet()); // Named again it would be another one, of which nobody knows that.
+        if !drive.is_quiesced(&self.env).await {
+            return Err(drive.not_quiesced()); // Named again it would be another one, of which nobody knows that.
         }
         self.inventory.remove(&[&drive]).await;
         let kept = match drive.label() {

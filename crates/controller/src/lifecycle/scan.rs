@@ -1,7 +1,7 @@
 //! From drives to arrays: looking at labels, and what they say together.
 
 use crate::arrays::array::Array;
-use crate::arrays::starting::Word;
+use crate::arrays::starting::StartOrder;
 use crate::interface::Result;
 use crate::interface::{Error, ErrorKind};
 use crate::inventory::Drive;
@@ -61,7 +61,7 @@ impl Lifecycle {
 
     /// Takes in what labels say; where an array was deleted and some of its labels were left, they go now, or one
     /// of them could bring it back.
-    pub(crate) async fn take_in_labels(&self) {
+    pub(super) async fn take_in_labels(&self) {
         self.settle_imports().await;
         self.repair_structures().await;
         for drive in self.scan() {
@@ -85,7 +85,7 @@ impl Lifecycle {
     /// Drives that are not in use and carry the label of a member, as they were last looked at; none that has not returned
     /// what shards asked of it.
     fn seen(&self) -> (Vec<Rc<Drive>>, Vec<SeenDrive>) {
-        let is_free = |drive: &&Rc<Drive>| !self.arrays.is_in_use(drive) && !drive.is_leaving();
+        let is_free = |drive: &&Rc<Drive>| !self.arrays.is_in_use(drive) && !drive.is_draining();
         let seen = |drive: &Rc<Drive>| {
             let (name, size) = (drive.name.clone(), drive.access()?.info().size);
             Some((drive.clone(), SeenDrive { name, size, label: drive.member_label()? }))
@@ -94,7 +94,7 @@ impl Lifecycle {
     }
 
     /// Arrays that are not started, and all of whose drives that are here are among these.
-    pub(crate) fn arrays_within(&self, within: &[Rc<Drive>]) -> Vec<Rc<Array>> {
+    pub(super) fn arrays_within(&self, within: &[Rc<Drive>]) -> Vec<Rc<Array>> {
         let (drives, seen) = self.seen();
         let is_within = |drive: &usize| within.iter().any(|taken| Rc::ptr_eq(taken, &drives[*drive]));
         let mut arrays = Vec::new();
@@ -204,7 +204,7 @@ impl Lifecycle {
     }
 
     /// Whether a drive that was away was used without those that its array runs on: a sentence.
-    pub(crate) fn used_apart(&self, array: &Array, drive: &Drive, own: &Label) -> Option<String> {
+    pub(super) fn used_apart(&self, array: &Array, drive: &Drive, own: &Label) -> Option<String> {
         let label = array.label();
         let seen = |drive: &Drive, label: Label| {
             Some(SeenDrive { name: drive.name.clone(), size: drive.access()?.info().size, label })
@@ -221,7 +221,7 @@ impl Lifecycle {
     }
 
     /// A drive was added: where that completes an array, it is started. Notes, a sentence each.
-    pub(crate) async fn assemble_with(self: &Rc<Self>, drive: &Drive) -> Vec<String> {
+    async fn assemble_with(self: &Rc<Self>, drive: &Drive) -> Vec<String> {
         let mut notes = Vec::new();
         if drive.array().is_none() {
             return notes;
@@ -236,7 +236,7 @@ impl Lifecycle {
                 array.name()
             ));
         } else if array.not_current().is_empty() && array.apart.borrow().is_none() {
-            match self.start_array(&array, Word::NONE).await {
+            match self.start_array(&array, StartOrder::NONE).await {
                 Ok(()) => notes.push(format!("{names} is complete and was started")),
                 Err(error) => notes.push(error.message),
             }

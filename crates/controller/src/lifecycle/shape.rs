@@ -74,7 +74,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// On drives that hold nothing else.
-    pub(crate) fn on_drives(wanted: &Wanted, candidates: &[Candidate]) -> Result<Shape> {
+    pub(super) fn on_drives(wanted: &Wanted, candidates: &[Candidate]) -> Result<Shape> {
         let strip = wanted.strip(candidates.iter().any(|candidate| candidate.rotational));
         let (room, mut notes) = room(candidates, strip)?;
         let sectors = candidates.iter().map(|candidate| candidate.sector);
@@ -91,7 +91,7 @@ impl Shape {
     }
 
     /// In what is free on the drives of an array.
-    pub(crate) fn beside(wanted: &Wanted, drives: &[Rc<Drive>], label: &Label) -> Result<Shape> {
+    pub(super) fn beside(wanted: &Wanted, drives: &[Rc<Drive>], label: &Label) -> Result<Shape> {
         let infos: Vec<env::DriveInfo> =
             drives.iter().filter_map(|drive| drive.access()).map(|access| access.info().clone()).collect();
         let strip = wanted.strip(infos.iter().any(|info| info.rotational));

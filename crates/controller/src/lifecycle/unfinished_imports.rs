@@ -26,7 +26,7 @@ enum Tells {
 impl Lifecycle {
     /// Ends imports that were interrupted: where no drive was told that the array exists, the drives become what they
     /// were; where one was, the array exists. Where that cannot be told, since drives are not here, nothing is done.
-    pub(crate) async fn settle_imports(&self) {
+    pub(super) async fn settle_imports(&self) {
         let drives: Vec<Rc<Drive>> = self.inventory.drives();
         let mut imports: BTreeMap<Uuid, Vec<Kept>> = BTreeMap::new();
         for drive in
@@ -69,7 +69,7 @@ impl Lifecycle {
                 }
             };
             match done {
-                Ok(()) => self.say_settled(drive, is_left).await,
+                Ok(()) => self.report_settled(drive, is_left).await,
                 Err(error) => {
                     tracing::error!("drive {}: its import cannot be settled: {error}", drive.name);
                     drive.set_problem(Some(unsettled(drive)));
@@ -78,7 +78,7 @@ impl Lifecycle {
         }
     }
 
-    async fn say_settled(&self, drive: &Rc<Drive>, is_left: bool) {
+    async fn report_settled(&self, drive: &Rc<Drive>, is_left: bool) {
         drive.look(&self.env).await;
         if is_left {
             return;

@@ -105,7 +105,7 @@ impl Policies {
             changed
         };
         if changed {
-            self.tell_policy(&array).await;
+            self.report_policy(&array).await;
             self.tasks.follow_policy(&array);
             let text = format!("policies of {} were changed; volume show says what they are", array.names());
             self.events.info(&array.name(), "an operator changed them", "they are in force", text);
@@ -117,7 +117,7 @@ impl Policies {
         Ok((array, volume, notes))
     }
 
-    async fn tell_policy(&self, array: &Array) {
+    async fn report_policy(&self, array: &Array) {
         let policy = fault_policy(&array.label().policy);
         for volume in array.served() {
             let Some(id) = volume.id() else { continue };

@@ -95,7 +95,7 @@ pub(crate) fn refusal(need: &Need, offer: &Offer) -> Option<String> {
 }
 
 /// The kind of a drive, for sentences.
-pub(crate) fn kind_name(rotational: bool) -> &'static str {
+pub(super) fn kind_name(rotational: bool) -> &'static str {
     if rotational { "a rotating drive" } else { "an SSD" }
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn kind_name(rotational: bool) -> &'static str {
 ///
 /// # Errors
 /// Why each of them cannot, in the order given; empty if there is none.
-pub(crate) fn choose_spare(need: &Need, offers: &[Offer]) -> Result<usize, Vec<String>> {
+pub(super) fn choose_spare(need: &Need, offers: &[Offer]) -> Result<usize, Vec<String>> {
     let refusals: Vec<Option<String>> = offers.iter().map(|offer| refusal(need, offer)).collect();
     let fitting = (0..offers.len()).filter(|&index| refusals[index].is_none());
     let rank = |index: &usize| {

@@ -14,7 +14,7 @@ use crate::inventory::Drive;
 use crate::inventory::health;
 use crate::reconcile::Reconciler;
 use crate::reconcile::choose::{Offer, choose_spare};
-use crate::reconcile::spares::{is_redundant, need_told};
+use crate::reconcile::spares::{describe_need, is_redundant};
 use crate::signals::wait_or;
 use crate::tasks::About;
 use ondisk::{Bay, Cause, Label, Member, StandIn};
@@ -134,7 +134,7 @@ impl Reconciler {
             Err(why) => {
                 self.reconcile_spread(array, slot, member);
                 let what = format!("no spare takes the place of drive {} of {}", member.name, label.names());
-                let needs = format!("{} is needed", need_told(&need));
+                let needs = format!("{} is needed", describe_need(&need));
                 self.report_once(array, &what, member.since, &why_none(&why, &needs));
             }
         }
@@ -291,7 +291,7 @@ impl Reconciler {
                     drive.name,
                     label.names()
                 );
-                let needs = format!("{} is needed", need_told(&need));
+                let needs = format!("{} is needed", describe_need(&need));
                 self.report_once(array, &what, 0, &why_none(&reasons, &needs));
             }
         }

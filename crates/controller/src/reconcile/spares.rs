@@ -1,7 +1,7 @@
 //! Hot spares: drives that stand by, and take the place of one that fails.
 //!
 //! A spare carries a label of its own, which says what it stands by for; so it is one after every restart, in every
-//! machine. Which spare is taken, and why others are not, is [`choose`](crate::reconcile::choose)'s business; when, the tender's.
+//! machine. Which spare is taken, and why others are not, is [`choose`](crate::reconcile::choose)'s business; when, the reconciler's.
 
 use crate::arrays::array::Array;
 use crate::arrays::volume_names;
@@ -16,7 +16,7 @@ use units::{ByteCount, decimal_capacity};
 
 impl Reconciler {
     /// Looks whether spares are there and still carry their labels: nothing else would tell before they are needed.
-    pub(crate) async fn look_at_spares(self: &Rc<Self>) {
+    pub(super) async fn look_at_spares(self: &Rc<Self>) {
         for spare in self.spares() {
             // One that is taken meanwhile is written to: it is not looked at beside that.
             let _turn = self.turn.take(1).await;
@@ -123,7 +123,7 @@ impl Reconciler {
         };
         label.check().map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
         self.inventory.write_spare_label(drive, label.clone()).await?;
-        let what = self.arrays.scope_told(&label.scope, label.enclosure.as_deref());
+        let what = self.arrays.describe_scope(&label.scope, label.enclosure.as_deref());
         let text = format!("drive {} is a hot spare for {what}", drive.name);
         self.events.info(&drive.name, "an operator said so", &format!("it stands by for {what}"), text);
         Ok(())
@@ -240,7 +240,7 @@ impl Reconciler {
     }
 
     /// What the place of a drive asks for; of no slot in particular: of any.
-    pub(crate) fn need_of(&self, array: &Array, slot: Option<usize>) -> Need {
+    pub(super) fn need_of(&self, array: &Array, slot: Option<usize>) -> Need {
         let label = array.label();
         let drives: Vec<Rc<Drive>> = (0..label.member.len()).filter_map(|slot| array.drive(slot)).collect();
         let enclosure = |drive: &Rc<Drive>| drive.enclosure();
@@ -262,7 +262,7 @@ impl Reconciler {
     }
 
     /// A drive as something that may be taken; `None` while it is not open.
-    pub(crate) fn offer(&self, drive: &Rc<Drive>) -> Option<Offer> {
+    pub(super) fn offer(&self, drive: &Rc<Drive>) -> Option<Offer> {
         let access = drive.access()?;
         let info = access.info();
         let label = drive.spare();
@@ -288,7 +288,7 @@ impl Reconciler {
 
     /// Everything that may be taken for an array: spares, and where its policy says so, drives that belong to nobody
     /// and hold nothing.
-    pub(crate) async fn offers(&self, array: &Array) -> Vec<(Rc<Drive>, Offer)> {
+    pub(super) async fn offers(&self, array: &Array) -> Vec<(Rc<Drive>, Offer)> {
         let mut drives = self.spares();
         if array.label().policy.emergency_spare {
             let others: Vec<Rc<Drive>> = self.inventory.drives();
@@ -302,7 +302,7 @@ impl Reconciler {
     }
 
     /// Whether a drive belongs to nobody and holds nothing.
-    pub(crate) async fn is_blank(&self, drive: &Rc<Drive>) -> bool {
+    pub(super) async fn is_blank(&self, drive: &Rc<Drive>) -> bool {
         let free = !self.arrays.is_in_use(drive)
             && self.arrays.place_of(drive).is_none()
             && drive.problem().is_none()
@@ -321,7 +321,7 @@ pub(crate) fn is_redundant(array: &Array) -> bool {
 }
 
 /// What a place asks for, within a sentence: `an SSD of 1 TB`.
-pub(crate) fn need_told(need: &Need) -> String {
+pub(super) fn describe_need(need: &Need) -> String {
     let kind = match need.rotational {
         Some(rotational) if !need.mixed_kinds => kind_name(rotational),
         _ => "a drive",

@@ -82,7 +82,7 @@ impl Tasks {
     ///
     /// # Errors
     /// When there is nothing to compare, or one is under way.
-    pub(crate) fn new_check(
+    pub(super) fn new_check(
         &self,
         array: &Array,
         volume: &Volume,
@@ -116,7 +116,7 @@ impl Tasks {
             record.progress.total_bytes = volume.label().capacity_bytes;
             record.left = Some(vec![[0, regions]]);
         });
-        self.say_begun(&task);
+        self.report_begun(&task);
         Ok(task)
     }
 
@@ -152,7 +152,7 @@ impl Tasks {
             record.progress.total_bytes = volume.label().capacity_bytes;
             record.left = Some(vec![[0, regions]]);
         });
-        self.say_begun(&task);
+        self.report_begun(&task);
         Ok(task)
     }
 
@@ -172,7 +172,7 @@ impl Tasks {
     ///
     /// # Errors
     /// When there are none, a name is wrong, or one is under way.
-    pub(crate) fn new_patrol(&self, drives: &[String], pace: Pace, cause: &str) -> Result<Rc<Task>> {
+    pub(super) fn new_patrol(&self, drives: &[String], pace: Pace, cause: &str) -> Result<Rc<Task>> {
         let open = self.list.open().into_iter().find(|task| task.kind() == TaskKind::Patrol);
         if let Some(task) = open {
             return Err(wrong(format!(
@@ -221,7 +221,7 @@ impl Tasks {
             record.progress.total_bytes = total;
             record.positions = chosen.iter().map(|drive| (drive.name.clone(), 0)).collect();
         });
-        self.say_begun(&task);
+        self.report_begun(&task);
         Ok(task)
     }
 
@@ -383,7 +383,7 @@ impl Tasks {
     }
 
     /// A task has begun, and why.
-    pub(crate) fn say_begun(&self, task: &Task) {
+    pub(super) fn report_begun(&self, task: &Task) {
         let (title, cause) = (task.title(), task.record().cause);
         let text = format!("{title} begins, as task {}: {cause}", task.id());
         self.events.info(&task.event_subject(), &cause, &format!("{title} begins"), text);

@@ -61,7 +61,7 @@ impl Tasks {
         let task = self.list.add(new);
         task.change(&self.env, |record| record.progress.total_bytes = total_bytes);
         if kind != TaskKind::Resync {
-            self.say_begun(&task);
+            self.report_begun(&task);
         }
         self.take_in_hand(&task);
     }

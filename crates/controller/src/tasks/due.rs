@@ -44,12 +44,7 @@ impl Tasks {
         }
     }
 
-    pub(crate) fn scheduled(
-        self: &Rc<Self>,
-        what: Scheduled,
-        of: &str,
-        task: crate::interface::Result<Rc<Task>>,
-    ) {
+    fn scheduled(self: &Rc<Self>, what: Scheduled, of: &str, task: crate::interface::Result<Rc<Task>>) {
         match task {
             Ok(task) => self.take_in_hand(&task),
             Err(error) => {

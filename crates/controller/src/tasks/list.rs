@@ -102,7 +102,7 @@ impl TaskList {
     }
 
     /// The newest task of that kind about that.
-    pub(crate) fn newest(&self, kind: TaskKind, about: &About) -> Option<Rc<Task>> {
+    pub(super) fn newest(&self, kind: TaskKind, about: &About) -> Option<Rc<Task>> {
         let list = self.list.borrow();
         list.values().rev().find(|task| task.kind() == kind && task.about() == *about).cloned()
     }
@@ -128,7 +128,7 @@ impl TaskList {
     }
 
     /// Something changed that is to be stored, or that lets another task begin.
-    pub(crate) fn touch(&self) {
+    pub(super) fn touch(&self) {
         self.forget_old();
         self.store.dirty.set(true);
         self.attention.notify();

@@ -41,7 +41,7 @@ fn precedence(kind: TaskKind) -> u8 {
 
 impl Tasks {
     /// What a task has to do next.
-    pub(crate) fn next_of(&self, task: &Rc<Task>) -> Next {
+    pub(super) fn next_of(&self, task: &Rc<Task>) -> Next {
         if task.kind() == TaskKind::Patrol {
             return Next::Patrol;
         }

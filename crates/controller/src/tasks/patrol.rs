@@ -42,7 +42,7 @@ enum Home {
 
 impl Tasks {
     /// Reads the drives that the task names, from where it stands on each.
-    pub(crate) async fn patrol(self: &Rc<Self>, task: &Rc<Task>) -> StepEnd {
+    pub(super) async fn patrol(self: &Rc<Self>, task: &Rc<Task>) -> StepEnd {
         let positions = task.record().positions;
         let drives: Vec<(Rc<Drive>, u64)> = positions
             .iter()
@@ -53,11 +53,11 @@ impl Tasks {
         let reading: Vec<_> = drives
             .into_iter()
             .map(|(drive, at)| {
-                let (core, task, credits, share) =
+                let (this, task, credits, share) =
                     (self.clone(), task.clone(), at_a_time.clone(), share.clone());
                 self.env.spawn("patrol", async move {
                     let _turn = credits.take(1).await;
-                    core.patrol_drive(&task, &drive, at, &share).await;
+                    this.patrol_drive(&task, &drive, at, &share).await;
                     share.set(share.get().saturating_sub(1).max(1));
                 })
             })

@@ -21,18 +21,18 @@ const RECORDED: Duration = Duration::from_secs(30);
 
 impl Tasks {
     /// Has a task carried out from now on, unless somebody does.
-    pub(crate) fn take_in_hand(self: &Rc<Self>, task: &Rc<Task>) {
+    pub(super) fn take_in_hand(self: &Rc<Self>, task: &Rc<Task>) {
         if task.is_over() || task.in_hand.replace(true) {
             return;
         }
-        let (core, task) = (self.clone(), task.clone());
+        let (this, task) = (self.clone(), task.clone());
         self.env.spawn("task", async move {
-            core.carry_out(&task).await;
+            this.carry_out(&task).await;
             if task.is_over() {
-                core.offer_its_volume(&task).await;
+                this.offer_its_volume(&task).await;
             }
             task.in_hand.set(false);
-            core.list.touch();
+            this.list.touch();
         });
     }
 
@@ -124,7 +124,7 @@ impl Tasks {
         self.attention.changed().wait_until(&self.env, news).await;
     }
 
-    /// A task failed at its own work: the tender begins it again after a while.
+    /// A task failed at its own work: the reconciler begins it again after a while.
     fn give_up(&self, task: &Rc<Task>, why: String) {
         task.gave_up.set(Some(self.env.now()));
         task.failures.set(task.failures.get().saturating_add(1));
@@ -152,9 +152,9 @@ impl Tasks {
     }
 
     /// A task has ended, and how.
-    pub(crate) fn end_task(&self, task: &Rc<Task>, state: TaskState, reason: Option<String>) {
+    pub(super) fn end_task(&self, task: &Rc<Task>, state: TaskState, reason: Option<String>) {
         task.stand(&self.env, state, reason.clone());
-        let found = self.found_told(task);
+        let found = self.describe_found(task);
         let (title, subject, cause) = (task.title(), task.event_subject(), task.record().cause);
         let end = match state {
             TaskState::Done => format!("{title} is complete{found}"),
@@ -177,7 +177,7 @@ impl Tasks {
     }
 
     /// What a task has found, to be read at the end of a sentence.
-    fn found_told(&self, task: &Task) -> String {
+    fn describe_found(&self, task: &Task) -> String {
         let record = task.record();
         let found = record.progress.found;
         let mut told = Vec::new();

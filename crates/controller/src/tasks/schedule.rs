@@ -28,7 +28,7 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// When it is due next, seen from `now`; `None` if it is off.
-    pub(crate) fn due(&self, now_unix_s: u64) -> Option<u64> {
+    pub(super) fn due(&self, now_unix_s: u64) -> Option<u64> {
         if !self.on {
             return None;
         }

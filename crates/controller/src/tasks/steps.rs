@@ -124,7 +124,7 @@ fn engine_pace(pace: Pace, wish: Wish, shards: usize) -> TaskPace {
 
 impl Tasks {
     /// Has the shards do a step, and waits until they have, or until an operator wishes it to end.
-    pub(crate) async fn run_step(&self, task: &Rc<Task>, plan: StepPlan) -> StepEnd {
+    pub(super) async fn run_step(&self, task: &Rc<Task>, plan: StepPlan) -> StepEnd {
         let number = self.list.next_step.get();
         self.list.next_step.set(number + 1);
         let step = Rc::new(Step::new(task, self.arrays.shard_count(), &plan, self.env.now()));
@@ -179,7 +179,7 @@ impl Tasks {
     }
 
     /// A shard tells how far it is.
-    pub(crate) fn step_progress(&self, from: ShardIndex, number: TaskId, progress: TaskProgress) {
+    fn step_progress(&self, from: ShardIndex, number: TaskId, progress: TaskProgress) {
         let Some(step) = self.list.steps.borrow().get(&number.0).cloned() else { return };
         let finished = progress.finished.clone();
         if let Some(part) = step.parts.borrow_mut().get_mut(usize::from(from.0)) {
@@ -217,7 +217,7 @@ impl Tasks {
     }
 
     /// Something was found on a volume: tasks that shards are at there have found it, as far as anybody can tell.
-    pub(crate) fn note_on_steps(&self, volume: VolumeId, find: impl Fn(&mut Found)) {
+    fn note_on_steps(&self, volume: VolumeId, find: impl Fn(&mut Found)) {
         for step in self.list.steps.borrow().values().filter(|step| step.volume == volume) {
             let mut noted = step.noted.get();
             find(&mut noted);
@@ -226,7 +226,7 @@ impl Tasks {
     }
 
     /// A shard is done with its part, or cannot do it.
-    pub(crate) fn step_done(&self, from: ShardIndex, number: TaskId, outcome: TaskOutcome) {
+    fn step_done(&self, from: ShardIndex, number: TaskId, outcome: TaskOutcome) {
         let Some(step) = self.list.steps.borrow().get(&number.0).cloned() else { return };
         if let Some(part) = step.parts.borrow_mut().get_mut(usize::from(from.0)) {
             part.outcome = Some(outcome);
@@ -236,7 +236,7 @@ impl Tasks {
 
     /// A check found a stripe whose redundancy does not agree. Whose task that is, and how often its drive was found
     /// to be wrong by now.
-    pub(crate) fn step_mismatch(&self, number: TaskId, wrong: Option<DriveIndex>) -> Option<(Rc<Task>, u64)> {
+    fn step_mismatch(&self, number: TaskId, wrong: Option<DriveIndex>) -> Option<(Rc<Task>, u64)> {
         let step = self.list.steps.borrow().get(&number.0).cloned()?;
         let mut times = 0;
         if let Some(drive) = wrong {

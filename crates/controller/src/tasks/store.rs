@@ -48,7 +48,7 @@ const PATROL_SHARE_PERCENT: u8 = 30;
 
 impl PatrolPlan {
     /// Unless told otherwise: every week.
-    pub(crate) fn usual(now_unix_s: u64) -> PatrolPlan {
+    pub(super) fn usual(now_unix_s: u64) -> PatrolPlan {
         let schedule = Schedule {
             on: true,
             every_days: 7,
@@ -62,7 +62,7 @@ impl PatrolPlan {
 
 impl CheckPlan {
     /// Unless told otherwise: never; and every four weeks once it is switched on.
-    pub(crate) fn usual(now_unix_s: u64) -> CheckPlan {
+    pub(super) fn usual(now_unix_s: u64) -> CheckPlan {
         let schedule = Schedule {
             on: false,
             every_days: 28,
@@ -160,7 +160,7 @@ impl TaskList {
     }
 
     /// How far tasks are is worth storing, without anybody having to look.
-    pub(crate) fn checkpoint(&self) {
+    pub(super) fn checkpoint(&self) {
         self.store.dirty.set(true);
         self.attention.notify();
     }

@@ -166,7 +166,7 @@ impl Task {
     }
 
     /// The name that its events go under: the volume's, or the drive's.
-    pub(crate) fn event_subject(&self) -> String {
+    pub(super) fn event_subject(&self) -> String {
         let names = &self.record.borrow().names;
         names.volume.as_ref().or(names.drive.as_ref()).unwrap_or(&names.subject).clone()
     }
@@ -181,15 +181,15 @@ impl Task {
         self.record.borrow().state
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.state().is_over()
     }
 
-    pub(crate) fn wish(&self) -> Wish {
+    pub(super) fn wish(&self) -> Wish {
         self.record.borrow().wish
     }
 
-    pub(crate) fn pace(&self) -> Pace {
+    pub(super) fn pace(&self) -> Pace {
         self.record.borrow().pace
     }
 
@@ -208,7 +208,7 @@ impl Task {
     }
 
     /// How it stands, and why.
-    pub(crate) fn stand(&self, env: &Env, state: TaskState, reason: Option<String>) {
+    pub(super) fn stand(&self, env: &Env, state: TaskState, reason: Option<String>) {
         let ended = state.is_over().then(|| env.unix_time());
         self.change(env, |record| {
             (record.state, record.reason, record.ended_unix_s) = (state, reason, ended);
@@ -216,13 +216,13 @@ impl Task {
     }
 
     /// How far it is.
-    pub(crate) fn advance(&self, now: Instant, progress: Progress) {
+    pub(super) fn advance(&self, now: Instant, progress: Progress) {
         self.record.borrow_mut().progress = progress;
         self.rate.borrow_mut().sample(now, progress.done_bytes);
     }
 
     /// Where a patrol is on a drive. Whether that is worth storing: every so many bytes.
-    pub(crate) fn keep_position(&self, drive: &str, at: u64) -> bool {
+    pub(super) fn keep_position(&self, drive: &str, at: u64) -> bool {
         let mut record = self.record.borrow_mut();
         let before = record.positions.insert(drive.to_owned(), at).unwrap_or(0);
         before / POSITION_BYTES != at / POSITION_BYTES
