@@ -19,7 +19,7 @@
 //! | `tasks` | background tasks | `list` of them, `task`, `steps` on shards, `next` what is to do, `run` it, `rate` how fast, `store` over restarts, `asked` by operators, `begin` by the reconciler, `schedule` and `due`, `patrol` |
 //! | `arrays` | **the promises while an array is started** | `array` and `volume` as they are kept, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (how marks go), `reports` of shards, `journal` after a crash, `members` that come and are replaced, `draining` drives, `starting` and `serve` (volumes given to shards), `shards` (the way to them), `extents` (where volumes lie), `find` by name, `spare_labels` |
 //! | `inventory` | drives | `drive`, `access` to labels and maps on it, `structures` written step by step, `health`, `undo_log` |
-//! | `events` | what happened | |
+//! | `events` | what happened | `codes` every kind of event |
 //! | `interface` | what interfaces see: values only | `command`, `reply`, `error`, `tasks`, `foreign`, `health` |
 //! | `signals` | waiting for what others do | `attention`, `waiting` |
 //!
@@ -47,6 +47,7 @@ mod signals;
 mod tasks;
 
 pub use commands::{Answer, Controller, ControllerHandle, Options, Request};
+pub use events::EventCode;
 pub use interface::{
     AddSpare, Blamed, Command, ControllerInfo, CoverageInfo, CreateVolume, DriveInfo, DriveState, Error,
     ErrorKind, Event, Explain, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Found, HealthInfo,

@@ -31,7 +31,7 @@ pub(crate) struct SlotContent {
 pub(crate) struct Running {
     pub(crate) stopped: Cell<bool>,
     /// Whether somebody is trying to record failures for which there was no space.
-    pub(crate) recording: Cell<bool>,
+    pub(super) recording: Cell<bool>,
 }
 
 /// What shards have reported and what is to be done about it. Regions are the array's.
@@ -40,19 +40,19 @@ pub(crate) struct Work {
     pub(crate) failures: RefCell<Vec<FailureReport>>,
     pub(crate) marks: RefCell<Vec<MarkReport>>,
     /// Quiet regions whose marks may go, and those whose marks are about to go.
-    pub(crate) quiet: RefCell<BTreeSet<u32>>,
+    pub(super) quiet: RefCell<BTreeSet<u32>>,
     /// ... and by which clearing.
-    pub(crate) clearing: RefCell<BTreeMap<u32, u64>>,
+    pub(super) clearing: RefCell<BTreeMap<u32, u64>>,
     /// How many clearings there have been.
-    pub(crate) clearings: Cell<u64>,
+    pub(super) clearings: Cell<u64>,
     /// What the recorder has to record.
-    pub(crate) to_record: RefCell<Vec<crate::arrays::reports::ToRecord>>,
+    pub(super) to_record: RefCell<Vec<crate::arrays::reports::ToRecord>>,
     /// Replacements of drives that go out, until they take over.
-    pub(crate) left_replacements: RefCell<BTreeMap<usize, ondisk::Replacement>>,
+    pub(super) left_replacements: RefCell<BTreeMap<usize, ondisk::Replacement>>,
     /// Slots that are out and that the drive which was being filled for them is about to take.
     pub(crate) taking_over: RefCell<BTreeSet<usize>>,
     /// Slots whose replacements can no longer be written.
-    pub(crate) lost_replacements: RefCell<BTreeSet<usize>>,
+    pub(super) lost_replacements: RefCell<BTreeSet<usize>>,
     pub(crate) changed: Signal,
 }
 

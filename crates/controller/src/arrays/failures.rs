@@ -19,6 +19,7 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, FailureReport, MarkReport, Running, is_full};
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::inventory::access::Access;
 use crate::inventory::access::{Ios, join};
 use engine::{RegionSet, ShardIndex, ShardMessage, VolumeId};
@@ -191,7 +192,13 @@ impl Arrays {
         if before > 0 && unsynced.range(own).next().is_none() {
             let name = volume.name();
             let text = format!("the resync of '{name}' is complete: all redundancy agrees with its data");
-            self.events.info(&name, "the resync is complete", "all redundancy agrees", text);
+            self.events.report(
+                EventCode::VolumeResynced,
+                &name,
+                "the resync is complete",
+                "all redundancy agrees",
+                text,
+            );
             self.cover(array, volume);
         }
     }
@@ -215,7 +222,13 @@ impl Arrays {
             "a write to '{name}' was left unfinished on some drive: the redundancy of {} regions is not trusted until they are resynced",
             regions.len()
         );
-        self.events.warn(&name, "a write failed on some drive", "redundancy is not trusted there", text);
+        self.events.report(
+            EventCode::VolumeUnsynced,
+            &name,
+            "a write failed on some drive",
+            "redundancy is not trusted there",
+            text,
+        );
     }
 
     /// Tells every shard but the one that told us: what that one learned since must not be undone.
@@ -249,7 +262,11 @@ impl Arrays {
         let text = format!(
             "drive {name} of '{volume}' cannot read bytes {start} to {end}: {effect} ({count} such errors since the start)"
         );
-        self.events.warn(name, "medium error", effect, text);
+        let code = match recovered {
+            true => EventCode::DriveMediumError,
+            false => EventCode::VolumeBlocksUnreadable,
+        };
+        self.events.report(code, name, "medium error", effect, text);
     }
 }
 

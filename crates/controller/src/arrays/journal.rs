@@ -21,6 +21,7 @@ use crate::arrays::array::{Array, is_full};
 use crate::arrays::extents;
 use crate::arrays::failures::failing;
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::Access;
 use crate::inventory::access::join;
@@ -133,7 +134,8 @@ impl Arrays {
                     let text = format!(
                         "'{name}' was not stopped in order: writes that its journal kept were finished ({runs} runs of bytes)"
                     );
-                    self.events.info(
+                    self.events.report(
+                        EventCode::VolumeJournalReplayed,
                         &name,
                         "its journal was replayed",
                         "no write is left in the middle",
@@ -145,7 +147,13 @@ impl Arrays {
                     let text = format!(
                         "the journal of '{name}' does not tell all that was interrupted ({why}): it is started as if it had none"
                     );
-                    self.events.warn(&name, &why, "what was being written is in doubt", text);
+                    self.events.report(
+                        EventCode::VolumeJournalIncomplete,
+                        &name,
+                        &why,
+                        "what was being written is in doubt",
+                        text,
+                    );
                     array.forget_journal(volume);
                 }
             }

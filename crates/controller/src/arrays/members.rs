@@ -25,6 +25,7 @@ use crate::arrays::Arrays;
 use crate::arrays::array::{Array, runs, set_of};
 use crate::arrays::failures::Failing;
 use crate::arrays::shards::answers;
+use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::IsQuiesced;
@@ -275,7 +276,13 @@ impl Arrays {
             array.names()
         );
         let effect = "the drive that it replaces goes on until then";
-        self.events.info(&array.name(), "a drive is to be replaced", effect, text);
+        self.events.report(
+            EventCode::DriveReplacementBegun,
+            &array.name(),
+            "a drive is to be replaced",
+            effect,
+            text,
+        );
         Ok(())
     }
 
@@ -312,7 +319,13 @@ impl Arrays {
             self.member_name(array, slot),
             array.names()
         );
-        self.events.warn(&array.name(), why, "the drive that was to be replaced goes on", text);
+        self.events.report(
+            EventCode::DriveReplacementEnded,
+            &array.name(),
+            why,
+            "the drive that was to be replaced goes on",
+            text,
+        );
         true
     }
 
@@ -372,7 +385,13 @@ impl Arrays {
             self.spare_again(&old, stood_in).await;
             let text = format!("drive {} took the place of drive {} of {names}", drive.name, old.name);
             let effect = format!("drive {} is free", old.name);
-            self.events.info(&array.name(), "a drive was replaced", &effect, text);
+            self.events.report(
+                EventCode::DriveReplaced,
+                &array.name(),
+                "a drive was replaced",
+                &effect,
+                text,
+            );
         }
         array.look_at_state(self.env.unix_time());
         Ok(())
@@ -397,7 +416,8 @@ impl Arrays {
             {
                 let names = array.names();
                 let text = format!("a drive that is filled could not take drive {slot} of {names}: {error}");
-                self.events.warn(
+                self.events.report(
+                    EventCode::DriveReplacementFailed,
                     &array.name(),
                     &error.message,
                     "the drive that was to be replaced goes on",
@@ -440,7 +460,7 @@ impl Arrays {
                 format!("drive {name} is used again; what it missed is rebuilt (regions: {left}): {effect}"),
             ),
         };
-        self.events.info(&array.name(), &cause, &effect, text);
+        self.events.report(EventCode::DriveBack, &array.name(), &cause, &effect, text);
     }
 
     /// A drive has taken the place of another one, which was out.
@@ -453,6 +473,12 @@ impl Arrays {
             _ => format!("whose content is rebuilt (regions: {left})"),
         };
         let text = format!("drive {name} takes the place of drive {left_by}, {rebuilt}: {effect}");
-        self.events.info(&array.name(), &format!("drive {left_by} is out"), &effect, text);
+        self.events.report(
+            EventCode::DriveTakesSlot,
+            &array.name(),
+            &format!("drive {left_by} is out"),
+            &effect,
+            text,
+        );
     }
 }

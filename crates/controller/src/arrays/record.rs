@@ -16,6 +16,7 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, is_full};
 use crate::arrays::failures::{Failing, failing};
+use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::structures::write_structures;
@@ -179,7 +180,7 @@ impl Arrays {
             "the state of {} cannot be recorded on its drives ({why}): writes that depend on it fail; free space below its drives",
             array.names()
         );
-        self.events.critical(&array.name(), why, "writes fail", text);
+        self.events.report(EventCode::ArrayNotRecorded, &array.name(), why, "writes fail", text);
     }
 
     /// Writes a label to every drive that it calls online, and to replacements, all at once. Which members failed.
@@ -267,7 +268,13 @@ impl Arrays {
                 drive.name,
                 array.names()
             );
-            self.events.warn(&array.name(), &error.to_string(), "its label says that it takes part", text);
+            self.events.report(
+                EventCode::DriveNotInformed,
+                &array.name(),
+                &error.to_string(),
+                "its label says that it takes part",
+                text,
+            );
         }
     }
 
@@ -281,7 +288,8 @@ impl Arrays {
                 array.name()
             );
             array.lost.borrow_mut().insert(slot, text.clone());
-            self.events.critical(
+            self.events.report(
+                EventCode::VolumeOffline,
                 &array.name(),
                 &format!("drive {name}: {what}"),
                 "the volume is offline",
@@ -300,13 +308,25 @@ impl Arrays {
             "'{volume}' cannot do without {names}: it is offline; when the drive is well again, say drive online {}",
             names
         );
-        self.events.critical(&volume, &format!("drive {names} is out"), "the volume is offline", text);
+        self.events.report(
+            EventCode::VolumeOffline,
+            &volume,
+            &format!("drive {names} is out"),
+            "the volume is offline",
+            text,
+        );
     }
 
     fn report_out(&self, array: &Array, failing: &Failing) {
         let Failing { slot, cause, what } = failing;
         let name = self.member_name(array, *slot);
         let effect = self.describe_state(array);
+        let code = match cause {
+            Cause::Missing => EventCode::DriveMissing,
+            Cause::Offline => EventCode::DriveOffline,
+            Cause::Operator => EventCode::DriveDeclaredFailed,
+            Cause::Error => EventCode::DriveFailed,
+        };
         let text = match cause {
             Cause::Missing => format!("drive {name} of {} is missing: {effect}", array.names()),
             Cause::Offline => format!("drive {name} was taken offline by an operator: {effect}"),
@@ -314,7 +334,7 @@ impl Arrays {
             Cause::Error => format!("drive {name} failed ({what}): {effect}"),
         };
         array.set_reason(*slot, Some(text.clone()));
-        self.events.warn(&array.name(), &format!("drive {name}: {what}"), &effect, text);
+        self.events.report(code, &array.name(), &format!("drive {name}: {what}"), &effect, text);
         array.look_at_state(self.env.unix_time());
     }
 

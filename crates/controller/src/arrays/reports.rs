@@ -7,6 +7,7 @@ use crate::arrays::Arrays;
 use crate::arrays::array::{Array, Running, is_full, runs, set_of};
 use crate::arrays::failures::failing;
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::interface::Found;
 use crate::inventory::Drive;
 use crate::inventory::access::join;
@@ -167,7 +168,7 @@ impl Arrays {
                 let effect = if repaired { "it was written anew" } else { "it was left as it is" };
                 let text =
                     format!("stripe {stripe} of '{name}' has redundancy that does not agree{who}: {effect}");
-                self.events.warn(&name, "a check found it", effect, text);
+                self.events.report(EventCode::VolumeMismatch, &name, "a check found it", effect, text);
             }
             ReportKind::TaskProgress { task, progress } => tasks.progress(from, task, progress),
             ReportKind::TaskDone { task, outcome } => tasks.done(from, task, outcome),

@@ -2,6 +2,7 @@
 
 use super::Arrays;
 use super::array::Array;
+use crate::events::EventCode;
 use crate::inventory::Drive;
 use ondisk::{SpareLabel, SpareScope, StandIn, Uuid};
 use std::rc::Rc;
@@ -26,11 +27,23 @@ impl Arrays {
             Ok(()) => {
                 let text = format!("drive {} is a hot spare for {what} again", drive.name);
                 let effect = format!("it stands by for {what}");
-                self.events.info(&drive.name, "the drive that it stood in for was replaced", &effect, text);
+                self.events.report(
+                    EventCode::SpareRestored,
+                    &drive.name,
+                    "the drive that it stood in for was replaced",
+                    &effect,
+                    text,
+                );
             }
             Err(error) => {
                 let text = format!("{}; say spare add to try again", error.message);
-                self.events.warn(&drive.name, &error.message, "it stands by for nothing", text);
+                self.events.report(
+                    EventCode::SpareNotRestored,
+                    &drive.name,
+                    &error.message,
+                    "it stands by for nothing",
+                    text,
+                );
             }
         }
         self.attention.look_after();

@@ -4,6 +4,7 @@ use super::Arrays;
 use super::array::Array;
 use super::failures::failing;
 use super::volume::Volume;
+use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result, VolumeState};
 use engine::{RegionIndex, RegionSet};
 use ondisk::{Readiness, Uuid};
@@ -60,7 +61,11 @@ impl Arrays {
             (_, marked) => ("it was not stopped in order", format!("; {marked} regions are resynced")),
         };
         let effect = format!("it is {how}{tail}");
-        self.events.info(&name, cause, &effect, format!("'{name}' was started: {cause}; {effect}"));
+        let code = match how {
+            VolumeState::Degraded => EventCode::VolumeStartedDegraded,
+            _ => EventCode::VolumeStarted,
+        };
+        self.events.report(code, &name, cause, &effect, format!("'{name}' was started: {cause}; {effect}"));
     }
 
     /// Whether a region of a volume is marked in which parity would have to stand in: for a member that is out, or that is

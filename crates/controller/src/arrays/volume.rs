@@ -27,9 +27,9 @@ pub(crate) struct Volume {
     /// Drives that have not returned all that they were asked when the shards served it before.
     draining: RefCell<Vec<(Rc<Drive>, IsQuiesced)>>,
     /// What its records carry, if it has a journal, while the shards serve it.
-    pub(crate) journal_id: Cell<Option<Uuid>>,
+    pub(super) journal_id: Cell<Option<Uuid>>,
     /// Whether no record carries that yet.
-    pub(crate) journal_is_fresh: Cell<bool>,
+    pub(super) journal_is_fresh: Cell<bool>,
     /// Why the last attempt to start it failed.
     pub(crate) refusal: RefCell<Option<String>>,
     pub(crate) state: Cell<(VolumeState, u64)>,

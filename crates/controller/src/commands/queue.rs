@@ -3,6 +3,7 @@
 use super::{COMMANDS_WAITING, Commands};
 use crate::arrays::array::Array;
 use crate::commands::handle::{Answer, Request};
+use crate::events::EventCode;
 use crate::interface::{Command, Error, ErrorKind, Reply, Result};
 use crate::lifecycle::{OfDrive, OfVolume};
 use env::mailbox;
@@ -159,7 +160,13 @@ impl Commands {
         self.tasks.close().await;
         let notes = self.lifecycle.stop_all().await;
         let text = "the controller was shut down".to_owned();
-        self.events.info("controller", "shutdown", "no volume is served", text);
+        self.events.report(
+            EventCode::ControllerStopped,
+            "controller",
+            "shutdown",
+            "no volume is served",
+            text,
+        );
         self.events.close().await;
         self.inventory.close();
         notes

@@ -13,6 +13,7 @@
 
 use super::{COMMANDS_WAITING, Commands, ControllerHandle};
 use crate::arrays::{self, Arrays};
+use crate::events::EventCode;
 use crate::events::Events;
 use crate::foreign::{self, Foreign};
 use crate::inventory::Inventory;
@@ -63,7 +64,13 @@ impl Controller {
             let text = format!(
                 "tasks and schedules of before cannot be read: {why}; schedules are as in the beginning"
             );
-            all.events.warn("controller", &why, "checks and patrols begin anew", text);
+            all.events.report(
+                EventCode::ControllerTasksUnreadable,
+                "controller",
+                &why,
+                "checks and patrols begin anew",
+                text,
+            );
         }
         all.lifecycle.start_all().await;
         let tasks = all.tasks.clone();

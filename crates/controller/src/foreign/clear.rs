@@ -1,5 +1,6 @@
 //! `foreign clear`: metadata taken off drives that are not in use.
 
+use crate::events::EventCode;
 use crate::foreign::Foreign;
 use crate::interface::{Error, ErrorKind, Reply, Result};
 use crate::inventory::Drive;
@@ -34,7 +35,13 @@ impl Foreign {
             })?;
             drive.look(&self.env).await;
             let text = format!("the metadata on drive {} were cleared", drive.name);
-            self.events.warn(&drive.name, "an operator cleared it", "it belongs to no array", text);
+            self.events.report(
+                EventCode::DriveCleared,
+                &drive.name,
+                "an operator cleared it",
+                "it belongs to no array",
+                text,
+            );
             notes.push(format!("drive {} belongs to no array any more", drive.name));
         }
         self.lifecycle.rescan().await;

@@ -16,6 +16,7 @@
 use super::plan::Plan;
 use crate::arrays::array::{Array, SlotContent, is_full};
 use crate::arrays::starting::StartOrder;
+use crate::events::EventCode;
 use crate::foreign::Foreign;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
@@ -63,7 +64,13 @@ impl Foreign {
             drive.zeroed.set(false);
         }
         let text = format!("{names} of another system ({format}) was imported");
-        self.events.info(&array.name(), "an operator imported it", "it is SoftROC's", text);
+        self.events.report(
+            EventCode::VolumeImported,
+            &array.name(),
+            "an operator imported it",
+            "it is SoftROC's",
+            text,
+        );
         self.lifecycle.rescan().await;
         let found = self.arrays.get(array.uuid);
         let gone =

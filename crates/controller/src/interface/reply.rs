@@ -276,15 +276,24 @@ pub enum Severity {
     Info,
     /// Redundancy or performance suffers.
     Warning,
-    /// Data is or may become unavailable.
+    /// Data may become unavailable.
     Critical,
+    /// Data is lost, or cannot be reached.
+    Fatal,
 }
 
 /// Something that happened.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Event {
+    /// A number that no other event of this controller has; later events have higher ones. 0 for events from before
+    /// there were numbers.
+    #[serde(default)]
+    pub number: u64,
     /// When, in seconds since 1970.
     pub time_unix_s: u64,
+    /// What kind of event it is, as `docs/events.md` lists them; empty for events from before there were codes.
+    #[serde(default)]
+    pub code: String,
     /// How much it matters.
     pub severity: Severity,
     /// What it happened to: a volume's or a drive's name, `controller`.
@@ -351,6 +360,7 @@ impl fmt::Display for Severity {
             Severity::Info => "info",
             Severity::Warning => "warning",
             Severity::Critical => "critical",
+            Severity::Fatal => "fatal",
         })
     }
 }

@@ -17,6 +17,7 @@ mod undo_log;
 
 pub(crate) use drive::{Drive, IsQuiesced, is_volatile, settles};
 
+use crate::events::EventCode;
 use crate::events::Events;
 use crate::interface::{Error, ErrorKind, HealthInfo, Result};
 use access::{Access, LabelSeen};
@@ -123,7 +124,8 @@ impl Inventory {
         {
             Ok(hints) => hints.drives,
             Err(why) => {
-                self.events.warn(
+                self.events.report(
+                    EventCode::ControllerDrivesUnreadable,
                     "controller",
                     &why,
                     "drives that were added before are not looked at",
@@ -146,7 +148,8 @@ impl Inventory {
             Err(error) => Err(error.to_string()),
         };
         if let Err(why) = stored {
-            self.events.warn(
+            self.events.report(
+                EventCode::ControllerDrivesNotStored,
                 "controller",
                 &why,
                 "after a restart its drives have to be named again",
@@ -206,7 +209,7 @@ impl Inventory {
                 drive.set_label(LabelSeen::Blank);
                 drive.set_problem(None);
             }
-            Err(error) => self.events.warn(
+            Err(error) => self.events.report(EventCode::DriveLabelNotErased,
                 &drive.name,
                 &error.to_string(),
                 "it carries a label that means nothing",

@@ -24,6 +24,7 @@ use crate::arrays::array::{Array, is_full, runs, set_of};
 use crate::arrays::failures::{Failing, failing};
 use crate::arrays::starting::StartOrder;
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::lifecycle::Lifecycle;
 use engine::{RegionIndex, RegionSet};
@@ -46,7 +47,8 @@ impl Lifecycle {
                 let why = volume.refusal.borrow().clone();
                 let why = why.or_else(|| started.as_ref().err().map(|error| error.message.clone()));
                 let cause = "it could not be started";
-                self.events.critical(
+                self.events.report(
+                    EventCode::VolumeNotStarted,
                     &volume.name(),
                     cause,
                     "the volume is offline",
@@ -102,7 +104,13 @@ impl Lifecycle {
                 array.names()
             );
             let effect = "more is resynced than was written";
-            self.events.warn(&array.name(), "the map cannot be read", effect, text);
+            self.events.report(
+                EventCode::ArrayMapUnreadable,
+                &array.name(),
+                "the map cannot be read",
+                effect,
+                text,
+            );
         }
         let was_clean = array.label().clean;
         let marked = |array: &Array, volume: &Volume| {

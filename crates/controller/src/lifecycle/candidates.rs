@@ -16,7 +16,7 @@ fn invalid(sentence: impl ToString) -> Error {
 pub(crate) struct Candidate {
     pub(crate) drive: Rc<Drive>,
     /// Whether the inventory did not know it before.
-    pub(crate) is_new: bool,
+    pub(super) is_new: bool,
     pub(crate) size: ByteCount,
     pub(crate) sector: SectorSize,
     pub(crate) rotational: bool,

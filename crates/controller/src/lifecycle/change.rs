@@ -4,6 +4,7 @@ use crate::arrays::array::Array;
 use crate::arrays::failures::Failing;
 use crate::arrays::starting::StartOrder;
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result, VolumeState};
 use crate::inventory::Drive;
 use crate::lifecycle::{Lifecycle, OfDrive, OfVolume};
@@ -90,7 +91,7 @@ impl Lifecycle {
         }
         let text = format!("'{old}' is called '{name}' now; hosts find it under that name");
         let effect = "hosts that used it were disconnected from it";
-        self.events.info(name, "an operator renamed it", effect, text);
+        self.events.report(EventCode::VolumeRenamed, name, "an operator renamed it", effect, text);
         let mut notes = Vec::new();
         if !was_served {
             notes.push(format!("'{name}' is not started; say volume start {name}"));
@@ -176,7 +177,13 @@ impl Lifecycle {
         let text = format!(
             "the redundancy of {count} regions of '{name}' is computed anew from what is there, by order: blocks of what is missing may read wrongly there"
         );
-        self.events.warn(&name, "an operator forced its parity", "all of it can be read", text);
+        self.events.report(
+            EventCode::VolumeForced,
+            &name,
+            "an operator forced its parity",
+            "all of it can be read",
+            text,
+        );
         self.attention.look_after();
         Ok(())
     }

@@ -26,6 +26,7 @@ use crate::arrays::extents;
 use crate::arrays::failures::failing;
 use crate::arrays::journal;
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::interface::{CreateVolume, Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
@@ -72,7 +73,7 @@ impl Lifecycle {
         let name = volume.name();
         let text = format!("'{name}' was created: {}", volume.geometry);
         let effect = format!("it is {}", array.current_state(&volume));
-        self.events.info(&name, "an operator created it", &effect, text);
+        self.events.report(EventCode::VolumeCreated, &name, "an operator created it", &effect, text);
         Ok((array, volume, notes))
     }
 
@@ -420,7 +421,13 @@ impl Lifecycle {
 
     fn report_overwritten(&self, other: &Array, by: &Array) {
         let text = format!("what was left of {} was overwritten by {}", other.names(), by.names());
-        self.events.warn(&other.name(), "an operator said --destroy-data", "it is gone", text);
+        self.events.report(
+            EventCode::VolumeOverwritten,
+            &other.name(),
+            "an operator said --destroy-data",
+            "it is gone",
+            text,
+        );
     }
 }
 

@@ -12,6 +12,7 @@
 use crate::arrays::array::{Array, runs, set_of};
 use crate::arrays::draining;
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::LabelSeen;
 use crate::lifecycle::Lifecycle;
@@ -28,7 +29,13 @@ impl Lifecycle {
             self.delete_one(&array, &volume).await?;
             ("its place on its drives is free", draining::notes(&array.to_serve()))
         };
-        self.events.info(&name, "an operator deleted it", effect, format!("'{name}' was deleted"));
+        self.events.report(
+            EventCode::VolumeDeleted,
+            &name,
+            "an operator deleted it",
+            effect,
+            format!("'{name}' was deleted"),
+        );
         Ok(notes)
     }
 

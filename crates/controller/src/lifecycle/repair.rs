@@ -1,5 +1,6 @@
 //! Damaged structures repaired: a copy from the drive's other one, a drive's all from the other drives of its array.
 
+use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
@@ -40,13 +41,25 @@ impl Lifecycle {
                 let text = format!(
                     "the metadata of drive {name} were damaged ({damage}): they were repaired from {from}"
                 );
-                self.events.warn(name, &damage, &format!("repaired from {from}"), text);
+                self.events.report(
+                    EventCode::DriveMetadataRepaired,
+                    name,
+                    &damage,
+                    &format!("repaired from {from}"),
+                    text,
+                );
             }
             (Err(error), _) => {
                 let text = format!(
                     "one copy of the metadata of drive {name} is damaged, and cannot be repaired ({error}): replace the drive before the other one is"
                 );
-                self.events.warn(name, &error.to_string(), "one copy is left", text);
+                self.events.report(
+                    EventCode::DriveMetadataDamaged,
+                    name,
+                    &error.to_string(),
+                    "one copy is left",
+                    text,
+                );
             }
         }
     }
@@ -71,7 +84,13 @@ impl Lifecycle {
             headless.why,
             label.names()
         );
-        self.events.warn(name, &headless.why, "the other drives tell what it is", text);
+        self.events.report(
+            EventCode::DriveMetadataRestored,
+            name,
+            &headless.why,
+            "the other drives tell what it is",
+            text,
+        );
         drive.set_label(LabelSeen::Sound(Rc::new(Carried {
             content: Content::Member(Box::new(label)),
             drive: None,

@@ -3,6 +3,7 @@
 use crate::arrays::array::Array;
 use crate::arrays::members::Entering;
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
@@ -345,7 +346,13 @@ impl Lifecycle {
             }
         };
         let text = format!("drive {} is not looked at any more", drive.name);
-        self.events.info(&drive.name, "an operator forgot it", "it is not looked at any more", text);
+        self.events.report(
+            EventCode::DriveUnregistered,
+            &drive.name,
+            "an operator forgot it",
+            "it is not looked at any more",
+            text,
+        );
         Ok(kept)
     }
 }

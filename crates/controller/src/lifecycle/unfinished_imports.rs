@@ -1,5 +1,6 @@
 //! Imports that were interrupted, as undo logs on drives tell: finished or taken back when labels are read.
 
+use crate::events::EventCode;
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
 use crate::lifecycle::Lifecycle;
@@ -85,7 +86,13 @@ impl Lifecycle {
         }
         let name = &drive.name;
         let text = format!("the import of drive {name} was interrupted: it is what it was before");
-        self.events.warn(name, "its import was interrupted", "it is what it was before", text);
+        self.events.report(
+            EventCode::DriveImportUndone,
+            name,
+            "its import was interrupted",
+            "it is what it was before",
+            text,
+        );
     }
 }
 

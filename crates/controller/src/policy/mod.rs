@@ -11,6 +11,7 @@ use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::serve::fault_policy;
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::events::Events;
 use crate::interface::{Error, ErrorKind, Policy, Result, SetPolicy};
 use crate::tasks::Tasks;
@@ -108,7 +109,13 @@ impl Policies {
             self.report_policy(&array).await;
             self.tasks.follow_policy(&array);
             let text = format!("policies of {} were changed; volume show says what they are", array.names());
-            self.events.info(&array.name(), "an operator changed them", "they are in force", text);
+            self.events.report(
+                EventCode::ArrayPolicyChanged,
+                &array.name(),
+                "an operator changed them",
+                "they are in force",
+                text,
+            );
         }
         let mut notes = Vec::new();
         if array.volumes().len() > 1 {

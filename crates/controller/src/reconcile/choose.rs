@@ -23,11 +23,11 @@ pub(crate) struct Need {
     /// Whether a drive of the other kind will do.
     pub mixed_kinds: bool,
     /// Whether a drive that is no spare may be taken.
-    pub emergency: bool,
+    pub(super) emergency: bool,
     /// The enclosure of the drive that is replaced.
     pub enclosure: Option<String>,
     /// The enclosures of the array's drives.
-    pub enclosures: Vec<String>,
+    pub(super) enclosures: Vec<String>,
 }
 
 /// What a drive is there for.
@@ -53,7 +53,7 @@ pub(crate) struct Offer {
     pub rotational: bool,
     pub enclosure: Option<String>,
     /// What is against it: it failed, refuses writes, predicts its failure. To be read after "it".
-    pub fault: Option<String>,
+    pub(super) fault: Option<String>,
 }
 
 /// Why a drive cannot take the place, to be read after its name and "it"; `None` if it can.

@@ -9,6 +9,7 @@
 
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::interface::TaskKind;
 use crate::inventory::Drive;
 use crate::inventory::health;
@@ -97,7 +98,13 @@ impl Reconciler {
         };
         let subject = place.map_or_else(|| drive.name.clone(), |(array, _)| array.name());
         let text = format!("drive {} {why}: {effect}", drive.name);
-        self.events.warn(&subject, &format!("drive {} {why}", drive.name), effect, text);
+        self.events.report(
+            EventCode::DrivePredictsFailure,
+            &subject,
+            &format!("drive {} {why}", drive.name),
+            effect,
+            text,
+        );
         self.attention.look_after();
     }
 
@@ -198,7 +205,13 @@ impl Reconciler {
                 // It is not tried again and again: it is known to have failed.
                 drive.set_problem(Some(error.clone()));
                 let text = format!("{cause}, but could not: {}", error.message);
-                self.events.critical(&array.name(), cause, "the slot stays empty", text);
+                self.events.report(
+                    EventCode::ArraySlotEmpty,
+                    &array.name(),
+                    cause,
+                    "the slot stays empty",
+                    text,
+                );
             }
         }
         self.attention.look_after();
@@ -324,7 +337,13 @@ impl Reconciler {
             Err(error) => {
                 drive.set_problem(Some(error.clone()));
                 let text = format!("{cause}, but it could not be filled: {}", error.message);
-                self.events.warn(&array.name(), cause, "the drive that serves goes on", text);
+                self.events.report(
+                    EventCode::DriveReplacementFailed,
+                    &array.name(),
+                    cause,
+                    "the drive that serves goes on",
+                    text,
+                );
             }
         }
         self.attention.look_after();
@@ -368,7 +387,13 @@ impl Reconciler {
             return;
         }
         drop(reported);
-        self.events.warn(&array.name(), why, "it stays as it is", format!("{what}: {why}"));
+        self.events.report(
+            EventCode::ArrayNoSpare,
+            &array.name(),
+            why,
+            "it stays as it is",
+            format!("{what}: {why}"),
+        );
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::arrays::array::Array;
 use crate::arrays::volume_names;
+use crate::events::EventCode;
 use crate::interface::{AddSpare, CoverageInfo, Error, ErrorKind, Reply, Result, SpareInfo, SpareKind};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
@@ -29,14 +30,20 @@ impl Reconciler {
             if is_spare && spare.problem().is_none() {
                 if !was_well {
                     let text = format!("spare {} is there again", spare.name);
-                    self.events.info(&spare.name, "it answers", "it stands by", text);
+                    self.events.report(
+                        EventCode::SpareReady,
+                        &spare.name,
+                        "it answers",
+                        "it stands by",
+                        text,
+                    );
                     self.attention.look_after();
                 }
             } else if was_well {
                 let why =
                     spare.problem().map_or_else(|| "it carries no label any more".to_owned(), |p| p.message);
                 let text = format!("spare {} has failed and stands by no more: {why}", spare.name);
-                self.events.warn(&spare.name, &why, "it stands by no more", text);
+                self.events.report(EventCode::SpareFailed, &spare.name, &why, "it stands by no more", text);
             }
         }
     }
@@ -125,7 +132,13 @@ impl Reconciler {
         self.inventory.write_spare_label(drive, label.clone()).await?;
         let what = self.arrays.describe_scope(&label.scope, label.enclosure.as_deref());
         let text = format!("drive {} is a hot spare for {what}", drive.name);
-        self.events.info(&drive.name, "an operator said so", &format!("it stands by for {what}"), text);
+        self.events.report(
+            EventCode::SpareAdded,
+            &drive.name,
+            "an operator said so",
+            &format!("it stands by for {what}"),
+            text,
+        );
         Ok(())
     }
 
@@ -148,7 +161,13 @@ impl Reconciler {
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         let text = format!("drive {} is no spare any more", drive.name);
-        self.events.info(&drive.name, "an operator said so", "it stands by no longer", text);
+        self.events.report(
+            EventCode::SpareRemoved,
+            &drive.name,
+            "an operator said so",
+            "it stands by no longer",
+            text,
+        );
         let mut notes = Vec::new();
         for coverage in self.coverage() {
             if coverage.covered_by.is_empty() {

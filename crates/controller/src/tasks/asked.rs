@@ -5,6 +5,7 @@ use super::store::{CheckPlan, PatrolPlan};
 use super::task::{About, Names, Pace, Task, Wish};
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::interface::{
     Error, ErrorKind, Reply, Result, ScheduleInfo, Scheduled, SetSchedule, SetTask, StartTask, Startable,
     TaskKind, TaskState,
@@ -300,7 +301,13 @@ impl Tasks {
             (record.wish, record.state, record.reason) = (Wish::Pause, TaskState::Paused, None);
         });
         let text = format!("{title} was paused by an operator; task resume {id} goes on with it");
-        self.steered(&task, "an operator paused it", &format!("task {id} stands still"), text)
+        self.steered(
+            EventCode::TaskPaused,
+            &task,
+            "an operator paused it",
+            &format!("task {id} stands still"),
+            text,
+        )
     }
 
     /// `task resume`.
@@ -319,12 +326,25 @@ impl Tasks {
             task.change(&self.env, |record| (record.wish, record.state) = (Wish::Run, state));
         }
         let text = format!("an operator resumed {title}");
-        self.steered(&task, "an operator resumed it", &format!("task {id} goes on"), text)
+        self.steered(
+            EventCode::TaskResumed,
+            &task,
+            "an operator resumed it",
+            &format!("task {id} goes on"),
+            text,
+        )
     }
 
     /// A task is to stand still or to go on: says so, and has it looked after.
-    fn steered(&self, task: &Task, cause: &str, effect: &str, text: String) -> Result<Reply> {
-        self.events.info(&task.event_subject(), cause, effect, text);
+    fn steered(
+        &self,
+        code: EventCode,
+        task: &Task,
+        cause: &str,
+        effect: &str,
+        text: String,
+    ) -> Result<Reply> {
+        self.events.report(code, &task.event_subject(), cause, effect, text);
         self.attention.look_after();
         self.changed(task, Vec::new())
     }
@@ -386,7 +406,13 @@ impl Tasks {
     pub(super) fn report_begun(&self, task: &Task) {
         let (title, cause) = (task.title(), task.record().cause);
         let text = format!("{title} begins, as task {}: {cause}", task.id());
-        self.events.info(&task.event_subject(), &cause, &format!("{title} begins"), text);
+        self.events.report(
+            EventCode::TaskBegun,
+            &task.event_subject(),
+            &cause,
+            &format!("{title} begins"),
+            text,
+        );
     }
 
     /// `task schedule`.

@@ -1,5 +1,6 @@
 //! What is due by its schedule: patrols, and checks of volumes.
 
+use crate::events::EventCode;
 use crate::interface::{Scheduled, TaskKind};
 use crate::tasks::Tasks;
 use crate::tasks::schedule::Schedule;
@@ -49,7 +50,13 @@ impl Tasks {
             Ok(task) => self.take_in_hand(&task),
             Err(error) => {
                 let text = format!("the {what} of {of} that was due did not begin: {}", error.message);
-                self.events.info(of, "its schedule", "it is due again by its schedule", text);
+                self.events.report(
+                    EventCode::ScheduleMissed,
+                    of,
+                    "its schedule",
+                    "it is due again by its schedule",
+                    text,
+                );
             }
         }
         self.list.touch();

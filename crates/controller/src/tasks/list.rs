@@ -39,9 +39,9 @@ pub(crate) struct NewTask {
     pub about: About,
     pub names: Names,
     pub cause: String,
-    pub pace: Pace,
+    pub(super) pace: Pace,
     /// Whether an operator chose the pace.
-    pub own_pace: bool,
+    pub(super) own_pace: bool,
 }
 
 impl TaskList {

@@ -11,6 +11,7 @@ use super::steps::{StepEnd, StepPlan};
 use super::task::{Pace, Progress, Task, Wish};
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::inventory::Drive;
 use crate::inventory::access::Access;
 use crate::tasks::Tasks;
@@ -140,7 +141,13 @@ impl Tasks {
             "drive {} does not answer ({why}): the patrol left it at byte {at}; look at its cable",
             drive.name
         );
-        self.events.warn(&drive.name, &why.to_string(), "the rest of it was not read", text);
+        self.events.report(
+            EventCode::DrivePatrolStopped,
+            &drive.name,
+            &why.to_string(),
+            "the rest of it was not read",
+            text,
+        );
     }
 
     /// A piece cannot be read: finds out which sectors, and has them written anew where they can be.
@@ -168,12 +175,22 @@ impl Tasks {
             let text = format!("{what}: {effect}");
             if repaired {
                 task.note(|found| found.repaired += 1);
-                self.events.info(&drive.name, "medium error", &effect, text);
+                self.events.report(
+                    EventCode::DriveMediumErrorRepaired,
+                    &drive.name,
+                    "medium error",
+                    &effect,
+                    text,
+                );
             } else {
-                if matches!(self.home_of(drive, range), Home::Volume(..)) {
-                    task.note(|found| found.unrecoverable_bytes += range.len.0);
-                }
-                self.events.warn(&drive.name, "medium error", &effect, text);
+                let code = match self.home_of(drive, range) {
+                    Home::Volume(..) => {
+                        task.note(|found| found.unrecoverable_bytes += range.len.0);
+                        EventCode::VolumeBlocksUnreadable
+                    }
+                    Home::Nobody(_) => EventCode::DriveMediumError,
+                };
+                self.events.report(code, &drive.name, "medium error", &effect, text);
             }
         }
     }

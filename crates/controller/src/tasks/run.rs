@@ -5,6 +5,7 @@ use super::steps::StepEnd;
 use super::task::{Task, Wish};
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
+use crate::events::EventCode;
 use crate::interface::{TaskKind, TaskState};
 use crate::tasks::Tasks;
 use std::rc::Rc;
@@ -106,7 +107,13 @@ impl Tasks {
         let Some((array, volume)) = self.volume_of_task(task) else { return };
         if let Err(error) = self.arrays.offer_anew(&array, &volume).await {
             let name = volume.name();
-            self.events.critical(&name, &error.message, "it is offline", error.message.clone());
+            self.events.report(
+                EventCode::VolumeOffline,
+                &name,
+                &error.message,
+                "it is offline",
+                error.message.clone(),
+            );
         }
     }
 
@@ -166,11 +173,16 @@ impl Tasks {
         };
         let harmless = state == TaskState::Done && found_nothing(task);
         let effect = format!("task {} is {state}{found}", task.id());
+        let code = match state {
+            TaskState::Done => EventCode::TaskFound,
+            TaskState::Stopped => EventCode::TaskStopped,
+            _ => EventCode::TaskFailed,
+        };
         match harmless {
             // That was told where it was recorded.
             true if task.kind() == TaskKind::Resync => {}
-            true => self.events.info(&subject, &cause, &effect, end),
-            false => self.events.warn(&subject, &cause, &effect, end),
+            true => self.events.report(EventCode::TaskDone, &subject, &cause, &effect, end),
+            false => self.events.report(code, &subject, &cause, &effect, end),
         }
         self.attention.look_after();
         self.list.touch();

@@ -79,8 +79,8 @@ pub(crate) enum Wish {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Progress {
-    pub done_bytes: u64,
-    pub total_bytes: u64,
+    pub(super) done_bytes: u64,
+    pub(super) total_bytes: u64,
     pub found: Found,
 }
 
@@ -93,14 +93,14 @@ pub(crate) struct Record {
     pub about: About,
     pub names: Names,
     pub cause: String,
-    pub pace: Pace,
+    pub(super) pace: Pace,
     /// Whether an operator chose the pace; otherwise it follows the array's policy.
     #[serde(default)]
-    pub own_pace: bool,
+    pub(super) own_pace: bool,
     /// Of an initialisation: whether everything is zeroed.
     #[serde(default)]
     pub full: bool,
-    pub wish: Wish,
+    pub(super) wish: Wish,
     pub state: TaskState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -111,7 +111,7 @@ pub(crate) struct Record {
     pub left: Option<Vec<[u32; 2]>>,
     /// Of a patrol: where it is on each drive, by name, in bytes. A drive that is not named was not begun.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub positions: BTreeMap<String, u64>,
+    pub(super) positions: BTreeMap<String, u64>,
     /// How many stripes each drive was found to be wrong in, by slot, where the level can tell.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blamed: BTreeMap<u16, u64>,
@@ -127,11 +127,11 @@ pub(crate) struct Task {
     /// Notified when its wish or its pace changes, and when its state does.
     pub(crate) changed: Signal,
     /// Whether somebody carries it out now.
-    pub(crate) in_hand: Cell<bool>,
+    pub(super) in_hand: Cell<bool>,
     /// Whether shards are at it now.
-    pub(crate) in_step: Cell<bool>,
+    pub(super) in_step: Cell<bool>,
     /// When it failed at its own work: it is begun again by itself, after a while.
-    pub(crate) gave_up: Cell<Option<Instant>>,
+    pub(super) gave_up: Cell<Option<Instant>>,
     /// How often it did.
     pub(crate) failures: Cell<u32>,
 }
