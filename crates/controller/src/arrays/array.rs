@@ -29,7 +29,7 @@ pub(crate) struct SlotContent {
 /// While the array is started.
 #[derive(Default)]
 pub(crate) struct Running {
-    pub(crate) stopped: Cell<bool>,
+    pub(super) stopped: Cell<bool>,
     /// Whether somebody is trying to record failures for which there was no space.
     pub(super) recording: Cell<bool>,
 }
@@ -37,8 +37,8 @@ pub(crate) struct Running {
 /// What shards have reported and what is to be done about it. Regions are the array's.
 #[derive(Default)]
 pub(crate) struct Work {
-    pub(crate) failures: RefCell<Vec<FailureReport>>,
-    pub(crate) marks: RefCell<Vec<MarkReport>>,
+    pub(super) failures: RefCell<Vec<FailureReport>>,
+    pub(super) marks: RefCell<Vec<MarkReport>>,
     /// Quiet regions whose marks may go, and those whose marks are about to go.
     pub(super) quiet: RefCell<BTreeSet<u32>>,
     /// ... and by which clearing.
@@ -50,10 +50,10 @@ pub(crate) struct Work {
     /// Replacements of drives that go out, until they take over.
     pub(super) left_replacements: RefCell<BTreeMap<usize, ondisk::Replacement>>,
     /// Slots that are out and that the drive which was being filled for them is about to take.
-    pub(crate) taking_over: RefCell<BTreeSet<usize>>,
+    pub(super) taking_over: RefCell<BTreeSet<usize>>,
     /// Slots whose replacements can no longer be written.
     pub(super) lost_replacements: RefCell<BTreeSet<usize>>,
-    pub(crate) changed: Signal,
+    pub(super) changed: Signal,
 }
 
 impl Work {
@@ -88,28 +88,28 @@ pub(crate) struct Array {
     places: RefCell<Vec<SlotContent>>,
     volumes: RefCell<Vec<Rc<Volume>>>,
     /// Why nothing of it may be started, whatever drives there are.
-    pub(crate) apart: RefCell<Option<String>>,
+    pub(super) apart: RefCell<Option<String>>,
     /// Why it is not optimal, as its drives tell.
-    pub(crate) reasons: RefCell<Vec<String>>,
+    pub(super) reasons: RefCell<Vec<String>>,
     running: RefCell<Option<Rc<Running>>>,
     /// The marks, as they are on the drives while the array is started.
-    pub(crate) map: RefCell<IntentMap>,
+    pub(super) map: RefCell<IntentMap>,
     /// Regions whose redundancy may not agree with their data: their marks stay.
-    pub(crate) unsynced: RefCell<BTreeSet<u32>>,
+    pub(super) unsynced: RefCell<BTreeSet<u32>>,
     /// Those among them of which an operator forces what redundancy says of the drives that are out. Whoever goes out
     /// later is not meant: then they are not forced any more.
-    pub(crate) forced: RefCell<BTreeSet<u32>>,
+    pub(super) forced: RefCell<BTreeSet<u32>>,
     /// Drives that failed when no volume could spare them: that is not recorded, since nothing was written
     /// without them. All volumes are offline. Why, by slot.
-    pub(crate) lost: RefCell<BTreeMap<usize, String>>,
+    pub(super) lost: RefCell<BTreeMap<usize, String>>,
     /// Failures that could not be recorded for want of space: tried again, and until then no mark goes.
-    pub(crate) unrecorded: RefCell<Vec<Failing>>,
+    pub(super) unrecorded: RefCell<Vec<Failing>>,
     /// The turn to change labels and map.
-    pub(crate) metadata: Credits,
+    pub(super) metadata: Credits,
     /// The turn to give volumes of an array that is started to the shards, and to take them away: from the replay of a journal on,
     /// which would undo what is written once somebody else has given the volume to them. It is taken before `metadata`.
-    pub(crate) starting: Credits,
-    pub(crate) work: Work,
+    pub(super) starting: Credits,
+    pub(super) work: Work,
 }
 
 impl Array {

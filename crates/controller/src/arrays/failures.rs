@@ -251,8 +251,7 @@ impl Arrays {
         recovered: bool,
     ) {
         let Some(drive) = array.drive(drive.as_usize()) else { return };
-        let count = drive.medium_errors.get() + 1;
-        drive.medium_errors.set(count);
+        let count = drive.count_medium_error();
         if !is_power_of_ten(count) && recovered {
             return;
         }

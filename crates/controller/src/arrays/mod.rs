@@ -20,6 +20,7 @@ pub(crate) mod extents;
 pub(crate) mod failures;
 mod find;
 pub(crate) mod journal;
+mod marks;
 pub(crate) mod members;
 mod record;
 pub(crate) mod reports;

@@ -31,8 +31,8 @@ pub(crate) struct Volume {
     /// Whether no record carries that yet.
     pub(super) journal_is_fresh: Cell<bool>,
     /// Why the last attempt to start it failed.
-    pub(crate) refusal: RefCell<Option<String>>,
-    pub(crate) state: Cell<(VolumeState, u64)>,
+    pub(super) refusal: RefCell<Option<String>>,
+    pub(super) state: Cell<(VolumeState, u64)>,
 }
 
 impl Volume {
@@ -50,6 +50,15 @@ impl Volume {
             refusal: RefCell::default(),
             state: Cell::new((VolumeState::Offline, now_unix_s)),
         }
+    }
+
+    /// Why the last attempt to start it failed.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.refusal.borrow().clone()
+    }
+
+    pub(crate) fn set_refusal(&self, why: Option<String>) {
+        *self.refusal.borrow_mut() = why;
     }
 
     pub(crate) fn name(&self) -> String {

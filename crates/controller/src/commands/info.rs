@@ -134,7 +134,7 @@ impl Commands {
             physical_sector_bytes: info.map(|info| info.physical_sector.bytes().0),
             rotational: info.is_some_and(|info| info.rotational),
             read_only: info.is_some_and(|info| info.read_only),
-            medium_errors: drive.map_or(0, |drive| drive.medium_errors.get()),
+            medium_errors: drive.map_or(0, |drive| drive.medium_errors()),
             enclosure: info.and_then(|info| info.hardware.enclosure.clone()),
             bay: info.and_then(|info| info.hardware.slot.clone()),
             health: drive.and_then(|drive| self.inventory.health_of(drive)).map(Box::new),
@@ -171,8 +171,7 @@ impl Commands {
         let arrangement =
             label.parity.map(|parity| parity.name()).or(label.mirrors.map(|mirrors| mirrors.name()));
         let lost = label.punctured.iter().flat_map(|punctured| &punctured.bytes);
-        let regions = volume.regions();
-        let dirty = regions.filter(|region| array.map.borrow().is_marked(*region)).count();
+        let dirty = array.marked_of(volume);
         VolumeInfo {
             name: label.name.clone(),
             uuid: volume.uuid.to_string(),
@@ -214,8 +213,8 @@ fn free_bytes(label: &ondisk::Label, drives: &[DriveInfo]) -> u64 {
 fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveInfo]) -> Vec<String> {
     let name = volume.name();
     if !array.is_running() {
-        let mut reasons = array.reasons.borrow().clone();
-        reasons.extend(volume.refusal.borrow().clone());
+        let mut reasons = array.reasons();
+        reasons.extend(volume.refusal());
         if reasons.is_empty() {
             reasons.push(format!("'{name}' is not started; say volume start {name}"));
         }
@@ -223,7 +222,7 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
     }
     let mut reasons: Vec<String> = drives.iter().filter_map(|drive| drive.reason.clone()).collect();
     if !volume.is_served() {
-        reasons.extend(volume.refusal.borrow().clone());
+        reasons.extend(volume.refusal());
     }
     for drive in volume.lost().iter().filter_map(|slot| drives.get(slot.as_usize())) {
         reasons.push(format!(
@@ -249,7 +248,7 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
 fn progress(array: &Array, volume: &Volume) -> Option<Progress> {
     let own = volume.regions();
     let regions = own.end - own.start;
-    let left = u32::try_from(array.unsynced.borrow().range(own).count()).unwrap_or(u32::MAX);
+    let left = array.unsynced_of(volume);
     (left > 0).then(|| {
         let done = u64::from(regions.saturating_sub(left)) * 100 / u64::from(regions.max(1));
         Progress { regions_left: left, regions, percent: u8::try_from(done).unwrap_or(99) }

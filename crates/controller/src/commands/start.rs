@@ -83,66 +83,69 @@ impl Controller {
     }
 }
 
-/// The rooms, each with the way to those below it that it needs.
-fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>) -> Commands {
+/// The rooms that the upper ones share.
+struct Lower {
+    attention: Rc<Attention>,
+    events: Rc<Events>,
+    inventory: Rc<Inventory>,
+    arrays: Rc<Arrays>,
+    tasks: Rc<Tasks>,
+    lifecycle: Rc<Lifecycle>,
+}
+
+/// The lower rooms, each with the way to those below it that it needs.
+fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>) -> Lower {
     let attention = Attention::new(env);
     let events = Rc::new(Events::new(env));
     let inventory = Inventory::new(env, &events);
     let list = TaskList::new(env, &attention);
     let hidden_by = list.clone();
-    let arrays = Arrays::new(
-        env,
-        arrays::Needs {
-            events: events.clone(),
-            inventory: inventory.clone(),
-            attention: attention.clone(),
-            shards,
-            hides: Box::new(move |volume| hidden_by.hides(volume)),
-        },
-    );
-    let tasks = Tasks::new(
-        env,
-        list,
-        tasks::Needs {
-            events: events.clone(),
-            inventory: inventory.clone(),
-            arrays: arrays.clone(),
-            attention: attention.clone(),
-        },
-    );
-    let lifecycle = Lifecycle::new(
-        env,
-        lifecycle::Needs {
-            events: events.clone(),
-            inventory: inventory.clone(),
-            arrays: arrays.clone(),
-            attention: attention.clone(),
-        },
-    );
-    let foreign = Foreign::new(
-        env,
-        foreign::Needs {
-            events: events.clone(),
-            inventory: inventory.clone(),
-            arrays: arrays.clone(),
-            lifecycle: lifecycle.clone(),
-        },
-    );
-    let policies = Policies::new(
-        env,
-        policy::Needs { events: events.clone(), arrays: arrays.clone(), tasks: tasks.clone() },
-    );
-    let reconciler = Reconciler::new(
-        env,
-        reconcile::Needs {
-            events: events.clone(),
-            inventory: inventory.clone(),
-            arrays: arrays.clone(),
-            lifecycle: lifecycle.clone(),
-            tasks: tasks.clone(),
-            attention: attention.clone(),
-        },
-    );
+    let needs = arrays::Needs {
+        events: events.clone(),
+        inventory: inventory.clone(),
+        attention: attention.clone(),
+        shards,
+        hides: Box::new(move |volume| hidden_by.hides(volume)),
+    };
+    let arrays = Arrays::new(env, needs);
+    let needs = tasks::Needs {
+        events: events.clone(),
+        inventory: inventory.clone(),
+        arrays: arrays.clone(),
+        attention: attention.clone(),
+    };
+    let tasks = Tasks::new(env, list, needs);
+    let needs = lifecycle::Needs {
+        events: events.clone(),
+        inventory: inventory.clone(),
+        arrays: arrays.clone(),
+        attention: attention.clone(),
+    };
+    let lifecycle = Lifecycle::new(env, needs);
+    Lower { attention, events, inventory, arrays, tasks, lifecycle }
+}
+
+/// All rooms.
+fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>) -> Commands {
+    let Lower { attention, events, inventory, arrays, tasks, lifecycle } = lower(env, shards);
+    let needs = foreign::Needs {
+        events: events.clone(),
+        inventory: inventory.clone(),
+        arrays: arrays.clone(),
+        lifecycle: lifecycle.clone(),
+    };
+    let foreign = Foreign::new(env, needs);
+    let needs = policy::Needs { events: events.clone(), arrays: arrays.clone(), tasks: tasks.clone() };
+    let policies = Policies::new(env, needs);
+    let needs = reconcile::Needs {
+        events: events.clone(),
+        inventory: inventory.clone(),
+        arrays: arrays.clone(),
+        lifecycle: lifecycle.clone(),
+        tasks: tasks.clone(),
+        attention: attention.clone(),
+    };
+    let reconciler = Reconciler::new(env, needs);
     Commands {
         env: env.clone(),
         events,

@@ -66,7 +66,7 @@ impl Foreign {
             return Err(drive.problem().unwrap_or_else(closed));
         };
         drive.look(&self.env).await;
-        if matches!(drive.label(), LabelSeen::Sound(_)) && drive.undo.borrow().is_none() {
+        if matches!(drive.label(), LabelSeen::Sound(_)) && drive.undo().is_none() {
             return wrong(
                 ErrorKind::WrongState,
                 format!(

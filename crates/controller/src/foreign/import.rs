@@ -20,6 +20,7 @@ use crate::events::EventCode;
 use crate::foreign::Foreign;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
+use crate::inventory::structures::Written;
 use env::IoError;
 use ondisk::foreign::metadata;
 use ondisk::{Cause, IntentMap, Label, Phase, Role, Undo};
@@ -50,7 +51,7 @@ impl Foreign {
         for region in &marked {
             map.mark(*region);
         }
-        *array.map.borrow_mut() = map;
+        array.set_map(map);
         if let Err(error) = self.write_import(&array, &drives, marked.is_empty()).await {
             self.lifecycle.rescan().await;
             return Err(error);
@@ -61,7 +62,7 @@ impl Foreign {
             {
                 tracing::warn!("drive {}: its undo log is left ({error})", drive.name);
             }
-            drive.zeroed.set(false);
+            drive.set_zeroed(false);
         }
         let text = format!("{names} of another system ({format}) was imported");
         self.events.report(
@@ -91,7 +92,7 @@ impl Foreign {
         drives: &[Option<Rc<Drive>>],
         is_clean: bool,
     ) -> Result<()> {
-        let _turn = array.metadata.take(1).await;
+        let _turn = array.metadata_turn().await;
         let seats: Vec<Seat> =
             drives.iter().enumerate().filter_map(|(slot, drive)| Some((slot, drive.as_ref()?))).collect();
         self.keep_metadata(array, &seats).await?;
@@ -147,7 +148,7 @@ impl Foreign {
                 None => access.wipe(&places).await,
             };
             wiped.map_err(|error| failed(drive, &error))?;
-            drive.structure.replace(crate::inventory::structures::Written::Nothing);
+            drive.set_structure(Written::Nothing);
             let own = label.member[*slot].uuid;
             self.arrays.write_label(drive, &label, own).await.map_err(|error| failed(drive, &error))?;
         }

@@ -218,7 +218,7 @@ impl Foreign {
         holds.extend(scanned.iter().flat_map(|scanned| scanned.holds()));
         let reasons = place.and_then(|(array, slot)| {
             let own = array.places().get(slot).and_then(|place| place.reason.clone());
-            own.or_else(|| Some(array.reasons.borrow().join("; ")).filter(|text| !text.is_empty()))
+            own.or_else(|| Some(array.reasons().join("; ")).filter(|text| !text.is_empty()))
         });
         let problem = drive.problem().map(|problem| problem.message);
         let trouble = scanned.and_then(|scanned| scanned.trouble.clone());
@@ -237,7 +237,7 @@ impl Foreign {
 /// Whether a drive carries something of SoftROC's, or DDF, that nobody can use.
 fn is_broken(drive: &Drive) -> bool {
     matches!(drive.label(), LabelSeen::Headless(_) | LabelSeen::Bad(_) | LabelSeen::Foreign(_))
-        || drive.undo.borrow().is_some()
+        || drive.undo().is_some()
 }
 
 impl Scanned {

@@ -42,12 +42,12 @@ pub(crate) struct Drive {
     problem: RefCell<Option<Error>>,
     label: RefCell<LabelSeen>,
     /// The structure that it has, as it was last read or written.
-    pub(crate) structure: RefCell<Written>,
+    pub(super) structure: RefCell<Written>,
     /// Whether it is known to hold nothing but zeroes where data goes.
-    pub(crate) zeroed: Cell<bool>,
-    pub(crate) medium_errors: Cell<u64>,
+    zeroed: Cell<bool>,
+    medium_errors: Cell<u64>,
     /// What it held before an import that was not finished.
-    pub(crate) undo: RefCell<Option<Rc<Undo>>>,
+    undo: RefCell<Option<Rc<Undo>>>,
 }
 
 impl Drive {
@@ -70,6 +70,36 @@ impl Drive {
     /// The way to it, if it is open.
     pub(crate) fn access(&self) -> Option<Access> {
         self.access.borrow().clone()
+    }
+
+    /// Whether it is known to hold nothing but zeroes where data goes.
+    pub(crate) fn is_zeroed(&self) -> bool {
+        self.zeroed.get()
+    }
+
+    pub(crate) fn set_zeroed(&self, zeroed: bool) {
+        self.zeroed.set(zeroed);
+    }
+
+    /// How often blocks of it could not be read since the controller was started.
+    pub(crate) fn medium_errors(&self) -> u64 {
+        self.medium_errors.get()
+    }
+
+    /// Blocks of it could not be read: how often that was so by now.
+    pub(crate) fn count_medium_error(&self) -> u64 {
+        self.medium_errors.set(self.medium_errors.get() + 1);
+        self.medium_errors.get()
+    }
+
+    /// What it held before an import that was not finished.
+    pub(crate) fn undo(&self) -> Option<Rc<Undo>> {
+        self.undo.borrow().clone()
+    }
+
+    /// What is known of the structure on it, from now on.
+    pub(crate) fn set_structure(&self, written: Written) {
+        self.structure.replace(written);
     }
 
     /// Why it cannot be used.

@@ -246,7 +246,7 @@ impl Inventory {
             return Err(failed(error.to_string()));
         }
         drive.look(&self.env).await;
-        drive.zeroed.set(false);
+        drive.set_zeroed(false);
         Ok(())
     }
 

@@ -44,7 +44,7 @@ impl Lifecycle {
         for array in self.arrays.all() {
             let started = self.start_array(&array, StartOrder::NONE).await;
             for volume in array.volumes().iter().filter(|volume| !volume.is_served()) {
-                let why = volume.refusal.borrow().clone();
+                let why = volume.refusal();
                 let why = why.or_else(|| started.as_ref().err().map(|error| error.message.clone()));
                 let cause = "it could not be started";
                 self.events.report(
@@ -67,19 +67,19 @@ impl Lifecycle {
     pub(crate) async fn start_array(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
         let started = self.try_start(array, order).await;
         if let Err(error) = &started {
-            for volume in array.volumes().iter().filter(|volume| volume.refusal.borrow().is_none()) {
-                *volume.refusal.borrow_mut() = Some(error.message.clone());
+            for volume in array.volumes().iter().filter(|volume| volume.refusal().is_none()) {
+                volume.set_refusal(Some(error.message.clone()));
             }
         }
         started
     }
 
     async fn try_start(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
-        array.volumes().iter().for_each(|volume| *volume.refusal.borrow_mut() = None);
-        array.lost.borrow_mut().clear();
+        array.volumes().iter().for_each(|volume| volume.set_refusal(None));
+        array.forget_lost();
         let ready = |volume: &Rc<Volume>| array.readiness(volume) != Readiness::Offline;
         if !array.volumes().iter().any(ready) {
-            let reasons = array.reasons.borrow().join("; ");
+            let reasons = array.reasons().join("; ");
             return Err(wrong(format!("{} cannot be started: {reasons}", array.names())));
         }
         if let Some(sentence) = self.elsewhere(array, order).filter(|_| !order.without_missing) {
@@ -113,21 +113,17 @@ impl Lifecycle {
             );
         }
         let was_clean = array.label().clean;
-        let marked = |array: &Array, volume: &Volume| {
-            let map = array.map.borrow();
-            volume.regions().filter(|region| map.is_marked(*region)).count()
-        };
+        let marked = |array: &Array, volume: &Volume| array.marked_of(volume);
         if !self.record_start(array, failed).await {
             let sentence = format!("{} cannot be started: {}", array.names(), self.why_lost(array));
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         // Marks of regions that are not started with stay: what they stand for is still to be judged.
-        *array.unsynced.borrow_mut() = array.map.borrow().iter().collect();
-        array.forced.take();
+        array.distrust_marked();
         self.arrays.begin(array);
         let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
         for volume in array.volumes() {
-            let _turn = array.starting.take(1).await;
+            let _turn = array.starting_turn().await;
             if volume.is_served() {
                 outcome = Ok(()); // Somebody else has started it meanwhile.
                 continue;
@@ -147,7 +143,7 @@ impl Lifecycle {
                     outcome = Ok(());
                 }
                 Err(error) => {
-                    *volume.refusal.borrow_mut() = Some(error.message.clone());
+                    volume.set_refusal(Some(error.message.clone()));
                     outcome = outcome.or(Err(error));
                 }
             }
@@ -211,14 +207,14 @@ impl Lifecycle {
                 map.unmark(region);
             }
         }
-        *array.map.borrow_mut() = map;
+        array.set_map(map);
         unknown
     }
 
     /// Steps 3 and 4 of a start.
     async fn record_start(self: &Rc<Self>, array: &Rc<Array>, failed: BTreeMap<usize, IoError>) -> bool {
-        let _turn = array.metadata.take(1).await;
-        array.unrecorded.borrow_mut().clear();
+        let _turn = array.metadata_turn().await;
+        array.forget_unrecorded();
         let mut next = array.label();
         next.clean = false;
         let mut gone = Vec::new();
@@ -249,7 +245,7 @@ impl Lifecycle {
             places[slot].reason = None;
         }
         // A replacement may have missed what was being written; one that is not there is not waited for.
-        let marked: RegionSet = array.map.borrow().iter().map(RegionIndex).collect();
+        let marked: RegionSet = array.marked().into_iter().map(RegionIndex).collect();
         for (member, place) in next.member.iter_mut().zip(&places) {
             let replacement = member.replacement.take().filter(|_| place.replacement.is_some());
             member.replacement = replacement.map(|replacement| {
@@ -281,10 +277,7 @@ impl Lifecycle {
             };
             array.volumes().into_iter().filter(is_ready).collect()
         };
-        self.arrays.renew_journals(&mut next, &started, |volume| {
-            let map = array.map.borrow();
-            volume.regions().any(|region| map.is_marked(region))
-        });
+        self.arrays.renew_journals(&mut next, &started, |volume| array.marked_of(volume) > 0);
         if !self.arrays.commit(array, next, gone).await {
             return false;
         }
@@ -303,7 +296,7 @@ impl Lifecycle {
     }
 
     fn why_lost(&self, array: &Array) -> String {
-        let lost: Vec<String> = array.lost.borrow().values().cloned().collect();
+        let lost: Vec<String> = array.lost().into_values().collect();
         if lost.is_empty() {
             "its state cannot be recorded on its drives; free space below them".to_owned()
         } else {
@@ -317,10 +310,10 @@ impl Lifecycle {
             return false;
         }
         self.arrays.detach(array).await;
-        let marked: Vec<u32> = array.map.borrow().iter().collect();
+        let marked = array.marked();
         self.arrays.clear_marks(array, marked).await;
-        let _turn = array.metadata.take(1).await;
-        if array.map.borrow().marked() > 0 || !array.lost.borrow().is_empty() {
+        let _turn = array.metadata_turn().await;
+        if !array.marked().is_empty() || array.has_lost() {
             return false;
         }
         let mut label = array.label();
@@ -333,7 +326,7 @@ impl Lifecycle {
         let mut notes = Vec::new();
         for array in self.arrays.all() {
             if array.is_running() && !self.stop_array(&array).await {
-                let left = array.map.borrow().marked();
+                let left = array.marked().len();
                 let names = array.names();
                 notes.push(format!("{names} is stopped; {left} regions are resynced at its next start"));
             }

@@ -115,7 +115,7 @@ impl Lifecycle {
             );
             Err(Error::new(ErrorKind::HoldsData, sentence))
         };
-        if drive.undo.borrow().is_some() {
+        if drive.undo().is_some() {
             return holds("a part of an array whose import was interrupted; see foreign list".to_owned());
         }
         match drive.label() {
@@ -159,7 +159,7 @@ impl Lifecycle {
             // `mem:1G#2` is the name that was given to the second of them.
             let is_free = |drive: &Rc<Drive>| {
                 let taken = candidates.iter().any(|other| other.drive.name == drive.name);
-                !taken && drive.zeroed.get() && self.arrays.place_of(drive).is_none()
+                !taken && drive.is_zeroed() && self.arrays.place_of(drive).is_none()
             };
             return Ok(self.inventory.drive_called(spec).filter(is_free));
         }

@@ -32,7 +32,7 @@ impl Lifecycle {
                 "{names} is offline; drives are taken out of volumes that are started"
             )));
         }
-        let _turn = array.metadata.take(1).await;
+        let _turn = array.metadata_turn().await;
         if !array.in_use().contains(&slot) {
             return Err(wrong(format!("drive {text} of {names} is out already")));
         }
@@ -71,18 +71,18 @@ impl Lifecycle {
         }
         self.check_new_name(name)?;
         self.arrays.check_can_record(&array, &old)?;
-        let _starting = array.starting.take(1).await;
+        let _starting = array.starting_turn().await;
         let was_served = volume.is_served();
         self.arrays.withdraw(&array, &volume).await;
         let recorded = {
-            let _turn = array.metadata.take(1).await;
+            let _turn = array.metadata_turn().await;
             let mut next = array.label();
             if let Some(label) = next.volume_mut(volume.uuid) {
                 name.clone_into(&mut label.name);
             }
             self.arrays.commit(&array, next, Vec::new()).await
         };
-        if was_served && array.lost.borrow().is_empty() {
+        if was_served && !array.has_lost() {
             self.arrays.attach(&array, &volume).await?;
         }
         if !recorded {
@@ -109,7 +109,7 @@ impl Lifecycle {
         let (array, volume) = self.arrays.find_volume(volume)?;
         let order = StartOrder { forced: accept.then_some(volume.uuid), without_missing: degraded };
         let name = volume.name();
-        let is_well = array.lost.borrow().is_empty();
+        let is_well = !array.has_lost();
         if volume.is_served() && is_well {
             let is_degraded = array.current_state(&volume) == VolumeState::Degraded;
             let is_stuck = !array.distrusted(&volume).is_empty();
@@ -132,7 +132,7 @@ impl Lifecycle {
             let sentences: Vec<String> = std::iter::once(error.message).chain(problems).collect();
             return Err(Error::new(error.kind, sentences.join("; ")));
         }
-        let refusal = volume.refusal.borrow().clone();
+        let refusal = volume.refusal();
         if let (false, Some(why)) = (volume.is_served(), refusal) {
             return Err(wrong(why));
         }
@@ -144,7 +144,7 @@ impl Lifecycle {
     async fn look_again(&self, array: &Array) -> Vec<Rc<Drive>> {
         let members = array.label().member;
         let is_its = |drive: &Rc<Drive>| members.iter().any(|member| member.name == drive.name);
-        let lost: Vec<usize> = array.lost.borrow().keys().copied().collect();
+        let lost: Vec<usize> = array.lost().into_keys().collect();
         lost.into_iter().filter_map(|slot| array.drive(slot)).for_each(|drive| drive.close());
         let drives: Vec<Rc<Drive>> = self.inventory.drives();
         for drive in drives.iter().filter(|drive| drive.access().is_none()) {
@@ -158,9 +158,9 @@ impl Lifecycle {
     /// The operator forces what the redundancy of a degraded volume says in regions whose resync cannot be completed.
     /// That is about drives which he knows to be out: one whose failure is on its way into the labels is none of them.
     async fn force(&self, array: &Array, volume: &Volume) -> Result<()> {
-        let _turn = array.metadata.take(1).await;
+        let _turn = array.metadata_turn().await;
         let (Some(id), name) = (volume.id(), volume.name()) else { return Ok(()) };
-        if !array.unrecorded.borrow().is_empty() || !array.work.failures.borrow().is_empty() {
+        if array.has_unrecorded() || array.has_new_failures() {
             return Err(wrong(format!(
                 "a further drive of '{name}' has just failed, which is not recorded yet; look at the volume, and say it again"
             )));

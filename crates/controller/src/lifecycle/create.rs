@@ -133,7 +133,7 @@ impl Lifecycle {
         candidates: &[Candidate],
     ) -> Result<OfVolume> {
         let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
-        let zeroed = drives.iter().all(|drive| drive.zeroed.get());
+        let zeroed = drives.iter().all(|drive| drive.is_zeroed());
         let member: Vec<Member> = drives
             .iter()
             .map(|drive| Member::online(self.arrays.new_uuid(), drive.name.clone(), drive.extent(), 1))
@@ -162,7 +162,7 @@ impl Lifecycle {
         };
         array.set_places(drives.iter().map(place).collect());
         let all_marked = volume.is_redundant() && !zeroed;
-        *array.map.borrow_mut() = IntentMap::new(array.uuid, volume.regions().end, all_marked);
+        array.set_map(IntentMap::new(array.uuid, volume.regions().end, all_marked));
         let kept = self.delete_overwritten(&array, &drives).await;
         if let Err(error) = self.write_new(&array, &drives).await {
             self.unmake(&array, &drives).await;
@@ -171,7 +171,7 @@ impl Lifecycle {
         self.forget_taken(&array, &drives);
         self.arrays.insert(array.clone());
         if all_marked {
-            *array.unsynced.borrow_mut() = volume.regions().collect();
+            array.distrust(volume.regions());
         }
         self.arrays.begin(&array);
         if let Err(error) = self.arrays.attach(&array, &volume).await {
@@ -257,11 +257,11 @@ impl Lifecycle {
         array: &Rc<Array>,
     ) -> Result<(Rc<Volume>, Vec<String>)> {
         let wanted = Wanted::of(create, array.places().len())?;
-        let starting = array.starting.take(1).await;
+        let starting = array.starting_turn().await;
         // A volume that was deleted may have had its place.
         self.arrays.check_all_returned(array).await?;
         let (uuid, mut notes) = {
-            let _turn = array.metadata.take(1).await;
+            let _turn = array.metadata_turn().await;
             self.add_beside(create, &wanted, array).await?
         };
         let gone = || Error::new(ErrorKind::Failed, format!("'{}' was not created", create.name));
@@ -307,27 +307,13 @@ impl Lifecycle {
         next.check().map_err(invalid)?;
         let regions = new.first_region..new.end_region();
         let redundant = shape.geometry.level().is_redundant();
-        {
-            let mut map = array.map.borrow_mut();
-            map.resize(next.regions());
-            regions.clone().for_each(|region| {
-                if redundant {
-                    map.mark(region)
-                } else {
-                    map.unmark(region)
-                };
-            });
-        }
+        array.add_regions(regions.clone(), next.regions(), redundant);
         if let Err(error) = self.record_beside(array, next).await {
-            let mut map = array.map.borrow_mut();
-            regions.for_each(|region| {
-                map.unmark(region);
-            });
-            map.resize(array.label().regions());
+            array.drop_regions(regions);
             return Err(error);
         }
         if redundant {
-            array.unsynced.borrow_mut().extend(regions);
+            array.distrust(regions);
         }
         Ok((new.uuid, shape.notes))
     }
@@ -356,7 +342,7 @@ impl Lifecycle {
 
     /// Steps 1 to 3 on unused drives.
     async fn write_new(&self, array: &Rc<Array>, drives: &[Rc<Drive>]) -> Result<()> {
-        let _turn = array.metadata.take(1).await;
+        let _turn = array.metadata_turn().await;
         let failed = |drive: &Drive, error: env::IoError| {
             let kind = if is_full(&error) { ErrorKind::OutOfSpace } else { ErrorKind::Failed };
             let sentence =
@@ -383,7 +369,7 @@ impl Lifecycle {
             return Err(failed(&drives[slot], error));
         }
         array.set_label(&self.env, online);
-        drives.iter().for_each(|drive| drive.zeroed.set(false));
+        drives.iter().for_each(|drive| drive.set_zeroed(false));
         Ok(())
     }
 

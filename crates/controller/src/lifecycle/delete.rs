@@ -44,14 +44,14 @@ impl Lifecycle {
         self.arrays.detach(array).await;
         let names = array.names();
         let mut notes = Vec::new();
-        let _turn = array.metadata.take(1).await;
+        let _turn = array.metadata_turn().await;
         let mut label = array.label();
         label.phase = Phase::Deleted;
         (label.confirmed, label.generation) = (array.confirmed(), label.generation + 1);
         for member in &mut label.member {
             (member.state, member.knew) = (MemberState::Online, 0);
         }
-        array.lost.borrow_mut().clear();
+        array.forget_lost();
         let deleted = self.arrays.write_labels(array, &label).await.unwrap_or_default();
         for (slot, place) in array.places().iter().enumerate() {
             let erased = match place.drive.as_ref().and_then(|drive| drive.access()) {
@@ -86,11 +86,11 @@ impl Lifecycle {
     /// Alone; the array's other volumes stay.
     pub(super) async fn delete_one(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         self.arrays.check_can_record(array, &volume.name())?;
-        let _starting = array.starting.take(1).await;
+        let _starting = array.starting_turn().await;
         let was_served = volume.is_served();
         self.arrays.withdraw(array, volume).await;
         let recorded = {
-            let _turn = array.metadata.take(1).await;
+            let _turn = array.metadata_turn().await;
             let own = volume.all_regions();
             let mut next = array.label();
             next.volume.retain(|other| other.uuid != volume.uuid);
@@ -102,15 +102,8 @@ impl Lifecycle {
             }
             let recorded = self.arrays.commit(array, next, Vec::new()).await;
             if recorded && array.is_running() {
-                array.unsynced.borrow_mut().retain(|region| !volume.regions().contains(region));
-                array.forced.borrow_mut().retain(|region| !volume.regions().contains(region));
-                {
-                    let mut map = array.map.borrow_mut();
-                    volume.regions().for_each(|region| {
-                        map.unmark(region);
-                    });
-                    map.resize(array.label().regions());
-                }
+                array.trust(volume.regions());
+                array.drop_regions(volume.regions());
                 if let Err(error) = self.arrays.write_map(array).await {
                     tracing::warn!("marks of a deleted volume could not be cleared: {error}");
                 }
@@ -121,7 +114,7 @@ impl Lifecycle {
             return Ok(());
         }
         let name = volume.name();
-        if was_served && array.lost.borrow().is_empty() {
+        if was_served && !array.has_lost() {
             self.arrays.attach(array, volume).await?;
         }
         let sentence = format!("that '{name}' is deleted could not be recorded; see volume show {name}");

@@ -22,7 +22,7 @@ fn wrong(sentence: impl Into<String>) -> Error {
 /// # Errors
 /// What to do first.
 fn check_nothing_lost(array: &Array) -> Result<()> {
-    if array.lost.borrow().is_empty() {
+    if !array.has_lost() {
         return Ok(());
     }
     let (names, name) = (array.names(), array.name());
@@ -55,8 +55,8 @@ impl Lifecycle {
     ) -> Result<OfDrive> {
         let (name, names) = (&drive.name, array.names());
         {
-            let _turn = array.metadata.take(1).await;
-            if let Some(why) = array.lost.borrow().get(&slot) {
+            let _turn = array.metadata_turn().await;
+            if let Some(why) = array.lost().get(&slot) {
                 return Err(wrong(why.clone()));
             }
             check_nothing_lost(array)?;
@@ -64,7 +64,7 @@ impl Lifecycle {
             if label.member[slot].is_online() {
                 return Err(wrong(format!("drive {name} of {names} is online already")));
             }
-            if !array.unrecorded.borrow().is_empty() {
+            if array.has_unrecorded() {
                 return Err(wrong(format!(
                     "failures of drives of {names} are not recorded yet for want of space; free space below its drives and try again"
                 )));
@@ -293,11 +293,11 @@ impl Lifecycle {
         if !drive.is_quiesced(&self.env).await {
             return Err(drive.not_quiesced());
         }
-        let _turn = array.metadata.take(1).await;
+        let _turn = array.metadata_turn().await;
         check_nothing_lost(array)?;
         let label = array.label();
         let member = &label.member[slot];
-        if !array.unrecorded.borrow().is_empty() {
+        if array.has_unrecorded() {
             let sentence =
                 "failures of drives are not recorded yet for want of space; free space and try again";
             return Err(wrong(sentence));

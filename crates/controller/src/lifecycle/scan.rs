@@ -40,7 +40,7 @@ impl Lifecycle {
             let sentence = format!("drive {spec} is known already, as {}; use that name", other.name);
             return Err(Error::new(ErrorKind::InUse, sentence));
         }
-        drive.zeroed.set(drive.zeroed.get() || size.is_some());
+        drive.set_zeroed(drive.is_zeroed() || size.is_some());
         if known.is_none() {
             self.inventory.add(vec![drive.clone()]).await;
         }
@@ -235,7 +235,7 @@ impl Lifecycle {
                 drive.name,
                 array.name()
             ));
-        } else if array.not_current().is_empty() && array.apart.borrow().is_none() {
+        } else if array.not_current().is_empty() && !array.is_apart() {
             match self.start_array(&array, StartOrder::NONE).await {
                 Ok(()) => notes.push(format!("{names} is complete and was started")),
                 Err(error) => notes.push(error.message),

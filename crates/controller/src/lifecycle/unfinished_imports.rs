@@ -33,7 +33,7 @@ impl Lifecycle {
         for drive in
             drives.into_iter().filter(|drive| drive.access().is_some() && !self.arrays.is_in_use(drive))
         {
-            let undo = drive.undo.borrow().clone();
+            let undo = drive.undo();
             if let Some(undo) = undo {
                 imports.entry(undo.array).or_default().push((drive, undo));
             }

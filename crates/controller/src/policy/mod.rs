@@ -78,7 +78,7 @@ impl Policies {
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
         let changed = {
-            let _turn = array.metadata.take(1).await;
+            let _turn = array.metadata_turn().await;
             // On the drives that are left it would make strangers of those that are lost.
             self.arrays.check_can_record(&array, &volume.name())?;
             let mut next = array.label();

@@ -53,7 +53,7 @@ impl Reconciler {
                     return;
                 }
                 for array in self.arrays.all() {
-                    if array.is_running() && array.lost.borrow().is_empty() {
+                    if array.is_running() && !array.has_lost() {
                         self.reconcile_array(&array).await;
                     }
                 }
@@ -119,7 +119,7 @@ impl Reconciler {
             }
             _ => {}
         }
-        let is_taken = array.work.taking_over.borrow().contains(&slot);
+        let is_taken = array.is_taken_over(slot);
         if !is_redundant(array) || is_taken || self.is_returning(array, slot) {
             return;
         }

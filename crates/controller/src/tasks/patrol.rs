@@ -160,7 +160,7 @@ impl Tasks {
     ) {
         for range in unreadable_within(access, piece).await {
             task.note(|found| found.unreadable += 1);
-            drive.medium_errors.set(drive.medium_errors.get() + 1);
+            drive.count_medium_error();
             let (start, end) = (range.start.0, range.end().0);
             let what =
                 format!("the patrol found that drive {} cannot read bytes {start} to {end}", drive.name);
