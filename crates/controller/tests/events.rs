@@ -1,5 +1,7 @@
-//! Events: their numbers, and the list of their kinds. `docs/events.md` is made from the one list of kinds of events. To make it anew after a change of that list:
-//! `SOFTROC_WRITE_DOCS=1 cargo test -p controller --test events`.
+//! Events: their numbers, and the list of their kinds, from which `docs/events.md` is made. To make it anew after a change
+//! of that list: `SOFTROC_WRITE_DOCS=1 cargo test -p controller --test events`.
+
+#![allow(clippy::disallowed_methods, reason = "the table is compared with a file of the sources")]
 
 mod common;
 

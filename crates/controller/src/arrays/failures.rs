@@ -13,7 +13,7 @@
 //! - *Rule (b).* A mark is answered when it is durable on every drive in use. A drive that cannot take it fails
 //!   first, by rule (a).
 //! - *The map is the journal of the label.* A marked region may have been written: what is out has missed it, what was
-//!   unwritten is not. The label learns that before the mark goes (`clear.rs`).
+//!   unwritten is not. The label learns that before the mark goes (`bitmap_clearer.rs`).
 //! - All of this happens under the array's metadata turn, one after the other.
 
 use crate::arrays::Arrays;

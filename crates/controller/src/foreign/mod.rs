@@ -1,11 +1,19 @@
-//! `foreign`: what drives carry that are not in use; volumes of other systems made SoftROC's own; metadata taken off.
+//! The room of what other systems left on drives: looked at, made SoftROC's own, taken off.
+//!
+//! **Owns** no state ([`Foreign`] holds the way to the rooms that it needs): what it makes is on the drives, and is
+//! found there like any other array.
+//!
+//! **Invariants.** Data are not touched. Until one label says that the array exists, an import that is cut off leaves
+//! the drives what they were, by the undo logs on them.
+//!
+//! **Who may call it**: `commands`. What becomes of an import that was interrupted is settled where labels are read:
+//! `lifecycle/unfinished_imports.rs`.
 //!
 //! | where | what |
 //! | --- | --- |
 //! | this file | [`Foreign::list_foreign`]: looking at drives, and what is said of them |
 //! | `plan.rs` | whether a volume can be imported, and the label of the array that it would be |
 //! | `import.rs` | [`Foreign::import`]: the order of writes |
-//! | `undo.rs` | what becomes of an import that was interrupted |
 //! | `clear.rs` | [`Foreign::clear_foreign`] |
 
 mod clear;

@@ -1,5 +1,5 @@
-//! Drive guard: drives are asked for their health, and one that expects to fail, or is worn out, is copied to a spare
-//! before it fails.
+//! Drives are asked for their health. One that expects to fail, or is worn out, is suspected: the reconciler has it copied
+//! to a spare before it fails.
 //!
 //! What a drive does not tell is not guessed: a drive without a health log is never suspected by this, only by its
 //! errors. A drive that once told that it fails is suspected for as long as the controller runs, whatever it tells later.

@@ -1,4 +1,4 @@
-//! Drives taken out, volumes renamed and started; and how commands name them.
+//! Drives taken out; volumes renamed, and started by order.
 
 use crate::arrays::array::Array;
 use crate::arrays::failures::Failing;

@@ -13,7 +13,7 @@ type Kept = (Rc<Drive>, Rc<Undo>);
 
 /// What a drive that has an undo log tells of its import.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tells {
+enum ImportState {
     /// It carries the label of the array that was to be, and that array exists.
     Made,
     /// It carries a label of it that was written before it existed.
@@ -44,23 +44,23 @@ impl Lifecycle {
     }
 
     async fn settle_import(&self, array: Uuid, drives: Vec<Kept>) {
-        let mut told = Vec::new();
+        let mut states = Vec::new();
         let mut creating = BTreeSet::new();
         let mut members = usize::MAX;
         for (drive, undo) in &drives {
-            let tells = tells(drive, undo).await;
-            if let (Tells::Creating, Some(label)) = (tells, drive.member_label()) {
+            let state = import_state(drive, undo).await;
+            if let (ImportState::Creating, Some(label)) = (state, drive.member_label()) {
                 members = label.online();
                 creating.insert(label.drive);
             }
-            told.push(tells);
+            states.push(state);
         }
-        let exists =
-            told.contains(&Tells::Made) || self.inventory.drives().iter().any(|drive| is_made(drive, array));
-        let is_undone = !exists && (told.contains(&Tells::NotYet) || creating.len() >= members);
-        for ((drive, undo), tells) in drives.iter().zip(told) {
+        let exists = states.contains(&ImportState::Made)
+            || self.inventory.drives().iter().any(|drive| is_made(drive, array));
+        let is_undone = !exists && (states.contains(&ImportState::NotYet) || creating.len() >= members);
+        for ((drive, undo), state) in drives.iter().zip(states) {
             let Some(access) = drive.access() else { continue };
-            let is_left = exists || tells == Tells::Other;
+            let is_left = exists || state == ImportState::Other;
             let done = match is_undone && !is_left {
                 true => access.undo(undo).await,
                 false if is_left => access.forget_undo().await,
@@ -108,18 +108,18 @@ fn is_made(drive: &Drive, array: Uuid) -> bool {
     drive.member_label().is_some_and(|label| label.array == array && label.phase != Phase::Creating)
 }
 
-async fn tells(drive: &Drive, undo: &Undo) -> Tells {
+async fn import_state(drive: &Drive, undo: &Undo) -> ImportState {
     match drive.label() {
-        LabelSeen::Sound(_) if is_made(drive, undo.array) => Tells::Made,
+        LabelSeen::Sound(_) if is_made(drive, undo.array) => ImportState::Made,
         LabelSeen::Sound(_) => match drive.array() == Some(undo.array) {
-            true => Tells::Creating,
-            false => Tells::Other,
+            true => ImportState::Creating,
+            false => ImportState::Other,
         },
         // The old metadata are removed, and the label is not there yet.
-        LabelSeen::Blank => Tells::NotYet,
+        LabelSeen::Blank => ImportState::NotYet,
         LabelSeen::Foreign(_) | LabelSeen::Headless(_) | LabelSeen::Bad(_) => {
-            let Some(access) = drive.access() else { return Tells::Other };
-            if access.is_as_kept(undo).await { Tells::NotYet } else { Tells::Other }
+            let Some(access) = drive.access() else { return ImportState::Other };
+            if access.is_as_kept(undo).await { ImportState::NotYet } else { ImportState::Other }
         }
     }
 }

@@ -275,11 +275,11 @@ mod tests {
     use env::{IoError, IoErrorKind};
 
     fn task() -> Rc<Task> {
-        Rc::new(Task::new(super::super::Record {
+        Rc::new(Task::new(super::super::task::Record {
             task: 1,
             kind: Kind::Check,
-            about: super::super::About::default(),
-            names: super::super::Names::default(),
+            about: super::super::task::About::default(),
+            names: super::super::task::Names::default(),
             cause: String::new(),
             pace: Pace { share_percent: 30, limit_bytes_per_s: Some(1000) },
             own_pace: false,
