@@ -4,21 +4,24 @@
 //! volumes on them and returns a [`ControllerHandle`], which takes [`Command`]s from any thread and answers with
 //! [`Reply`]s. What shards report (failures, regions to be marked) it makes durable, and only then lets them go on.
 //!
-//! | where | what |
-//! | --- | --- |
-//! | `command.rs`, `reply.rs`, `error.rs`, `handle.rs` | what interfaces see |
-//! | `core.rs` | the state and the tasks |
-//! | `reports.rs` | what shards report, sorted to the arrays |
-//! | `keeper.rs`, `record.rs`, `clear.rs` | **the promises while an array is started**: failures and marks; labels; how marks go |
-//! | `scan.rs`, `assemble.rs`, `serve.rs` | from labels to arrays; started and stopped, and in which order; volumes on shards |
-//! | `create.rs`, `delete.rs` | making and deleting volumes, and in which order |
-//! | `candidates.rs`, `shape.rs`, `extents.rs` | drives that are to be taken; what a volume is like on them, and where |
-//! | `change.rs` | drives taken out, names, starting by order |
-//! | `returning.rs`, `members.rs`, `rebuild.rs` | drives that come back or take the place of others, and in which order |
-//! | `leaving.rs` | drives that have not returned all that they were asked, and are nobody's until then |
-//! | `array.rs`, `volume.rs`, `inventory.rs` | an array, a volume, a drive, as they are kept |
-//! | `disk.rs` | labels and maps on drives |
-//! | `events.rs`, `info.rs`, `explain.rs` | what is told |
+//! # Rooms
+//! Each room is a folder that owns its state in a struct with private fields; its `mod.rs` says what it owns, what holds,
+//! and who may call it. A room is given those that it needs when it is made, and knows no others: arrows point down
+//! this table, from each row to rows below it (`ARCHITECTURE.md` draws them, `softroc/tests/architecture.rs` holds them).
+//!
+//! | room | what | its files |
+//! | --- | --- | --- |
+//! | `commands` | commands taken and answered; the rooms joined | `start` joins the rooms and begins their work, `queue` takes commands, `handle` is how interfaces reach it, `info` what is said of drives and volumes, `explain` the plan of a request |
+//! | `reconcile` | what is wanted against what there is | `reconciler` decides, `choose` chooses a spare, `spares` are asked for and looked at |
+//! | `foreign` | arrays of other controllers | `plan` whether a volume can be imported, `import`, `clear` |
+//! | `policy` | what operators wish for an array, for good | |
+//! | `lifecycle` | volumes made, found, started, ended; drives that come and go | `scan` from labels to arrays, `assemble` arrays started and stopped, `candidates` drives that are to be taken, `shape` what a volume is like on them, `create`, `delete`, `change` names and starts by order, `returning` drives back online or replaced, `repair` of structures, `unfinished_imports` |
+//! | `tasks` | background tasks | `list` of them, `task`, `steps` on shards, `next` what is to do, `run` it, `rate` how fast, `store` over restarts, `asked` by operators, `begin` by the reconciler, `schedule` and `due`, `patrol` |
+//! | `arrays` | **the promises while an array is started** | `array` and `volume` as they are kept, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (how marks go), `reports` of shards, `journal` after a crash, `members` that come and are replaced, `draining` drives, `starting` and `serve` (volumes given to shards), `shards` (the way to them), `extents` (where volumes lie), `marks` as others may read and change them, `find` by name, `spare_labels` |
+//! | `inventory` | drives | `drive`, `access` to labels and maps on it, `structures` written step by step, `health`, `undo_log` |
+//! | `events` | what happened | `codes` every kind of event |
+//! | `interface` | what interfaces see: values only | `command`, `reply`, `error`, `tasks`, `foreign`, `health` |
+//! | `signals` | waiting for what others do | `attention`, `waiting` |
 //!
 //! # What is where
 //! The truth is on the drives: labels and write-intent maps (crate `ondisk`). The state store keeps hints and
@@ -31,64 +34,24 @@
 //! volume that has lost more than its level survives acknowledges nothing and records nothing, so that it is
 //! whole when its drives are back.
 
-mod array;
-mod assemble;
-mod candidates;
-mod change;
-mod choose;
-mod clear;
-mod command;
-mod command_tasks;
-mod core;
-mod create;
-mod delete;
-mod disk;
-mod due;
-mod error;
+mod arrays;
+mod commands;
 mod events;
-mod explain;
-mod extents;
 mod foreign;
-mod guard;
-mod handle;
-mod info;
+mod interface;
 mod inventory;
-mod journal;
-mod keeper;
-mod leaving;
-mod members;
-mod patrol;
+mod lifecycle;
 mod policy;
-mod record;
-mod repair;
-mod reply;
-mod reply_foreign;
-mod reply_tasks;
-mod reports;
-mod returning;
-mod scan;
-mod schedule;
-mod serve;
-mod shape;
-mod spares;
-mod structures;
+mod reconcile;
+mod signals;
 mod tasks;
-mod tend;
-mod volume;
-mod waiting;
 
-pub use crate::core::{Controller, Options};
-
-pub use command::{Command, CreateVolume, Explain};
-pub use command_tasks::{AddSpare, Scheduled, SetPolicy, SetSchedule, SetTask, StartTask, Startable};
-pub use error::{Error, ErrorKind, Result};
-pub use guard::HealthInfo;
-pub use handle::{Answer, ControllerHandle, Request};
+pub use commands::{Answer, Controller, ControllerHandle, Options, Request};
+pub use events::EventCode;
+pub use interface::{
+    AddSpare, Blamed, Command, ControllerInfo, CoverageInfo, CreateVolume, DriveInfo, DriveState, Error,
+    ErrorKind, Event, Explain, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Found, HealthInfo,
+    Policy, Progress, Reply, Result, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask, Severity,
+    SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState, VolumeInfo, VolumeState,
+};
 pub use ondisk::WriteHole;
-pub use reply::{
-    ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo, VolumeState,
-};
-pub use reply_foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
-pub use reply_tasks::{
-    Blamed, CoverageInfo, Found, ScheduleInfo, SpareInfo, SpareKind, TaskInfo, TaskKind, TaskState,
-};

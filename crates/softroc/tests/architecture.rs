@@ -227,3 +227,242 @@ fn every_dependency_from_outside_has_its_reason() {
         .collect();
     assert!(missing.is_empty(), "without a reason in docs/dependencies.md: {missing:?}");
 }
+
+/// What each room inside a crate may import of the crate's other rooms: ARCHITECTURE.md draws the same arrows. A room is a
+/// folder (or a file) right below `src`. A row names only rooms of rows before it, so there is no circle.
+const ROOMS: &[(&str, &str, &[&str])] = &[
+    ("controller", "signals", &[]),
+    ("controller", "interface", &[]),
+    ("controller", "events", &["interface"]),
+    ("controller", "inventory", &["interface", "events"]),
+    ("controller", "arrays", &["signals", "interface", "events", "inventory"]),
+    ("controller", "tasks", &["signals", "interface", "events", "inventory", "arrays"]),
+    ("controller", "lifecycle", &["signals", "interface", "events", "inventory", "arrays"]),
+    ("controller", "foreign", &["interface", "events", "inventory", "arrays", "lifecycle"]),
+    ("controller", "policy", &["interface", "events", "arrays", "tasks"]),
+    (
+        "controller",
+        "reconcile",
+        &["signals", "interface", "events", "inventory", "arrays", "tasks", "lifecycle"],
+    ),
+    (
+        "controller",
+        "commands",
+        &[
+            "signals",
+            "interface",
+            "events",
+            "inventory",
+            "arrays",
+            "tasks",
+            "lifecycle",
+            "foreign",
+            "policy",
+            "reconcile",
+        ],
+    ),
+];
+
+/// A source of a crate: its path below `src`, and its text.
+type Source = (PathBuf, String);
+
+/// Imports against [`ROOMS`] in the sources of a crate, and rooms that have no row.
+fn wrong_imports(of: &str, sources: &[Source]) -> Vec<String> {
+    let rows: BTreeMap<&str, &[&str]> =
+        ROOMS.iter().filter(|(name, ..)| *name == of).map(|(_, room, may)| (*room, *may)).collect();
+    let at_root: BTreeMap<String, String> = sources
+        .iter()
+        .filter(|(path, _)| path == Path::new("lib.rs"))
+        .flat_map(|(_, text)| names_at_root(text))
+        .collect();
+    let mut wrong = Vec::new();
+    for (path, text) in sources {
+        let (room, depth) = place_in_crate(path);
+        if room == "lib" {
+            continue;
+        }
+        let Some(may) = rows.get(room.as_str()) else {
+            wrong.push(format!("{of}/src/{}: the room {room} has no row in ROOMS", path.display()));
+            continue;
+        };
+        for (line, to) in imports_from_root(text, depth) {
+            let to = at_root.get(&to).cloned().unwrap_or(to);
+            if to != room && !may.contains(&to.as_str()) {
+                let at = format!("{of}/src/{}:{line}", path.display());
+                wrong.push(format!("{at}: {room} imports {to}, against the arrows"));
+            }
+        }
+    }
+    wrong
+}
+
+/// The room of a file, and how many `super` lead from it to the crate's root.
+fn place_in_crate(path: &Path) -> (String, usize) {
+    let mut modules: Vec<String> =
+        path.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    if modules.last().is_some_and(|last| last == "mod") {
+        modules.pop();
+    }
+    (modules.first().cloned().unwrap_or_default(), modules.len())
+}
+
+/// What a crate's root says of names that rooms declare: `pub use room::{Name, ...};`, as (name, room).
+fn names_at_root(lib: &str) -> Vec<(String, String)> {
+    let uses = lib.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next());
+    let mut names = Vec::new();
+    for one in uses {
+        let path = one.trim().trim_start_matches("crate::").trim_start_matches("self::");
+        let Some((room, _)) = path.split_once("::") else { continue };
+        names.extend(words(path).into_iter().skip(1).map(|name| (name, room.trim().to_owned())));
+    }
+    names
+}
+
+fn words(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
+}
+
+/// The first name of every path that begins at the crate's root, with its line: `crate::name`, `crate::{name, ...}`, and
+/// `super::super::name` from a file so deep. Comments are left out.
+fn imports_from_root(text: &str, depth: usize) -> Vec<(usize, String)> {
+    let mut code = String::new();
+    for line in text.lines() {
+        code.push_str(line.split("//").next().unwrap_or_default());
+        code.push('\n');
+    }
+    let tests_from = code.find("mod tests {").unwrap_or(code.len());
+    let mut found = Vec::new();
+    let starts = code.match_indices("crate::").map(|(at, start)| (at, at + start.len(), true));
+    let supers = code.match_indices("super::").filter_map(|(at, _)| {
+        let is_first = !code[..at].ends_with("super::");
+        let more = code[at..].split("super::").take_while(|between| between.is_empty()).count();
+        let depth = depth + usize::from(at > tests_from);
+        (is_first && more >= depth).then_some((at, at + more * "super::".len(), true))
+    });
+    for (at, end, _) in starts.chain(supers) {
+        if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == '$') {
+            continue;
+        }
+        let line = code[..at].matches('\n').count() + 1;
+        let rest = code[end..].trim_start();
+        match rest.strip_prefix('{') {
+            None => {
+                found.extend(words(&rest[..rest.len().min(80)]).into_iter().next().map(|name| (line, name)))
+            }
+            Some(group) => found.extend(firsts_of_group(group).into_iter().map(|name| (line, name))),
+        }
+    }
+    found
+}
+
+/// The first names within the braces of a `use`: of `a, b::{c, d}}`, that is `a` and `b`.
+fn firsts_of_group(group: &str) -> Vec<String> {
+    let (mut open, mut expects, mut firsts) = (1, true, Vec::new());
+    let mut word = String::new();
+    for c in group.chars() {
+        let is_word = c.is_alphanumeric() || c == '_';
+        if is_word {
+            word.push(c);
+            continue;
+        }
+        let word = std::mem::take(&mut word);
+        if expects && !word.is_empty() {
+            firsts.push(word);
+            expects = false;
+        }
+        match c {
+            '{' => open += 1,
+            '}' => open -= 1,
+            ',' if open == 1 => expects = true,
+            _ => {}
+        }
+        if open == 0 {
+            break;
+        }
+    }
+    firsts
+}
+
+fn sources_of(name: &str) -> Vec<Source> {
+    let src = root().join("crates").join(name).join("src");
+    let of_crate = sources().into_iter().filter_map(|path| {
+        let text = std::fs::read_to_string(&path).expect("a source");
+        Some((path.strip_prefix(&src).ok()?.to_owned(), text))
+    });
+    of_crate.collect()
+}
+
+#[test]
+fn every_room_imports_along_the_arrows() {
+    let crates: BTreeSet<&str> = ROOMS.iter().map(|(name, ..)| *name).collect();
+    let mut wrong = Vec::new();
+    for name in crates {
+        let sources = sources_of(name);
+        assert!(sources.len() > 5, "{name}: only {} sources", sources.len());
+        wrong.extend(wrong_imports(name, &sources));
+    }
+    for (index, (name, room, may)) in ROOMS.iter().enumerate() {
+        let before = |other: &str| ROOMS[..index].iter().any(|row| row.0 == *name && row.1 == other);
+        let upward = may.iter().filter(|other| !before(other));
+        wrong.extend(
+            upward.map(|other| format!("ROOMS: {name}: {room} may import {other}, which is above it")),
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_import_against_the_arrows_is_found() {
+    let sources = |path: &str, text: &str| {
+        let lib = "mod arrays;\npub use commands::{Controller, Options};\n".to_owned();
+        vec![(PathBuf::from("lib.rs"), lib), (PathBuf::from(path), text.to_owned())]
+    };
+    for (path, planted) in [
+        ("arrays/record.rs", "use crate::reconcile::Reconciler;"),
+        ("arrays/record.rs", "use crate::{events::Events, tasks::{Tasks, Task}};"),
+        ("arrays/record.rs", "fn f() { crate::lifecycle::stop() }"),
+        ("arrays/record.rs", "use crate::Controller;"),
+        ("arrays/record.rs", "use super::super::tasks::Tasks;"),
+        ("arrays/mod.rs", "use super::tasks::Tasks;"),
+        ("arrays/record.rs", "mod tests {\n    use super::super::super::tasks::Tasks;\n}"),
+        ("newcomer/mod.rs", "use crate::events::Events;"),
+    ] {
+        let wrong = wrong_imports("controller", &sources(path, planted));
+        assert_eq!(wrong.len(), 1, "{path}: {planted}: {wrong:?}");
+    }
+    for (path, fine) in [
+        ("arrays/record.rs", "use crate::inventory::{Drive, Inventory};\nuse super::array::Array;"),
+        ("arrays/record.rs", "// as crate::tasks does\nmod tests {\n    use super::super::array::Array;\n}"),
+        ("reconcile/mod.rs", "use crate::tasks::Tasks;"),
+    ] {
+        assert_eq!(wrong_imports("controller", &sources(path, fine)), Vec::<String>::new(), "{fine}");
+    }
+}
+
+/// Crates whose root lists every file in a table, in the row of its room.
+const LISTED: &[&str] = &["controller"];
+
+#[test]
+fn the_root_lists_every_file() {
+    let mut missing = Vec::new();
+    for name in LISTED {
+        let sources = sources_of(name);
+        let lib = sources.iter().find(|(path, _)| path == Path::new("lib.rs"));
+        let lib = &lib.expect("a root").1;
+        for (path, _) in &sources {
+            let (room, depth) = place_in_crate(path);
+            let row = lib.lines().find(|line| line.starts_with(&format!("//! | `{room}` |")));
+            let file = path.file_stem().expect("a name").to_string_lossy();
+            let listed = match depth {
+                _ if room == "lib" => true,
+                1 => row.is_some(),
+                _ => row.is_some_and(|row| words(row).contains(&file.clone().into_owned())),
+            };
+            if !listed {
+                missing.push(format!("{name}/src/{}", path.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "not in the table of lib.rs:\n{}", missing.join("\n"));
+}

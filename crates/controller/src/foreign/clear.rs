@@ -1,14 +1,15 @@
 //! `foreign clear`: metadata taken off drives that are not in use.
 
-use crate::core::Core;
-use crate::disk::{Access, LabelSeen};
+use crate::events::EventCode;
+use crate::foreign::Foreign;
+use crate::interface::{Error, ErrorKind, Reply, Result};
 use crate::inventory::Drive;
-use crate::{Error, ErrorKind, Reply, Result};
+use crate::inventory::access::{Access, LabelSeen};
 use env::IoError;
 use ondisk::foreign::metadata;
 use std::rc::Rc;
 
-impl Core {
+impl Foreign {
     /// Takes away by what other systems, or nobody, know these drives. Everything is looked at before anything is
     /// written.
     ///
@@ -20,7 +21,7 @@ impl Core {
         }
         let mut drives: Vec<(Rc<Drive>, Access)> = Vec::new();
         for name in names {
-            let drive = self.find_drive(name)?;
+            let drive = self.arrays.find_drive(name)?;
             if drives.iter().all(|(other, _)| !Rc::ptr_eq(other, &drive)) {
                 let access = self.check_clearable(&drive).await?;
                 drives.push((drive, access));
@@ -34,24 +35,30 @@ impl Core {
             })?;
             drive.look(&self.env).await;
             let text = format!("the metadata on drive {} were cleared", drive.name);
-            self.events.warn(&drive.name, "an operator cleared it", "it belongs to no array", text);
+            self.events.report(
+                EventCode::DriveCleared,
+                &drive.name,
+                "an operator cleared it",
+                "it belongs to no array",
+                text,
+            );
             notes.push(format!("drive {} belongs to no array any more", drive.name));
         }
-        self.rescan().await;
+        self.lifecycle.rescan().await;
         Ok(Reply::Done { notes })
     }
 
     async fn check_clearable(&self, drive: &Rc<Drive>) -> Result<Access> {
         let wrong = |kind, sentence: String| Err(Error::new(kind, sentence));
         let name = &drive.name;
-        let place = self.place_of(drive);
+        let place = self.arrays.place_of(drive);
         if let Some((array, slot)) = place.filter(|_| !super::is_broken(drive)) {
             return wrong(
                 ErrorKind::InUse,
                 format!("drive {name} is drive {slot} of {}; delete that volume first", array.names()),
             );
         }
-        if self.is_in_use(drive) {
+        if self.arrays.is_in_use(drive) {
             return wrong(ErrorKind::InUse, format!("drive {name} is in use"));
         }
         let Some(access) = drive.access() else {
@@ -59,7 +66,7 @@ impl Core {
             return Err(drive.problem().unwrap_or_else(closed));
         };
         drive.look(&self.env).await;
-        if matches!(drive.label(), LabelSeen::Sound(_)) && drive.undo.borrow().is_none() {
+        if matches!(drive.label(), LabelSeen::Sound(_)) && drive.undo().is_none() {
             return wrong(
                 ErrorKind::WrongState,
                 format!(

@@ -14,11 +14,13 @@
 //! 6. The array is started, as any other that was found.
 
 use super::plan::Plan;
-use crate::array::{Array, Place, is_full};
-use crate::assemble::Word;
-use crate::core::Core;
+use crate::arrays::array::{Array, SlotContent, is_full};
+use crate::arrays::starting::StartOrder;
+use crate::events::EventCode;
+use crate::foreign::Foreign;
+use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
-use crate::{Error, ErrorKind, Reply, Result};
+use crate::inventory::structures::Written;
 use env::IoError;
 use ondisk::foreign::metadata;
 use ondisk::{Cause, IntentMap, Label, Phase, Role, Undo};
@@ -27,12 +29,16 @@ use std::rc::Rc;
 /// A slot, and its drive.
 type Seat<'a> = (usize, &'a Rc<Drive>);
 
-impl Core {
+impl Foreign {
     /// `foreign import`: of a volume, and of those on the same drives.
     ///
     /// # Errors
     /// Why it cannot be; or which drive failed: then the drives are what they were.
-    pub(crate) async fn import(self: &Rc<Self>, volume: &str, name: Option<String>) -> Result<Reply> {
+    pub(crate) async fn import(
+        self: &Rc<Self>,
+        volume: &str,
+        name: Option<String>,
+    ) -> Result<(Rc<Array>, Vec<String>)> {
         let scan = self.scan_foreign().await;
         let index = scan.find(volume)?;
         let format = format!("{} {}", scan.volumes[index].record.format, scan.volumes[index].record.version);
@@ -45,9 +51,9 @@ impl Core {
         for region in &marked {
             map.mark(*region);
         }
-        *array.map.borrow_mut() = map;
+        array.set_map(map);
         if let Err(error) = self.write_import(&array, &drives, marked.is_empty()).await {
-            self.rescan().await;
+            self.lifecycle.rescan().await;
             return Err(error);
         }
         for drive in drives.iter().flatten() {
@@ -56,22 +62,27 @@ impl Core {
             {
                 tracing::warn!("drive {}: its undo log is left ({error})", drive.name);
             }
-            drive.zeroed.set(false);
+            drive.set_zeroed(false);
         }
         let text = format!("{names} of another system ({format}) was imported");
-        self.events.info(&array.name(), "an operator imported it", "it is SoftROC's", text);
-        self.rescan().await;
-        let found = self.arrays.borrow().get(&array.uuid).cloned();
+        self.events.report(
+            EventCode::VolumeImported,
+            &array.name(),
+            "an operator imported it",
+            "it is SoftROC's",
+            text,
+        );
+        self.lifecycle.rescan().await;
+        let found = self.arrays.get(array.uuid);
         let gone =
             || Error::new(ErrorKind::Failed, format!("{names} was imported, and is not found any more"));
         let found = found.ok_or_else(gone)?;
         if !found.is_running()
-            && let Err(error) = self.start_array(&found, Word::NONE).await
+            && let Err(error) = self.lifecycle.start_array(&found, StartOrder::NONE).await
         {
             notes.push(error.message);
         }
-        let volumes = found.volumes().iter().map(|volume| self.volume_info(&found, volume)).collect();
-        Ok(Reply::Imported { volumes, notes })
+        Ok((found, notes))
     }
 
     /// Steps 1 to 4. Where one of the first three fails, the drives become what they were.
@@ -81,7 +92,7 @@ impl Core {
         drives: &[Option<Rc<Drive>>],
         is_clean: bool,
     ) -> Result<()> {
-        let _turn = array.metadata.take(1).await;
+        let _turn = array.metadata_turn().await;
         let seats: Vec<Seat> =
             drives.iter().enumerate().filter_map(|(slot, drive)| Some((slot, drive.as_ref()?))).collect();
         self.keep_metadata(array, &seats).await?;
@@ -137,12 +148,12 @@ impl Core {
                 None => access.wipe(&places).await,
             };
             wiped.map_err(|error| failed(drive, &error))?;
-            drive.structure.replace(crate::structures::Written::Nothing);
+            drive.set_structure(Written::Nothing);
             let own = label.member[*slot].uuid;
-            self.write_label(drive, &label, own).await.map_err(|error| failed(drive, &error))?;
+            self.arrays.write_label(drive, &label, own).await.map_err(|error| failed(drive, &error))?;
         }
         let slots: Vec<usize> = seats.iter().map(|(slot, _)| *slot).collect();
-        if let Some((slot, error)) = self.heal_map(array, &slots).await.into_iter().next() {
+        if let Some((slot, error)) = self.arrays.heal_map(array, &slots).await.into_iter().next() {
             return Err(failed_at(seats, slot, &error));
         }
         Ok(())
@@ -150,7 +161,7 @@ impl Core {
 
     /// Step 4.
     async fn write_online(&self, array: &Array, seats: &[Seat<'_>], online: &Label) -> Result<()> {
-        let errors = self.write_labels(array, online).await;
+        let errors = self.arrays.write_labels(array, online).await;
         let errors = errors.map_err(|error| Error::new(ErrorKind::Failed, error))?;
         // One label that says online makes the array exist; a drive that took none goes out when it is started.
         match errors.iter().next() {
@@ -172,9 +183,9 @@ async fn take_back(drive: &Drive) {
     }
 }
 
-fn place(drive: &Option<Rc<Drive>>) -> Place {
+fn place(drive: &Option<Rc<Drive>>) -> SlotContent {
     let role = if drive.is_some() { Role::Current } else { Role::Left(Cause::Missing) };
-    Place { drive: drive.clone(), role, reason: None, replacement: None }
+    SlotContent { drive: drive.clone(), role, reason: None, replacement: None }
 }
 
 fn closed(drive: &Drive) -> Error {

@@ -1,22 +1,35 @@
-//! `foreign`: what drives carry that are not in use; volumes of other systems made SoftROC's own; metadata taken off.
+//! The room of what other systems left on drives: looked at, made SoftROC's own, taken off.
+//!
+//! **Owns** no state ([`Foreign`] holds the way to the rooms that it needs): what it makes is on the drives, and is
+//! found there like any other array.
+//!
+//! **Invariants.** Data are not touched. Until one label says that the array exists, an import that is cut off leaves
+//! the drives what they were, by the undo logs on them.
+//!
+//! **Who may call it**: `commands`. What becomes of an import that was interrupted is settled where labels are read:
+//! `lifecycle/unfinished_imports.rs`.
 //!
 //! | where | what |
 //! | --- | --- |
-//! | this file | [`Core::list_foreign`]: looking at drives, and what is said of them |
+//! | this file | [`Foreign::list_foreign`]: looking at drives, and what is said of them |
 //! | `plan.rs` | whether a volume can be imported, and the label of the array that it would be |
-//! | `import.rs` | [`Core::import`]: the order of writes |
-//! | `undo.rs` | what becomes of an import that was interrupted |
-//! | `clear.rs` | [`Core::clear_foreign`] |
+//! | `import.rs` | [`Foreign::import`]: the order of writes |
+//! | `clear.rs` | [`Foreign::clear_foreign`] |
 
 mod clear;
 mod import;
 mod plan;
-mod undo;
 
-use crate::core::Core;
-use crate::disk::LabelSeen;
+use crate::arrays::Arrays;
+use crate::events::Events;
+use crate::interface::{
+    Error, ErrorKind, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Reply, Result,
+};
 use crate::inventory::Drive;
-use crate::{Error, ErrorKind, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Reply, Result};
+use crate::inventory::Inventory;
+use crate::inventory::access::LabelSeen;
+use crate::lifecycle::Lifecycle;
+use env::Env;
 use ondisk::Content;
 use ondisk::ddf::{self, Effort, Look, tell};
 use ondisk::foreign::{Consistency, FoundVolume, Seen, Told, metadata, read, reconcile};
@@ -92,16 +105,38 @@ fn called(found: &FoundVolume) -> String {
     }
 }
 
-impl Core {
+/// What the room needs of others.
+pub(crate) struct Needs {
+    pub(crate) events: Rc<Events>,
+    pub(crate) inventory: Rc<Inventory>,
+    pub(crate) arrays: Rc<Arrays>,
+    pub(crate) lifecycle: Rc<Lifecycle>,
+}
+
+/// Lists and imports what other controllers made.
+pub(crate) struct Foreign {
+    env: Env,
+    events: Rc<Events>,
+    inventory: Rc<Inventory>,
+    arrays: Rc<Arrays>,
+    lifecycle: Rc<Lifecycle>,
+}
+
+impl Foreign {
+    pub(crate) fn new(env: &Env, needs: Needs) -> Rc<Foreign> {
+        let Needs { events, inventory, arrays, lifecycle } = needs;
+        Rc::new(Foreign { env: env.clone(), events, inventory, arrays, lifecycle })
+    }
+
     /// Reads what all drives carry that serve in no array.
-    pub(crate) async fn scan_foreign(&self) -> Scan {
-        self.rescan().await;
+    async fn scan_foreign(&self) -> Scan {
+        self.lifecycle.rescan().await;
         let mut drives = Vec::new();
-        let known: Vec<Rc<Drive>> = self.drives.borrow().clone();
+        let known: Vec<Rc<Drive>> = self.inventory.drives();
         for drive in known {
             // One that is a member, or a spare, of ours is not looked at for others' metadata.
             let is_ours = matches!(drive.label(), LabelSeen::Sound(_));
-            if !is_ours && !self.is_in_use(&drive) && self.place_of(&drive).is_none() {
+            if !is_ours && !self.arrays.is_in_use(&drive) && self.arrays.place_of(&drive).is_none() {
                 drives.extend(scanned(&drive).await);
             }
         }
@@ -122,14 +157,14 @@ impl Core {
     /// `foreign list`.
     pub(crate) async fn list_foreign(&self) -> Reply {
         let scan = self.scan_foreign().await;
-        let volumes = (0..scan.volumes.len()).map(|index| self.volume_told(&scan, index)).collect();
+        let volumes = (0..scan.volumes.len()).map(|index| self.describe_volume(&scan, index)).collect();
         let mut drives: Vec<ForeignDrive> =
-            self.drives.borrow().iter().filter_map(|drive| self.drive_told(&scan, drive)).collect();
+            self.inventory.drives().iter().filter_map(|drive| self.describe_drive(&scan, drive)).collect();
         drives.sort_by(|one, other| one.name.cmp(&other.name));
         Reply::Foreign { volumes, drives }
     }
 
-    fn volume_told(&self, scan: &Scan, index: usize) -> ForeignVolume {
+    fn describe_volume(&self, scan: &Scan, index: usize) -> ForeignVolume {
         let found = &scan.volumes[index];
         let record = &found.record;
         let members = found.members.iter().map(|member| ForeignMember {
@@ -165,13 +200,13 @@ impl Core {
     }
 
     /// What there is to say of a drive; `None` where it is in use, or carries nothing.
-    fn drive_told(&self, scan: &Scan, drive: &Rc<Drive>) -> Option<ForeignDrive> {
-        if self.is_in_use(drive) {
+    fn describe_drive(&self, scan: &Scan, drive: &Rc<Drive>) -> Option<ForeignDrive> {
+        if self.arrays.is_in_use(drive) {
             return None;
         }
         let scanned = scan.drives.iter().find(|scanned| Rc::ptr_eq(&scanned.drive, drive));
         let mut holds: Vec<String> = Vec::new();
-        let place = self.place_of(drive);
+        let place = self.arrays.place_of(drive);
         if let Some((array, slot)) = &place {
             holds.push(format!("SoftROC's label: drive {slot} of {}", array.names()));
         } else if let LabelSeen::Sound(carried) = drive.label() {
@@ -191,7 +226,7 @@ impl Core {
         holds.extend(scanned.iter().flat_map(|scanned| scanned.holds()));
         let reasons = place.and_then(|(array, slot)| {
             let own = array.places().get(slot).and_then(|place| place.reason.clone());
-            own.or_else(|| Some(array.reasons.borrow().join("; ")).filter(|text| !text.is_empty()))
+            own.or_else(|| Some(array.reasons().join("; ")).filter(|text| !text.is_empty()))
         });
         let problem = drive.problem().map(|problem| problem.message);
         let trouble = scanned.and_then(|scanned| scanned.trouble.clone());
@@ -210,7 +245,7 @@ impl Core {
 /// Whether a drive carries something of SoftROC's, or DDF, that nobody can use.
 fn is_broken(drive: &Drive) -> bool {
     matches!(drive.label(), LabelSeen::Headless(_) | LabelSeen::Bad(_) | LabelSeen::Foreign(_))
-        || drive.undo.borrow().is_some()
+        || drive.undo().is_some()
 }
 
 impl Scanned {

@@ -3,10 +3,10 @@
 //! Volumes of one container that share drives become volumes of one array: they are imported together or not at all.
 
 use super::{Scan, called, own_name};
-use crate::core::Core;
-use crate::extents;
+use crate::arrays::extents;
+use crate::foreign::Foreign;
+use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
-use crate::{Error, ErrorKind, Result};
 use engine::Regions;
 use ondisk::foreign::{Consistency, Feature, FoundVolume, Section, Standing, State};
 use ondisk::{Cause, Label, Member, MemberState, Phase, Policy, Runs, Tail, VolumeLabel, is_volume_name};
@@ -35,7 +35,7 @@ fn refused(name: &str, why: impl AsRef<str>) -> Error {
 
 /// The volumes that have to be imported together with one, itself among them: those of its container that share drives,
 /// and those that share drives with these.
-pub(crate) fn together(scan: &Scan, index: usize) -> Vec<usize> {
+pub(super) fn together(scan: &Scan, index: usize) -> Vec<usize> {
     let container = |index: usize| scan.volumes[index].record.container.clone();
     let mut all = vec![index];
     if container(index).is_none() {
@@ -77,12 +77,12 @@ struct Laid<'a> {
     start: ByteOffset,
 }
 
-impl Core {
+impl Foreign {
     /// What importing a volume would do. `name`: its new name.
     ///
     /// # Errors
     /// Why it cannot be imported, and what to do instead.
-    pub(crate) fn plan_import(&self, scan: &Scan, index: usize, name: Option<&str>) -> Result<Plan> {
+    pub(super) fn plan_import(&self, scan: &Scan, index: usize, name: Option<&str>) -> Result<Plan> {
         let chosen = &scan.volumes[index];
         let title = called(chosen);
         let volumes = together(scan, index);
@@ -153,7 +153,7 @@ impl Core {
                 ),
             ));
         }
-        self.check_new_name(name).map_err(|error| {
+        self.lifecycle.check_new_name(name).map_err(|error| {
             let sentence = format!("{}, such as --name {name}-2", error.message);
             Error::new(error.kind, sentence)
         })
@@ -165,17 +165,17 @@ impl Core {
             return Err(refused(title, "none of its drives is here"));
         };
         let member = |(slot, drive): (usize, &Option<Rc<Drive>>)| match drive {
-            Some(drive) => Member::online(self.new_uuid(), drive.name.clone(), drive.extent(), 1),
+            Some(drive) => Member::online(self.arrays.new_uuid(), drive.name.clone(), drive.extent(), 1),
             None => Member {
                 state: MemberState::Failed,
                 cause: Some(Cause::Missing),
-                ..Member::online(self.new_uuid(), format!("member {slot}"), extent, 1)
+                ..Member::online(self.arrays.new_uuid(), format!("member {slot}"), extent, 1)
             },
         };
         let member: Vec<Member> = drives.iter().enumerate().map(member).collect();
         let own = member.iter().find(|member| member.is_online()).map(|member| member.uuid);
         Ok(Label {
-            array: self.new_uuid(),
+            array: self.arrays.new_uuid(),
             drive: own.unwrap_or(ondisk::Uuid([0; 16])),
             generation: 1,
             confirmed: 0,
@@ -201,7 +201,7 @@ impl Core {
         let first_region = extents::free_regions(Some(label), regions)
             .ok_or_else(|| format!("it would have {regions} regions, and an array has not so many"))?;
         let beside = label;
-        let label = self.label_of(name, &geometry, first_region..first_region + regions);
+        let label = self.lifecycle.label_of(name, &geometry, first_region..first_region + regions);
         let label = VolumeLabel {
             data_start_bytes: laid.start.0,
             sector_bytes: sector.bytes().0,
@@ -209,7 +209,7 @@ impl Core {
             created_unix_s: laid.found.record.created_unix_s.unwrap_or(label.created_unix_s),
             ..label
         };
-        crate::journal::with_write_hole(label, None, Some(beside))
+        crate::arrays::journal::with_write_hole(label, None, Some(beside))
     }
 }
 

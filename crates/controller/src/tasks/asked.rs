@@ -1,16 +1,17 @@
 //! What operators ask for: tasks started, paused, resumed, stopped, paced; schedules.
 
-use super::NewTask;
+use super::list::NewTask;
 use super::store::{CheckPlan, PatrolPlan};
 use super::task::{About, Names, Pace, Task, Wish};
-use crate::array::Array;
-use crate::core::Core;
-use crate::schedule::Schedule;
-use crate::volume::Volume;
-use crate::{
+use crate::arrays::array::Array;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{
     Error, ErrorKind, Reply, Result, ScheduleInfo, Scheduled, SetSchedule, SetTask, StartTask, Startable,
     TaskKind, TaskState,
 };
+use crate::tasks::Tasks;
+use crate::tasks::schedule::Schedule;
 use std::rc::Rc;
 
 /// What is said of tasks that nobody asked for.
@@ -37,9 +38,9 @@ pub(crate) fn check_share(percent: Option<u8>) -> Result<()> {
     }
 }
 
-impl Core {
+impl Tasks {
     pub(crate) fn find_task(&self, task: u64) -> Result<Rc<Task>> {
-        self.tasks.find(task).ok_or_else(|| {
+        self.list.find(task).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("there is no task {task} (see task list)"))
         })
     }
@@ -57,8 +58,8 @@ impl Core {
             Startable::Patrol => self.start_patrol(start)?,
             Startable::Rebuild => self.start_rebuild(start)?,
         };
-        self.tasks.touch();
-        self.look_after();
+        self.list.touch();
+        self.attention.look_after();
         Ok(self.task_reply(&task, Vec::new()))
     }
 
@@ -69,7 +70,7 @@ impl Core {
         if !start.drives.is_empty() {
             return Err(invalid("a check is of a volume, not of drives; leave them out"));
         }
-        let (array, volume) = self.find_volume(name)?;
+        let (array, volume) = self.arrays.find_volume(name)?;
         let kind = if start.what == Startable::Repair { TaskKind::Repair } else { TaskKind::Check };
         let pace = Pace {
             share_percent: start.share_percent.unwrap_or(array.label().policy.task_share_percent),
@@ -82,7 +83,7 @@ impl Core {
     ///
     /// # Errors
     /// When there is nothing to compare, or one is under way.
-    pub(crate) fn new_check(
+    pub(super) fn new_check(
         &self,
         array: &Array,
         volume: &Volume,
@@ -99,7 +100,7 @@ impl Core {
             )));
         }
         let about = About::of_volume(array.uuid, volume.uuid);
-        let open = |kind| self.tasks.newest(kind, &about).filter(|task| !task.is_over());
+        let open = |kind| self.list.newest(kind, &about).filter(|task| !task.is_over());
         if let Some(task) = open(TaskKind::Check).or_else(|| open(TaskKind::Repair)) {
             return Err(wrong(format!(
                 "{} is {} already, as task {}; stop it first: task stop {}",
@@ -110,13 +111,13 @@ impl Core {
             )));
         }
         let names = Names { subject: format!("'{name}'"), volume: Some(name), drive: None };
-        let task = self.tasks.add(NewTask { kind, about, names, cause: cause.to_owned(), pace, own_pace });
+        let task = self.list.add(NewTask { kind, about, names, cause: cause.to_owned(), pace, own_pace });
         let regions = volume.regions().len() as u32;
         task.change(&self.env, |record| {
             record.progress.total_bytes = volume.label().capacity_bytes;
             record.left = Some(vec![[0, regions]]);
         });
-        self.say_begun(&task);
+        self.report_begun(&task);
         Ok(task)
     }
 
@@ -127,15 +128,15 @@ impl Core {
         if !start.drives.is_empty() {
             return Err(invalid("an initialisation is of a volume, not of drives; leave them out"));
         }
-        let (array, volume) = self.find_volume(name)?;
+        let (array, volume) = self.arrays.find_volume(name)?;
         let about = About::of_volume(array.uuid, volume.uuid);
         let open =
             |task: &Rc<Task>| !task.is_over() && task.about() == about && task.kind() != TaskKind::Resync;
-        if let Some(task) = self.tasks.all().into_iter().find(open) {
+        if let Some(task) = self.list.all().into_iter().find(open) {
             return Err(wrong(format!("{} (task {}) has to end first", task.title(), task.id())));
         }
         let name = volume.name();
-        let task = self.tasks.add(NewTask {
+        let task = self.list.add(NewTask {
             kind: TaskKind::Init,
             about,
             names: Names { subject: format!("'{name}'"), volume: Some(name), drive: None },
@@ -152,7 +153,7 @@ impl Core {
             record.progress.total_bytes = volume.label().capacity_bytes;
             record.left = Some(vec![[0, regions]]);
         });
-        self.say_begun(&task);
+        self.report_begun(&task);
         Ok(task)
     }
 
@@ -160,7 +161,7 @@ impl Core {
         if start.volume.is_some() {
             return Err(invalid("a patrol is of drives, not of a volume; name drives, or none for all"));
         }
-        let plan = self.tasks.patrol.borrow().clone();
+        let plan = self.list.patrol.borrow().clone();
         let pace = Pace {
             share_percent: start.share_percent.unwrap_or(plan.share_percent),
             limit_bytes_per_s: start.limit_bytes_per_s.or(plan.limit_bytes_per_s).filter(|limit| *limit > 0),
@@ -172,8 +173,8 @@ impl Core {
     ///
     /// # Errors
     /// When there are none, a name is wrong, or one is under way.
-    pub(crate) fn new_patrol(&self, drives: &[String], pace: Pace, cause: &str) -> Result<Rc<Task>> {
-        let open = self.tasks.open().into_iter().find(|task| task.kind() == TaskKind::Patrol);
+    pub(super) fn new_patrol(&self, drives: &[String], pace: Pace, cause: &str) -> Result<Rc<Task>> {
+        let open = self.list.open().into_iter().find(|task| task.kind() == TaskKind::Patrol);
         if let Some(task) = open {
             return Err(wrong(format!(
                 "{} is {} already, as task {}; stop it first: task stop {}",
@@ -185,7 +186,7 @@ impl Core {
         }
         let mut chosen = Vec::new();
         for name in drives {
-            let drive = self.find_drive(name)?;
+            let drive = self.arrays.find_drive(name)?;
             if !drive.has_medium() {
                 let sentence = format!(
                     "drive {name} has no medium that could go bad, or cannot be opened; leave it out"
@@ -195,7 +196,7 @@ impl Core {
             chosen.push(drive);
         }
         if drives.is_empty() {
-            chosen = self.patrolled();
+            chosen = self.inventory.patrolled();
         }
         if chosen.is_empty() {
             return Err(wrong("there are no drives with a medium that could go bad; add some first"));
@@ -209,7 +210,7 @@ impl Core {
         };
         let drive = (chosen.len() == 1).then(|| chosen[0].name.clone());
         let names = Names { subject, volume: None, drive };
-        let task = self.tasks.add(NewTask {
+        let task = self.list.add(NewTask {
             kind: TaskKind::Patrol,
             about: About::default(),
             names,
@@ -221,7 +222,7 @@ impl Core {
             record.progress.total_bytes = total;
             record.positions = chosen.iter().map(|drive| (drive.name.clone(), 0)).collect();
         });
-        self.say_begun(&task);
+        self.report_begun(&task);
         Ok(task)
     }
 
@@ -229,8 +230,8 @@ impl Core {
         let [drive] = start.drives.as_slice() else {
             return Err(invalid("a rebuild is of one drive; name it, as VOLUME:SLOT or by its path"));
         };
-        let found = self.find_drive(drive)?;
-        let newest = self.tasks.all().into_iter().rev().find(|task| {
+        let found = self.arrays.find_drive(drive)?;
+        let newest = self.list.all().into_iter().rev().find(|task| {
             let names = task.record().names;
             matches!(task.kind(), TaskKind::Rebuild | TaskKind::Copyback | TaskKind::Replace)
                 && names.drive.as_ref() == Some(&found.name)
@@ -261,7 +262,7 @@ impl Core {
         if task.state() == TaskState::Done {
             return Err(wrong(format!("{title} (task {id}) is done; start a new one")));
         }
-        if let Some(other) = self.tasks.newest(task.kind(), &task.about()).filter(|other| !other.is_over()) {
+        if let Some(other) = self.list.newest(task.kind(), &task.about()).filter(|other| !other.is_over()) {
             return Err(wrong(format!("{title} is under way already, as task {}", other.id())));
         }
         task.gave_up.set(None);
@@ -300,7 +301,13 @@ impl Core {
             (record.wish, record.state, record.reason) = (Wish::Pause, TaskState::Paused, None);
         });
         let text = format!("{title} was paused by an operator; task resume {id} goes on with it");
-        self.steered(&task, "an operator paused it", &format!("task {id} stands still"), text)
+        self.steered(
+            EventCode::TaskPaused,
+            &task,
+            "an operator paused it",
+            &format!("task {id} stands still"),
+            text,
+        )
     }
 
     /// `task resume`.
@@ -319,19 +326,32 @@ impl Core {
             task.change(&self.env, |record| (record.wish, record.state) = (Wish::Run, state));
         }
         let text = format!("an operator resumed {title}");
-        self.steered(&task, "an operator resumed it", &format!("task {id} goes on"), text)
+        self.steered(
+            EventCode::TaskResumed,
+            &task,
+            "an operator resumed it",
+            &format!("task {id} goes on"),
+            text,
+        )
     }
 
     /// A task is to stand still or to go on: says so, and has it looked after.
-    fn steered(&self, task: &Task, cause: &str, effect: &str, text: String) -> Result<Reply> {
-        self.events.info(&task.event_subject(), cause, effect, text);
-        self.look_after();
+    fn steered(
+        &self,
+        code: EventCode,
+        task: &Task,
+        cause: &str,
+        effect: &str,
+        text: String,
+    ) -> Result<Reply> {
+        self.events.report(code, &task.event_subject(), cause, effect, text);
+        self.attention.look_after();
         self.changed(task, Vec::new())
     }
 
     /// A task was changed: what it is now.
     fn changed(&self, task: &Task, notes: Vec<String>) -> Result<Reply> {
-        self.tasks.touch();
+        self.list.touch();
         Ok(self.task_reply(task, notes))
     }
 
@@ -383,10 +403,16 @@ impl Core {
     }
 
     /// A task has begun, and why.
-    pub(crate) fn say_begun(&self, task: &Task) {
+    pub(super) fn report_begun(&self, task: &Task) {
         let (title, cause) = (task.title(), task.record().cause);
         let text = format!("{title} begins, as task {}: {cause}", task.id());
-        self.events.info(&task.event_subject(), &cause, &format!("{title} begins"), text);
+        self.events.report(
+            EventCode::TaskBegun,
+            &task.event_subject(),
+            &cause,
+            &format!("{title} begins"),
+            text,
+        );
     }
 
     /// `task schedule`.
@@ -413,7 +439,7 @@ impl Core {
                 if set.repair.is_some() {
                     return Err(invalid("a patrol always repairs what it can; leave --repair out"));
                 }
-                let mut plan = self.tasks.patrol.borrow_mut();
+                let mut plan = self.list.patrol.borrow_mut();
                 let PatrolPlan { schedule, share_percent, limit_bytes_per_s } = &mut *plan;
                 apply(set, schedule, self.env.unix_time());
                 *share_percent = set.share_percent.unwrap_or(*share_percent);
@@ -422,13 +448,13 @@ impl Core {
                 self.patrol_schedule()
             }
         };
-        self.tasks.touch();
-        self.look_after();
+        self.list.touch();
+        self.attention.look_after();
         Ok(Reply::Schedules { schedules: vec![info] })
     }
 
     fn schedule_check(&self, set: &SetSchedule, volume: &str) -> Result<ScheduleInfo> {
-        let (_, volume) = self.find_volume(volume)?;
+        let (_, volume) = self.arrays.find_volume(volume)?;
         if !volume.is_redundant() {
             return Err(wrong(format!(
                 "'{}' is {}: it has no redundancy that could be compared with its data",
@@ -437,7 +463,7 @@ impl Core {
             )));
         }
         let now = self.env.unix_time();
-        let mut checks = self.tasks.checks.borrow_mut();
+        let mut checks = self.list.checks.borrow_mut();
         let plan = checks.entry(volume.uuid).or_insert_with(|| CheckPlan::usual(now));
         apply(set, &mut plan.schedule, now);
         plan.repair = set.repair.unwrap_or(plan.repair);
@@ -448,7 +474,7 @@ impl Core {
     }
 
     fn patrol_schedule(&self) -> ScheduleInfo {
-        let plan = self.tasks.patrol.borrow();
+        let plan = self.list.patrol.borrow();
         ScheduleInfo {
             what: Scheduled::Patrol,
             volume: None,
@@ -461,7 +487,7 @@ impl Core {
 
     fn check_schedule(&self, volume: &Volume) -> ScheduleInfo {
         let now = self.env.unix_time();
-        let plan = self.tasks.checks.borrow().get(&volume.uuid).cloned();
+        let plan = self.list.checks.borrow().get(&volume.uuid).cloned();
         let plan = plan.unwrap_or_else(|| CheckPlan::usual(now));
         ScheduleInfo {
             what: Scheduled::Check,
@@ -475,7 +501,7 @@ impl Core {
 
     /// The patrol's schedule, and that of each volume that has redundancy.
     pub(crate) fn schedules(&self) -> Vec<ScheduleInfo> {
-        let volumes = self.arrays().into_iter().flat_map(|array| array.volumes());
+        let volumes = self.arrays.all().into_iter().flat_map(|array| array.volumes());
         let redundant = volumes.filter(|volume| volume.is_redundant());
         let mut schedules = vec![self.patrol_schedule()];
         schedules.extend(redundant.map(|volume| self.check_schedule(&volume)));

@@ -1,9 +1,11 @@
 //! Tasks that nobody asked for: begun where labels say that something has to be done.
 
-use super::{About, Names, NewTask, Pace};
-use crate::array::Array;
-use crate::core::Core;
-use crate::{TaskKind, TaskState};
+use super::list::NewTask;
+use super::task::Wish;
+use super::task::{About, Names, Pace};
+use crate::arrays::array::Array;
+use crate::interface::{TaskKind, TaskState};
+use crate::tasks::Tasks;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,7 +15,19 @@ const TRY_AGAIN: Duration = Duration::from_secs(60);
 /// How often that is doubled: up to about an hour.
 const MOST_DOUBLINGS: u32 = 6;
 
-impl Core {
+impl Tasks {
+    /// An operator changed the array's share: tasks that follow it do so.
+    pub(crate) fn follow_policy(&self, array: &Array) {
+        let share = array.label().policy.task_share_percent;
+        for task in self.list.open() {
+            let record = task.record();
+            if record.about.array == Some(array.uuid) && !record.own_pace && record.wish != Wish::Stop {
+                task.change(&self.env, |record| record.pace.share_percent = share);
+            }
+        }
+        self.list.touch();
+    }
+
     /// Begins a task, unless there is one already, or it was stopped. One that failed goes on after a while: what it
     /// failed at may be over by then.
     pub(crate) fn ensure(
@@ -24,7 +38,7 @@ impl Core {
         total_bytes: u64,
         cause: &str,
     ) {
-        if let Some(task) = self.tasks.newest(kind, &about) {
+        if let Some(task) = self.list.newest(kind, &about) {
             if !task.is_over() || task.state() == TaskState::Stopped {
                 return;
             }
@@ -32,7 +46,7 @@ impl Core {
                 let again = gave_up + TRY_AGAIN * (1 << (task.failures.get().max(1) - 1).min(MOST_DOUBLINGS));
                 let now = self.env.now();
                 if now < again {
-                    return self.look_again_in(TRY_AGAIN.min(again.since(now)));
+                    return self.attention.look_again_in(TRY_AGAIN.min(again.since(now)));
                 }
                 match self.reopen(&task) {
                     Ok(()) => self.take_in_hand(&task),
@@ -44,10 +58,10 @@ impl Core {
         let names = self.names_for(array, &about);
         let pace = Pace { share_percent: array.label().policy.task_share_percent, limit_bytes_per_s: None };
         let new = NewTask { kind, about, names, cause: cause.to_owned(), pace, own_pace: false };
-        let task = self.tasks.add(new);
+        let task = self.list.add(new);
         task.change(&self.env, |record| record.progress.total_bytes = total_bytes);
         if kind != TaskKind::Resync {
-            self.say_begun(&task);
+            self.report_begun(&task);
         }
         self.take_in_hand(&task);
     }
@@ -61,7 +75,7 @@ impl Core {
         };
         let label = array.label();
         let replacement = label.member.get(slot).and_then(|member| member.replacement.as_ref());
-        let of_slot = self.member_name(array, slot);
+        let of_slot = self.arrays.member_name(array, slot);
         let (subject, drive) = match replacement.filter(|replacement| Some(replacement.uuid) == about.drive) {
             Some(replacement) => {
                 (format!("drive {of_slot} of {of} by drive {}", replacement.name), replacement.name.clone())

@@ -2,10 +2,10 @@
 
 use super::steps::StepPlan;
 use super::task::Task;
-use crate::array::{Array, set_of};
-use crate::core::Core;
-use crate::volume::Volume;
-use crate::{TaskKind, TaskState};
+use crate::arrays::array::{Array, set_of};
+use crate::arrays::volume::Volume;
+use crate::interface::{TaskKind, TaskState};
+use crate::tasks::Tasks;
 use engine::{RegionSet, TaskKind as ShardTask};
 use ondisk::Member;
 use std::rc::Rc;
@@ -39,14 +39,14 @@ fn precedence(kind: TaskKind) -> u8 {
     }
 }
 
-impl Core {
+impl Tasks {
     /// What a task has to do next.
-    pub(crate) fn next_of(&self, task: &Rc<Task>) -> Next {
+    pub(super) fn next_of(&self, task: &Rc<Task>) -> Next {
         if task.kind() == TaskKind::Patrol {
             return Next::Patrol;
         }
         let about = task.about();
-        let Some(array) = about.array.and_then(|uuid| self.arrays.borrow().get(&uuid).cloned()) else {
+        let Some(array) = about.array.and_then(|uuid| self.arrays.get(uuid)) else {
             return Next::Moot("its array is gone".to_owned());
         };
         let next = match task.kind() {
@@ -73,7 +73,7 @@ impl Core {
             other.id() != task.id() && goes_on && other.about().array == array
         };
         let first = |other: &Rc<Task>| (precedence(other.kind()), other.id()) < mine;
-        self.tasks.open().into_iter().find(|other| busy(other) && first(other))
+        self.list.open().into_iter().find(|other| busy(other) && first(other))
     }
 
     fn next_on_drive(&self, task: &Rc<Task>, array: &Rc<Array>) -> Next {

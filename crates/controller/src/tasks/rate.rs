@@ -18,7 +18,7 @@ pub(crate) struct Rate {
 
 impl Rate {
     /// So many bytes are done now.
-    pub(crate) fn sample(&mut self, now: Instant, done_bytes: u64) {
+    pub(super) fn sample(&mut self, now: Instant, done_bytes: u64) {
         let near = |&(at, _): &(Instant, u64)| now.since(at) < SPACING;
         // The newest sample is moved on while it is near the one before it.
         if self.samples.len() > 1 && self.samples.iter().nth_back(1).is_some_and(near) {
@@ -31,12 +31,12 @@ impl Rate {
     }
 
     /// It stood still, or begins anew.
-    pub(crate) fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.samples.clear();
     }
 
     /// Bytes per second; `None` before anything can be said.
-    pub(crate) fn bytes_per_s(&self, now: Instant) -> Option<f64> {
+    pub(super) fn bytes_per_s(&self, now: Instant) -> Option<f64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         // While nothing comes, the rate falls.
         let until = if now.since(last.0) > SPAN { now } else { last.0 };

@@ -1,11 +1,13 @@
 //! Carrying a task out: step by step, as labels and volumes tell what is left.
 
+use super::next::Next;
+use super::steps::StepEnd;
 use super::task::{Task, Wish};
-use super::{Next, StepEnd};
-use crate::array::Array;
-use crate::core::Core;
-use crate::volume::Volume;
-use crate::{TaskKind, TaskState};
+use crate::arrays::array::Array;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{TaskKind, TaskState};
+use crate::tasks::Tasks;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,31 +20,31 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// How long what a step has done may take to be recorded, before what is left is begun again.
 const RECORDED: Duration = Duration::from_secs(30);
 
-impl Core {
+impl Tasks {
     /// Has a task carried out from now on, unless somebody does.
-    pub(crate) fn take_in_hand(self: &Rc<Self>, task: &Rc<Task>) {
+    pub(super) fn take_in_hand(self: &Rc<Self>, task: &Rc<Task>) {
         if task.is_over() || task.in_hand.replace(true) {
             return;
         }
-        let (core, task) = (self.clone(), task.clone());
+        let (this, task) = (self.clone(), task.clone());
         self.env.spawn("task", async move {
-            core.carry_out(&task).await;
+            this.carry_out(&task).await;
             if task.is_over() {
-                core.offer_its_volume(&task).await;
+                this.offer_its_volume(&task).await;
             }
             task.in_hand.set(false);
-            core.tasks.touch();
+            this.list.touch();
         });
     }
 
     async fn carry_out(self: &Rc<Self>, task: &Rc<Task>) {
         let mut fruitless = 0;
-        while !self.tasks.is_closing() && !task.is_over() {
+        while !self.attention.is_closing() && !task.is_over() {
             match task.wish() {
                 Wish::Stop => return self.end_task(task, TaskState::Stopped, None),
                 Wish::Pause => {
                     task.stand(&self.env, TaskState::Paused, None);
-                    let changed = || task.wish() != Wish::Pause || self.tasks.is_closing();
+                    let changed = || task.wish() != Wish::Pause || self.attention.is_closing();
                     task.changed.wait_until(&self.env, changed).await;
                     continue;
                 }
@@ -90,12 +92,12 @@ impl Core {
     /// Whether hosts still see a volume that is to be zeroed as a whole.
     fn is_seen_too_early(&self, task: &Task) -> bool {
         let volume = self.volume_of_task(task).map(|(_, volume)| volume);
-        volume.is_some_and(|volume| !volume.is_hidden() && self.tasks.hides(volume.uuid))
+        volume.is_some_and(|volume| !volume.is_hidden() && self.list.hides(volume.uuid))
     }
 
     fn volume_of_task(&self, task: &Task) -> Option<(Rc<Array>, Rc<Volume>)> {
         let about = task.about();
-        let array = self.arrays.borrow().get(&about.array?).cloned()?;
+        let array = self.arrays.get(about.array?)?;
         let volume = array.volume(about.volume?)?;
         Some((array, volume))
     }
@@ -103,9 +105,15 @@ impl Core {
     /// Hosts get to see the volume of a task, or not, as is right now.
     async fn offer_its_volume(self: &Rc<Self>, task: &Task) {
         let Some((array, volume)) = self.volume_of_task(task) else { return };
-        if let Err(error) = self.offer_anew(&array, &volume).await {
+        if let Err(error) = self.arrays.offer_anew(&array, &volume).await {
             let name = volume.name();
-            self.events.critical(&name, &error.message, "it is offline", error.message.clone());
+            self.events.report(
+                EventCode::VolumeOffline,
+                &name,
+                &error.message,
+                "it is offline",
+                error.message.clone(),
+            );
         }
     }
 
@@ -119,11 +127,11 @@ impl Core {
         progress.done_bytes = progress.total_bytes - left;
         task.advance(self.env.now(), progress);
         let changed = || !matches!(self.next_of(task), Next::Watch(now) if now == left);
-        let news = || changed() || self.tasks.is_closing();
-        self.tasks.changed.wait_until(&self.env, news).await;
+        let news = || changed() || self.attention.is_closing();
+        self.attention.changed().wait_until(&self.env, news).await;
     }
 
-    /// A task failed at its own work: the tender begins it again after a while.
+    /// A task failed at its own work: the reconciler begins it again after a while.
     fn give_up(&self, task: &Rc<Task>, why: String) {
         task.gave_up.set(Some(self.env.now()));
         task.failures.set(task.failures.get().saturating_add(1));
@@ -134,9 +142,9 @@ impl Core {
     async fn wait_for_turn(&self, task: &Rc<Task>) {
         let may_go_on = || {
             let waits = matches!(self.next_of(task), Next::Wait(_));
-            !waits || task.wish() != Wish::Run || self.tasks.is_closing()
+            !waits || task.wish() != Wish::Run || self.attention.is_closing()
         };
-        self.tasks.changed.wait_until(&self.env, may_go_on).await;
+        self.attention.changed().wait_until(&self.env, may_go_on).await;
     }
 
     /// A step is done; what it did may still be on its way into the label.
@@ -147,13 +155,13 @@ impl Core {
         }
         let until = self.env.now() + RECORDED;
         let more = || !matches!(self.next_of(task), Next::Step(_));
-        crate::waiting::wait_or(&self.env, &self.tasks.changed, more, until).await;
+        crate::signals::wait_or(&self.env, self.attention.changed(), more, until).await;
     }
 
     /// A task has ended, and how.
-    pub(crate) fn end_task(&self, task: &Rc<Task>, state: TaskState, reason: Option<String>) {
+    pub(super) fn end_task(&self, task: &Rc<Task>, state: TaskState, reason: Option<String>) {
         task.stand(&self.env, state, reason.clone());
-        let found = self.found_told(task);
+        let found = self.describe_found(task);
         let (title, subject, cause) = (task.title(), task.event_subject(), task.record().cause);
         let end = match state {
             TaskState::Done => format!("{title} is complete{found}"),
@@ -165,18 +173,23 @@ impl Core {
         };
         let harmless = state == TaskState::Done && found_nothing(task);
         let effect = format!("task {} is {state}{found}", task.id());
+        let code = match state {
+            TaskState::Done => EventCode::TaskFound,
+            TaskState::Stopped => EventCode::TaskStopped,
+            _ => EventCode::TaskFailed,
+        };
         match harmless {
             // That was told where it was recorded.
             true if task.kind() == TaskKind::Resync => {}
-            true => self.events.info(&subject, &cause, &effect, end),
-            false => self.events.warn(&subject, &cause, &effect, end),
+            true => self.events.report(EventCode::TaskDone, &subject, &cause, &effect, end),
+            false => self.events.report(code, &subject, &cause, &effect, end),
         }
-        self.look_after();
-        self.tasks.touch();
+        self.attention.look_after();
+        self.list.touch();
     }
 
     /// What a task has found, to be read at the end of a sentence.
-    fn found_told(&self, task: &Task) -> String {
+    fn describe_found(&self, task: &Task) -> String {
         let record = task.record();
         let found = record.progress.found;
         let mut told = Vec::new();

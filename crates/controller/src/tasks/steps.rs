@@ -1,8 +1,9 @@
 //! A step: one volume's part of a task, on all shards at once.
 
 use super::task::{Pace, Progress, Task, Wish};
-use crate::Found;
-use crate::core::Core;
+use crate::arrays::reports::TaskReports;
+use crate::interface::Found;
+use crate::tasks::Tasks;
 use engine::{
     RegionSet, ShardIndex, ShardMessage, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
     VolumeId,
@@ -121,14 +122,14 @@ fn engine_pace(pace: Pace, wish: Wish, shards: usize) -> TaskPace {
     }
 }
 
-impl Core {
+impl Tasks {
     /// Has the shards do a step, and waits until they have, or until an operator wishes it to end.
-    pub(crate) async fn run_step(&self, task: &Rc<Task>, plan: StepPlan) -> StepEnd {
-        let number = self.tasks.next_step.get();
-        self.tasks.next_step.set(number + 1);
-        let step = Rc::new(Step::new(task, self.shards.len(), &plan, self.env.now()));
-        self.tasks.steps.borrow_mut().insert(number, step.clone());
-        let pace = || engine_pace(task.pace(), task.wish(), self.shards.len());
+    pub(super) async fn run_step(&self, task: &Rc<Task>, plan: StepPlan) -> StepEnd {
+        let number = self.list.next_step.get();
+        self.list.next_step.set(number + 1);
+        let step = Rc::new(Step::new(task, self.arrays.shard_count(), &plan, self.env.now()));
+        self.list.steps.borrow_mut().insert(number, step.clone());
+        let pace = || engine_pace(task.pace(), task.wish(), self.arrays.shard_count());
         let order = TaskOrder {
             volume: plan.volume,
             task: TaskId(number),
@@ -136,7 +137,8 @@ impl Core {
             regions: plan.regions,
             pace: pace(),
         };
-        let told = self.tell_shards(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
+        let told =
+            self.arrays.tell_shards(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
         task.in_step.set(true);
         let end = match told {
             Ok(()) => self.watch_step(&step, &order, pace).await,
@@ -144,12 +146,12 @@ impl Core {
         };
         if end != StepEnd::Done && end != StepEnd::Interrupted {
             // One shard may have begun where another could not, or still be at it.
-            if let Err(why) = self.tell_shards(|done| ShardMessage::StopTask(order.task, done)).await {
+            if let Err(why) = self.arrays.tell_shards(|done| ShardMessage::StopTask(order.task, done)).await {
                 tracing::debug!("{} on a shard: {why}", task.title());
             }
         }
         task.in_step.set(false);
-        self.tasks.steps.borrow_mut().remove(&number);
+        self.list.steps.borrow_mut().remove(&number);
         let mut progress = step.standing();
         if end == StepEnd::Done {
             progress.done_bytes = step.before.done_bytes + step.bytes;
@@ -160,7 +162,7 @@ impl Core {
 
     async fn watch_step(&self, step: &Step, order: &TaskOrder, pace: impl Fn() -> TaskPace) -> StepEnd {
         let mut told = order.pace;
-        let stops = || step.task.wish() == Wish::Stop || self.tasks.is_closing();
+        let stops = || step.task.wish() == Wish::Stop || self.attention.is_closing();
         loop {
             // Ends come with a notice to the task, too.
             let news = || step.end().is_some() || stops() || pace() != told;
@@ -172,17 +174,13 @@ impl Core {
                 return StepEnd::Stopped;
             }
             told = pace();
-            for shard in &self.shards {
-                if shard.send(ShardMessage::SetPace(order.task, told)).is_err() {
-                    tracing::warn!("a shard does not take the pace of {}", step.task.title());
-                }
-            }
+            self.arrays.tell_all(|| ShardMessage::SetPace(order.task, told));
         }
     }
 
     /// A shard tells how far it is.
-    pub(crate) fn step_progress(&self, from: ShardIndex, number: TaskId, progress: TaskProgress) {
-        let Some(step) = self.tasks.steps.borrow().get(&number.0).cloned() else { return };
+    fn step_progress(&self, from: ShardIndex, number: TaskId, progress: TaskProgress) {
+        let Some(step) = self.list.steps.borrow().get(&number.0).cloned() else { return };
         let finished = progress.finished.clone();
         if let Some(part) = step.parts.borrow_mut().get_mut(usize::from(from.0)) {
             part.progress = progress;
@@ -193,7 +191,7 @@ impl Core {
         self.regions_finished(&step, &finished);
         if now.since(step.stored.get()) >= CHECKPOINT {
             step.stored.set(now);
-            self.tasks.checkpoint();
+            self.list.checkpoint();
         }
     }
 
@@ -203,10 +201,10 @@ impl Core {
             return;
         }
         let (task, about) = (&step.task, step.task.about());
-        let array = about.array.and_then(|uuid| self.arrays.borrow().get(&uuid).cloned());
+        let array = about.array.and_then(|uuid| self.arrays.get(uuid));
         if let (TaskKind::Copy { slot }, Some(array), Some(drive)) = (step.kind, array, about.drive) {
             if let Some(volume) = array.volume_served_as(step.volume) {
-                self.regions_copied(&array, volume.uuid, slot.as_usize(), drive, finished.clone());
+                self.arrays.regions_copied(&array, volume.uuid, slot.as_usize(), drive, finished.clone());
             }
             return;
         }
@@ -219,8 +217,8 @@ impl Core {
     }
 
     /// Something was found on a volume: tasks that shards are at there have found it, as far as anybody can tell.
-    pub(crate) fn note_on_steps(&self, volume: VolumeId, find: impl Fn(&mut Found)) {
-        for step in self.tasks.steps.borrow().values().filter(|step| step.volume == volume) {
+    fn note_on_steps(&self, volume: VolumeId, find: impl Fn(&mut Found)) {
+        for step in self.list.steps.borrow().values().filter(|step| step.volume == volume) {
             let mut noted = step.noted.get();
             find(&mut noted);
             step.noted.set(noted);
@@ -228,8 +226,8 @@ impl Core {
     }
 
     /// A shard is done with its part, or cannot do it.
-    pub(crate) fn step_done(&self, from: ShardIndex, number: TaskId, outcome: TaskOutcome) {
-        let Some(step) = self.tasks.steps.borrow().get(&number.0).cloned() else { return };
+    fn step_done(&self, from: ShardIndex, number: TaskId, outcome: TaskOutcome) {
+        let Some(step) = self.list.steps.borrow().get(&number.0).cloned() else { return };
         if let Some(part) = step.parts.borrow_mut().get_mut(usize::from(from.0)) {
             part.outcome = Some(outcome);
         }
@@ -238,8 +236,8 @@ impl Core {
 
     /// A check found a stripe whose redundancy does not agree. Whose task that is, and how often its drive was found
     /// to be wrong by now.
-    pub(crate) fn step_mismatch(&self, number: TaskId, wrong: Option<DriveIndex>) -> Option<(Rc<Task>, u64)> {
-        let step = self.tasks.steps.borrow().get(&number.0).cloned()?;
+    fn step_mismatch(&self, number: TaskId, wrong: Option<DriveIndex>) -> Option<(Rc<Task>, u64)> {
+        let step = self.list.steps.borrow().get(&number.0).cloned()?;
         let mut times = 0;
         if let Some(drive) = wrong {
             step.task.change(&self.env, |record| {
@@ -252,18 +250,36 @@ impl Core {
     }
 }
 
+impl TaskReports for Tasks {
+    fn note(&self, volume: VolumeId, find: &dyn Fn(&mut Found)) {
+        self.note_on_steps(volume, find);
+    }
+
+    fn mismatch(&self, task: TaskId, wrong: Option<DriveIndex>) {
+        self.step_mismatch(task, wrong);
+    }
+
+    fn progress(&self, from: ShardIndex, task: TaskId, progress: TaskProgress) {
+        self.step_progress(from, task, progress);
+    }
+
+    fn done(&self, from: ShardIndex, task: TaskId, outcome: TaskOutcome) {
+        self.step_done(from, task, outcome);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{TaskKind as Kind, TaskState};
+    use crate::interface::{TaskKind as Kind, TaskState};
     use env::{IoError, IoErrorKind};
 
     fn task() -> Rc<Task> {
-        Rc::new(Task::new(super::super::Record {
+        Rc::new(Task::new(super::super::task::Record {
             task: 1,
             kind: Kind::Check,
-            about: super::super::About::default(),
-            names: super::super::Names::default(),
+            about: super::super::task::About::default(),
+            names: super::super::task::Names::default(),
             cause: String::new(),
             pace: Pace { share_percent: 30, limit_bytes_per_s: Some(1000) },
             own_pace: false,

@@ -1,10 +1,10 @@
 //! What is kept of tasks and schedules over restarts: `tasks.json` in the state store.
 
-use super::task::{Record, Task};
-use super::{Tasks, Wish};
-use crate::TaskState;
-use crate::schedule::Schedule;
-use crate::waiting::wait_or;
+use super::list::TaskList;
+use super::task::{Record, Task, Wish};
+use crate::interface::TaskState;
+use crate::signals::wait_or;
+use crate::tasks::schedule::Schedule;
 use ondisk::Uuid;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -48,7 +48,7 @@ const PATROL_SHARE_PERCENT: u8 = 30;
 
 impl PatrolPlan {
     /// Unless told otherwise: every week.
-    pub(crate) fn usual(now_unix_s: u64) -> PatrolPlan {
+    pub(super) fn usual(now_unix_s: u64) -> PatrolPlan {
         let schedule = Schedule {
             on: true,
             every_days: 7,
@@ -62,7 +62,7 @@ impl PatrolPlan {
 
 impl CheckPlan {
     /// Unless told otherwise: never; and every four weeks once it is switched on.
-    pub(crate) fn usual(now_unix_s: u64) -> CheckPlan {
+    pub(super) fn usual(now_unix_s: u64) -> CheckPlan {
         let schedule = Schedule {
             on: false,
             every_days: 28,
@@ -79,8 +79,6 @@ impl CheckPlan {
 pub(super) struct Store {
     pub dirty: Cell<bool>,
     writing: Cell<bool>,
-    /// Nothing begins any more.
-    closing: Cell<bool>,
     /// Nothing is under way any more either: what is dirty now is the last to be stored.
     ending: Cell<bool>,
 }
@@ -96,7 +94,7 @@ struct Kept {
     checks: BTreeMap<Uuid, CheckPlan>,
 }
 
-impl Tasks {
+impl TaskList {
     /// Takes in what was kept.
     ///
     /// # Errors
@@ -114,7 +112,7 @@ impl Tasks {
         *self.checks.borrow_mut() = kept.checks;
         let begun = kept.tasks.into_iter().map(|mut record| {
             if !record.state.is_over() {
-                // Whoever did it is gone with the process: the tender takes it up again.
+                // Whoever did it is gone with the process: the reconciler takes it up again.
                 record.state = match record.wish {
                     Wish::Pause => TaskState::Paused,
                     Wish::Run | Wish::Stop => TaskState::Waiting,
@@ -136,11 +134,11 @@ impl Tasks {
         }
     }
 
-    /// Stores what changes, until [`Tasks::close`].
+    /// Stores what changes, until [`TaskList::close`].
     pub(crate) async fn write(&self) {
         loop {
             let waiting = || self.store.dirty.get() || self.store.ending.get();
-            self.changed.wait_until(&self.env, waiting).await;
+            self.attention.changed().wait_until(&self.env, waiting).await;
             if !self.store.dirty.replace(false) {
                 return;
             }
@@ -155,36 +153,30 @@ impl Tasks {
                 tracing::error!("tasks and schedules cannot be stored: {why}");
             }
             self.store.writing.set(false);
-            self.changed.notify(&self.env);
+            self.attention.notify();
             let pause = self.env.now() + PAUSE;
-            wait_or(&self.env, &self.changed, || self.store.closing.get(), pause).await;
+            wait_or(&self.env, self.attention.changed(), || self.attention.is_closing(), pause).await;
         }
     }
 
     /// How far tasks are is worth storing, without anybody having to look.
-    pub(crate) fn checkpoint(&self) {
+    pub(super) fn checkpoint(&self) {
         self.store.dirty.set(true);
-        self.changed.notify(&self.env);
+        self.attention.notify();
     }
 
     /// Ends the carrying out of tasks, waits until it has ended and everything is stored, and ends the storing.
     pub(crate) async fn close(&self) {
-        self.store.closing.set(true);
-        self.changed.notify(&self.env);
+        self.attention.close();
         self.all().iter().for_each(|task| task.changed.notify(&self.env));
         // A part of a task is none of them.
         self.steps.borrow().values().for_each(|step| step.task.changed.notify(&self.env));
         let in_hand = || self.all().iter().any(|task| task.in_hand.get());
-        self.changed.wait_until(&self.env, || !in_hand()).await;
+        self.attention.changed().wait_until(&self.env, || !in_hand()).await;
         // Only now: a task that ends tells so, and who stores has to be there to hear it.
         self.store.ending.set(true);
         self.checkpoint();
         let stored = || !self.store.dirty.get() && !self.store.writing.get();
-        self.changed.wait_until(&self.env, stored).await;
-    }
-
-    /// Whether the controller is shutting down: nothing begins any more.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.store.closing.get()
+        self.attention.changed().wait_until(&self.env, stored).await;
     }
 }

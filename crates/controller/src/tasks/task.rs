@@ -1,7 +1,7 @@
 //! A task as the controller keeps it: what it is about, how it stands, how far it is.
 
 use super::rate::Rate;
-use crate::{Blamed, Found, TaskInfo, TaskKind, TaskState};
+use crate::interface::{Blamed, Found, TaskInfo, TaskKind, TaskState};
 use env::sync::Signal;
 use env::{Env, Instant};
 use ondisk::Uuid;
@@ -79,8 +79,8 @@ pub(crate) enum Wish {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Progress {
-    pub done_bytes: u64,
-    pub total_bytes: u64,
+    pub(super) done_bytes: u64,
+    pub(super) total_bytes: u64,
     pub found: Found,
 }
 
@@ -93,14 +93,14 @@ pub(crate) struct Record {
     pub about: About,
     pub names: Names,
     pub cause: String,
-    pub pace: Pace,
+    pub(super) pace: Pace,
     /// Whether an operator chose the pace; otherwise it follows the array's policy.
     #[serde(default)]
-    pub own_pace: bool,
+    pub(super) own_pace: bool,
     /// Of an initialisation: whether everything is zeroed.
     #[serde(default)]
     pub full: bool,
-    pub wish: Wish,
+    pub(super) wish: Wish,
     pub state: TaskState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -111,7 +111,7 @@ pub(crate) struct Record {
     pub left: Option<Vec<[u32; 2]>>,
     /// Of a patrol: where it is on each drive, by name, in bytes. A drive that is not named was not begun.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub positions: BTreeMap<String, u64>,
+    pub(super) positions: BTreeMap<String, u64>,
     /// How many stripes each drive was found to be wrong in, by slot, where the level can tell.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blamed: BTreeMap<u16, u64>,
@@ -127,11 +127,11 @@ pub(crate) struct Task {
     /// Notified when its wish or its pace changes, and when its state does.
     pub(crate) changed: Signal,
     /// Whether somebody carries it out now.
-    pub(crate) in_hand: Cell<bool>,
+    pub(super) in_hand: Cell<bool>,
     /// Whether shards are at it now.
-    pub(crate) in_step: Cell<bool>,
+    pub(super) in_step: Cell<bool>,
     /// When it failed at its own work: it is begun again by itself, after a while.
-    pub(crate) gave_up: Cell<Option<Instant>>,
+    pub(super) gave_up: Cell<Option<Instant>>,
     /// How often it did.
     pub(crate) failures: Cell<u32>,
 }
@@ -166,7 +166,7 @@ impl Task {
     }
 
     /// The name that its events go under: the volume's, or the drive's.
-    pub(crate) fn event_subject(&self) -> String {
+    pub(super) fn event_subject(&self) -> String {
         let names = &self.record.borrow().names;
         names.volume.as_ref().or(names.drive.as_ref()).unwrap_or(&names.subject).clone()
     }
@@ -181,15 +181,15 @@ impl Task {
         self.record.borrow().state
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.state().is_over()
     }
 
-    pub(crate) fn wish(&self) -> Wish {
+    pub(super) fn wish(&self) -> Wish {
         self.record.borrow().wish
     }
 
-    pub(crate) fn pace(&self) -> Pace {
+    pub(super) fn pace(&self) -> Pace {
         self.record.borrow().pace
     }
 
@@ -208,7 +208,7 @@ impl Task {
     }
 
     /// How it stands, and why.
-    pub(crate) fn stand(&self, env: &Env, state: TaskState, reason: Option<String>) {
+    pub(super) fn stand(&self, env: &Env, state: TaskState, reason: Option<String>) {
         let ended = state.is_over().then(|| env.unix_time());
         self.change(env, |record| {
             (record.state, record.reason, record.ended_unix_s) = (state, reason, ended);
@@ -216,13 +216,13 @@ impl Task {
     }
 
     /// How far it is.
-    pub(crate) fn advance(&self, now: Instant, progress: Progress) {
+    pub(super) fn advance(&self, now: Instant, progress: Progress) {
         self.record.borrow_mut().progress = progress;
         self.rate.borrow_mut().sample(now, progress.done_bytes);
     }
 
     /// Where a patrol is on a drive. Whether that is worth storing: every so many bytes.
-    pub(crate) fn keep_position(&self, drive: &str, at: u64) -> bool {
+    pub(super) fn keep_position(&self, drive: &str, at: u64) -> bool {
         let mut record = self.record.borrow_mut();
         let before = record.positions.insert(drive.to_owned(), at).unwrap_or(0);
         before / POSITION_BYTES != at / POSITION_BYTES

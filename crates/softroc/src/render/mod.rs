@@ -219,8 +219,10 @@ fn event_lines(events: &[Event]) -> String {
                 Severity::Info => ' ',
                 Severity::Warning => '!',
                 Severity::Critical => '‼',
+                Severity::Fatal => '✖',
             };
-            format!("{} {mark} {}", date(event.time_unix_s), event.text)
+            let code = if event.code.is_empty() { "-" } else { &event.code };
+            format!("{:>6} {} {mark} {code:<24} {}", event.number, date(event.time_unix_s), event.text)
         })
         .collect();
     lines.join("\n")

@@ -1,0 +1,561 @@
+//! An array and its volumes, as the controller keeps them.
+
+use crate::arrays::failures::Failing;
+use crate::arrays::volume::Volume;
+use crate::interface::{DriveState, VolumeState};
+use crate::inventory::Drive;
+use engine::{RegionIndex, RegionSet, Seat, ShardIndex, VolumeId};
+use env::sync::{Credits, Signal};
+use env::{Env, IoErrorKind};
+use ondisk::{
+    Cause, FoundArray, IntentMap, Label, MemberState, Readiness, Role, Runs, Uuid, readiness, slots,
+};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use units::{DriveIndex, DriveSet};
+
+/// A place in the array, and what was found for it.
+#[derive(Clone)]
+pub(crate) struct SlotContent {
+    pub(crate) drive: Option<Rc<Drive>>,
+    pub(crate) role: Role,
+    /// Why it is not current: a sentence.
+    pub(crate) reason: Option<String>,
+    /// The drive that is being filled to take this place.
+    pub(crate) replacement: Option<Rc<Drive>>,
+}
+
+/// While the array is started.
+#[derive(Default)]
+pub(crate) struct Running {
+    pub(super) stopped: Cell<bool>,
+    /// Whether somebody is trying to record failures for which there was no space.
+    pub(super) recording: Cell<bool>,
+}
+
+/// What shards have reported and what is to be done about it. Regions are the array's.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub(super) failures: RefCell<Vec<FailureReport>>,
+    pub(super) marks: RefCell<Vec<MarkReport>>,
+    /// Quiet regions whose marks may go, and those whose marks are about to go.
+    pub(super) quiet: RefCell<BTreeSet<u32>>,
+    /// ... and by which clearing.
+    pub(super) clearing: RefCell<BTreeMap<u32, u64>>,
+    /// How many clearings there have been.
+    pub(super) clearings: Cell<u64>,
+    /// What the recorder has to record.
+    pub(super) to_record: RefCell<Vec<crate::arrays::reports::ToRecord>>,
+    /// Replacements of drives that go out, until they take over.
+    pub(super) left_replacements: RefCell<BTreeMap<usize, ondisk::Replacement>>,
+    /// Slots that are out and that the drive which was being filled for them is about to take.
+    pub(super) taking_over: RefCell<BTreeSet<usize>>,
+    /// Slots whose replacements can no longer be written.
+    pub(super) lost_replacements: RefCell<BTreeSet<usize>>,
+    pub(super) changed: Signal,
+}
+
+impl Work {
+    /// Whether the failure handler has something to do.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.failures.borrow().is_empty() || !self.marks.borrow().is_empty()
+    }
+}
+
+pub(crate) struct FailureReport {
+    pub(crate) from: ShardIndex,
+    pub(crate) number: u64,
+    pub(crate) volume: Uuid,
+    pub(crate) drive: DriveIndex,
+    pub(crate) what: String,
+}
+
+pub(crate) struct MarkReport {
+    pub(crate) from: ShardIndex,
+    pub(crate) number: u64,
+    pub(crate) volume: Uuid,
+    pub(crate) regions: RegionSet,
+}
+
+/// An array and its volumes.
+pub(crate) struct Array {
+    pub(crate) uuid: Uuid,
+    /// The newest label that was written.
+    label: RefCell<Label>,
+    /// A generation that every member has carried that the label calls online.
+    confirmed: Cell<u64>,
+    places: RefCell<Vec<SlotContent>>,
+    volumes: RefCell<Vec<Rc<Volume>>>,
+    /// Why nothing of it may be started, whatever drives there are.
+    pub(super) apart: RefCell<Option<String>>,
+    /// Why it is not optimal, as its drives tell.
+    pub(super) reasons: RefCell<Vec<String>>,
+    running: RefCell<Option<Rc<Running>>>,
+    /// The marks, as they are on the drives while the array is started.
+    pub(super) map: RefCell<IntentMap>,
+    /// Regions whose redundancy may not agree with their data: their marks stay.
+    pub(super) unsynced: RefCell<BTreeSet<u32>>,
+    /// Those among them of which an operator forces what redundancy says of the drives that are out. Whoever goes out
+    /// later is not meant: then they are not forced any more.
+    pub(super) forced: RefCell<BTreeSet<u32>>,
+    /// Drives that failed when no volume could spare them: that is not recorded, since nothing was written
+    /// without them. All volumes are offline. Why, by slot.
+    pub(super) lost: RefCell<BTreeMap<usize, String>>,
+    /// Failures that could not be recorded for want of space: tried again, and until then no mark goes.
+    pub(super) unrecorded: RefCell<Vec<Failing>>,
+    /// The turn to change labels and map.
+    pub(super) metadata: Credits,
+    /// The turn to give volumes of an array that is started to the shards, and to take them away: from the replay of a journal on,
+    /// which would undo what is written once somebody else has given the volume to them. It is taken before `metadata`.
+    pub(super) starting: Credits,
+    pub(super) work: Work,
+}
+
+impl Array {
+    /// An array that was found or made, not started. `None` if its label describes none.
+    pub(crate) fn new(env: &Env, label: Label) -> Option<Rc<Array>> {
+        let array = Array {
+            uuid: label.array,
+            map: RefCell::new(IntentMap::new(label.array, label.regions(), false)),
+            confirmed: Cell::new(label.confirmed),
+            label: RefCell::new(label.clone()),
+            places: RefCell::default(),
+            volumes: RefCell::default(),
+            apart: RefCell::default(),
+            reasons: RefCell::default(),
+            running: RefCell::default(),
+            unsynced: RefCell::default(),
+            forced: RefCell::default(),
+            lost: RefCell::default(),
+            unrecorded: RefCell::default(),
+            metadata: Credits::new(env, 1),
+            starting: Credits::new(env, 1),
+            work: Work::default(),
+        };
+        array.set_volumes(&label, env.unix_time())?;
+        Some(Rc::new(array))
+    }
+
+    /// Takes in what its drives tell of it now; `drives` are those that were asked. `None` if that is no array.
+    pub(crate) fn update(&self, env: &Env, found: &FoundArray, drives: &[Rc<Drive>]) -> Option<()> {
+        self.set_volumes(&found.label, env.unix_time())?;
+        *self.label.borrow_mut() = found.label.clone();
+        self.confirmed.set(found.label.confirmed);
+        let drive = |index: Option<usize>| index.map(|index| drives[index].clone());
+        *self.places.borrow_mut() = found
+            .members
+            .iter()
+            .map(|member| SlotContent {
+                drive: drive(member.drive),
+                role: member.role.clone(),
+                reason: member.reason.clone(),
+                replacement: drive(member.replacement),
+            })
+            .collect();
+        self.apart.borrow_mut().clone_from(&found.apart);
+        self.reasons.borrow_mut().clone_from(&found.reasons);
+        Some(())
+    }
+
+    /// None of its drives is there any more.
+    pub(crate) fn nothing_found(&self) {
+        for place in self.places.borrow_mut().iter_mut() {
+            let reason = Some("it is missing".to_owned());
+            *place = SlotContent { drive: None, role: Role::Missing, reason, replacement: None };
+        }
+        *self.reasons.borrow_mut() = vec![format!("none of the drives of {} is there", self.names())];
+    }
+
+    pub(crate) fn label(&self) -> Label {
+        self.label.borrow().clone()
+    }
+
+    /// A label that is durable on all members that it calls online.
+    pub(crate) fn set_label(&self, env: &Env, label: Label) {
+        self.confirmed.set(label.generation);
+        if self.set_volumes(&label, env.unix_time()).is_none() {
+            tracing::error!("a label of {} describes no volume", label.names());
+        }
+        *self.label.borrow_mut() = label;
+    }
+
+    /// Nobody knows any more what a crash interrupted of a volume; that is recorded with the next change.
+    pub(super) fn forget_journal(&self, volume: &Volume) {
+        let mut label = self.label.borrow_mut();
+        if let Some(label) = label.volume_mut(volume.uuid) {
+            label.journal.iter_mut().for_each(|journal| (journal.id, journal.tells_all) = (None, false));
+            volume.set_label(label.clone());
+        }
+    }
+
+    /// The volumes that a label names; those that there are already stay.
+    fn set_volumes(&self, label: &Label, now_unix_s: u64) -> Option<()> {
+        let mut volumes = Vec::new();
+        for of in &label.volume {
+            let existing = self.volumes.borrow().iter().find(|volume| volume.uuid == of.uuid).cloned();
+            volumes.push(match existing {
+                Some(volume) => {
+                    volume.set_label(of.clone());
+                    volume
+                }
+                None => {
+                    let geometry = of.geometry(label.member.len()).ok()?;
+                    Rc::new(Volume::new(of.clone(), geometry, now_unix_s))
+                }
+            });
+        }
+        *self.volumes.borrow_mut() = volumes;
+        Some(())
+    }
+
+    /// A generation that every member has carried that the label calls online.
+    pub(crate) fn confirmed(&self) -> u64 {
+        self.confirmed.get()
+    }
+
+    /// Labels with this generation may be on drives: the next one is higher.
+    pub(super) fn use_up(&self, generation: u64) {
+        self.label.borrow_mut().generation = generation;
+    }
+
+    /// Its volumes.
+    pub(crate) fn volumes(&self) -> Vec<Rc<Volume>> {
+        self.volumes.borrow().clone()
+    }
+
+    /// Its volumes that the shards serve.
+    pub(crate) fn served(&self) -> Vec<Rc<Volume>> {
+        self.volumes.borrow().iter().filter(|volume| volume.is_served()).cloned().collect()
+    }
+
+    pub(crate) fn volume_served_as(&self, id: VolumeId) -> Option<Rc<Volume>> {
+        self.volumes.borrow().iter().find(|volume| volume.id() == Some(id)).cloned()
+    }
+
+    pub(crate) fn volume(&self, uuid: Uuid) -> Option<Rc<Volume>> {
+        self.volumes.borrow().iter().find(|volume| volume.uuid == uuid).cloned()
+    }
+
+    /// The volume that a region belongs to.
+    pub(crate) fn volume_of(&self, region: u32) -> Option<Rc<Volume>> {
+        self.volumes.borrow().iter().find(|volume| volume.regions().contains(&region)).cloned()
+    }
+
+    /// Its volumes' names, for sentences.
+    pub(crate) fn names(&self) -> String {
+        self.label.borrow().names()
+    }
+
+    /// The name that stands for it: that of its first volume.
+    pub(crate) fn name(&self) -> String {
+        self.label.borrow().volume.first().map(|volume| volume.name.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn places(&self) -> Vec<SlotContent> {
+        self.places.borrow().clone()
+    }
+
+    pub(crate) fn set_places(&self, places: Vec<SlotContent>) {
+        *self.places.borrow_mut() = places;
+    }
+
+    /// The drive in a slot, if it was found.
+    pub(crate) fn drive(&self, slot: usize) -> Option<Rc<Drive>> {
+        self.places.borrow().get(slot)?.drive.clone()
+    }
+
+    /// Where drives may be: its slots, and beside each the place of what is being filled for it.
+    pub(super) fn seats(&self) -> Vec<Seat> {
+        let slots = (0..self.places.borrow().len()).map(|slot| DriveIndex(slot as u16));
+        slots.flat_map(|slot| [Seat::Slot(slot), Seat::Replacement(slot)]).collect()
+    }
+
+    /// The drive that has a seat, if it was found.
+    pub(super) fn drive_at(&self, seat: Seat) -> Option<Rc<Drive>> {
+        let places = self.places.borrow();
+        match seat {
+            Seat::Slot(slot) => places.get(slot.as_usize())?.drive.clone(),
+            Seat::Replacement(slot) => places.get(slot.as_usize())?.replacement.clone(),
+        }
+    }
+
+    /// The drives that a volume would get that is served now.
+    pub(crate) fn to_serve(&self) -> Vec<Rc<Drive>> {
+        let in_use = self.in_use();
+        let is_served = |seat: &Seat| match seat {
+            Seat::Slot(slot) => in_use.contains(&slot.as_usize()),
+            Seat::Replacement(_) => true,
+        };
+        self.seats().into_iter().filter(is_served).filter_map(|seat| self.drive_at(seat)).collect()
+    }
+
+    /// The slot of a drive.
+    pub(crate) fn slot_of(&self, drive: &Drive) -> Option<usize> {
+        let is_it = |place: &SlotContent| place.drive.as_ref().is_some_and(|other| other.name == drive.name);
+        self.places.borrow().iter().position(is_it)
+    }
+
+    /// The slot that a drive is the replacement of.
+    pub(crate) fn replaced_by(&self, drive: &Drive) -> Option<usize> {
+        let is_it =
+            |place: &SlotContent| place.replacement.as_ref().is_some_and(|other| other.name == drive.name);
+        self.places.borrow().iter().position(is_it)
+    }
+
+    pub(super) fn running(&self) -> Option<Rc<Running>> {
+        self.running.borrow().clone()
+    }
+
+    pub(super) fn set_running(&self, running: Option<Rc<Running>>) {
+        *self.running.borrow_mut() = running;
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.borrow().is_some()
+    }
+
+    /// Slots that the label calls online and that have not been lost since.
+    pub(crate) fn in_use(&self) -> Vec<usize> {
+        let (label, lost) = (self.label.borrow(), self.lost.borrow());
+        let online = label.member.iter().enumerate().filter(|(_, member)| member.is_online());
+        online.map(|(slot, _)| slot).filter(|slot| !lost.contains_key(slot)).collect()
+    }
+
+    /// Slots that the label calls out, and those that are lost.
+    pub(crate) fn out(&self) -> DriveSet {
+        self.label.borrow().out().union(&slots(self.lost.borrow().keys().copied()))
+    }
+
+    /// Of a volume: slots that miss what was written to some of its regions, though they take part.
+    pub(crate) fn behind(&self, volume: &Volume) -> DriveSet {
+        let label = self.label.borrow();
+        let online = label.member.iter().enumerate().filter(|(_, member)| member.is_online());
+        let misses = |stale: &Runs| !volume.own_regions(&self.left(stale)).is_empty();
+        slots(online.filter(|(_, member)| misses(&member.stale)).map(|(slot, _)| slot))
+    }
+
+    /// Of regions in which a drive is stale: those in which it has to be made current. Where nobody ever wrote there is
+    /// nothing to be had: a drive is made current there before the first write.
+    pub(crate) fn left(&self, stale: &Runs) -> RegionSet {
+        let mut left = set_of(stale);
+        for volume in self.volumes() {
+            if left.is_empty() {
+                break;
+            }
+            left.remove_all(&self.unwritten(&volume));
+        }
+        left
+    }
+
+    /// The same of a slot's drive, or of the `replacement` with that UUID.
+    pub(super) fn left_on(&self, slot: usize, replacement: Option<Uuid>) -> RegionSet {
+        let label = self.label.borrow();
+        let Some(member) = label.member.get(slot) else { return RegionSet::EMPTY };
+        let Some(uuid) = replacement else { return self.left(&member.stale) };
+        let replacement = member.replacement.as_ref().filter(|replacement| replacement.uuid == uuid);
+        replacement.map(|replacement| self.left(&replacement.stale)).unwrap_or_default()
+    }
+
+    /// Regions of the array that the drive still has to be given which is being filled for a slot.
+    pub(crate) fn left_on_replacement(&self, slot: usize) -> RegionSet {
+        let label = self.label.borrow();
+        let replacement = label.member.get(slot).and_then(|member| member.replacement.as_ref());
+        replacement.map(|replacement| set_of(&replacement.stale)).unwrap_or_default()
+    }
+
+    /// Regions of the array in which a member misses what was written.
+    pub(crate) fn to_rebuild(&self, slot: usize) -> RegionSet {
+        self.left(&runs(&self.missed(slot)))
+    }
+
+    /// Whether a volume can go on, and lose nothing, without the members in `out`.
+    pub(crate) fn can_spare(&self, volume: &Volume, out: &DriveSet) -> bool {
+        volume.lost().intersection(out).is_empty() && volume.survives(&out.union(&self.behind(volume)))
+    }
+
+    /// As its drives told when they were looked at: slots that cannot be used.
+    pub(crate) fn not_current(&self) -> DriveSet {
+        let places = self.places.borrow();
+        slots(
+            places.iter().enumerate().filter(|(_, place)| place.role != Role::Current).map(|(slot, _)| slot),
+        )
+    }
+
+    /// Whether a volume can be started, as its drives tell.
+    pub(crate) fn readiness(&self, volume: &Volume) -> Readiness {
+        if self.apart.borrow().is_some() || self.places.borrow().is_empty() {
+            return Readiness::Offline;
+        }
+        let out = self.not_current().union(&self.out());
+        readiness(&self.label.borrow(), &volume.label(), &out)
+    }
+
+    /// Which drives the shards may use for a volume. A drive that was lost is among them: nothing that skipped it
+    /// may be acknowledged.
+    pub(crate) fn in_service(&self, volume: &Volume) -> DriveSet {
+        let label = self.label.borrow();
+        let online = label.member.iter().enumerate().filter(|(_, member)| member.is_online());
+        let set: DriveSet = online.map(|(slot, _)| DriveIndex(slot as u16)).collect();
+        set.union(&volume.lost())
+    }
+
+    /// Regions of the array in which what a member holds is old: those recorded, and of one that is out those that are
+    /// marked, but for volumes to which nothing was written without it.
+    pub(crate) fn missed(&self, slot: usize) -> RegionSet {
+        let label = self.label.borrow();
+        let Some(member) = label.member.get(slot) else { return RegionSet::EMPTY };
+        let mut missed = set_of(&member.stale);
+        if !member.is_online() {
+            let mut marked: RegionSet = self.map.borrow().iter().map(RegionIndex).collect();
+            let drive = DriveIndex(slot as u16);
+            for volume in self.volumes().iter().filter(|volume| volume.lost().contains(drive)) {
+                marked.remove_all(&volume.all_regions());
+            }
+            missed.insert_all(&marked);
+        }
+        missed
+    }
+
+    /// Regions of the array whose redundancy may not agree with their data.
+    pub(crate) fn unsynced_regions(&self) -> RegionSet {
+        self.unsynced.borrow().iter().copied().map(RegionIndex).collect()
+    }
+
+    /// Of a volume: regions whose redundancy may not agree with their data, and that nobody accepts as they are.
+    pub(crate) fn distrusted(&self, volume: &Volume) -> Vec<u32> {
+        let forced = self.forced.borrow();
+        let unsynced = self.unsynced.borrow();
+        unsynced.range(volume.regions()).copied().filter(|region| !forced.contains(region)).collect()
+    }
+
+    /// Whether the redundancy of any region of a volume may not agree with its data, be it forced or not.
+    pub(super) fn is_unsynced(&self, volume: &Volume) -> bool {
+        self.unsynced.borrow().range(volume.regions()).next().is_some()
+    }
+
+    /// An operator forces what the redundancy of regions says of the drives that are out.
+    pub(crate) fn force(&self, regions: impl IntoIterator<Item = u32>) {
+        self.forced.borrow_mut().extend(regions);
+    }
+
+    /// A drive has gone out: what an operator forced is not any more. What journals tell stays.
+    pub(super) fn end_order(&self) {
+        let covered: Vec<_> = self
+            .volumes()
+            .iter()
+            .filter(|volume| volume.is_covered())
+            .map(|volume| volume.regions())
+            .collect();
+        self.forced.borrow_mut().retain(|region| covered.iter().any(|regions| regions.contains(region)));
+    }
+
+    /// Regions of the array that were forced.
+    pub(super) fn forced_regions(&self) -> RegionSet {
+        self.forced.borrow().iter().copied().map(RegionIndex).collect()
+    }
+
+    /// All regions of its volumes: what a drive is stale in that holds anything.
+    pub(crate) fn all_regions(&self) -> RegionSet {
+        let mut all = RegionSet::EMPTY;
+        self.volumes().iter().for_each(|volume| all.insert_all(&volume.all_regions()));
+        all
+    }
+
+    /// Regions of the array, a volume's, that nobody has written: those recorded, but for those that are marked.
+    pub(crate) fn unwritten(&self, volume: &Volume) -> RegionSet {
+        let mut unwritten = set_of(&volume.label().unwritten);
+        if !unwritten.is_empty() {
+            self.map.borrow().iter().for_each(|region| {
+                unwritten.remove(RegionIndex(region));
+            });
+        }
+        unwritten
+    }
+
+    /// How a volume is now.
+    pub(crate) fn current_state(&self, volume: &Volume) -> VolumeState {
+        let label = self.label.borrow();
+        let out = label.out();
+        if !volume.is_served() || !self.lost.borrow().is_empty() || !volume.lost().is_empty() {
+            VolumeState::Offline
+        } else if out.is_empty() && self.behind(volume).is_empty() {
+            VolumeState::Optimal
+        } else {
+            VolumeState::Degraded
+        }
+    }
+
+    /// The state and since when it is so; a change is noticed here.
+    pub(crate) fn state(&self, volume: &Volume, now_unix_s: u64) -> (VolumeState, u64) {
+        let current = self.current_state(volume);
+        if volume.state.get().0 != current {
+            volume.state.set((current, now_unix_s));
+        }
+        volume.state.get()
+    }
+
+    /// Notices changes of the state of all its volumes.
+    pub(super) fn look_at_state(&self, now_unix_s: u64) {
+        self.volumes().iter().for_each(|volume| {
+            self.state(volume, now_unix_s);
+        });
+    }
+
+    /// What the drive in a slot is, and why it is not in service.
+    pub(crate) fn drive_state(&self, slot: usize) -> (DriveState, Option<String>) {
+        let Some(place) = self.places.borrow().get(slot).cloned() else { return (DriveState::Missing, None) };
+        if let Some(why) = self.lost.borrow().get(&slot) {
+            return (DriveState::Failed, Some(why.clone()));
+        }
+        let label = self.label.borrow();
+        let Some(member) = label.member.get(slot) else { return (DriveState::Missing, None) };
+        if self.is_running() && member.state == MemberState::Online {
+            let left = self.left(&member.stale).len();
+            return match left {
+                0 => (DriveState::Online, None),
+                _ => (
+                    DriveState::Rebuilding,
+                    Some(format!("drive {} is being rebuilt: regions left: {left}", member.name)),
+                ),
+            };
+        }
+        if place.drive.is_none() {
+            return (DriveState::Missing, place.reason);
+        }
+        let reason = place.reason.clone().or_else(|| Some(ondisk::why(member).to_owned()));
+        let missed = || !self.to_rebuild(slot).is_empty();
+        match place.role {
+            Role::Current if !self.is_running() => (DriveState::Online, None),
+            Role::Stale => (DriveState::Stale, reason),
+            Role::Missing | Role::Out => (DriveState::Missing, reason),
+            Role::Current | Role::Left(_) => match member.cause {
+                Some(Cause::Missing | Cause::Offline) if missed() => (DriveState::Stale, reason),
+                Some(Cause::Missing | Cause::Offline) => (DriveState::Offline, reason),
+                Some(Cause::Error | Cause::Operator) | None => (DriveState::Failed, reason),
+            },
+        }
+    }
+
+    /// Notes why the drive in a slot is out.
+    pub(super) fn set_reason(&self, slot: usize, reason: Option<String>) {
+        if let Some(place) = self.places.borrow_mut().get_mut(slot) {
+            place.reason = reason;
+        }
+    }
+}
+
+/// A set of regions, as labels write it.
+pub(crate) fn runs(regions: &RegionSet) -> Runs {
+    Runs(regions.runs().to_vec())
+}
+
+/// The regions in a set that a label wrote.
+pub(crate) fn set_of(runs: &Runs) -> RegionSet {
+    RegionSet::from_runs(runs.0.iter().copied())
+}
+
+/// Whether an error says that there is no space below a drive, which is no failure of the drive.
+pub(crate) fn is_full(error: &env::IoError) -> bool {
+    error.kind == IoErrorKind::OutOfSpace
+}

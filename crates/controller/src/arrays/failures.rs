@@ -1,0 +1,278 @@
+//! The failure handler: what keeps an array's promises while it is started, for failures and marks.
+//!
+//! # Fault model and invariants
+//! The process or the power may go at any point; drives may fail at any write, these here too.
+//! - *Rule (a).* A failure is in the labels of all drives that are left, with a new generation, **before** any
+//!   shard is told to go on without the drive (`Change::InService`) and before the report is answered. Killed before:
+//!   the drive counts as online, and no write that skipped it was acknowledged; its region is marked. Killed
+//!   after: it is out, and has missed what is marked.
+//! - A drive that no volume can spare is *lost*, not failed: nothing is recorded and the report is answered
+//!   with an error, so no write that skipped it is acknowledged. What all drives hold together stays whole, and
+//!   the volumes can be started again when the drive is back. Where some volumes can spare it and others cannot,
+//!   its failure is recorded, and of the others that they lost it.
+//! - *Rule (b).* A mark is answered when it is durable on every drive in use. A drive that cannot take it fails
+//!   first, by rule (a).
+//! - *The map is the journal of the label.* A marked region may have been written: what is out has missed it, what was
+//!   unwritten is not. The label learns that before the mark goes (`bitmap_clearer.rs`).
+//! - All of this happens under the array's metadata turn, one after the other.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::{Array, FailureReport, MarkReport, Running, is_full};
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::inventory::access::Access;
+use crate::inventory::access::{Ios, join};
+use engine::{Change, RegionSet, ShardIndex, ShardMessage};
+use env::{IoError, IoErrorKind};
+use ondisk::{BlockWrite, Cause};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use units::{ByteRange, DriveIndex};
+
+/// A drive that is to go out: its slot, and why.
+#[derive(Clone)]
+pub(crate) struct Failing {
+    pub(crate) slot: usize,
+    pub(crate) cause: Cause,
+    /// What happened, to be read within a sentence.
+    pub(crate) what: String,
+}
+
+pub(crate) fn failing(errors: BTreeMap<usize, IoError>, operation: &str) -> Vec<Failing> {
+    let fail = |(slot, error)| Failing { slot, cause: Cause::Error, what: format!("{operation}: {error}") };
+    errors.into_iter().map(fail).collect()
+}
+
+impl Arrays {
+    /// Deals with failures and marks until the array is stopped.
+    pub(super) async fn handle_failures(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
+        loop {
+            let work = &array.work;
+            work.changed.wait_until(&self.env, || work.is_waiting() || running.stopped.get()).await;
+            if !work.is_waiting() {
+                return;
+            }
+            let _turn = array.metadata.take(1).await;
+            let failures = work.failures.take();
+            if !failures.is_empty() {
+                self.deal_with_failures(&array, failures).await;
+            }
+            let marks = work.marks.take();
+            if !marks.is_empty() {
+                self.deal_with_marks(&array, marks).await;
+            }
+        }
+    }
+
+    async fn deal_with_failures(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<FailureReport>) {
+        let mut failing: Vec<Failing> = Vec::new();
+        for FailureReport { drive, what, .. } in &reports {
+            let slot = drive.as_usize();
+            if array.in_use().contains(&slot) && failing.iter().all(|other| other.slot != slot) {
+                failing.push(Failing { slot, cause: Cause::Error, what: what.clone() });
+            }
+        }
+        if !failing.is_empty() {
+            self.put_out(array, failing).await;
+        }
+        for FailureReport { from, number, volume, drive, .. } in reports {
+            let goes_on = array.volume(volume).is_some_and(|volume| !volume.lost().contains(drive));
+            let recorded = goes_on && array.label().out().contains(drive);
+            let gone = Err(IoError::new(IoErrorKind::Gone));
+            self.answer_report(from, number, if recorded { Ok(()) } else { gone });
+        }
+    }
+
+    /// Makes marks durable and answers. Several reports are dealt with by one write.
+    async fn deal_with_marks(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<MarkReport>) {
+        let work = &array.work;
+        let news: Vec<RegionSet> = reports.iter().map(|report| self.newly_written(array, report)).collect();
+        for region in reports.iter().flat_map(|report| report.regions.iter()) {
+            work.quiet.borrow_mut().remove(&region.0);
+            work.clearing.borrow_mut().remove(&region.0);
+            array.map.borrow_mut().mark(region.0);
+        }
+        let result = match array.lost.borrow().is_empty() {
+            true => Ok(()),
+            false => Err(IoError::new(IoErrorKind::Gone)),
+        };
+        let result = match result {
+            Ok(()) => self.write_map(array).await,
+            lost => lost,
+        };
+        for (MarkReport { from, number, volume, .. }, news) in reports.into_iter().zip(news) {
+            if let (Ok(()), false, Some(volume)) = (result, news.is_empty(), array.volume(volume)) {
+                let written = volume.own_regions(&news);
+                self.tell_others(&volume, from, &Change::Marked(written));
+            }
+            self.answer_report(from, number, result);
+        }
+    }
+
+    /// Regions of a report that nobody had written before.
+    fn newly_written(&self, array: &Array, report: &MarkReport) -> RegionSet {
+        let Some(volume) = array.volume(report.volume) else { return RegionSet::EMPTY };
+        let unwritten = array.unwritten(&volume);
+        report.regions.iter().filter(|region| unwritten.contains(*region)).collect()
+    }
+
+    /// Writes what changed of the map to every drive in use. The caller has the metadata turn.
+    ///
+    /// # Errors
+    /// When it is not durable on all drives that are left.
+    pub(crate) async fn write_map(self: &Rc<Self>, array: &Rc<Array>) -> Result<(), IoError> {
+        let writes = array.map.borrow_mut().take_changed();
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let errors = self.write_blocks(array, &writes, &array.in_use()).await;
+        let full = errors.values().find(|error| is_full(error)).copied();
+        if let Some(full) = full {
+            // Rule (i): no space below a drive is no failure of the drive. But the mark is not durable.
+            array.map.borrow_mut().not_written(&writes);
+            return Err(full);
+        }
+        if errors.is_empty() || self.put_out(array, failing(errors, "marking a region")).await {
+            return Ok(());
+        }
+        array.map.borrow_mut().not_written(&writes);
+        Err(IoError::new(IoErrorKind::Gone))
+    }
+
+    /// Writes the whole map to the drives in `slots`, both copies of every block. Who failed at it, and whether
+    /// that was for want of space.
+    pub(crate) async fn heal_map(&self, array: &Array, slots: &[usize]) -> BTreeMap<usize, IoError> {
+        let mut failed = BTreeMap::new();
+        for _ in 0..2 {
+            let writes = array.map.borrow_mut().take_all();
+            let errors = self.write_blocks(array, &writes, slots).await;
+            if !errors.is_empty() {
+                array.map.borrow_mut().not_written(&writes);
+            }
+            failed.extend(errors);
+        }
+        failed
+    }
+
+    /// Writes blocks of the map to the drives in `slots`, all at once. Which failed.
+    async fn write_blocks(
+        &self,
+        array: &Array,
+        writes: &[BlockWrite],
+        slots: &[usize],
+    ) -> BTreeMap<usize, IoError> {
+        let mut ios: Ios = Vec::new();
+        for &slot in slots {
+            let access = array.drive(slot).and_then(|drive| drive.access());
+            for write in writes {
+                let start = |access: &Access| Some(access.write_block(&access.tail()?, write));
+                ios.push((slot, access.as_ref().and_then(start)));
+            }
+        }
+        join(ios).await
+    }
+
+    /// A shard has made the redundancy of regions agree with their data again: all shards are told.
+    pub(super) fn regions_synced(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        from: ShardIndex,
+        regions: &RegionSet,
+    ) {
+        self.tell_others(volume, from, &Change::Synced(regions.clone()));
+        let own = volume.regions();
+        let mut unsynced = array.unsynced.borrow_mut();
+        let before = unsynced.range(own.clone()).count();
+        regions.iter().for_each(|region| {
+            unsynced.remove(&volume.array_region(region));
+            array.forced.borrow_mut().remove(&volume.array_region(region));
+        });
+        self.attention.notify();
+        if before > 0 && unsynced.range(own).next().is_none() {
+            let name = volume.name();
+            let text = format!("the resync of '{name}' is complete: all redundancy agrees with its data");
+            self.events.report(
+                EventCode::VolumeResynced,
+                &name,
+                "the resync is complete",
+                "all redundancy agrees",
+                text,
+            );
+            self.cover(array, volume);
+        }
+    }
+
+    /// A write was left unfinished: what it touched is not trusted, by any shard or after the next start, until
+    /// it is resynced. Its regions are marked (they were being written) and stay so.
+    pub(super) fn regions_unsynced(
+        &self,
+        array: &Rc<Array>,
+        volume: &Volume,
+        from: ShardIndex,
+        regions: &RegionSet,
+    ) {
+        array.unsynced.borrow_mut().extend(regions.iter().map(|region| volume.array_region(region)));
+        regions.iter().for_each(|region| {
+            array.forced.borrow_mut().remove(&volume.array_region(region));
+        });
+        self.tell_others(volume, from, &Change::Unsynced(regions.clone()));
+        let name = volume.name();
+        let text = format!(
+            "a write to '{name}' was left unfinished on some drive: the redundancy of {} regions is not trusted until they are resynced",
+            regions.len()
+        );
+        self.events.report(
+            EventCode::VolumeUnsynced,
+            &name,
+            "a write failed on some drive",
+            "redundancy is not trusted there",
+            text,
+        );
+    }
+
+    /// Has every shard apply a change but the one that reported it: what that one learned since must not be undone.
+    fn tell_others(&self, volume: &Volume, from: ShardIndex, change: &Change) {
+        let Some(id) = volume.id() else { return };
+        for (index, shard) in self.shards.iter().enumerate() {
+            let message = ShardMessage::Apply(id, change.clone(), None, None);
+            if index != usize::from(from.0) && shard.send(message).is_err() {
+                tracing::warn!(shard = index, "a shard does not take a change of its volume");
+            }
+        }
+    }
+
+    /// A drive could not read some blocks. Every one is counted; the first and then every tenfold is an event.
+    pub(super) fn medium_error(
+        &self,
+        array: &Array,
+        volume: &Volume,
+        drive: DriveIndex,
+        range: ByteRange,
+        recovered: bool,
+    ) {
+        let Some(drive) = array.drive(drive.as_usize()) else { return };
+        let count = drive.count_medium_error();
+        if !is_power_of_ten(count) && recovered {
+            return;
+        }
+        let (name, volume) = (&drive.name, volume.name());
+        let (start, end) = (range.start.0, range.end().0);
+        let effect = if recovered { "redundancy stands in for it" } else { "hosts get an I/O error there" };
+        let text = format!(
+            "drive {name} of '{volume}' cannot read bytes {start} to {end}: {effect} ({count} such errors since the start)"
+        );
+        let code = match recovered {
+            true => EventCode::DriveMediumError,
+            false => EventCode::VolumeBlocksUnreadable,
+        };
+        self.events.report(code, name, "medium error", effect, text);
+    }
+}
+
+fn is_power_of_ten(mut count: u64) -> bool {
+    while count >= 10 && count.is_multiple_of(10) {
+        count /= 10;
+    }
+    count == 1
+}

@@ -1,0 +1,432 @@
+//! The journals of volumes with parity: their room, their identity, and what they say after a crash.
+//!
+//! # The order of things
+//! - Records carry an identity that is in the label of their volume. Each attachment to the shards has one of its own, which is
+//!   durable before the first record is written with it. So what an earlier one wrote does not count any more.
+//! - At a start records are replayed before the label gets another identity: read from all members that are current,
+//!   carried out on them, flushed. Killed here: the same once more, which comes to the same.
+//! - Of a record that was torn, nothing is in its place, and its copies may be few. Before it is carried out it gets as many as it
+//!   would have: or a kill in the middle, and the loss of the few drives that had it, would leave a stripe half written.
+//! - A journal *tells all* that a crash may have interrupted, unless the redundancy of some region may disagree for another reason
+//!   (what the drives held when the volume was made; a write that failed on some drive and could not be finished). Then
+//!   it is replayed all the same, as what it carries was promised to be durable; but a crash is dealt with as without a
+//!   journal, until all regions agree.
+//! - Too few members: every record is on more drives of some span than the span may lose, so it is on one that is here as long
+//!   as the volume can be served at all. One whose journal cannot be read in part counts as one that is not here.
+//! - A member that does not answer, or cannot take what is carried out, is out from then on: it lacks that. Records of a volume that
+//!   cannot do without it keep their identity, and wait for it.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::{Array, is_full};
+use crate::arrays::extents;
+use crate::arrays::failures::failing;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result};
+use crate::inventory::access::Access;
+use crate::inventory::access::join;
+use engine::{JournalPlace, ring_len};
+use env::{IoError, IoErrorKind, Slice};
+use log::{Holders, LogId, Patch, Record, counting, patches, scan};
+use ondisk::{JournalLabel, Label, Readiness, Role, Tail, Uuid, VolumeLabel, WriteHole, slots};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
+
+/// The longest journal.
+const LONGEST: ByteCount = ByteCount(8 << 20);
+
+/// The shortest that is worth it.
+const SHORTEST: ByteCount = ByteCount(256 << 10);
+
+/// What a small volume's is at most: no more than this can be under way in it, and it is read as a whole after a crash.
+const OF_SMALL_VOLUMES: ByteCount = ByteCount(1 << 20);
+
+/// Writes of a replay that are under way on one drive.
+const AT_A_TIME: usize = 64;
+
+/// A place for the journal of another volume that has so much of a member: half of the longest room that is left, so that others
+/// find some too.
+fn place(beside: Option<&Label>, member: ByteCount) -> Option<JournalLabel> {
+    let taken = beside.map(|label| label.volume.iter().filter_map(|volume| volume.journal.as_ref()));
+    let taken = taken.map(|taken| taken.map(|journal| journal.start_bytes..journal.end_bytes()).collect());
+    let gaps = extents::gaps(taken.unwrap_or_default(), Tail::JOURNALS.0);
+    let gap = extents::longest(&gaps)?;
+    let most = LONGEST.min(member.max(OF_SMALL_VOLUMES));
+    let len = ByteCount((gap.end - gap.start) / 2).min(most).max(SHORTEST).align_down(SHORTEST);
+    let fits = gap.start + len.0 <= gap.end;
+    fits.then_some(JournalLabel { start_bytes: gap.start, len_bytes: len.0, id: None, tells_all: false })
+}
+
+/// What a replay of a volume's journal came to.
+enum Replayed {
+    /// So many runs of bytes were written.
+    Done(usize),
+    /// The volume cannot be served without drives that failed meanwhile.
+    Waits,
+    /// There is no space below a drive for what was to be written.
+    Full(IoError),
+    /// It does not tell all: a sentence.
+    Incomplete(String),
+}
+
+impl Volume {
+    /// Whether its journal tells all that may have been interrupted.
+    pub(crate) fn is_covered(&self) -> bool {
+        self.label().journal.is_some_and(|journal| journal.tells_all)
+    }
+
+    /// Whether what its journal is to be called from now on is durable, and no record is called so yet.
+    fn has_fresh_journal(&self) -> bool {
+        let recorded = self.label().journal.and_then(|journal| journal.id);
+        self.journal_is_fresh.get() && recorded.is_some() && recorded == self.journal_id.get()
+    }
+
+    /// Whether a journal is enough for so many shards.
+    fn has_room_for_rings(&self, shards: usize) -> bool {
+        let journal = self.label().journal;
+        journal.is_some_and(|journal| ring_len(ByteCount(journal.len_bytes), shards as u16).is_some())
+    }
+
+    /// Where its journal is for so many shards, if it has one that is enough for them.
+    pub(super) fn journal_place(&self, shards: usize) -> Option<JournalPlace> {
+        let (journal, id) = (self.label().journal?, self.journal_id.get()?);
+        let at = ByteCount(journal.start_bytes);
+        let place = JournalPlace { id, at, len: ByteCount(journal.len_bytes) };
+        self.has_room_for_rings(shards).then_some(place)
+    }
+}
+
+impl Arrays {
+    /// Replays the journals of those volumes of an array that are about to be started and were not stopped in order. Drives that
+    /// failed at it, by slot. What cannot be replayed is not covered any more.
+    ///
+    /// # Errors
+    /// When there is no space below a drive for what has to be carried out, which is no failure of the drive: none may be started.
+    pub(crate) async fn replay_journals(
+        &self,
+        array: &Rc<Array>,
+        volumes: &[Rc<Volume>],
+    ) -> Result<BTreeMap<usize, IoError>> {
+        let mut failed = BTreeMap::new();
+        if array.label().clean {
+            return Ok(failed);
+        }
+        for volume in volumes {
+            if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
+                continue; // Its records wait until it can be served.
+            }
+            if volume.is_served() || volume.has_fresh_journal() {
+                continue;
+            }
+            let Some(id) = volume.label().journal.and_then(|journal| journal.id) else { continue };
+            match self.replay_one(array, volume, id, &mut failed).await {
+                Replayed::Done(0) | Replayed::Waits => {}
+                Replayed::Full(full) => {
+                    let sentence = format!(
+                        "'{}' cannot be started: what its journal kept cannot be written ({full}); free space below its drives and start it again",
+                        volume.name()
+                    );
+                    return Err(Error::new(ErrorKind::OutOfSpace, sentence));
+                }
+                Replayed::Done(runs) => {
+                    let name = volume.name();
+                    let text = format!(
+                        "'{name}' was not stopped in order: writes that its journal kept were finished ({runs} runs of bytes)"
+                    );
+                    self.events.report(
+                        EventCode::VolumeJournalReplayed,
+                        &name,
+                        "its journal was replayed",
+                        "no write is left in the middle",
+                        text,
+                    );
+                }
+                Replayed::Incomplete(why) => {
+                    let name = volume.name();
+                    let text = format!(
+                        "the journal of '{name}' does not tell all that was interrupted ({why}): it is started as if it had none"
+                    );
+                    self.events.report(
+                        EventCode::VolumeJournalIncomplete,
+                        &name,
+                        &why,
+                        "what was being written is in doubt",
+                        text,
+                    );
+                    array.forget_journal(volume);
+                }
+            }
+        }
+        Ok(failed)
+    }
+
+    /// Members that fail at it join those that have `failed`, which are left alone.
+    async fn replay_one(
+        &self,
+        array: &Array,
+        volume: &Volume,
+        id: Uuid,
+        failed: &mut BTreeMap<usize, IoError>,
+    ) -> Replayed {
+        let Some(journal) = volume.label().journal else { return Replayed::Done(0) };
+        let places = array.places();
+        let mut members: BTreeMap<usize, Access> = BTreeMap::new();
+        let (mut told, in_use) = (DriveSet::EMPTY, array.in_use());
+        let mut copies: BTreeMap<usize, Vec<Record>> = BTreeMap::new();
+        for (slot, place) in places.iter().enumerate().filter(|(_, place)| place.role == Role::Current) {
+            if !in_use.contains(&slot) || failed.contains_key(&slot) {
+                continue;
+            }
+            let gone = || IoError::new(IoErrorKind::Gone);
+            let read = match place.drive.as_ref().and_then(|drive| drive.access()).ok_or_else(gone) {
+                Ok(access) => read_journal(&access, &journal).await.map(|read| (access, read)),
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok((access, (bytes, is_whole))) => {
+                    copies.insert(slot, scan(&bytes, LogId(id.0)));
+                    members.insert(slot, access);
+                    if is_whole {
+                        told.insert(DriveIndex(slot as u16));
+                    }
+                }
+                Err(error) => drop(failed.insert(slot, error)),
+            }
+        }
+        let without =
+            |members: &mut dyn Iterator<Item = usize>| slots(0..places.len()).minus(&slots(members));
+        if !array.can_spare(volume, &without(&mut members.keys().copied())) {
+            return Replayed::Waits;
+        }
+        let untold = slots(0..places.len()).minus(&told);
+        if !volume.survives(&untold) {
+            let names: Vec<String> =
+                untold.iter().map(|drive| self.member_name(array, drive.as_usize())).collect();
+            return Replayed::Incomplete(format!("it cannot be read from {}", names.join(", ")));
+        }
+        let found = copies.iter().map(|(slot, records)| (DriveIndex(*slot as u16), &records[..]));
+        let mut holders = Holders::of(found);
+        let records = match counting(copies.into_values().flatten()) {
+            Ok(records) => records,
+            Err(missing) => {
+                let why = format!("record {} of ring {} is missing", missing.sequence, missing.ring);
+                return Replayed::Incomplete(why);
+            }
+        };
+        let mut errors = spread(volume, &journal, &mut members, &records, &mut holders).await;
+        let patches = patches(&records);
+        let runs = patches.len();
+        // What has too few copies yet is not begun.
+        let may_begin =
+            !errors.values().any(is_full) && array.can_spare(volume, &without(&mut members.keys().copied()));
+        if may_begin {
+            errors.extend(carry_out(&members, ByteOffset(volume.label().data_start_bytes), patches).await);
+        }
+        if let Some(full) = errors.values().find(|error| is_full(error)) {
+            return Replayed::Full(*full);
+        }
+        let mut left = members.keys().copied().filter(|slot| !errors.contains_key(slot));
+        let can_go_on = array.can_spare(volume, &without(&mut left));
+        failed.extend(errors);
+        if can_go_on { Replayed::Done(runs) } else { Replayed::Waits }
+    }
+
+    /// Draws new identities for the journals of volumes that are about to be attached, for their next label. `unsynced`: whether the
+    /// redundancy of any of its regions may disagree although its journal was replayed.
+    pub(crate) fn renew_journals(
+        &self,
+        next: &mut Label,
+        volumes: &[Rc<Volume>],
+        unsynced: impl Fn(&Volume) -> bool,
+    ) {
+        for volume in volumes {
+            let was_covered = volume.is_covered();
+            let Some(journal) = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut()) else {
+                continue;
+            };
+            let id = self.new_uuid();
+            volume.journal_id.set(Some(id));
+            volume.journal_is_fresh.set(true);
+            let is_kept = volume.has_room_for_rings(self.shards.len());
+            (journal.id, journal.tells_all) = (Some(id), is_kept && (was_covered || !unsynced(volume)));
+        }
+    }
+
+    /// Before a volume is attached: its journal gets an identity that no record carries.
+    ///
+    /// # Errors
+    /// When that cannot be made durable.
+    pub(super) async fn freshen_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> bool {
+        let is_fresh = volume.has_fresh_journal();
+        volume.journal_is_fresh.set(false);
+        if volume.label().journal.is_none() || is_fresh {
+            return true;
+        }
+        // What was written with the one before must not need its records any more.
+        let errors = self.flush_drives(array).await;
+        let _turn = array.metadata.take(1).await;
+        if !errors.is_empty() && !self.put_out(array, failing(errors, "flush")).await {
+            return false;
+        }
+        if !volume.lost().is_empty() {
+            return false; // It could not do without what was put out just now.
+        }
+        let mut next = array.label();
+        self.renew_journals(&mut next, std::slice::from_ref(volume), |volume| array.is_unsynced(volume));
+        volume.journal_is_fresh.set(false);
+        self.commit(array, next, Vec::new()).await
+    }
+
+    /// All regions of a volume agree: from now on its journal tells all that a crash can interrupt.
+    pub(super) fn cover(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
+        if volume.is_covered() || volume.journal_place(self.shards.len()).is_none() {
+            return;
+        }
+        let (this, array, volume) = (self.clone(), array.clone(), volume.clone());
+        self.env.spawn("cover by the journal", async move {
+            let _turn = array.metadata.take(1).await;
+            let agrees = !array.is_unsynced(&volume) && volume.is_served();
+            if agrees && array.is_running() && !volume.is_covered() {
+                let mut next = array.label();
+                let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
+                let Some(journal) = label else { return };
+                journal.tells_all = true;
+                this.commit(&array, next, Vec::new()).await;
+            }
+        });
+    }
+}
+
+/// The label of a new volume as it is asked to deal with stripes that are interrupted in the middle; with a journal where that is
+/// not said, and there is room.
+///
+/// # Errors
+/// A sentence, when it cannot be as asked.
+pub(crate) fn with_write_hole(
+    label: VolumeLabel,
+    asked: Option<WriteHole>,
+    beside: Option<&Label>,
+) -> std::result::Result<VolumeLabel, String> {
+    if !label.level.has_parity() && asked == Some(WriteHole::Journal) {
+        return Err(format!(
+            "{} has no parity that an interrupted write could leave behind: leave --write-hole out",
+            label.level
+        ));
+    }
+    if !label.level.has_parity() || asked == Some(WriteHole::Resync) {
+        return Ok(label);
+    }
+    let journal = place(beside, ByteCount(label.member_bytes));
+    if journal.is_none() && asked.is_some() {
+        let journals =
+            beside.map_or(0, |label| label.volume.iter().filter(|of| of.journal.is_some()).count());
+        return Err(format!(
+            "{journals} volumes of the array have journals, and there is no room for another one; say --write-hole resync, or lay it on drives of its own"
+        ));
+    }
+    Ok(VolumeLabel { write_hole: WriteHole::Journal, journal, ..label })
+}
+
+/// A member's copy of a journal, with zeroes where it cannot be read, and whether all of it can.
+///
+/// # Errors
+/// When the member does not answer.
+async fn read_journal(
+    access: &Access,
+    journal: &JournalLabel,
+) -> std::result::Result<(Vec<u8>, bool), IoError> {
+    let room = access.tail().ok_or(IoError::new(IoErrorKind::Gone))?.journals();
+    let range = ByteRange::new(room.start + ByteCount(journal.start_bytes), ByteCount(journal.len_bytes));
+    let is_out = |error: &IoError| matches!(error.kind, IoErrorKind::Gone | IoErrorKind::TimedOut);
+    match access.read(range).await {
+        Ok(bytes) => return Ok((bytes, true)),
+        Err(error) if is_out(&error) => return Err(error),
+        Err(_) => {}
+    }
+    let mut bytes = Vec::with_capacity(range.len.as_usize());
+    let mut at = range.start;
+    while at < range.end() {
+        match access.read(ByteRange::new(at, ondisk::BLOCK)).await {
+            Ok(block) => bytes.extend(block),
+            Err(error) if is_out(&error) => return Err(error),
+            Err(_) => bytes.resize(bytes.len() + ondisk::BLOCK.as_usize(), 0),
+        }
+        at += ondisk::BLOCK;
+    }
+    Ok((bytes, false))
+}
+
+/// Gives records to further members until each is on more of them than the volume may lose, or on all. Those that failed at it, by
+/// slot, are no members any more.
+async fn spread(
+    volume: &Volume,
+    journal: &JournalLabel,
+    members: &mut BTreeMap<usize, Access>,
+    records: &[Record],
+    holders: &mut Holders,
+) -> BTreeMap<usize, IoError> {
+    let mut errors = BTreeMap::new();
+    loop {
+        let (mut started, mut given) = (Vec::new(), Vec::new());
+        // Those that can take a record.
+        let able = members.iter().filter(|(_, access)| access.tail().is_some());
+        let able = slots(able.map(|(slot, _)| *slot));
+        for record in records {
+            for drive in holders.wanting(record, &able, |holding| !volume.survives(holding)) {
+                let slot = drive.as_usize();
+                let Some((access, tail)) =
+                    members.get(&slot).and_then(|access| Some((access, access.tail()?)))
+                else {
+                    continue;
+                };
+                let at = tail.journals().start + ByteCount(journal.start_bytes + record.head.place);
+                started.push((slot, Some(access.write(at, &record.encode()))));
+                given.push((record, drive));
+            }
+        }
+        if started.is_empty() {
+            return errors;
+        }
+        let failed = join(started).await;
+        for (record, drive) in given.into_iter().filter(|(_, drive)| !failed.contains_key(&drive.as_usize()))
+        {
+            holders.add(record, drive);
+        }
+        members.retain(|slot, _| !failed.contains_key(slot));
+        errors.extend(failed);
+    }
+}
+
+/// Writes patches to members, and flushes these. Those that failed at it, by slot.
+async fn carry_out(
+    members: &BTreeMap<usize, Access>,
+    data_start: ByteOffset,
+    patches: Vec<Patch>,
+) -> BTreeMap<usize, IoError> {
+    let mut errors: BTreeMap<usize, IoError> = BTreeMap::new();
+    let mut written: BTreeMap<usize, &Access> = BTreeMap::new();
+    let mut patches = patches.into_iter();
+    loop {
+        let some: Vec<Patch> = patches.by_ref().take(AT_A_TIME).collect();
+        if some.is_empty() {
+            break;
+        }
+        let mut started = Vec::new();
+        for Patch { slot, range, bytes } in some {
+            let slot = usize::from(slot);
+            let Some(access) = members.get(&slot).filter(|_| !errors.contains_key(&slot)) else { continue };
+            let slice = bytes.map_or(Slice::zero(range.len), |bytes| env::Buf::copy_of(&bytes).freeze());
+            let at = data_start + ByteCount(range.start.0);
+            started.push((slot, Some(access.write_data(at, slice))));
+            written.insert(slot, access);
+        }
+        errors.extend(join(started).await);
+    }
+    let flush = |(slot, access): (usize, &Access)| (slot, Some(access.member.flush()));
+    let mut unflushed = join(written.into_iter().map(flush).collect()).await;
+    // Without a volatile cache there is nothing to flush.
+    unflushed.retain(|_, error| error.kind != IoErrorKind::NotSupported);
+    errors.extend(unflushed);
+    errors
+}

@@ -1,0 +1,481 @@
+//! Drives that come back, take the place of others, or are filled to do so, while their volumes are served.
+//!
+//! # The order of things
+//! Everything happens under the array's metadata turn, so that no region is marked meanwhile.
+//!
+//! *A drive takes a slot that is out* (it comes back, or replaces what was there):
+//! 1. The map, both copies, to the drive. Killed here: it is what it was, and the map says no more than it did.
+//! 2. The next label, to it and to the others: the slot is its, and it is stale in every region that it may have missed,
+//!    which for a drive that is new is every region: it may hold anything. Killed in the middle: one label that says so is
+//!    the newest and speaks, and is right; none, and the slot is out as before.
+//! 3. The shards get the drive, stale as recorded. Nothing is written to it before that.
+//! 4. A rebuild makes it current region by region, where somebody wrote; a region that nobody wrote is left to its first
+//!    write. A region counts as current for the label after a flush of the drive that began later.
+//!
+//! *A drive is filled to take a slot that serves*: the next label names it as the slot's replacement, stale in every region;
+//! then the shards write to it too. When it is stale in nothing more that was ever written, the next label gives it the
+//! slot, and the shards promote it; the drive that was there has its label taken off last. Killed in the middle:
+//! each drive's label is right about both; the replacement is stale where it was not copied and where a region is marked.
+//!
+//! *A replacement fails*: the next label drops it before the report is answered. *The drive of a slot with a replacement fails*:
+//! it goes out, and the replacement is dropped by the same label; then the replacement is put into the slot, stale where it was
+//! not copied and where a region is marked. Killed between: the slot is out, and the replacement belongs to nobody.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::{Array, runs, set_of};
+use crate::arrays::failures::Failing;
+use crate::arrays::shards::answers;
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result};
+use crate::inventory::Drive;
+use crate::inventory::IsQuiesced;
+use engine::{Change, RegionSet};
+use ondisk::MemberState;
+use ondisk::{Label, Member, Replacement, Role, StandIn};
+use std::rc::Rc;
+use units::DriveIndex;
+
+fn failed(sentence: String) -> Error {
+    Error::new(ErrorKind::Failed, sentence)
+}
+
+/// What a drive is to the slot that it is put into.
+pub(crate) enum Entering {
+    /// The drive that left it.
+    Back,
+    /// One that holds nothing of the array yet: it gets a UUID of its own. Whether it stands in for the one before
+    /// until that is replaced.
+    New(Option<StandIn>),
+    /// The one that was being filled for it.
+    Filled(Replacement),
+}
+
+impl Arrays {
+    /// Puts a drive into a slot that is out. The caller has the metadata turn.
+    ///
+    /// # Errors
+    /// When it could not be recorded, or a shard cannot use the drive.
+    pub(crate) async fn put_in(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+        entering: Entering,
+    ) -> Result<()> {
+        let mut places = array.places();
+        let before = places[slot].clone();
+        let mut next = array.label();
+        let (stale, uuid) = match &entering {
+            Entering::Back => (array.missed(slot), next.member[slot].uuid),
+            Entering::New(_) => (array.all_regions(), self.new_uuid()),
+            Entering::Filled(replacement) => {
+                (set_of(&replacement.stale).union(&array.missed(slot)), replacement.uuid)
+            }
+        };
+        let fresh = matches!(entering, Entering::New(_));
+        let replaces = uuid != next.member[slot].uuid;
+        let left_by = next.member[slot].name.clone();
+        if replaces {
+            let enclosure = next.member[slot].enclosure.take();
+            let stands_in = match entering {
+                Entering::New(stands_in) => stands_in,
+                Entering::Filled(replacement) => replacement.stands_in,
+                Entering::Back => None,
+            };
+            next.member[slot] =
+                Member { enclosure, stands_in, ..Member::online(uuid, "", drive.extent(), 0) };
+        }
+        self.take_back(&mut next, slot, &runs(&stale));
+        next.member[slot].name.clone_from(&drive.name);
+        places[slot].drive = Some(drive.clone());
+        array.set_places(places);
+        let recorded = match self.prepare(array, slot, drive, &next, fresh).await {
+            Ok(()) => self.commit(array, next, Vec::new()).await,
+            Err(error) => {
+                self.undo_place(array, slot, &before);
+                return Err(error);
+            }
+        };
+        if !recorded || !array.label().member[slot].is_online() {
+            self.undo_place(array, slot, &before);
+            if replaces {
+                self.inventory.take_label_off(drive, &array.names()).await;
+            }
+            return Err(failed(format!(
+                "drive {} could not be taken in; see volume show {}",
+                drive.name,
+                array.name()
+            )));
+        }
+        let mut places = array.places();
+        (places[slot].role, places[slot].reason) = (Role::Current, None);
+        array.set_places(places);
+        self.give_to_shards(array, slot, drive, before.drive, &stale);
+        match replaces {
+            true => self.report_taken(array, slot, &left_by),
+            false => self.report_back(array, slot),
+        }
+        array.look_at_state(self.env.unix_time());
+        Ok(())
+    }
+
+    fn undo_place(&self, array: &Array, slot: usize, before: &crate::arrays::array::SlotContent) {
+        let mut places = array.places();
+        places[slot] = before.clone();
+        array.set_places(places);
+    }
+
+    /// Step 1: the map, and nothing else on a drive that is new.
+    async fn prepare(
+        &self,
+        array: &Array,
+        slot: usize,
+        drive: &Drive,
+        next: &Label,
+        fresh: bool,
+    ) -> Result<()> {
+        let unwritable =
+            |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
+        if fresh {
+            self.inventory.make_blank(drive).await.map_err(unwritable)?;
+        }
+        let regions = next.regions();
+        debug_assert_eq!(regions, array.map.borrow().regions());
+        match self.heal_map(array, &[slot]).await.into_values().next() {
+            Some(error) => Err(unwritable(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Step 3: the drive in a slot is this one from now on, for all volumes that are served. A shard learns of it
+    /// before of any mark that is granted later. What the drive before has under way is not waited for: it cannot
+    /// land on this one. But nobody gets that drive before it has returned everything.
+    fn give_to_shards(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+        before: Option<Rc<Drive>>,
+        stale: &RegionSet,
+    ) {
+        let source = drive.access().map(|access| access.source);
+        for volume in array.served() {
+            let Some(id) = volume.id() else { continue };
+            let change = Change::Drive {
+                slot: DriveIndex(slot as u16),
+                stale: volume.own_regions(stale),
+                in_service: array.in_service(&volume),
+            };
+            volume.note_swap(slot);
+            let told = self.send_change(id, &change, source.clone());
+            let (this, array, drive) = (self.clone(), array.clone(), drive.clone());
+            let is_quiesced = IsQuiesced::default();
+            before.iter().for_each(|before| before.note_draining(&is_quiesced));
+            self.env.spawn("drive given to shards", async move {
+                let answers = answers(told).await;
+                is_quiesced.set(true);
+                this.attention.look_after();
+                let Err(why) = answers else { return };
+                let what = format!("'{}' cannot use it: {why}", volume.name());
+                tracing::error!("drive {}: {what}", drive.name);
+                let _turn = array.metadata.take(1).await;
+                let is_it = array.drive(slot).is_some_and(|other| Rc::ptr_eq(&other, &drive));
+                if is_it && array.in_use().contains(&slot) {
+                    let failing = Failing { slot, cause: ondisk::Cause::Error, what };
+                    this.put_out(&array, vec![failing]).await;
+                }
+            });
+        }
+    }
+
+    /// Drives went out whose successors were being filled: those take their places at once.
+    pub(super) fn use_replacements(self: &Rc<Self>, array: &Rc<Array>, failing: &[Failing]) {
+        for Failing { slot, .. } in failing {
+            let slot = *slot;
+            let left = array.work.left_replacements.borrow_mut().remove(&slot);
+            let (Some(replacement), Some(filled)) = (left, self.drop_place_of_replacement(array, slot))
+            else {
+                continue;
+            };
+            for volume in array.served() {
+                let (Some(id), drive) = (volume.id(), DriveIndex(slot as u16)) else { continue };
+                self.drain(&filled, self.send_change(id, &Change::ReplacementEnded { slot: drive }, None));
+            }
+            let (this, array) = (self.clone(), array.clone());
+            array.work.taking_over.borrow_mut().insert(slot);
+            self.env.spawn("replacement takes over", async move {
+                let taken = {
+                    let _turn = array.metadata.take(1).await;
+                    match array.is_running() && array.label().out().contains(DriveIndex(slot as u16)) {
+                        true => this.put_in(&array, slot, &filled, Entering::Filled(replacement)).await,
+                        false => Ok(()),
+                    }
+                };
+                array.work.taking_over.borrow_mut().remove(&slot);
+                this.attention.look_after();
+                match taken {
+                    Ok(()) => this.go_on_with(&array).await,
+                    Err(error) => tracing::error!("{error}"),
+                }
+            });
+        }
+    }
+
+    /// Begins to fill a drive with what a slot's drive holds, while that one serves. The caller has the metadata turn.
+    ///
+    /// # Errors
+    /// When it could not be recorded, or a shard cannot use the drive.
+    pub(crate) async fn begin_replacement(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+        stands_in: Option<StandIn>,
+    ) -> Result<()> {
+        let unwritable =
+            |error: env::IoError| failed(format!("drive {} could not be written ({error})", drive.name));
+        self.inventory.make_blank(drive).await.map_err(unwritable)?;
+        let mut next = array.label();
+        let stale = array.all_regions();
+        let (size, block) = drive.extent();
+        let replacement = Replacement {
+            uuid: self.new_uuid(),
+            name: drive.name.clone(),
+            size_bytes: size.0,
+            block_bytes: block.bytes().0,
+            stale: runs(&stale),
+            stands_in,
+        };
+        next.member[slot].replacement = Some(replacement);
+        let mut places = array.places();
+        places[slot].replacement = Some(drive.clone());
+        array.set_places(places);
+        let recorded = self.commit(array, next, Vec::new()).await;
+        if !recorded || array.label().member[slot].replacement.is_none() {
+            self.drop_place_of_replacement(array, slot);
+            self.inventory.take_label_off(drive, &array.names()).await;
+            return Err(failed(format!("drive {} could not be taken in; see volume show", drive.name)));
+        }
+        let source = drive.access().map(|access| access.source);
+        for volume in array.served() {
+            let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
+            let left = volume.own_regions(&array.left_on_replacement(slot.as_usize()));
+            let began = Change::ReplacementBegan { slot, left };
+            let told = answers(self.send_change(id, &began, source.clone())).await;
+            told.map_err(|why| {
+                failed(format!("'{}' cannot use drive {}: {why}", volume.name(), drive.name))
+            })?;
+        }
+        let text = format!(
+            "drive {} is filled with what drive {} of {} holds, and takes its place then",
+            drive.name,
+            self.member_name(array, slot),
+            array.names()
+        );
+        let effect = "the drive that it replaces goes on until then";
+        self.events.report(
+            EventCode::DriveReplacementBegun,
+            &array.name(),
+            "a drive is to be replaced",
+            effect,
+            text,
+        );
+        Ok(())
+    }
+
+    fn drop_place_of_replacement(&self, array: &Array, slot: usize) -> Option<Rc<Drive>> {
+        let mut places = array.places();
+        let replacement = places.get_mut(slot)?.replacement.take();
+        array.set_places(places);
+        replacement
+    }
+
+    /// Leaves the replacement of a slot alone: it failed, or is not wanted any more. Whether that is recorded; the
+    /// caller has the metadata turn.
+    pub(super) async fn end_replacement(self: &Rc<Self>, array: &Rc<Array>, slot: usize, why: &str) -> bool {
+        let mut next = array.label();
+        let Some(replacement) = next.member[slot].replacement.take() else { return true };
+        if !self.commit(array, next, Vec::new()).await {
+            return false;
+        }
+        let drive = self.drop_place_of_replacement(array, slot);
+        for volume in array.served() {
+            let (Some(id), slot) = (volume.id(), DriveIndex(slot as u16)) else { continue };
+            let told = self.send_change(id, &Change::ReplacementEnded { slot }, None);
+            // Not waited for: it may never return what it was asked, and writes wait for the turn that is held here.
+            if let Some(drive) = &drive {
+                self.drain(drive, told);
+            }
+        }
+        if let Some(drive) = drive {
+            self.inventory.take_label_off(&drive, &array.names()).await;
+        }
+        let text = format!(
+            "drive {} does not take the place of drive {} of {}: {why}",
+            replacement.name,
+            self.member_name(array, slot),
+            array.names()
+        );
+        self.events.report(
+            EventCode::DriveReplacementEnded,
+            &array.name(),
+            why,
+            "the drive that was to be replaced goes on",
+            text,
+        );
+        true
+    }
+
+    /// Gives the slot to its replacement, which is current but for what is stale of it. The caller has the metadata turn.
+    ///
+    /// # Errors
+    /// When there is none, or it could not be recorded.
+    async fn promote(self: &Rc<Self>, array: &Rc<Array>, slot: usize) -> Result<()> {
+        let names = array.names();
+        let mut next = array.label();
+        let places = array.places();
+        let (Some(replacement), Some(drive)) =
+            (next.member[slot].replacement.take(), places[slot].replacement.clone())
+        else {
+            return Err(failed(format!("no drive is filled for drive {slot} of {names}")));
+        };
+        let old = places[slot].drive.clone();
+        let stood_in = next.member[slot].stands_in.take();
+        let enclosure = next.member[slot].enclosure.clone();
+        let stale = set_of(&replacement.stale);
+        next.member[slot] = Member {
+            stale: replacement.stale.clone(),
+            enclosure,
+            stands_in: replacement.stands_in.clone(),
+            ..Member::online(replacement.uuid, replacement.name.clone(), drive.extent(), 0)
+        };
+        let mut promoted = places.clone();
+        promoted[slot] = crate::arrays::array::SlotContent {
+            drive: Some(drive.clone()),
+            role: Role::Current,
+            reason: None,
+            replacement: None,
+        };
+        array.set_places(promoted);
+        if let Some(error) = self.heal_map(array, &[slot]).await.into_values().next() {
+            array.set_places(places);
+            return Err(failed(format!("drive {} could not be written ({error})", drive.name)));
+        }
+        if !self.commit(array, next, Vec::new()).await {
+            array.set_places(places);
+            return Err(failed(format!("that drive {} takes its place could not be recorded", drive.name)));
+        }
+        for volume in array.served() {
+            let Some(id) = volume.id() else { continue };
+            volume.note_swap(slot);
+            let slot = DriveIndex(slot as u16);
+            let promoted = Change::Promoted { slot, stale: volume.own_regions(&stale) };
+            let told = self.send_change(id, &promoted, None);
+            // Not waited for, as in `end_replacement`.
+            match &old {
+                Some(old) => self.drain(old, told),
+                None => drop(told),
+            }
+        }
+        if let Some(old) = old {
+            self.inventory.take_label_off(&old, &names).await;
+            self.spare_again(&old, stood_in).await;
+            let text = format!("drive {} took the place of drive {} of {names}", drive.name, old.name);
+            let effect = format!("drive {} is free", old.name);
+            self.events.report(
+                EventCode::DriveReplaced,
+                &array.name(),
+                "a drive was replaced",
+                &effect,
+                text,
+            );
+        }
+        array.look_at_state(self.env.unix_time());
+        Ok(())
+    }
+
+    /// Replacements that are current in everything that was ever written take their slots.
+    pub(crate) async fn promote_complete(self: &Rc<Self>, array: &Rc<Array>) {
+        for slot in 0..array.places().len() {
+            let _turn = array.metadata.take(1).await;
+            let label = array.label();
+            let member = &label.member[slot];
+            let is_complete = member.is_online()
+                && member
+                    .replacement
+                    .as_ref()
+                    .is_some_and(|replacement| array.left(&replacement.stale).is_empty())
+                && array.places()[slot].replacement.is_some()
+                && array.lost.borrow().is_empty();
+            if is_complete
+                && array.is_running()
+                && let Err(error) = self.promote(array, slot).await
+            {
+                let names = array.names();
+                let text = format!("a drive that is filled could not take drive {slot} of {names}: {error}");
+                self.events.report(
+                    EventCode::DriveReplacementFailed,
+                    &array.name(),
+                    &error.message,
+                    "the drive that was to be replaced goes on",
+                    text,
+                );
+                self.end_replacement(array, slot, &error.message).await;
+            }
+        }
+    }
+
+    /// Regions that a replacement still has to be given.
+    pub(crate) fn replacement_stale(&self, array: &Array, slot: usize) -> RegionSet {
+        let label = array.label();
+        let Some(replacement) = label.member.get(slot).and_then(|member| member.replacement.as_ref()) else {
+            return RegionSet::EMPTY;
+        };
+        array.left(&replacement.stale)
+    }
+
+    /// Notes in the next label that a drive takes part again, but is not current in these regions.
+    pub(crate) fn take_back(&self, next: &mut ondisk::Label, slot: usize, stale: &ondisk::Runs) {
+        let member = &mut next.member[slot];
+        (member.state, member.cause) = (MemberState::Online, None);
+        member.stale = stale.clone();
+        next.volume.iter_mut().for_each(|volume| volume.lost.retain(|lost| usize::from(*lost) != slot));
+    }
+
+    /// A drive serves again.
+    pub(crate) fn report_back(&self, array: &Array, slot: usize) {
+        let name = self.member_name(array, slot);
+        let left = array.to_rebuild(slot).len();
+        let effect = self.describe_state(array);
+        let (cause, text) = match left {
+            0 => (
+                format!("drive {name} missed no write"),
+                format!("drive {name} is used again, since nothing was written without it: {effect}"),
+            ),
+            _ => (
+                format!("drive {name} is back"),
+                format!("drive {name} is used again; what it missed is rebuilt (regions: {left}): {effect}"),
+            ),
+        };
+        self.events.report(EventCode::DriveBack, &array.name(), &cause, &effect, text);
+    }
+
+    /// A drive has taken the place of another one, which was out.
+    fn report_taken(&self, array: &Array, slot: usize, left_by: &str) {
+        let name = self.member_name(array, slot);
+        let left = array.missed(slot).len();
+        let effect = self.describe_state(array);
+        let rebuilt = match left {
+            0 => "of which nothing was ever written".to_owned(),
+            _ => format!("whose content is rebuilt (regions: {left})"),
+        };
+        let text = format!("drive {name} takes the place of drive {left_by}, {rebuilt}: {effect}");
+        self.events.report(
+            EventCode::DriveTakesSlot,
+            &array.name(),
+            &format!("drive {left_by} is out"),
+            &effect,
+            text,
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! The room of arrays: **the promises while an array is started**. Labels, marks, journals, failures; the volumes that
+//! shards serve; what shards report.
+//!
+//! **Owns** the arrays ([`Arrays`], each an [`array::Array`] with its volumes), the numbers that shards know volumes by,
+//! and the way to the shards.
+//!
+//! **Invariants.** A failure and a mark are durable before they are answered; a label is on every drive that it calls
+//! online before anything relies on it; a mark goes only after a flush. Each file that writes to drives states its order
+//! and what a kill leaves at each step. What concerns one array's labels and map is done under its `metadata` turn,
+//! one after the other; nothing is borrowed over an await.
+//!
+//! **Who may call it**: every room above. What it needs of a room above it asks through what it was given: whether a
+//! volume is hidden from hosts ([`Needs`]), and who takes what shards report of tasks ([`reports::TaskReports`]); what
+//! others should look at it counts ([`Attention`]).
+
+pub(crate) mod array;
+pub(crate) mod bitmap_clearer;
+pub(crate) mod draining;
+pub(crate) mod extents;
+pub(crate) mod failures;
+mod find;
+pub(crate) mod journal;
+mod marks;
+pub(crate) mod members;
+mod record;
+pub(crate) mod reports;
+pub(crate) mod serve;
+mod shards;
+mod spare_labels;
+pub(crate) mod starting;
+pub(crate) mod volume;
+
+pub(crate) use spare_labels::volume_names;
+
+use crate::events::Events;
+use crate::inventory::Inventory;
+use crate::signals::Attention;
+use array::Array;
+use engine::{ShardMessage, VolumeId};
+use env::{Env, mailbox};
+use ondisk::Uuid;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What the room needs of others.
+pub(crate) struct Needs {
+    pub(crate) events: Rc<Events>,
+    pub(crate) inventory: Rc<Inventory>,
+    pub(crate) attention: Rc<Attention>,
+    /// How to reach all shards, in order.
+    pub(crate) shards: Vec<mailbox::Sender<ShardMessage>>,
+    /// Whether hosts may not see a volume.
+    pub(crate) hides: Box<dyn Fn(Uuid) -> bool>,
+}
+
+/// The arrays that the controller knows.
+pub(crate) struct Arrays {
+    env: Env,
+    shards: Vec<mailbox::Sender<ShardMessage>>,
+    events: Rc<Events>,
+    inventory: Rc<Inventory>,
+    attention: Rc<Attention>,
+    hides: Box<dyn Fn(Uuid) -> bool>,
+    by_uuid: RefCell<BTreeMap<Uuid, Rc<Array>>>,
+    next_volume: Cell<u32>,
+}
+
+impl Arrays {
+    pub(crate) fn new(env: &Env, needs: Needs) -> Rc<Arrays> {
+        let Needs { events, inventory, attention, shards, hides } = needs;
+        Rc::new(Arrays {
+            env: env.clone(),
+            shards,
+            events,
+            inventory,
+            attention,
+            hides,
+            by_uuid: RefCell::default(),
+            next_volume: Cell::new(0),
+        })
+    }
+
+    /// A number for a volume that is started; each is used once.
+    fn new_volume_id(&self) -> VolumeId {
+        let id = self.next_volume.get();
+        self.next_volume.set(id + 1);
+        VolumeId(id)
+    }
+
+    pub(crate) fn new_uuid(&self) -> Uuid {
+        Uuid::from_random(self.env.random(), self.env.random())
+    }
+
+    /// Every array, by the name of its first volume.
+    pub(crate) fn all(&self) -> Vec<Rc<Array>> {
+        let mut arrays: Vec<Rc<Array>> = self.by_uuid.borrow().values().cloned().collect();
+        arrays.sort_by_key(|array| (array.name(), array.uuid));
+        arrays
+    }
+
+    pub(crate) fn get(&self, array: Uuid) -> Option<Rc<Array>> {
+        self.by_uuid.borrow().get(&array).cloned()
+    }
+
+    /// Takes in an array that was found or made.
+    pub(crate) fn insert(&self, array: Rc<Array>) {
+        self.by_uuid.borrow_mut().insert(array.uuid, array);
+    }
+
+    /// An array is gone.
+    pub(crate) fn remove(&self, array: Uuid) {
+        self.by_uuid.borrow_mut().remove(&array);
+    }
+}

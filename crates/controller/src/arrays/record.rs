@@ -1,0 +1,403 @@
+//! Labels of a started array: how a change of what they say becomes durable.
+//!
+//! # Invariants
+//! - A change has a generation of its own, and is on every drive that it calls online before anything that relies
+//!   on it is acknowledged, and before the next change begins. `confirmed` in a label is a generation that
+//!   was completed so.
+//! - An attempt that failed uses its generation up, for its label may be on some drive. Nothing relies on it.
+//! - A drive that cannot take the label goes out, in the next attempt, which the others must take.
+//! - No space below a drive is no failure of the drive: the attempt fails, and a failure of a drive that was to be
+//!   recorded by it is kept (`unrecorded`) and tried again until it is recorded. Until then no mark is cleared.
+//! - A label that calls a drive out which a volume cannot spare says so (`lost` of that volume): the volume is
+//!   offline from then on, nothing is written to it, and the drive misses nothing of it. If no volume could go on, nothing
+//!   is recorded at all, then or later, until the array is started again: two changes that a lost drive has not heard of,
+//!   and what it holds would be called a copy from an earlier time.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::{Array, is_full};
+use crate::arrays::failures::{Failing, failing};
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result};
+use crate::inventory::Drive;
+use crate::inventory::structures::write_structures;
+use engine::Change;
+use env::{IoError, IoErrorKind};
+use ondisk::{Cause, Label, MAX_LEAD, MemberState, Telling, slots};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+use units::DriveSet;
+
+/// How often it is tried to record a failure for which there was no space.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+impl Arrays {
+    /// Writes `next`, one generation on and with those `failing` out, to all drives that it calls online; then the
+    /// shards are told who is out. A drive that cannot take it goes out too, with one more generation. Whether it is durable on all that are
+    /// left; if it is not, the array's label stays as it was, but for the generation, which is used up. The
+    /// caller has the metadata turn.
+    pub(crate) async fn commit(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        mut next: Label,
+        mut failing: Vec<Failing>,
+    ) -> bool {
+        for one in array.unrecorded.take() {
+            if failing.iter().all(|other| other.slot != one.slot) {
+                failing.push(one);
+            }
+        }
+        next.confirmed = array.confirmed();
+        let before = array.label();
+        loop {
+            next.generation += 1;
+            for (member, was) in next.member.iter_mut().zip(&before.member) {
+                if member.is_online() && (!was.is_online() || was.uuid != member.uuid) {
+                    member.since = next.generation;
+                }
+            }
+            let goes_on = self.put_out_of(array, &mut next, &failing);
+            let loses = !failing.is_empty() || !array.lost.borrow().is_empty();
+            if loses && !goes_on {
+                array.use_up(next.generation);
+                self.lose(array, failing);
+                return false;
+            }
+            let errors = match next.generation - next.confirmed {
+                0..=MAX_LEAD => self.write_labels(array, &next).await,
+                _ => Err("too many attempts to record something have failed; stop the controller, free space and start it again".to_owned()),
+            };
+            let why = match errors {
+                Ok(errors) if errors.is_empty() => {
+                    self.committed(array, next, &failing);
+                    if !failing.is_empty() {
+                        self.set_health(array).await;
+                        self.use_replacements(array, &failing);
+                    }
+                    return true;
+                }
+                Ok(errors) => match errors.values().find(|error| is_full(error)) {
+                    Some(full) => full.to_string(),
+                    None => {
+                        failing.extend(self::failing(errors, "writing its label"));
+                        continue;
+                    }
+                },
+                Err(why) => why,
+            };
+            array.use_up(next.generation);
+            self.report_not_recorded(array, &why);
+            self.try_again_later(array, failing);
+            return false;
+        }
+    }
+
+    /// Notes in a label that these drives are out. Whether any volume goes on.
+    fn put_out_of(&self, array: &Array, next: &mut Label, failing: &[Failing]) -> bool {
+        let Label { generation, confirmed, .. } = *next;
+        for Failing { slot, cause, .. } in failing {
+            let member = &mut next.member[*slot];
+            if member.is_online() {
+                // One that was only about to come back need not have heard of anything since it left.
+                let knew = if member.since > confirmed { member.knew } else { confirmed };
+                (member.state, member.since, member.knew) = (MemberState::Failed, generation, knew);
+                member.cause = Some(*cause);
+                if let Some(replacement) = member.replacement.take() {
+                    array.work.left_replacements.borrow_mut().insert(*slot, replacement);
+                }
+            }
+        }
+        let gone: DriveSet = slots(failing.iter().map(|failing| failing.slot));
+        let out = next.out().union(&array.out());
+        let mut goes_on = false;
+        for volume in array.volumes() {
+            if array.can_spare(&volume, &out) {
+                goes_on = true;
+            } else if let Some(label) = next.volume_mut(volume.uuid) {
+                let more = gone.iter().map(|drive| drive.0).filter(|slot| !label.lost.contains(slot));
+                let more: Vec<u16> = more.collect();
+                label.lost.extend(more);
+                label.lost.sort_unstable();
+            }
+        }
+        goes_on
+    }
+
+    fn committed(self: &Rc<Self>, array: &Rc<Array>, label: Label, failing: &[Failing]) {
+        let before: Vec<(ondisk::Uuid, bool)> =
+            array.volumes().iter().map(|volume| (volume.uuid, volume.lost().is_empty())).collect();
+        array.set_label(&self.env, label);
+        if !failing.is_empty() {
+            array.end_order();
+        }
+        failing.iter().for_each(|failing| self.report_out(array, failing));
+        self.attention.look_after();
+        for (uuid, was_whole) in before {
+            if let Some(volume) = array.volume(uuid)
+                && was_whole
+                && !volume.lost().is_empty()
+                && volume.is_served()
+            {
+                self.report_lost(array, &volume, failing);
+                // Others go on: it must not be served beside its state.
+                let (this, array) = (self.clone(), array.clone());
+                self.env.spawn("detach", async move { this.withdraw(&array, &volume).await });
+            }
+        }
+    }
+
+    /// Keeps failures that could not be recorded, and tries to record them until the array is stopped.
+    fn try_again_later(self: &Rc<Self>, array: &Rc<Array>, failing: Vec<Failing>) {
+        if failing.is_empty() {
+            return;
+        }
+        *array.unrecorded.borrow_mut() = failing;
+        let Some(running) = array.running() else { return };
+        if running.recording.replace(true) {
+            return;
+        }
+        let (this, array) = (self.clone(), array.clone());
+        self.env.spawn("record failures", async move {
+            while !running.stopped.get() && !array.unrecorded.borrow().is_empty() {
+                this.env.sleep(TRY_AGAIN).await;
+                let _turn = array.metadata.take(1).await;
+                if !running.stopped.get() && !array.unrecorded.borrow().is_empty() {
+                    this.put_out(&array, Vec::new()).await;
+                }
+            }
+            running.recording.set(false);
+        });
+    }
+
+    /// Takes drives out of the array: recorded on all others, then told to the shards. Whether the array goes
+    /// on; the caller has the metadata turn.
+    pub(crate) async fn put_out(self: &Rc<Self>, array: &Rc<Array>, failing: Vec<Failing>) -> bool {
+        self.commit(array, array.label(), failing).await
+    }
+
+    fn report_not_recorded(&self, array: &Array, why: &str) {
+        let text = format!(
+            "the state of {} cannot be recorded on its drives ({why}): writes that depend on it fail; free space below its drives",
+            array.names()
+        );
+        self.events.report(EventCode::ArrayNotRecorded, &array.name(), why, "writes fail", text);
+    }
+
+    /// Writes a label to every drive that it calls online, and to replacements, all at once. Which members failed.
+    ///
+    /// # Errors
+    /// When no drive could take it, for what it says: nothing was written.
+    pub(crate) async fn write_labels(
+        &self,
+        array: &Array,
+        label: &Label,
+    ) -> std::result::Result<BTreeMap<usize, IoError>, String> {
+        let mut seats: Vec<(usize, Option<Rc<Drive>>, ondisk::Uuid)> = Vec::new();
+        let mut replacements = Vec::new();
+        for (slot, member) in label.member.iter().enumerate() {
+            let place = array.places().get(slot).cloned();
+            if member.is_online() && !array.lost.borrow().contains_key(&slot) {
+                seats.push((slot, place.as_ref().and_then(|place| place.drive.clone()), member.uuid));
+            }
+            if let Some(replacement) = &member.replacement {
+                replacements.push((slot, place.and_then(|place| place.replacement), replacement.uuid));
+            }
+        }
+        let members = seats.len();
+        seats.extend(replacements);
+        let telling = Telling::of(label).map_err(|error| error.to_string())?;
+        let mut updates = Vec::new();
+        let mut failed = BTreeMap::new();
+        for (number, (_, drive, uuid)) in seats.iter().enumerate() {
+            match drive.as_ref().and_then(|drive| Some((drive, drive.access()?.site()?))) {
+                Some((drive, site)) => {
+                    let told = telling.told(&site, *uuid).map_err(|error| error.to_string())?;
+                    updates.push((number, drive.clone(), told));
+                }
+                None => {
+                    failed.insert(number, IoError::new(IoErrorKind::Gone));
+                }
+            }
+        }
+        failed.extend(write_structures(updates).await);
+        let mut errors = BTreeMap::new();
+        for (number, (slot, ..)) in seats.iter().enumerate() {
+            match failed.get(&number) {
+                Some(error) if number < members => {
+                    errors.insert(*slot, *error);
+                }
+                Some(error) => {
+                    tracing::warn!("the drive that is being filled for slot {slot} took no label: {error}");
+                    array.work.lost_replacements.borrow_mut().insert(*slot);
+                    array.work.changed.notify(&self.env);
+                }
+                None => {}
+            }
+        }
+        Ok(errors)
+    }
+
+    /// Writes an array's label to one of its drives.
+    ///
+    /// # Errors
+    /// When it cannot be written there.
+    pub(crate) async fn write_label(
+        &self,
+        drive: &Rc<Drive>,
+        label: &Label,
+        own: ondisk::Uuid,
+    ) -> std::result::Result<(), IoError> {
+        let site = drive.access().and_then(|access| access.site()).ok_or(IoError::new(IoErrorKind::Gone))?;
+        let told = Telling::of(label).and_then(|telling| telling.told(&site, own));
+        let told = told.map_err(|error| {
+            tracing::error!("the label of {} cannot be written: {error}", label.names());
+            IoError::new(IoErrorKind::Invalid)
+        })?;
+        let failed = write_structures(vec![(0, drive.clone(), told)]).await;
+        failed.into_values().next().map_or(Ok(()), Err)
+    }
+
+    /// Tells a drive that is out, and that answers, that it is: alone it must not take itself for the array.
+    pub(crate) async fn record_out(&self, array: &Array, slot: usize) {
+        let label = array.label();
+        let Some(drive) = array.drive(slot) else { return };
+        let written = self.write_label(&drive, &label, label.member[slot].uuid).await;
+        if let Err(error) = written {
+            let text = format!(
+                "drive {} is out of {} and could not be told so ({error}): keep it from being started alone",
+                drive.name,
+                array.names()
+            );
+            self.events.report(
+                EventCode::DriveNotInformed,
+                &array.name(),
+                &error.to_string(),
+                "its label says that it takes part",
+                text,
+            );
+        }
+    }
+
+    /// No volume can spare these drives: all are offline until they are back.
+    fn lose(&self, array: &Rc<Array>, failing: Vec<Failing>) {
+        for Failing { slot, what, .. } in failing {
+            let (name, volumes) = (self.member_name(array, slot), array.names());
+            let text = format!(
+                "drive {name} failed ({what}) and {volumes} cannot do without it: {volumes} {} offline; reconnect the drive and say volume start {}",
+                if array.volumes().len() == 1 { "is" } else { "are" },
+                array.name()
+            );
+            array.lost.borrow_mut().insert(slot, text.clone());
+            self.events.report(
+                EventCode::VolumeOffline,
+                &array.name(),
+                &format!("drive {name}: {what}"),
+                "the volume is offline",
+                text,
+            );
+        }
+        array.look_at_state(self.env.unix_time());
+    }
+
+    /// A volume cannot do without drives that others of the array can spare.
+    fn report_lost(&self, array: &Array, volume: &crate::arrays::volume::Volume, failing: &[Failing]) {
+        let names: Vec<String> =
+            failing.iter().map(|failing| self.member_name(array, failing.slot)).collect();
+        let (volume, names) = (volume.name(), names.join(", "));
+        let text = format!(
+            "'{volume}' cannot do without {names}: it is offline; when the drive is well again, say drive online {}",
+            names
+        );
+        self.events.report(
+            EventCode::VolumeOffline,
+            &volume,
+            &format!("drive {names} is out"),
+            "the volume is offline",
+            text,
+        );
+    }
+
+    fn report_out(&self, array: &Array, failing: &Failing) {
+        let Failing { slot, cause, what } = failing;
+        let name = self.member_name(array, *slot);
+        let effect = self.describe_state(array);
+        let code = match cause {
+            Cause::Missing => EventCode::DriveMissing,
+            Cause::Offline => EventCode::DriveOffline,
+            Cause::Operator => EventCode::DriveDeclaredFailed,
+            Cause::Error => EventCode::DriveFailed,
+        };
+        let text = match cause {
+            Cause::Missing => format!("drive {name} of {} is missing: {effect}", array.names()),
+            Cause::Offline => format!("drive {name} was taken offline by an operator: {effect}"),
+            Cause::Operator => format!("drive {name} was declared failed by an operator: {effect}"),
+            Cause::Error => format!("drive {name} failed ({what}): {effect}"),
+        };
+        array.set_reason(*slot, Some(text.clone()));
+        self.events.report(code, &array.name(), &format!("drive {name}: {what}"), &effect, text);
+        array.look_at_state(self.env.unix_time());
+    }
+
+    /// How an array's volumes are without what is out, within a sentence.
+    pub(super) fn describe_state(&self, array: &Array) -> String {
+        let out = array.out();
+        let mut told = Vec::new();
+        for volume in array.volumes() {
+            let left = volume.survives_more(&out.union(&array.behind(&volume)));
+            told.push(match left {
+                Some(_) if out.is_empty() => format!("'{}' is complete", volume.name()),
+                Some((at_least, at_most)) if at_least == at_most => {
+                    format!("'{}' is degraded and survives {at_least} more", volume.name())
+                }
+                Some((at_least, at_most)) => {
+                    format!("'{}' is degraded and survives {at_least} to {at_most} more", volume.name())
+                }
+                None => format!("'{}' cannot go on", volume.name()),
+            });
+        }
+        if told.len() > 4 {
+            let more = told.split_off(3).len();
+            told.push(format!("and so on for {more} more volumes"));
+        }
+        told.join("; ")
+    }
+
+    /// How the drive in a slot is called, present or not.
+    pub(crate) fn member_name(&self, array: &Array, slot: usize) -> String {
+        let recorded =
+            || array.label().member.get(slot).map_or_else(String::new, |member| member.name.clone());
+        array.drive(slot).map_or_else(recorded, |drive| drive.name.clone())
+    }
+
+    /// Tells the shards which drives to use, as recorded.
+    async fn set_health(&self, array: &Array) {
+        for volume in array.served() {
+            let (Some(id), change) = (volume.id(), Change::InService(array.in_service(&volume))) else {
+                continue;
+            };
+            if let Err(why) = self.apply(id, &change).await {
+                tracing::error!("the health of '{}' did not reach every shard: {why}", volume.name());
+            }
+        }
+    }
+
+    /// Whether a change of what labels say of a volume can be recorded: on the drives of an array that is started, or
+    /// on all drives of one that is not.
+    ///
+    /// # Errors
+    /// What to do first.
+    pub(crate) fn check_can_record(&self, array: &Array, name: &str) -> Result<()> {
+        let wrong = |sentence: String| Err(Error::new(ErrorKind::WrongState, sentence));
+        let complete =
+            array.not_current().is_empty() && array.places().iter().all(|place| place.drive.is_some());
+        if !array.is_running() && !complete {
+            return wrong(format!(
+                "'{name}' is offline, and not all of its drives are there to record it; connect them and start it first"
+            ));
+        }
+        if !array.lost.borrow().is_empty() {
+            return wrong(format!("'{name}' has lost drives; start it again first: volume start {name}"));
+        }
+        Ok(())
+    }
+}

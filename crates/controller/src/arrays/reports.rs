@@ -1,0 +1,457 @@
+//! What shards report, sorted to the arrays.
+//!
+//! What has to be durable before it is answered goes to the array's failure handler (`failures.rs`) or recorder (below), which
+//! take the array's metadata turn; the rest is dealt with at once.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::{Array, Running, is_full, runs, set_of};
+use crate::arrays::failures::failing;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::Found;
+use crate::inventory::Drive;
+use crate::inventory::access::join;
+use crate::signals::wait_or;
+use engine::{
+    Change, PuncturedBlocks, RegionSet, Report, ReportKind, ShardIndex, ShardMessage, TaskId, TaskOutcome,
+    TaskProgress, VolumeId,
+};
+use env::{IoError, IoErrorKind, mailbox};
+use ondisk::{Punctured, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+use units::{ByteRange, DriveIndex};
+
+/// Regions that were made current are recorded this often at the most.
+const CHECKPOINT: Duration = Duration::from_secs(1);
+
+/// What the recorder is to record, and the report whose answer waits for it, if one does.
+pub(crate) struct ToRecord {
+    answer: Option<(ShardIndex, u64)>,
+    volume: Uuid,
+    slot: usize,
+    what: What,
+}
+
+enum What {
+    /// Made current on the slot's drive.
+    Current {
+        regions: RegionSet,
+        /// Which of the slot's drives it is about ([`Volume::swaps`]), while the volume is served as that.
+        id: VolumeId,
+        swaps: u64,
+        /// Whether a host waits for that to be known.
+        is_awaited: bool,
+    },
+    /// Copied to the drive of that UUID, which is being filled.
+    Copied(Uuid, RegionSet),
+    /// Moved into the distributed spare, or back.
+    Moved(RegionSet, bool),
+    /// Lost, or written again.
+    Punctured(Vec<ByteRange>, bool),
+    /// The replacement lacks a write.
+    ReplacementFailed(IoError),
+    /// A write was left unfinished: the volume's journal does not tell all that may be in doubt after a crash.
+    Uncovered,
+}
+
+/// Who takes what shards report of their parts of tasks.
+pub(crate) trait TaskReports {
+    /// Something was found on a volume: tasks that shards are at there have found it.
+    fn note(&self, volume: VolumeId, find: &dyn Fn(&mut Found));
+    /// A check found a stripe whose redundancy does not agree, and perhaps which drive is wrong.
+    fn mismatch(&self, task: TaskId, wrong: Option<DriveIndex>);
+    /// A shard tells how far it is.
+    fn progress(&self, from: ShardIndex, task: TaskId, progress: TaskProgress);
+    /// A shard is done with its part, or cannot do it.
+    fn done(&self, from: ShardIndex, task: TaskId, outcome: TaskOutcome);
+}
+
+impl Arrays {
+    /// Takes what shards report, for as long as there are any.
+    pub(crate) async fn take_reports(
+        self: Rc<Self>,
+        mut reports: mailbox::Receiver<Report>,
+        tasks: Rc<dyn TaskReports>,
+    ) {
+        while let Some(report) = reports.receive().await {
+            let found = self.by_uuid.borrow().values().find_map(|array| {
+                array.volume_served_as(report.volume).map(|volume| (array.clone(), volume))
+            });
+            match found {
+                Some((array, volume)) => self.take_report(&array, &volume, report, &*tasks),
+                None => self.answer_report(report.from, report.number, Err(IoError::new(IoErrorKind::Gone))),
+            }
+        }
+    }
+
+    fn take_report(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        report: Report,
+        tasks: &dyn TaskReports,
+    ) {
+        let Report { from, number, kind, volume: id } = report;
+        let record = |slot: DriveIndex, what| {
+            let (volume, slot) = (volume.uuid, slot.as_usize());
+            let answer = Some((from, number));
+            array.work.to_record.borrow_mut().push(ToRecord { answer, volume, slot, what });
+        };
+        match kind {
+            ReportKind::DriveFailed { drive, error, operation } => {
+                let (volume, what) = (volume.uuid, format!("{operation}: {error}"));
+                let report = crate::arrays::array::FailureReport { from, number, volume, drive, what };
+                array.work.failures.borrow_mut().push(report);
+            }
+            ReportKind::MarkDirty(regions) => {
+                let (volume, regions) = (volume.uuid, volume.array_regions(&regions));
+                array.work.marks.borrow_mut().push(crate::arrays::array::MarkReport {
+                    from,
+                    number,
+                    volume,
+                    regions,
+                });
+            }
+            ReportKind::Current { drive, regions, swaps, is_awaited } => {
+                record(drive, What::Current { regions, id, swaps, is_awaited });
+            }
+            ReportKind::PuncturedBlocks { drive, ranges, punctured } => {
+                if let (Some(id), true) = (volume.id(), punctured) {
+                    let bytes: u64 = ranges.iter().map(|range| range.len.0).sum();
+                    tasks.note(id, &|found| found.unrecoverable_bytes += bytes);
+                }
+                record(drive, What::Punctured(ranges, punctured));
+            }
+            ReportKind::Unsynced(regions) => {
+                self.regions_unsynced(array, volume, from, &regions);
+                record(DriveIndex(0), What::Uncovered);
+            }
+            ReportKind::ReplacementFailed { drive, error } => record(drive, What::ReplacementFailed(error)),
+            ReportKind::Moved { drive, regions, to_spare } => record(drive, What::Moved(regions, to_spare)),
+            at_once => {
+                self.take_at_once(array, volume, from, at_once, tasks);
+                self.answer_report(from, number, Ok(()));
+            }
+        }
+        array.work.changed.notify(&self.env);
+    }
+
+    /// What needs nothing durable.
+    fn take_at_once(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        from: ShardIndex,
+        kind: ReportKind,
+        tasks: &dyn TaskReports,
+    ) {
+        match kind {
+            ReportKind::Quiet(regions) => {
+                let regions = volume.array_regions(&regions);
+                array.work.quiet.borrow_mut().extend(regions.iter().map(|region| region.0));
+            }
+            ReportKind::Synced(regions) => self.regions_synced(array, volume, from, &regions),
+            ReportKind::MediumError { drive, range, recovered, .. } => {
+                if let Some(id) = volume.id() {
+                    tasks.note(id, &|found| found.unreadable += 1);
+                }
+                self.medium_error(array, volume, drive, range, recovered);
+            }
+            ReportKind::Mismatch { task, stripe, wrong, repaired } => {
+                let name = volume.name();
+                tasks.mismatch(task, wrong);
+                let who = wrong.map_or_else(String::new, |drive| {
+                    format!("; drive {} is the one that is wrong", self.member_name(array, drive.as_usize()))
+                });
+                let effect = if repaired { "it was written anew" } else { "it was left as it is" };
+                let text =
+                    format!("stripe {stripe} of '{name}' has redundancy that does not agree{who}: {effect}");
+                self.events.report(EventCode::VolumeMismatch, &name, "a check found it", effect, text);
+            }
+            ReportKind::TaskProgress { task, progress } => tasks.progress(from, task, progress),
+            ReportKind::TaskDone { task, outcome } => tasks.done(from, task, outcome),
+            ReportKind::DriveFailed { .. }
+            | ReportKind::Unsynced(_)
+            | ReportKind::MarkDirty(_)
+            | ReportKind::Current { .. }
+            | ReportKind::PuncturedBlocks { .. }
+            | ReportKind::Moved { .. }
+            | ReportKind::ReplacementFailed { .. } => {}
+        }
+    }
+
+    /// Records what was made current, what was lost and which replacements failed, until the array is stopped.
+    pub(crate) async fn record(self: Rc<Self>, array: Rc<Array>, running: Rc<Running>) {
+        let work = &array.work;
+        let urgent = |report: &ToRecord| {
+            !matches!(report.what, What::Current { is_awaited: false, .. } | What::Copied(..))
+        };
+        let lost = || !work.lost_replacements.borrow().is_empty();
+        loop {
+            let waiting = || !work.to_record.borrow().is_empty() || lost();
+            work.changed.wait_until(&self.env, || waiting() || running.stopped.get()).await;
+            // Others follow, as a rule: they are recorded together. But the last ones are not waited with.
+            let until = self.env.now() + CHECKPOINT;
+            let at_once = || {
+                let reports = work.to_record.borrow();
+                lost() || running.stopped.get() || reports.iter().any(urgent) || completes(&array, &reports)
+            };
+            wait_or(&self.env, &work.changed, at_once, until).await;
+            let reports = work.to_record.take();
+            if reports.is_empty() && !lost() {
+                if running.stopped.get() {
+                    return;
+                }
+                continue;
+            }
+            self.flush_for(&array, &reports).await;
+            {
+                let _turn = array.metadata.take(1).await;
+                let lost: Vec<usize> = work.lost_replacements.take().into_iter().collect();
+                for slot in lost {
+                    self.end_replacement(&array, slot, "it cannot be written").await;
+                }
+                self.deal_with_records(&array, reports).await;
+            }
+            self.promote_complete(&array).await;
+        }
+    }
+
+    /// Flushes the drives that were made current somewhere: the label must not say so of what a power cut takes back.
+    async fn flush_for(self: &Rc<Self>, array: &Rc<Array>, reports: &[ToRecord]) {
+        let (mut slots, mut replacements) = (BTreeSet::new(), BTreeSet::new());
+        for report in reports {
+            match report.what {
+                What::Current { .. } => slots.extend([report.slot]),
+                What::Copied(..) => replacements.extend([report.slot]),
+                What::Moved(..) => {
+                    slots.extend(array.in_use());
+                    replacements.extend(0..array.places().len());
+                }
+                What::Punctured(..) | What::ReplacementFailed(_) | What::Uncovered => {}
+            }
+        }
+        let places = array.places();
+        let flush = |drive: Option<Rc<Drive>>| Some(drive?.access()?.member.flush());
+        let drive_of = |slot: &usize| places.get(*slot)?.drive.clone();
+        let replacement_of = |slot: &usize| Some((*slot, places.get(*slot)?.replacement.clone()?));
+        let of_members = slots.iter().map(|slot| (*slot, flush(drive_of(slot)))).collect();
+        let of_replacements =
+            replacements.iter().filter_map(replacement_of).map(|(slot, drive)| (slot, flush(Some(drive))));
+        let of_replacements = join(of_replacements.collect());
+        let (mut members, mut lost) = (join(of_members).await, of_replacements.await);
+        members.retain(|_, error| error.kind != IoErrorKind::NotSupported);
+        lost.retain(|_, error| error.kind != IoErrorKind::NotSupported);
+        if members.is_empty() && lost.is_empty() {
+            return;
+        }
+        let _turn = array.metadata.take(1).await;
+        array.work.lost_replacements.borrow_mut().extend(lost.into_keys());
+        members.retain(|slot, _| array.in_use().contains(slot));
+        if !members.is_empty() {
+            self.put_out(array, failing(members, "flush")).await;
+        }
+    }
+
+    async fn deal_with_records(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<ToRecord>) {
+        for report in &reports {
+            if let What::ReplacementFailed(error) = &report.what {
+                self.replacement_failed(array, report.slot, error).await;
+            }
+        }
+        let before = array.label();
+        let mut next = before.clone();
+        let mut refused = Vec::new();
+        for (number, ToRecord { volume, slot, what, .. }) in reports.iter().enumerate() {
+            let Some(volume) = array.volume(*volume) else { continue };
+            let fits = match what {
+                What::Current { regions, id, swaps, .. } => {
+                    // One that went out since has missed what was written since, and its label says where.
+                    let is_in = before.member[*slot].is_online();
+                    let is_it = is_in && volume.id() == Some(*id) && volume.swaps(*slot) == *swaps;
+                    if is_it {
+                        note_current(&mut next, *slot, &volume.array_regions(regions));
+                    }
+                    is_it
+                }
+                What::Copied(drive, regions) => {
+                    note_copied(&mut next, *slot, *drive, &volume.array_regions(regions));
+                    true
+                }
+                What::Moved(regions, to_spare) => {
+                    note_moved(&mut next, volume.uuid, *slot, &volume.array_regions(regions), *to_spare)
+                }
+                What::Punctured(ranges, punctured) => {
+                    note_punctured(&mut next, volume.uuid, *slot, ranges, *punctured)
+                }
+                What::ReplacementFailed(_) => before.member[*slot].replacement.is_none(),
+                What::Uncovered => {
+                    let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
+                    label.into_iter().for_each(|journal| journal.tells_all = false);
+                    true
+                }
+            };
+            if !fits {
+                refused.push(number);
+            }
+        }
+        let recorded =
+            array.lost.borrow().is_empty() && (next == before || self.commit(array, next, Vec::new()).await);
+        for (number, report) in reports.into_iter().enumerate() {
+            let done = recorded && !refused.contains(&number);
+            if done && let Some(volume) = array.volume(report.volume) {
+                self.report_recorded(&volume, &report).await;
+            }
+            let failed = Err(IoError::new(IoErrorKind::Gone));
+            if let Some((from, number)) = report.answer {
+                self.answer_report(from, number, if done { Ok(()) } else { failed });
+            }
+        }
+        array.look_at_state(self.env.unix_time());
+    }
+
+    async fn report_recorded(&self, volume: &Volume, report: &ToRecord) {
+        let (Some(id), drive) = (volume.id(), DriveIndex(report.slot as u16)) else { return };
+        match &report.what {
+            What::Current { regions, .. } => {
+                let change = Change::Current { slot: drive, regions: regions.clone() };
+                self.tell_all(|| ShardMessage::Apply(id, change.clone(), None, None))
+            }
+            What::Punctured(ranges, punctured) => {
+                let (slot, ranges) = (drive, ranges.clone());
+                let change = match punctured {
+                    true => Change::Punctured { slot, ranges },
+                    false => Change::Rewritten { slot, ranges },
+                };
+                if let Err(why) = self.apply(id, &change).await {
+                    tracing::error!("lost blocks of '{}' are not known to every shard: {why}", volume.name());
+                }
+            }
+            What::Moved(regions, to_spare) => {
+                let (regions, to_spare) = (regions.clone(), *to_spare);
+                let change = Change::Moved { slot: drive, regions, to_spare };
+                if let Err(why) = self.apply(id, &change).await {
+                    tracing::error!(
+                        "what of '{}' was moved is not known to every shard: {why}",
+                        volume.name()
+                    );
+                }
+            }
+            What::ReplacementFailed(_) | What::Copied(..) | What::Uncovered => {}
+        }
+    }
+
+    /// Regions were copied to the drive that is being filled for a slot: that is recorded before long.
+    pub(crate) fn regions_copied(
+        &self,
+        array: &Array,
+        volume: Uuid,
+        slot: usize,
+        drive: Uuid,
+        regions: RegionSet,
+    ) {
+        let what = What::Copied(drive, regions);
+        array.work.to_record.borrow_mut().push(ToRecord { answer: None, volume, slot, what });
+        array.work.changed.notify(&self.env);
+    }
+
+    /// A replacement lacks a write: it is dropped, or, if it has taken the slot meanwhile, goes out.
+    async fn replacement_failed(self: &Rc<Self>, array: &Rc<Array>, slot: usize, error: &IoError) {
+        if array.label().member.get(slot).is_some_and(|member| member.replacement.is_some()) {
+            self.end_replacement(array, slot, &format!("it cannot be written ({error})")).await;
+        } else if array.in_use().contains(&slot) && !is_full(error) {
+            self.put_out(array, failing(BTreeMap::from([(slot, *error)]), "write")).await;
+        }
+    }
+}
+
+/// Whether with these reports nothing is left to be made current on some drive.
+fn completes(array: &Array, reports: &[ToRecord]) -> bool {
+    // By slot, and whether it is its replacement: what is left to be made current.
+    let mut left: BTreeMap<(usize, bool), RegionSet> = BTreeMap::new();
+    for ToRecord { volume, slot, what, .. } in reports {
+        let Some(volume) = array.volume(*volume) else { continue };
+        let (drive, regions) = match what {
+            What::Current { regions, .. } => (None, regions),
+            What::Copied(drive, regions) => (Some(*drive), regions),
+            What::Moved(..) | What::Punctured(..) | What::ReplacementFailed(_) | What::Uncovered => continue,
+        };
+        let left = left.entry((*slot, drive.is_some())).or_insert_with(|| array.left_on(*slot, drive));
+        if !left.is_empty() {
+            left.remove_all(&volume.array_regions(regions));
+            if left.is_empty() {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+fn note_current(next: &mut ondisk::Label, slot: usize, regions: &RegionSet) {
+    if let Some(member) = next.member.get_mut(slot) {
+        member.stale = runs(&set_of(&member.stale).minus(regions));
+    }
+}
+
+fn note_copied(next: &mut ondisk::Label, slot: usize, drive: Uuid, regions: &RegionSet) {
+    let replacement = next.member.get_mut(slot).and_then(|member| member.replacement.as_mut());
+    if let Some(replacement) = replacement.filter(|replacement| replacement.uuid == drive) {
+        replacement.stale = runs(&set_of(&replacement.stale).minus(regions));
+    }
+}
+
+/// Notes that regions are in the distributed spare, or back. Whether that can be.
+fn note_moved(
+    next: &mut ondisk::Label,
+    volume: Uuid,
+    slot: usize,
+    regions: &RegionSet,
+    to_spare: bool,
+) -> bool {
+    let Some(label) = next.volume_mut(volume) else { return false };
+    let slot = slot as u16;
+    let before = match &label.relocated {
+        Some(relocated) if relocated.slot != slot => return false,
+        Some(relocated) => set_of(&relocated.regions),
+        None => RegionSet::EMPTY,
+    };
+    let now = if to_spare { before.union(regions) } else { before.minus(regions) };
+    label.relocated = (!now.is_empty()).then(|| ondisk::Relocated { slot, regions: runs(&now) });
+    true
+}
+
+/// Notes lost blocks, or that they are written again. Whether there is room for them.
+fn note_punctured(
+    next: &mut ondisk::Label,
+    volume: Uuid,
+    slot: usize,
+    ranges: &[ByteRange],
+    punctured: bool,
+) -> bool {
+    let Some(label) = next.volume_mut(volume) else { return false };
+    let mut table = crate::arrays::serve::punctured_blocks(label, slot);
+    for range in ranges {
+        if punctured {
+            table.insert(*range)
+        } else {
+            table.remove(*range)
+        };
+    }
+    set_punctured(label, slot, &table)
+}
+
+fn set_punctured(label: &mut ondisk::VolumeLabel, slot: usize, table: &PuncturedBlocks) -> bool {
+    let bytes: Vec<[u64; 2]> = table.ranges().iter().map(|range| [range.start.0, range.end().0]).collect();
+    if bytes.len() > ondisk::MAX_PUNCTURED_RUNS {
+        return false;
+    }
+    let slot = slot as u16;
+    label.punctured.retain(|punctured| punctured.slot != slot);
+    if !bytes.is_empty() {
+        label.punctured.push(Punctured { slot, bytes });
+        label.punctured.sort_by_key(|punctured| punctured.slot);
+    }
+    true
+}

@@ -1,0 +1,188 @@
+//! Volumes given to the shards, and taken from them.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::{Array, Running};
+use crate::arrays::shards::answers;
+use crate::arrays::volume::Volume;
+use crate::interface::{Error, ErrorKind, Result};
+use engine::{
+    Attachment, Change, FaultPolicy, PuncturedBlocks, RegionIndex, RegionSet, Regions, ShardMessage,
+    VolumeId, VolumeSpec, VolumeState,
+};
+use env::DriveSource;
+use ondisk::VolumeLabel;
+use std::rc::Rc;
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
+
+/// The lost blocks of a slot that a label names.
+pub(super) fn punctured_blocks(label: &VolumeLabel, slot: usize) -> PuncturedBlocks {
+    let of_slot = label.punctured.iter().filter(|punctured| usize::from(punctured.slot) == slot);
+    let runs = of_slot.flat_map(|punctured| &punctured.bytes);
+    PuncturedBlocks::from_ranges(runs.map(|run| ByteRange::from_to(ByteOffset(run[0]), ByteOffset(run[1]))))
+}
+
+/// What is known of a volume, as the label, the map and the array tell it. Shards are attached with this value, and
+/// `explain` plans by it.
+pub(crate) fn volume_state(array: &Array, volume: &Volume) -> VolumeState {
+    let (of_array, label) = (array.label(), volume.label());
+    let mut state = VolumeState::with_drives(&Regions::of(&volume.geometry), array.in_service(volume));
+    if volume.is_redundant() {
+        let marked: RegionSet = array.map.borrow().iter().map(RegionIndex).collect();
+        state.apply(&Change::Marked(volume.own_regions(&marked)));
+    }
+    state.apply(&Change::Unsynced(volume.own_regions(&array.unsynced_regions())));
+    state = state.with_unwritten(&volume.own_regions(&array.unwritten(volume)));
+    for (index, member) in of_array.member.iter().enumerate() {
+        let slot = DriveIndex(index as u16);
+        state = state.with_stale(slot, &volume.own_regions(&array.missed(index)));
+        if member.replacement.is_some() {
+            let left = volume.own_regions(&array.left_on_replacement(index));
+            state.apply(&Change::ReplacementBegan { slot, left });
+        }
+        let ranges = punctured_blocks(&label, index).ranges().to_vec();
+        state.apply(&Change::Punctured { slot, ranges });
+    }
+    if let Some(ondisk::Relocated { slot, regions }) = &label.relocated {
+        let (slot, regions) = (DriveIndex(*slot), volume.own_regions(&crate::arrays::array::set_of(regions)));
+        state.apply(&Change::Moved { slot, regions, to_spare: true });
+    }
+    // Last: it is about what is missing.
+    let forced = volume.own_regions(&array.forced_regions());
+    state.apply(&match volume.is_covered() {
+        true => Change::ForcedByLog(forced),
+        false => Change::Forced(forced),
+    });
+    state
+}
+
+impl Arrays {
+    /// Begins to keep an array.
+    pub(crate) fn begin(self: &Rc<Self>, array: &Rc<Array>) {
+        let running = Rc::new(Running::default());
+        array.set_running(Some(running.clone()));
+        self.env.spawn("failures", self.clone().handle_failures(array.clone(), running.clone()));
+        self.env.spawn("recorder", self.clone().record(array.clone(), running.clone()));
+        self.env.spawn("bitmap clearer", self.clone().clear_bitmap(array.clone(), running));
+    }
+
+    fn attachment(&self, array: &Array, volume: &Volume, id: VolumeId) -> Result<Attachment> {
+        let (of_array, label) = (array.label(), volume.label());
+        let sector = label.sector().map_err(|error| Error::new(ErrorKind::WrongState, error.to_string()))?;
+        let spec = VolumeSpec {
+            id,
+            name: label.name.clone(),
+            geometry: volume.geometry,
+            sector,
+            data_start: ByteOffset(label.data_start_bytes),
+            capacity: ByteCount(label.capacity_bytes),
+            policy: fault_policy(&of_array.policy),
+        };
+        let in_use = array.in_use();
+        let members = 0..of_array.member.len();
+        let source = |slot: usize| -> Option<Arc<dyn DriveSource>> {
+            let access = array.drive(slot).and_then(|drive| drive.access());
+            access.filter(|_| in_use.contains(&slot)).map(|access| access.source)
+        };
+        let places = array.places();
+        let replacement = |slot: usize| -> Option<Arc<dyn DriveSource>> {
+            of_array.member[slot].replacement.as_ref()?;
+            places.get(slot)?.replacement.as_ref()?.access().map(|access| access.source)
+        };
+        Ok(Attachment {
+            replacements: members.clone().map(replacement).collect(),
+            journal: volume.journal_place(self.shards.len()),
+            hidden: volume.is_hidden(),
+            ..Attachment::new(Arc::new(spec), members.map(source).collect(), volume_state(array, volume))
+        })
+    }
+
+    /// Gives a volume to all shards.
+    ///
+    /// # Errors
+    /// When a shard cannot serve it; then none does.
+    pub(crate) async fn attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let attached = self.try_attach(array, volume).await;
+        *volume.refusal.borrow_mut() = attached.as_ref().err().map(|error| error.message.clone());
+        array.state(volume, self.env.unix_time());
+        attached
+    }
+
+    async fn try_attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        self.check_returned(array, volume).await.map_err(|error| {
+            Error::new(error.kind, format!("'{}' cannot be served: {}", volume.name(), error.message))
+        })?;
+        if !self.freshen_journal(array, volume).await {
+            let sentence = format!("'{}' cannot be served: its journal cannot be begun", volume.name());
+            return Err(Error::new(ErrorKind::Failed, sentence));
+        }
+        let id = self.new_volume_id();
+        volume.hide((self.hides)(volume.uuid));
+        let attachment = self.attachment(array, volume, id)?;
+        volume.set_served(Some(id));
+        let told = self.tell_shards(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
+        if let Err(why) = told {
+            self.withdraw(array, volume).await;
+            let sentence = format!("'{}' cannot be served: {why}", volume.name());
+            return Err(Error::new(ErrorKind::Failed, sentence));
+        }
+        self.attention.look_after();
+        Ok(())
+    }
+
+    /// Offers a volume to hosts again, or no more, if that has to change: those that use it are disconnected from it.
+    ///
+    /// # Errors
+    /// When a shard cannot serve it; then none does.
+    pub(crate) async fn offer_anew(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let _turn = array.starting.take(1).await;
+        if volume.is_hidden() == (self.hides)(volume.uuid) || !volume.is_served() {
+            return Ok(());
+        }
+        self.withdraw(array, volume).await;
+        self.attach(array, volume).await
+    }
+
+    /// Takes a volume from all shards, once what is under way is done.
+    pub(crate) async fn withdraw(self: &Rc<Self>, array: &Array, volume: &Volume) {
+        let Some(id) = volume.id() else { return };
+        // With the attachment goes what knows of operations that timed out: the drives are to know of them.
+        let (draining, asked) = self.drain_seats(array);
+        draining.note(array, volume);
+        let told = self.send_shards(|done| ShardMessage::Detach(id, asked.clone(), done));
+        drop(asked);
+        if let Err(why) = answers(told).await {
+            tracing::error!("'{}' was not detached from every shard: {why}", volume.name());
+        }
+        // Another drive may have got a seat meanwhile, and writes.
+        draining.note(array, volume);
+        if volume.id() == Some(id) {
+            volume.set_served(None);
+        }
+        // A clearing that is still under way must not unmark what the next attachment is about to write.
+        let (own, work) = (volume.regions(), &array.work);
+        work.quiet.borrow_mut().retain(|region| !own.contains(region));
+        work.clearing.borrow_mut().retain(|region, _| !own.contains(region));
+        array.state(volume, self.env.unix_time());
+    }
+
+    /// Takes all volumes of an array from the shards, and ends the keeping.
+    pub(crate) async fn detach(self: &Rc<Self>, array: &Array) {
+        let _turn = array.starting.take(1).await;
+        let Some(running) = array.running() else { return };
+        for volume in array.served() {
+            self.withdraw(array, &volume).await;
+        }
+        running.stopped.set(true);
+        array.work.changed.notify(&self.env);
+        array.set_running(None);
+        array.work.quiet.take();
+        array.work.clearing.take();
+        array.look_at_state(self.env.unix_time());
+    }
+}
+
+/// When drives go out for their errors.
+pub(crate) fn fault_policy(policy: &ondisk::Policy) -> FaultPolicy {
+    FaultPolicy { unrepaired_limit: policy.medium_error_limit, ..FaultPolicy::default() }
+}

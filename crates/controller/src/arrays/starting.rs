@@ -1,0 +1,164 @@
+//! Whether a volume may be given to the shards, and a volume of an array that is started given to them.
+
+use super::Arrays;
+use super::array::Array;
+use super::failures::failing;
+use super::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result, VolumeState};
+use engine::{RegionIndex, RegionSet};
+use ondisk::{Readiness, Uuid};
+use std::rc::Rc;
+
+fn wrong(sentence: impl Into<String>) -> Error {
+    Error::new(ErrorKind::WrongState, sentence)
+}
+
+/// What an operator says of a start that is not made without asking.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StartOrder {
+    /// The volume whose parity is forced as it is.
+    pub(crate) forced: Option<Uuid>,
+    /// Drives that are missing were not used without those that are here.
+    pub(crate) without_missing: bool,
+}
+
+impl StartOrder {
+    /// Nobody has said anything.
+    pub(crate) const NONE: StartOrder = StartOrder { forced: None, without_missing: false };
+
+    fn accepts_parity(self, volume: &Volume) -> bool {
+        self.forced == Some(volume.uuid)
+    }
+}
+
+impl Arrays {
+    /// Notes the operator's order, or that of the journal.
+    pub(crate) fn force_as_ordered(&self, array: &Array, volume: &Volume, order: StartOrder) {
+        if volume.is_covered() || order.accepts_parity(volume) && self.needs_order(array, volume) {
+            array.force(array.distrusted(volume));
+        }
+    }
+
+    pub(crate) fn report_started(
+        &self,
+        array: &Array,
+        volume: &Volume,
+        was_clean: bool,
+        marked: usize,
+        order: StartOrder,
+    ) {
+        let (name, how) = (volume.name(), array.current_state(volume));
+        let (cause, tail) = match (was_clean, marked) {
+            (true, 0) => ("it was stopped in order", String::new()),
+            (_, 0) => ("it was not stopped in order, and nothing was being written", String::new()),
+            (_, marked) if order.accepts_parity(volume) && how == VolumeState::Degraded => (
+                "it was not stopped in order",
+                format!(
+                    "; the redundancy of {marked} regions is computed anew from what is there, and blocks of what is missing may read wrongly there, by order"
+                ),
+            ),
+            (_, marked) => ("it was not stopped in order", format!("; {marked} regions are resynced")),
+        };
+        let effect = format!("it is {how}{tail}");
+        let code = match how {
+            VolumeState::Degraded => EventCode::VolumeStartedDegraded,
+            _ => EventCode::VolumeStarted,
+        };
+        self.events.report(code, &name, cause, &effect, format!("'{name}' was started: {cause}; {effect}"));
+    }
+
+    /// Whether a region of a volume is marked in which parity would have to stand in: for a member that is out, or that is
+    /// still to be rebuilt there.
+    fn needs_order(&self, array: &Array, volume: &Volume) -> bool {
+        if array.readiness(volume) == Readiness::Offline || !volume.has_parity() || volume.is_covered() {
+            return false;
+        }
+        let map = array.map.borrow();
+        let mut marked = volume.regions().filter(|region| map.is_marked(*region));
+        if !array.not_current().union(&array.out()).is_empty() {
+            return marked.next().is_some();
+        }
+        let behind = array.behind(volume);
+        let stale: Vec<RegionSet> = behind.iter().map(|drive| array.missed(drive.as_usize())).collect();
+        marked.any(|region| stale.iter().any(|stale| stale.contains(RegionIndex(region))))
+    }
+
+    /// Whether a volume of an array whose map was read may be started now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn judge(&self, array: &Array, volume: &Volume, order: StartOrder) -> Result<()> {
+        let name = volume.name();
+        let reasons = array.reasons.borrow().join("; ");
+        if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
+            return Err(wrong(format!("'{name}' cannot be started: {reasons}")));
+        }
+        let is_other = |other: &Rc<Array>| other.uuid != array.uuid;
+        let has_name = |other: &Rc<Array>| other.served().iter().any(|volume| volume.name() == name);
+        if self.all().iter().any(|other| is_other(other) && has_name(other)) {
+            return Err(Error::new(
+                ErrorKind::NameTaken,
+                format!("there are two volumes '{name}'; rename one: volume rename {} NEW", volume.uuid),
+            ));
+        }
+        if order.accepts_parity(volume) || !self.needs_order(array, volume) {
+            return Ok(());
+        }
+        let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
+        let too = if order.without_missing { " --degraded" } else { "" };
+        Err(wrong(format!(
+            "'{name}' is degraded and was not stopped in order ({reasons}): in {marked} regions a write may have been interrupted, and there the missing drive's data cannot be told. Connect the drive and start again; or accept that blocks of it may read wrongly there: volume start {name} --accept-stale-parity{too}"
+        )))
+    }
+
+    /// Starts a volume of an array that is started: one that could not be before.
+    pub(crate) async fn start_one(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        order: StartOrder,
+    ) -> Result<()> {
+        let _turn = array.starting.take(1).await;
+        if volume.is_served() {
+            return Ok(()); // Somebody else has started it meanwhile.
+        }
+        if !array.is_running() {
+            return Err(wrong(format!("{} is offline", array.names())));
+        }
+        let replayed = self.replay_late(array, volume).await;
+        let judged = replayed.and_then(|()| self.judge(array, volume, order));
+        *volume.refusal.borrow_mut() = judged.as_ref().err().map(|error| error.message.clone());
+        judged?;
+        self.force_as_ordered(array, volume, order);
+        self.attach(array, volume).await?;
+        let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
+        self.report_started(array, volume, false, marked, order);
+        Ok(())
+    }
+
+    /// Replays the journal of a volume of an array that is started.
+    ///
+    /// # Errors
+    /// As [`Arrays::replay_journals`]; or which drive has not returned what it was asked when the volume was served before.
+    pub(crate) async fn replay_late(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        self.check_returned(array, volume).await?;
+        let failed = self.replay_journals(array, std::slice::from_ref(volume)).await?;
+        if !failed.is_empty() {
+            let _turn = array.metadata.take(1).await;
+            self.put_out(array, failing(failed, "finishing what was interrupted")).await;
+        }
+        Ok(())
+    }
+
+    /// A drive was taken in: volumes that waited for it are started, and what it missed is rebuilt.
+    pub(crate) async fn go_on_with(self: &Rc<Self>, array: &Rc<Array>) {
+        for volume in array.volumes() {
+            if volume.is_served() {
+                self.attention.look_after();
+            } else if let Err(error) = self.start_one(array, &volume, StartOrder::NONE).await {
+                tracing::info!("'{}' stays offline: {error}", volume.name());
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! A volume of an array, as the controller keeps it.
+
+use crate::interface::VolumeState;
+use crate::inventory::Drive;
+use crate::inventory::IsQuiesced;
+use engine::{RegionIndex, RegionSet, VolumeId};
+use layout::Geometry;
+use ondisk::{Uuid, VolumeLabel, slots};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use units::DriveSet;
+
+/// A volume. Its regions are a run of its array's; what shards call its region 0 is the first of them.
+pub(crate) struct Volume {
+    pub(crate) uuid: Uuid,
+    /// The layout, which does not change.
+    pub(crate) geometry: Geometry,
+    /// What the array's newest label says of it.
+    label: RefCell<VolumeLabel>,
+    /// What the shards call it while they serve it.
+    served: Cell<Option<VolumeId>>,
+    /// By slot, how often the shards were told of another drive since they serve it.
+    swaps: RefCell<BTreeMap<usize, u64>>,
+    hidden: Cell<bool>,
+    /// Drives that have not returned all that they were asked when the shards served it before.
+    draining: RefCell<Vec<(Rc<Drive>, IsQuiesced)>>,
+    /// What its records carry, if it has a journal, while the shards serve it.
+    pub(super) journal_id: Cell<Option<Uuid>>,
+    /// Whether no record carries that yet.
+    pub(super) journal_is_fresh: Cell<bool>,
+    /// Why the last attempt to start it failed.
+    pub(super) refusal: RefCell<Option<String>>,
+    pub(super) state: Cell<(VolumeState, u64)>,
+}
+
+impl Volume {
+    pub(crate) fn new(label: VolumeLabel, geometry: Geometry, now_unix_s: u64) -> Volume {
+        Volume {
+            uuid: label.uuid,
+            geometry,
+            label: RefCell::new(label),
+            served: Cell::default(),
+            swaps: RefCell::default(),
+            hidden: Cell::default(),
+            draining: RefCell::default(),
+            journal_id: Cell::default(),
+            journal_is_fresh: Cell::default(),
+            refusal: RefCell::default(),
+            state: Cell::new((VolumeState::Offline, now_unix_s)),
+        }
+    }
+
+    /// Why the last attempt to start it failed.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.refusal.borrow().clone()
+    }
+
+    pub(crate) fn set_refusal(&self, why: Option<String>) {
+        *self.refusal.borrow_mut() = why;
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.label.borrow().name.clone()
+    }
+
+    pub(crate) fn label(&self) -> VolumeLabel {
+        self.label.borrow().clone()
+    }
+
+    pub(crate) fn set_label(&self, label: VolumeLabel) {
+        *self.label.borrow_mut() = label;
+    }
+
+    /// Its regions, of the array's.
+    pub(crate) fn regions(&self) -> Range<u32> {
+        let label = self.label.borrow();
+        label.first_region..label.end_region()
+    }
+
+    /// What the array calls one of its regions.
+    pub(crate) fn array_region(&self, region: RegionIndex) -> u32 {
+        self.label.borrow().first_region.saturating_add(region.0)
+    }
+
+    /// Those of the array's regions that are its own, as the shards call them.
+    pub(crate) fn own_regions(&self, regions: &RegionSet) -> RegionSet {
+        let own = self.regions();
+        let clip = |region: u32| region.clamp(own.start, own.end) - own.start;
+        RegionSet::from_runs(regions.runs().iter().map(|[first, end]| [clip(*first), clip(*end)]))
+    }
+
+    /// Its regions, as the array calls them.
+    pub(super) fn array_regions(&self, regions: &RegionSet) -> RegionSet {
+        let own = self.regions();
+        let shift = |region: u32| region.saturating_add(own.start).min(own.end);
+        RegionSet::from_runs(regions.runs().iter().map(|[first, end]| [shift(*first), shift(*end)]))
+    }
+
+    /// All its regions, as the array calls them.
+    pub(crate) fn all_regions(&self) -> RegionSet {
+        let own = self.regions();
+        RegionSet::from_runs([[own.start, own.end]])
+    }
+
+    /// Members that it could not do without when they went out, and that are out still: nothing was written to it
+    /// since.
+    pub(crate) fn lost(&self) -> DriveSet {
+        slots(self.label.borrow().lost.iter().map(|slot| usize::from(*slot)))
+    }
+
+    /// Whether hosts do not get to see it while it is served.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.hidden.get()
+    }
+
+    pub(super) fn hide(&self, hidden: bool) {
+        self.hidden.set(hidden);
+    }
+
+    pub(crate) fn is_redundant(&self) -> bool {
+        self.geometry.level().is_redundant()
+    }
+
+    pub(crate) fn has_parity(&self) -> bool {
+        self.geometry.parity_strips() > 0
+    }
+
+    pub(crate) fn id(&self) -> Option<VolumeId> {
+        self.served.get()
+    }
+
+    pub(crate) fn is_served(&self) -> bool {
+        self.served.get().is_some()
+    }
+
+    pub(super) fn set_served(&self, id: Option<VolumeId>) {
+        self.served.set(id);
+        self.swaps.take();
+    }
+
+    /// It is taken from the shards: `is_quiesced` will be set when they have back all that they asked of the drive for it.
+    pub(super) fn note_draining(&self, drive: &Rc<Drive>, is_quiesced: &IsQuiesced) {
+        self.draining.borrow_mut().push((drive.clone(), is_quiesced.clone()));
+    }
+
+    /// Whether a drive has not returned all that it was asked when the shards served the volume before.
+    pub(crate) fn is_draining(&self, drive: &Rc<Drive>) -> bool {
+        let mut draining = self.draining.borrow_mut();
+        draining.retain(|(_, is_quiesced)| !is_quiesced.get());
+        draining.iter().any(|(other, _)| Rc::ptr_eq(other, drive))
+    }
+
+    /// The shards are told that another drive, or none, has a slot.
+    pub(crate) fn note_swap(&self, slot: usize) {
+        *self.swaps.borrow_mut().entry(slot).or_default() += 1;
+    }
+
+    /// How often they were told so since they serve it: what they say of a slot's drive is about the latest one only if
+    /// they have seen as many.
+    pub(super) fn swaps(&self, slot: usize) -> u64 {
+        self.swaps.borrow().get(&slot).copied().unwrap_or_default()
+    }
+
+    /// Whether it goes on, as to redundancy, without these of its members.
+    pub(super) fn survives(&self, out: &DriveSet) -> bool {
+        self.geometry.survives_set(&self.label.borrow().does_without(out))
+    }
+
+    /// How many more drives it survives losing without those in `out`: whichever they are, and when they are the
+    /// luckiest ones. `None` where it does not even survive these.
+    pub(crate) fn survives_more(&self, out: &DriveSet) -> Option<(u16, u16)> {
+        let geometry = &self.geometry;
+        let gone = self.label.borrow().does_without(out);
+        if !geometry.survives_set(&gone) {
+            return None;
+        }
+        let drives = geometry.drives();
+        let mut luckiest = gone;
+        let mut at_most = 0;
+        for drive in drives.indexes().filter(|drive| !out.contains(*drive)) {
+            if geometry.survives_set(&luckiest.with(drive)) {
+                luckiest.insert(drive);
+                at_most += 1;
+            }
+        }
+        // What is lost first is the content of some run of neighbours: one more than survives of a span, or all that
+        // hold the same strip.
+        let run =
+            usize::from(if self.has_parity() { geometry.parity_strips() + 1 } else { geometry.copies() });
+        let width = if self.has_parity() { geometry.drives_per_span().0 } else { drives.0 };
+        let mut at_least = at_most;
+        for first in drives.indexes() {
+            let span = first.0 / width * width;
+            let in_span = |step: u16| units::DriveIndex(span + (first.0 - span + step) % width);
+            let mut lost = gone;
+            let more = (0..width).map(in_span).filter(|drive| !out.contains(*drive));
+            for (count, drive) in (0..).zip(more.take(run)) {
+                lost.insert(drive);
+                if !geometry.survives_set(&lost) {
+                    at_least = at_least.min(count);
+                    break;
+                }
+            }
+        }
+        Some((at_least, at_most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layout::{Level, Shape};
+    use ondisk::{Init, Runs, WriteHole};
+    use units::{ByteCount, DriveCount, DriveIndex, StripSize};
+
+    fn volume(level: Level, drives: u16) -> Volume {
+        let geometry =
+            Shape::new(level, DriveCount(drives)).geometry(StripSize::KIB_64, ByteCount::MIB * 64).unwrap();
+        let label = VolumeLabel {
+            uuid: Uuid([1; 16]),
+            name: "v".into(),
+            level,
+            parity: None,
+            mirrors: None,
+            spans: geometry.spans(),
+            copies: geometry.copies(),
+            strip_bytes: 65536,
+            data_start_bytes: 0,
+            member_bytes: geometry.member_size().0,
+            first_region: 10,
+            regions: 5,
+            sector_bytes: 512,
+            capacity_bytes: geometry.capacity().0,
+            write_hole: WriteHole::Resync,
+            init: Init::Zeroed,
+            created_unix_s: 0,
+            lost: Vec::new(),
+            unwritten: Runs::default(),
+            journal: None,
+            relocated: None,
+            punctured: Vec::new(),
+        };
+        Volume::new(label, geometry, 0)
+    }
+
+    #[test]
+    fn what_is_survived_besides_what_is_out_is_told_at_worst_and_at_best() {
+        for (level, drives, out, expected) in [
+            (Level::Raid0, 4, &[][..], Some((0, 0))),
+            (Level::Raid0, 4, &[1], None),
+            (Level::Raid1, 3, &[], Some((2, 2))),
+            (Level::Raid1, 3, &[0], Some((1, 1))),
+            (Level::Raid10, 6, &[], Some((1, 3))),
+            (Level::Raid10, 6, &[0], Some((0, 2))),
+            (Level::Raid10, 6, &[0, 3], Some((0, 1))),
+            (Level::Raid10, 6, &[2, 3], None),
+            (Level::Raid1e, 5, &[], Some((1, 2))),
+            (Level::Raid5, 5, &[], Some((1, 1))),
+            (Level::Raid5, 5, &[4], Some((0, 0))),
+            (Level::Raid6, 6, &[], Some((2, 2))),
+            (Level::Raid6, 6, &[1], Some((1, 1))),
+            (Level::Raid50, 6, &[], Some((1, 2))),
+            (Level::Raid50, 6, &[0], Some((0, 1))),
+            (Level::Raid60, 8, &[0], Some((1, 3))),
+        ] {
+            let out = slots(out.iter().map(|slot: &u16| usize::from(*slot)));
+            assert_eq!(volume(level, drives).survives_more(&out), expected, "{level} without {out:?}");
+        }
+    }
+
+    /// Against every set, on few drives.
+    #[test]
+    fn the_worst_is_the_worst_of_all_sets() {
+        for level in Level::ALL {
+            for drives in 1..=8 {
+                if Shape::new(level, DriveCount(drives)).check().is_err() {
+                    continue;
+                }
+                let volume = volume(level, drives);
+                let set = |bits: u16| -> DriveSet {
+                    (0..drives).filter(|at| bits >> at & 1 == 1).map(DriveIndex).collect()
+                };
+                for out in 0..1 << drives {
+                    let more = (0..1_u16 << drives).filter(|more| more & out == 0);
+                    let fatal = more.filter(|more| !volume.geometry.survives_set(&set(out | more)));
+                    let worst = fatal.map(|more| more.count_ones()).min();
+                    let found = volume.survives_more(&set(out)).map(|(worst, _)| u32::from(worst) + 1);
+                    assert_eq!(found.unwrap_or(0), worst.unwrap_or(0), "{level} on {drives} without {out:b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn regions_are_counted_from_the_volumes_first() {
+        let volume = volume(Level::Raid0, 2);
+        assert_eq!(volume.array_region(RegionIndex(3)), 13);
+        let all = RegionSet::from_runs([[0, 11], [13, 99]]);
+        let own = volume.own_regions(&all);
+        assert_eq!(own.runs(), [[0, 1], [3, 5]]);
+        assert_eq!(volume.array_regions(&own).runs(), [[10, 11], [13, 15]]);
+        assert_eq!(volume.own_regions(&RegionSet::from_runs([[0, 10], [15, 20]])), RegionSet::EMPTY);
+        assert_eq!(volume.all_regions().runs(), [[10, 15]]);
+    }
+}

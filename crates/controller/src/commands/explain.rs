@@ -1,0 +1,79 @@
+//! `explain`: the plan of a request, by parameters or on a live volume in its present health.
+
+use crate::arrays::serve::volume_state;
+use crate::commands::Commands;
+use crate::interface::{Error, ErrorKind, Explain, Reply, Result};
+use layout::{Geometry, Level, Shape};
+use plan::{Health, RequestKind};
+use state::{Nothing, Regions, VolumeState};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex};
+
+fn invalid(sentence: impl ToString) -> Error {
+    Error::new(ErrorKind::Invalid, sentence.to_string())
+}
+
+impl Commands {
+    pub(super) fn explain(&self, request: &Explain) -> Result<Reply> {
+        let kind: RequestKind = request.operation.parse().map_err(invalid)?;
+        let range = ByteRange::new(ByteOffset(request.offset_bytes), ByteCount(request.size_bytes));
+        if range.start.checked_add(range.len).is_none() {
+            return Err(invalid(format!(
+                "{} bytes at {} are past the end of any volume",
+                range.len.0, range.start.0
+            )));
+        }
+        let (regions, state) = match &request.volume {
+            Some(volume) => {
+                let (array, volume) = self.arrays.find_volume(volume)?;
+                (Regions::of(&engine::served(&volume.geometry)), volume_state(&array, &volume))
+            }
+            None => {
+                let regions = Regions::of(&parameters(request)?);
+                (regions, VolumeState::optimal(&regions))
+            }
+        };
+        let geometry = regions.geometry();
+        let mut failed = DriveSet::EMPTY;
+        for &slot in &request.failed {
+            if slot >= geometry.drives().0 {
+                return Err(invalid(format!(
+                    "there is no drive {slot}; the drives of this array are 0 to {}",
+                    geometry.drives().0 - 1
+                )));
+            }
+            failed.insert(DriveIndex(slot));
+        }
+        // Stripe by stripe: a drive that is being rebuilt is current in some regions and stale in others.
+        let health = |stripe| failed.iter().fold(planned_health(&regions, &state, stripe), Health::without);
+        let explanation = plan::explain_in(geometry, kind, range, health).map_err(invalid)?;
+        let value = serde_json::to_value(&explanation).map_err(invalid)?;
+        Ok(Reply::Explained { text: explanation.to_string(), explanation: value })
+    }
+}
+
+/// What a volume's drives can do in a stripe, as a request finds it. The stripes of a forced region are settled before
+/// anything is done with them: their redundancy is trusted then.
+fn planned_health(regions: &Regions, state: &VolumeState, stripe: StripeIndex) -> Health {
+    let mut health = state.stripe_health(regions, stripe, &DriveSet::EMPTY, &Nothing);
+    health.parity_trusted |= state.forced().contains(regions.region_of(stripe))
+        && state.missing_by_force(regions, stripe, &health.readable).is_some();
+    health
+}
+
+fn parameters(request: &Explain) -> Result<Geometry> {
+    /// What is said of drives whose size nobody gave: large enough for any address that can be named.
+    const MEMBER: ByteCount = ByteCount(1 << 50);
+    let level =
+        request.level.as_deref().ok_or_else(|| invalid("explain needs a level, or a volume; give one"))?;
+    let level: Level = level.parse().map_err(invalid)?;
+    let drives = request.drives.ok_or_else(|| invalid("explain needs the number of drives; give it"))?;
+    let strip = match request.strip_bytes {
+        Some(bytes) => StripSize::new(ByteCount(bytes)).map_err(invalid)?,
+        None => StripSize::KIB_64,
+    };
+    let parity = request.rotation.as_deref().map(str::parse).transpose().map_err(invalid)?;
+    let mirrors = request.mirrors.as_deref().map(str::parse).transpose().map_err(invalid)?;
+    let (spans, copies) = (request.spans, request.copies);
+    let shape = Shape { parity, mirrors, spans, copies, ..Shape::new(level, DriveCount(drives)) };
+    shape.geometry(strip, MEMBER).map_err(invalid)
+}

@@ -1,0 +1,50 @@
+//! How interfaces reach the controller, from any thread.
+
+use crate::interface::{Command, Error, ErrorKind, Reply, Result};
+use env::{Env, mailbox};
+
+/// Takes the answer to a command, on the controller's thread: it must not block.
+pub type Answer = Box<dyn FnOnce(Result<Reply>) + Send>;
+
+/// A command on its way to the controller, and where its answer goes.
+pub struct Request {
+    /// What is asked.
+    pub command: Command,
+    /// Called once, when it is done.
+    pub answer: Answer,
+}
+
+/// Reaches the controller. Clone it for every user; it may go to any thread.
+#[derive(Clone)]
+pub struct ControllerHandle {
+    pub(crate) commands: mailbox::Sender<Request>,
+}
+
+impl ControllerHandle {
+    /// Asks, from any thread; `answer` is called on the controller's thread when it is done (at once, on this
+    /// thread, if the controller cannot take the command).
+    pub fn ask(&self, command: Command, answer: impl FnOnce(Result<Reply>) + Send + 'static) {
+        let request = Request { command, answer: Box::new(answer) };
+        if let Err(mailbox::Full(request)) = self.commands.send(request) {
+            (request.answer)(Err(Error::new(
+                ErrorKind::Busy,
+                "the controller is busy with other commands, or is gone; try again",
+            )));
+        }
+    }
+
+    /// Asks and waits, on the controller's own shard.
+    ///
+    /// # Errors
+    /// Those of the command.
+    pub async fn command(&self, env: &Env, command: Command) -> Result<Reply> {
+        let (sender, mut reply) = mailbox::mailbox(env, 1);
+        self.ask(command, move |result| {
+            if sender.send(result).is_err() {
+                tracing::debug!("nobody waits for the answer to a command any more");
+            }
+        });
+        let gone = || Err(Error::new(ErrorKind::Stopping, "the controller is gone; start it again"));
+        reply.receive().await.unwrap_or_else(gone)
+    }
+}

@@ -1,0 +1,306 @@
+//! What the controller says of itself, its drives and its volumes.
+
+use crate::arrays::array::Array;
+use crate::arrays::extents;
+use crate::arrays::volume::Volume;
+use crate::commands::Commands;
+use crate::interface::{
+    ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, VolumeInfo, VolumeState,
+};
+use crate::inventory::Drive;
+use crate::lifecycle::free_end;
+use layout::Level;
+use std::rc::Rc;
+use units::StripSize;
+
+impl Commands {
+    pub(crate) fn info(&self) -> ControllerInfo {
+        let arrays = self.arrays.all();
+        let states: Vec<VolumeState> = arrays
+            .iter()
+            .flat_map(|array| array.volumes().into_iter().map(|volume| array.current_state(&volume)))
+            .collect();
+        let count = |state| states.iter().filter(|other| **other == state).count() as u32;
+        ControllerInfo {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_unix_s: self.started_unix_s,
+            shards: self.arrays.shard_count() as u16,
+            levels: Level::ALL.iter().map(|level| level.name().to_owned()).collect(),
+            volumes_optimal: count(VolumeState::Optimal),
+            volumes_degraded: count(VolumeState::Degraded),
+            volumes_offline: count(VolumeState::Offline),
+            drives: self.inventory.drives().len() as u32,
+        }
+    }
+
+    /// Every drive: those of arrays by slot, missing ones and those that are being filled too, then the others by name.
+    pub(super) fn drive_infos(&self) -> Vec<DriveInfo> {
+        let arrays = self.arrays.all();
+        let mut infos: Vec<DriveInfo> = Vec::new();
+        for array in &arrays {
+            infos.extend(self.member_infos(array));
+            let replacements = array.places().into_iter().filter_map(|place| place.replacement);
+            infos.extend(replacements.map(|replacement| self.drive_info(&replacement)));
+        }
+        let replacements = |drive: &Rc<Drive>| arrays.iter().any(|array| array.replaced_by(drive).is_some());
+        let mut others: Vec<Rc<Drive>> = self.inventory.drives();
+        others.retain(|drive| self.arrays.shown_place(drive).is_none() && !replacements(drive));
+        others.sort_by(|a, b| a.name.cmp(&b.name));
+        infos.extend(others.iter().map(|drive| self.drive_info(drive)));
+        infos
+    }
+
+    fn member_infos(&self, array: &Array) -> Vec<DriveInfo> {
+        (0..array.places().len()).map(|slot| self.member_info(array, slot)).collect()
+    }
+
+    fn member_info(&self, array: &Array, slot: usize) -> DriveInfo {
+        let label = array.label();
+        let member = label.member.get(slot);
+        let drive = array.drive(slot);
+        let (state, reason) = array.drive_state(slot);
+        let name = self.arrays.member_name(array, slot);
+        let of_drive = self.physical_info(name, drive.as_deref());
+        DriveInfo {
+            state,
+            reason,
+            volumes: label.volume.iter().map(|volume| volume.name.clone()).collect(),
+            slot: u16::try_from(slot).ok(),
+            uuid: member.map(|member| member.uuid.to_string()),
+            free_bytes: of_drive.size_bytes.map(|size| {
+                let used: u64 = label.volume.iter().map(|volume| volume.member_bytes).sum();
+                free_end([units::ByteCount(size)].into_iter()).0.saturating_sub(used)
+            }),
+            stale_regions: array.to_rebuild(slot).len(),
+            ..of_drive
+        }
+    }
+
+    fn drive_info(&self, drive: &Rc<Drive>) -> DriveInfo {
+        if let Some((array, slot)) = self.arrays.shown_place(drive) {
+            return self.member_info(&array, slot);
+        }
+        let info = self.physical_info(drive.name.clone(), Some(drive));
+        let filling = self
+            .arrays
+            .all()
+            .into_iter()
+            .find_map(|array| array.replaced_by(drive).map(|slot| (array, slot)));
+        if let Some((array, slot)) = filling {
+            let name = self.arrays.member_name(&array, slot);
+            return DriveInfo {
+                state: DriveState::Filling,
+                reason: Some(format!("it is filled to take the place of drive {name}")),
+                volumes: array.volumes().iter().map(|volume| volume.name()).collect(),
+                slot: u16::try_from(slot).ok(),
+                stale_regions: self.arrays.replacement_stale(&array, slot).len(),
+                ..info
+            };
+        }
+        let problem = drive.problem();
+        let is_spare = drive.spare().is_some();
+        let state = match (&problem, drive.access()) {
+            (_, None) => DriveState::Missing,
+            (Some(_), Some(_)) => DriveState::Refused,
+            (None, Some(_)) if is_spare => DriveState::Spare,
+            (None, Some(_)) => DriveState::Unused,
+        };
+        let free = info.size_bytes.filter(|_| state == DriveState::Unused);
+        DriveInfo {
+            state,
+            reason: problem.map(|problem| problem.message),
+            free_bytes: free.map(|size| free_end([units::ByteCount(size)].into_iter()).0),
+            ..info
+        }
+    }
+
+    /// What the drive says of itself.
+    fn physical_info(&self, name: String, drive: Option<&Drive>) -> DriveInfo {
+        let access = drive.and_then(Drive::access);
+        let info = access.as_ref().map(|access| access.info());
+        DriveInfo {
+            name,
+            state: DriveState::Missing,
+            reason: None,
+            volumes: Vec::new(),
+            slot: None,
+            free_bytes: None,
+            stale_regions: 0,
+            uuid: None,
+            size_bytes: info.map(|info| info.size.0),
+            kind: info.map(|info| info.kind.to_string()),
+            identity: info.map(|info| info.identity.0.clone()),
+            logical_sector_bytes: info.map(|info| info.logical_sector.bytes().0),
+            physical_sector_bytes: info.map(|info| info.physical_sector.bytes().0),
+            rotational: info.is_some_and(|info| info.rotational),
+            read_only: info.is_some_and(|info| info.read_only),
+            medium_errors: drive.map_or(0, |drive| drive.medium_errors()),
+            enclosure: info.and_then(|info| info.hardware.enclosure.clone()),
+            bay: info.and_then(|info| info.hardware.slot.clone()),
+            health: drive.and_then(|drive| self.inventory.health_of(drive)).map(Box::new),
+        }
+    }
+
+    pub(super) fn drive_reply(&self, drive: &Rc<Drive>, notes: Vec<String>) -> Reply {
+        Reply::Drive { drive: Box::new(self.drive_info(drive)), notes }
+    }
+
+    pub(super) fn volume_reply(&self, array: &Array, volume: &Volume, notes: Vec<String>) -> Reply {
+        Reply::Volume { volume: Box::new(self.volume_info(array, volume)), notes }
+    }
+
+    /// Every volume, by name.
+    pub(super) fn volume_infos(&self) -> Vec<VolumeInfo> {
+        let arrays = self.arrays.all();
+        let of_array = |array: &Rc<Array>| {
+            let array = array.clone();
+            array.volumes().into_iter().map(move |volume| self.volume_info(&array, &volume))
+        };
+        let mut infos: Vec<VolumeInfo> = arrays.iter().flat_map(of_array).collect();
+        infos.sort_by(|a, b| (&a.name, &a.uuid).cmp(&(&b.name, &b.uuid)));
+        infos
+    }
+
+    pub(super) fn volume_info(&self, array: &Array, volume: &Volume) -> VolumeInfo {
+        let (of_array, label) = (array.label(), volume.label());
+        let (state, since_unix_s) = array.state(volume, self.env.unix_time());
+        let drives = self.member_infos(array);
+        let out = array.out().union(&array.behind(volume));
+        let left = volume.survives_more(&out).filter(|_| state != VolumeState::Offline);
+        let (may_lose, may_lose_at_most) = left.unwrap_or((0, 0));
+        let arrangement =
+            label.parity.map(|parity| parity.name()).or(label.mirrors.map(|mirrors| mirrors.name()));
+        let lost = label.punctured.iter().flat_map(|punctured| &punctured.bytes);
+        let dirty = array.marked_of(volume);
+        VolumeInfo {
+            name: label.name.clone(),
+            uuid: volume.uuid.to_string(),
+            state,
+            reasons: reasons(array, volume, state, &drives),
+            since_unix_s,
+            level: label.level.name().to_owned(),
+            spans: label.spans,
+            copies: label.copies,
+            strip_bytes: label.strip_bytes,
+            arrangement: arrangement.map(str::to_owned),
+            sector_bytes: label.sector_bytes,
+            capacity_bytes: label.capacity_bytes,
+            data_start_bytes: label.data_start_bytes,
+            member_bytes: label.member_bytes,
+            array: array.uuid.to_string(),
+            array_volumes: of_array.volume.iter().map(|volume| volume.name.clone()).collect(),
+            array_free_bytes: free_bytes(&of_array, &drives),
+            may_lose,
+            may_lose_at_most,
+            lost_bytes: lost.map(|run| run[1] - run[0]).sum(),
+            drives,
+            resync: progress(array, volume),
+            dirty_regions: u32::try_from(dirty).unwrap_or(u32::MAX),
+            policies: policies(array, volume, label.created_unix_s),
+            generation: of_array.generation,
+            created_unix_s: label.created_unix_s,
+        }
+    }
+}
+
+/// The longest free run on the drives of an array.
+fn free_bytes(label: &ondisk::Label, drives: &[DriveInfo]) -> u64 {
+    let sizes = drives.iter().filter_map(|drive| drive.size_bytes).map(units::ByteCount);
+    let gaps = extents::free_bytes(Some(label), free_end(sizes), StripSize::MIN);
+    extents::longest(&gaps).map_or(0, |gap| gap.end - gap.start)
+}
+
+fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveInfo]) -> Vec<String> {
+    let name = volume.name();
+    if !array.is_running() {
+        let mut reasons = array.reasons();
+        reasons.extend(volume.refusal());
+        if reasons.is_empty() {
+            reasons.push(format!("'{name}' is not started; say volume start {name}"));
+        }
+        return reasons;
+    }
+    let mut reasons: Vec<String> = drives.iter().filter_map(|drive| drive.reason.clone()).collect();
+    if !volume.is_served() {
+        reasons.extend(volume.refusal());
+    }
+    for drive in volume.lost().iter().filter_map(|slot| drives.get(slot.as_usize())) {
+        reasons.push(format!(
+            "'{name}' cannot do without drive {}; when it is well again, say drive online {}",
+            drive.name, drive.name
+        ));
+    }
+    if volume.is_hidden() {
+        reasons.push(format!(
+            "all of '{name}' is being zeroed; hosts can use it when that is done (see task list)"
+        ));
+    }
+    let stuck =
+        state == VolumeState::Degraded && !array.out().is_empty() && !array.distrusted(volume).is_empty();
+    if stuck && volume.has_parity() {
+        reasons.push(format!(
+            "a drive went out before the resync was complete: where it was not, blocks of that drive cannot be told and give I/O errors; if they may read wrongly instead, say volume start {name} --accept-stale-parity"
+        ));
+    }
+    reasons
+}
+
+fn progress(array: &Array, volume: &Volume) -> Option<Progress> {
+    let own = volume.regions();
+    let regions = own.end - own.start;
+    let left = array.unsynced_of(volume);
+    (left > 0).then(|| {
+        let done = u64::from(regions.saturating_sub(left)) * 100 / u64::from(regions.max(1));
+        Progress { regions_left: left, regions, percent: u8::try_from(done).unwrap_or(99) }
+    })
+}
+
+/// What there is of policies now: each is as configured, and says what it means.
+fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
+    let policy = |name: &str, value: &str, reason: &str| Policy {
+        name: name.to_owned(),
+        configured: value.to_owned(),
+        current: value.to_owned(),
+        reason: reason.to_owned(),
+        since_unix_s,
+    };
+    let mut policies = vec![policy(
+        "cache",
+        "none",
+        "write-through: a write is acknowledged when the drives have it, and survives a power cut once it is flushed",
+    )];
+    if volume.is_redundant() {
+        let label = volume.label();
+        let keeps = label.write_hole == ondisk::WriteHole::Journal;
+        let (current, reason) = if keeps && volume.is_covered() {
+            (
+                "journal",
+                "what is about to be written is kept in a journal on the drives first, and finished after a crash: no operator is needed for that, complete or degraded",
+            )
+        } else if keeps && label.journal.is_none() {
+            (
+                "resync",
+                "its array has no room for another journal: after a crash, regions that were being written are resynced; degraded as well, it is not started without an operator",
+            )
+        } else if keeps {
+            (
+                "resync",
+                "a journal cannot tell all that a crash interrupted until all redundancy agrees with the data (the resync that makes it agree runs by itself), or its room is too small for so many shards",
+            )
+        } else if volume.has_parity() {
+            (
+                "resync",
+                "after a crash, regions that were being written are resynced; a volume that is degraded as well is not started without an operator",
+            )
+        } else {
+            (
+                "resync",
+                "after a crash, regions that were being written are resynced; until then one mirror speaks for all",
+            )
+        };
+        let configured = if keeps { "journal" } else { "resync" };
+        policies.push(Policy { current: current.to_owned(), ..policy("write-hole", configured, reason) });
+    }
+    policies.extend(crate::policy::policies(array, since_unix_s));
+    policies
+}

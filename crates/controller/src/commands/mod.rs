@@ -1,0 +1,54 @@
+//! The room of commands, the top one: what every interface asks is taken here, carried out by the rooms below, and
+//! answered. It also starts the controller: it alone joins the rooms.
+//!
+//! **Owns** the commands that wait for their turn, and whether the controller is stopping ([`Commands`]).
+//!
+//! **Invariants.** A question is answered at once, from what the rooms below know. Changes are carried out one after the
+//! other, in turn with the reconciler. Every command is answered, also while the controller stops.
+//!
+//! **Who may call it**: interfaces, through [`ControllerHandle`]; no other room.
+
+mod explain;
+mod handle;
+mod info;
+mod queue;
+mod start;
+
+pub use handle::{Answer, ControllerHandle, Request};
+pub use start::{Controller, Options};
+
+use crate::arrays::Arrays;
+use crate::events::Events;
+use crate::foreign::Foreign;
+use crate::inventory::Inventory;
+use crate::lifecycle::Lifecycle;
+use crate::policy::Policies;
+use crate::reconcile::Reconciler;
+use crate::signals::Attention;
+use crate::tasks::Tasks;
+use env::Env;
+use env::sync::Signal;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Commands that may wait in the mailbox at a time, and changes that may wait for their turn.
+const COMMANDS_WAITING: usize = 256;
+
+/// Takes commands and answers them.
+pub(crate) struct Commands {
+    env: Env,
+    events: Rc<Events>,
+    inventory: Rc<Inventory>,
+    arrays: Rc<Arrays>,
+    lifecycle: Rc<Lifecycle>,
+    foreign: Rc<Foreign>,
+    policies: Policies,
+    tasks: Rc<Tasks>,
+    reconciler: Rc<Reconciler>,
+    attention: Rc<Attention>,
+    changes: RefCell<VecDeque<queue::Change>>,
+    change_waiting: Signal,
+    stopping: Cell<bool>,
+    started_unix_s: u64,
+}

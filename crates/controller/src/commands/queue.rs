@@ -1,0 +1,182 @@
+//! Commands taken and answered: questions at once, changes one after the other.
+
+use super::{COMMANDS_WAITING, Commands};
+use crate::arrays::array::Array;
+use crate::commands::handle::{Answer, Request};
+use crate::events::EventCode;
+use crate::interface::{Command, Error, ErrorKind, Reply, Result};
+use crate::lifecycle::{OfDrive, OfVolume};
+use env::mailbox;
+use std::rc::Rc;
+
+/// A change that waits for its turn.
+pub(super) struct Change {
+    command: Command,
+    answer: Answer,
+}
+
+impl Commands {
+    pub(super) async fn take_commands(self: Rc<Self>, mut receiver: mailbox::Receiver<Request>) {
+        while let Some(Request { command, answer }) = receiver.receive().await {
+            if self.stopping.get() {
+                answer(Err(stopping()));
+                continue;
+            }
+            match self.answer_question(&command) {
+                Some(reply) => answer(reply),
+                None if self.changes.borrow().len() >= COMMANDS_WAITING => {
+                    let sentence = "too many changes wait for their turn; try again later";
+                    answer(Err(Error::new(ErrorKind::Busy, sentence)));
+                }
+                None => {
+                    self.changes.borrow_mut().push_back(Change { command, answer });
+                    self.change_waiting.notify(&self.env);
+                }
+            }
+        }
+    }
+
+    /// Answers a command that waits for no drive; `None` for one that does.
+    fn answer_question(&self, command: &Command) -> Option<Result<Reply>> {
+        Some(match command {
+            Command::DriveList {} => Ok(Reply::Drives { drives: self.drive_infos() }),
+            Command::DriveShow { drive } => {
+                self.arrays.find_drive(drive).map(|drive| self.drive_reply(&drive, Vec::new()))
+            }
+            Command::VolumeList {} => Ok(Reply::Volumes { volumes: self.volume_infos() }),
+            Command::VolumeShow { volume } => self
+                .arrays
+                .find_volume(volume)
+                .map(|(array, volume)| self.volume_reply(&array, &volume, vec![])),
+            Command::SpareList {} => Ok(self.reconciler.spares_reply()),
+            Command::TaskList {} => Ok(Reply::Tasks { tasks: self.tasks.infos() }),
+            Command::TaskShow { task } => {
+                self.tasks.find_task(*task).map(|task| self.tasks.task_reply(&task, Vec::new()))
+            }
+            Command::TaskStart(start) => self.tasks.start_task(start),
+            Command::TaskPause { task } => self.tasks.pause_task(*task),
+            Command::TaskResume { task } => self.tasks.resume_task(*task),
+            Command::TaskStop { task } => self.tasks.stop_task(*task),
+            Command::TaskSet(set) => self.tasks.set_task(set),
+            Command::ScheduleList {} => Ok(Reply::Schedules { schedules: self.tasks.schedules() }),
+            Command::TaskSchedule(set) => self.tasks.set_schedule(set),
+            Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
+            Command::Explain(explain) => self.explain(explain),
+            Command::Info {} => Ok(Reply::Info { info: self.info() }),
+            Command::DriveAdd { .. }
+            | Command::DriveFail { .. }
+            | Command::DriveOffline { .. }
+            | Command::DriveOnline { .. }
+            | Command::DriveReplace { .. }
+            | Command::DriveForget { .. }
+            | Command::VolumeCreate(_)
+            | Command::VolumeSet { .. }
+            | Command::VolumeDelete { .. }
+            | Command::VolumeStart { .. }
+            | Command::VolumePolicy(_)
+            | Command::ForeignList {}
+            | Command::ForeignImport { .. }
+            | Command::ForeignClear { .. }
+            | Command::SpareAdd(_)
+            | Command::SpareRemove { .. }
+            | Command::Shutdown {} => return None,
+        })
+    }
+
+    pub(super) async fn make_changes(self: Rc<Self>) {
+        while !self.stopping.get() {
+            let waiting = || !self.changes.borrow().is_empty();
+            self.change_waiting.wait_until(&self.env, waiting).await;
+            let next = self.changes.borrow_mut().pop_front();
+            if let Some(Change { command, answer }) = next {
+                let _turn = self.reconciler.turn().take(1).await;
+                answer(self.change(command).await);
+                self.attention.look_after();
+            }
+        }
+        for Change { answer, .. } in self.changes.take() {
+            answer(Err(stopping()));
+        }
+    }
+
+    async fn change(self: &Rc<Self>, command: Command) -> Result<Reply> {
+        match command {
+            Command::DriveAdd { drive, size_bytes } => {
+                let (drive, notes) = self.lifecycle.add_drive(&drive, size_bytes).await?;
+                Ok(self.drive_reply(&drive, notes))
+            }
+            Command::DriveFail { drive } => {
+                self.of_drive(self.lifecycle.take_out(&drive, ondisk::Cause::Operator).await)
+            }
+            Command::DriveOffline { drive } => {
+                self.of_drive(self.lifecycle.take_out(&drive, ondisk::Cause::Offline).await)
+            }
+            Command::DriveOnline { drive } => self.of_drive(self.lifecycle.take_in_again(&drive).await),
+            Command::DriveReplace { drive, with, destroy_data } => {
+                self.of_drive(self.lifecycle.replace_drive(&drive, &with, destroy_data).await)
+            }
+            Command::DriveForget { drive } => done(self.lifecycle.forget_drive(&drive).await),
+            Command::VolumeCreate(create) => self.of_volume(self.lifecycle.create_volume(create).await),
+            Command::VolumeSet { volume, name } => {
+                self.of_volume(self.lifecycle.rename_volume(&volume, &name).await)
+            }
+            Command::VolumeDelete { volume } => done(self.lifecycle.delete_volume(&volume).await),
+            Command::VolumeStart { volume, accept_stale_parity, degraded } => {
+                self.of_volume(self.lifecycle.start_volume(&volume, accept_stale_parity, degraded).await)
+            }
+            Command::VolumePolicy(set) => self.of_volume(self.policies.set_policy(set).await),
+            Command::ForeignList {} => Ok(self.foreign.list_foreign().await),
+            Command::ForeignImport { volume, name } => {
+                self.imported(self.foreign.import(&volume, name).await)
+            }
+            Command::ForeignClear { drives } => self.foreign.clear_foreign(&drives).await,
+            Command::SpareAdd(add) => self.reconciler.add_spare(add).await,
+            Command::SpareRemove { drive } => self.reconciler.remove_spare(&drive).await,
+            Command::Shutdown {} => {
+                let notes = self.shut_down().await;
+                self.stopping.set(true);
+                Ok(Reply::Done { notes })
+            }
+            question => self.answer_question(&question).unwrap_or_else(|| Err(stopping())),
+        }
+    }
+
+    fn of_drive(&self, of: Result<OfDrive>) -> Result<Reply> {
+        of.map(|(drive, notes)| self.drive_reply(&drive, notes))
+    }
+
+    fn of_volume(&self, of: Result<OfVolume>) -> Result<Reply> {
+        of.map(|(array, volume, notes)| self.volume_reply(&array, &volume, notes))
+    }
+
+    fn imported(&self, of: Result<(Rc<Array>, Vec<String>)>) -> Result<Reply> {
+        let (array, notes) = of?;
+        let volumes = array.volumes().iter().map(|volume| self.volume_info(&array, volume)).collect();
+        Ok(Reply::Imported { volumes, notes })
+    }
+
+    /// `shutdown`: everything is stopped in order. Notes, a sentence each.
+    async fn shut_down(&self) -> Vec<String> {
+        self.tasks.close().await;
+        let notes = self.lifecycle.stop_all().await;
+        let text = "the controller was shut down".to_owned();
+        self.events.report(
+            EventCode::ControllerStopped,
+            "controller",
+            "shutdown",
+            "no volume is served",
+            text,
+        );
+        self.events.close().await;
+        self.inventory.close();
+        notes
+    }
+}
+
+fn done(notes: Result<Vec<String>>) -> Result<Reply> {
+    notes.map(|notes| Reply::Done { notes })
+}
+
+fn stopping() -> Error {
+    Error::new(ErrorKind::Stopping, "the controller is shutting down; start it again for further commands")
+}

@@ -1,0 +1,165 @@
+//! The controller started: the rooms are joined, from the lowest up, and their tasks begin.
+//!
+//! | task | does |
+//! | --- | --- |
+//! | commands | takes commands; answers questions at once, hands changes on |
+//! | changes | carries out one change after the other |
+//! | reports | takes what shards report, sorts it to the arrays |
+//! | failures, bitmap clearer, recorder | one each per started array: `arrays/failures.rs`, `bitmap_clearer.rs`, `reports.rs` |
+//! | events | stores events |
+//! | reconciler | begins what has to be done: spares, rebuilds, what is due: `reconcile/reconciler.rs` |
+//! | health | asks drives for their health: `inventory/health.rs` |
+//! | tasks | stores what is kept of background tasks; each one that goes on is a task here too: `tasks/run.rs` |
+
+use super::{COMMANDS_WAITING, Commands, ControllerHandle};
+use crate::arrays::{self, Arrays};
+use crate::events::EventCode;
+use crate::events::Events;
+use crate::foreign::{self, Foreign};
+use crate::inventory::Inventory;
+use crate::lifecycle::{self, Lifecycle};
+use crate::policy::{self, Policies};
+use crate::reconcile::{self, Reconciler};
+use crate::signals::Attention;
+use crate::tasks::{self, TaskList, Tasks};
+use engine::{REPORTS_OPEN, Report, ShardMessage};
+use env::sync::Signal;
+use env::{Env, mailbox};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// How a controller is started.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Drives to look at besides those that are remembered.
+    pub drives: Vec<String>,
+}
+
+/// The controller: see [`Controller::start`].
+pub struct Controller;
+
+impl Controller {
+    /// The mailbox for the reports of `shards` shards, on the controller's shard.
+    pub fn reports(env: &Env, shards: u16) -> (mailbox::Sender<Report>, mailbox::Receiver<Report>) {
+        mailbox::mailbox(env, usize::from(shards.max(1)) * REPORTS_OPEN)
+    }
+
+    /// Starts the controller on the shard of `env`: opens the drives it remembers and those it is given, starts
+    /// the volumes that are on them, and begins to take commands. `shards`: how to reach all shards, in order;
+    /// they must be running. `reports`: what they report.
+    pub async fn start(
+        env: &Env,
+        options: Options,
+        shards: Vec<mailbox::Sender<ShardMessage>>,
+        reports: mailbox::Receiver<Report>,
+    ) -> ControllerHandle {
+        let (commands, receiver) = mailbox::mailbox(env, COMMANDS_WAITING);
+        let all = Rc::new(joined(env, shards));
+        all.events.load().await;
+        let events = all.events.clone();
+        env.spawn("events", async move { events.write().await });
+        env.spawn("reports", all.arrays.clone().take_reports(reports, all.tasks.clone()));
+        all.inventory.open_known_drives(&options.drives).await;
+        if let Err(why) = all.tasks.load().await {
+            let text = format!(
+                "tasks and schedules of before cannot be read: {why}; schedules are as in the beginning"
+            );
+            all.events.report(
+                EventCode::ControllerTasksUnreadable,
+                "controller",
+                &why,
+                "checks and patrols begin anew",
+                text,
+            );
+        }
+        all.lifecycle.start_all().await;
+        let tasks = all.tasks.clone();
+        env.spawn("tasks", async move { tasks.write().await });
+        env.spawn("reconciler", all.reconciler.clone().run());
+        env.spawn("health", all.reconciler.clone().watch_health());
+        env.spawn("commands", all.clone().take_commands(receiver));
+        env.spawn("changes", all.make_changes());
+        ControllerHandle { commands }
+    }
+}
+
+/// The rooms that the upper ones share.
+struct Lower {
+    attention: Rc<Attention>,
+    events: Rc<Events>,
+    inventory: Rc<Inventory>,
+    arrays: Rc<Arrays>,
+    tasks: Rc<Tasks>,
+    lifecycle: Rc<Lifecycle>,
+}
+
+/// The lower rooms, each with the way to those below it that it needs.
+fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>) -> Lower {
+    let attention = Attention::new(env);
+    let events = Rc::new(Events::new(env));
+    let inventory = Inventory::new(env, &events);
+    let list = TaskList::new(env, &attention);
+    let hidden_by = list.clone();
+    let needs = arrays::Needs {
+        events: events.clone(),
+        inventory: inventory.clone(),
+        attention: attention.clone(),
+        shards,
+        hides: Box::new(move |volume| hidden_by.hides(volume)),
+    };
+    let arrays = Arrays::new(env, needs);
+    let needs = tasks::Needs {
+        events: events.clone(),
+        inventory: inventory.clone(),
+        arrays: arrays.clone(),
+        attention: attention.clone(),
+    };
+    let tasks = Tasks::new(env, list, needs);
+    let needs = lifecycle::Needs {
+        events: events.clone(),
+        inventory: inventory.clone(),
+        arrays: arrays.clone(),
+        attention: attention.clone(),
+    };
+    let lifecycle = Lifecycle::new(env, needs);
+    Lower { attention, events, inventory, arrays, tasks, lifecycle }
+}
+
+/// All rooms.
+fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>) -> Commands {
+    let Lower { attention, events, inventory, arrays, tasks, lifecycle } = lower(env, shards);
+    let needs = foreign::Needs {
+        events: events.clone(),
+        inventory: inventory.clone(),
+        arrays: arrays.clone(),
+        lifecycle: lifecycle.clone(),
+    };
+    let foreign = Foreign::new(env, needs);
+    let needs = policy::Needs { events: events.clone(), arrays: arrays.clone(), tasks: tasks.clone() };
+    let policies = Policies::new(env, needs);
+    let needs = reconcile::Needs {
+        events: events.clone(),
+        inventory: inventory.clone(),
+        arrays: arrays.clone(),
+        lifecycle: lifecycle.clone(),
+        tasks: tasks.clone(),
+        attention: attention.clone(),
+    };
+    let reconciler = Reconciler::new(env, needs);
+    Commands {
+        env: env.clone(),
+        events,
+        inventory,
+        arrays,
+        lifecycle,
+        foreign,
+        policies,
+        tasks,
+        reconciler,
+        attention,
+        changes: RefCell::default(),
+        change_waiting: Signal::default(),
+        stopping: Cell::new(false),
+        started_unix_s: env.unix_time(),
+    }
+}

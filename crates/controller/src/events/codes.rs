@@ -1,0 +1,128 @@
+//! Every kind of event: its stable code, how much it matters, what it means. The one definition; `docs/events.md` is
+//! made from it.
+
+use crate::interface::Severity;
+
+macro_rules! event_codes {
+    ($($name:ident $code:literal $severity:ident $meaning:literal;)*) => {
+        /// A kind of event. Its code is stable: programs decide by it.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum EventCode {
+            $(#[doc = $meaning] $name,)*
+        }
+
+        impl EventCode {
+            /// All of them, by subject.
+            pub const ALL: &'static [EventCode] = &[$(EventCode::$name,)*];
+
+            /// The code: the subject, a dot, and what happened to it.
+            pub const fn code(self) -> &'static str {
+                match self {
+                    $(EventCode::$name => $code,)*
+                }
+            }
+
+            /// How much it matters.
+            pub const fn severity(self) -> Severity {
+                match self {
+                    $(EventCode::$name => Severity::$severity,)*
+                }
+            }
+
+            /// What it means: a sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(EventCode::$name => $meaning,)*
+                }
+            }
+        }
+    };
+}
+
+event_codes! {
+    ControllerStarted "controller.started" Info "The controller was started; volumes follow.";
+    ControllerStopped "controller.stopped" Info "The controller was shut down; it serves no volume.";
+    ControllerTasksUnreadable "controller.tasks-unreadable" Warning "The stored tasks and schedules cannot be read; schedules are the default ones.";
+    ControllerDrivesUnreadable "controller.drives-unreadable" Warning "The stored list of drives cannot be read; register the drives again.";
+    ControllerDrivesNotStored "controller.drives-not-stored" Warning "The list of drives cannot be stored; after a restart its drives have to be registered again.";
+
+    ArrayNotRecorded "array.not-recorded" Critical "A change of an array's state cannot be recorded on its drives; writes that depend on it fail until there is space.";
+    ArrayMapUnreadable "array.map-unreadable" Warning "Blocks of the write-intent map cannot be read; what they stand for is resynced.";
+    ArrayPolicyChanged "array.policy-changed" Info "An operator changed policies of an array.";
+    ArrayNoSpare "array.no-spare" Warning "A drive is out or is expected to fail, and no spare can take its place.";
+    ArraySlotEmpty "array.slot-empty" Critical "A drive was to take the slot of one that is out, and could not; the slot stays empty.";
+
+    VolumeCreated "volume.created" Info "A volume was created.";
+    VolumeDeleted "volume.deleted" Info "A volume was deleted.";
+    VolumeRenamed "volume.renamed" Info "A volume has another name.";
+    VolumeOverwritten "volume.overwritten" Warning "A volume that was not started is gone: its drives were taken for another one, by order.";
+    VolumeImported "volume.imported" Info "A volume of another system was imported.";
+    VolumeStarted "volume.started" Info "A volume was started with all of its drives.";
+    VolumeStartedDegraded "volume.started-degraded" Warning "A volume was started without some of its drives.";
+    VolumeNotStarted "volume.not-started" Fatal "A volume could not be started; its data cannot be reached.";
+    VolumeOffline "volume.offline" Fatal "A volume lost more drives than it can do without, or cannot be served; its data cannot be reached.";
+    VolumeResynced "volume.resynced" Info "A resync is complete: all redundancy of the volume agrees with its data.";
+    VolumeUnsynced "volume.unsynced" Warning "A write was left unfinished; redundancy is not trusted there until it is resynced.";
+    VolumeForced "volume.forced" Warning "An operator forced stale parity; blocks of what is missing may read wrongly there.";
+    VolumeMismatch "volume.mismatch" Warning "A check found a stripe whose redundancy does not agree with its data.";
+    VolumeBlocksUnreadable "volume.blocks-unreadable" Fatal "Blocks of a volume cannot be read from any drive; hosts get an I/O error there.";
+    VolumeJournalReplayed "volume.journal-replayed" Info "Writes that a crash interrupted were finished from the journal.";
+    VolumeJournalIncomplete "volume.journal-incomplete" Warning "The journal does not tell all that a crash interrupted; the volume is treated as if it had none.";
+
+    DriveFailed "drive.failed" Warning "A drive failed; its array goes on without it.";
+    DriveDeclaredFailed "drive.declared-failed" Warning "An operator declared a drive failed; its array goes on without it.";
+    DriveOffline "drive.offline" Warning "An operator took a drive offline; its array goes on without it.";
+    DriveMissing "drive.missing" Warning "A drive was not there when its array was started; the array goes on without it.";
+    DriveNotInformed "drive.not-informed" Warning "A drive that is out could not be marked so; keep it from being started alone.";
+    DriveBack "drive.back" Info "A drive that was out is used again.";
+    DriveTakesSlot "drive.takes-slot" Info "A drive takes the slot of one that is out.";
+    DriveReplacementBegun "drive.replacement-begun" Info "A drive is being filled to replace one that serves.";
+    DriveReplaced "drive.replaced" Info "A drive took the slot of one that served until then.";
+    DriveReplacementEnded "drive.replacement-ended" Warning "A drive that was being filled is dropped; the one that it was to replace goes on.";
+    DriveReplacementFailed "drive.replacement-failed" Warning "A drive could not be filled, or could not take the slot; the one that it was to replace goes on.";
+    DrivePredictsFailure "drive.predicts-failure" Warning "A drive expects to fail or is worn out.";
+    DriveMediumError "drive.medium-error" Warning "Sectors of a drive cannot be read; no data is lost.";
+    DriveMediumErrorRepaired "drive.medium-error-repaired" Info "Sectors that could not be read were written anew from redundancy.";
+    DrivePatrolStopped "drive.patrol-stopped" Warning "A drive does not answer; the patrol left the rest of it unread.";
+    DriveMetadataRepaired "drive.metadata-repaired" Warning "Metadata of a drive were damaged, and were repaired from the other copy or from the label.";
+    DriveMetadataDamaged "drive.metadata-damaged" Warning "One copy of a drive's metadata is damaged and cannot be repaired; replace the drive.";
+    DriveMetadataRestored "drive.metadata-restored" Warning "Both copies of a drive's metadata are damaged; the other drives of its array tell what it is.";
+    DriveLabelNotErased "drive.label-not-erased" Warning "A label that means nothing any more could not be erased.";
+    DriveImportUndone "drive.import-undone" Warning "The import of a drive was interrupted; the drive is what it was before.";
+    DriveCleared "drive.cleared" Warning "An operator erased the metadata by which another system knew the drive.";
+    DriveUnregistered "drive.unregistered" Info "An operator unregistered a drive.";
+
+    SpareAdded "spare.added" Info "A drive is a hot spare.";
+    SpareRemoved "spare.removed" Info "A drive is no hot spare any more.";
+    SpareRestored "spare.restored" Info "A spare that stood in is free, and stands by again.";
+    SpareNotRestored "spare.not-restored" Warning "A spare that stood in is free, but could not be made a spare again.";
+    SpareFailed "spare.failed" Warning "A spare has failed or lost its label; it stands by no more.";
+    SpareReady "spare.ready" Info "A spare that had failed answers again, and stands by.";
+
+    TaskBegun "task.begun" Info "A background task begins.";
+    TaskPaused "task.paused" Info "An operator paused a task.";
+    TaskResumed "task.resumed" Info "An operator resumed a task.";
+    TaskStopped "task.stopped" Warning "An operator stopped a task before it was done.";
+    TaskDone "task.done" Info "A task is complete.";
+    TaskFound "task.found" Warning "A task is complete, and found something wrong.";
+    TaskFailed "task.failed" Warning "A task failed; what is still needed is tried again.";
+    ScheduleMissed "schedule.missed" Info "A scheduled task did not begin; it begins at its next time.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn codes_differ_and_name_their_subject() {
+        let codes: BTreeSet<&str> = EventCode::ALL.iter().map(|code| code.code()).collect();
+        assert_eq!(codes.len(), EventCode::ALL.len());
+        for code in EventCode::ALL {
+            let (subject, what) = code.code().split_once('.').unwrap();
+            let is_word = |word: &str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+            assert!(is_word(subject) && is_word(what), "{}", code.code());
+            assert!(code.meaning().ends_with('.') && !code.meaning().contains('|'), "{}", code.code());
+        }
+    }
+}

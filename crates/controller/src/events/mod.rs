@@ -1,0 +1,178 @@
+//! The room of events: what happened, kept in memory, the newest thousand, and appended to `events.jsonl`, one JSON
+//! object a line.
+//!
+//! **Owns** the events and their numbers ([`Events`]), and the one list of their kinds ([`EventCode`], `codes.rs`).
+//!
+//! **Invariants.** No number is given twice: they go on where the file ends, and after a crash a thousand further on,
+//! for what was reported and not stored then had numbers too. (Where the file is removed, they begin again.) A kind of event has one code and one severity.
+//!
+//! **Who may call it**: every room that does something people should know of.
+
+mod codes;
+
+pub use codes::EventCode;
+
+use crate::interface::{Event, Severity};
+
+use env::Env;
+use env::sync::Signal;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+/// Where events are kept over restarts.
+const FILE: &str = "events.jsonl";
+
+/// Events in memory.
+const MOST: usize = 1000;
+
+/// When the file has more lines than this at a start, it is cut to the newest [`MOST`].
+const MOST_LINES: usize = 10_000;
+
+/// The events of this controller.
+pub(crate) struct Events {
+    env: Env,
+    recent: RefCell<VecDeque<Event>>,
+    unwritten: RefCell<String>,
+    writing: Cell<bool>,
+    closed: Cell<bool>,
+    changed: Signal,
+    /// The number of the next event.
+    next: Cell<u64>,
+}
+
+impl Events {
+    pub(crate) fn new(env: &Env) -> Events {
+        Events {
+            env: env.clone(),
+            recent: RefCell::default(),
+            unwritten: RefCell::default(),
+            writing: Cell::new(false),
+            closed: Cell::new(false),
+            changed: Signal::default(),
+            next: Cell::new(1),
+        }
+    }
+
+    /// Takes note of an event: of which kind, of what, why, what it changes, and all of it in one sentence.
+    pub(crate) fn report(&self, code: EventCode, subject: &str, cause: &str, effect: &str, text: String) {
+        let (severity, number) = (code.severity(), self.next.get());
+        self.next.set(number + 1);
+        let kind = code.code();
+        match severity {
+            Severity::Info => tracing::info!(number, code = kind, "{text}"),
+            Severity::Warning => tracing::warn!(number, code = kind, "{text}"),
+            Severity::Critical | Severity::Fatal => tracing::error!(number, code = kind, "{text}"),
+        }
+        let event = Event {
+            number,
+            time_unix_s: self.env.unix_time(),
+            code: kind.to_owned(),
+            severity,
+            subject: subject.to_owned(),
+            cause: cause.to_owned(),
+            effect: effect.to_owned(),
+            text,
+        };
+        match serde_json::to_string(&event) {
+            Ok(line) => {
+                let mut unwritten = self.unwritten.borrow_mut();
+                unwritten.push_str(&line);
+                unwritten.push('\n');
+            }
+            Err(error) => tracing::error!("an event cannot be written as JSON: {error}"),
+        }
+        self.keep(event);
+        self.changed.notify(&self.env);
+    }
+
+    fn keep(&self, event: Event) {
+        let mut recent = self.recent.borrow_mut();
+        recent.push_back(event);
+        while recent.len() > MOST {
+            recent.pop_front();
+        }
+    }
+
+    /// The newest `last`, newest last.
+    pub(crate) fn list(&self, last: Option<usize>) -> Vec<Event> {
+        let recent = self.recent.borrow();
+        let skip = recent.len().saturating_sub(last.unwrap_or(MOST));
+        recent.iter().skip(skip).cloned().collect()
+    }
+
+    /// Reads what was kept. A line that was cut off by a crash is left behind.
+    pub(crate) async fn load(&self) {
+        let bytes = match self.env.world().state().load(FILE).await {
+            Ok(bytes) => bytes.unwrap_or_default(),
+            Err(error) => {
+                // Whatever the last number was: seconds since 1970 are more.
+                self.next.set(self.env.unix_time().max(1));
+                return tracing::error!("earlier events cannot be read: {error}");
+            }
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().collect();
+        let skip = lines.len().saturating_sub(MOST);
+        let read = |line: &&str| match serde_json::from_str::<Event>(line) {
+            Ok(event) => Some(event),
+            Err(error) => {
+                tracing::warn!("a line of {FILE} is no event: {error}");
+                None
+            }
+        };
+        lines[skip..].iter().filter_map(read).for_each(|event| self.keep(event));
+        self.next.set(self.number_after());
+        if lines.len() > MOST_LINES {
+            let newest: String = lines[skip..].iter().flat_map(|line| [line, "\n"]).collect();
+            if let Err(error) = self.env.world().state().store(FILE, newest.into_bytes()).await {
+                tracing::error!("old events cannot be cut off: {error}");
+            }
+        } else if !text.is_empty() && !text.ends_with('\n') {
+            self.unwritten.borrow_mut().push('\n');
+        }
+        // Stored before anything else is reported: a crash from here on is seen by it.
+        let text = "the controller was started".to_owned();
+        self.report(EventCode::ControllerStarted, "controller", "start", "volumes are started", text);
+        self.append(self.unwritten.take()).await;
+    }
+
+    /// The number of the first event after those that were kept.
+    fn number_after(&self) -> u64 {
+        let recent = self.recent.borrow();
+        let Some(last) = recent.iter().map(|event| event.number).max().filter(|last| *last > 0) else {
+            return 1;
+        };
+        let ended = recent.back().is_some_and(|event| event.code == EventCode::ControllerStopped.code());
+        last + if ended { 1 } else { MOST as u64 }
+    }
+
+    /// Appends events as they come, until they are closed.
+    pub(crate) async fn write(&self) {
+        loop {
+            let waiting = || !self.unwritten.borrow().is_empty() || self.closed.get();
+            self.changed.wait_until(&self.env, waiting).await;
+            let lines = self.unwritten.take();
+            if lines.is_empty() {
+                return;
+            }
+            self.append(lines).await;
+        }
+    }
+
+    async fn append(&self, lines: String) {
+        self.writing.set(true);
+        if let Err(error) = self.env.world().state().append(FILE, lines.into_bytes()).await {
+            tracing::error!("events cannot be stored: {error}");
+        }
+        self.writing.set(false);
+        self.changed.notify(&self.env);
+    }
+
+    /// Waits until all events are stored, and ends the writing.
+    pub(crate) async fn close(&self) {
+        let done = || self.unwritten.borrow().is_empty() && !self.writing.get();
+        self.changed.wait_until(&self.env, done).await;
+        self.closed.set(true);
+        self.changed.notify(&self.env);
+    }
+}

@@ -1,0 +1,243 @@
+//! What can be asked of the controller. Every interface speaks these; in JSON they are objects with the verb
+//! under `command`, such as `{"command": "volume-show", "volume": "data"}`.
+//!
+//! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
+
+use crate::interface::{AddSpare, SetPolicy, SetSchedule, SetTask, StartTask};
+use ondisk::WriteHole;
+use serde::{Deserialize, Serialize};
+
+/// A command.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Command {
+    /// Tells the controller of a drive. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    DriveAdd {
+        /// How it is named: a path, `mem:1G`, an address.
+        drive: String,
+        /// Make a new file of that size for it, with its space reserved.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size_bytes: Option<u64>,
+    },
+    /// Every drive. Answered by [`Reply::Drives`](crate::interface::Reply::Drives).
+    DriveList {},
+    /// One drive. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    DriveShow {
+        /// Which.
+        drive: String,
+    },
+    /// Takes a drive out of its volume, as if it had failed. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    DriveFail {
+        /// Which.
+        drive: String,
+    },
+    /// Takes a drive out of its volume for a while. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    DriveOffline {
+        /// Which.
+        drive: String,
+    },
+    /// Uses a drive again that is out: what it missed is rebuilt. Answered by
+    /// [`Reply::Drive`](crate::interface::Reply::Drive).
+    DriveOnline {
+        /// Which.
+        drive: String,
+    },
+    /// Puts another drive into a place of an array: where the place is out, what belongs there is rebuilt; where it
+    /// serves, the new drive is filled first. Answered by [`Reply::Drive`](crate::interface::Reply::Drive), of the new drive.
+    DriveReplace {
+        /// Which drive is replaced.
+        drive: String,
+        /// By which.
+        with: String,
+        /// What that one holds may be lost.
+        #[serde(default)]
+        destroy_data: bool,
+    },
+    /// Does not look at a drive any more that belongs to no volume. Answered by
+    /// [`Reply::Done`](crate::interface::Reply::Done).
+    DriveForget {
+        /// Which.
+        drive: String,
+    },
+    /// Lays a volume over drives. Answered by [`Reply::Volume`](crate::interface::Reply::Volume), with notes.
+    VolumeCreate(CreateVolume),
+    /// Every volume. Answered by [`Reply::Volumes`](crate::interface::Reply::Volumes).
+    VolumeList {},
+    /// One volume. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
+    VolumeShow {
+        /// Which.
+        volume: String,
+    },
+    /// Changes a volume's settings. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
+    VolumeSet {
+        /// Which.
+        volume: String,
+        /// A new name. Hosts that use the volume under its old name are disconnected from it.
+        name: String,
+    },
+    /// Deletes a volume: its data is lost. Answered by [`Reply::Done`](crate::interface::Reply::Done).
+    VolumeDelete {
+        /// Which.
+        volume: String,
+    },
+    /// Starts a volume that is offline. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
+    VolumeStart {
+        /// Which.
+        volume: String,
+        /// Start it even though a drive is missing and writes were interrupted: blocks of the missing drive
+        /// may read wrongly where that was.
+        #[serde(default)]
+        accept_stale_parity: bool,
+        /// Start it though drives are missing that could have been used without those that are here: they were not.
+        #[serde(default)]
+        degraded: bool,
+    },
+    /// Changes what is wished for the array of a volume. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
+    VolumePolicy(SetPolicy),
+    /// Every spare, what it covers, and which arrays none covers. Answered by [`Reply::Spares`](crate::interface::Reply::Spares).
+    SpareList {},
+    /// Lets a drive stand by for one that fails. Answered by [`Reply::Spare`](crate::interface::Reply::Spare).
+    SpareAdd(AddSpare),
+    /// Lets a drive stand by no longer. Answered by [`Reply::Done`](crate::interface::Reply::Done), with notes.
+    SpareRemove {
+        /// Which.
+        drive: String,
+    },
+    /// What drives that are not in use carry: volumes of other systems, and what cannot be used. Answered by
+    /// [`Reply::Foreign`](crate::interface::Reply::Foreign).
+    ForeignList {},
+    /// Makes volumes of another system SoftROC's own, with their data. Answered by
+    /// [`Reply::Imported`](crate::interface::Reply::Imported).
+    ForeignImport {
+        /// Which volume, by its name or identity. Others that share its drives come with it.
+        volume: String,
+        /// Its new name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// Takes metadata off drives that are not in use, whosever they are. Answered by
+    /// [`Reply::Done`](crate::interface::Reply::Done), with notes.
+    ForeignClear {
+        /// Which drives.
+        drives: Vec<String>,
+    },
+    /// Every background task. Answered by [`Reply::Tasks`](crate::interface::Reply::Tasks).
+    TaskList {},
+    /// One task. Answered by [`Reply::Task`](crate::interface::Reply::Task).
+    TaskShow {
+        /// Its number.
+        task: u64,
+    },
+    /// Begins a task. Answered by [`Reply::Task`](crate::interface::Reply::Task).
+    TaskStart(StartTask),
+    /// Lets a task stand still. Answered by [`Reply::Task`](crate::interface::Reply::Task).
+    TaskPause {
+        /// Its number.
+        task: u64,
+    },
+    /// Goes on with a task that was paused or stopped, or has failed. Answered by [`Reply::Task`](crate::interface::Reply::Task).
+    TaskResume {
+        /// Its number.
+        task: u64,
+    },
+    /// Ends a task before it is done. Answered by [`Reply::Task`](crate::interface::Reply::Task), with notes.
+    TaskStop {
+        /// Its number.
+        task: u64,
+    },
+    /// Changes how fast a task may be. Answered by [`Reply::Task`](crate::interface::Reply::Task).
+    TaskSet(SetTask),
+    /// What is done by itself every so often. Answered by [`Reply::Schedules`](crate::interface::Reply::Schedules).
+    ScheduleList {},
+    /// Says what is done by itself every so often. Answered by [`Reply::Schedules`](crate::interface::Reply::Schedules).
+    TaskSchedule(SetSchedule),
+    /// What happened, newest last. Answered by [`Reply::Events`](crate::interface::Reply::Events).
+    EventsList {
+        /// No more than so many of the newest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last: Option<usize>,
+    },
+    /// What a request would do. Answered by [`Reply::Explained`](crate::interface::Reply::Explained).
+    Explain(Explain),
+    /// What the controller is. Answered by [`Reply::Info`](crate::interface::Reply::Info).
+    Info {},
+    /// Stops serving, in order. Answered by [`Reply::Done`](crate::interface::Reply::Done) when everything is on the drives.
+    Shutdown {},
+}
+
+/// See [`Command::VolumeCreate`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateVolume {
+    /// Its name: letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// The RAID level, such as `raid5`.
+    pub level: String,
+    /// Its drives in the order of their slots. Drives that the controller does not know yet are added. If they are all
+    /// the drives of an array, the volume is laid beside the others on it.
+    #[serde(default)]
+    pub drives: Vec<String>,
+    /// Instead of drives: one of the volumes beside which it is laid, or the UUID of their array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<String>,
+    /// How many spans, where the level has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spans: Option<u16>,
+    /// How often each strip is stored: a choice for `raid1e`, 2 otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u16>,
+    /// The strip; 256 KiB if a drive rotates, 64 KiB otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strip_bytes: Option<u64>,
+    /// Where parity or copies are, such as `left-symmetric` or `near`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrangement: Option<String>,
+    /// Its capacity; all there is otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// How a stripe that is interrupted in the middle is dealt with, on levels with parity: by a journal otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_hole: Option<WriteHole>,
+    /// What the drives hold may be lost.
+    #[serde(default)]
+    pub destroy_data: bool,
+}
+
+/// See [`Command::Explain`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Explain {
+    /// Of this volume, in its present health. Otherwise of the parameters below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
+    /// The RAID level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
+    /// How many drives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drives: Option<u16>,
+    /// The strip; 64 KiB otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strip_bytes: Option<u64>,
+    /// In how many spans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spans: Option<u16>,
+    /// Where parity is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<String>,
+    /// How often each strip is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u16>,
+    /// Where copies are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirrors: Option<String>,
+    /// Slots of drives that are to be taken for failed, besides those of the volume that are.
+    #[serde(default)]
+    pub failed: Vec<u16>,
+    /// `read`, `write`, `write-zeroes`, `resync` or `verify`.
+    pub operation: String,
+    /// Where.
+    pub offset_bytes: u64,
+    /// How much.
+    pub size_bytes: u64,
+}

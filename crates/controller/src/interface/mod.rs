@@ -1,0 +1,27 @@
+//! The room of what interfaces see: what can be asked of the controller, what is answered, why something is refused.
+//!
+//! **Owns** no state: values only, with their form in JSON. They are the words in which the other rooms speak of
+//! drives, volumes and tasks, too.
+//!
+//! **Invariants.** Names and forms are stable: interfaces and stored files rely on them.
+//!
+//! **Who may call it**: every room. It knows none of them.
+
+mod command;
+mod error;
+mod foreign;
+mod health;
+mod reply;
+mod tasks;
+
+pub use command::{Command, CreateVolume, Explain};
+pub use error::{Error, ErrorKind, Result};
+pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
+pub use health::HealthInfo;
+pub use reply::{
+    ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo, VolumeState,
+};
+pub use tasks::{
+    AddSpare, Blamed, CoverageInfo, Found, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask,
+    SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState,
+};

@@ -1,0 +1,366 @@
+//! What the controller answers. In JSON an object with its kind under `reply`.
+
+use crate::interface::{
+    CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, ScheduleInfo, SpareInfo, TaskInfo,
+};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The answer to a command that was carried out.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum Reply {
+    /// It is done.
+    Done {
+        /// What is worth knowing about it, a sentence each.
+        notes: Vec<String>,
+    },
+    /// A drive.
+    Drive {
+        /// It.
+        drive: Box<DriveInfo>,
+        /// What is worth knowing, a sentence each.
+        notes: Vec<String>,
+    },
+    /// Drives: those of volumes by slot, then the others by name.
+    Drives {
+        /// They.
+        drives: Vec<DriveInfo>,
+    },
+    /// A volume.
+    Volume {
+        /// It.
+        volume: Box<VolumeInfo>,
+        /// What is worth knowing, a sentence each.
+        notes: Vec<String>,
+    },
+    /// Volumes by name.
+    Volumes {
+        /// They.
+        volumes: Vec<VolumeInfo>,
+    },
+    /// A task.
+    Task {
+        /// It.
+        task: Box<TaskInfo>,
+        /// What is worth knowing, a sentence each.
+        notes: Vec<String>,
+    },
+    /// Tasks: those that go on, then those that ended, the newest first.
+    Tasks {
+        /// They.
+        tasks: Vec<TaskInfo>,
+    },
+    /// What is done by itself every so often.
+    Schedules {
+        /// They.
+        schedules: Vec<ScheduleInfo>,
+    },
+    /// A spare.
+    Spare {
+        /// It.
+        spare: Box<SpareInfo>,
+        /// What is worth knowing, a sentence each.
+        notes: Vec<String>,
+    },
+    /// Spares, and what they cover.
+    Spares {
+        /// They, by name.
+        spares: Vec<SpareInfo>,
+        /// Each array that could use one.
+        coverage: Vec<CoverageInfo>,
+    },
+    /// What is on drives that are not in use.
+    Foreign {
+        /// Volumes of other systems.
+        volumes: Vec<ForeignVolume>,
+        /// Drives that carry metadata of any kind and serve in no volume, by name.
+        drives: Vec<ForeignDrive>,
+    },
+    /// Volumes that were imported, all of one array.
+    Imported {
+        /// They.
+        volumes: Vec<VolumeInfo>,
+        /// What is worth knowing, a sentence each.
+        notes: Vec<String>,
+    },
+    /// Events, newest last.
+    Events {
+        /// They.
+        events: Vec<Event>,
+    },
+    /// What a request would do.
+    Explained {
+        /// For people: the plan of every stripe, with its picture, its cost and the reason.
+        text: String,
+        /// The same for programs.
+        explanation: serde_json::Value,
+    },
+    /// The controller.
+    Info {
+        /// It.
+        info: ControllerInfo,
+    },
+}
+
+/// What a drive is to the controller.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriveState {
+    /// It serves in a volume, or would if the volume were started.
+    Online,
+    /// It belongs to no volume.
+    Unused,
+    /// It failed: its volume goes on without it.
+    Failed,
+    /// An operator took it out of its volume.
+    Offline,
+    /// It belongs to a volume and was not found, or it was added once and cannot be opened.
+    Missing,
+    /// It belongs to a volume that went on without it: what it holds is old.
+    Stale,
+    /// It serves, but what it holds is still old in part: it is being rebuilt.
+    Rebuilding,
+    /// It is filled with what another one holds, to take its place.
+    Filling,
+    /// It is a hot spare.
+    Spare,
+    /// It carries a label that cannot be used: of another version, or a copy of another drive's. Or it has not returned
+    /// all that was written to it.
+    Refused,
+}
+
+/// A drive.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DriveInfo {
+    /// How it is named: a path, `mem:1G`, an address. Of a missing drive: how it was named.
+    pub name: String,
+    /// What it is to the controller.
+    pub state: DriveState,
+    /// Why it is in that state, if it is not in service: a sentence.
+    pub reason: Option<String>,
+    /// The names of the volumes on it, the first of which names its array.
+    pub volumes: Vec<String>,
+    /// Its place in its array, from zero.
+    pub slot: Option<u16>,
+    /// How much of it no volume uses; `None` while it cannot be opened.
+    pub free_bytes: Option<u64>,
+    /// How many regions of its volumes it still has to be given, or has missed.
+    pub stale_regions: u32,
+    /// The UUID in its label.
+    pub uuid: Option<String>,
+    /// Its capacity; `None` while it cannot be opened.
+    pub size_bytes: Option<u64>,
+    /// `block device`, `file`, `memory`, ...; `None` while it cannot be opened.
+    pub kind: Option<String>,
+    /// The same drive under another name has the same identity.
+    pub identity: Option<String>,
+    /// The smallest unit it reads and writes.
+    pub logical_sector_bytes: Option<u64>,
+    /// The unit it writes without reading first.
+    pub physical_sector_bytes: Option<u64>,
+    /// Whether it has a spindle.
+    pub rotational: bool,
+    /// Whether it refuses writes.
+    pub read_only: bool,
+    /// Times that it could not read some blocks, since the controller started.
+    pub medium_errors: u64,
+    /// The enclosure it sits in, as the machine tells.
+    pub enclosure: Option<String>,
+    /// Its place in the enclosure.
+    pub bay: Option<String>,
+    /// What it tells of its health; `None` before it was asked.
+    pub health: Option<Box<HealthInfo>>,
+}
+
+/// How a volume is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VolumeState {
+    /// Every drive serves.
+    Optimal,
+    /// It serves, without all of its drives.
+    Degraded,
+    /// It does not serve.
+    Offline,
+}
+
+/// How far making redundancy agree with data has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Progress {
+    /// Regions still to be done.
+    pub regions_left: u32,
+    /// Regions of the volume.
+    pub regions: u32,
+    /// The share of the volume that agrees, rounded down; 100 only when all does.
+    pub percent: u8,
+}
+
+/// A policy: what is wished, what is in force, and why they differ if they do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Policy {
+    /// Which.
+    pub name: String,
+    /// What was wished.
+    pub configured: String,
+    /// What is in force.
+    pub current: String,
+    /// What that means, or why the two differ.
+    pub reason: String,
+    /// Since when it has been in force, in seconds since 1970.
+    pub since_unix_s: u64,
+}
+
+/// A volume.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct VolumeInfo {
+    /// Its name, which is that of its export too.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// How it is.
+    pub state: VolumeState,
+    /// Why it is not optimal, and what to do: a sentence each.
+    pub reasons: Vec<String>,
+    /// Since when it has been in that state, in seconds since 1970.
+    pub since_unix_s: u64,
+    /// The level, such as `raid5`.
+    pub level: String,
+    /// Spans; 1 where the level has none.
+    pub spans: u16,
+    /// How often each strip is stored.
+    pub copies: u16,
+    /// The strip.
+    pub strip_bytes: u64,
+    /// Where parity or copies are, where the level has a choice.
+    pub arrangement: Option<String>,
+    /// The sector.
+    pub sector_bytes: u64,
+    /// What hosts can use.
+    pub capacity_bytes: u64,
+    /// Where its data begins on each drive.
+    pub data_start_bytes: u64,
+    /// How much of each drive is used for data.
+    pub member_bytes: u64,
+    /// The UUID of its array.
+    pub array: String,
+    /// The names of all volumes of its array.
+    pub array_volumes: Vec<String>,
+    /// How much of each drive of its array is free in one piece: room for another volume.
+    pub array_free_bytes: u64,
+    /// How many more drives may fail now, whichever they are.
+    pub may_lose: u16,
+    /// How many more drives may fail now, if they are the luckiest ones.
+    pub may_lose_at_most: u16,
+    /// Bytes whose content is lost.
+    pub lost_bytes: u64,
+    /// Its drives, by slot.
+    pub drives: Vec<DriveInfo>,
+    /// The resync that runs or is due; `None` when all redundancy agrees.
+    pub resync: Option<Progress>,
+    /// Regions that are marked as being written.
+    pub dirty_regions: u32,
+    /// Policies: write hole, cache.
+    pub policies: Vec<Policy>,
+    /// The number of the latest change that its labels record.
+    pub generation: u64,
+    /// When it was created, in seconds since 1970.
+    pub created_unix_s: u64,
+}
+
+/// How much an event matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// Redundancy or performance suffers.
+    Warning,
+    /// Data may become unavailable.
+    Critical,
+    /// Data is lost, or cannot be reached.
+    Fatal,
+}
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Event {
+    /// A number that no other event of this controller has; later events have higher ones. 0 for events from before
+    /// there were numbers.
+    #[serde(default)]
+    pub number: u64,
+    /// When, in seconds since 1970.
+    pub time_unix_s: u64,
+    /// What kind of event it is, as `docs/events.md` lists them; empty for events from before there were codes.
+    #[serde(default)]
+    pub code: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it happened to: a volume's or a drive's name, `controller`.
+    pub subject: String,
+    /// Why it happened.
+    pub cause: String,
+    /// What it changed.
+    pub effect: String,
+    /// All of it in one sentence.
+    pub text: String,
+}
+
+/// The controller.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ControllerInfo {
+    /// Of the software.
+    pub version: String,
+    /// Since when it runs, in seconds since 1970.
+    pub started_unix_s: u64,
+    /// Threads that serve I/O.
+    pub shards: u16,
+    /// Levels it knows.
+    pub levels: Vec<String>,
+    /// Volumes that are optimal.
+    pub volumes_optimal: u32,
+    /// Volumes that are degraded.
+    pub volumes_degraded: u32,
+    /// Volumes that are offline.
+    pub volumes_offline: u32,
+    /// Drives it knows.
+    pub drives: u32,
+}
+
+impl fmt::Display for DriveState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            DriveState::Online => "online",
+            DriveState::Unused => "unused",
+            DriveState::Failed => "failed",
+            DriveState::Offline => "offline",
+            DriveState::Missing => "missing",
+            DriveState::Stale => "stale",
+            DriveState::Rebuilding => "rebuilding",
+            DriveState::Filling => "filling",
+            DriveState::Spare => "spare",
+            DriveState::Refused => "refused",
+        })
+    }
+}
+
+impl fmt::Display for VolumeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            VolumeState::Optimal => "optimal",
+            VolumeState::Degraded => "degraded",
+            VolumeState::Offline => "offline",
+        })
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Critical => "critical",
+            Severity::Fatal => "fatal",
+        })
+    }
+}

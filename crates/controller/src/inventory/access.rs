@@ -1,0 +1,251 @@
+//! Labels and maps on drives: reading, writing, erasing. Metadata is always solid, small and durable.
+
+use env::{Buf, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind, Member, Slice};
+use ondisk::ddf::{self, Site};
+use ondisk::foreign::Glimpse;
+use ondisk::{BLOCK, BlockWrite, Carried, Copies, Found, Headless, Tail, intent};
+use smallvec::smallvec;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// Reads in pieces that any drive takes.
+const PIECE: ByteCount = ByteCount(128 << 10);
+
+/// A drive that is open: its source for the shards, and the controller's own way to it.
+#[derive(Clone)]
+pub(crate) struct Access {
+    pub(crate) source: Arc<dyn DriveSource>,
+    pub(crate) member: Member,
+    /// The same, for what is written: what of that has not returned is known apart from reads and flushes.
+    writer: Member,
+}
+
+/// What was found where labels lie.
+#[derive(Clone, Debug)]
+pub(crate) enum LabelSeen {
+    /// Nothing.
+    Blank,
+    /// A label that is sound.
+    Sound(Rc<Carried>),
+    /// What a member said of its array is lost.
+    Headless(Rc<Headless>),
+    /// A structure in DDF of somebody else.
+    Foreign(Rc<ddf::Drive>),
+    /// Something of ours that cannot be used: a sentence.
+    Bad(String),
+}
+
+impl Access {
+    /// Opens a drive.
+    ///
+    /// # Errors
+    /// When it cannot be opened or attached.
+    pub(crate) async fn open(env: &Env, name: &str) -> env::Result<Access> {
+        let source = drives::open(env, name).await?;
+        let drive = source.attach(env)?;
+        let (member, writer) = (Member::new(env, drive.clone()), Member::new(env, drive));
+        Ok(Access { source, member, writer })
+    }
+
+    /// How many writes the drive has not returned. Where nobody waits for them any more they timed out, and may still land:
+    /// on what is written now, were anything written now (rule (d)).
+    pub(super) fn writes_under_way(&self) -> u32 {
+        self.writer.outstanding()
+    }
+
+    pub(crate) fn info(&self) -> &DriveInfo {
+        self.source.info()
+    }
+
+    /// Its tail; `None` where it is too small for one.
+    pub(crate) fn tail(&self) -> Option<Tail> {
+        Tail::of(self.info().size)
+    }
+
+    /// Where a structure is on it; `None` where it is too small for one.
+    pub(crate) fn site(&self) -> Option<Site> {
+        self.tail()?.site(self.info().logical_sector)
+    }
+
+    pub(crate) async fn read(&self, range: ByteRange) -> Result<Vec<u8>, IoError> {
+        let mut bytes = Vec::with_capacity(range.len.as_usize());
+        let mut pieces = Vec::new();
+        let mut at = range.start;
+        while at < range.end() {
+            let len = PIECE.min(range.end() - at);
+            pieces.push(self.member.read(at, smallvec![Buf::unpooled(len)]));
+            at += len;
+        }
+        let mut failed = None;
+        for piece in pieces {
+            let outcome = piece.await;
+            failed = failed.or(outcome.result.err());
+            outcome.buffers.iter().for_each(|buf| bytes.extend_from_slice(buf.bytes()));
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if bytes.len() as u64 == range.len.0 { Ok(bytes) } else { Err(IoError::new(IoErrorKind::Medium)) }
+    }
+
+    /// Starts a durable write.
+    pub(crate) fn write(&self, at: ByteOffset, bytes: &[u8]) -> Io {
+        self.writer.write(at, smallvec![Buf::copy_of(bytes).freeze()], Durability::Durable)
+    }
+
+    /// Starts a write of data, into its cache: what a replay carries out.
+    pub(crate) fn write_data(&self, at: ByteOffset, data: Slice) -> Io {
+        self.writer.write(at, smallvec![data], Durability::Cached)
+    }
+
+    /// Starts the durable write of a block of the map.
+    pub(crate) fn write_block(&self, tail: &Tail, write: &BlockWrite) -> Io {
+        self.write(tail.map_blocks(write.copy, write.block, 1).start, &write.bytes)
+    }
+
+    /// Makes durable what the drive says now. A durable write that was cut off, by a kill or by its failure, may be in the
+    /// drive's cache alone: it is read, and a power cut takes it back when what was concluded from it is long written.
+    async fn settle(&self) -> Result<(), IoError> {
+        if self.info().read_only {
+            return Ok(());
+        }
+        match self.member.flush().await.result {
+            // Without a volatile cache there is nothing to flush.
+            Err(error) if error.kind != IoErrorKind::NotSupported => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks for a label. What cannot be read counts as damaged while the other copy is sound. What is found is durable.
+    ///
+    /// # Errors
+    /// When it cannot be read where a label would be, so that nobody can tell whether there is one; when the drive cannot
+    /// be flushed.
+    pub(super) async fn read_label(&self) -> Result<LabelSeen, IoError> {
+        self.settle().await?;
+        let (found, failed) = self.decode(ondisk::find).await;
+        match (found, failed) {
+            (Found::Blank, Some(error)) => Err(error),
+            (Found::Blank | Found::NotYet, _) => Ok(LabelSeen::Blank),
+            (Found::Carried(carried), _) => Ok(LabelSeen::Sound(Rc::new(carried))),
+            (Found::Headless(headless), _) => Ok(LabelSeen::Headless(Rc::new(headless))),
+            (Found::Foreign(drive), _) => Ok(LabelSeen::Foreign(Rc::from(drive))),
+            (Found::Bad(error), _) => Ok(LabelSeen::Bad(error.to_string())),
+        }
+    }
+
+    /// Reads what a decoder asks for until it asks for nothing more. What it found, and the first error at reading.
+    pub(crate) async fn decode<T>(&self, decode: impl Fn(&Glimpse) -> T) -> (T, Option<IoError>) {
+        let serial = self.info().hardware.serial.clone();
+        let mut glimpse = Glimpse::new(self.info().size).with_serial(serial);
+        let mut failed = None;
+        loop {
+            let found = decode(&glimpse);
+            let wanted = glimpse.wanted();
+            if wanted.is_empty() {
+                return (found, failed);
+            }
+            for range in self.in_sectors(wanted) {
+                let bytes = self.read(range).await;
+                failed = failed.or(bytes.as_ref().err().copied());
+                glimpse.put(range, bytes.ok());
+            }
+        }
+    }
+
+    /// The same ranges in whole sectors; those that touch are one.
+    fn in_sectors(&self, ranges: Vec<ByteRange>) -> Vec<ByteRange> {
+        let sector = self.info().logical_sector.bytes();
+        let all = ByteRange::new(ByteOffset::ZERO, self.info().size);
+        let mut whole: Vec<ByteRange> = Vec::new();
+        for range in ranges {
+            let range = range.align_out(sector).intersection(all);
+            match whole.last_mut().filter(|last| last.end() >= range.start) {
+                Some(last) => *last = ByteRange::from_to(last.start, last.end().max(range.end())),
+                None => whole.push(range),
+            }
+        }
+        whole
+    }
+
+    /// Both copies of the map of an array of that many regions. What cannot be read is left out.
+    pub(crate) async fn read_map(&self, regions: u32) -> Copies {
+        let mut copies: Copies = Copies::default();
+        let Some(tail) = self.tail() else { return copies };
+        let count = intent::blocks_for(regions);
+        for (copy, blocks) in copies.iter_mut().enumerate() {
+            match self.read(tail.map_blocks(copy, 0, count)).await {
+                Ok(bytes) => blocks.extend(bytes.chunks(BLOCK.as_usize()).map(|block| Some(block.to_vec()))),
+                Err(_) => {
+                    for block in 0..count {
+                        blocks.push(self.read(tail.map_blocks(copy, block, 1)).await.ok());
+                    }
+                }
+            }
+        }
+        copies
+    }
+
+    /// Takes away everything by which the drive is known as one of ours, and what it was before an import: it is
+    /// nobody's.
+    ///
+    /// # Errors
+    /// When a write fails, or one from before is still under way; some of it may be left.
+    pub(crate) async fn erase(&self) -> Result<(), IoError> {
+        if self.writes_under_way() > 0 {
+            return Err(IoError::new(IoErrorKind::TimedOut));
+        }
+        // A log that is left behind could bring back what it kept.
+        self.forget_undo().await?;
+        self.erase_marks().await
+    }
+
+    /// Takes away everything by which the drive is known as one of ours.
+    ///
+    /// # Errors
+    /// When a write fails; some of it may be left.
+    pub(crate) async fn erase_marks(&self) -> Result<(), IoError> {
+        let Some(tail) = self.tail() else { return Ok(()) };
+        // The anchor goes first: without it the copies are not looked at.
+        for place in tail.marks() {
+            self.write(place.start, &vec![0; place.len.as_usize()]).await.result?;
+        }
+        Ok(())
+    }
+
+    /// What the drive holds besides a label of ours, if it carries one: what a person should know before it is
+    /// overwritten.
+    ///
+    /// # Errors
+    /// When its ends cannot be read.
+    pub(crate) async fn findings(&self, carries_label: bool) -> Result<Vec<String>, IoError> {
+        let info = self.info();
+        let len = signatures::INSPECTED.min(info.size);
+        let first = self.read(ByteRange::new(ByteOffset::ZERO, len)).await?;
+        let last = self.read(ByteRange::new(ByteOffset(info.size.0 - len.0), len)).await?;
+        let ends = signatures::Ends::new(info.size, &first, &last);
+        let own = self.site().filter(|_| carries_label).map(|site| site.anchor());
+        let findings = signatures::inspect(&ends, &[]).into_iter();
+        Ok(findings.filter(|found| Some(found.offset) != own).map(|found| found.to_string()).collect())
+    }
+}
+
+/// Operations on several drives, by a number that tells them apart.
+pub(crate) type Ios = Vec<(usize, Option<Io>)>;
+
+/// Waits for all; which failed, by number.
+pub(crate) async fn join(ios: Ios) -> BTreeMap<usize, IoError> {
+    let mut failed = BTreeMap::new();
+    for (number, io) in ios {
+        let result = match io {
+            Some(io) => io.await.result,
+            None => Err(IoError::new(IoErrorKind::Gone)),
+        };
+        if let Err(error) = result {
+            failed.insert(number, error);
+        }
+    }
+    failed
+}

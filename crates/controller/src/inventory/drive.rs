@@ -1,0 +1,315 @@
+//! A drive that the controller knows.
+
+use super::access::{Access, LabelSeen};
+use super::structures::Written;
+use crate::interface::{Error, ErrorKind};
+use env::DriveKind;
+use ondisk::{Content, SpareLabel, Undo, Uuid};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use units::{ByteCount, SectorSize};
+
+/// Set when all shards have everything back that they asked of a drive.
+pub(crate) type IsQuiesced = Rc<Cell<bool>>;
+
+/// How long a drive may take to give back what was asked of it before, when it is to be used again.
+const QUIESCE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How often it is looked at meanwhile.
+const QUIESCE_POLL: Duration = Duration::from_millis(10);
+
+/// Waits until it is so, for so long as one waits for a command.
+pub(crate) async fn settles(env: &env::Env, is_so: impl Fn() -> bool) {
+    let limit = env.now() + QUIESCE_LIMIT;
+    while !is_so() && env.now() < limit {
+        env.sleep(QUIESCE_POLL).await;
+    }
+}
+
+/// A drive that the controller knows.
+pub(crate) struct Drive {
+    /// How it is called here: how it was named, with a number behind it where that name is not its own.
+    pub(crate) name: String,
+    /// How it is opened.
+    pub(super) spec: String,
+    access: RefCell<Option<Access>>,
+    /// Ways to it that were closed while writes were under way.
+    left: RefCell<Vec<Access>>,
+    /// Of the shards of volumes that it was taken from: whether they have back all that they asked of it.
+    draining: RefCell<Vec<IsQuiesced>>,
+    /// Why it cannot be used: a kind and a sentence.
+    problem: RefCell<Option<Error>>,
+    label: RefCell<LabelSeen>,
+    /// The structure that it has, as it was last read or written.
+    pub(super) structure: RefCell<Written>,
+    /// Whether it is known to hold nothing but zeroes where data goes.
+    zeroed: Cell<bool>,
+    medium_errors: Cell<u64>,
+    /// What it held before an import that was not finished.
+    undo: RefCell<Option<Rc<Undo>>>,
+}
+
+impl Drive {
+    pub(crate) fn new(name: String, spec: &str) -> Drive {
+        Drive {
+            name,
+            spec: spec.to_owned(),
+            access: RefCell::default(),
+            left: RefCell::default(),
+            draining: RefCell::default(),
+            problem: RefCell::default(),
+            label: RefCell::new(LabelSeen::Blank),
+            structure: RefCell::new(Written::Nothing),
+            zeroed: Cell::new(false),
+            medium_errors: Cell::new(0),
+            undo: RefCell::default(),
+        }
+    }
+
+    /// The way to it, if it is open.
+    pub(crate) fn access(&self) -> Option<Access> {
+        self.access.borrow().clone()
+    }
+
+    /// Whether it is known to hold nothing but zeroes where data goes.
+    pub(crate) fn is_zeroed(&self) -> bool {
+        self.zeroed.get()
+    }
+
+    pub(crate) fn set_zeroed(&self, zeroed: bool) {
+        self.zeroed.set(zeroed);
+    }
+
+    /// How often blocks of it could not be read since the controller was started.
+    pub(crate) fn medium_errors(&self) -> u64 {
+        self.medium_errors.get()
+    }
+
+    /// Blocks of it could not be read: how often that was so by now.
+    pub(crate) fn count_medium_error(&self) -> u64 {
+        self.medium_errors.set(self.medium_errors.get() + 1);
+        self.medium_errors.get()
+    }
+
+    /// What it held before an import that was not finished.
+    pub(crate) fn undo(&self) -> Option<Rc<Undo>> {
+        self.undo.borrow().clone()
+    }
+
+    /// What is known of the structure on it, from now on.
+    pub(crate) fn set_structure(&self, written: Written) {
+        self.structure.replace(written);
+    }
+
+    /// Why it cannot be used.
+    pub(crate) fn problem(&self) -> Option<Error> {
+        match self.is_draining() {
+            true => Some(self.not_quiesced()),
+            false => self.problem.borrow().clone(),
+        }
+    }
+
+    pub(crate) fn set_problem(&self, problem: Option<Error>) {
+        *self.problem.borrow_mut() = problem;
+    }
+
+    /// What was found where labels lie, when it was last looked at.
+    pub(crate) fn label(&self) -> LabelSeen {
+        self.label.borrow().clone()
+    }
+
+    pub(crate) fn set_label(&self, label: LabelSeen) {
+        *self.label.borrow_mut() = label;
+    }
+
+    /// Its label, if it is that of a member of an array, or of a replacement.
+    pub(crate) fn member_label(&self) -> Option<ondisk::Label> {
+        match &*self.label.borrow() {
+            LabelSeen::Sound(carried) => carried.label().cloned(),
+            _ => None,
+        }
+    }
+
+    /// Its size and its blocks, as a label records them; of a drive that is not open, nothing.
+    pub(crate) fn extent(&self) -> (ByteCount, SectorSize) {
+        let info = self.access().map(|access| (access.info().size, access.info().logical_sector));
+        info.unwrap_or((ByteCount::ZERO, SectorSize::B512))
+    }
+
+    /// The array that its label names.
+    pub(crate) fn array(&self) -> Option<Uuid> {
+        self.member_label().map(|label| label.array)
+    }
+
+    /// Lets go of it, and of the lock against another controller; of that only when no write to it is under way any more.
+    pub(crate) fn close(&self) {
+        let left = self.access.borrow_mut().take();
+        self.left.borrow_mut().extend(left.filter(|access| access.writes_under_way() > 0));
+    }
+
+    /// It is taken from a volume's shards: `is_quiesced` will be set when they have back all that they asked of it.
+    pub(crate) fn note_draining(&self, is_quiesced: &IsQuiesced) {
+        let mut draining = self.draining.borrow_mut();
+        draining.retain(|other| !other.get());
+        if draining.iter().all(|other| !Rc::ptr_eq(other, is_quiesced)) {
+            draining.push(is_quiesced.clone());
+        }
+    }
+
+    /// Whether shards that it was taken from have not back all that they asked of it.
+    pub(crate) fn is_draining(&self) -> bool {
+        let mut draining = self.draining.borrow_mut();
+        draining.retain(|is_quiesced| !is_quiesced.get());
+        !draining.is_empty()
+    }
+
+    /// Whether a write to it from before is under way: it must not land on what is read or written from now on (rule (d)).
+    pub(crate) fn holds_writes_back(&self) -> bool {
+        let mut left = self.left.borrow_mut();
+        left.retain(|access| access.writes_under_way() > 0);
+        let writes = self.access().map_or(0, |access| access.writes_under_way());
+        writes > 0 || !left.is_empty() || self.is_draining()
+    }
+
+    /// Waits until it has returned what was written to it before, for so long as one waits for a command. Whether it has.
+    pub(crate) async fn is_quiesced(&self, env: &env::Env) -> bool {
+        settles(env, || !self.holds_writes_back()).await;
+        !self.holds_writes_back()
+    }
+
+    /// Why it cannot be taken while it is not quiet.
+    pub(crate) fn not_quiesced(&self) -> Error {
+        let sentence = format!(
+            "drive {} has not returned all that was written to it; try again when it has, or replace it or its cable",
+            self.name
+        );
+        Error::new(ErrorKind::Unavailable, sentence)
+    }
+
+    /// Whether it lives no longer than this process.
+    pub(crate) fn is_volatile(&self) -> bool {
+        is_volatile(&self.spec)
+    }
+
+    /// Opens it, unless it is open, and looks at its label; not while that may still change by itself.
+    pub(crate) async fn look(&self, env: &env::Env) {
+        if !self.is_quiesced(env).await {
+            // One that is draining says so by itself, as long as it is.
+            if !self.is_draining() {
+                self.set_problem(Some(self.not_quiesced()));
+            }
+            return;
+        }
+        let access = match self.access() {
+            Some(access) => access,
+            None => match Access::open(env, &self.spec).await {
+                Ok(access) => {
+                    *self.access.borrow_mut() = Some(access.clone());
+                    let kind = access.info().kind;
+                    self.zeroed.set(matches!(kind, DriveKind::Memory | DriveKind::Null));
+                    access
+                }
+                Err(error) => return self.set_problem(Some(unavailable(&self.name, &error))),
+            },
+        };
+        match access.read_label().await {
+            Ok(label) => {
+                self.set_problem(match &label {
+                    LabelSeen::Bad(why) => {
+                        Some(Error::new(ErrorKind::WrongState, format!("drive {}: {why}", self.name)))
+                    }
+                    LabelSeen::Foreign(drive) => Some(Error::new(
+                        ErrorKind::WrongState,
+                        format!("drive {} {}", self.name, describe_foreign(drive)),
+                    )),
+                    LabelSeen::Headless(headless) => Some(Error::new(
+                        ErrorKind::WrongState,
+                        format!(
+                            "drive {} belongs to the array {}, and what it said of it is lost ({}); add the other drives of that array",
+                            self.name, headless.array, headless.why
+                        ),
+                    )),
+                    LabelSeen::Blank | LabelSeen::Sound(_) => None,
+                });
+                self.structure.replace(Written::of(&label));
+                self.set_label(label);
+                self.undo.replace(access.read_undo().await.map(Rc::new));
+            }
+            Err(error) => {
+                self.close();
+                let sentence = format!(
+                    "drive {} cannot be flushed, or read where its label would be ({error}); replace it or its cable",
+                    self.name
+                );
+                self.set_problem(Some(Error::new(ErrorKind::Unavailable, sentence)));
+            }
+        }
+    }
+}
+
+/// That a drive's structure is somebody else's, to be read behind its name.
+fn describe_foreign(drive: &ondisk::ddf::Drive) -> String {
+    let header = &drive.structure.header;
+    match header.group.vendor() {
+        Some("SoftROC") => {
+            "belongs to an array that other software has changed since SoftROC used it: see foreign list"
+                .to_owned()
+        }
+        Some(vendor) => format!("belongs to an array that {vendor} made (DDF): see foreign list"),
+        None => "belongs to an array of another controller (DDF): see foreign list".to_owned(),
+    }
+}
+
+/// Whether a drive of that name lives no longer than this process.
+pub(crate) fn is_volatile(spec: &str) -> bool {
+    spec.starts_with("mem:") || spec.starts_with("null:")
+}
+
+/// Why a drive cannot be opened, for whoever named it.
+pub(super) fn unavailable(name: &str, error: &env::Error) -> Error {
+    let kind = match error.kind {
+        env::ErrorKind::InUse => ErrorKind::InUse,
+        env::ErrorKind::BadName | env::ErrorKind::WrongKind => ErrorKind::Invalid,
+        env::ErrorKind::OutOfSpace => ErrorKind::OutOfSpace,
+        _ => ErrorKind::Unavailable,
+    };
+    let said = error.to_string();
+    let said = if said.contains(name) { said } else { format!("drive {name}: {said}") };
+    let said = match kind {
+        ErrorKind::InUse => format!("{said}; or it is a drive of this controller under another name"),
+        _ => said,
+    };
+    Error::new(kind, said)
+}
+
+impl Drive {
+    /// What its label says, if it is that of a spare.
+    pub(crate) fn spare(&self) -> Option<SpareLabel> {
+        match self.label() {
+            LabelSeen::Sound(carried) => match &carried.content {
+                Content::Spare(spare) => Some(spare.clone()),
+                Content::Member(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The enclosure it sits in, as the machine tells.
+    pub(crate) fn enclosure(&self) -> Option<String> {
+        self.access()?.info().hardware.enclosure.clone()
+    }
+
+    /// Whether it rotates; `None` while it is not open.
+    pub(crate) fn rotates(&self) -> Option<bool> {
+        Some(self.access()?.info().rotational)
+    }
+}
+
+impl Drive {
+    /// Whether it has a medium that can go bad.
+    pub(crate) fn has_medium(&self) -> bool {
+        let kind = self.access().map(|access| access.info().kind);
+        !matches!(kind, None | Some(DriveKind::Null | DriveKind::Memory | DriveKind::Volume))
+    }
+}

@@ -1,0 +1,129 @@
+//! Drives are asked for their health. One that expects to fail, or is worn out, is suspected: the reconciler has it copied
+//! to a spare before it fails.
+//!
+//! What a drive does not tell is not guessed: a drive without a health log is never suspected by this, only by its
+//! errors. A drive that once told that it fails is suspected for as long as the controller runs, whatever it tells later.
+
+use crate::interface::HealthInfo;
+use crate::inventory::Drive;
+use crate::inventory::Inventory;
+use env::{DriveHealth, HealthSource, IoErrorKind};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How often drives are asked. The usual interval of controllers for this.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(300);
+
+/// When they are asked first after a start: once everything that is there has been found.
+pub(crate) const FIRST: Duration = Duration::from_secs(10);
+
+/// A drive is worn out when so much of what its vendor rates it for is used up, in percent.
+const WORN_OUT_PERCENT: u8 = 100;
+
+/// What is answered of it.
+fn info_of(health: &DriveHealth, warning: Option<String>, asked_unix_s: u64) -> HealthInfo {
+    HealthInfo {
+        source: health.source.to_string(),
+        predicted_failure: health.predicted_failure,
+        wear_percent: health.wear_percent,
+        spare_percent: health.spare_percent,
+        media_errors: health.media_errors,
+        reallocated_sectors: health.reallocated_sectors,
+        temperature_c: health.temperature_c,
+        power_on_hours: health.power_on_hours,
+        written_bytes: health.written_bytes,
+        warning,
+        asked_unix_s,
+    }
+}
+
+/// Why a drive is to be replaced before it fails, to be read after "it"; `None` if nothing it tells says so.
+fn suspicion(health: &DriveHealth) -> Option<String> {
+    if health.predicted_failure == Some(true) {
+        return Some("predicts its failure".to_owned());
+    }
+    if let Some(wear) = health.wear_percent.filter(|wear| *wear >= WORN_OUT_PERCENT) {
+        return Some(format!("is worn out: {wear} % of its endurance is used"));
+    }
+    match (health.spare_percent, health.spare_threshold_percent) {
+        (Some(left), Some(least)) if left < least => {
+            Some(format!("has {left} % of its spare blocks left, and calls less than {least} % too little"))
+        }
+        _ => None,
+    }
+}
+
+impl Inventory {
+    /// Asks all drives for their health, all at once. `suspected` learns of each that is suspected from now on, and why.
+    pub(crate) async fn ask_health(&self, suspected: impl Fn(&Drive, &str)) {
+        let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();
+        let asked: Vec<_> = drives
+            .into_iter()
+            .filter(|drive| {
+                self.health_of(drive)
+                    .is_none_or(|health| health.source != HealthSource::NotReported.to_string())
+            })
+            .filter_map(|drive| {
+                let member = drive.access()?.member;
+                let answer = self.env.spawn("health", async move { member.health().await });
+                Some((drive, answer))
+            })
+            .collect();
+        for (drive, answer) in asked {
+            match answer.await {
+                Ok(health) => {
+                    if let Some(why) = self.take_health(&drive, &health) {
+                        suspected(&drive, &why);
+                    }
+                }
+                // A member that does not answer is found out by its own work.
+                Err(error) if error.kind == IoErrorKind::NotSupported => {}
+                Err(error) => tracing::warn!("drive {} does not tell its health: {error}", drive.name),
+            }
+        }
+    }
+
+    /// Takes in what a drive says; why it is suspected from now on, if it was not before.
+    fn take_health(&self, drive: &Drive, health: &DriveHealth) -> Option<String> {
+        let before = self.health_of(drive).and_then(|health| health.warning);
+        let warning = before.clone().or_else(|| suspicion(health));
+        let info = info_of(health, warning.clone(), self.env.unix_time());
+        self.health.borrow_mut().insert(drive.name.clone(), info);
+        warning.filter(|_| before.is_none())
+    }
+
+    /// What a drive told last of its health.
+    pub(crate) fn health_of(&self, drive: &Drive) -> Option<HealthInfo> {
+        self.health.borrow().get(&drive.name).cloned()
+    }
+
+    /// Why a drive is to be replaced before it fails, to be read after its name.
+    pub(crate) fn suspicion_of(&self, drive: &Drive) -> Option<String> {
+        self.health_of(drive)?.warning
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_told_is_suspected() {
+        let health = |change: &dyn Fn(&mut DriveHealth)| {
+            let mut health = DriveHealth::default();
+            change(&mut health);
+            suspicion(&health)
+        };
+        assert_eq!(health(&|_| ()), None);
+        assert_eq!(health(&|h| h.predicted_failure = Some(false)), None);
+        assert_eq!(health(&|h| h.wear_percent = Some(99)), None);
+        assert_eq!(health(&|h| h.spare_percent = Some(0)), None, "no threshold is told");
+        assert_eq!(health(&|h| (h.spare_percent, h.spare_threshold_percent) = (Some(10), Some(10))), None);
+        assert_eq!(health(&|h| h.media_errors = Some(1000)), None, "errors count where they happen");
+        let worn = health(&|h| h.wear_percent = Some(100));
+        assert_eq!(worn.as_deref(), Some("is worn out: 100 % of its endurance is used"));
+        let few = health(&|h| (h.spare_percent, h.spare_threshold_percent) = (Some(9), Some(10)));
+        assert!(few.is_some_and(|why| why.contains("9 %")));
+        assert_eq!(health(&|h| h.predicted_failure = Some(true)).as_deref(), Some("predicts its failure"));
+    }
+}

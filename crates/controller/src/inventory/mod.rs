@@ -1,0 +1,257 @@
+//! The room of drives: opened, looked at, remembered, asked for their health.
+//!
+//! **Owns** the drives that the controller knows ([`Drive`]), the list of their names over restarts (`drives.toml`,
+//! a list of hints where to look: the truth is in the drives' labels), and what they said of their health.
+//!
+//! **Invariants.** A drive is known by one name. One that still has operations under way which nobody waits for is
+//! not read or written on behalf of somebody else (rule (d): [`Drive::holds_writes_back`]). What is written to a
+//! drive's structure goes through [`structures`], one step durable before the next.
+//!
+//! **Who may call it**: every room above; it knows of arrays only what a label says.
+
+pub(crate) mod access;
+mod drive;
+pub(crate) mod health;
+pub(crate) mod structures;
+mod undo_log;
+
+pub(crate) use drive::{Drive, IsQuiesced, is_volatile, settles};
+
+use crate::events::EventCode;
+use crate::events::Events;
+use crate::interface::{Error, ErrorKind, HealthInfo, Result};
+use access::{Access, LabelSeen};
+use drive::unavailable;
+use env::Env;
+use ondisk::{SpareLabel, Telling};
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use structures::{Written, write_structures};
+
+/// Where the names of drives are remembered.
+const FILE: &str = "drives.toml";
+
+#[derive(Serialize, Deserialize, Default)]
+struct Hints {
+    drives: Vec<String>,
+}
+
+/// The drives that the controller knows.
+pub(crate) struct Inventory {
+    env: Env,
+    events: Rc<Events>,
+    drives: RefCell<Vec<Rc<Drive>>>,
+    /// What drives said of their health, by name.
+    health: RefCell<BTreeMap<String, HealthInfo>>,
+}
+
+impl Inventory {
+    pub(crate) fn new(env: &Env, events: &Rc<Events>) -> Rc<Inventory> {
+        Rc::new(Inventory {
+            env: env.clone(),
+            events: events.clone(),
+            drives: RefCell::default(),
+            health: RefCell::default(),
+        })
+    }
+
+    /// All of them.
+    pub(crate) fn drives(&self) -> Vec<Rc<Drive>> {
+        self.drives.borrow().clone()
+    }
+
+    /// Takes in drives that are new to it, and remembers them.
+    pub(crate) async fn add(&self, new: Vec<Rc<Drive>>) {
+        if !new.is_empty() {
+            self.drives.borrow_mut().extend(new);
+            self.remember_drives().await;
+        }
+    }
+
+    /// Closes drives and forgets them.
+    pub(crate) async fn remove(&self, gone: &[&Rc<Drive>]) {
+        let before = self.drives.borrow().len();
+        for drive in gone {
+            drive.close();
+            self.drives.borrow_mut().retain(|other| !Rc::ptr_eq(other, drive));
+        }
+        if self.drives.borrow().len() != before {
+            self.remember_drives().await;
+        }
+    }
+
+    /// Lets go of all of them.
+    pub(crate) fn close(&self) {
+        for drive in self.drives.borrow().iter() {
+            drive.close();
+        }
+    }
+
+    /// Takes away what a drive says it is, so that nothing from before is found when a label of ours is torn.
+    pub(crate) async fn make_blank(&self, drive: &Drive) -> std::result::Result<(), env::IoError> {
+        let access: Access = drive.access().ok_or(env::IoError::new(env::IoErrorKind::Gone))?;
+        drive.structure.replace(Written::Nothing);
+        access.erase().await?;
+        drive.set_label(LabelSeen::Blank);
+        Ok(())
+    }
+
+    /// The drives that were remembered and those given, opened and looked at.
+    pub(crate) async fn open_known_drives(&self, given: &[String]) {
+        let hints = self.load_hints().await;
+        for spec in hints.iter().chain(given) {
+            if self.drive_called(spec).is_some() && !is_volatile(spec) {
+                continue;
+            }
+            let drive = self.new_drive(spec);
+            drive.look(&self.env).await;
+            self.drives.borrow_mut().push(drive);
+        }
+        self.remember_drives().await;
+    }
+
+    async fn load_hints(&self) -> Vec<String> {
+        let loaded = self.env.world().state().load(FILE).await;
+        let read = |bytes: Vec<u8>| {
+            let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+            toml::from_str::<Hints>(&text).map_err(|error| error.message().to_owned())
+        };
+        match loaded
+            .map_err(|error| error.to_string())
+            .and_then(|bytes| bytes.map_or(Ok(Hints::default()), read))
+        {
+            Ok(hints) => hints.drives,
+            Err(why) => {
+                self.events.report(
+                    EventCode::ControllerDrivesUnreadable,
+                    "controller",
+                    &why,
+                    "drives that were added before are not looked at",
+                    format!("the list of drives, {FILE}, cannot be read: {why}; add the drives again"),
+                );
+                Vec::new()
+            }
+        }
+    }
+
+    /// Remembers the names of all drives that outlive this process.
+    async fn remember_drives(&self) {
+        let lasting = |drive: &&Rc<Drive>| !drive.is_volatile();
+        let drives = self.drives.borrow().iter().filter(lasting).map(|drive| drive.spec.clone()).collect();
+        let stored = match toml::to_string(&Hints { drives }) {
+            Ok(text) => {
+                let store = self.env.world().state().store(FILE, text.into_bytes());
+                store.await.map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(why) = stored {
+            self.events.report(
+                EventCode::ControllerDrivesNotStored,
+                "controller",
+                &why,
+                "after a restart its drives have to be named again",
+                format!("the list of drives cannot be stored: {why}"),
+            );
+        }
+    }
+
+    /// A drive that is not in the inventory yet, with a name of its own.
+    pub(crate) fn new_drive(&self, spec: &str) -> Rc<Drive> {
+        let mut name = spec.to_owned();
+        let mut number = 1;
+        while self.drive_called(&name).is_some() {
+            number += 1;
+            name = format!("{spec}#{number}");
+        }
+        Rc::new(Drive::new(name, spec))
+    }
+
+    pub(crate) fn drive_called(&self, name: &str) -> Option<Rc<Drive>> {
+        self.drives.borrow().iter().find(|drive| drive.name == name).cloned()
+    }
+
+    /// Another drive of the inventory that is the same drive under another name.
+    pub(crate) fn same_drive(&self, drive: &Drive) -> Option<Rc<Drive>> {
+        let identity = drive.access()?.info().identity.clone();
+        let drives = self.drives.borrow();
+        let same = |other: &&Rc<Drive>| {
+            other.name != drive.name
+                && other.access().is_some_and(|access| access.info().identity == identity)
+        };
+        drives.iter().find(same).cloned()
+    }
+
+    pub(crate) async fn create_file(&self, spec: &str, size: u64) -> Result<()> {
+        if is_volatile(spec) || spec.contains("://") {
+            let sentence = format!("a size goes with a new file, and '{spec}' is none; leave the size out");
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+        let size = units::ByteCount(size);
+        if ondisk::Tail::of(size).is_none() || !size.is_aligned(ondisk::BLOCK) {
+            let sentence = format!(
+                "a drive of {size} ({} bytes) cannot be; choose a multiple of 4K above 32M, which the label takes",
+                size.0
+            );
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+        let created = self.env.world().create_drive(spec, size).await;
+        created.map_err(|error| unavailable(spec, &error))
+    }
+
+    /// Takes a label off a drive. Failing that, an event says so.
+    pub(crate) async fn take_label_off(&self, drive: &Drive, whose: &str) {
+        let Some(access) = drive.access() else { return };
+        match access.erase().await {
+            Ok(()) => {
+                drive.set_label(LabelSeen::Blank);
+                drive.set_problem(None);
+            }
+            Err(error) => self.events.report(EventCode::DriveLabelNotErased,
+                &drive.name,
+                &error.to_string(),
+                "it carries a label that means nothing",
+                format!(
+                    "the label of {whose} could not be taken off drive {}: {error}; write zeroes over its last 32 MiB",
+                    drive.name
+                ),
+            ),
+        }
+    }
+
+    /// Makes a drive carry the label of a spare.
+    ///
+    /// # Errors
+    /// When it has not returned what it was asked before, or cannot be written.
+    pub(crate) async fn write_spare_label(&self, drive: &Rc<Drive>, label: SpareLabel) -> Result<()> {
+        let failed = |why: String| {
+            let sentence = format!("drive {} could not be made a spare: {why}", drive.name);
+            Error::new(ErrorKind::Failed, sentence)
+        };
+        let gone = || failed("it is not there, or too small for a label".to_owned());
+        let access = drive.access().ok_or_else(gone)?;
+        let site = access.site().ok_or_else(gone)?;
+        if !drive.is_quiesced(&self.env).await {
+            return Err(drive.not_quiesced());
+        }
+        // What it said before must not be found beside it.
+        access.erase().await.map_err(|error| failed(error.to_string()))?;
+        drive.structure.replace(Written::Nothing);
+        let told = Telling::of_spare(&label, &site)
+            .and_then(|telling| telling.told(&site, label.drive))
+            .map_err(|error| failed(error.to_string()))?;
+        if let Some(error) = write_structures(vec![(0, drive.clone(), told)]).await.into_values().next() {
+            return Err(failed(error.to_string()));
+        }
+        drive.look(&self.env).await;
+        drive.set_zeroed(false);
+        Ok(())
+    }
+
+    /// The drives that a patrol reads: those that are open and have a medium.
+    pub(crate) fn patrolled(&self) -> Vec<Rc<Drive>> {
+        self.drives.borrow().iter().filter(|drive| drive.has_medium()).cloned().collect()
+    }
+}

@@ -1,0 +1,336 @@
+//! Arrays started and stopped.
+//!
+//! # The order of things at a start
+//! 1. Labels are read and reconciled; the maps of all current members are read and united.
+//! 2. Where drives are missing that could have served a volume without those that are here, and nobody has recorded
+//!    them as out, an operator has to say that they were not used: otherwise two histories would begin here. A volume
+//!    with parity that is both degraded and marked is not started without the operator: where a write was
+//!    interrupted, the missing drive's data cannot be told from parity that does not agree. (Mirrors have no such
+//!    doubt: each holds all that was acknowledged.) The array's other volumes are started all the same. Where the operator
+//!    orders it, the regions are still unsynced and marked, but what their parity says of the drives that are missing now counts
+//!    (`engine`, forced regions). The order lasts until a further drive goes out, or the array stops.
+//!    Where a volume has a journal, no operator is asked: it is replayed here (`journal`). Killed here: once more.
+//! 3. The united map is written to all members, both copies. Killed here: the same marks, once more.
+//! 4. The labels say what is used from now on, missing drives as failed; and then once more, now with the first
+//!    time as confirmed, so that a copy of a drive from before the start is recognised. Where a drive is missing
+//!    two long steps follow, each confirming the one before it, so that no label on it is as new. Killed here: as if
+//!    the start had not been, and as often as one likes: the first step, which confirms what was left, is short.
+//! 5. Only then are the shards given the volumes; marked regions are resynced at once.
+//!
+//! And at a stop: the shards finish what is under way; every drive is flushed; marks are cleared but for regions
+//! still to be resynced; the label says clean if none is left. Killed anywhere: marks are left, and resynced.
+
+use crate::arrays::array::{Array, is_full, runs, set_of};
+use crate::arrays::failures::{Failing, failing};
+use crate::arrays::starting::StartOrder;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result};
+use crate::lifecycle::Lifecycle;
+use engine::{RegionIndex, RegionSet};
+use env::IoError;
+use ondisk::{Cause, Copies, GENERATION_STRIDE, IntentMap, Readiness, Role, readiness, slots};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+fn wrong(sentence: impl Into<String>) -> Error {
+    Error::new(ErrorKind::WrongState, sentence)
+}
+
+impl Lifecycle {
+    /// Starts every array that can be started without asking.
+    pub(crate) async fn start_all(self: &Rc<Self>) {
+        self.take_in_labels().await;
+        for array in self.arrays.all() {
+            let started = self.start_array(&array, StartOrder::NONE).await;
+            for volume in array.volumes().iter().filter(|volume| !volume.is_served()) {
+                let why = volume.refusal();
+                let why = why.or_else(|| started.as_ref().err().map(|error| error.message.clone()));
+                let cause = "it could not be started";
+                self.events.report(
+                    EventCode::VolumeNotStarted,
+                    &volume.name(),
+                    cause,
+                    "the volume is offline",
+                    why.unwrap_or_else(|| cause.to_owned()),
+                );
+            }
+        }
+    }
+
+    /// Starts an array that was scanned, with all of its volumes that can be started. `order`: what an
+    /// operator has said.
+    ///
+    /// # Errors
+    /// Why none of its volumes is started; nothing was changed then, unless a drive failed. Why one of them is not,
+    /// is noted with it.
+    pub(crate) async fn start_array(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
+        let started = self.try_start(array, order).await;
+        if let Err(error) = &started {
+            for volume in array.volumes().iter().filter(|volume| volume.refusal().is_none()) {
+                volume.set_refusal(Some(error.message.clone()));
+            }
+        }
+        started
+    }
+
+    async fn try_start(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
+        array.volumes().iter().for_each(|volume| volume.set_refusal(None));
+        array.forget_lost();
+        let ready = |volume: &Rc<Volume>| array.readiness(volume) != Readiness::Offline;
+        if !array.volumes().iter().any(ready) {
+            let reasons = array.reasons().join("; ");
+            return Err(wrong(format!("{} cannot be started: {reasons}", array.names())));
+        }
+        if let Some(sentence) = self.elsewhere(array, order).filter(|_| !order.without_missing) {
+            return Err(wrong(sentence));
+        }
+        let unknown = self.read_maps(array).await;
+        let failed = self.arrays.replay_journals(array, &array.volumes()).await?;
+        let startable = |array: &Array| -> Vec<Rc<Volume>> {
+            let judged = |volume: &Rc<Volume>| self.arrays.judge(array, volume, order);
+            array.volumes().into_iter().filter(|volume| judged(volume).is_ok()).collect()
+        };
+        if startable(array).is_empty() {
+            let refusals = array
+                .volumes()
+                .into_iter()
+                .filter_map(|volume| self.arrays.judge(array, &volume, order).err());
+            return Err(refusals.last().unwrap_or_else(|| wrong("there is no volume to be started")));
+        }
+        if unknown > 0 {
+            let text = format!(
+                "the write-intent map of {} cannot be read in {unknown} blocks: what they stand for is resynced",
+                array.names()
+            );
+            let effect = "more is resynced than was written";
+            self.events.report(
+                EventCode::ArrayMapUnreadable,
+                &array.name(),
+                "the map cannot be read",
+                effect,
+                text,
+            );
+        }
+        let was_clean = array.label().clean;
+        let marked = |array: &Array, volume: &Volume| array.marked_of(volume);
+        if !self.record_start(array, failed).await {
+            let sentence = format!("{} cannot be started: {}", array.names(), self.why_lost(array));
+            return Err(Error::new(ErrorKind::Failed, sentence));
+        }
+        // Marks of regions that are not started with stay: what they stand for is still to be judged.
+        array.distrust_marked();
+        self.arrays.begin(array);
+        let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
+        for volume in array.volumes() {
+            let _turn = array.starting_turn().await;
+            if volume.is_served() {
+                outcome = Ok(()); // Somebody else has started it meanwhile.
+                continue;
+            }
+            // A drive may have failed just now, or come back so that the volume can be started after all.
+            let replayed = self.arrays.replay_late(array, &volume).await;
+            let started = match replayed.and_then(|()| self.arrays.judge(array, &volume, order)) {
+                Ok(()) => {
+                    self.arrays.force_as_ordered(array, &volume, order);
+                    self.arrays.attach(array, &volume).await
+                }
+                Err(error) => Err(error),
+            };
+            match started {
+                Ok(()) => {
+                    self.arrays.report_started(array, &volume, was_clean, marked(array, &volume), order);
+                    outcome = Ok(());
+                }
+                Err(error) => {
+                    volume.set_refusal(Some(error.message.clone()));
+                    outcome = outcome.or(Err(error));
+                }
+            }
+        }
+        match &outcome {
+            // One that was full before the last stop, and had no time to take its slot.
+            Ok(()) => self.arrays.promote_complete(array).await,
+            Err(_) => self.arrays.detach(array).await,
+        }
+        outcome
+    }
+
+    /// Whether drives that are missing, and that nobody has recorded as out, could have served a volume of the array
+    /// without those that are here: a sentence. Then each side may hold writes that the other lacks.
+    fn elsewhere(&self, array: &Array, order: StartOrder) -> Option<String> {
+        let (label, places) = (array.label(), array.places());
+        let is_missing = |slot: &usize| {
+            let place = &places[*slot];
+            // Where an old copy is in the place of a drive that is used, that drive is somewhere else.
+            let generation = || place.drive.as_ref()?.member_label().map(|own| own.generation);
+            let is_old = || generation().is_some_and(|generation| generation < label.confirmed);
+            place.role == Role::Missing
+                || place.role == Role::Stale && label.member[*slot].is_online() && is_old()
+        };
+        let missing: Vec<usize> = (0..places.len()).filter(is_missing).collect();
+        let rest = slots((0..places.len()).filter(|slot| !is_missing(slot)));
+        // Those that are still to be rebuilt cannot serve without the others.
+        let could = |volume: &&Rc<Volume>| readiness(&label, &volume.label(), &rest) != Readiness::Offline;
+        let volume = array.volumes().into_iter().find(|volume| !missing.is_empty() && could(&volume))?;
+        let named = |slots: &mut dyn Iterator<Item = usize>| {
+            let names: Vec<String> = slots.map(|slot| self.arrays.member_name(array, slot)).collect();
+            names.join(", ")
+        };
+        let is_current = |slot: &usize| places[*slot].role == Role::Current;
+        let (gone, here) =
+            (named(&mut missing.iter().copied()), named(&mut (0..places.len()).filter(is_current)));
+        let (name, generation, confirmed) = (volume.name(), label.generation, label.confirmed);
+        let it = if missing.len() == 1 { "it" } else { "them" };
+        let too = if order.forced.is_some() { " --accept-stale-parity" } else { "" };
+        Some(format!(
+            "'{name}' is not started without asking: {gone} could have served it alone since. The drives here ({here}) know {generation} changes; up to change {confirmed} {gone} took part, and what was written there later nobody here can tell. Connect {it}; or, if nothing was written there, say volume start {name} --degraded{too}"
+        ))
+    }
+
+    /// Reads and unites the maps of all current members. How many blocks nobody can tell.
+    async fn read_maps(&self, array: &Array) -> u32 {
+        let regions = array.label().regions();
+        let mut maps: Vec<Copies> = Vec::new();
+        for place in array.places() {
+            if let (Role::Current, Some(access)) =
+                (&place.role, place.drive.as_ref().and_then(|drive| drive.access()))
+            {
+                maps.push(access.read_map(regions).await);
+            }
+        }
+        let (mut map, unknown) = IntentMap::unite(array.uuid, regions, &maps);
+        // Marks mean nothing where there is no volume, or none with redundancy.
+        let marked: Vec<u32> = map.iter().collect();
+        for region in marked {
+            if array.volume_of(region).is_none_or(|volume| !volume.is_redundant()) {
+                map.unmark(region);
+            }
+        }
+        array.set_map(map);
+        unknown
+    }
+
+    /// Steps 3 and 4 of a start.
+    async fn record_start(self: &Rc<Self>, array: &Rc<Array>, failed: BTreeMap<usize, IoError>) -> bool {
+        let _turn = array.metadata_turn().await;
+        array.forget_unrecorded();
+        let mut next = array.label();
+        next.clean = false;
+        let mut gone = Vec::new();
+        let mut readmitted = Vec::new();
+        let mut places = array.places();
+        for (slot, place) in places.iter_mut().enumerate() {
+            match (&place.role, &place.drive) {
+                (Role::Current, Some(_)) => place.reason = None,
+                // It was absent at an earlier start and nothing was written since: it is as it should be.
+                (Role::Left(Cause::Missing), Some(_)) if array.missed(slot).is_empty() => {
+                    readmitted.push(slot)
+                }
+                _ if next.member[slot].is_online() => {
+                    let what = "it was not found, or holds an old copy".to_owned();
+                    gone.push(Failing { slot, cause: Cause::Missing, what });
+                }
+                _ => {}
+            }
+            if let Some(drive) = &place.drive {
+                let (size, block) = drive.extent();
+                next.member[slot].name.clone_from(&drive.name);
+                (next.member[slot].size_bytes, next.member[slot].block_bytes) = (size.0, block.bytes().0);
+            }
+        }
+        for &slot in &readmitted {
+            self.arrays.take_back(&mut next, slot, &ondisk::Runs::default());
+            places[slot].role = Role::Current;
+            places[slot].reason = None;
+        }
+        // A replacement may have missed what was being written; one that is not there is not waited for.
+        let marked: RegionSet = array.marked().into_iter().map(RegionIndex).collect();
+        for (member, place) in next.member.iter_mut().zip(&places) {
+            let replacement = member.replacement.take().filter(|_| place.replacement.is_some());
+            member.replacement = replacement.map(|replacement| {
+                let stale = runs(&set_of(&replacement.stale).union(&marked));
+                ondisk::Replacement { stale, ..replacement }
+            });
+        }
+        array.set_places(places);
+        let slots: Vec<usize> = (0..next.member.len())
+            .filter(|&slot| next.member[slot].is_online() && gone.iter().all(|f| f.slot != slot))
+            .collect();
+        let degraded = slots.len() < next.member.len();
+        let errors = self.arrays.heal_map(array, &slots).await;
+        if let Some(full) = errors.values().find(|error| is_full(error)) {
+            tracing::warn!("the map of {} cannot be written: {full}", array.names());
+            return false;
+        }
+        gone.extend(failing(errors, "writing its map"));
+        let known: Vec<usize> = gone.iter().map(|failing| failing.slot).collect();
+        let failed = failed.into_iter().filter(|(slot, _)| !known.contains(slot)).collect();
+        gone.extend(failing(failed, "finishing what was interrupted"));
+        // The records of one that cannot do without what failed just now still count.
+        let out = ondisk::slots(gone.iter().map(|failing| failing.slot)).union(&array.out());
+        let started: Vec<Rc<Volume>> = {
+            let is_ready = |volume: &Rc<Volume>| {
+                array.readiness(volume) != Readiness::Offline
+                    && volume.lost().is_empty()
+                    && array.can_spare(volume, &out)
+            };
+            array.volumes().into_iter().filter(is_ready).collect()
+        };
+        self.arrays.renew_journals(&mut next, &started, |volume| array.marked_of(volume) > 0);
+        if !self.arrays.commit(array, next, gone).await {
+            return false;
+        }
+        for slot in readmitted {
+            self.arrays.report_back(array, slot);
+        }
+        let further: &[u64] = if degraded { &[GENERATION_STRIDE; 2] } else { &[1] };
+        for step in further {
+            let mut again = array.label();
+            again.generation += step - 1;
+            if !self.arrays.commit(array, again, Vec::new()).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn why_lost(&self, array: &Array) -> String {
+        let lost: Vec<String> = array.lost().into_values().collect();
+        if lost.is_empty() {
+            "its state cannot be recorded on its drives; free space below them".to_owned()
+        } else {
+            lost.join("; ")
+        }
+    }
+
+    /// Stops an array in order. Whether everything is on its drives and no region is left marked.
+    async fn stop_array(&self, array: &Rc<Array>) -> bool {
+        if !array.is_running() {
+            return false;
+        }
+        self.arrays.detach(array).await;
+        let marked = array.marked();
+        self.arrays.clear_marks(array, marked).await;
+        let _turn = array.metadata_turn().await;
+        if !array.marked().is_empty() || array.has_lost() {
+            return false;
+        }
+        let mut label = array.label();
+        label.clean = true;
+        self.arrays.commit(array, label, Vec::new()).await
+    }
+
+    /// Every array is stopped in order. Notes, a sentence each.
+    pub(crate) async fn stop_all(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for array in self.arrays.all() {
+            if array.is_running() && !self.stop_array(&array).await {
+                let left = array.marked().len();
+                let names = array.names();
+                notes.push(format!("{names} is stopped; {left} regions are resynced at its next start"));
+            }
+        }
+        notes
+    }
+}

@@ -1,0 +1,200 @@
+//! The drives that a command names: opened, and looked at whether they may be taken.
+
+use crate::interface::{Error, ErrorKind, Result};
+use crate::inventory::access::LabelSeen;
+use crate::inventory::{Drive, is_volatile};
+use crate::lifecycle::Lifecycle;
+use ondisk::{Content, Phase};
+use std::rc::Rc;
+use units::{ByteCount, SectorSize};
+
+fn invalid(sentence: impl ToString) -> Error {
+    Error::new(ErrorKind::Invalid, sentence.to_string())
+}
+
+/// A drive that is to be taken.
+pub(crate) struct Candidate {
+    pub(crate) drive: Rc<Drive>,
+    /// Whether the inventory did not know it before.
+    pub(super) is_new: bool,
+    pub(crate) size: ByteCount,
+    pub(crate) sector: SectorSize,
+    pub(crate) rotational: bool,
+}
+
+impl Lifecycle {
+    /// Opens and checks every drive; what was opened is in `candidates` even when one is refused. `destroy`: what
+    /// they hold may be lost.
+    pub(crate) async fn check_candidates(
+        &self,
+        specs: &[String],
+        destroy: bool,
+        candidates: &mut Vec<Candidate>,
+    ) -> Result<()> {
+        for spec in specs {
+            let known = self.known_drive(spec, candidates)?;
+            let is_new = known.is_none();
+            let drive = known.unwrap_or_else(|| self.new_drive_beside(spec, candidates));
+            if candidates.iter().any(|other| other.drive.name == drive.name) {
+                return Err(invalid(format!("drive {spec} is named twice; name each drive once")));
+            }
+            self.check_free(spec, &drive, destroy)?;
+            drive.look(&self.env).await;
+            if drive.holds_writes_back() {
+                return Err(drive.not_quiesced());
+            }
+            let Some(access) = drive.access() else {
+                let closed = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
+                return Err(drive.problem().unwrap_or_else(closed));
+            };
+            let info = access.info().clone();
+            let candidate = Candidate {
+                drive: drive.clone(),
+                is_new,
+                size: info.size,
+                sector: info.logical_sector,
+                rotational: info.rotational,
+            };
+            let twin = candidates.iter().find(|other| {
+                other.drive.access().is_some_and(|access| access.info().identity == info.identity)
+            });
+            let twin = twin.map(|other| other.drive.name.clone());
+            candidates.push(candidate);
+            if let Some(twin) = twin {
+                return Err(invalid(format!("{twin} and {spec} are the same drive; name each drive once")));
+            }
+            if is_new && let Some(other) = self.inventory.same_drive(&drive) {
+                let sentence = format!("drive {spec} is known as {}; use that name", other.name);
+                return Err(Error::new(ErrorKind::InUse, sentence));
+            }
+            if info.read_only {
+                let sentence = format!(
+                    "drive {spec} is read-only; a member has to be writable: allow writing, or choose another drive"
+                );
+                return Err(Error::new(ErrorKind::Unavailable, sentence));
+            }
+            self.check_content(spec, &drive, destroy).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a drive that belongs to an array, unless that one is not started and may be lost.
+    fn check_free(&self, spec: &str, drive: &Drive, destroy: bool) -> Result<()> {
+        let replacements = self
+            .arrays
+            .all()
+            .into_iter()
+            .find_map(|array| array.replaced_by(drive).map(|slot| (array, slot)));
+        if let Some((array, slot)) = self.arrays.place_of(drive).or(replacements)
+            && (array.is_running() || !destroy)
+        {
+            let volumes = array.names();
+            let what = if array.volumes().len() == 1 { "delete that volume" } else { "delete those volumes" };
+            let beside = match array.is_running() {
+                true => format!(", or lay the volume beside them: --array {}", array.name()),
+                false => String::new(),
+            };
+            return Err(Error::new(
+                ErrorKind::InUse,
+                format!(
+                    "drive {spec} is drive {slot} of {volumes}; {what} first, choose another drive{beside}"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a drive that holds something, unless that may be lost.
+    async fn check_content(&self, spec: &str, drive: &Drive, destroy: bool) -> Result<()> {
+        if destroy {
+            return Ok(());
+        }
+        let holds = |what: String| {
+            let sentence = format!(
+                "drive {spec} holds {what}; choose another drive, or say --destroy-data if that may be lost"
+            );
+            Err(Error::new(ErrorKind::HoldsData, sentence))
+        };
+        if drive.undo().is_some() {
+            return holds("a part of an array whose import was interrupted; see foreign list".to_owned());
+        }
+        match drive.label() {
+            LabelSeen::Bad(why) => return holds(format!("a SoftROC label that cannot be used ({why})")),
+            LabelSeen::Sound(carried) => match &carried.content {
+                Content::Member(label) if label.phase == Phase::Online => {
+                    return holds(format!("a part of the volume {}", label.names()));
+                }
+                Content::Spare(_) => {
+                    let sentence = format!(
+                        "drive {spec} is a hot spare; remove the spare first, or choose another drive"
+                    );
+                    return Err(Error::new(ErrorKind::InUse, sentence));
+                }
+                // An array that was never finished, or deleted: nothing is lost.
+                Content::Member(_) => {}
+            },
+            LabelSeen::Headless(headless) => {
+                return holds(format!(
+                    "a part of the array {}, and what it said of it is lost",
+                    headless.array
+                ));
+            }
+            // What it is is told below, in the words for any metadata.
+            LabelSeen::Foreign(_) | LabelSeen::Blank => {}
+        }
+        let Some(access) = drive.access() else { return Ok(()) };
+        match access.findings(matches!(drive.label(), LabelSeen::Sound(_))).await {
+            Ok(findings) if findings.is_empty() => Ok(()),
+            Ok(findings) => holds(findings.join(" and ")),
+            Err(error) => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("what drive {spec} holds cannot be read ({error}); choose another drive"),
+            )),
+        }
+    }
+
+    /// A drive that the inventory has under that name; memory drives are always new.
+    fn known_drive(&self, spec: &str, candidates: &[Candidate]) -> Result<Option<Rc<Drive>>> {
+        if is_volatile(spec) {
+            // `mem:1G#2` is the name that was given to the second of them.
+            let is_free = |drive: &Rc<Drive>| {
+                let taken = candidates.iter().any(|other| other.drive.name == drive.name);
+                !taken && drive.is_zeroed() && self.arrays.place_of(drive).is_none()
+            };
+            return Ok(self.inventory.drive_called(spec).filter(is_free));
+        }
+        match self.inventory.drive_called(spec) {
+            Some(drive) => Ok(Some(drive)),
+            None if self.arrays.slot_named(spec).is_some() => self.arrays.find_drive(spec).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn new_drive_beside(&self, spec: &str, candidates: &[Candidate]) -> Rc<Drive> {
+        let taken = |name: &str| {
+            self.inventory.drive_called(name).is_some()
+                || candidates.iter().any(|candidate| candidate.drive.name == name)
+        };
+        if is_volatile(spec) && taken(spec) {
+            let free = (2_u32..).map(|number| format!("{spec}#{number}")).find(|name| !taken(name));
+            return Rc::new(Drive::new(free.unwrap_or_default(), spec));
+        }
+        Rc::new(Drive::new(spec.to_owned(), spec))
+    }
+
+    /// Takes drives that a command named into the inventory, and remembers them: before anything is written to them, for
+    /// after a crash nobody else would know where to look for it.
+    pub(crate) async fn adopt(&self, candidates: &[Candidate]) {
+        // Two memory drives asked for by one name are two drives.
+        let new = candidates.iter().filter(|candidate| candidate.is_new);
+        let new: Vec<Rc<Drive>> = new.map(|candidate| candidate.drive.clone()).collect();
+        self.inventory.add(new).await;
+    }
+
+    /// Nothing was changed: drives that were opened for this alone are let go of, and forgotten.
+    pub(crate) async fn let_go(&self, candidates: &[Candidate]) {
+        let new = candidates.iter().filter(|candidate| candidate.is_new);
+        let new: Vec<&Rc<Drive>> = new.map(|candidate| &candidate.drive).collect();
+        self.inventory.remove(&new).await;
+    }
+}

@@ -1,0 +1,190 @@
+//! Drives taken out; volumes renamed, and started by order.
+
+use crate::arrays::array::Array;
+use crate::arrays::failures::Failing;
+use crate::arrays::starting::StartOrder;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result, VolumeState};
+use crate::inventory::Drive;
+use crate::lifecycle::{Lifecycle, OfDrive, OfVolume};
+use engine::{Change, RegionIndex};
+use ondisk::Cause;
+use std::rc::Rc;
+use units::DriveIndex;
+
+fn wrong(sentence: impl Into<String>) -> Error {
+    Error::new(ErrorKind::WrongState, sentence)
+}
+
+impl Lifecycle {
+    /// `drive fail` and `drive offline`.
+    pub(crate) async fn take_out(self: &Rc<Self>, text: &str, cause: Cause) -> Result<OfDrive> {
+        let drive = self.arrays.find_drive(text)?;
+        let Some((array, slot)) = self.arrays.place_of(&drive) else {
+            return Err(wrong(format!(
+                "drive {text} belongs to no volume, so there is nothing to take it out of"
+            )));
+        };
+        let names = array.names();
+        if !array.is_running() {
+            return Err(wrong(format!(
+                "{names} is offline; drives are taken out of volumes that are started"
+            )));
+        }
+        let _turn = array.metadata_turn().await;
+        if !array.in_use().contains(&slot) {
+            return Err(wrong(format!("drive {text} of {names} is out already")));
+        }
+        let out = array.out().with(DriveIndex(slot as u16));
+        let needs = |volume: &Rc<Volume>| volume.lost().is_empty() && !array.can_spare(volume, &out);
+        if let Some(volume) = array.volumes().iter().find(|volume| needs(volume)) {
+            return Err(wrong(format!(
+                "'{}' ({}, {}) cannot do without drive {text}: its data would be lost to hosts; nothing was changed",
+                volume.name(),
+                volume.geometry.level().title(),
+                array.current_state(volume)
+            )));
+        }
+        let what = match cause {
+            Cause::Offline => "taken offline by an operator",
+            _ => "declared failed by an operator",
+        };
+        let failing = vec![Failing { slot, cause, what: what.to_owned() }];
+        if !self.arrays.put_out(&array, failing).await {
+            let sentence = format!(
+                "that drive {text} is out could not be recorded on the others; see volume show {}",
+                array.name()
+            );
+            return Err(Error::new(ErrorKind::Failed, sentence));
+        }
+        self.arrays.record_out(&array, slot).await;
+        Ok((drive, Vec::new()))
+    }
+
+    /// `volume set --name`.
+    pub(crate) async fn rename_volume(self: &Rc<Self>, volume: &str, name: &str) -> Result<OfVolume> {
+        let (array, volume) = self.arrays.find_volume(volume)?;
+        let old = volume.name();
+        if old == name {
+            return Ok((array, volume, Vec::new()));
+        }
+        self.check_new_name(name)?;
+        self.arrays.check_can_record(&array, &old)?;
+        let _starting = array.starting_turn().await;
+        let was_served = volume.is_served();
+        self.arrays.withdraw(&array, &volume).await;
+        let recorded = {
+            let _turn = array.metadata_turn().await;
+            let mut next = array.label();
+            if let Some(label) = next.volume_mut(volume.uuid) {
+                name.clone_into(&mut label.name);
+            }
+            self.arrays.commit(&array, next, Vec::new()).await
+        };
+        if was_served && !array.has_lost() {
+            self.arrays.attach(&array, &volume).await?;
+        }
+        if !recorded {
+            let sentence = format!("the name could not be recorded; see volume show {}", volume.name());
+            return Err(Error::new(ErrorKind::Failed, sentence));
+        }
+        let text = format!("'{old}' is called '{name}' now; hosts find it under that name");
+        let effect = "hosts that used it were disconnected from it";
+        self.events.report(EventCode::VolumeRenamed, name, "an operator renamed it", effect, text);
+        let mut notes = Vec::new();
+        if !was_served {
+            notes.push(format!("'{name}' is not started; say volume start {name}"));
+        }
+        Ok((array, volume, notes))
+    }
+
+    /// `volume start`.
+    pub(crate) async fn start_volume(
+        self: &Rc<Self>,
+        volume: &str,
+        accept: bool,
+        degraded: bool,
+    ) -> Result<OfVolume> {
+        let (array, volume) = self.arrays.find_volume(volume)?;
+        let order = StartOrder { forced: accept.then_some(volume.uuid), without_missing: degraded };
+        let name = volume.name();
+        let is_well = !array.has_lost();
+        if volume.is_served() && is_well {
+            let is_degraded = array.current_state(&volume) == VolumeState::Degraded;
+            let is_stuck = !array.distrusted(&volume).is_empty();
+            if accept && is_degraded && volume.has_parity() && is_stuck {
+                self.force(&array, &volume).await?;
+                return Ok((array, volume, Vec::new()));
+            }
+            let state = array.current_state(&volume);
+            return Err(wrong(format!("'{name}' is started already; it is {state}")));
+        }
+        if array.is_running() && is_well {
+            self.arrays.start_one(&array, &volume, order).await?;
+            return Ok((array, volume, Vec::new()));
+        }
+        self.arrays.detach(&array).await;
+        let away = self.look_again(&array).await;
+        let (array, volume) = self.arrays.find_volume(&volume.uuid.to_string())?;
+        if let Err(error) = self.start_array(&array, order).await {
+            let problems = away.iter().filter_map(|drive| drive.problem()).map(|problem| problem.message);
+            let sentences: Vec<String> = std::iter::once(error.message).chain(problems).collect();
+            return Err(Error::new(error.kind, sentences.join("; ")));
+        }
+        let refusal = volume.refusal();
+        if let (false, Some(why)) = (volume.is_served(), refusal) {
+            return Err(wrong(why));
+        }
+        Ok((array, volume, Vec::new()))
+    }
+
+    /// Opens drives anew that were lost or never opened, and looks at all labels again. Drives of the array that cannot be
+    /// used: they cannot be opened, or have not returned what they were asked.
+    async fn look_again(&self, array: &Array) -> Vec<Rc<Drive>> {
+        let members = array.label().member;
+        let is_its = |drive: &Rc<Drive>| members.iter().any(|member| member.name == drive.name);
+        let lost: Vec<usize> = array.lost().into_keys().collect();
+        lost.into_iter().filter_map(|slot| array.drive(slot)).for_each(|drive| drive.close());
+        let drives: Vec<Rc<Drive>> = self.inventory.drives();
+        for drive in drives.iter().filter(|drive| drive.access().is_none()) {
+            drive.look(&self.env).await;
+        }
+        self.rescan().await;
+        let is_away = |drive: &Rc<Drive>| drive.is_draining() || drive.access().is_none();
+        drives.into_iter().filter(|drive| is_its(drive) && is_away(drive)).collect()
+    }
+
+    /// The operator forces what the redundancy of a degraded volume says in regions whose resync cannot be completed.
+    /// That is about drives which he knows to be out: one whose failure is on its way into the labels is none of them.
+    async fn force(&self, array: &Array, volume: &Volume) -> Result<()> {
+        let _turn = array.metadata_turn().await;
+        let (Some(id), name) = (volume.id(), volume.name()) else { return Ok(()) };
+        if array.has_unrecorded() || array.has_new_failures() {
+            return Err(wrong(format!(
+                "a further drive of '{name}' has just failed, which is not recorded yet; look at the volume, and say it again"
+            )));
+        }
+        let regions = array.distrusted(volume);
+        let count = regions.len();
+        let own = volume.own_regions(&regions.iter().copied().map(RegionIndex).collect());
+        // Before the shards are told: they may be done with a region at once.
+        array.force(regions);
+        self.arrays
+            .apply(id, &Change::Forced(own))
+            .await
+            .map_err(|why| Error::new(ErrorKind::Failed, format!("'{name}': {why}")))?;
+        let text = format!(
+            "the redundancy of {count} regions of '{name}' is computed anew from what is there, by order: blocks of what is missing may read wrongly there"
+        );
+        self.events.report(
+            EventCode::VolumeForced,
+            &name,
+            "an operator forced its parity",
+            "all of it can be read",
+            text,
+        );
+        self.attention.look_after();
+        Ok(())
+    }
+}

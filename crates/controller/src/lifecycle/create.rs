@@ -1,0 +1,422 @@
+//! `volume create`: on drives of its own, or beside others on the drives of an array.
+//!
+//! # The order of things
+//! Everything is checked before anything is written (but for opening drives, which takes their locks).
+//!
+//! On unused drives, which are remembered from here on:
+//! 0. Arrays that they held, and that may be lost, are deleted, if all of their drives that are here are taken. Killed here:
+//!    as at the deletion of a volume (`delete.rs`); no part of them comes up again.
+//! 1. Labels in both slots with phase *creating*, and the mark, on all drives. Killed here: drives whose labels say
+//!    that nothing was finished; they are free.
+//! 2. The map: all regions marked unless the drives are known to hold zeroes. Killed here: as before.
+//! 3. Labels with phase *online*. Killed in the middle: one label that says online makes the array exist, and
+//!    it is sound, since everything else was durable before; nobody was told of it.
+//! 4. The shards get the volume, and the resync of marked regions begins: parity is never used before it agrees.
+//! 5. The answer.
+//!
+//! Beside other volumes of an array that is started and complete, under its metadata turn:
+//! 1. The map with the new regions marked, both copies. Killed here: marks of regions that no volume has; they mean
+//!    nothing, and are gone after the next start.
+//! 2. The next label, which names the volume. Killed in the middle: one label that names it makes it exist, and it is
+//!    sound, since its marks were durable before; nobody was told of it.
+//! 3. and 4. as 4. and 5. above.
+
+use crate::arrays::array::{Array, SlotContent, is_full};
+use crate::arrays::extents;
+use crate::arrays::failures::failing;
+use crate::arrays::journal;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{CreateVolume, Error, ErrorKind, Result};
+use crate::inventory::Drive;
+use crate::inventory::access::LabelSeen;
+use crate::lifecycle::candidates::Candidate;
+use crate::lifecycle::shape::{Shape, Wanted};
+use crate::lifecycle::{Lifecycle, OfVolume};
+use engine::Regions;
+use layout::Geometry;
+use ondisk::{Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, VolumeLabel, WriteHole};
+use std::ops::Range;
+use std::rc::Rc;
+use units::{DriveSet, SectorSize};
+
+fn invalid(sentence: impl ToString) -> Error {
+    Error::new(ErrorKind::Invalid, sentence.to_string())
+}
+
+impl Lifecycle {
+    /// Looks whether a volume may have that name.
+    pub(crate) fn check_new_name(&self, name: &str) -> Result<()> {
+        if !ondisk::is_volume_name(name) {
+            return Err(invalid(format!(
+                "'{name}' cannot be the name of a volume; use up to {} letters, digits, '-', '_' and '.', beginning with a letter or digit",
+                ondisk::LONGEST_NAME
+            )));
+        }
+        let has_name = |array: &Rc<Array>| array.volumes().iter().any(|volume| volume.name() == name);
+        if self.arrays.all().iter().any(has_name) {
+            let sentence = format!("there is a volume '{name}' already; choose another name");
+            return Err(Error::new(ErrorKind::NameTaken, sentence));
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn create_volume(self: &Rc<Self>, create: CreateVolume) -> Result<OfVolume> {
+        self.check_new_name(&create.name)?;
+        let (array, volume, notes) = match self.array_named(&create)? {
+            Some(array) => {
+                let (volume, notes) = self.create_beside(&create, &array).await?;
+                (array, volume, notes)
+            }
+            None => self.create_on_drives(&create).await?,
+        };
+        let name = volume.name();
+        let text = format!("'{name}' was created: {}", volume.geometry);
+        let effect = format!("it is {}", array.current_state(&volume));
+        self.events.report(EventCode::VolumeCreated, &name, "an operator created it", &effect, text);
+        Ok((array, volume, notes))
+    }
+
+    /// The array that a new volume is to lie on, if it is one that there is.
+    fn array_named(&self, create: &CreateVolume) -> Result<Option<Rc<Array>>> {
+        if let Some(text) = &create.array {
+            if !create.drives.is_empty() {
+                let sentence = format!(
+                    "a volume on the array of '{text}' uses all of its drives; leave either the drives or the array out"
+                );
+                return Err(invalid(sentence));
+            }
+            return self.arrays.find_array(text).map(Some);
+        }
+        let named: Vec<Option<(Rc<Array>, usize)>> = create
+            .drives
+            .iter()
+            .map(|spec| {
+                let known = self.inventory.drive_called(spec).and_then(|drive| self.arrays.place_of(&drive));
+                known.or_else(|| self.arrays.slot_named(spec)).filter(|(array, _)| array.is_running())
+            })
+            .collect();
+        let Some(Some((array, _))) = named.first() else { return Ok(None) };
+        let slots: DriveSet = named
+            .iter()
+            .flatten()
+            .filter(|(other, _)| other.uuid == array.uuid)
+            .map(|(_, slot)| units::DriveIndex(*slot as u16))
+            .collect();
+        // Drives that are named twice, or of several arrays, are refused one by one.
+        let all = slots.count().as_usize() == array.places().len() && named.len() == array.places().len();
+        Ok(all.then(|| array.clone()))
+    }
+
+    async fn create_on_drives(self: &Rc<Self>, create: &CreateVolume) -> Result<OfVolume> {
+        let wanted = Wanted::of(create, create.drives.len())?;
+        let mut candidates = Vec::new();
+        let checked = self.check_candidates(&create.drives, create.destroy_data, &mut candidates).await;
+        let made = match checked.and_then(|()| Shape::on_drives(&wanted, &candidates)) {
+            Ok(shape) => {
+                self.adopt(&candidates).await;
+                self.make_array(create, shape, &candidates).await
+            }
+            Err(error) => Err(error),
+        };
+        if made.is_err() {
+            self.let_go(&candidates).await;
+        }
+        made
+    }
+
+    /// Makes the array: see the module's order of things.
+    async fn make_array(
+        self: &Rc<Self>,
+        create: &CreateVolume,
+        shape: Shape,
+        candidates: &[Candidate],
+    ) -> Result<OfVolume> {
+        let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
+        let zeroed = drives.iter().all(|drive| drive.is_zeroed());
+        let member: Vec<Member> = drives
+            .iter()
+            .map(|drive| Member::online(self.arrays.new_uuid(), drive.name.clone(), drive.extent(), 1))
+            .collect();
+        let volume = self.new_label(create, &shape, zeroed, None)?;
+        let label = Label {
+            array: self.arrays.new_uuid(),
+            drive: member.first().map_or(ondisk::Uuid([0; 16]), |member| member.uuid),
+            generation: 1,
+            confirmed: 0,
+            phase: Phase::Creating,
+            clean: false,
+            policy: Policy::default(),
+            volume: vec![volume],
+            member,
+        };
+        label.check().map_err(invalid)?;
+        let cannot = || invalid(format!("'{}' cannot be laid over its drives", create.name));
+        let array = Array::new(&self.env, label).ok_or_else(cannot)?;
+        let volume = array.volumes().first().cloned().ok_or_else(cannot)?;
+        let place = |drive: &Rc<Drive>| SlotContent {
+            drive: Some(drive.clone()),
+            role: Role::Current,
+            reason: None,
+            replacement: None,
+        };
+        array.set_places(drives.iter().map(place).collect());
+        let all_marked = volume.is_redundant() && !zeroed;
+        array.set_map(IntentMap::new(array.uuid, volume.regions().end, all_marked));
+        let kept = self.delete_overwritten(&array, &drives).await;
+        if let Err(error) = self.write_new(&array, &drives).await {
+            self.unmake(&array, &drives).await;
+            return Err(error);
+        }
+        self.forget_taken(&array, &drives);
+        self.arrays.insert(array.clone());
+        if all_marked {
+            array.distrust(volume.regions());
+        }
+        self.arrays.begin(&array);
+        if let Err(error) = self.arrays.attach(&array, &volume).await {
+            self.arrays.detach(&array).await;
+            self.arrays.remove(array.uuid);
+            self.unmake(&array, &drives).await;
+            return Err(error);
+        }
+        self.rescan().await;
+        let mut notes = shape.notes;
+        notes.extend(kept);
+        notes.extend(all_marked.then(resync_note));
+        if drives.iter().any(|drive| drive.is_volatile()) {
+            notes.push("drives in memory, and what is on them, end with the controller".to_owned());
+        }
+        Ok((array, volume, notes))
+    }
+
+    /// What labels say of a new volume: at the start of its drives, or where there is room on those of an array.
+    fn new_label(
+        &self,
+        create: &CreateVolume,
+        shape: &Shape,
+        zeroed: bool,
+        beside: Option<&Label>,
+    ) -> Result<VolumeLabel> {
+        let geometry = &shape.geometry;
+        let regions = Regions::of(geometry).count;
+        let first_region = extents::free_regions(beside, regions).ok_or_else(|| {
+            invalid(format!(
+                "'{}' would have {regions} regions, and the array has not so many left; make it smaller, or lay it on drives of its own",
+                create.name
+            ))
+        })?;
+        // Where nothing is known to be written, nothing has to be rebuilt or checked.
+        let unwritten = match geometry.level().is_redundant() && zeroed {
+            true => Runs::one(first_region, first_region + regions),
+            false => Runs::default(),
+        };
+        let label = VolumeLabel {
+            data_start_bytes: shape.start_bytes,
+            sector_bytes: shape.sector.bytes().0,
+            capacity_bytes: shape.capacity.0,
+            init: if zeroed { Init::Zeroed } else { Init::Background },
+            unwritten,
+            ..self.label_of(create.name.clone(), geometry, first_region..first_region + regions)
+        };
+        journal::with_write_hole(label, create.write_hole, beside).map_err(invalid)
+    }
+
+    /// The label of a new volume that fills its geometry from the drives' first byte on, whatever the drives hold.
+    pub(crate) fn label_of(&self, name: String, geometry: &Geometry, regions: Range<u32>) -> VolumeLabel {
+        VolumeLabel {
+            uuid: self.arrays.new_uuid(),
+            name,
+            level: geometry.level(),
+            parity: geometry.parity_arrangement(),
+            mirrors: geometry.mirror_arrangement(),
+            spans: geometry.spans(),
+            copies: geometry.copies(),
+            strip_bytes: geometry.strip().bytes().0,
+            data_start_bytes: 0,
+            member_bytes: geometry.member_size().0,
+            first_region: regions.start,
+            regions: regions.end - regions.start,
+            sector_bytes: SectorSize::B512.bytes().0,
+            capacity_bytes: geometry.capacity().0,
+            write_hole: WriteHole::Resync,
+            init: Init::Background,
+            created_unix_s: self.env.unix_time(),
+            lost: Vec::new(),
+            unwritten: Runs::default(),
+            journal: None,
+            relocated: None,
+            punctured: Vec::new(),
+        }
+    }
+
+    /// Lays a volume beside the others of an array.
+    async fn create_beside(
+        self: &Rc<Self>,
+        create: &CreateVolume,
+        array: &Rc<Array>,
+    ) -> Result<(Rc<Volume>, Vec<String>)> {
+        let wanted = Wanted::of(create, array.places().len())?;
+        let starting = array.starting_turn().await;
+        // A volume that was deleted may have had its place.
+        self.arrays.check_all_returned(array).await?;
+        let (uuid, mut notes) = {
+            let _turn = array.metadata_turn().await;
+            self.add_beside(create, &wanted, array).await?
+        };
+        let gone = || Error::new(ErrorKind::Failed, format!("'{}' was not created", create.name));
+        let volume = array.volume(uuid).ok_or_else(gone)?;
+        let attached = self.arrays.attach(array, &volume).await;
+        drop(starting);
+        if let Err(error) = attached {
+            self.delete_one(array, &volume).await?;
+            return Err(error);
+        }
+        notes.extend(volume.is_redundant().then(resync_note));
+        Ok((volume, notes))
+    }
+
+    /// Steps 1 and 2 beside others. Which volume it is, and notes; the caller has the metadata turn.
+    async fn add_beside(
+        self: &Rc<Self>,
+        create: &CreateVolume,
+        wanted: &Wanted,
+        array: &Rc<Array>,
+    ) -> Result<(ondisk::Uuid, Vec<String>)> {
+        let (label, names) = (array.label(), array.names());
+        let behind = label.member.iter().any(|member| !array.left(&member.stale).is_empty());
+        if !array.is_running() || !array.out().is_empty() || behind {
+            return Err(Error::new(
+                ErrorKind::WrongState,
+                format!(
+                    "the array of {names} is not complete; volumes are added when all of its drives are well"
+                ),
+            ));
+        }
+        if label.volume.len() >= ondisk::MAX_VOLUMES {
+            let most = ondisk::MAX_VOLUMES;
+            let sentence =
+                format!("the array of {names} has {most} volumes, the most there can be; delete one first");
+            return Err(invalid(sentence));
+        }
+        let drives: Vec<Rc<Drive>> = array.places().into_iter().filter_map(|place| place.drive).collect();
+        let shape = Shape::beside(wanted, &drives, &label)?;
+        let new = self.new_label(create, &shape, false, Some(&label))?;
+        let mut next = label;
+        next.volume.push(new.clone());
+        next.check().map_err(invalid)?;
+        let regions = new.first_region..new.end_region();
+        let redundant = shape.geometry.level().is_redundant();
+        array.add_regions(regions.clone(), next.regions(), redundant);
+        if let Err(error) = self.record_beside(array, next).await {
+            array.drop_regions(regions);
+            return Err(error);
+        }
+        if redundant {
+            array.distrust(regions);
+        }
+        Ok((new.uuid, shape.notes))
+    }
+
+    /// The map, then the label.
+    async fn record_beside(self: &Rc<Self>, array: &Rc<Array>, next: Label) -> Result<()> {
+        let errors = self.arrays.heal_map(array, &array.in_use()).await;
+        if let Some((slot, error)) = errors.iter().next() {
+            let name = self.arrays.member_name(array, *slot);
+            let full = errors.values().any(is_full);
+            let sentence = format!("drive {name} could not be written ({error}); nothing was created");
+            if !full {
+                self.arrays.put_out(array, failing(errors, "writing its map")).await;
+            }
+            let kind = if full { ErrorKind::OutOfSpace } else { ErrorKind::Failed };
+            return Err(Error::new(kind, sentence));
+        }
+        if self.arrays.commit(array, next, Vec::new()).await {
+            return Ok(());
+        }
+        let names = array.names();
+        let sentence =
+            format!("the new volume could not be recorded on the drives of {names}; nothing was created");
+        Err(Error::new(ErrorKind::Failed, sentence))
+    }
+
+    /// Steps 1 to 3 on unused drives.
+    async fn write_new(&self, array: &Rc<Array>, drives: &[Rc<Drive>]) -> Result<()> {
+        let _turn = array.metadata_turn().await;
+        let failed = |drive: &Drive, error: env::IoError| {
+            let kind = if is_full(&error) { ErrorKind::OutOfSpace } else { ErrorKind::Failed };
+            let sentence =
+                format!("drive {} could not be written ({error}); nothing was created", drive.name);
+            Error::new(kind, sentence)
+        };
+        let label = array.label();
+        for (drive, member) in drives.iter().zip(&label.member) {
+            self.inventory.make_blank(drive).await.map_err(|error| failed(drive, error))?;
+            self.arrays
+                .write_label(drive, &label, member.uuid)
+                .await
+                .map_err(|error| failed(drive, error))?;
+        }
+        let slots: Vec<usize> = (0..drives.len()).collect();
+        if let Some((slot, error)) = self.arrays.heal_map(array, &slots).await.into_iter().next() {
+            return Err(failed(&drives[slot], error));
+        }
+        let mut online = label;
+        online.phase = Phase::Online;
+        (online.confirmed, online.generation) = (online.generation, online.generation + 1);
+        let errors = self.arrays.write_labels(array, &online).await.map_err(invalid)?;
+        if let Some((slot, error)) = errors.into_iter().next() {
+            return Err(failed(&drives[slot], error));
+        }
+        array.set_label(&self.env, online);
+        drives.iter().for_each(|drive| drive.set_zeroed(false));
+        Ok(())
+    }
+
+    /// Takes back what was written of an array that did not come to be.
+    async fn unmake(&self, array: &Array, drives: &[Rc<Drive>]) {
+        for drive in drives {
+            self.inventory.take_label_off(drive, &array.names()).await;
+        }
+    }
+
+    /// Step 0 on unused drives. Were they overwritten one by one, a power cut would leave arrays that miss drives. Notes, a
+    /// sentence each.
+    async fn delete_overwritten(self: &Rc<Self>, array: &Array, drives: &[Rc<Drive>]) -> Vec<String> {
+        let mut notes = Vec::new();
+        for other in self.arrays_within(drives) {
+            notes.extend(self.delete_array(&other).await);
+            self.report_overwritten(&other, array);
+        }
+        notes
+    }
+
+    /// Arrays that were not started and lost drives to a new one.
+    pub(super) fn forget_taken(&self, array: &Array, drives: &[Rc<Drive>]) {
+        for drive in drives {
+            drive.set_problem(None);
+            drive.set_label(LabelSeen::Blank);
+        }
+        for other in self.arrays.all() {
+            if other.uuid != array.uuid && drives.iter().any(|drive| other.slot_of(drive).is_some()) {
+                self.arrays.remove(other.uuid);
+                self.report_overwritten(&other, array);
+            }
+        }
+    }
+
+    fn report_overwritten(&self, other: &Array, by: &Array) {
+        let text = format!("what was left of {} was overwritten by {}", other.names(), by.names());
+        self.events.report(
+            EventCode::VolumeOverwritten,
+            &other.name(),
+            "an operator said --destroy-data",
+            "it is gone",
+            text,
+        );
+    }
+}
+
+fn resync_note() -> String {
+    "its drives are not known to be blank: a resync makes parity and mirrors agree in the background, and it can be used meanwhile".to_owned()
+}

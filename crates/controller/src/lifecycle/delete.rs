@@ -1,0 +1,123 @@
+//! `volume delete`.
+//!
+//! # The order of things
+//! Of the last volume of an array, the array goes too: labels with phase *deleted* go to all drives first, then they
+//! are erased. Killed in the middle: where one label says deleted, the next start erases the others, so that no part of
+//! the array comes up again.
+//!
+//! Of one of several: the shards let go of it; then the next label, which does not name it. Killed in the middle: one
+//! label without it is the newest, and it is gone; none, and it is there, whole. Its marks go last: those of regions that
+//! no volume has mean nothing.
+
+use crate::arrays::array::{Array, runs, set_of};
+use crate::arrays::draining;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result};
+use crate::inventory::access::LabelSeen;
+use crate::lifecycle::Lifecycle;
+use ondisk::{MemberState, Phase};
+use std::rc::Rc;
+
+impl Lifecycle {
+    pub(crate) async fn delete_volume(self: &Rc<Self>, volume: &str) -> Result<Vec<String>> {
+        let (array, volume) = self.arrays.find_volume(volume)?;
+        let name = volume.name();
+        let (effect, notes) = if array.volumes().len() == 1 {
+            ("its drives are free", self.delete_array(&array).await)
+        } else {
+            self.delete_one(&array, &volume).await?;
+            ("its place on its drives is free", draining::notes(&array.to_serve()))
+        };
+        self.events.report(
+            EventCode::VolumeDeleted,
+            &name,
+            "an operator deleted it",
+            effect,
+            format!("'{name}' was deleted"),
+        );
+        Ok(notes)
+    }
+
+    /// With the array. Notes, a sentence each.
+    pub(super) async fn delete_array(self: &Rc<Self>, array: &Rc<Array>) -> Vec<String> {
+        self.arrays.detach(array).await;
+        let names = array.names();
+        let mut notes = Vec::new();
+        let _turn = array.metadata_turn().await;
+        let mut label = array.label();
+        label.phase = Phase::Deleted;
+        (label.confirmed, label.generation) = (array.confirmed(), label.generation + 1);
+        for member in &mut label.member {
+            (member.state, member.knew) = (MemberState::Online, 0);
+        }
+        array.forget_lost();
+        let deleted = self.arrays.write_labels(array, &label).await.unwrap_or_default();
+        for (slot, place) in array.places().iter().enumerate() {
+            let erased = match place.drive.as_ref().and_then(|drive| drive.access()) {
+                Some(access) if !deleted.contains_key(&slot) => {
+                    access.erase().await.map_err(|e| e.to_string())
+                }
+                Some(_) => Err("its label cannot be written".to_owned()),
+                None => Err("it is missing".to_owned()),
+            };
+            match (erased, &place.drive) {
+                (Ok(()), Some(drive)) => {
+                    drive.set_label(LabelSeen::Blank);
+                    drive.set_problem(None);
+                }
+                (Err(why), _) => notes.push(format!(
+                    "drive {} keeps the label of {names} ({why}); write over its last 32 MiB before it is used again",
+                    self.arrays.member_name(array, slot)
+                )),
+                (Ok(()), None) => {}
+            }
+            if let Some(replacement) = &place.replacement {
+                self.inventory.take_label_off(replacement, &names).await;
+            }
+        }
+        self.arrays.remove(array.uuid);
+        let places = array.places();
+        let drives = places.iter().flat_map(|place| place.drive.iter().chain(&place.replacement));
+        notes.extend(draining::notes(drives));
+        notes
+    }
+
+    /// Alone; the array's other volumes stay.
+    pub(super) async fn delete_one(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        self.arrays.check_can_record(array, &volume.name())?;
+        let _starting = array.starting_turn().await;
+        let was_served = volume.is_served();
+        self.arrays.withdraw(array, volume).await;
+        let recorded = {
+            let _turn = array.metadata_turn().await;
+            let own = volume.all_regions();
+            let mut next = array.label();
+            next.volume.retain(|other| other.uuid != volume.uuid);
+            for member in &mut next.member {
+                member.stale = runs(&set_of(&member.stale).minus(&own));
+                if let Some(replacement) = &mut member.replacement {
+                    replacement.stale = runs(&set_of(&replacement.stale).minus(&own));
+                }
+            }
+            let recorded = self.arrays.commit(array, next, Vec::new()).await;
+            if recorded && array.is_running() {
+                array.trust(volume.regions());
+                array.drop_regions(volume.regions());
+                if let Err(error) = self.arrays.write_map(array).await {
+                    tracing::warn!("marks of a deleted volume could not be cleared: {error}");
+                }
+            }
+            recorded
+        };
+        if recorded {
+            return Ok(());
+        }
+        let name = volume.name();
+        if was_served && !array.has_lost() {
+            self.arrays.attach(array, volume).await?;
+        }
+        let sentence = format!("that '{name}' is deleted could not be recorded; see volume show {name}");
+        Err(Error::new(ErrorKind::Failed, sentence))
+    }
+}

@@ -1,0 +1,355 @@
+//! `drive online`, `drive replace` and `drive forget`: drives that come back, and drives that take their place.
+
+use crate::arrays::array::Array;
+use crate::arrays::members::Entering;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result};
+use crate::inventory::Drive;
+use crate::inventory::access::LabelSeen;
+use crate::lifecycle::{Lifecycle, OfDrive};
+use engine::Change;
+use ondisk::{Role, StandIn};
+use std::rc::Rc;
+use units::DriveIndex;
+
+fn wrong(sentence: impl Into<String>) -> Error {
+    Error::new(ErrorKind::WrongState, sentence)
+}
+
+/// Whether all that an array cannot do without is there: nothing about its drives can be recorded otherwise.
+///
+/// # Errors
+/// What to do first.
+fn check_nothing_lost(array: &Array) -> Result<()> {
+    if !array.has_lost() {
+        return Ok(());
+    }
+    let (names, name) = (array.names(), array.name());
+    Err(wrong(format!("{names} has lost drives; start it again first: volume start {name}")))
+}
+
+impl Lifecycle {
+    /// `drive online`.
+    pub(crate) async fn take_in_again(self: &Rc<Self>, text: &str) -> Result<OfDrive> {
+        let drive = self.arrays.find_drive(text)?;
+        let place = self.arrays.place_of(&drive);
+        let Some((array, slot)) = place.filter(|(array, _)| array.is_running()) else {
+            // Perhaps it is back, and an array can be assembled with it, or it belongs to one that is started.
+            let (drive, notes) = self.add_drive(&drive.name, None).await?;
+            return match self.arrays.place_of(&drive).filter(|(array, _)| array.is_running()) {
+                Some((array, slot)) if !array.in_use().contains(&slot) => {
+                    self.bring_back(&array, slot, &drive).await
+                }
+                _ => Ok((drive, notes)),
+            };
+        };
+        self.bring_back(&array, slot, &drive).await
+    }
+
+    async fn bring_back(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+    ) -> Result<OfDrive> {
+        let (name, names) = (&drive.name, array.names());
+        {
+            let _turn = array.metadata_turn().await;
+            if let Some(why) = array.lost().get(&slot) {
+                return Err(wrong(why.clone()));
+            }
+            check_nothing_lost(array)?;
+            let label = array.label();
+            if label.member[slot].is_online() {
+                return Err(wrong(format!("drive {name} of {names} is online already")));
+            }
+            if array.has_unrecorded() {
+                return Err(wrong(format!(
+                    "failures of drives of {names} are not recorded yet for want of space; free space below its drives and try again"
+                )));
+            }
+            if array.places()[slot].role == Role::Stale {
+                return Err(wrong(format!(
+                    "drive {name} is not what left {names}, but an earlier copy; say drive replace {}:{slot} --with {name} --destroy-data to rebuild all of it",
+                    array.name()
+                )));
+            }
+            self.check_returning(array, slot, drive).await?;
+            self.arrays.put_in(array, slot, drive, Entering::Back).await?;
+        }
+        self.arrays.go_on_with(array).await;
+        let left = array.to_rebuild(slot).len();
+        let notes = match left {
+            0 => Vec::new(),
+            _ => {
+                vec![format!(
+                    "what it missed is rebuilt (regions: {left}); its volumes can be used meanwhile"
+                )]
+            }
+        };
+        Ok((drive.clone(), notes))
+    }
+
+    /// Whether a drive answers, holds nothing back (rule (d)), and still is the one it was.
+    async fn check_returning(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+    ) -> Result<()> {
+        let name = &drive.name;
+        let unavailable = |why: String| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("drive {name} cannot be used again: {why}; replace it or its cable"),
+            )
+        };
+        for volume in array.served() {
+            self.take_from_shards(array, &volume, slot);
+        }
+        let is_busy = drive.access().is_some_and(|access| access.member.outstanding() > 0);
+        if is_busy || !drive.is_quiesced(&self.env).await {
+            return Err(wrong(format!(
+                "drive {name} still has operations from before under way; try again when they have returned"
+            )));
+        }
+        drive.look(&self.env).await;
+        if drive.access().is_none() {
+            // It had vanished, and what was open of it is dead.
+            drive.look(&self.env).await;
+        }
+        if let Some(problem) = drive.problem().filter(|_| drive.access().is_none()) {
+            return Err(problem);
+        }
+        let member = array.label().member[slot].clone();
+        match drive.member_label() {
+            Some(own) if own.drive == member.uuid && own.array == array.uuid => {
+                if own.generation < member.knew {
+                    return Err(unavailable("it is an earlier copy of itself".to_owned()));
+                }
+                if let Some(apart) = self.used_apart(array, drive, &own) {
+                    return Err(unavailable(apart));
+                }
+                Ok(())
+            }
+            _ => Err(unavailable(match drive.problem() {
+                Some(problem) => problem.message,
+                None => "it no longer carries its label".to_owned(),
+            })),
+        }
+    }
+
+    /// Takes a drive that is out from a volume's shards. When all that they asked of it has come back, the drive knows.
+    fn take_from_shards(self: &Rc<Self>, array: &Array, volume: &Volume, slot: usize) {
+        let (Some(id), Some(drive)) = (volume.id(), array.drive(slot)) else { return };
+        let out = DriveIndex(slot as u16);
+        let change = Change::Drive {
+            slot: out,
+            stale: volume.own_regions(&array.missed(slot)),
+            in_service: array.in_service(volume).without(out),
+        };
+        volume.note_swap(slot);
+        let told = self.arrays.send_change(id, &change, None);
+        self.arrays.drain(&drive, told);
+    }
+
+    /// `drive replace`.
+    pub(crate) async fn replace_drive(
+        self: &Rc<Self>,
+        text: &str,
+        with: &str,
+        destroy: bool,
+    ) -> Result<OfDrive> {
+        let (array, slot) = self.member_named(text)?;
+        let names = array.names();
+        if !array.is_running() {
+            return Err(wrong(format!(
+                "{names} is offline; drives are replaced in volumes that are started"
+            )));
+        }
+        check_nothing_lost(&array)?;
+        if let Some(replacement) = &array.places()[slot].replacement {
+            let sentence =
+                format!("drive {slot} of {names} is being replaced already, by {}", replacement.name);
+            return Err(wrong(sentence));
+        }
+        let mut candidates = Vec::new();
+        let own = self.returning_candidate(&array, slot, with, destroy);
+        let checked = match own {
+            Some(drive) => Ok(drive),
+            None => {
+                self.check_candidates(&[with.to_owned()], destroy, &mut candidates).await.and_then(|()| {
+                    let candidate = candidates
+                        .first()
+                        .ok_or_else(|| wrong(format!("name a drive instead of '{with}'")))?;
+                    self.check_fits(&array, &candidate.drive)?;
+                    Ok(candidate.drive.clone())
+                })
+            }
+        };
+        let drive = match checked {
+            Ok(drive) => drive,
+            Err(error) => {
+                self.let_go(&candidates).await;
+                return Err(error);
+            }
+        };
+        self.adopt(&candidates).await;
+        let replaced = self.replace_with(&array, slot, &drive, None).await;
+        if let Err(error) = replaced {
+            self.let_go(&candidates).await;
+            return Err(error);
+        }
+        self.forget_taken(&array, std::slice::from_ref(&drive));
+        self.arrays.go_on_with(&array).await;
+        let note = match array.places()[slot].replacement.is_some() {
+            true => format!("it is filled with what drive {slot} holds, which goes on until then"),
+            false => "what it is to hold is rebuilt from the others; it can be used meanwhile".to_owned(),
+        };
+        Ok((drive, vec![note]))
+    }
+
+    /// A member by the name of its drive or `VOLUME:SLOT`, missing ones too.
+    fn member_named(&self, text: &str) -> Result<(Rc<Array>, usize)> {
+        if let Some(place) = self.arrays.slot_named(text) {
+            return Ok(place);
+        }
+        let drive = self.arrays.find_drive(text)?;
+        self.arrays.shown_place(&drive).ok_or_else(|| {
+            wrong(format!("drive {text} belongs to no volume, so there is nothing to replace"))
+        })
+    }
+
+    /// The drive of a slot that is out may take it again, as one that holds nothing, if what it holds may be lost.
+    fn returning_candidate(
+        &self,
+        array: &Array,
+        slot: usize,
+        with: &str,
+        destroy: bool,
+    ) -> Option<Rc<Drive>> {
+        let drive = self.inventory.drive_called(with)?;
+        let is_here = array.slot_of(&drive) == Some(slot) && !array.label().member[slot].is_online();
+        (is_here && destroy).then_some(drive)
+    }
+
+    /// Whether a drive can be a member of an array: by its size and its sectors (rule (h)).
+    ///
+    /// # Errors
+    /// Why not.
+    fn check_fits(&self, array: &Array, drive: &Drive) -> Result<()> {
+        let (label, name) = (array.label(), &drive.name);
+        let Some(access) = drive.access() else {
+            return Err(Error::new(ErrorKind::Unavailable, format!("drive {name} is not open")));
+        };
+        let info = access.info();
+        if !label.fits(info.size) {
+            let need = units::ByteCount(label.used_bytes() + ondisk::TAIL.0);
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "drive {name} is too small: it has {}, and {} need {need} of it; choose a larger one",
+                    info.size,
+                    label.names()
+                ),
+            ));
+        }
+        let sector = info.logical_sector.bytes().0;
+        if let Some(volume) = label.volume.iter().find(|volume| volume.sector_bytes < sector) {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "drive {name} has sectors of {sector} bytes, and '{}' has {}; choose a drive with smaller sectors",
+                    volume.name, volume.sector_bytes
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Puts a drive that holds nothing of the array into a slot: at once where the slot is out, as its replacement where
+    /// it serves. What it holds is made current by a task that begins by itself. `stands_in`: it is a spare, and
+    /// leaves the slot again when the drive that was there is replaced.
+    ///
+    /// # Errors
+    /// Why not; nothing was changed then.
+    pub(crate) async fn replace_with(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+        stands_in: Option<StandIn>,
+    ) -> Result<()> {
+        if array.slot_of(drive) == Some(slot) && !array.label().member[slot].is_online() {
+            // It is to hold something new where it is: what it was asked before must not land on that.
+            for volume in array.served() {
+                self.take_from_shards(array, &volume, slot);
+            }
+        }
+        if !drive.is_quiesced(&self.env).await {
+            return Err(drive.not_quiesced());
+        }
+        let _turn = array.metadata_turn().await;
+        check_nothing_lost(array)?;
+        let label = array.label();
+        let member = &label.member[slot];
+        if array.has_unrecorded() {
+            let sentence =
+                "failures of drives are not recorded yet for want of space; free space and try again";
+            return Err(wrong(sentence));
+        }
+        if !member.is_online() {
+            let before = array.drive(slot).filter(|before| before.name != drive.name);
+            self.arrays.put_in(array, slot, drive, Entering::New(stands_in)).await?;
+            if let Some(before) = before {
+                self.inventory.take_label_off(&before, &array.names()).await;
+            }
+            return Ok(());
+        }
+        if !array.left(&member.stale).is_empty() {
+            let name = self.arrays.member_name(array, slot);
+            return Err(wrong(format!(
+                "drive {name} is still being rebuilt, so there is nothing yet to be copied from it; wait, or take it out first: drive fail {}:{slot}",
+                array.name()
+            )));
+        }
+        self.arrays.begin_replacement(array, slot, drive, stands_in).await
+    }
+
+    /// `drive forget`.
+    pub(crate) async fn forget_drive(self: &Rc<Self>, text: &str) -> Result<Vec<String>> {
+        let drive = self.arrays.find_drive(text)?;
+        let place = self.arrays.shown_place(&drive);
+        if let Some((array, slot)) = place {
+            return Err(wrong(format!(
+                "drive {text} is drive {slot} of {}, which would miss it; replace it (drive replace), or delete its volumes",
+                array.names()
+            )));
+        }
+        if self.arrays.all().iter().any(|array| array.replaced_by(&drive).is_some()) {
+            return Err(wrong(format!(
+                "drive {text} is being filled to replace another one; it cannot be forgotten now"
+            )));
+        }
+        if !drive.is_quiesced(&self.env).await {
+            return Err(drive.not_quiesced()); // Named again it would be another one, of which nobody knows that.
+        }
+        self.inventory.remove(&[&drive]).await;
+        let kept = match drive.label() {
+            LabelSeen::Blank => Vec::new(),
+            _ => {
+                vec![format!("what is on drive {} was left as it is, its label too", drive.name)]
+            }
+        };
+        let text = format!("drive {} is not looked at any more", drive.name);
+        self.events.report(
+            EventCode::DriveUnregistered,
+            &drive.name,
+            "an operator forgot it",
+            "it is not looked at any more",
+            text,
+        );
+        Ok(kept)
+    }
+}

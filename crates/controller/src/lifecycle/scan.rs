@@ -1,0 +1,251 @@
+//! From drives to arrays: looking at labels, and what they say together.
+
+use crate::arrays::array::Array;
+use crate::arrays::starting::StartOrder;
+use crate::interface::Result;
+use crate::interface::{Error, ErrorKind};
+use crate::inventory::Drive;
+use crate::inventory::access::LabelSeen;
+use crate::lifecycle::Lifecycle;
+use ondisk::{Cause, FoundArray, Label, Phase, Role, SeenDrive, reconcile};
+use std::rc::Rc;
+
+impl Lifecycle {
+    /// `drive add`: tells the controller of a drive; with a size, makes a file for it first. Notes, a sentence each.
+    pub(crate) async fn add_drive(
+        self: &Rc<Self>,
+        spec: &str,
+        size: Option<u64>,
+    ) -> Result<(Rc<Drive>, Vec<String>)> {
+        if let Some(size) = size {
+            self.inventory.create_file(spec, size).await?;
+        }
+        let known = self.inventory.drive_called(spec).filter(|drive| !drive.is_volatile());
+        let drive = known.clone().unwrap_or_else(|| self.inventory.new_drive(spec));
+        if let Some((array, _)) = self.arrays.place_of(&drive)
+            && array.is_running()
+        {
+            return Ok((
+                drive.clone(),
+                vec![format!("drive {} is in use already, by {}", drive.name, array.names())],
+            ));
+        }
+        drive.look(&self.env).await;
+        if drive.access().is_none() {
+            let gone = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
+            return Err(drive.problem().unwrap_or_else(gone));
+        }
+        if let Some(other) = self.inventory.same_drive(&drive) {
+            drive.close();
+            let sentence = format!("drive {spec} is known already, as {}; use that name", other.name);
+            return Err(Error::new(ErrorKind::InUse, sentence));
+        }
+        drive.set_zeroed(drive.is_zeroed() || size.is_some());
+        if known.is_none() {
+            self.inventory.add(vec![drive.clone()]).await;
+        }
+        let notes = self.assemble_with(&drive).await;
+        Ok((drive, notes))
+    }
+
+    /// Looks at all drives that are not in use, and which arrays they make.
+    pub(crate) async fn rescan(&self) {
+        let drives: Vec<Rc<Drive>> = self.inventory.drives();
+        for drive in drives {
+            if drive.access().is_some() && !self.arrays.is_in_use(&drive) {
+                drive.look(&self.env).await;
+            }
+        }
+        self.take_in_labels().await;
+    }
+
+    /// Takes in what labels say; where an array was deleted and some of its labels were left, they go now, or one
+    /// of them could bring it back.
+    pub(super) async fn take_in_labels(&self) {
+        self.settle_imports().await;
+        self.repair_structures().await;
+        for drive in self.scan() {
+            let erased = match drive.access() {
+                Some(access) => access.erase().await.map_err(|error| error.to_string()),
+                None => Ok(()),
+            };
+            match erased {
+                Ok(()) => drive.set_label(LabelSeen::Blank),
+                Err(why) => {
+                    let sentence = format!(
+                        "drive {} carries the label of a deleted volume, which cannot be taken off: {why}",
+                        drive.name
+                    );
+                    drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
+                }
+            }
+        }
+    }
+
+    /// Drives that are not in use and carry the label of a member, as they were last looked at; none that has not returned
+    /// what shards asked of it.
+    fn seen(&self) -> (Vec<Rc<Drive>>, Vec<SeenDrive>) {
+        let is_free = |drive: &&Rc<Drive>| !self.arrays.is_in_use(drive) && !drive.is_draining();
+        let seen = |drive: &Rc<Drive>| {
+            let (name, size) = (drive.name.clone(), drive.access()?.info().size);
+            Some((drive.clone(), SeenDrive { name, size, label: drive.member_label()? }))
+        };
+        self.inventory.drives().iter().filter(is_free).filter_map(seen).unzip()
+    }
+
+    /// Arrays that are not started, and all of whose drives that are here are among these.
+    pub(super) fn arrays_within(&self, within: &[Rc<Drive>]) -> Vec<Rc<Array>> {
+        let (drives, seen) = self.seen();
+        let is_within = |drive: &usize| within.iter().any(|taken| Rc::ptr_eq(taken, &drives[*drive]));
+        let mut arrays = Vec::new();
+        for found in reconcile(&seen).into_iter().filter(|found| found.label.phase == Phase::Online) {
+            let members = found.members.iter();
+            let here: Vec<usize> =
+                members.flat_map(|member| member.drive.into_iter().chain(member.replacement)).collect();
+            let is_started = self.arrays.get(found.label.array).is_some_and(|array| array.is_running());
+            if !is_started
+                && !here.is_empty()
+                && here.iter().all(is_within)
+                && let Some(array) = Array::new(&self.env, found.label.clone())
+            {
+                self.take_in(&array, &found, &drives);
+                arrays.push(array);
+            }
+        }
+        arrays
+    }
+
+    /// What the labels say of all drives that are not in use, as they were last looked at. Drives whose array was
+    /// deleted.
+    fn scan(&self) -> Vec<Rc<Drive>> {
+        let (drives, seen) = self.seen();
+        let mut deleted = Vec::new();
+        let mut unseen: Vec<Rc<Array>> =
+            self.arrays.all().into_iter().filter(|array| !array.is_running()).collect();
+        for found in reconcile(&seen) {
+            for (drive, why) in &found.refused {
+                drives[*drive].set_problem(Some(Error::new(ErrorKind::WrongState, why.clone())));
+            }
+            let uuid = found.label.array;
+            match found.label.phase {
+                Phase::Online => {}
+                Phase::Creating => continue, // Never finished: its drives are free.
+                Phase::Deleted => {
+                    deleted.extend(drives.iter().filter(|drive| drive.array() == Some(uuid)).cloned());
+                    continue;
+                }
+            }
+            unseen.retain(|array| array.uuid != uuid);
+            let existing = self.arrays.get(uuid);
+            match existing {
+                Some(array) if array.is_running() => self.late_drives(&array, &found, &drives),
+                Some(array) => self.take_in(&array, &found, &drives),
+                None => {
+                    if let Some(array) = Array::new(&self.env, found.label.clone()) {
+                        self.take_in(&array, &found, &drives);
+                        self.arrays.insert(array);
+                    }
+                }
+            }
+        }
+        unseen.iter().for_each(|array| array.nothing_found());
+        deleted
+    }
+
+    fn take_in(&self, array: &Array, found: &FoundArray, drives: &[Rc<Drive>]) {
+        if array.update(&self.env, found, drives).is_none() {
+            tracing::error!("the label of {} describes no volume", found.label.names());
+        }
+    }
+
+    /// Drives of an array that was started without them.
+    fn late_drives(&self, array: &Array, found: &FoundArray, drives: &[Rc<Drive>]) {
+        let mut places = array.places();
+        let label = array.label();
+        for (drive, own) in drives.iter().filter_map(|drive| Some((drive, drive.member_label()?))) {
+            if own.array != found.label.array {
+                continue;
+            }
+            let slot = label.slot_of(own.drive).filter(|slot| places[*slot].drive.is_none());
+            let Some(slot) = slot else {
+                let sentence = match label.slot_of(own.drive) {
+                    Some(_) => format!("drive {} is a copy of a drive of {}", drive.name, label.names()),
+                    None => format!(
+                        "drive {} was a member of the array of {} once and is none any more",
+                        drive.name,
+                        label.names()
+                    ),
+                };
+                drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
+                continue;
+            };
+            let member = &label.member[slot];
+            let size = drive.access().map(|access| access.info().size);
+            let is_what_left = own.generation >= member.knew && size.is_some_and(|size| label.fits(size));
+            let (role, reason) = if let Some(apart) = self.used_apart(array, drive, &own) {
+                (Role::Stale, apart)
+            } else if is_what_left {
+                let why = ondisk::why(member);
+                let sentence =
+                    format!("drive {} is out ({why}); say drive online to use it again", drive.name);
+                (Role::Left(member.cause.unwrap_or(Cause::Error)), sentence)
+            } else {
+                let sentence = format!(
+                    "drive {} is not what left {}, but an earlier copy of it, or too small; it has to be replaced: drive replace",
+                    drive.name,
+                    label.names()
+                );
+                (Role::Stale, sentence)
+            };
+            places[slot].drive = Some(drive.clone());
+            (places[slot].role, places[slot].reason) = (role, Some(reason));
+        }
+        array.set_places(places);
+    }
+
+    /// Whether a drive that was away was used without those that its array runs on: a sentence.
+    pub(super) fn used_apart(&self, array: &Array, drive: &Drive, own: &Label) -> Option<String> {
+        let label = array.label();
+        let seen = |drive: &Drive, label: Label| {
+            Some(SeenDrive { name: drive.name.clone(), size: drive.access()?.info().size, label })
+        };
+        let used = array.in_use().into_iter();
+        let used =
+            used.filter_map(|slot| seen(&*array.drive(slot)?, label.for_drive(label.member[slot].uuid)));
+        let all: Vec<SeenDrive> = used.chain(seen(drive, own.clone())).collect();
+        let apart = reconcile(&all).into_iter().find_map(|found| found.apart)?;
+        Some(format!(
+            "{apart}; to use drive {} here all the same, replace it by itself: drive replace",
+            drive.name
+        ))
+    }
+
+    /// A drive was added: where that completes an array, it is started. Notes, a sentence each.
+    async fn assemble_with(self: &Rc<Self>, drive: &Drive) -> Vec<String> {
+        let mut notes = Vec::new();
+        if drive.array().is_none() {
+            return notes;
+        }
+        self.rescan().await;
+        let Some((array, slot)) = self.arrays.place_of(drive) else { return notes };
+        let names = array.names();
+        if array.is_running() {
+            notes.push(format!(
+                "{names} was started without drive {}; say drive online {}:{slot} to use it",
+                drive.name,
+                array.name()
+            ));
+        } else if array.not_current().is_empty() && !array.is_apart() {
+            match self.start_array(&array, StartOrder::NONE).await {
+                Ok(()) => notes.push(format!("{names} is complete and was started")),
+                Err(error) => notes.push(error.message),
+            }
+        } else {
+            notes.push(format!(
+                "{names} is not complete; add its other drives, or say volume start {}",
+                array.name()
+            ));
+        }
+        notes
+    }
+}

@@ -1,0 +1,179 @@
+//! What a new volume is like: from what was asked for, and what the drives have.
+
+use crate::arrays::extents;
+use crate::interface::{CreateVolume, Error, ErrorKind, Result};
+use crate::inventory::Drive;
+use crate::lifecycle::candidates::Candidate;
+use layout::{Geometry, Level, MirrorArrangement, ParityArrangement};
+use ondisk::{Label, Tail};
+use std::ops::Range;
+use std::rc::Rc;
+use units::{ByteCount, DriveCount, SectorSize, StripSize, decimal_capacity};
+
+fn invalid(sentence: impl ToString) -> Error {
+    Error::new(ErrorKind::Invalid, sentence.to_string())
+}
+
+/// What was asked for, looked at by itself: whatever the drives are like, such a volume can be.
+pub(crate) struct Wanted {
+    shape: layout::Shape,
+    strip: Option<StripSize>,
+    size: Option<ByteCount>,
+}
+
+impl Wanted {
+    pub(crate) fn of(create: &CreateVolume, drives: usize) -> Result<Wanted> {
+        let level: Level = create.level.parse().map_err(invalid)?;
+        let drives = DriveCount(u16::try_from(drives).unwrap_or(u16::MAX));
+        let mut shape =
+            layout::Shape { spans: create.spans, copies: create.copies, ..layout::Shape::new(level, drives) };
+        if let Some(text) = &create.arrangement {
+            arrange(&mut shape, text)?;
+        }
+        shape.check().map_err(invalid)?;
+        let strip = create.strip_bytes.map(|bytes| StripSize::new(ByteCount(bytes)).map_err(invalid));
+        Ok(Wanted { shape, strip: strip.transpose()?, size: create.size_bytes.map(ByteCount) })
+    }
+
+    fn strip(&self, rotational: bool) -> StripSize {
+        let usual = if rotational { StripSize::KIB_256 } else { StripSize::KIB_64 };
+        self.strip.unwrap_or(usual)
+    }
+}
+
+/// An arrangement by its name: of parity, or of mirrors.
+fn arrange(shape: &mut layout::Shape, text: &str) -> Result<()> {
+    let row = shape.level.row();
+    if let Ok(mirrors) = text.parse::<MirrorArrangement>() {
+        shape.mirrors = Some(mirrors);
+        return Ok(());
+    }
+    match text.parse::<ParityArrangement>() {
+        Ok(parity) => shape.parity = Some(parity),
+        Err(_) => {
+            let parity = row.parity_arrangements.iter().map(|one| one.name());
+            let mirrors = row.mirror_arrangements.iter().map(|one| one.name());
+            let names: Vec<&str> = parity.chain(mirrors).collect();
+            return Err(invalid(match names.is_empty() {
+                true => format!("'{text}' is no arrangement, and {} has none; leave it out", row.name),
+                false => format!("'{text}' is no arrangement; {} has {}", row.name, names.join(", ")),
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// The shape of a new volume, and its place.
+pub(crate) struct Shape {
+    pub(crate) geometry: Geometry,
+    pub(crate) start_bytes: u64,
+    pub(crate) capacity: ByteCount,
+    pub(crate) sector: SectorSize,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Shape {
+    /// On drives that hold nothing else.
+    pub(super) fn on_drives(wanted: &Wanted, candidates: &[Candidate]) -> Result<Shape> {
+        let strip = wanted.strip(candidates.iter().any(|candidate| candidate.rotational));
+        let (room, mut notes) = room(candidates, strip)?;
+        let sectors = candidates.iter().map(|candidate| candidate.sector);
+        let sector = sectors.clone().max().unwrap_or_default();
+        if sectors.min() != Some(sector) {
+            notes.push(format!(
+                "its drives have sectors of 512 and of 4096 bytes: the volume has sectors of {} bytes",
+                sector.bytes().0
+            ));
+        }
+        let gaps = extents::free_bytes(None, room, strip);
+        let (geometry, start_bytes, capacity) = place(wanted, strip, sector, &gaps, "")?;
+        Ok(Shape { geometry, start_bytes, capacity, sector, notes })
+    }
+
+    /// In what is free on the drives of an array.
+    pub(super) fn beside(wanted: &Wanted, drives: &[Rc<Drive>], label: &Label) -> Result<Shape> {
+        let infos: Vec<env::DriveInfo> =
+            drives.iter().filter_map(|drive| drive.access()).map(|access| access.info().clone()).collect();
+        let strip = wanted.strip(infos.iter().any(|info| info.rotational));
+        let sector = infos.iter().map(|info| info.logical_sector).max().unwrap_or_default();
+        let room = free_end(infos.iter().map(|info| info.size));
+        let gaps = extents::free_bytes(Some(label), room, strip);
+        if gaps.is_empty() {
+            let sentence = format!(
+                "nothing is free on the drives of {}; delete a volume, or choose other drives",
+                label.names()
+            );
+            return Err(invalid(sentence));
+        }
+        let (geometry, start_bytes, capacity) = place(wanted, strip, sector, &gaps, " free in one piece")?;
+        Ok(Shape { geometry, start_bytes, capacity, sector, notes: Vec::new() })
+    }
+}
+
+/// Where data may end on every one of drives of these sizes.
+pub(crate) fn free_end(sizes: impl Iterator<Item = ByteCount>) -> ByteCount {
+    let rooms = sizes.map(|size| Tail::of(size).map_or(ByteCount::ZERO, |tail| ByteCount(tail.start().0)));
+    rooms.min().unwrap_or(ByteCount::ZERO)
+}
+
+/// The layout, start and capacity of a volume in one of these gaps: the first that holds the size asked for, or all of
+/// the longest.
+fn place(
+    wanted: &Wanted,
+    strip: StripSize,
+    sector: SectorSize,
+    gaps: &[Range<u64>],
+    how: &str,
+) -> Result<(Geometry, u64, ByteCount)> {
+    let longest = extents::longest(gaps).unwrap_or(0..0);
+    let room = ByteCount(longest.end - longest.start);
+    let whole = wanted.shape.geometry(strip, room).map_err(invalid)?;
+    let Some(size) = wanted.size else { return Ok((whole, longest.start, whole.capacity())) };
+    if size.is_zero() || !size.is_aligned(sector.bytes()) {
+        return Err(invalid(format!(
+            "a size of {} bytes is not a whole number of {}-byte sectors; choose one such as 1G",
+            size.0,
+            sector.bytes().0
+        )));
+    }
+    if size > whole.capacity() {
+        return Err(invalid(format!(
+            "a size of {size} is more than the {} that {} has on these drives{how}; choose a smaller size or larger drives",
+            whole.capacity(),
+            wanted.shape.level.title()
+        )));
+    }
+    let geometry = whole.with_member_size(whole.member_size_for(size)).map_err(invalid)?;
+    let start = extents::first_fit(gaps, geometry.member_size()).unwrap_or(longest.start);
+    Ok((geometry, start, size))
+}
+
+/// How much of each drive can be used: as much as the smallest has before its label.
+fn room(candidates: &[Candidate], strip: StripSize) -> Result<(ByteCount, Vec<String>)> {
+    let mut smallest: Option<(ByteCount, &Candidate)> = None;
+    for candidate in candidates {
+        let room = free_end([candidate.size].into_iter());
+        if room < strip.bytes() {
+            return Err(invalid(format!(
+                "drive {} is too small: it has {}, and a member needs one strip of {strip} and 32 MiB for its label",
+                candidate.drive.name, candidate.size
+            )));
+        }
+        if smallest.is_none_or(|(other, _)| room < other) {
+            smallest = Some((room, candidate));
+        }
+    }
+    let Some((room, least)) = smallest else { return Err(invalid("a volume needs drives; name them")) };
+    let mut notes = Vec::new();
+    if let Some(most) = candidates.iter().map(|candidate| candidate.size).max()
+        && most != least.size
+    {
+        notes.push(format!(
+            "its drives differ in size, from {} to {}: of each as much is used as the smallest, {}, has",
+            decimal_capacity(least.size),
+            decimal_capacity(most),
+            least.drive.name
+        ));
+    }
+    Ok((room, notes))
+}

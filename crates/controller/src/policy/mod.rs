@@ -1,0 +1,178 @@
+//! The room of policies: what operators wish for an array, for good: when its drives go out, what spares and tasks may
+//! do.
+//!
+//! **Owns** the policies' names and what each value means. The values are kept in the array's labels, and go with it.
+//!
+//! **Invariants.** A policy is durable before the shards and the tasks learn of it.
+//!
+//! **Who may call it**: `commands`.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::Array;
+use crate::arrays::serve::fault_policy;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::events::Events;
+use crate::interface::{Error, ErrorKind, Policy, Result, SetPolicy};
+use crate::tasks::Tasks;
+use crate::tasks::check_share;
+use engine::ShardMessage;
+use env::Env;
+use std::rc::Rc;
+
+/// A policy that is on or off: its name, and what each means.
+struct Switch {
+    name: &'static str,
+    on: &'static str,
+    off: &'static str,
+}
+
+const COPYBACK: Switch = Switch {
+    name: "copyback",
+    on: "when a blank drive appears where a failed one sat, what a spare took over goes back to it and the spare is free",
+    off: "a spare stays where it stood in, until the drive that it stands in for is replaced by order",
+};
+const EMERGENCY_SPARE: Switch = Switch {
+    name: "emergency-spare",
+    on: "where no spare fits, a drive that belongs to nobody and holds nothing is taken",
+    off: "only spares are taken",
+};
+const DRIVE_GUARD: Switch = Switch {
+    name: "drive-guard",
+    on: "a drive that predicts its failure or is worn out is copied to a spare before it fails",
+    off: "a drive that predicts its failure or is worn out serves until it fails",
+};
+const MIXED_KINDS: Switch = Switch {
+    name: "mixed-kinds",
+    on: "a rotating spare may take the place of an SSD, and the other way round",
+    off: "a spare takes the place only of a drive of its kind",
+};
+
+/// What the room needs of others.
+pub(crate) struct Needs {
+    pub(crate) events: Rc<Events>,
+    pub(crate) arrays: Rc<Arrays>,
+    pub(crate) tasks: Rc<Tasks>,
+}
+
+/// Sets policies of arrays.
+pub(crate) struct Policies {
+    env: Env,
+    events: Rc<Events>,
+    arrays: Rc<Arrays>,
+    tasks: Rc<Tasks>,
+}
+
+impl Policies {
+    pub(crate) fn new(env: &Env, needs: Needs) -> Policies {
+        let Needs { events, arrays, tasks } = needs;
+        Policies { env: env.clone(), events, arrays, tasks }
+    }
+
+    /// `volume set`.
+    pub(crate) async fn set_policy(&self, set: SetPolicy) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
+        check_share(set.task_share_percent)?;
+        let (array, volume) = self.arrays.find_volume(&set.volume)?;
+        if !array.is_running() {
+            let sentence = format!("'{0}' is not started; start it first: volume start {0}", volume.name());
+            return Err(Error::new(ErrorKind::WrongState, sentence));
+        }
+        let changed = {
+            let _turn = array.metadata_turn().await;
+            // On the drives that are left it would make strangers of those that are lost.
+            self.arrays.check_can_record(&array, &volume.name())?;
+            let mut next = array.label();
+            let before = next.policy.clone();
+            let policy = &mut next.policy;
+            let switches = [
+                (&mut policy.copyback, set.copyback),
+                (&mut policy.emergency_spare, set.emergency_spare),
+                (&mut policy.drive_guard, set.drive_guard),
+                (&mut policy.mixed_kinds, set.mixed_kinds),
+            ];
+            for (value, wished) in switches {
+                *value = wished.unwrap_or(*value);
+            }
+            policy.task_share_percent = set.task_share_percent.unwrap_or(policy.task_share_percent);
+            policy.medium_error_limit = set.medium_error_limit.unwrap_or(policy.medium_error_limit);
+            let changed = *policy != before;
+            if changed {
+                policy.set_unix_s = self.env.unix_time();
+                if !self.arrays.commit(&array, next, Vec::new()).await {
+                    let sentence = format!("that could not be recorded; see volume show {}", volume.name());
+                    return Err(Error::new(ErrorKind::Failed, sentence));
+                }
+            }
+            changed
+        };
+        if changed {
+            self.report_policy(&array).await;
+            self.tasks.follow_policy(&array);
+            let text = format!("policies of {} were changed; volume show says what they are", array.names());
+            self.events.report(
+                EventCode::ArrayPolicyChanged,
+                &array.name(),
+                "an operator changed them",
+                "they are in force",
+                text,
+            );
+        }
+        let mut notes = Vec::new();
+        if array.volumes().len() > 1 {
+            notes.push(format!("this concerns all volumes of the array: {}", array.names()));
+        }
+        Ok((array, volume, notes))
+    }
+
+    async fn report_policy(&self, array: &Array) {
+        let policy = fault_policy(&array.label().policy);
+        for volume in array.served() {
+            let Some(id) = volume.id() else { continue };
+            if let Err(why) = self.arrays.tell_shards(|done| ShardMessage::SetPolicy(id, policy, done)).await
+            {
+                tracing::error!("a policy of '{}' did not reach every shard: {why}", volume.name());
+            }
+        }
+    }
+}
+
+/// What is wished for an array, for people.
+pub(crate) fn policies(array: &Array, created_unix_s: u64) -> Vec<Policy> {
+    let wished = array.label().policy;
+    let since_unix_s = wished.set_unix_s.max(created_unix_s);
+    let policy = |name: &str, value: String, reason: &str| Policy {
+        name: name.to_owned(),
+        configured: value.clone(),
+        current: value,
+        reason: reason.to_owned(),
+        since_unix_s,
+    };
+    let switch = |switch: &Switch, on: bool| {
+        let (value, reason) = if on { ("on", switch.on) } else { ("off", switch.off) };
+        policy(switch.name, value.to_owned(), reason)
+    };
+    let limit = match wished.medium_error_limit {
+        0 => policy(
+            "medium-error-limit",
+            "none".to_owned(),
+            "no number of unreadable places takes a drive out",
+        ),
+        limit => policy(
+            "medium-error-limit",
+            limit.to_string(),
+            "a drive goes out when so many unreadable places on it could not be repaired; one that cannot write, or does not answer, goes out at once",
+        ),
+    };
+    vec![
+        limit,
+        switch(&COPYBACK, wished.copyback),
+        switch(&EMERGENCY_SPARE, wished.emergency_spare),
+        switch(&DRIVE_GUARD, wished.drive_guard),
+        switch(&MIXED_KINDS, wished.mixed_kinds),
+        policy(
+            "task-rate",
+            format!("{} %", wished.task_share_percent),
+            "the share of time that background tasks take while hosts have I/O under way",
+        ),
+    ]
+}

@@ -1,0 +1,280 @@
+//! Which spare takes the place of a drive, and why the others do not: pure.
+//!
+//! A spare must fit: it stands by for the array, is large enough for what the array uses of its members, can read and
+//! write the array's sectors, is of the same kind (solid-state or rotating) unless the array's policy allows others,
+//! and has nothing against it itself. Of those that fit, the first in this order is taken: dedicated to the array,
+//! then to its enclosure, then to all, then (where the array's policy allows) a drive that is no spare; same kind;
+//! same enclosure as the drive that is replaced; the smallest; the first by name.
+
+use ondisk::Uuid;
+use units::{ByteCount, decimal_capacity};
+
+/// What the place of a drive asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Need {
+    /// Of which array.
+    pub array: Uuid,
+    /// The least a drive must hold: what the array uses of each member, and its label.
+    pub size: ByteCount,
+    /// The array's sector: a drive with a larger one cannot serve.
+    pub sector: ByteCount,
+    /// Whether the drive that is replaced rotates; `None` if nobody knows.
+    pub rotational: Option<bool>,
+    /// Whether a drive of the other kind will do.
+    pub mixed_kinds: bool,
+    /// Whether a drive that is no spare may be taken.
+    pub(super) emergency: bool,
+    /// The enclosure of the drive that is replaced.
+    pub enclosure: Option<String>,
+    /// The enclosures of the array's drives.
+    pub(super) enclosures: Vec<String>,
+}
+
+/// What a drive is there for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// A spare for these arrays.
+    Dedicated(Vec<Uuid>),
+    /// A spare for arrays with a drive in its enclosure.
+    Enclosure,
+    /// A spare for all arrays.
+    Global,
+    /// No spare; it belongs to nobody and holds nothing.
+    Unassigned,
+}
+
+/// A drive that might be taken.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    pub name: String,
+    pub standing: Standing,
+    pub size: ByteCount,
+    pub sector: ByteCount,
+    pub rotational: bool,
+    pub enclosure: Option<String>,
+    /// What is against it: it failed, refuses writes, predicts its failure. To be read after "it".
+    pub(super) fault: Option<String>,
+}
+
+/// Why a drive cannot take the place, to be read after its name and "it"; `None` if it can.
+pub(crate) fn refusal(need: &Need, offer: &Offer) -> Option<String> {
+    match &offer.standing {
+        Standing::Dedicated(arrays) if !arrays.contains(&need.array) => {
+            return Some("stands by for other arrays".to_owned());
+        }
+        Standing::Enclosure if !offer.enclosure.as_ref().is_some_and(|e| need.enclosures.contains(e)) => {
+            let enclosure = offer.enclosure.as_deref().unwrap_or("unknown");
+            return Some(format!("stands by for the drives of enclosure {enclosure}"));
+        }
+        Standing::Unassigned if !need.emergency => {
+            return Some("is no spare, and emergency-spare is off".to_owned());
+        }
+        Standing::Dedicated(_) | Standing::Enclosure | Standing::Global | Standing::Unassigned => {}
+    }
+    if let Some(fault) = &offer.fault {
+        return Some(fault.clone());
+    }
+    if offer.size < need.size {
+        let (has, needs) = (decimal_capacity(offer.size), decimal_capacity(need.size));
+        return Some(match has == needs {
+            true => format!("is too small: {} bytes, but {} are needed", offer.size.0, need.size.0),
+            false => format!("is too small: {has}, but {needs} are needed"),
+        });
+    }
+    if offer.sector > need.sector {
+        return Some(format!(
+            "has sectors of {} bytes, but the array has such of {}",
+            offer.sector.0, need.sector.0
+        ));
+    }
+    if !need.mixed_kinds && need.rotational.is_some_and(|rotational| rotational != offer.rotational) {
+        let (is, needs) = (kind_name(offer.rotational), kind_name(!offer.rotational));
+        return Some(format!("is {is}, but {needs} is needed (mixed-kinds is off)"));
+    }
+    None
+}
+
+/// The kind of a drive, for sentences.
+pub(super) fn kind_name(rotational: bool) -> &'static str {
+    if rotational { "a rotating drive" } else { "an SSD" }
+}
+
+/// The drive that takes the place.
+///
+/// # Errors
+/// Why each of them cannot, in the order given; empty if there is none.
+pub(super) fn choose_spare(need: &Need, offers: &[Offer]) -> Result<usize, Vec<String>> {
+    let refusals: Vec<Option<String>> = offers.iter().map(|offer| refusal(need, offer)).collect();
+    let fitting = (0..offers.len()).filter(|&index| refusals[index].is_none());
+    let rank = |index: &usize| {
+        let offer = &offers[*index];
+        let standing = match offer.standing {
+            Standing::Dedicated(_) => 0,
+            Standing::Enclosure => 1,
+            Standing::Global => 2,
+            Standing::Unassigned => 3,
+        };
+        let other_kind = need.rotational.is_some_and(|rotational| rotational != offer.rotational);
+        let elsewhere = need.enclosure.is_some() && offer.enclosure != need.enclosure;
+        (standing, other_kind, elsewhere, offer.size, offer.name.clone())
+    };
+    let refused = || {
+        let named = offers.iter().zip(&refusals);
+        named.filter_map(|(offer, why)| Some(format!("{} {}", offer.name, why.as_ref()?))).collect()
+    };
+    fitting.min_by_key(rank).ok_or_else(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ARRAY: Uuid = Uuid([7; 16]);
+    const OTHER: Uuid = Uuid([8; 16]);
+    const TB: u64 = 1_000_000_000_000;
+
+    fn need() -> Need {
+        Need {
+            array: ARRAY,
+            size: ByteCount(TB),
+            sector: ByteCount(4096),
+            rotational: Some(false),
+            mixed_kinds: false,
+            emergency: false,
+            enclosure: Some("e1".into()),
+            enclosures: vec!["e1".into(), "e2".into()],
+        }
+    }
+
+    fn offer(name: &str, standing: Standing) -> Offer {
+        Offer {
+            name: name.into(),
+            standing,
+            size: ByteCount(TB),
+            sector: ByteCount(512),
+            rotational: false,
+            enclosure: Some("e2".into()),
+            fault: None,
+        }
+    }
+
+    #[test]
+    fn each_reason_is_named() {
+        let global = || offer("s", Standing::Global);
+        let cases = [
+            (offer("s", Standing::Dedicated(vec![OTHER])), "s stands by for other arrays"),
+            (
+                Offer { enclosure: Some("e3".into()), ..offer("s", Standing::Enclosure) },
+                "s stands by for the drives of enclosure e3",
+            ),
+            (offer("s", Standing::Unassigned), "s is no spare, and emergency-spare is off"),
+            (
+                Offer { size: ByteCount(TB / 2), ..global() },
+                "s is too small: 500.00 GB, but 1.00 TB are needed",
+            ),
+            (
+                Offer { rotational: true, ..global() },
+                "s is a rotating drive, but an SSD is needed (mixed-kinds is off)",
+            ),
+            (Offer { fault: Some("predicts its failure".into()), ..global() }, "s predicts its failure"),
+        ];
+        for (offer, sentence) in cases {
+            assert_eq!(choose_spare(&need(), &[offer]), Err(vec![sentence.to_owned()]));
+        }
+        let large = Need { size: ByteCount(3 * TB / 2), ..need() };
+        let nearly = Offer { size: ByteCount(3 * TB / 2 - 4096), ..global() };
+        let sentence = "s is too small: 1499999995904 bytes, but 1500000000000 are needed";
+        assert_eq!(choose_spare(&large, &[nearly]), Err(vec![sentence.to_owned()]));
+        let fine_sectors = Need { sector: ByteCount(512), ..need() };
+        let coarse = Offer { sector: ByteCount(4096), ..global() };
+        assert_eq!(
+            choose_spare(&fine_sectors, &[coarse]),
+            Err(vec!["s has sectors of 4096 bytes, but the array has such of 512".to_owned()])
+        );
+        assert_eq!(choose_spare(&need(), &[]), Err(vec![]));
+    }
+
+    #[test]
+    fn dedicated_goes_before_enclosure_before_global_before_unassigned() {
+        let need = Need { emergency: true, ..need() };
+        let order = [
+            offer("u", Standing::Unassigned),
+            offer("g", Standing::Global),
+            offer("e", Standing::Enclosure),
+            offer("d", Standing::Dedicated(vec![OTHER, ARRAY])),
+        ];
+        for first in 0..order.len() {
+            assert_eq!(choose_spare(&need, &order[..=first]), Ok(first));
+        }
+    }
+
+    #[test]
+    fn then_same_kind_then_same_enclosure_then_the_smallest() {
+        let mixed = Need { mixed_kinds: true, ..need() };
+        let large = Offer { size: ByteCount(4 * TB), ..offer("b", Standing::Global) };
+        let near = Offer { enclosure: Some("e1".into()), ..large.clone() };
+        let small_and_rotating = Offer { rotational: true, ..offer("a", Standing::Global) };
+        let offers = [small_and_rotating, large, near, offer("c", Standing::Global)];
+        assert_eq!(choose_spare(&mixed, &offers), Ok(2), "the kind, then the enclosure");
+        assert_eq!(choose_spare(&mixed, &offers[..2]), Ok(1), "the kind before the size");
+        assert_eq!(choose_spare(&mixed, &[offers[1].clone(), offers[3].clone()]), Ok(1), "the smallest");
+        assert_eq!(choose_spare(&mixed, &offers[..1]), Ok(0), "another kind rather than none");
+    }
+
+    fn any_offer() -> impl Strategy<Value = Offer> {
+        let standing = prop_oneof![
+            Just(Standing::Dedicated(vec![ARRAY])),
+            Just(Standing::Dedicated(vec![OTHER])),
+            Just(Standing::Enclosure),
+            Just(Standing::Global),
+            Just(Standing::Unassigned),
+        ];
+        let enclosure = prop::option::of(prop_oneof![Just("e1".to_owned()), Just("e3".to_owned())]);
+        let fault = prop::option::weighted(0.2, Just("failed".to_owned()));
+        (standing, 1_u64..5, any::<bool>(), any::<bool>(), enclosure, fault, "[a-d]").prop_map(
+            |(standing, halves, coarse, rotational, enclosure, fault, name)| Offer {
+                name,
+                standing,
+                size: ByteCount(halves * TB / 2),
+                sector: ByteCount(if coarse { 4096 } else { 512 }),
+                rotational,
+                enclosure,
+                fault,
+            },
+        )
+    }
+
+    proptest! {
+        /// Whatever there is: what is chosen fits, nothing that fits better by standing is left, and where nothing is
+        /// chosen each has its reason.
+        #[test]
+        fn what_is_chosen_fits(
+            offers in prop::collection::vec(any_offer(), 0..8),
+            flags in any::<[bool; 4]>(),
+        ) {
+            let need = Need {
+                sector: ByteCount(if flags[0] { 512 } else { 4096 }),
+                rotational: flags[1].then_some(flags[2]),
+                mixed_kinds: flags[2],
+                emergency: flags[3],
+                ..need()
+            };
+            match choose_spare(&need, &offers) {
+                Ok(chosen) => {
+                    let taken = &offers[chosen];
+                    prop_assert_eq!(refusal(&need, taken), None);
+                    prop_assert!(taken.size >= need.size && taken.sector <= need.sector);
+                    prop_assert!(taken.fault.is_none());
+                    for other in offers.iter().filter(|other| refusal(&need, other).is_none()) {
+                        let same = std::mem::discriminant(&other.standing)
+                            == std::mem::discriminant(&taken.standing);
+                        let dedicated = matches!(other.standing, Standing::Dedicated(_));
+                        prop_assert!(same || !dedicated);
+                    }
+                }
+                Err(reasons) => prop_assert_eq!(reasons.len(), offers.len()),
+            }
+        }
+    }
+}

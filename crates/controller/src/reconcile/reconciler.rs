@@ -1,0 +1,413 @@
+//! The reconciler: looks at all arrays whenever something changed, and has done what is missing.
+//!
+//! It decides by what labels say, never by what it did before: a slot that is out gets a spare, regions that are stale get
+//! a rebuild, a drive that is being filled gets a copy, regions that are unsynced get a resync, a drive that expects to
+//! fail gets a successor, what a spare holds goes back to the drive that replaced the failed one. So it takes up
+//! after a restart what a process left that was killed.
+//!
+//! What it changes it changes in turn with the commands of operators, one after the other.
+
+use crate::arrays::array::Array;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::TaskKind;
+use crate::inventory::Drive;
+use crate::inventory::health;
+use crate::reconcile::Reconciler;
+use crate::reconcile::choose::{Offer, choose_spare};
+use crate::reconcile::spares::{describe_need, is_redundant};
+use crate::signals::wait_or;
+use crate::tasks::About;
+use ondisk::{Bay, Cause, Label, Member, StandIn};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How long a drive that was not found when its array was started may still turn up before a spare takes its place.
+const LATE: Duration = Duration::from_secs(60);
+
+/// When nothing tells that something changed: look all the same, so often.
+const IDLE: Duration = Duration::from_secs(3600);
+
+impl Reconciler {
+    /// Asks drives for their health, until the controller stops.
+    pub(crate) async fn watch_health(self: Rc<Self>) {
+        let mut next = self.env.now() + health::FIRST;
+        loop {
+            let stops = || self.attention.is_closing();
+            if wait_or(&self.env, self.attention.changed(), stops, next).await {
+                return;
+            }
+            self.inventory.ask_health(|drive, why| self.report_suspected(drive, why)).await;
+            self.look_at_spares().await;
+            next = self.env.now() + health::INTERVAL;
+        }
+    }
+
+    /// Looks after all arrays, until the controller stops.
+    pub(crate) async fn run(self: Rc<Self>) {
+        while !self.attention.is_closing() {
+            let seen = self.attention.seen();
+            {
+                let _turn = self.turn.take(1).await;
+                if self.attention.is_closing() {
+                    return;
+                }
+                for array in self.arrays.all() {
+                    if array.is_running() && !array.has_lost() {
+                        self.reconcile_array(&array).await;
+                    }
+                }
+            }
+            self.tasks.begin_scheduled();
+            self.tasks.take_all_in_hand();
+            let until = self.env.now() + self.tasks.until_scheduled().min(IDLE);
+            let news = || self.attention.seen() != seen || self.attention.is_closing();
+            wait_or(&self.env, self.attention.changed(), news, until).await;
+        }
+    }
+
+    async fn reconcile_array(self: &Rc<Self>, array: &Rc<Array>) {
+        let label = array.label();
+        for (slot, member) in label.member.iter().enumerate() {
+            if !member.is_online() {
+                self.reconcile_missing(array, slot, &label).await;
+            } else if member.replacement.is_some() {
+                self.reconcile_replacement(array, slot, &label);
+            } else if !array.left(&member.stale).is_empty() {
+                self.reconcile_stale(array, slot, &label);
+            } else {
+                self.reconcile_serving(array, slot, &label).await;
+            }
+        }
+        for volume in array.served() {
+            if !volume.own_regions(&array.unsynced_regions()).is_empty() {
+                self.reconcile_unsynced(array, &volume);
+            }
+        }
+    }
+
+    /// A drive expects to fail, or is worn out.
+    fn report_suspected(&self, drive: &Drive, why: &str) {
+        let place = self.arrays.place_of(drive);
+        let effect = match &place {
+            Some((array, _)) if array.label().policy.drive_guard => {
+                "it is copied to a spare, if there is one"
+            }
+            Some(_) => "it serves on: replace it (drive-guard is off)",
+            None => "it is not taken as a spare any more",
+        };
+        let subject = place.map_or_else(|| drive.name.clone(), |(array, _)| array.name());
+        let text = format!("drive {} {why}: {effect}", drive.name);
+        self.events.report(
+            EventCode::DrivePredictsFailure,
+            &subject,
+            &format!("drive {} {why}", drive.name),
+            effect,
+            text,
+        );
+        self.attention.look_after();
+    }
+
+    /// A slot is out: a drive that appeared in its bay takes it, or a spare.
+    async fn reconcile_missing(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
+        let member = &label.member[slot];
+        let since_start = self.env.now().since(self.began);
+        match member.cause {
+            Some(Cause::Offline) => return,
+            Some(Cause::Missing) if since_start < LATE => {
+                return self.attention.look_again_in(LATE - since_start);
+            }
+            _ => {}
+        }
+        let is_taken = array.is_taken_over(slot);
+        if !is_redundant(array) || is_taken || self.is_returning(array, slot) {
+            return;
+        }
+        if let Some(drive) = self.blank_in_bay(array.drive(slot).as_deref()).await {
+            let cause = format!("drive {} appeared where drive {} was", drive.name, member.name);
+            return self.take_slot(array, slot, &drive, None, &cause).await;
+        }
+        let need = self.need_of(array, Some(slot));
+        let offers = self.offers(array).await;
+        let (drives, offers): (Vec<Rc<Drive>>, Vec<Offer>) = offers.into_iter().unzip();
+        match choose_spare(&need, &offers) {
+            Ok(chosen) => {
+                let drive = drives[chosen].clone();
+                let stands_in = self.stand_in(&drive, member, array.drive(slot).as_deref());
+                let cause =
+                    format!("spare {} takes the place of drive {}, which is out", drive.name, member.name);
+                self.take_slot(array, slot, &drive, Some(stands_in), &cause).await;
+            }
+            Err(why) => {
+                self.reconcile_spread(array, slot, member);
+                let what = format!("no spare takes the place of drive {} of {}", member.name, label.names());
+                let needs = format!("{} is needed", describe_need(&need));
+                self.report_once(array, &what, member.since, &why_none(&why, &needs));
+            }
+        }
+    }
+
+    /// A slot is out and no drive takes it: where a volume has a distributed spare, that takes what it held.
+    fn reconcile_spread(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
+        for volume in array.served().iter().filter(|volume| volume.geometry.spare_strips() > 0) {
+            let moved = volume.label().relocated;
+            let (mine, regions) = match &moved {
+                Some(moved) => (usize::from(moved.slot) == slot, moved.regions.regions()),
+                None => (true, 0),
+            };
+            let all = volume.regions().len() as u64;
+            if !mine || regions >= all {
+                continue;
+            }
+            let left = u32::try_from(all - regions).unwrap_or(u32::MAX);
+            let total = crate::tasks::regions_bytes(volume, left, volume.label().member_bytes);
+            let about = About { slot: u16::try_from(slot).ok(), ..About::of_volume(array.uuid, volume.uuid) };
+            let cause = format!("drive {} is out, and no drive takes its place", member.name);
+            self.tasks.ensure(array, TaskKind::Relocate, about, total, &cause);
+        }
+    }
+
+    /// A slot serves again: what went into the distributed spare comes back.
+    fn reconcile_gathered(self: &Rc<Self>, array: &Rc<Array>, slot: usize, member: &Member) {
+        for volume in array.served() {
+            let moved = volume.label().relocated.filter(|moved| usize::from(moved.slot) == slot);
+            let Some(moved) = moved else { continue };
+            let regions = u32::try_from(moved.regions.regions()).unwrap_or(u32::MAX);
+            let total = crate::tasks::regions_bytes(&volume, regions, volume.label().member_bytes);
+            let about = About { slot: Some(moved.slot), ..About::of_volume(array.uuid, volume.uuid) };
+            let cause =
+                format!("drive {} has the slot whose content is in the distributed spare", member.name);
+            self.tasks.ensure(array, TaskKind::Restore, about, total, &cause);
+        }
+    }
+
+    /// Whether the drive that is out is about to come back by itself.
+    fn is_returning(&self, array: &Array, slot: usize) -> bool {
+        matches!(array.places().get(slot).map(|place| &place.role), Some(ondisk::Role::Left(Cause::Missing)))
+            && array.drive(slot).is_some()
+    }
+
+    /// Puts a drive into a slot that is out; the rebuild follows by itself.
+    async fn take_slot(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+        stands_in: Option<StandIn>,
+        cause: &str,
+    ) {
+        match self.lifecycle.replace_with(array, slot, drive, stands_in).await {
+            Ok(()) => {
+                self.arrays.go_on_with(array).await;
+                self.reconcile_stale_because(array, slot, &array.label(), cause);
+            }
+            Err(error) => {
+                // It is not tried again and again: it is known to have failed.
+                drive.set_problem(Some(error.clone()));
+                let text = format!("{cause}, but could not: {}", error.message);
+                self.events.report(
+                    EventCode::ArraySlotEmpty,
+                    &array.name(),
+                    cause,
+                    "the slot stays empty",
+                    text,
+                );
+            }
+        }
+        self.attention.look_after();
+    }
+
+    /// What the label is to remember of a spare that stands in.
+    fn stand_in(&self, spare: &Drive, member: &Member, home: Option<&Drive>) -> StandIn {
+        let label = spare.spare();
+        // It may itself take the place of a spare that stood in: what is to be replaced stays the same.
+        let (instead_of, bay) = match &member.stands_in {
+            Some(before) => (before.instead_of.clone(), before.bay.clone()),
+            None => (member.name.clone(), home.and_then(bay_of)),
+        };
+        StandIn {
+            instead_of,
+            bay,
+            scope: label.as_ref().map(|label| label.scope.clone()),
+            revertible: label.is_none_or(|label| label.revertible),
+        }
+    }
+
+    fn reconcile_stale(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
+        let name = self.arrays.member_name(array, slot);
+        self.reconcile_stale_because(array, slot, label, &format!("what drive {name} holds is not current"));
+    }
+
+    fn reconcile_stale_because(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label, cause: &str) {
+        let Some(member) = label.member.get(slot) else { return };
+        let total = self.bytes_left(array, &member.stale);
+        if total == 0 {
+            return;
+        }
+        self.tasks.ensure(
+            array,
+            TaskKind::Rebuild,
+            About::of_drive(array.uuid, slot, member.uuid),
+            total,
+            cause,
+        );
+    }
+
+    fn reconcile_replacement(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
+        let member = &label.member[slot];
+        let Some(replacement) = &member.replacement else { return };
+        let about = About::of_drive(array.uuid, slot, replacement.uuid);
+        let known = self.tasks.is_known(TaskKind::Replace, &about);
+        let is_back = member.stands_in.is_some() && replacement.stands_in.is_none() && !known;
+        let kind = if is_back { TaskKind::Copyback } else { TaskKind::Replace };
+        let cause = format!("drive {} is to take the place of drive {}", replacement.name, member.name);
+        let total = self.bytes_left(array, &replacement.stale);
+        self.tasks.ensure(array, kind, about, total, &cause);
+    }
+
+    fn reconcile_unsynced(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
+        let regions = volume.own_regions(&array.unsynced_regions());
+        let total = crate::tasks::regions_bytes(volume, regions.len(), volume.label().capacity_bytes);
+        let cause = format!("the redundancy of {} regions may not agree with their data", regions.len());
+        self.tasks.ensure(array, TaskKind::Resync, About::of_volume(array.uuid, volume.uuid), total, &cause);
+    }
+
+    /// A slot serves and is current. Its drive may expect to fail; it may be a spare that can go back.
+    async fn reconcile_serving(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
+        let Some(drive) = array.drive(slot) else { return };
+        let member = &label.member[slot];
+        self.reconcile_gathered(array, slot, member);
+        let goes_back = |stands_in: &&StandIn| label.policy.copyback && stands_in.revertible;
+        if let Some(stands_in) = member.stands_in.as_ref().filter(goes_back)
+            && let Some(home) = self.blank_in(stands_in.bay.as_ref()).await
+        {
+            let cause = format!("drive {} appeared where drive {} was", home.name, stands_in.instead_of);
+            return self.fill(array, slot, &home, None, TaskKind::Copyback, &cause).await;
+        }
+        let Some(why) =
+            self.inventory.suspicion_of(&drive).filter(|_| label.policy.drive_guard && is_redundant(array))
+        else {
+            return;
+        };
+        let need = self.need_of(array, Some(slot));
+        let (drives, offers): (Vec<Rc<Drive>>, Vec<Offer>) = self.offers(array).await.into_iter().unzip();
+        match choose_spare(&need, &offers) {
+            Ok(chosen) => {
+                let spare = drives[chosen].clone();
+                let stands_in = self.stand_in(&spare, member, Some(&drive));
+                let cause = format!("drive {} {why}", drive.name);
+                self.fill(array, slot, &spare, Some(stands_in), TaskKind::Replace, &cause).await;
+            }
+            Err(reasons) => {
+                let what = format!(
+                    "no spare takes the place of drive {} of {}, which {why}",
+                    drive.name,
+                    label.names()
+                );
+                let needs = format!("{} is needed", describe_need(&need));
+                self.report_once(array, &what, 0, &why_none(&reasons, &needs));
+            }
+        }
+    }
+
+    /// Begins to fill a drive that is to take a slot which serves.
+    async fn fill(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+        stands_in: Option<StandIn>,
+        kind: TaskKind,
+        cause: &str,
+    ) {
+        match self.lifecycle.replace_with(array, slot, drive, stands_in).await {
+            Ok(()) => {
+                let label = array.label();
+                if let Some(replacement) = &label.member[slot].replacement {
+                    let total = self.bytes_left(array, &replacement.stale);
+                    self.tasks.ensure(
+                        array,
+                        kind,
+                        About::of_drive(array.uuid, slot, replacement.uuid),
+                        total,
+                        cause,
+                    );
+                }
+            }
+            Err(error) => {
+                drive.set_problem(Some(error.clone()));
+                let text = format!("{cause}, but it could not be filled: {}", error.message);
+                self.events.report(
+                    EventCode::DriveReplacementFailed,
+                    &array.name(),
+                    cause,
+                    "the drive that serves goes on",
+                    text,
+                );
+            }
+        }
+        self.attention.look_after();
+    }
+
+    /// A blank drive in the bay of that drive.
+    async fn blank_in_bay(&self, gone: Option<&Drive>) -> Option<Rc<Drive>> {
+        let bay = gone.and_then(bay_of);
+        self.blank_in(bay.as_ref()).await
+    }
+
+    async fn blank_in(&self, bay: Option<&Bay>) -> Option<Rc<Drive>> {
+        let bay = bay?;
+        let drives: Vec<Rc<Drive>> = self.inventory.drives();
+        for drive in drives {
+            if bay_of(&drive).as_ref() == Some(bay)
+                && self.inventory.suspicion_of(&drive).is_none()
+                && self.is_blank(&drive).await
+            {
+                return Some(drive);
+            }
+        }
+        None
+    }
+
+    /// How much of a member has to be made current that is stale in these regions.
+    fn bytes_left(&self, array: &Array, regions: &ondisk::Runs) -> u64 {
+        let set = array.left(regions);
+        let of_volume = |volume: &Rc<Volume>| {
+            let own = volume.own_regions(&set).len();
+            crate::tasks::regions_bytes(volume, own, volume.label().member_bytes)
+        };
+        array.volumes().iter().map(of_volume).sum()
+    }
+
+    /// Tells what cannot be done, once for each reason and generation.
+    fn report_once(&self, array: &Array, what: &str, since: u64, why: &str) {
+        let key = format!("{} {since} {what}: {why}", array.uuid);
+        let mut reported = self.reported.borrow_mut();
+        if !reported.insert(key) {
+            return;
+        }
+        drop(reported);
+        self.events.report(
+            EventCode::ArrayNoSpare,
+            &array.name(),
+            why,
+            "it stays as it is",
+            format!("{what}: {why}"),
+        );
+    }
+}
+
+/// Where a drive sits, as the machine tells.
+fn bay_of(drive: &Drive) -> Option<Bay> {
+    let access = drive.access()?;
+    let hardware = &access.info().hardware;
+    Some(Bay { enclosure: hardware.enclosure.clone()?, slot: hardware.slot.clone()? })
+}
+
+/// Why no spare can, within a sentence.
+fn why_none(reasons: &[String], needs: &str) -> String {
+    match reasons {
+        [] => format!("there is none; {needs}"),
+        some => format!("{needs}; {}", some.join("; ")),
+    }
+}

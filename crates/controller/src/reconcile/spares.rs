@@ -1,0 +1,349 @@
+//! Hot spares: drives that stand by, and take the place of one that fails.
+//!
+//! A spare carries a label of its own, which says what it stands by for; so it is one after every restart, in every
+//! machine. Which spare is taken, and why others are not, is [`choose`](crate::reconcile::choose)'s business; when, the reconciler's.
+
+use crate::arrays::array::Array;
+use crate::arrays::volume_names;
+use crate::events::EventCode;
+use crate::interface::{AddSpare, CoverageInfo, Error, ErrorKind, Reply, Result, SpareInfo, SpareKind};
+use crate::inventory::Drive;
+use crate::inventory::access::LabelSeen;
+use crate::reconcile::Reconciler;
+use crate::reconcile::choose::{Need, Offer, Standing, choose_spare, kind_name, refusal};
+use ondisk::{BLOCK, SpareLabel, SpareScope, TAIL};
+use std::rc::Rc;
+use units::{ByteCount, decimal_capacity};
+
+impl Reconciler {
+    /// Looks whether spares are there and still carry their labels: nothing else would tell before they are needed.
+    pub(super) async fn look_at_spares(self: &Rc<Self>) {
+        for spare in self.spares() {
+            // One that is taken meanwhile is written to: it is not looked at beside that.
+            let _turn = self.turn.take(1).await;
+            if spare.spare().is_none() || self.arrays.is_in_use(&spare) {
+                continue;
+            }
+            let was_well = spare.access().is_some() && spare.problem().is_none();
+            spare.look(&self.env).await;
+            let is_spare = spare.spare().is_some() && spare.access().is_some();
+            if is_spare && spare.problem().is_none() {
+                if !was_well {
+                    let text = format!("spare {} is there again", spare.name);
+                    self.events.report(
+                        EventCode::SpareReady,
+                        &spare.name,
+                        "it answers",
+                        "it stands by",
+                        text,
+                    );
+                    self.attention.look_after();
+                }
+            } else if was_well {
+                let why =
+                    spare.problem().map_or_else(|| "it carries no label any more".to_owned(), |p| p.message);
+                let text = format!("spare {} has failed and stands by no more: {why}", spare.name);
+                self.events.report(EventCode::SpareFailed, &spare.name, &why, "it stands by no more", text);
+            }
+        }
+    }
+
+    /// `spare add`.
+    pub(crate) async fn add_spare(self: &Rc<Self>, add: AddSpare) -> Result<Reply> {
+        let scope = self.scope_of(&add)?;
+        let mut candidates = Vec::new();
+        let checked = self
+            .lifecycle
+            .check_candidates(std::slice::from_ref(&add.drive), add.destroy_data, &mut candidates)
+            .await;
+        let made = match checked {
+            Ok(()) => match candidates.first() {
+                Some(candidate) => {
+                    self.lifecycle.adopt(&candidates).await;
+                    self.make_spare(&candidate.drive, scope, &add).await
+                }
+                None => Err(Error::new(ErrorKind::Invalid, "a spare is a drive; name one")),
+            },
+            Err(error) => Err(error),
+        };
+        if let Err(error) = made {
+            self.lifecycle.let_go(&candidates).await;
+            return Err(error);
+        }
+        let drive = candidates[0].drive.clone();
+        let info = self.spare_info(&drive);
+        let mut notes = Vec::new();
+        if drive.is_volatile() {
+            notes.push("a drive in memory, and what is on it, ends with the controller".to_owned());
+        }
+        if let Some(info) = &info
+            && info.covers.is_empty()
+        {
+            notes.push(match self.arrays.all().is_empty() {
+                true => "there is no volume yet that it could stand in for".to_owned(),
+                false => {
+                    format!("drive {} could not stand in for any array now; spare list says why", drive.name)
+                }
+            });
+        }
+        self.attention.look_after();
+        match info {
+            Some(spare) => Ok(Reply::Spare { spare: Box::new(spare), notes }),
+            None => Err(Error::new(ErrorKind::Failed, format!("drive {} took no label", drive.name))),
+        }
+    }
+
+    /// What a new spare stands by for.
+    fn scope_of(&self, add: &AddSpare) -> Result<SpareScope> {
+        if add.volumes.is_empty() {
+            return Ok(if add.same_enclosure { SpareScope::Enclosure } else { SpareScope::Global });
+        }
+        if add.same_enclosure {
+            let sentence = "a spare stands by for arrays or for an enclosure; leave one of the two out";
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+        let mut arrays = Vec::new();
+        for volume in &add.volumes {
+            let (array, _) = self.arrays.find_volume(volume)?;
+            if !arrays.contains(&array.uuid) {
+                arrays.push(array.uuid);
+            }
+        }
+        Ok(SpareScope::Arrays(arrays))
+    }
+
+    async fn make_spare(&self, drive: &Rc<Drive>, scope: SpareScope, add: &AddSpare) -> Result<()> {
+        let enclosure = drive.enclosure();
+        if scope == SpareScope::Enclosure && enclosure.is_none() {
+            let sentence = format!(
+                "the machine does not tell in which enclosure drive {} sits; make it a spare for volumes: --for VOLUME",
+                add.drive
+            );
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+        let label = SpareLabel {
+            drive: self.arrays.new_uuid(),
+            scope,
+            enclosure,
+            revertible: add.revertible,
+            since_unix_s: self.env.unix_time(),
+        };
+        label.check().map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
+        self.inventory.write_spare_label(drive, label.clone()).await?;
+        let what = self.arrays.describe_scope(&label.scope, label.enclosure.as_deref());
+        let text = format!("drive {} is a hot spare for {what}", drive.name);
+        self.events.report(
+            EventCode::SpareAdded,
+            &drive.name,
+            "an operator said so",
+            &format!("it stands by for {what}"),
+            text,
+        );
+        Ok(())
+    }
+
+    /// `spare remove`.
+    pub(crate) async fn remove_spare(self: &Rc<Self>, name: &str) -> Result<Reply> {
+        let drive = self.arrays.find_drive(name)?;
+        if drive.spare().is_none() {
+            let sentence = match self.arrays.place_of(&drive) {
+                Some((array, slot)) => format!(
+                    "drive {name} is drive {slot} of {} now, no spare; drive replace puts another one in its place",
+                    array.names()
+                ),
+                None => format!("drive {name} is no spare (see spare list)"),
+            };
+            return Err(Error::new(ErrorKind::WrongState, sentence));
+        }
+        self.inventory.take_label_off(&drive, "a spare").await;
+        if drive.spare().is_some() {
+            let sentence = format!("the label of drive {name} could not be taken off; see events");
+            return Err(Error::new(ErrorKind::Failed, sentence));
+        }
+        let text = format!("drive {} is no spare any more", drive.name);
+        self.events.report(
+            EventCode::SpareRemoved,
+            &drive.name,
+            "an operator said so",
+            "it stands by no longer",
+            text,
+        );
+        let mut notes = Vec::new();
+        for coverage in self.coverage() {
+            if coverage.covered_by.is_empty() {
+                notes.push(format!("no spare covers {} now", coverage.volumes.join(", ")));
+            }
+        }
+        Ok(Reply::Done { notes })
+    }
+
+    /// The spares, by name.
+    pub(crate) fn spares(&self) -> Vec<Rc<Drive>> {
+        let drives = self.inventory.drives();
+        let mut spares: Vec<Rc<Drive>> = drives
+            .iter()
+            .filter(|drive| drive.spare().is_some() && !self.arrays.is_in_use(drive))
+            .cloned()
+            .collect();
+        spares.sort_by(|a, b| a.name.cmp(&b.name));
+        spares
+    }
+
+    /// `spare list`.
+    pub(crate) fn spares_reply(&self) -> Reply {
+        let spares = self.spares().iter().filter_map(|drive| self.spare_info(drive)).collect();
+        Reply::Spares { spares, coverage: self.coverage() }
+    }
+
+    fn spare_info(&self, drive: &Rc<Drive>) -> Option<SpareInfo> {
+        let label = drive.spare()?;
+        let offer = self.offer(drive);
+        let redundant: Vec<Rc<Array>> =
+            self.arrays.all().into_iter().filter(|array| is_redundant(array)).collect();
+        let covers = |array: &&Rc<Array>| {
+            offer.as_ref().is_some_and(|offer| refusal(&self.need_of(array, None), offer).is_none())
+        };
+        let covered: Vec<String> =
+            redundant.iter().filter(covers).flat_map(|array| volume_names(array)).collect();
+        let reason = match &offer {
+            None => Some(format!("drive {} is not there", drive.name)),
+            Some(Offer { fault: Some(fault), .. }) => Some(format!("drive {} {fault}", drive.name)),
+            Some(_) => None,
+        };
+        let (kind, arrays) = match &label.scope {
+            SpareScope::Global => (SpareKind::Global, &[][..]),
+            SpareScope::Enclosure => (SpareKind::Enclosure, &[][..]),
+            SpareScope::Arrays(arrays) => (SpareKind::Dedicated, arrays.as_slice()),
+        };
+        Some(SpareInfo {
+            drive: drive.name.clone(),
+            kind,
+            dedicated_to: arrays.iter().flat_map(|array| self.arrays.names_of(*array)).collect(),
+            enclosure: label.enclosure,
+            revertible: label.revertible,
+            rotational: drive.rotates().unwrap_or_default(),
+            size_bytes: drive.access().map(|access| access.info().size.0),
+            ready: offer.is_some() && reason.is_none(),
+            reason,
+            covers: covered,
+        })
+    }
+
+    /// Which arrays a spare covers, and which none does, and why.
+    pub(crate) fn coverage(&self) -> Vec<CoverageInfo> {
+        let offers: Vec<Offer> = self.spares().iter().filter_map(|drive| self.offer(drive)).collect();
+        let covered = |array: Rc<Array>| {
+            let need = self.need_of(&array, None);
+            let fits = |offer: &&Offer| refusal(&need, offer).is_none();
+            let mut covered_by: Vec<String> =
+                offers.iter().filter(fits).map(|offer| offer.name.clone()).collect();
+            if let Ok(first) = choose_spare(&need, &offers) {
+                let first = offers[first].name.clone();
+                covered_by.retain(|name| *name != first);
+                covered_by.insert(0, first);
+            }
+            let why = |offer: &Offer| Some(format!("drive {} {}", offer.name, refusal(&need, offer)?));
+            let mut reasons: Vec<String> = offers.iter().filter_map(why).collect();
+            if offers.is_empty() {
+                reasons.push("there are no spares".to_owned());
+            }
+            CoverageInfo {
+                volumes: volume_names(&array),
+                needs_bytes: need.size.0,
+                needs_rotational: need.rotational.filter(|_| !need.mixed_kinds),
+                covered_by,
+                reasons,
+            }
+        };
+        self.arrays.all().into_iter().filter(|array| is_redundant(array)).map(covered).collect()
+    }
+
+    /// What the place of a drive asks for; of no slot in particular: of any.
+    pub(super) fn need_of(&self, array: &Array, slot: Option<usize>) -> Need {
+        let label = array.label();
+        let drives: Vec<Rc<Drive>> = (0..label.member.len()).filter_map(|slot| array.drive(slot)).collect();
+        let enclosure = |drive: &Rc<Drive>| drive.enclosure();
+        let kinds: Vec<bool> = drives.iter().filter_map(|drive| drive.rotates()).collect();
+        let all_alike = kinds.first().copied().filter(|first| kinds.iter().all(|kind| kind == first));
+        let own = slot.and_then(|slot| array.drive(slot));
+        let sector = label.volume.iter().map(|volume| volume.sector_bytes).min().unwrap_or(BLOCK.0);
+        let named = slot.and_then(|slot| label.member.get(slot)?.enclosure.clone());
+        Need {
+            array: array.uuid,
+            size: ByteCount(label.used_bytes()).align_up(BLOCK) + TAIL,
+            sector: ByteCount(sector),
+            rotational: own.as_ref().and_then(|drive| drive.rotates()).or(all_alike),
+            mixed_kinds: label.policy.mixed_kinds,
+            emergency: label.policy.emergency_spare,
+            enclosure: own.as_ref().and_then(enclosure).or(named),
+            enclosures: drives.iter().filter_map(enclosure).collect(),
+        }
+    }
+
+    /// A drive as something that may be taken; `None` while it is not open.
+    pub(super) fn offer(&self, drive: &Rc<Drive>) -> Option<Offer> {
+        let access = drive.access()?;
+        let info = access.info();
+        let label = drive.spare();
+        let standing = match label.as_ref().map(|label| &label.scope) {
+            Some(SpareScope::Global) => Standing::Global,
+            Some(SpareScope::Enclosure) => Standing::Enclosure,
+            Some(SpareScope::Arrays(arrays)) => Standing::Dedicated(arrays.clone()),
+            None => Standing::Unassigned,
+        };
+        let read_only = info.read_only.then(|| "refuses writes".to_owned());
+        let problem = || drive.problem().map(|problem| format!("cannot be used: {}", problem.message));
+        let late = || drive.holds_writes_back().then(|| "has not returned all that it was asked".to_owned());
+        Some(Offer {
+            name: drive.name.clone(),
+            standing,
+            size: info.size,
+            sector: info.logical_sector.bytes(),
+            rotational: info.rotational,
+            enclosure: info.hardware.enclosure.clone().or(label.and_then(|label| label.enclosure)),
+            fault: self.inventory.suspicion_of(drive).or(read_only).or_else(problem).or_else(late),
+        })
+    }
+
+    /// Everything that may be taken for an array: spares, and where its policy says so, drives that belong to nobody
+    /// and hold nothing.
+    pub(super) async fn offers(&self, array: &Array) -> Vec<(Rc<Drive>, Offer)> {
+        let mut drives = self.spares();
+        if array.label().policy.emergency_spare {
+            let others: Vec<Rc<Drive>> = self.inventory.drives();
+            for drive in others {
+                if !drive.is_volatile() && self.is_blank(&drive).await {
+                    drives.push(drive);
+                }
+            }
+        }
+        drives.into_iter().filter_map(|drive| self.offer(&drive).map(|offer| (drive, offer))).collect()
+    }
+
+    /// Whether a drive belongs to nobody and holds nothing.
+    pub(super) async fn is_blank(&self, drive: &Rc<Drive>) -> bool {
+        let free = !self.arrays.is_in_use(drive)
+            && self.arrays.place_of(drive).is_none()
+            && drive.problem().is_none()
+            && !drive.holds_writes_back();
+        let Some(access) = drive.access().filter(|_| free && matches!(drive.label(), LabelSeen::Blank))
+        else {
+            return false;
+        };
+        access.findings(false).await.is_ok_and(|findings| findings.is_empty())
+    }
+}
+
+/// Whether a spare is of any use to it.
+pub(crate) fn is_redundant(array: &Array) -> bool {
+    array.volumes().iter().any(|volume| volume.is_redundant())
+}
+
+/// What a place asks for, within a sentence: `an SSD of 1 TB`.
+pub(super) fn describe_need(need: &Need) -> String {
+    let kind = match need.rotational {
+        Some(rotational) if !need.mixed_kinds => kind_name(rotational),
+        _ => "a drive",
+    };
+    format!("{kind} of {}", decimal_capacity(need.size))
+}

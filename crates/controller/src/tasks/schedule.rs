@@ -1,0 +1,111 @@
+//! When something is done by itself: every so often, at a time of the day. Pure; dates are seconds since 1970, UTC.
+//!
+//! It is due first at the next time of day after it was set, and then every period after it was last begun. What was
+//! due while nobody was there to do it waits for the next time of day: the operator has chosen the hour.
+
+use serde::{Deserialize, Serialize};
+
+const DAY_S: u64 = 86_400;
+
+/// How long after its time something may still begin: later is missed.
+const GRACE_S: u64 = 3600;
+
+/// A schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Schedule {
+    /// Whether it holds.
+    pub on: bool,
+    /// Every so many days, at least one.
+    pub every_days: u32,
+    /// At this second of the day.
+    pub at_s: u32,
+    /// Since when it has been so.
+    pub set_unix_s: u64,
+    /// When it last began by it.
+    pub last_unix_s: Option<u64>,
+}
+
+impl Schedule {
+    /// When it is due next, seen from `now`; `None` if it is off.
+    pub(super) fn due(&self, now_unix_s: u64) -> Option<u64> {
+        if !self.on {
+            return None;
+        }
+        let at = u64::from(self.at_s);
+        let wished = match self.last_unix_s {
+            None => at_or_after(self.set_unix_s, at),
+            Some(last) => nearest(last.saturating_add(u64::from(self.every_days.max(1)) * DAY_S), at),
+        };
+        let missed = wished.saturating_add(GRACE_S) < now_unix_s;
+        Some(if missed { at_or_after(now_unix_s.saturating_sub(GRACE_S), at) } else { wished })
+    }
+}
+
+/// The first time of day `at` at or after `time`.
+fn at_or_after(time: u64, at: u64) -> u64 {
+    let today = time / DAY_S * DAY_S + at;
+    if today >= time { today } else { today + DAY_S }
+}
+
+/// The time of day `at` that is nearest to `time`: what began a little late begins in time the next time.
+fn nearest(time: u64, at: u64) -> u64 {
+    at_or_after(time.saturating_sub(DAY_S / 2), at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MONDAY: u64 = 1_699_833_600; // 2023-11-13 00:00:00
+    const TWO: u64 = 2 * 3600;
+
+    fn weekly() -> Schedule {
+        Schedule { on: true, every_days: 7, at_s: TWO as u32, set_unix_s: MONDAY + 100, last_unix_s: None }
+    }
+
+    #[test]
+    fn the_first_time_is_the_next_time_of_day() {
+        assert_eq!(weekly().due(MONDAY + 100), Some(MONDAY + TWO));
+        let set_late = Schedule { set_unix_s: MONDAY + TWO + 1, ..weekly() };
+        assert_eq!(set_late.due(MONDAY + TWO + 1), Some(MONDAY + DAY_S + TWO));
+    }
+
+    #[test]
+    fn a_late_start_does_not_move_the_next_one() {
+        for late in [0, 5, 3599] {
+            let began = Schedule { last_unix_s: Some(MONDAY + TWO + late), ..weekly() };
+            assert_eq!(began.due(MONDAY + DAY_S), Some(MONDAY + 7 * DAY_S + TWO));
+        }
+    }
+
+    #[test]
+    fn what_was_missed_waits_for_the_chosen_hour() {
+        let began = Schedule { last_unix_s: Some(MONDAY + TWO), ..weekly() };
+        let in_three_weeks = MONDAY + 21 * DAY_S;
+        assert_eq!(began.due(in_three_weeks + 12 * 3600), Some(in_three_weeks + DAY_S + TWO));
+        assert_eq!(began.due(in_three_weeks + TWO + 60), Some(in_three_weeks + TWO), "not missed yet");
+    }
+
+    #[test]
+    fn what_is_off_is_never_due() {
+        assert_eq!(Schedule { on: false, ..weekly() }.due(MONDAY), None);
+    }
+
+    proptest! {
+        /// Whenever one looks: it is due at its time of day, at most a period (or, if that was missed, a day) away, and
+        /// what began when it was due is not due again at once.
+        #[test]
+        fn it_is_due_at_its_hour_and_once(days in 1_u32..100, at in 0_u32..86_400, set in MONDAY..MONDAY * 2, later in 0_u64..1_000_000_000) {
+            let schedule = Schedule { on: true, every_days: days, at_s: at, set_unix_s: set, last_unix_s: None };
+            let now = set + later;
+            let due = schedule.due(now).unwrap();
+            prop_assert_eq!(due % DAY_S, u64::from(at));
+            prop_assert!(due + GRACE_S >= now && due <= now + DAY_S);
+            let began = Schedule { last_unix_s: Some(due.max(now)), ..schedule };
+            let next = began.due(due.max(now)).unwrap();
+            prop_assert!(next >= due + u64::from(days) * DAY_S - DAY_S / 2, "{next} after {due}");
+        }
+    }
+}
