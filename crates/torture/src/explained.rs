@@ -68,8 +68,8 @@ fn served(scene: &Scene) -> Option<Vec<Rc<Volume>>> {
 /// A request, small or of several stripes, anywhere.
 fn request(volume: &Volume, nth: u64) -> (RequestKind, ByteRange) {
     let random = env::sync::split_mix(nth).1;
-    let kind = if nth % 2 == 0 { RequestKind::Read } else { RequestKind::Write };
-    let len = if random % 8 == 0 { 256 << 10 } else { 8 << 10 };
+    let kind = if nth.is_multiple_of(2) { RequestKind::Read } else { RequestKind::Write };
+    let len = if random.is_multiple_of(8) { 256 << 10 } else { 8 << 10 };
     let capacity = volume.spec().capacity.0;
     let len = u64::min(len, capacity / 512 * 512);
     let start = (random >> 8) % (capacity - len + 1) / 512 * 512;
