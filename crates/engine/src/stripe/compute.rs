@@ -129,11 +129,7 @@ impl Stripes {
     ///
     /// # Panics
     /// When the plan computes from what its memory has not.
-    pub(crate) async fn compute_all(
-        self: &Rc<Self>,
-        plan: &Plan,
-        memory: &mut Memory,
-    ) -> Option<Mismatch> {
+    pub(crate) async fn compute_all(self: &Rc<Self>, plan: &Plan, memory: &mut Memory) -> Option<Mismatch> {
         for len in plan.scratch() {
             memory.scratch.push(OwnBuf::Open(self.take_scratch(*len, memory.hollow)));
         }

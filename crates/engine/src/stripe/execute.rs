@@ -214,13 +214,7 @@ impl Stripes {
         fault.map_or(Ok(()), Err)
     }
 
-    fn start_read(
-        &self,
-        plan: &Plan,
-        read: &Read,
-        member: &Member,
-        memory: &mut Memory,
-    ) -> Io {
+    fn start_read(&self, plan: &Plan, read: &Read, member: &Member, memory: &mut Memory) -> Io {
         let mut buffers = Bufs::new();
         for segment in segments(plan, read) {
             let buf = match segment.target {
@@ -228,7 +222,9 @@ impl Stripes {
                 Target::Read { .. } => Some(self.take_scratch(ByteCount(segment.len), memory.hollow)),
                 Target::Scratch { .. } => None,
             };
-            let Some(buf) = buf else { panic!("the plan of {} reads into no memory of its own", plan.stripe()) };
+            let Some(buf) = buf else {
+                panic!("the plan of {} reads into no memory of its own", plan.stripe())
+            };
             buffers.push(buf);
         }
         member.read(self.raw(read.offset), buffers)
