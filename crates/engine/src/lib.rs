@@ -10,27 +10,39 @@
 //!
 //! | step | where | what it guarantees |
 //! | --- | --- | --- |
-//! | admit | [`intake`](Volume::read) | inside the volume; cut into pieces of one stripe, dealt to the shards that own them; memory reserved whole or waited for |
-//! | fast path | `fast_path`, `balance` | a request that needs nothing but mapping takes nothing else; of several copies the least busy and nearest |
-//! | lock | `env::locks` | nobody else writes these columns of the stripe, or computes from them |
-//! | mark dirty | `dirty`, `first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
-//! | plan | `attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
-//! | execute | `execute`, `compute`, `payload` | reads, computes, the commit, writes; before the commit a fault means a new plan, after it the plan is finished |
-//! | divide | `reading` | where no plan serves all of a read, its parts are served one by one |
-//! | repair | `repair` | what a drive could not read is written anew; what is lost is listed before anything could pass for it |
-//! | record | `faults`, `health` | a drive that was skipped is durably known to have failed before the write is acknowledged |
+//! | admit | `host::intake` | inside the volume; cut into requests on one stripe, dealt to the shards that own them; memory reserved whole or waited for |
+//! | fast path | `host::fast_path`, `members::balance` | a request that needs nothing but mapping takes nothing else; of several copies the least busy and nearest |
+//! | lock | `env::locks`, `host::stripe_request` | nobody else writes these columns of the stripe, or computes from them |
+//! | mark dirty | `stripe::dirty`, `stripe::first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
+//! | plan | `stripe::attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
+//! | execute | `stripe::execute`, `stripe::compute` | reads, computes, the commit, writes; before the commit a fault or a change of state means a new plan, after it the plan is finished |
+//! | divide | `recovery::reading` | where no plan serves all of a read, its parts are served one by one |
+//! | repair | `recovery::repair`, `recovery::writing` | what a drive could not read is written anew; what is lost is listed before anything could pass for it |
+//! | record | `members::faults`, `members::health` | a drive that was skipped is durably known to have failed before the write is acknowledged |
+//!
+//! # The rooms
+//! Each room has a struct of its own over the one below, which it derefs to. A call upward does not compile.
+//!
+//! ```text
+//! server        Shard: takes messages, owns volumes and tasks
+//! background    Tasks: rebuild, copy, check, initialisation, resync, relocation
+//! host          Volume: what hosts ask; Exchange: what is on its way to other shards
+//! recovery      Recovery: what to do when bytes cannot be had
+//! stripe        Stripes: one request on one stripe; marks, flushes, the journal
+//! members       Drives: slots, faults, balance; what is recorded, and what this shard alone knows
+//! shard         Resources: world, locks, memory, the ways to the controller and to the peers
+//! ```
 //!
 //! # What is known of a volume
-//! | what | where | who changes it |
-//! | --- | --- | --- |
-//! | which drives are used | `health` | the controller; this shard at once takes out what fails |
-//! | the drives, and those that are being filled to take their places | `members` | the controller, while requests run |
-//! | regions in which a drive is stale, and how far they are made current again | `members` | the region's owner, then the controller for all |
-//! | blocks whose content is lost | `punctured`, `members` | the stripe's owner by way of the controller |
-//! | regions that are unsynced, never written, dirty | `dirty` | the region's owner, then the controller for all |
-//! | regions whose redundancy is forced as it is, and which of their stripes are settled | `forced` | the controller; the region's owner |
+//! One value of the crate [`state`], which changes by a list of [`Change`]s: the controller records a change, and sends
+//! the same change to every shard (`members::changes`). What this shard alone knows beside it:
 //!
-//! Long flows move a window over the volume: `window` (resync, rebuild, copy, check, initialisation, relocation).
+//! | what | where | it ends |
+//! | --- | --- | --- |
+//! | drives that fail here, and whose failure nobody has recorded | `members::health` | with the change that takes them out of service |
+//! | stripes that are current already on a drive that is stale in their region | `members::slots` | with the region's [`Change::Current`] |
+//! | stripes of forced regions whose redundancy agrees again | `members::settled` | with the region's [`Change::Synced`] |
+//! | which regions are marked, and who writes there | `stripe::dirty` | when the region has been quiet |
 //!
 //! # Shards
 //! A [`Shard`] is the sole owner of its regions; all state of a stripe lives on its shard. Shards and the

@@ -34,6 +34,7 @@ pub fn run(cli: &Cli, serve: &Serve, control: &Control) -> Outcome {
         )
         .with_ansi(false)
         .init();
+    end_with_a_shard();
     let shards = serve.shards.unwrap_or_else(default_shards);
     let memory = ByteCount(serve.memory.0 / u64::from(shards));
     if memory < SMALLEST_MEMORY {
@@ -58,6 +59,24 @@ pub fn run(cli: &Cli, serve: &Serve, control: &Control) -> Outcome {
         state: cli.state.clone(),
     };
     shard.run(async move { plan.serve(&env).await })
+}
+
+/// A shard that panics has found a programmer's error, and what it knows of its volumes cannot be relied on any more.
+/// Nothing may be written after that: the process ends at once, as if it had been killed, and the next start mends
+/// what a kill leaves. A panic of any other thread is its own affair.
+fn end_with_a_shard() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        let thread = std::thread::current();
+        // The first shard is the main thread.
+        if thread.name().is_some_and(|name| name == "main" || name.starts_with("shard ")) {
+            tracing::error!(
+                "a shard has panicked: the controller ends, and nothing is written after it; start it again"
+            );
+            std::process::abort();
+        }
+    }));
 }
 
 /// The least memory that a shard can work with.

@@ -113,7 +113,8 @@ impl<'a> Scattered<'a> {
 
 type Sources<'a> = SmallVec<[parity::Source<'a>; 32]>;
 
-/// A plan that does not fit the memory it was given.
+/// A plan that does not fit the memory it was given: somebody's mistake, which [`Stripes::compute_all`] does not let pass
+/// for anything else.
 fn missing() -> IoError {
     IoError::new(IoErrorKind::Invalid)
 }
@@ -126,27 +127,26 @@ fn refused(error: parity::Error) -> IoError {
 impl Stripes {
     /// Makes everything that the plan makes in memory. What was compared differs in what comes back.
     ///
-    /// # Errors
-    /// `Invalid` when the plan does not fit the memory.
-    pub(crate) async fn compute_all(
-        self: &Rc<Self>,
-        plan: &Plan,
-        memory: &mut Memory,
-    ) -> Result<Option<Mismatch>, IoError> {
+    /// # Panics
+    /// When the plan computes from what its memory has not.
+    pub(crate) async fn compute_all(self: &Rc<Self>, plan: &Plan, memory: &mut Memory) -> Option<Mismatch> {
         for len in plan.scratch() {
             memory.scratch.push(OwnBuf::Open(self.take_scratch(*len, memory.hollow)));
         }
         let mut mismatch: Option<Mismatch> = None;
         for compute in plan.computes() {
             let terms = plan.terms(compute);
-            if let Some(found) = memory.compute(compute, terms)? {
+            let computed = memory.compute(compute, terms).unwrap_or_else(|error| {
+                panic!("the plan of {} computes what its memory has not: {error}", plan.stripe());
+            });
+            if let Some(found) = computed {
                 mismatch = Some(mismatch.map_or(found, |earlier| earlier.and(found)));
             }
             let strips = terms.len() + compute.kind.targets().count();
             self.shard.env().compute(Work::Xor(compute.len * strips as u64)).await;
         }
         memory.seal();
-        Ok(mismatch)
+        mismatch
     }
 }
 

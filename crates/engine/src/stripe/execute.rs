@@ -140,10 +140,7 @@ impl Stripes {
         trouble: &mut Trouble,
     ) -> Executed {
         let mut memory = Memory::default();
-        let host = match memory.admit(plan, host) {
-            Ok(kind) => kind,
-            Err(host) => return Executed::Failed { host, error: IoError::new(IoErrorKind::Invalid) },
-        };
+        let host = memory.admit(plan, host);
         match self.read_all(plan, &mut memory, trouble).await {
             Ok(()) => {}
             Err(fault) => {
@@ -155,10 +152,7 @@ impl Stripes {
             }
         }
         self.let_hosts_pass(&host).await;
-        let mismatch = match self.compute_all(plan, &mut memory).await {
-            Ok(mismatch) => mismatch,
-            Err(error) => return Executed::Failed { host: self.give_back(memory, host), error },
-        };
+        let mismatch = self.compute_all(plan, &mut memory).await;
         self.let_hosts_pass(&host).await;
         if !plan.writes().is_empty() && self.state().revision() != made_under {
             return Executed::Again { host: self.give_back(memory, host) };
@@ -196,7 +190,7 @@ impl Stripes {
         let mut fault = None;
         for read in plan.reads() {
             let member = self.member(read.drive);
-            let io = member.and_then(|member| Ok((self.start_read(plan, read, &member, memory)?, member)));
+            let io = member.map(|member| (self.start_read(plan, read, &member, memory), member));
             match io {
                 Ok((io, member)) => started.push((member, io)),
                 Err(error) => {
@@ -220,13 +214,7 @@ impl Stripes {
         fault.map_or(Ok(()), Err)
     }
 
-    fn start_read(
-        &self,
-        plan: &Plan,
-        read: &Read,
-        member: &Member,
-        memory: &mut Memory,
-    ) -> Result<Io, IoError> {
+    fn start_read(&self, plan: &Plan, read: &Read, member: &Member, memory: &mut Memory) -> Io {
         let mut buffers = Bufs::new();
         for segment in segments(plan, read) {
             let buf = match segment.target {
@@ -234,9 +222,12 @@ impl Stripes {
                 Target::Read { .. } => Some(self.take_scratch(ByteCount(segment.len), memory.hollow)),
                 Target::Scratch { .. } => None,
             };
-            buffers.push(buf.ok_or(IoError::new(IoErrorKind::Invalid))?);
+            let Some(buf) = buf else {
+                panic!("the plan of {} reads into no memory of its own", plan.stripe())
+            };
+            buffers.push(buf);
         }
-        Ok(member.read(self.raw(read.offset), buffers))
+        member.read(self.raw(read.offset), buffers)
     }
 
     /// A read failed before the commit: what is known now, and whether planning again can help.
@@ -282,13 +273,13 @@ impl Stripes {
             let only_replacement = replacement.is_some() && is_copy && !comes_back;
             if !only_replacement {
                 let member = self.member(write.drive).ok();
-                let io = member.as_ref().and_then(|to| self.start_write(plan, write, to, memory, durability));
+                let io = member.as_ref().map(|to| self.start_write(plan, write, to, memory, durability));
                 started.push(Started { index, to: To::Slot(member), io });
             }
             if let Some(replacement) = replacement {
                 let failed = replacement.failed.get().is_some();
                 let to = (!failed).then_some(&replacement.member);
-                let io = to.and_then(|to| self.start_write(plan, write, to, memory, durability));
+                let io = to.map(|to| self.start_write(plan, write, to, memory, durability));
                 started.push(Started { index, to: To::Replacement(replacement), io });
             }
         }
@@ -342,18 +333,20 @@ impl Stripes {
         member: &Member,
         memory: &Memory,
         durability: Durability,
-    ) -> Option<Io> {
+    ) -> Io {
         let mut slices: Slices = SmallVec::new();
         for part in plan.write_parts(write) {
-            memory.slices(part.from, part.len, &mut slices)?;
+            // Past the commit: were it missing, a sound drive would go out for somebody's mistake.
+            let found = memory.slices(part.from, part.len, &mut slices);
+            assert!(found.is_some(), "the plan of {} writes what its memory has not", plan.stripe());
         }
         let offset = self.raw(write.offset);
-        Some(if slices.iter().all(Slice::is_zero) {
+        if slices.iter().all(Slice::is_zero) {
             let range = ByteRange::new(offset, write.len);
             member.start(IoRequest::WriteZeroes { range, may_unmap: false, durability })
         } else {
             member.write(offset, slices, durability)
-        })
+        }
     }
 
     /// Waits for a write. A drive that cannot write zeroes by itself is sent some.
@@ -424,26 +417,26 @@ impl HostKind {
 
 impl Memory {
     /// Takes the host's memory in: cuts the buffer of a read at the plan's targets.
-    pub(crate) fn admit(&mut self, plan: &Plan, host: Host) -> Result<HostKind, Host> {
+    pub(crate) fn admit(&mut self, plan: &Plan, host: Host) -> HostKind {
         match host {
-            Host::None => Ok(HostKind::None),
+            Host::None => HostKind::None,
             Host::Payload(payload, durability) => {
                 let asked = plan.request().host_bytes();
                 assert_eq!(payload.len(), asked, "the payload is what the request asks to be written");
                 self.hollow = payload.is_hollow();
                 self.payload = Some(payload);
-                Ok(HostKind::Payload(durability))
+                HostKind::Payload(durability)
             }
             Host::Buffer(buf) => {
                 self.hollow = buf.is_hollow();
                 let len = buf.len();
-                self.cut(plan, buf)?;
-                Ok(HostKind::Buffer(len))
+                self.cut(plan, buf);
+                HostKind::Buffer(len)
             }
         }
     }
 
-    fn cut(&mut self, plan: &Plan, mut buf: Buf) -> Result<(), Host> {
+    fn cut(&mut self, plan: &Plan, mut buf: Buf) {
         let mut add = |target, len: ByteCount| {
             if let Target::Host { at } = target {
                 self.parts.push(HostPart { at: at.0, len: len.0, buf: None });
@@ -462,14 +455,16 @@ impl Memory {
         self.parts.sort_unstable_by_key(|part| part.at);
         let covered: u64 = self.parts.iter().map(|part| part.len).sum();
         let gapless = self.parts.windows(2).all(|pair| pair[0].at + pair[0].len == pair[1].at);
-        if covered != buf.len().0 || !gapless {
-            return Err(Host::Buffer(buf)); // The plan delivers every byte exactly once, or it is no plan.
-        }
+        assert!(
+            covered == buf.len().0 && gapless,
+            "the plan of {} delivers {covered} bytes of the {} asked for, each exactly once",
+            plan.stripe(),
+            buf.len().0
+        );
         for part in &mut self.parts {
             let rest = buf.split_off(ByteCount(part.len));
             part.buf = Some(std::mem::replace(&mut buf, rest));
         }
-        Ok(())
     }
 
     fn is_zero(&self, source: Source, len: ByteCount) -> bool {

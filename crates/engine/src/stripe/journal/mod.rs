@@ -51,7 +51,7 @@ use crate::attachment::JournalPlace;
 use crate::stripe::Stripes;
 use crate::stripe::execute::Memory;
 use env::sync::{Answerer, Credits, Signal};
-use env::{Buf, Durability, Env, Instant, IoError, IoErrorKind, Slice, Slices};
+use env::{Buf, Durability, Env, Instant, IoError, Slice, Slices};
 use layout::Geometry;
 pub use log::ring_len;
 use log::{About, Change, ChangeKind, StripeRing, WholeStripes};
@@ -217,8 +217,9 @@ impl Stripes {
         if carries && asked == Durability::Durable && journal.whole_stripes.may_lose(plan.stripe()) {
             Box::pin(self.flush_once()).await?;
         }
-        let entry =
-            entry(plan, memory, need == Need::Revoke, asked).ok_or(IoError::new(IoErrorKind::Invalid))?;
+        let Some(entry) = entry(plan, memory, need == Need::Revoke, asked) else {
+            panic!("the plan of {} writes what its memory has not", plan.stripe());
+        };
         if entry.len > journal.most_bytes() {
             // What is given up for lost may be long, and a whole stripe that lost a drive just now. Other writes of hosts were cut
             // up before.
