@@ -7,7 +7,7 @@
 //! # Rooms
 //! Each room is a folder that owns its state in a struct with private fields; its `mod.rs` says what it owns, what holds,
 //! and who may call it. A room is given those that it needs when it is made, and knows no others: arrows point down
-//! this table, from each row to rows below it (`ARCHITECTURE.md` draws them, `softroc/tests/architecture.rs` holds them).
+//! this table, from each row to rows below it (`ARCHITECTURE.md` draws them, `softroc/tests/architecture/main.rs` holds them).
 //!
 //! | room | what | its files |
 //! | --- | --- | --- |

@@ -9,16 +9,14 @@
 //! | `nbd://HOST[:PORT]/EXPORT`, `nbd+unix:///EXPORT?socket=PATH` | [`NbdDrive`]: an export somewhere else |
 //! | anything else | a file or block device (or whatever the world knows by that name) |
 //!
-//! [`FaultyDrive`] puts a script of faults before any of them; a [`Window`] shows a part of one, to be read only.
+//! A [`Window`] shows a part of a drive, to be read only. Drives with faults on purpose are those of the simulated world.
 
-mod faulty;
 mod memory;
 mod nbd_drive;
 mod null;
 mod request;
 mod window;
 
-pub use faulty::{Fault, FaultRule, FaultScript, FaultyDrive, OpKind};
 pub use memory::MemoryDrive;
 pub use nbd_drive::NbdDrive;
 pub use null::NullDrive;

@@ -1,13 +1,12 @@
-//! Memory, null and faulty drives, and what people may write for a drive.
+//! Memory and null drives, and what people may write for a drive.
 
-use drives::{Fault, FaultRule, FaultScript, FaultyDrive, MemoryDrive, OpKind, open};
+use drives::{MemoryDrive, open};
 use env::{
-    BlockStatus, Buf, DriveHealth, DriveIdentity, DriveSource, Durability, Env, ErrorKind, HealthScript,
-    IoErrorKind, IoRequest, Member, Slice,
+    BlockStatus, Buf, DriveHealth, DriveIdentity, DriveSource, Durability, Env, ErrorKind, IoErrorKind,
+    IoRequest, Member, Slice,
 };
 use smallvec::smallvec;
 use std::sync::Arc;
-use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 use world_real::{Settings, Shard};
 
@@ -137,101 +136,8 @@ fn what_names_no_drive_is_refused_with_one_sentence() {
     });
 }
 
-fn faulty(env: &Env) -> (FaultScript, Member) {
-    let script = FaultScript::new();
-    let (source, _) = memory(env, MIB);
-    let source = FaultyDrive::new(source, script.clone());
-    let drive = source.attach(env).unwrap();
-    (script, Member::with_time_limit(env, drive, Duration::from_millis(40)))
-}
-
 #[test]
-fn a_rule_hits_its_kind_its_range_and_its_turn() {
-    on_a_shard(|env| async move {
-        let (script, drive) = faulty(&env);
-        let fault = Fault::Fail(IoErrorKind::Medium);
-        script.add(FaultRule::always(fault).on(OpKind::Read).within(range(4096, 512)).nth(1));
-        let kind_of = async |start: u64| {
-            let outcome = drive.read(ByteOffset(start), smallvec![Buf::unpooled(ByteCount(4096))]).await;
-            assert_eq!(outcome.buffers.len(), 1);
-            outcome.result.err().map(|error| error.kind)
-        };
-        assert_eq!(kind_of(0).await, None);
-        write(&drive, 4096, &[1; 512]).await;
-        assert_eq!(kind_of(4096).await, None);
-        assert_eq!(kind_of(512).await, Some(IoErrorKind::Medium));
-        assert_eq!(kind_of(4096).await, None);
-        assert_eq!(script.injected(), 1);
-    });
-}
-
-#[test]
-fn a_held_write_lands_late_and_not_before_it_is_released() {
-    on_a_shard(|env| async move {
-        let (script, drive) = faulty(&env);
-        script.add(FaultRule::always(Fault::Hold).on(OpKind::Write).nth(0));
-        let slices = smallvec![Buf::copy_of(&[9; 512]).freeze()];
-        let outcome = drive.write(ByteOffset(0), slices, Durability::Cached).await;
-        assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::TimedOut);
-        assert_eq!(drive.outstanding(), 1);
-        assert_eq!(read(&drive, 0, 512).await, [0; 512]);
-        script.release();
-        while drive.outstanding() > 0 {
-            env.yield_now().await;
-        }
-        assert_eq!(read(&drive, 0, 512).await, [9; 512]);
-    });
-}
-
-#[test]
-fn a_held_answer_belongs_to_a_write_that_has_landed() {
-    on_a_shard(|env| async move {
-        let (script, drive) = faulty(&env);
-        script.add(FaultRule::always(Fault::HoldAnswer).on(OpKind::Write).nth(0));
-        let slices = smallvec![Buf::copy_of(&[9; 512]).freeze()];
-        let writing = drive.write(ByteOffset(0), slices, Durability::Cached);
-        assert_eq!(read(&drive, 0, 512).await, [9; 512]);
-        assert_eq!(drive.outstanding(), 1);
-        script.release();
-        assert_eq!(writing.await.result, Ok(512));
-    });
-}
-
-#[test]
-fn delays_take_their_time_and_the_rest_overtakes() {
-    on_a_shard(|env| async move {
-        let (script, drive) = faulty(&env);
-        let delay = Duration::from_millis(5);
-        for fault in [Fault::Delay(delay), Fault::Late(delay)] {
-            script.clear();
-            script.add(FaultRule::always(fault).on(OpKind::Flush).nth(0));
-            let start = env.now();
-            let flush = drive.flush();
-            read(&drive, 0, 512).await;
-            assert_eq!(drive.outstanding(), 1);
-            flush.await.result.unwrap();
-            assert!(env.now() - start >= delay);
-        }
-    });
-}
-
-#[test]
-fn a_drive_that_is_gone_fails_everything_and_what_it_delayed() {
-    on_a_shard(|env| async move {
-        let (script, drive) = faulty(&env);
-        script.add(FaultRule::always(Fault::Delay(Duration::from_millis(5))).on(OpKind::Flush));
-        let flush = drive.flush();
-        script.set_gone(true);
-        let outcome = drive.read(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(512))]).await;
-        assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::Gone);
-        assert_eq!(flush.await.result.unwrap_err().kind, IoErrorKind::Gone);
-        script.set_gone(false);
-        read(&drive, 0, 512).await;
-    });
-}
-
-#[test]
-fn health_is_unknown_where_nobody_tells_and_scripted_where_somebody_does() {
+fn health_is_unknown_where_nobody_tells() {
     on_a_shard(|env| async move {
         for name in ["mem:1M", "null:1M"] {
             let drive = Member::new(&env, open(&env, name).await.unwrap().attach(&env).unwrap());
@@ -239,23 +145,5 @@ fn health_is_unknown_where_nobody_tells_and_scripted_where_somebody_does() {
             assert_eq!(drive.locate(true).await.result.unwrap_err().kind, IoErrorKind::NotSupported);
             assert!(drive.info().exclusive);
         }
-        let (script, drive) = faulty(&env);
-        assert_eq!(drive.health().await, Ok(DriveHealth::default()), "the drive behind it tells nothing");
-        script.set_health(Some(HealthScript {
-            bytes_per_wear_percent: Some(ByteCount(1024)),
-            ..HealthScript::failing_from(env.now())
-        }));
-        write(&drive, 0, &[1; 3072]).await;
-        let health = drive.health().await.unwrap();
-        assert_eq!((health.predicted_failure, health.wear_percent), (Some(true), Some(3)));
-        // It is asked like anything else: its questions meet faults, and others' faults do not meet it.
-        script.add(FaultRule::always(Fault::Fail(IoErrorKind::Medium)).on(OpKind::Read));
-        script.add(FaultRule::always(Fault::Delay(Duration::from_millis(1))).on(OpKind::Health).nth(0));
-        assert_eq!(drive.health().await.unwrap().wear_percent, Some(3));
-        script.set_gone(true);
-        assert_eq!(drive.health().await.unwrap_err().kind, IoErrorKind::Gone);
-        script.set_gone(false);
-        script.set_health(None);
-        assert_eq!(drive.health().await, Ok(DriveHealth::default()));
     });
 }

@@ -5,25 +5,7 @@ use env::DriveSource;
 use ondisk::Uuid;
 use state::VolumeState;
 use std::sync::Arc;
-use std::time::Duration;
 use units::ByteCount;
-
-/// When a drive goes out of use for its errors. A drive that is gone or does not answer in time goes out at
-/// once, and so does one that cannot write, if the level can spare it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FaultPolicy {
-    /// How long a drive may take for one operation.
-    pub time_limit: Duration,
-    /// A drive goes out, if the level can spare it, when one shard has met this many unreadable places on it that
-    /// could not be repaired by writing them anew; zero: never.
-    pub unrepaired_limit: u32,
-}
-
-impl Default for FaultPolicy {
-    fn default() -> FaultPolicy {
-        FaultPolicy { time_limit: env::DEFAULT_TIME_LIMIT, unrepaired_limit: 100 }
-    }
-}
 
 /// How drives that rotate share a stream of reads that all of them have a copy of, and that is deeper than one of them
 /// needs.

@@ -63,7 +63,7 @@ mod task;
 pub mod unkept;
 mod volume;
 
-pub use attachment::{Attachment, FaultPolicy, JournalPlace, StreamSharing};
+pub use attachment::{Attachment, JournalPlace, StreamSharing};
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
 pub use messages::{
@@ -75,4 +75,4 @@ pub use shard::Resources;
 pub use state::{Change, PuncturedBlocks, RegionIndex, RegionSet, Regions, Relocated, VolumeState};
 pub use stripe::ring_len;
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
-pub use volume::{Counters, VolumeId, VolumeSpec, served};
+pub use volume::{Counters, FaultPolicy, VolumeId, VolumeSpec, served};

@@ -4,9 +4,9 @@
 //! piece away and gets it back with the answer, so that the mailboxes, dimensioned for all credits, cannot
 //! overflow.
 
-use crate::attachment::{Attachment, FaultPolicy};
+use crate::attachment::Attachment;
 use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
-use crate::volume::VolumeId;
+use crate::volume::{FaultPolicy, VolumeId};
 use env::{Buf, DriveSource, Durability, IoError, Slice, mailbox};
 use state::{Change, RegionIndex, RegionSet, VolumeState};
 use std::sync::Arc;

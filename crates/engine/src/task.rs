@@ -35,8 +35,6 @@ pub enum TaskKind {
         /// Whether everything is written; otherwise only what a host might take for something.
         full: bool,
     },
-    /// Make redundancy agree with data in the regions that are unsynced.
-    Resync,
     /// Move what a failed drive held into the distributed spare (RAID 5EE).
     Relocate {
         /// The failed drive.

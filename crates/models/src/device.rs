@@ -54,8 +54,3 @@ pub struct Prepared {
     /// rest is full and is left alone. Zero: everything was written in order.
     pub random_percent: u64,
 }
-
-impl Prepared {
-    /// Everything was written in order.
-    pub const IN_ORDER: Prepared = Prepared { random_percent: 0 };
-}

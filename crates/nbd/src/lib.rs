@@ -190,7 +190,7 @@ pub use negotiation::{
     ClientHandshake, ClientOptions, Connected, ExportEntry, ExportInfo, Exports, MAX_OPTIONS, Negotiated,
     ServerEvent, ServerHandshake, Step,
 };
-pub use reply::{Chunks, ErrorReply, MAX_EXTENTS, MAX_MESSAGE_BYTES, Replies, ReplyHeader, ReplyTo};
+pub use reply::{Chunks, ErrorReply, MAX_EXTENTS, Replies, ReplyHeader, ReplyTo};
 pub use request::{EncodedRequest, Judged, Rejected, Request, RequestHeader, judge};
 pub use request_stream::{RequestEvent, RequestStream};
 pub use types::{BlockSizes, Command, CommandFlags, Errno, ExportFlags, Extent, ReplyStyle};

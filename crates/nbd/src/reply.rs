@@ -25,7 +25,7 @@ pub struct ReplyTo {
 }
 
 /// Longest error message that is sent, in bytes; longer ones are cut between characters.
-pub const MAX_MESSAGE_BYTES: usize = 120;
+const MAX_MESSAGE_BYTES: usize = 120;
 
 /// Most extents in one block status reply. A client that wants to know more asks again behind the last one.
 pub const MAX_EXTENTS: usize = 4096;

@@ -15,7 +15,6 @@ use crate::bytes::{crc_without, u32_at, u64_at};
 use crate::tail::BLOCK;
 use crate::uuid::Uuid;
 use std::collections::BTreeSet;
-use units::ByteCount;
 
 /// How every block begins.
 pub const MAGIC: [u8; 8] = *b"SRoCwmap";
@@ -215,11 +214,6 @@ impl IntentMap {
         let bytes = encode(self.array, index, block);
         BlockWrite { copy: (block.sequence & 1) as usize, block: index, bytes }
     }
-}
-
-/// How many bytes one copy of a map of that many regions takes.
-pub fn copy_len(regions: u32) -> ByteCount {
-    BLOCK * u64::from(blocks_for(regions))
 }
 
 fn encode(array: Uuid, index: u32, block: &Block) -> Vec<u8> {

@@ -74,7 +74,7 @@ pub use own::{Carried, Found, Headless, find, restore};
 pub use payload::{Content, VERSION, read, spare_text_of, text_of};
 pub use reconcile::{FoundArray, FoundMember, Readiness, Role, SeenDrive, readiness, reconcile, why};
 pub use runs::Runs;
-pub use spare::{Bay, LONGEST_ENCLOSURE, SpareLabel, SpareScope, StandIn, is_enclosure_name};
+pub use spare::{Bay, SpareLabel, SpareScope, StandIn};
 pub use tail::{BLOCK, TAIL, Tail};
 pub use told::{Telling, Told};
 pub use undo::{Part, Undo, UndoHead, to_keep};

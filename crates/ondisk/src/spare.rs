@@ -64,7 +64,7 @@ pub struct StandIn {
 const MAX_ARRAYS: usize = 256;
 
 /// The longest name of an enclosure.
-pub const LONGEST_ENCLOSURE: usize = 64;
+const LONGEST_ENCLOSURE: usize = 64;
 
 impl SpareLabel {
     /// Looks whether everything it says can be.
@@ -89,6 +89,6 @@ impl SpareLabel {
 }
 
 /// Whether a text can be the name of an enclosure.
-pub fn is_enclosure_name(name: &str) -> bool {
+pub(crate) fn is_enclosure_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= LONGEST_ENCLOSURE && name.chars().all(|c| !c.is_control())
 }

@@ -7,7 +7,7 @@ use crate::{
     Term, Verdict, Write, WritePart,
 };
 use layout::{Geometry, StripeMap};
-use units::{ByteCount, DriveIndex, StripeIndex};
+use units::{ByteCount, StripeIndex};
 
 /// The steps that serve one request on one stripe; made by [`crate::plan_into`], and reusable: it keeps
 /// its memory, so that planning again into it allocates nothing.
@@ -189,21 +189,12 @@ impl Plan {
 
     /// What it costs.
     pub fn cost(&self) -> Cost {
-        self.cost_where(|_| true)
-    }
-
-    /// What it costs one drive; computing is not charged to any.
-    pub fn cost_of(&self, drive: DriveIndex) -> Cost {
-        Cost { parity_bytes: 0, compare_bytes: 0, ..self.cost_where(|other| other == drive) }
-    }
-
-    fn cost_where(&self, counts: impl Fn(DriveIndex) -> bool) -> Cost {
         let mut cost = Cost::default();
-        for read in self.reads.iter().filter(|read| counts(read.drive)) {
+        for read in &self.reads {
             cost.reads += 1;
             cost.bytes_read += read.len.0;
         }
-        for write in self.writes.iter().filter(|write| counts(write.drive)) {
+        for write in &self.writes {
             cost.writes += 1;
             cost.bytes_written += write.len.0;
         }
@@ -269,7 +260,7 @@ mod tests {
     use super::*;
     use crate::{CopyChoice, plan_into};
     use layout::Level;
-    use units::{ByteOffset, ByteRange, DriveCount, StripSize};
+    use units::{ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize};
 
     fn capacities(plan: &Plan) -> [usize; 10] {
         [

@@ -132,11 +132,6 @@ impl VolumeState {
         }
     }
 
-    /// How many regions the volume has.
-    pub fn region_count(&self) -> u32 {
-        self.regions
-    }
-
     /// How many slots it has.
     pub fn drives(&self) -> DriveCount {
         DriveCount(self.slots.len() as u16)

@@ -177,11 +177,6 @@ impl Setup {
         self.geometry.survives().at_least.0
     }
 
-    /// Whether a crash in the middle of a stripe may cost a missing drive's blocks beside it (`write-hole: resync`).
-    pub fn has_write_hole(&self) -> bool {
-        self.has_parity() && self.write_hole == WriteHole::Resync
-    }
-
     /// Whether what a stripe's write changes is kept in a journal first.
     pub fn has_journal(&self) -> bool {
         self.has_parity() && self.write_hole == WriteHole::Journal

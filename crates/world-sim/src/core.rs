@@ -10,13 +10,12 @@ use crate::options::SimOptions;
 use crate::rng::Rng;
 use crate::state::StateFiles;
 use crate::trace::{Trace, TraceEvent};
-use env::{DriveSource, Instant, Work};
+use env::{Instant, Work};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -40,22 +39,13 @@ pub trait Actor {
 /// What processor work costs, as a model of a processor has it.
 pub(crate) type Charge = Rc<dyn Fn(Work) -> Duration>;
 
-/// What is found under a drive's name.
-#[derive(Clone)]
-pub(crate) enum Named {
-    /// One of ours.
-    Drive(Rc<DriveCell>),
-    /// One that somebody else models.
-    Provided(Arc<dyn DriveSource>),
-}
-
 pub(crate) struct Core {
     id: SimId,
     pub options: SimOptions,
     now: Cell<Instant>,
     due: RefCell<Agenda>,
     trace: RefCell<Trace>,
-    pub drives: RefCell<BTreeMap<String, Named>>,
+    pub drives: RefCell<BTreeMap<String, Rc<DriveCell>>>,
     pub network: RefCell<Network>,
     pub state: RefCell<StateFiles>,
     /// The processes that live.
@@ -189,10 +179,8 @@ impl Core {
     /// Every simulated drive that has a name, in the order of their first names.
     pub fn all_drives(&self) -> Vec<Rc<DriveCell>> {
         let mut all: BTreeMap<String, Rc<DriveCell>> = BTreeMap::new();
-        for named in self.drives.borrow().values() {
-            if let Named::Drive(drive) = named {
-                all.entry(drive.name.clone()).or_insert_with(|| drive.clone());
-            }
+        for drive in self.drives.borrow().values() {
+            all.entry(drive.name.clone()).or_insert_with(|| drive.clone());
         }
         all.into_values().collect()
     }
@@ -266,16 +254,11 @@ impl SimHandle {
 
     /// Makes a drive known under one more name, in place of what had that name (see [`crate::Sim::alias_drive`]).
     pub fn alias_drive(&self, drive: &SimDrive, name: &str) {
-        self.core.drives.borrow_mut().insert(name.to_owned(), Named::Drive(drive.cell.clone()));
+        self.core.drives.borrow_mut().insert(name.to_owned(), drive.cell.clone());
     }
 
     /// Takes note of something for the hash and the trace.
     pub fn trace(&self, event: TraceEvent<'_>) {
         self.core.trace(event);
-    }
-
-    /// Makes a drive that somebody else models known under `name`, in place of what had that name.
-    pub fn provide_drive(&self, name: &str, source: Arc<dyn DriveSource>) {
-        self.core.drives.borrow_mut().insert(name.to_owned(), Named::Provided(source));
     }
 }

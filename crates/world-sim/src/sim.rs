@@ -8,7 +8,7 @@
 //! - What happens is a function of the options and of what the test calls, in order; [`Sim::hash`] proves it.
 //! - Processes die and start; drives, state and time go on.
 
-use crate::core::{Action, Core, Named, SimHandle};
+use crate::core::{Action, Core, SimHandle};
 use crate::drive::{DriveCell, DriveImage, SimDrive};
 use crate::network;
 use crate::options::{DriveOptions, Order, SimOptions};
@@ -418,7 +418,7 @@ impl Sim {
     /// A new drive under `name`, in place of what had that name.
     pub fn add_drive(&mut self, name: &str, options: DriveOptions) -> SimDrive {
         let cell = DriveCell::new(&self.core, name, options);
-        self.core.drives.borrow_mut().insert(name.to_owned(), Named::Drive(cell.clone()));
+        self.core.drives.borrow_mut().insert(name.to_owned(), cell.clone());
         SimDrive { core: self.core.clone(), cell }
     }
 
@@ -434,12 +434,10 @@ impl Sim {
         self.handle().alias_drive(drive, name);
     }
 
-    /// The drive of that name, if it is one of ours.
+    /// The drive of that name.
     pub fn drive(&self, name: &str) -> Option<SimDrive> {
-        match self.core.drives.borrow().get(name)? {
-            Named::Drive(cell) => Some(SimDrive { core: self.core.clone(), cell: cell.clone() }),
-            Named::Provided(_) => None,
-        }
+        let cell = self.core.drives.borrow().get(name)?.clone();
+        Some(SimDrive { core: self.core.clone(), cell })
     }
 
     /// What is stored under `name`, now and durably.

@@ -1,6 +1,6 @@
 //! The simulated world as one shard of one process sees it.
 
-use crate::core::{Core, Named};
+use crate::core::Core;
 use crate::drive::{DriveCell, not_found};
 use crate::network;
 use crate::rng::Rng;
@@ -34,12 +34,8 @@ impl SimWorld {
     }
 
     fn open(&self, name: &str) -> env::Result<Arc<dyn DriveSource>> {
-        let named = self.core.drives.borrow().get(name).cloned();
-        match named {
-            Some(Named::Drive(drive)) => drive.open(&self.core, name, self.process),
-            Some(Named::Provided(source)) => Ok(source),
-            None => Err(not_found(name)),
-        }
+        let drive = self.core.drives.borrow().get(name).cloned();
+        drive.ok_or_else(|| not_found(name))?.open(&self.core, name, self.process)
     }
 
     fn create(&self, name: &str, size: ByteCount) -> env::Result<()> {
@@ -69,7 +65,7 @@ impl SimWorld {
         core.file_space_used.set(used + size.0);
         let options = crate::DriveOptions { size, ..core.options.file_drives.clone() };
         let drive = DriveCell::new(core, name, options);
-        core.drives.borrow_mut().insert(name.to_owned(), Named::Drive(drive));
+        core.drives.borrow_mut().insert(name.to_owned(), drive);
         Ok(())
     }
 }

@@ -54,12 +54,13 @@ impl Tasks {
             return Err(format!("task {} runs already", order.task.0));
         }
         let shard = volume.shard.clone();
-        let running = Running::new(volume.recovery(), order);
+        let TaskOrder { task, kind, regions, pace, .. } = order;
+        let running = Running::new(volume.recovery(), task, regions, pace);
         self.running.borrow_mut().insert(running.id, running.clone());
         let (tasks, watcher, volume) = (self.clone(), shard.watch_hosts(), volume.clone());
         let env = shard.env().clone();
         env.spawn("task", async move {
-            let outcome = running.run(&volume).await;
+            let outcome = running.run(kind, &volume).await;
             drop((watcher, volume));
             running.report_progress().await;
             tasks.running.borrow_mut().remove(&running.id);

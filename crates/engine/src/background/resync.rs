@@ -13,7 +13,7 @@
 use crate::background::Running;
 use crate::background::walk::{self, Step, Walked};
 use crate::recovery::Recovery;
-use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace};
+use crate::task::{TaskId, TaskOutcome, TaskPace};
 use env::IoError;
 use env::locks::{ALL_COLUMNS, Mode};
 use state::{RegionIndex, RegionSet};
@@ -24,10 +24,10 @@ use units::{DriveSet, StripeIndex};
 /// How long to wait before regions that could not be resynced are tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// The pace of a resync that nobody ordered.
+/// The pace of a resync: nobody orders one.
 const OWN_PACE: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
 
-/// The number of a resync that nobody ordered: the controller never gives it.
+/// The number of a resync: the controller never gives it.
 const OWN_TASK: TaskId = TaskId(u64::MAX);
 
 /// Resyncs every unsynced region of this shard, until none is left or the volume is detached.
@@ -36,14 +36,7 @@ pub(crate) async fn resync(volume: Rc<Recovery>) {
     if volume.resyncing.replace(true) {
         return;
     }
-    let order = TaskOrder {
-        volume: volume.spec.id,
-        task: OWN_TASK,
-        kind: TaskKind::Resync,
-        regions: None,
-        pace: OWN_PACE,
-    };
-    let task = Running::new(&volume, order);
+    let task = Running::new(&volume, OWN_TASK, None, OWN_PACE);
     let _watcher = volume.shard.watch_hosts();
     loop {
         let regions = task.take_on(volume.state().unsynced().clone());
@@ -56,12 +49,6 @@ pub(crate) async fn resync(volume: Rc<Recovery>) {
         }
     }
     volume.resyncing.set(false);
-}
-
-/// Resyncs every unsynced region: by order.
-pub(crate) async fn resync_by_order(task: &Rc<Running>) -> TaskOutcome {
-    let regions = task.take_on(task.volume.state().unsynced().clone());
-    resync_regions(task, &regions).await
 }
 
 async fn resync_regions(task: &Rc<Running>, regions: &RegionSet) -> TaskOutcome {

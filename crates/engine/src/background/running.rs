@@ -1,11 +1,11 @@
 //! A task on one shard: what it is to do, how far it is, and how it ends.
 
 use crate::background::pace::Pace;
-use crate::background::{check, copy, init, mend_range, rebuild, relocate, resync};
+use crate::background::{check, copy, init, mend_range, rebuild, relocate};
 use crate::host::Volume;
 use crate::messages::ReportKind;
 use crate::recovery::Recovery;
-use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskProgress};
+use crate::task::{TaskId, TaskKind, TaskOutcome, TaskPace, TaskProgress};
 use env::sync::Signal;
 use env::{Env, Instant, IoError};
 use state::{RegionIndex, RegionSet};
@@ -20,7 +20,6 @@ const REPORT_EVERY: Duration = Duration::from_millis(250);
 pub(crate) struct Running {
     pub(crate) id: TaskId,
     pub(crate) volume: Rc<Recovery>,
-    pub(crate) kind: TaskKind,
     pub(crate) pace: Pace,
     /// What the order restricts it to.
     only: Option<RegionSet>,
@@ -38,14 +37,18 @@ pub(crate) struct Running {
 const MOST_IN_BACKGROUND: usize = 64;
 
 impl Running {
-    pub(crate) fn new(volume: &Rc<Recovery>, order: TaskOrder) -> Rc<Running> {
-        let TaskOrder { task, kind, regions, pace, .. } = order;
+    /// `only`: what its order restricts it to.
+    pub(crate) fn new(
+        volume: &Rc<Recovery>,
+        task: TaskId,
+        only: Option<RegionSet>,
+        pace: TaskPace,
+    ) -> Rc<Running> {
         Rc::new(Running {
             id: task,
             volume: volume.clone(),
-            kind,
             pace: Pace::new(pace),
-            only: regions,
+            only,
             progress: RefCell::default(),
             reported: Cell::default(),
             error: Cell::new(None),
@@ -55,14 +58,13 @@ impl Running {
         })
     }
 
-    /// Does it. What is to be written as a host would goes through `host`.
-    pub(crate) async fn run(self: &Rc<Self>, host: &Rc<Volume>) -> TaskOutcome {
-        let outcome = match self.kind {
+    /// Does what was ordered. What is to be written as a host would goes through `host`.
+    pub(crate) async fn run(self: &Rc<Self>, kind: TaskKind, host: &Rc<Volume>) -> TaskOutcome {
+        let outcome = match kind {
             TaskKind::Rebuild { slot } => rebuild::rebuild(self, slot).await,
             TaskKind::Copy { slot } => copy::copy(self, slot).await,
             TaskKind::Check { repair } => check::check(self, repair).await,
             TaskKind::Initialise { full } => init::initialise(self, host, full).await,
-            TaskKind::Resync => resync::resync_by_order(self).await,
             TaskKind::Relocate { slot } => relocate::relocate(self, slot, true).await,
             TaskKind::Restore { slot } => relocate::relocate(self, slot, false).await,
             TaskKind::RepairRange { slot, range } => mend_range::mend_range(self, slot, range).await,

@@ -1,10 +1,10 @@
 //! The drives of a volume on one shard, and what this shard knows of the volume.
 
-use crate::attachment::{Attachment, FaultPolicy};
+use crate::attachment::Attachment;
 use crate::members::{Health, Members, Settled, Streams};
 use crate::messages::ShardIndex;
 use crate::shard::Resources;
-use crate::volume::{Counters, VolumeSpec, served};
+use crate::volume::{Counters, FaultPolicy, VolumeSpec, served};
 use env::{DriveInfo, IoError, IoErrorKind};
 use layout::{Geometry, Located, StripeMap};
 use state::{Change, Nothing, RegionIndex, Regions, VolumeState};

@@ -1,7 +1,7 @@
 //! A simulated drive as a process has it open.
 
 use super::{DriveCell, Lease, not_found};
-use crate::core::{Core, Named, SimId};
+use crate::core::{Core, SimId};
 use env::{Completion, Drive, DriveInfo, DriveSource, Env, Error, ErrorKind, IoRequest};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl DriveSource for Source {
         let lost =
             || Error::new(ErrorKind::System, "a simulated drive is attached on its simulation's thread");
         let core = self.sim.core().ok_or_else(lost)?;
-        let Some(Named::Drive(cell)) = core.drives.borrow().get(&self.drive).cloned() else {
+        let Some(cell) = core.drives.borrow().get(&self.drive).cloned() else {
             return Err(not_found(&self.info.name));
         };
         let (info, lease) = (self.info.clone(), self.lease.clone());

@@ -1,4 +1,7 @@
-//! The style of the house is a test too: import arrows, forbidden calls, file lengths, words that do not belong.
+//! The style of the house is a test too: import arrows, forbidden calls, lengths, what nobody uses, paths in documents.
+
+mod documents;
+mod mass;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -128,19 +131,6 @@ fn crate_of(path: &Path) -> String {
 }
 
 #[test]
-fn files_are_short_enough_to_know() {
-    const MOST_LINES: usize = 650;
-    let long: Vec<String> = sources()
-        .iter()
-        .filter_map(|path| {
-            let lines = std::fs::read_to_string(path).expect("a source").lines().count();
-            (lines > MOST_LINES).then(|| format!("{}: {lines} lines", path.display()))
-        })
-        .collect();
-    assert!(long.is_empty(), "longer than {MOST_LINES} lines:\n{}", long.join("\n"));
-}
-
-#[test]
 fn rooms_below_the_worlds_do_not_name_the_world() {
     let forbidden = [
         "std::fs",
@@ -231,6 +221,28 @@ fn every_dependency_from_outside_has_its_reason() {
 /// What each room inside a crate may import of the crate's other rooms: ARCHITECTURE.md draws the same arrows. A room is a
 /// folder (or a file) right below `src`. A row names only rooms of rows before it, so there is no circle.
 const ROOMS: &[(&str, &str, &[&str])] = &[
+    ("engine", "volume", &[]),
+    ("engine", "task", &["volume"]),
+    ("engine", "attachment", &["volume"]),
+    ("engine", "messages", &["volume", "task", "attachment"]),
+    ("engine", "shard", &["volume", "messages"]),
+    ("engine", "members", &["volume", "attachment", "messages", "shard"]),
+    ("engine", "stripe", &["volume", "attachment", "messages", "shard", "members"]),
+    ("engine", "recovery", &["volume", "attachment", "messages", "shard", "members", "stripe"]),
+    ("engine", "host", &["volume", "attachment", "messages", "shard", "members", "stripe", "recovery"]),
+    (
+        "engine",
+        "background",
+        &["volume", "task", "attachment", "messages", "shard", "members", "stripe", "recovery", "host"],
+    ),
+    ("engine", "unkept", &["volume", "messages"]),
+    (
+        "engine",
+        "server",
+        &["volume", "task", "attachment", "messages", "shard", "members", "host", "background"],
+    ),
+    // A test: how large what a request carries may be.
+    ("engine", "sizes", &["messages", "members", "stripe", "recovery", "host"]),
     ("controller", "signals", &[]),
     ("controller", "interface", &[]),
     ("controller", "events", &["interface"]),
@@ -415,9 +427,32 @@ fn every_room_imports_along_the_arrows() {
 #[test]
 fn an_import_against_the_arrows_is_found() {
     let sources = |path: &str, text: &str| {
-        let lib = "mod arrays;\npub use commands::{Controller, Options};\n".to_owned();
+        let lib = "mod arrays;\npub use commands::{Controller, Options};\npub use host::Volume;\n".to_owned();
         vec![(PathBuf::from("lib.rs"), lib), (PathBuf::from(path), text.to_owned())]
     };
+    for (path, planted) in [
+        ("stripe/execute.rs", "use crate::recovery::Recovery;"),
+        ("stripe/execute.rs", "fn f(volume: &crate::Volume) {}"),
+        ("stripe/journal/writer.rs", "use super::super::super::host::Exchange;"),
+        ("members/slots.rs", "use crate::{messages::Report, stripe::{Stripes, flush}};"),
+        ("recovery/mod.rs", "use crate::background::Running;"),
+        ("host/intake.rs", "use crate::task::TaskOrder;"),
+        ("messages.rs", "use super::shard::Resources;"),
+        ("unkept.rs", "use crate::host::Exchange;"),
+        ("cache/mod.rs", "use crate::stripe::Stripes;"),
+    ] {
+        let wrong = wrong_imports("engine", &sources(path, planted));
+        assert_eq!(wrong.len(), 1, "{path}: {planted}: {wrong:?}");
+    }
+    for (path, fine) in [
+        ("background/init.rs", "use crate::host::Volume;\nuse crate::recovery::Recovery;"),
+        (
+            "stripe/flush.rs",
+            "// as crate::host does\nuse crate::members::Drives;\nuse super::stripes::Stripes;",
+        ),
+    ] {
+        assert_eq!(wrong_imports("engine", &sources(path, fine)), Vec::<String>::new(), "{fine}");
+    }
     for (path, planted) in [
         ("arrays/record.rs", "use crate::reconcile::Reconciler;"),
         ("arrays/record.rs", "use crate::{events::Events, tasks::{Tasks, Task}};"),
@@ -438,6 +473,44 @@ fn an_import_against_the_arrows_is_found() {
     ] {
         assert_eq!(wrong_imports("controller", &sources(path, fine)), Vec::<String>::new(), "{fine}");
     }
+}
+
+/// What many rooms hold in their hands: its methods stand in one file of a room, or whoever reads one does not know the rest.
+const SHARED: &[(&str, &[&str])] = &[("engine", &["Volume", "Core"]), ("controller", &["Volume", "Core"])];
+
+/// Files that hold a further part of it in a room that has one already. The list only shrinks.
+const FURTHER_PARTS: &[&str] = &[
+    "controller/src/arrays/journal.rs",
+    "engine/src/host/fast_path.rs",
+    "engine/src/host/intake.rs",
+    "engine/src/host/stripe_request.rs",
+];
+
+#[test]
+fn what_is_shared_has_its_methods_in_one_file_of_a_room() {
+    let mut wrong = Vec::new();
+    let mut further = Vec::new();
+    for (name, types) in SHARED {
+        let mut parts: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
+        for (path, text) in sources_of(name) {
+            let has = |one: &&&str| text.lines().any(|line| line == format!("impl {one} {{"));
+            for one in types.iter().filter(has) {
+                let part = format!("{name}/src/{}", path.display());
+                parts.entry((place_in_crate(&path).0, one)).or_default().push(part);
+            }
+        }
+        for ((room, one), files) in parts {
+            let (known, other): (Vec<String>, Vec<String>) =
+                files.into_iter().partition(|file| FURTHER_PARTS.contains(&file.as_str()));
+            if other.len() > 1 {
+                wrong.push(format!("{name}: {room}: impl {one} stands in {}", other.join(", ")));
+            }
+            further.extend(known);
+        }
+    }
+    let gone = FURTHER_PARTS.iter().filter(|file| !further.iter().any(|known| known == *file));
+    wrong.extend(gone.map(|file| format!("{file}: not any more: take it off FURTHER_PARTS")));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Crates whose root lists every file in a table, in the row of its room.

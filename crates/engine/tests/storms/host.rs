@@ -1,0 +1,89 @@
+//! Hosts under a storm.
+
+use crate::common::{pattern, read, write};
+use engine::Volume;
+use env::{IoError, IoErrorKind};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+use world_sim::Rng;
+
+/// What was read is what was written. Where some is lost, an error of the medium is an answer as well.
+fn check(got: Result<Vec<u8>, IoError>, wanted: &[u8], some_lost: bool, what: &str) {
+    match got {
+        Ok(got) => {
+            let first = got.iter().zip(wanted).position(|(got, wanted)| got != wanted);
+            assert!(
+                first.is_none() && got.len() == wanted.len(),
+                "{what}: they differ from byte {first:?} on"
+            );
+        }
+        Err(error) => assert!(some_lost && error.kind == IoErrorKind::Medium, "{what}: {error}"),
+    }
+}
+
+/// A part of the volume.
+#[derive(Clone, Copy)]
+pub struct Part {
+    pub start: u64,
+    pub len: u64,
+    /// What the volume was filled with.
+    pub seed: u64,
+    /// Some of it may be lost: then an error is an answer.
+    pub some_lost: bool,
+}
+
+/// Writes and reads a part of the volume of its own until told to end.
+pub async fn host(volume: Rc<Volume>, part: Part, mut rng: Rng, end: Rc<Cell<bool>>, busy: Rc<Cell<u32>>) {
+    let Part { start, len, seed, some_lost } = part;
+    let mut model = pattern(seed, volume.spec().capacity.0)[start as usize..][..len as usize].to_vec();
+    let is_lost = |error: &env::IoError| some_lost && error.kind == IoErrorKind::Medium;
+    let mut stamp = 0;
+    while !end.get() {
+        let at = rng.below(len);
+        let most = (len - at).min(9000);
+        let count = 1 + rng.below(most);
+        let (at, count) = match rng.chance(2, 3) {
+            true => (at / 512 * 512, count.div_ceil(512) * 512),
+            false => (at, count),
+        };
+        let count = count.min(len - at);
+        let now = volume.shard().env().now().ns;
+        match rng.below(10) {
+            0 => volume.flush().await.unwrap_or_else(|error| panic!("flush at {now}: {error}")),
+            1..=5 => {
+                stamp += 1;
+                let bytes = pattern(stamp * 7 + start, count);
+                let result = write(&volume, start + at, &bytes).await;
+                if (at % 512 > 0 || count % 512 > 0) && result.as_ref().is_err_and(is_lost) {
+                    // What of it came before the lost edge is written, or not.
+                    model[at as usize..][..count as usize].copy_from_slice(&bytes);
+                    let whole = (at / 512 * 512, (at + count).div_ceil(512) * 512);
+                    let (at, count) = (whole.0, (whole.1 - whole.0).min(len - whole.0));
+                    let bytes = model[at as usize..][..count as usize].to_vec();
+                    write(&volume, start + at, &bytes).await.expect("whole sectors");
+                    continue;
+                }
+                result.unwrap_or_else(|error| panic!("write {count} at {at} at {now}: {error}"));
+                model[at as usize..][..count as usize].copy_from_slice(&bytes);
+            }
+            _ => {
+                let wanted = &model[at as usize..][..count as usize];
+                let what = format!("{count} bytes at {} at {now}", start + at);
+                check(read(&volume, start + at, count).await, wanted, some_lost, &what);
+            }
+        }
+        if rng.chance(1, 3) {
+            volume.shard().env().sleep(Duration::from_micros(rng.below(2000))).await;
+        }
+    }
+    for at in (0..len).step_by(512) {
+        let wanted = &model[at as usize..][..512];
+        check(read(&volume, start + at, 512).await, wanted, some_lost, &format!("at the end, at {at}"));
+    }
+    if some_lost {
+        write(&volume, start, &model).await.expect("everything is healed by writing it");
+        assert!(read(&volume, start, len).await.expect("healed") == model);
+    }
+    busy.set(busy.get() - 1);
+}

@@ -1,0 +1,63 @@
+//! Documents name files: each of them exists.
+
+use crate::root;
+use std::collections::BTreeSet;
+use std::process::Command;
+
+const DOCUMENTS: &[&str] =
+    &["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
+
+/// What a path in a document begins with, to be taken for one from the root.
+const FROM_ROOT: &[&str] = &["crates/", "docs/", "catalog/", "scripts/", "fuzz/"];
+
+#[test]
+fn every_path_in_the_documents_exists() {
+    let files = files();
+    let mut wrong = Vec::new();
+    for document in DOCUMENTS {
+        let text = std::fs::read_to_string(root().join(document)).expect(document);
+        let missing = paths(&text).into_iter().filter(|path| !is_there(path, &files));
+        wrong.extend(missing.map(|path| format!("{document}: {path}")));
+    }
+    assert!(wrong.is_empty(), "named, but not there:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_path_that_is_not_there_is_found() {
+    let files = BTreeSet::from(["crates/engine/src/host/intake.rs".to_owned(), "docs/levels.md".to_owned()]);
+    let text = "see `crates/engine/src/host`, `host/intake.rs`, [levels](docs/levels.md#one), `crates/engine/src/lane.rs` \
+                and `lane.rs`, `d{0..7}.img`, `FILE.rs`.";
+    let missing: Vec<String> = paths(text).into_iter().filter(|path| !is_there(path, &files)).collect();
+    assert_eq!(missing, ["crates/engine/src/lane.rs", "lane.rs"]);
+}
+
+/// Paths from the root, and names of sources, which may leave out where they lie.
+fn paths(text: &str) -> Vec<String> {
+    let is_part = |c: char| c.is_alphanumeric() || "_-./*{}".contains(c);
+    let words = text.split(|c: char| !is_part(c)).map(|word| word.trim_matches(['.', '/']));
+    let is_path = |word: &&str| {
+        let from_root = FROM_ROOT.iter().any(|start| word.starts_with(start));
+        let is_placeholder =
+            word.contains(['*', '{', '}']) || word.split('/').any(|part| part.starts_with("FILE"));
+        (from_root || word.ends_with(".rs")) && !is_placeholder
+    };
+    words.filter(is_path).map(str::to_owned).collect()
+}
+
+/// Whether a file or a folder of that path is there; a source may be named by its end alone.
+fn is_there(path: &str, files: &BTreeSet<String>) -> bool {
+    let folder = format!("{path}/");
+    let end = format!("/{path}");
+    let is_source = path.ends_with(".rs");
+    files.iter().any(|file| file == path || file.starts_with(&folder) || is_source && file.ends_with(&end))
+}
+
+fn files() -> BTreeSet<String> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git lists the files");
+    let text = String::from_utf8(output.stdout).expect("names are UTF-8");
+    text.lines().filter(|line| root().join(line).exists()).map(str::to_owned).collect()
+}
