@@ -130,7 +130,7 @@ fn a_volume_is_not_laid_beside_others_on_an_array_that_is_not_whole_or_not_all_n
     let error = bench.create_with("more", "raid1", &[], |create| create.array = Some("none".into()));
     assert_eq!(error.unwrap_err().kind, ErrorKind::NotFound);
     let error = bench.create_with("more", "raid6", &[], |create| create.array = Some("data".into()));
-    assert!(error.unwrap_err().message.contains("raid6 on 3 drives cannot be"));
+    assert!(error.unwrap_err().message.contains("RAID 6 needs at least 4 drives"));
     bench.ask(Command::DriveOffline { drive: "a".into() }).unwrap();
     let (kind, why) = refused(&mut bench, &DRIVES);
     assert!(kind == ErrorKind::WrongState && why.contains("is not complete"), "{why}");

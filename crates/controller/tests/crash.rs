@@ -520,7 +520,7 @@ fn a_drive_whose_copies_are_both_damaged_is_told_what_it_is_by_the_others() {
     damage(&bench, "b", &COPIES);
     bench.restart(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
-    assert!(bench.has_event("what it is the other drives of 'data' tell"));
+    assert!(bench.has_event("they are restored from the other drives of 'data'"));
     expect_redundancy(&mut bench, 0);
     bench.expect("data", 0, 1, ALL);
     bench.shut_down();

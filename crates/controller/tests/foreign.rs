@@ -163,7 +163,7 @@ fn volumes_of_one_container_become_volumes_of_one_array() {
     assert_eq!((&volumes[0].together_with, &volumes[0].format[..]), (&vec!["two".to_owned()], "ddf"));
     assert!(holds.iter().all(|drive| drive.clearable && !drive.holds.is_empty()), "{holds:?}");
     let why = bench.drive("a").reason.unwrap();
-    assert!(why.contains("Linux-MD made (DDF): see foreign list"), "{why}");
+    assert!(why.contains("Linux-MD made (DDF); run 'softroc foreign list'"), "{why}");
 
     bench.ask(command("two", Some("second"))).unwrap();
     expect_all(&mut bench, "one", &one, "one");
@@ -199,7 +199,7 @@ fn a_degraded_array_is_imported_degraded_and_rebuilt_on_another_drive() {
     bench.sim.drive("c").unwrap().come_back();
     bench.ask(Command::DriveAdd { drive: "c".into(), size_bytes: None }).unwrap();
     let obstacle = list(&mut bench).0[0].obstacle.clone().unwrap();
-    assert!(obstacle.contains("it cannot do without 3 of its 4 members"), "{obstacle}");
+    assert!(obstacle.contains("it cannot be read without 3 of its 4 members"), "{obstacle}");
 }
 
 /// A superblock of Linux md 1.0: an array whose data begin with the drives.
@@ -277,7 +277,7 @@ fn an_array_of_linux_md_is_imported_and_its_superblocks_are_gone() {
         assert_eq!(volumes[0].obstacle, None);
         let (imported, notes) = import(&mut bench, "host:data");
         assert_eq!((&imported[0].name[..], imported[0].state), ("data", VolumeState::Optimal));
-        assert_eq!(notes.iter().any(|note| note.contains("not stopped in order")), resync == 0, "{notes:?}");
+        assert_eq!(notes.iter().any(|note| note.contains("not cleanly shut down")), resync == 0, "{notes:?}");
         expect_all(&mut bench, "data", &all, "md");
         bench.settle("data");
         expect_redundancy(&mut bench, "data", &NAMES[..3], &all, "md");
@@ -303,7 +303,7 @@ fn what_cannot_be_imported_is_refused_with_the_reason_and_the_way_out() {
     bench.sim.drive("c").unwrap().vanish();
     bench.boot(&[]);
     let why = bench.refused(ErrorKind::WrongState, command("data", None));
-    assert!(why.contains("degraded and was not stopped in order"), "{why}");
+    assert!(why.contains("degraded and was not cleanly shut down"), "{why}");
     assert_eq!(list(&mut bench).0[0].obstacle.as_deref(), Some(&why[..]));
     bench.sim.drive("c").unwrap().come_back();
     bench.ask(Command::DriveAdd { drive: "c".into(), size_bytes: None }).unwrap();
@@ -429,7 +429,7 @@ fn an_interrupted_import_waits_for_drives_that_alone_can_tell_how_far_it_came() 
         let (volumes, drives) = list(bench);
         let says_so = |drive: &ForeignDrive| {
             let why = drive.reason.as_deref().unwrap_or_default();
-            drive.clearable && why.contains("import was interrupted; add the other drives")
+            drive.clearable && why.contains("import was interrupted; register the other drives")
         };
         waited.set(waited.get() + u32::from(volumes.is_empty() && drives.iter().any(says_so)));
         bench.sim.drive("c").unwrap().come_back();

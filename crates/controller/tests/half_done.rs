@@ -154,7 +154,7 @@ fn a_drive_is_not_used_again_before_it_has_returned_what_was_written_to_it() {
         degraded: false,
     };
     let why = bench.refused(ErrorKind::WrongState, start("data"));
-    assert!(why.contains("drive b has not returned all that was written to it"), "{why}");
+    assert!(why.contains("drive b has outstanding writes"), "{why}");
     bench.wait(70);
     // Some drives had taken the new name.
     let name = if exists(&mut bench, "new") { "new" } else { "data" };
@@ -180,7 +180,7 @@ fn a_late_write_does_not_land_on_what_is_written_after_a_start() {
     let start =
         || Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
     let why = bench.refused(ErrorKind::WrongState, start());
-    assert!(why.contains("drive b has not returned all that was written to it"), "{why}");
+    assert!(why.contains("drive b has outstanding writes"), "{why}");
     bench.refused(ErrorKind::WrongState, start());
     bench.wait(70);
     start_unless_started(&mut bench, "data");
@@ -230,7 +230,7 @@ fn a_drive_that_has_not_returned_a_write_is_not_made_another() {
     assert_eq!(bench.show("new").state, VolumeState::Degraded);
     let replace = || Command::DriveReplace { drive: "new:1".into(), with: "b".into(), destroy_data: true };
     let why = bench.refused(ErrorKind::Unavailable, replace());
-    assert!(why.contains("has not returned all that was written to it"), "{why}");
+    assert!(why.contains("has outstanding writes"), "{why}");
     bench.refused(ErrorKind::WrongState, Command::DriveOnline { drive: "b".into() });
     bench.wait(90);
     bench.ask(replace()).unwrap();
@@ -342,7 +342,7 @@ fn a_drive_is_not_taken_before_it_has_returned_what_it_was_asked() {
     };
     for wanted in [spare(true), creation(), replace_by("a", "c")] {
         let why = bench.refused(ErrorKind::Unavailable, wanted);
-        assert!(why.contains("has not returned all that was written to it"), "{why}");
+        assert!(why.contains("has outstanding writes"), "{why}");
     }
     drive.release();
     bench.wait(1);
@@ -361,7 +361,7 @@ fn a_drive_does_not_replace_itself_before_it_has_returned_what_it_was_asked() {
     bench.write("data", 0, 2, ALL / 2);
     let itself = || Command::DriveReplace { drive: "c".into(), with: "c".into(), destroy_data: true };
     let why = bench.refused(ErrorKind::Unavailable, itself());
-    assert!(why.contains("has not returned all that was written to it"), "{why}");
+    assert!(why.contains("has outstanding writes"), "{why}");
     drive.release();
     bench.wait(1);
     bench.ask(itself()).unwrap();
@@ -382,7 +382,7 @@ fn hanging(mut bench: Bench, level: &str) -> Bench {
     bench
 }
 
-const LATE: &str = "has not returned all that was written to it";
+const LATE: &str = "has outstanding writes";
 
 fn delete(volume: &str) -> Command {
     Command::VolumeDelete { volume: volume.into() }
@@ -401,7 +401,8 @@ fn a_late_write_of_a_volume_that_was_deleted_does_not_land_on_the_next_one() {
     for level in ["raid0", "raid5"] {
         let mut bench = hanging(Bench::in_order(25, 2, 4), level);
         let Reply::Done { notes } = bench.ask(delete("data")).unwrap() else { panic!() };
-        let told = |note: &String| note.contains("drive b can be used again when it has returned all");
+        let told =
+            |note: &String| note.contains("drive b can be used again when all of its outstanding writes");
         assert!(notes.iter().any(told), "{notes:?}");
         let shown = bench.drive("b");
         assert_eq!(shown.state, DriveState::Refused);

@@ -290,8 +290,7 @@ fn no_drive_is_put_out_where_there_is_no_space_for_what_a_replay_writes() {
     let refused = Cell::new(0);
     with_trouble_in_a_start(Trouble::IsFull, "a", interrupted, |bench, after| {
         if bench.show("data").state == VolumeState::Offline {
-            refused
-                .set(refused.get() + u32::from(bench.has_event("what its journal kept cannot be written")));
+            refused.set(refused.get() + u32::from(bench.has_event("its journal cannot be replayed")));
             bench.ask(start("data")).expect("there is space now");
         }
         let what = format!("{after:?} after");

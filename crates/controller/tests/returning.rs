@@ -586,7 +586,7 @@ fn an_operators_word_waits_until_every_failure_is_recorded() {
     bench.sim.drive("d").unwrap().vanish();
     assert!(bench.try_write("data", 0, 3, STRIPE).unwrap().is_err());
     let why = bench.refused(ErrorKind::WrongState, accept());
-    assert!(why.contains("has just failed, which is not recorded yet"), "{why}");
+    assert!(why.contains("has just failed, and this is not recorded yet"), "{why}");
     bench.wait(30);
     free(&bench);
     bench.wait(10);

@@ -93,13 +93,13 @@ fn a_spare_takes_the_place_of_a_drive_that_failed_and_is_rebuilt() {
     let rebuilds = tasks(&mut bench, TaskKind::Rebuild);
     assert_eq!(rebuilds.len(), 1, "{rebuilds:?}");
     assert_eq!(rebuilds[0].drive.as_deref(), Some("s"));
-    let taken = "drive s takes the place of drive b, whose content is rebuilt (regions: 1)";
+    let taken = "drive s takes the slot of drive b; rebuilding onto s (regions: 1)";
     assert!(bench.has_event(taken), "{:?}", bench.events());
     assert!(rebuilds[0].cause.contains("spare s takes the place of drive b"), "{rebuilds:?}");
     assert!(rebuilds[0].total_blocks > 0);
     bench.expect("data", 0, 7, 256 << 10);
     let (spares, coverage) = spares(&mut bench);
-    assert_eq!(spares, vec![], "it stands by no more");
+    assert_eq!(spares, vec![], "it is no spare any more");
     assert_eq!(coverage[0].reasons, ["there are no spares"]);
     until_optimal(&mut bench);
     let rebuild = tasks(&mut bench, TaskKind::Rebuild).remove(0);
@@ -213,7 +213,7 @@ fn what_does_not_fit_is_not_taken_and_said_why() {
     bench.sim.add_drive("coarse", other(&|options| options.logical_sector = SectorSize::B4096));
     for drive in ["small", "turning", "coarse"] {
         let (spare, notes) = add_spare(&mut bench, drive);
-        assert!(spare.covers.is_empty() && notes[0].contains("spare list says why"), "{notes:?}");
+        assert!(spare.covers.is_empty() && notes[0].contains("'softroc spare list' shows why"), "{notes:?}");
     }
     let (_, coverage) = spares(&mut bench);
     assert_eq!((coverage[0].covered_by.len(), coverage[0].needs_rotational), (0, Some(false)));
@@ -228,8 +228,8 @@ fn what_does_not_fit_is_not_taken_and_said_why() {
     fail(&mut bench, "b");
     bench.wait(100);
     assert_eq!(in_slot(&mut bench, 1), ("b".to_owned(), DriveState::Failed));
-    assert!(bench.has_event("no spare takes the place of drive b of 'data'"), "{:?}", bench.events());
-    let told = bench.events().iter().filter(|event| event.text.contains("no spare takes")).count();
+    assert!(bench.has_event("no spare can replace drive b of 'data'"), "{:?}", bench.events());
+    let told = bench.events().iter().filter(|event| event.text.contains("no spare can replace")).count();
     assert_eq!(told, 1, "it is said once");
     // What the policy allows is taken after all.
     policy(&mut bench, SetPolicy { mixed_kinds: Some(true), ..SetPolicy::default() });
@@ -255,7 +255,7 @@ fn a_spare_of_other_arrays_or_elsewhere_is_not_taken() {
     let same_enclosure = AddSpare { drive: "z".into(), same_enclosure: true, ..AddSpare::default() };
     bench.sim.add_drive("z", drive_options());
     let why = bench.refused(ErrorKind::Invalid, Command::SpareAdd(same_enclosure));
-    assert!(why.contains("does not tell in which enclosure"), "{why}");
+    assert!(why.contains("the enclosure of drive"), "{why}");
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn the_guard_leaves_alone_what_it_is_told_to() {
     add_spare(&mut bench, "s");
     policy(&mut bench, SetPolicy { drive_guard: Some(false), ..SetPolicy::default() });
     bench.wait(1000);
-    assert!(bench.has_event("serves on: replace it (drive-guard is off)"));
+    assert!(bench.has_event("serves on; replace it (predictive-failure copy is off)"));
     assert_eq!(tasks(&mut bench, TaskKind::Replace).len(), 0);
     policy(&mut bench, SetPolicy { drive_guard: Some(true), ..SetPolicy::default() });
     bench.wait(2);
@@ -386,7 +386,7 @@ fn a_spare_that_fails_is_reported_before_it_is_needed() {
     add_spare(&mut bench, "s");
     drive.vanish();
     bench.wait(400);
-    assert!(bench.has_event("spare s has failed and stands by no more"), "{:?}", bench.events());
+    assert!(bench.has_event("spare s has failed"), "{:?}", bench.events());
     let (listed, coverage) = spares(&mut bench);
     assert_eq!((listed[0].ready, coverage[0].covered_by.len()), (false, 0));
     drive.come_back();

@@ -251,7 +251,7 @@ fn a_patrol_heals_what_a_member_cannot_read_before_it_is_needed() {
     let info = until_over(&mut bench, id);
     assert_eq!((info.found.unreadable, info.found.repaired, info.found.unrecoverable_bytes), (1, 1, 0));
     assert_eq!(drive.faults(), vec![]);
-    assert!(bench.has_event("written anew from the redundancy of 'data'"), "{:?}", bench.events());
+    assert!(bench.has_event("rewritten from the redundancy of 'data'"), "{:?}", bench.events());
     bench.ask(Command::DriveFail { drive: "a".into() }).unwrap();
     bench.expect("data", 0, 5, 512 << 10);
 }
@@ -272,7 +272,7 @@ fn a_check_finds_what_does_not_agree_and_a_repair_mends_it() {
     let found = check(&mut bench, Startable::Check);
     assert_eq!((found.state, found.found.mismatches, found.found.repaired), (TaskState::Done, 1, 0));
     assert_eq!(found.blamed.iter().map(|blamed| (blamed.slot, blamed.stripes)).collect::<Vec<_>>(), [(2, 1)]);
-    assert!(bench.has_event("drive c is the one that is wrong"), "{:?}", bench.events());
+    assert!(bench.has_event("drive c is wrong"), "{:?}", bench.events());
     let mended = check(&mut bench, Startable::Repair);
     assert_eq!((mended.found.mismatches, mended.found.repaired), (1, 1));
     assert_eq!(check(&mut bench, Startable::Check).found.mismatches, 0);
@@ -295,7 +295,7 @@ fn hosts_do_not_see_a_volume_that_is_being_zeroed() {
     let id = task(bench.ask(Command::TaskStart(start))).task;
     bench.wait(1);
     assert!(bench.shards[0].volume_named("data").is_none());
-    assert!(bench.show("data").reasons[0].contains("being zeroed"));
+    assert!(bench.show("data").reasons[0].contains("being initialised with zeroes"));
     bench.restart(&[]);
     assert!(bench.shards[0].volume_named("data").is_none(), "nor after a restart");
     bench

@@ -41,7 +41,7 @@ fn names_levels_strips_and_sizes_that_cannot_be() {
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.level = "raid7".into());
     assert!(why.contains("'raid7'") && why.contains("raid0, raid00, raid1, raid1e, "), "{why}");
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.drives.truncate(2));
-    assert!(why.contains("raid5 on 2 drives"), "{why}");
+    assert!(why.contains("RAID 5 needs at least 3 drives, not 2"), "{why}");
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.drives = vec!["x".into(); 300]);
     assert!(why.contains("300") || why.contains("fewer"), "{why}");
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.strip_bytes = Some(48 << 10));

@@ -93,23 +93,17 @@ fn counted(drives: DriveCount) -> String {
 }
 
 fn check_drives(row: &LevelRow, drives: DriveCount) -> Result<(), Error> {
-    let LevelRow { name, min_drives, max_drives, .. } = row;
-    let range = if min_drives == max_drives {
-        min_drives.to_string()
-    } else {
-        format!("{min_drives} to {max_drives}")
-    };
-    let counted = counted(drives);
+    let LevelRow { title, min_drives, max_drives, .. } = row;
     if drives < *min_drives {
         return Err(Error::new(
             ErrorKind::TooFewDrives,
-            format!("{name} on {counted} cannot be; it needs {range}: name more drives"),
+            format!("{title} needs at least {}, not {drives}; name more drives", counted(*min_drives)),
         ));
     }
     if drives > *max_drives {
         return Err(Error::new(
             ErrorKind::TooManyDrives,
-            format!("{name} on {counted} cannot be; it takes {range}: name fewer drives"),
+            format!("{title} takes at most {}, not {drives}; name fewer drives", counted(*max_drives)),
         ));
     }
     Ok(())
@@ -136,7 +130,7 @@ fn spans_of(row: &LevelRow, drives: DriveCount, asked: Option<u16>) -> Result<u1
         Some(spans) => format!("{} in {spans} spans", counted(drives)),
         None => counted(drives),
     };
-    let context = format!("{} on {asked} cannot be; {}", row.name, what_would_fit(row, drives.0));
+    let context = format!("{} on {asked} is not possible; {}", row.title, what_would_fit(row, drives.0));
     Err(Error::new(ErrorKind::BadSpans, context))
 }
 
@@ -176,7 +170,7 @@ fn copies_of(row: &LevelRow, drives: DriveCount, width: u16, asked: Option<u16>)
             } else {
                 let context = format!(
                     "{} on {drives} drives cannot keep {copies} copies; choose 2 to {drives}",
-                    row.name
+                    row.title
                 );
                 Err(Error::new(ErrorKind::BadCopies, context))
             };
@@ -186,8 +180,8 @@ fn copies_of(row: &LevelRow, drives: DriveCount, width: u16, asked: Option<u16>)
         Some(copies) if copies != fixed => {
             let held = if fixed == 1 { "1 copy".into() } else { format!("{fixed} copies") };
             let context = format!(
-                "{} on {drives} drives keeps {held}, not {copies}; leave the copies out, or choose raid1e",
-                row.name
+                "{} on {drives} drives keeps {held}, not {copies}; leave the copies out, or choose RAID 1E",
+                row.title
             );
             Err(Error::new(ErrorKind::BadCopies, context))
         }
@@ -209,11 +203,11 @@ fn chosen<A: Copy + PartialEq + std::fmt::Display>(
     let context = match has {
         [] => format!(
             "{asked} is an arrangement of {of}, and {} has none to choose from; leave it out or choose another level",
-            row.name
+            row.title
         ),
         _ => {
             let names: Vec<String> = has.iter().map(A::to_string).collect();
-            format!("{} has no {of} {asked}; choose one of {}", row.name, names.join(", "))
+            format!("{} has no {of} {asked}; choose one of {}", row.title, names.join(", "))
         }
     };
     Err(Error::new(ErrorKind::ForeignArrangement, context))

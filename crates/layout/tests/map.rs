@@ -248,51 +248,55 @@ fn a_layout_that_cannot_be_is_refused_in_one_sentence() {
     let parity = |shape: Shape, parity| Shape { parity: Some(parity), ..shape };
     let left = ParityArrangement::LeftAsymmetric;
     let cases = [
-        (new(Raid5, 2), ErrorKind::TooFewDrives, "raid5 on 2 drives cannot be; it needs 3 to 32: name more"),
-        (new(Raid0, 1), ErrorKind::TooFewDrives, "raid0 on 1 drive cannot be; it needs 2 to 64"),
-        (new(Raid1, 33), ErrorKind::TooManyDrives, "raid1 on 33 drives cannot be; it takes 2 to 32"),
-        (new(Jbod, 2), ErrorKind::TooManyDrives, "jbod on 2 drives cannot be; it takes 1: name fewer"),
+        (new(Raid5, 2), ErrorKind::TooFewDrives, "RAID 5 needs at least 3 drives, not 2; name more drives"),
+        (new(Raid0, 1), ErrorKind::TooFewDrives, "RAID 0 needs at least 2 drives, not 1"),
+        (new(Raid1, 33), ErrorKind::TooManyDrives, "RAID 1 takes at most 32 drives, not 33"),
+        (new(Jbod, 2), ErrorKind::TooManyDrives, "JBOD takes at most 1 drive, not 2; name fewer"),
         (
             new(Raid10, 9),
             ErrorKind::BadSpans,
-            "raid10 on 9 drives cannot be; 9 drives can be 3 spans of 3: give that many spans",
+            "RAID 10 on 9 drives is not possible; 9 drives can be 3 spans of 3: give that many spans",
         ),
         (
             new(Raid10, 7),
             ErrorKind::BadSpans,
-            "raid10 on 7 drives cannot be; it takes 2 to 16 spans of 2 to 3 drives: name 6 or 8 drives",
+            "RAID 10 on 7 drives is not possible; it takes 2 to 16 spans of 2 to 3 drives: name 6 or 8 drives",
         ),
         (
             spans(new(Raid50, 12), 5),
             ErrorKind::BadSpans,
-            "raid50 on 12 drives in 5 spans cannot be; 12 drives can be 2 spans of 6 or 3 spans of 4 or 4 spans of 3",
+            "RAID 50 on 12 drives in 5 spans is not possible; 12 drives can be 2 spans of 6 or 3 spans of 4 or 4 spans of 3",
         ),
-        (spans(new(Raid60, 8), 0), ErrorKind::BadSpans, "raid60 on 8 drives in 0 spans cannot be; 8 drives"),
+        (
+            spans(new(Raid60, 8), 0),
+            ErrorKind::BadSpans,
+            "RAID 60 on 8 drives in 0 spans is not possible; 8 drives",
+        ),
         (
             spans(new(Raid5, 8), 2),
             ErrorKind::BadSpans,
-            "raid5 on 8 drives in 2 spans cannot be; it has no spans: leave them out",
+            "RAID 5 on 8 drives in 2 spans is not possible; it has no spans: leave them out",
         ),
         (
             copies(new(Raid1e, 5), 6),
             ErrorKind::BadCopies,
-            "raid1e on 5 drives cannot keep 6 copies; choose 2 to 5",
+            "RAID 1E on 5 drives cannot keep 6 copies; choose 2 to 5",
         ),
-        (copies(new(Raid5, 5), 2), ErrorKind::BadCopies, "raid5 on 5 drives keeps 1 copy, not 2"),
+        (copies(new(Raid5, 5), 2), ErrorKind::BadCopies, "RAID 5 on 5 drives keeps 1 copy, not 2"),
         (
             parity(new(Raid1, 2), left),
             ErrorKind::ForeignArrangement,
-            "left-asymmetric is an arrangement of parity, and raid1 has none to choose from",
+            "left-asymmetric is an arrangement of parity, and RAID 1 has none to choose from",
         ),
         (
             parity(new(Raid4, 5), left),
             ErrorKind::ForeignArrangement,
-            "raid4 has no parity left-asymmetric; choose one of parity-last, parity-first",
+            "RAID 4 has no parity left-asymmetric; choose one of parity-last, parity-first",
         ),
         (
             Shape { mirrors: Some(MirrorArrangement::Far), ..new(Raid10, 4) },
             ErrorKind::ForeignArrangement,
-            "far is an arrangement of mirrors, and raid10 has none to choose from",
+            "far is an arrangement of mirrors, and RAID 10 has none to choose from",
         ),
     ];
     for (shape, kind, sentence) in cases {

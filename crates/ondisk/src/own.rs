@@ -159,14 +159,14 @@ fn belongs(content: &Content, group: Uuid, header: u32) -> bool {
 pub fn restore(headless: &Headless, others: &[&Label]) -> Result<Label, String> {
     let of_array = others.iter().filter(|label| label.array == headless.array);
     let Some(newest) = of_array.max_by_key(|label| label.generation) else {
-        return Err("no other drive of its array is here to tell what it was".to_owned());
+        return Err("no other drive of its array is here to identify it".to_owned());
     };
     let Some(witness) = headless.witness else {
-        return Err("which drive of its array it was is lost too".to_owned());
+        return Err("its slot in the array is lost too".to_owned());
     };
     if !witness.names(newest) {
         return Err(format!(
-            "it was last told change {} of its array, and the newest is {}: nobody knows what it missed",
+            "its last recorded change of the array is {}, and the newest is {}: what it missed is not known",
             witness.generation, newest.generation
         ));
     }

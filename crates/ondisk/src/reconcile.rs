@@ -151,7 +151,7 @@ fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
         let uuid = drives[drive].label.drive;
         if newest.slot_of(uuid).is_none() && newest.replaced_by(uuid).is_none() {
             let sentence = format!(
-                "{} was a member of the array of {} once and is none any more",
+                "{} was once a member of the array of {}, and is not any more",
                 drives[drive].name,
                 newest.names()
             );
@@ -174,7 +174,7 @@ fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
 fn too_few(found: &FoundArray, volume: &VolumeLabel) -> String {
     let members = found.members.len();
     format!(
-        "'{}' cannot do without {} of its {members} drives; connect them and add them",
+        "'{}' cannot be started without {} of its {members} drives; connect and register them",
         volume.name,
         found.out().count()
     )
@@ -196,7 +196,7 @@ fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(us
         let name = |drive: usize| &drives[drive].name;
         for &copy in &same {
             let sentence = format!(
-                "{} is a copy of {}: both carry the same drive UUID; disconnect the one that is not to be used, or write zeroes over its last 32 MiB",
+                "{} is a copy of {}: both carry the same drive UUID; disconnect the one that is not to be used, or overwrite its last 32 MiB with zeroes",
                 name(copy),
                 name(newest)
             );
@@ -237,7 +237,7 @@ fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<us
         return say(
             Role::Stale,
             format!(
-                "{} has become too small for {volumes}, which use {need} of it and 32 MiB for its label",
+                "{} is now too small for {volumes}, which use {need} of it and 32 MiB for its label",
                 seen.name
             ),
         );
@@ -249,7 +249,7 @@ fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<us
         return say(
             Role::Stale,
             format!(
-                "{} is a copy from an earlier time: it knows {} of the first {known} changes of {volumes}; it has to be replaced: drive replace",
+                "{} is an earlier copy: it has recorded {} of the first {known} changes of {volumes}; replace it with 'softroc drive replace'",
                 seen.name, own.generation
             ),
         );
@@ -257,7 +257,8 @@ fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<us
     if member.is_online() {
         return FoundMember { drive, role: Role::Current, reason: None, replacement: None };
     }
-    let sentence = format!("{} is out ({}); say drive online to use it again", seen.name, why(member));
+    let sentence =
+        format!("{0} is out ({1}); run 'softroc drive online {0}' to use it again", seen.name, why(member));
     say(Role::Left(member.cause.unwrap_or(Cause::Error)), sentence)
 }
 

@@ -207,7 +207,7 @@ fn what_was_not_stopped_in_order_is_dirty() {
     let dirty = found(&drives[1..]);
     assert_eq!(dirty.state, State::Degraded);
     assert!(
-        dirty.reasons.iter().any(|reason| reason.contains("not stopped in order")),
+        dirty.reasons.iter().any(|reason| reason.contains("not cleanly shut down")),
         "{:?}",
         dirty.reasons
     );

@@ -259,7 +259,7 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(|label| label.drive = Uuid([9; 16])).contains("no member"));
     assert!(wrong(|label| label.member[1].block_bytes = 520).contains("520"));
     assert!(wrong(|label| label.member[0].replacement.as_mut().unwrap().size_bytes = 513).contains("513"));
-    assert!(wrong(|label| label.member.truncate(2)).contains("raid5"));
+    assert!(wrong(|label| label.member.truncate(2)).contains("RAID 5"));
     assert!(wrong(|label| label.member.clear()).contains("0 members"));
     assert!(wrong(|label| label.volume.clear()).contains("0 volumes"));
     assert!(wrong(|label| label.volume[0].spans = 2).contains("2 spans"));

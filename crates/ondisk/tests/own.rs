@@ -205,7 +205,7 @@ fn a_drive_with_both_copies_damaged_is_told_what_it_is_by_the_others() {
     // The array went on without it, or went another way.
     let later = Label { generation: 8, confirmed: 7, ..label.clone() };
     let error = restore(&headless, &[&later.for_drive(uuid(0xDD, 0))]).unwrap_err();
-    assert!(error.contains("change 7") && error.contains("the newest is 8"), "{error}");
+    assert!(error.contains("of the array is 7") && error.contains("the newest is 8"), "{error}");
     let other = Label { clean: false, ..label.clone() };
     assert!(restore(&headless, &[&other]).is_err());
     let nobody = ondisk::Headless { witness: None, ..headless };

@@ -130,7 +130,7 @@ fn an_earlier_image_of_a_drive_that_left_is_not_taken_for_it() {
     assert_eq!(new.member[1].knew, 6);
     let array = one(&[drive(&new, 0), drive(&image, 1), drive(&new, 2)]);
     assert_eq!(array.members[1].role, Role::Stale);
-    assert!(array.reasons[0].contains("earlier time"), "{:?}", array.reasons);
+    assert!(array.reasons[0].contains("earlier copy"), "{:?}", array.reasons);
     let array = one(&[drive(&new, 0), drive(&then, 1), drive(&new, 2)]);
     assert_eq!(array.members[1].role, Role::Left(Cause::Missing));
 }
@@ -171,7 +171,11 @@ fn mirrors_in_pairs_may_lose_one_of_each_and_not_both_of_one() {
     assert_eq!(readiness(&one(&one_of_each)), Readiness::Degraded);
     let array = one(&all[2..]);
     assert_eq!(readiness(&array), Readiness::Offline);
-    assert!(array.reasons[2].contains("'data' cannot do without 2 of its 6 drives"), "{:?}", array.reasons);
+    assert!(
+        array.reasons[2].contains("'data' cannot be started without 2 of its 6 drives"),
+        "{:?}",
+        array.reasons
+    );
 }
 
 #[test]
@@ -188,7 +192,7 @@ fn each_volume_of_an_array_is_ready_or_not_by_its_own_level() {
     let array = one(&[drive(&both, 0), drive(&both, 1)]);
     assert_eq!(readiness(&array), Readiness::Degraded);
     assert_eq!(array.readiness(&array.label.volume[1]), Readiness::Offline);
-    assert!(array.reasons[1].contains("'scratch' cannot do without 1"), "{:?}", array.reasons);
+    assert!(array.reasons[1].contains("'scratch' cannot be started without 1"), "{:?}", array.reasons);
     // The drive is out now, and the other volume went on: 'scratch' needs it back, and it missed nothing of it.
     let mut out = without(both.clone(), 2, Cause::Error);
     out.volume[1].lost = vec![2];
@@ -221,7 +225,7 @@ fn a_replacement_is_found_beside_the_member_it_is_to_replace() {
     promoted.member[1] = Member::online(uuid(7), "d7", ON, 5);
     let array = one(&[drive(&promoted, 0), drive(&being_replaced, 1), drive(&promoted, 7)]);
     assert_eq!((array.members[1].drive, array.refused.len()), (Some(2), 1));
-    assert!(array.refused[0].1.contains("none any more"), "{:?}", array.refused);
+    assert!(array.refused[0].1.contains("not any more"), "{:?}", array.refused);
 }
 
 #[test]
@@ -238,7 +242,7 @@ fn an_interrupted_change_makes_no_drive_stale_but_an_older_copy_is() {
     new.confirmed = 5;
     let array = one(&[drive(&new, 0), drive(&old, 1), drive(&new, 2)]);
     assert_eq!(array.members[1].role, Role::Stale);
-    assert!(array.reasons[0].contains("earlier time"), "{:?}", array.reasons);
+    assert!(array.reasons[0].contains("earlier copy"), "{:?}", array.reasons);
 }
 
 #[test]
@@ -249,7 +253,11 @@ fn missing_drives_are_counted_against_what_the_level_survives() {
     assert_eq!(array.reasons, ["drive d1 of 'data' is missing"]);
     let array = one(&[drive(&raid5, 2)]);
     assert_eq!(readiness(&array), Readiness::Offline);
-    assert!(array.reasons[2].contains("'data' cannot do without 2 of its 3 drives"), "{:?}", array.reasons);
+    assert!(
+        array.reasons[2].contains("'data' cannot be started without 2 of its 3 drives"),
+        "{:?}",
+        array.reasons
+    );
     let raid0 = label(Level::Raid0, 2, 4);
     assert_eq!(readiness(&one(&[drive(&raid0, 1)])), Readiness::Offline);
 }

@@ -261,10 +261,10 @@ fn sentences(scan: &Scan, volume: &ScannedVolume) -> Vec<String> {
     sentences.extend(found.reasons.iter().cloned());
     match record.consistency {
         Consistency::Clean => {}
-        Consistency::Dirty => sentences.push("it was not stopped in order".into()),
+        Consistency::Dirty => sentences.push("it was not cleanly shut down".into()),
         Consistency::DirtyFrom(from) => {
             sentences
-                .push(format!("it was not stopped in order: parity and copies may be wrong from {from} on"));
+                .push(format!("it was not cleanly shut down: parity and copies may be wrong from {from} on"));
         }
     }
     if !record.features.is_empty() {

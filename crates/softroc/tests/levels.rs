@@ -213,7 +213,7 @@ impl Bed {
         }
         for drive in all.minus(&out).iter() {
             let said = self.controller.softroc(&["drive", "fail", &Bed::slot(drive)]).refused();
-            assert!(said.contains("cannot do without"), "{said}");
+            assert!(said.contains("needs drive"), "{said}");
         }
         out
     }

@@ -63,7 +63,7 @@ impl Arrays {
         let (this, set) = (self.clone(), is_quiesced.clone());
         self.env.spawn("drive drains", async move {
             if let Err(why) = answers(told).await {
-                tracing::warn!("a shard does not let go of a drive: {why}");
+                tracing::warn!("a shard did not release a drive: {why}");
             }
             set.set(true);
             // It may be what somebody waits for.
@@ -98,7 +98,7 @@ impl Arrays {
 pub(crate) fn notes<'a>(drives: impl IntoIterator<Item = &'a Rc<Drive>>) -> Vec<String> {
     let late = drives.into_iter().filter(|drive| drive.is_draining());
     let told = |drive: &Rc<Drive>| -> String {
-        format!("drive {} can be used again when it has returned all that was written to it", drive.name)
+        format!("drive {} can be used again when all of its outstanding writes have returned", drive.name)
     };
     late.map(told).collect()
 }

@@ -44,13 +44,17 @@ impl Arrays {
             return Ok(drive);
         }
         if let Some((array, slot)) = self.slot_named(text) {
-            let missing =
-                || wrong(format!("drive {slot} of {} is missing; connect it and add it", array.names()));
+            let missing = || {
+                wrong(format!(
+                    "drive {slot} of {} is missing; connect it and register it with 'softroc drive add'",
+                    array.names()
+                ))
+            };
             return array.drive(slot).ok_or_else(missing);
         }
         Err(Error::new(
             ErrorKind::NotFound,
-            format!("there is no drive '{text}'; name one by its path or as VOLUME:SLOT (see drive list)"),
+            format!("there is no drive '{text}'; give a path or VOLUME:SLOT from 'softroc drive list'"),
         ))
     }
 
@@ -69,17 +73,17 @@ impl Arrays {
             [] => {
                 let by_uuid = all.iter().find(|(_, volume)| volume.uuid.to_string() == text).cloned();
                 by_uuid.ok_or_else(|| {
-                    Error::new(ErrorKind::NotFound, format!("there is no volume '{text}' (see volume list)"))
+                    Error::new(
+                        ErrorKind::NotFound,
+                        format!("there is no volume '{text}'; 'softroc volume list' lists them"),
+                    )
                 })
             }
             _ => {
                 let uuids: Vec<String> = named.iter().map(|(_, volume)| volume.uuid.to_string()).collect();
                 Err(Error::new(
                     ErrorKind::NameTaken,
-                    format!(
-                        "several volumes have the name '{text}'; name one by its UUID: {}",
-                        uuids.join(", ")
-                    ),
+                    format!("several volumes are named '{text}'; give the UUID of one: {}", uuids.join(", ")),
                 ))
             }
         }

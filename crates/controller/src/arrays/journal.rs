@@ -124,7 +124,7 @@ impl Arrays {
                 Replayed::Done(0) | Replayed::Waits => {}
                 Replayed::Full(full) => {
                     let sentence = format!(
-                        "'{}' cannot be started: what its journal kept cannot be written ({full}); free space below its drives and start it again",
+                        "'{}' cannot be started: its journal cannot be replayed ({full}); free space below its drives and start it again",
                         volume.name()
                     );
                     return Err(Error::new(ErrorKind::OutOfSpace, sentence));
@@ -132,26 +132,26 @@ impl Arrays {
                 Replayed::Done(runs) => {
                     let name = volume.name();
                     let text = format!(
-                        "'{name}' was not stopped in order: writes that its journal kept were finished ({runs} runs of bytes)"
+                        "'{name}' was not cleanly shut down: interrupted writes were finished from its journal ({runs} runs of bytes)"
                     );
                     self.events.report(
                         EventCode::VolumeJournalReplayed,
                         &name,
                         "its journal was replayed",
-                        "no write is left in the middle",
+                        "no write is left unfinished",
                         text,
                     );
                 }
                 Replayed::Incomplete(why) => {
                     let name = volume.name();
                     let text = format!(
-                        "the journal of '{name}' does not tell all that was interrupted ({why}): it is started as if it had none"
+                        "the journal of '{name}' is incomplete ({why}): the volume is started as if it had no journal"
                     );
                     self.events.report(
                         EventCode::VolumeJournalIncomplete,
                         &name,
                         &why,
-                        "what was being written is in doubt",
+                        "blocks that were being written are in doubt",
                         text,
                     );
                     array.forget_journal(volume);
@@ -310,7 +310,7 @@ pub(crate) fn with_write_hole(
 ) -> std::result::Result<VolumeLabel, String> {
     if !label.level.has_parity() && asked == Some(WriteHole::Journal) {
         return Err(format!(
-            "{} has no parity that an interrupted write could leave behind: leave --write-hole out",
+            "{} has no parity and therefore no write hole; leave --write-hole out",
             label.level
         ));
     }
@@ -322,7 +322,7 @@ pub(crate) fn with_write_hole(
         let journals =
             beside.map_or(0, |label| label.volume.iter().filter(|of| of.journal.is_some()).count());
         return Err(format!(
-            "{journals} volumes of the array have journals, and there is no room for another one; say --write-hole resync, or lay it on drives of its own"
+            "{journals} volumes of the array have journals, and there is no room for another one; use --write-hole resync, or other drives"
         ));
     }
     Ok(VolumeLabel { write_hole: WriteHole::Journal, journal, ..label })

@@ -102,7 +102,7 @@ impl Arrays {
                 self.inventory.take_label_off(drive, &array.names()).await;
             }
             return Err(failed(format!(
-                "drive {} could not be taken in; see volume show {}",
+                "drive {} could not be added to its array; run 'softroc volume show {}'",
                 drive.name,
                 array.name()
             )));
@@ -254,7 +254,10 @@ impl Arrays {
         if !recorded || array.label().member[slot].replacement.is_none() {
             self.drop_place_of_replacement(array, slot);
             self.inventory.take_label_off(drive, &array.names()).await;
-            return Err(failed(format!("drive {} could not be taken in; see volume show", drive.name)));
+            return Err(failed(format!(
+                "drive {} could not be added to its array; see 'softroc volume show'",
+                drive.name
+            )));
         }
         let source = drive.access().map(|access| access.source);
         for volume in array.served() {
@@ -267,12 +270,12 @@ impl Arrays {
             })?;
         }
         let text = format!(
-            "drive {} is filled with what drive {} of {} holds, and takes its place then",
+            "drive {} is being filled from drive {} of {}, and replaces it when it is full",
             drive.name,
             self.member_name(array, slot),
             array.names()
         );
-        let effect = "the drive that it replaces goes on until then";
+        let effect = "the old drive serves until then";
         self.events.report(
             EventCode::DriveReplacementBegun,
             &array.name(),
@@ -311,7 +314,7 @@ impl Arrays {
             self.inventory.take_label_off(&drive, &array.names()).await;
         }
         let text = format!(
-            "drive {} does not take the place of drive {} of {}: {why}",
+            "drive {} does not replace drive {} of {}: {why}",
             replacement.name,
             self.member_name(array, slot),
             array.names()
@@ -320,7 +323,7 @@ impl Arrays {
             EventCode::DriveReplacementEnded,
             &array.name(),
             why,
-            "the drive that was to be replaced goes on",
+            "the old drive serves on",
             text,
         );
         true
@@ -363,7 +366,7 @@ impl Arrays {
         }
         if !self.commit(array, next, Vec::new()).await {
             array.set_places(places);
-            return Err(failed(format!("that drive {} takes its place could not be recorded", drive.name)));
+            return Err(failed(format!("the replacement by drive {} could not be recorded", drive.name)));
         }
         for volume in array.served() {
             let Some(id) = volume.id() else { continue };
@@ -380,7 +383,7 @@ impl Arrays {
         if let Some(old) = old {
             self.inventory.take_label_off(&old, &names).await;
             self.spare_again(&old, stood_in).await;
-            let text = format!("drive {} took the place of drive {} of {names}", drive.name, old.name);
+            let text = format!("drive {} replaced drive {} of {names}", drive.name, old.name);
             let effect = format!("drive {} is free", old.name);
             self.events.report(
                 EventCode::DriveReplaced,
@@ -412,12 +415,12 @@ impl Arrays {
                 && let Err(error) = self.promote(array, slot).await
             {
                 let names = array.names();
-                let text = format!("a drive that is filled could not take drive {slot} of {names}: {error}");
+                let text = format!("a replacement could not take slot {slot} of {names}: {error}");
                 self.events.report(
                     EventCode::DriveReplacementFailed,
                     &array.name(),
                     &error.message,
-                    "the drive that was to be replaced goes on",
+                    "the old drive serves on",
                     text,
                 );
                 self.end_replacement(array, slot, &error.message).await;
@@ -450,11 +453,13 @@ impl Arrays {
         let (cause, text) = match left {
             0 => (
                 format!("drive {name} missed no write"),
-                format!("drive {name} is used again, since nothing was written without it: {effect}"),
+                format!("drive {name} is back online; nothing was written while it was out: {effect}"),
             ),
             _ => (
                 format!("drive {name} is back"),
-                format!("drive {name} is used again; what it missed is rebuilt (regions: {left}): {effect}"),
+                format!(
+                    "drive {name} is back online; what it missed is being rebuilt (regions: {left}): {effect}"
+                ),
             ),
         };
         self.events.report(EventCode::DriveBack, &array.name(), &cause, &effect, text);
@@ -466,10 +471,10 @@ impl Arrays {
         let left = array.missed(slot).len();
         let effect = self.describe_state(array);
         let rebuilt = match left {
-            0 => "of which nothing was ever written".to_owned(),
-            _ => format!("whose content is rebuilt (regions: {left})"),
+            0 => "nothing has to be rebuilt".to_owned(),
+            _ => format!("rebuilding onto {name} (regions: {left})"),
         };
-        let text = format!("drive {name} takes the place of drive {left_by}, {rebuilt}: {effect}");
+        let text = format!("drive {name} takes the slot of drive {left_by}; {rebuilt}; {effect}");
         self.events.report(
             EventCode::DriveTakesSlot,
             &array.name(),

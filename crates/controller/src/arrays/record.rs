@@ -227,7 +227,7 @@ impl Arrays {
                     errors.insert(*slot, *error);
                 }
                 Some(error) => {
-                    tracing::warn!("the drive that is being filled for slot {slot} took no label: {error}");
+                    tracing::warn!("the label of the replacement for slot {slot} cannot be written: {error}");
                     array.work.lost_replacements.borrow_mut().insert(*slot);
                     array.work.changed.notify(&self.env);
                 }
@@ -264,7 +264,7 @@ impl Arrays {
         let written = self.write_label(&drive, &label, label.member[slot].uuid).await;
         if let Err(error) = written {
             let text = format!(
-                "drive {} is out of {} and could not be told so ({error}): keep it from being started alone",
+                "drive {} is out of {}, but its label could not be updated ({error}): do not start the array from this drive alone",
                 drive.name,
                 array.names()
             );
@@ -272,7 +272,7 @@ impl Arrays {
                 EventCode::DriveNotInformed,
                 &array.name(),
                 &error.to_string(),
-                "its label says that it takes part",
+                "its label still says that it is a current member",
                 text,
             );
         }
@@ -283,7 +283,7 @@ impl Arrays {
         for Failing { slot, what, .. } in failing {
             let (name, volumes) = (self.member_name(array, slot), array.names());
             let text = format!(
-                "drive {name} failed ({what}) and {volumes} cannot do without it: {volumes} {} offline; reconnect the drive and say volume start {}",
+                "drive {name} failed ({what}) and {volumes} cannot do without it: {volumes} {} offline; reconnect the drive and run 'softroc volume start {}'",
                 if array.volumes().len() == 1 { "is" } else { "are" },
                 array.name()
             );
@@ -305,7 +305,7 @@ impl Arrays {
             failing.iter().map(|failing| self.member_name(array, failing.slot)).collect();
         let (volume, names) = (volume.name(), names.join(", "));
         let text = format!(
-            "'{volume}' cannot do without {names}: it is offline; when the drive is well again, say drive online {}",
+            "'{volume}' needs {names} and is offline; when the drive works again, run 'softroc drive online {}'",
             names
         );
         self.events.report(
@@ -343,16 +343,20 @@ impl Arrays {
         let out = array.out();
         let mut told = Vec::new();
         for volume in array.volumes() {
-            let left = volume.survives_more(&out.union(&array.behind(&volume)));
-            told.push(match left {
-                Some(_) if out.is_empty() => format!("'{}' is complete", volume.name()),
+            let (name, behind) = (volume.name(), array.behind(&volume));
+            told.push(match volume.survives_more(&out.union(&behind)) {
+                Some(_) if out.is_empty() && behind.is_empty() => format!("'{name}' is complete"),
+                Some(_) if out.is_empty() => format!("'{name}' is degraded until the rebuild is done"),
+                Some((0, 0)) => format!("'{name}' is degraded; another failure loses data"),
+                Some((0, _)) => format!("'{name}' is degraded; another failure may lose data"),
+                Some((1, 1)) => format!("'{name}' is degraded and survives 1 more failure"),
                 Some((at_least, at_most)) if at_least == at_most => {
-                    format!("'{}' is degraded and survives {at_least} more", volume.name())
+                    format!("'{name}' is degraded and survives {at_least} more failures")
                 }
                 Some((at_least, at_most)) => {
-                    format!("'{}' is degraded and survives {at_least} to {at_most} more", volume.name())
+                    format!("'{name}' is degraded and survives {at_least} to {at_most} more failures")
                 }
-                None => format!("'{}' cannot go on", volume.name()),
+                None => format!("'{name}' cannot be served"),
             });
         }
         if told.len() > 4 {
@@ -392,11 +396,11 @@ impl Arrays {
             array.not_current().is_empty() && array.places().iter().all(|place| place.drive.is_some());
         if !array.is_running() && !complete {
             return wrong(format!(
-                "'{name}' is offline, and not all of its drives are there to record it; connect them and start it first"
+                "'{name}' is offline, and some of its drives are missing; connect them and start it first"
             ));
         }
         if !array.lost.borrow().is_empty() {
-            return wrong(format!("'{name}' has lost drives; start it again first: volume start {name}"));
+            return wrong(format!("'{name}' has lost drives; first run 'softroc volume start {name}'"));
         }
         Ok(())
     }

@@ -163,11 +163,12 @@ impl Arrays {
                 let name = volume.name();
                 tasks.mismatch(task, wrong);
                 let who = wrong.map_or_else(String::new, |drive| {
-                    format!("; drive {} is the one that is wrong", self.member_name(array, drive.as_usize()))
+                    format!("; drive {} is wrong", self.member_name(array, drive.as_usize()))
                 });
                 let effect = if repaired { "it was written anew" } else { "it was left as it is" };
-                let text =
-                    format!("stripe {stripe} of '{name}' has redundancy that does not agree{who}: {effect}");
+                let text = format!(
+                    "in stripe {stripe} of '{name}' redundancy does not agree with data{who}: {effect}"
+                );
                 self.events.report(EventCode::VolumeMismatch, &name, "a check found it", effect, text);
             }
             ReportKind::TaskProgress { task, progress } => tasks.progress(from, task, progress),

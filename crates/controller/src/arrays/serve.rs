@@ -113,7 +113,7 @@ impl Arrays {
             Error::new(error.kind, format!("'{}' cannot be served: {}", volume.name(), error.message))
         })?;
         if !self.freshen_journal(array, volume).await {
-            let sentence = format!("'{}' cannot be served: its journal cannot be begun", volume.name());
+            let sentence = format!("'{}' cannot be served: its journal cannot be created", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         let id = self.new_volume_id();

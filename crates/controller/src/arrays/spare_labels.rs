@@ -26,7 +26,7 @@ impl Arrays {
         match self.inventory.write_spare_label(drive, label).await {
             Ok(()) => {
                 let text = format!("drive {} is a hot spare for {what} again", drive.name);
-                let effect = format!("it stands by for {what}");
+                let effect = format!("it is ready for {what}");
                 self.events.report(
                     EventCode::SpareRestored,
                     &drive.name,
@@ -36,12 +36,12 @@ impl Arrays {
                 );
             }
             Err(error) => {
-                let text = format!("{}; say spare add to try again", error.message);
+                let text = format!("{}; run 'softroc spare add' to try again", error.message);
                 self.events.report(
                     EventCode::SpareNotRestored,
                     &drive.name,
                     &error.message,
-                    "it stands by for nothing",
+                    "it is a spare no longer",
                     text,
                 );
             }

@@ -50,15 +50,15 @@ impl Arrays {
     ) {
         let (name, how) = (volume.name(), array.current_state(volume));
         let (cause, tail) = match (was_clean, marked) {
-            (true, 0) => ("it was stopped in order", String::new()),
-            (_, 0) => ("it was not stopped in order, and nothing was being written", String::new()),
+            (true, 0) => ("it was cleanly shut down", String::new()),
+            (_, 0) => ("it was not cleanly shut down, and nothing was being written", String::new()),
             (_, marked) if order.accepts_parity(volume) && how == VolumeState::Degraded => (
-                "it was not stopped in order",
+                "it was not cleanly shut down",
                 format!(
-                    "; the redundancy of {marked} regions is computed anew from what is there, and blocks of what is missing may read wrongly there, by order"
+                    "; stale parity is forced in {marked} regions, and blocks of the missing drive may read wrongly there"
                 ),
             ),
-            (_, marked) => ("it was not stopped in order", format!("; {marked} regions are resynced")),
+            (_, marked) => ("it was not cleanly shut down", format!("; {marked} regions are resynced")),
         };
         let effect = format!("it is {how}{tail}");
         let code = match how {
@@ -99,7 +99,10 @@ impl Arrays {
         if self.all().iter().any(|other| is_other(other) && has_name(other)) {
             return Err(Error::new(
                 ErrorKind::NameTaken,
-                format!("there are two volumes '{name}'; rename one: volume rename {} NEW", volume.uuid),
+                format!(
+                    "there are two volumes '{name}'; rename one: run 'softroc volume rename {} NEW'",
+                    volume.uuid
+                ),
             ));
         }
         if order.accepts_parity(volume) || !self.needs_order(array, volume) {
@@ -108,7 +111,7 @@ impl Arrays {
         let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
         let too = if order.without_missing { " --degraded" } else { "" };
         Err(wrong(format!(
-            "'{name}' is degraded and was not stopped in order ({reasons}): in {marked} regions a write may have been interrupted, and there the missing drive's data cannot be told. Connect the drive and start again; or accept that blocks of it may read wrongly there: volume start {name} --accept-stale-parity{too}"
+            "'{name}' is degraded and was not cleanly shut down ({reasons}): in {marked} regions a write may have been interrupted, and the missing drive's data cannot be computed there. Connect the drive and start the volume again; or, if blocks of that drive may read wrongly there, run 'softroc volume start {name} --accept-stale-parity{too}'"
         )))
     }
 

@@ -145,7 +145,7 @@ impl Volume {
         self.draining.borrow_mut().push((drive.clone(), is_quiesced.clone()));
     }
 
-    /// Whether a drive has not returned all that it was asked when the shards served the volume before.
+    /// Whether a drive has outstanding operations when the shards served the volume before.
     pub(crate) fn is_draining(&self, drive: &Rc<Drive>) -> bool {
         let mut draining = self.draining.borrow_mut();
         draining.retain(|(_, is_quiesced)| !is_quiesced.get());

@@ -90,7 +90,7 @@ impl Commands {
             let name = self.arrays.member_name(&array, slot);
             return DriveInfo {
                 state: DriveState::Filling,
-                reason: Some(format!("it is filled to take the place of drive {name}")),
+                reason: Some(format!("it is being filled to replace drive {name}")),
                 volumes: array.volumes().iter().map(|volume| volume.name()).collect(),
                 slot: u16::try_from(slot).ok(),
                 stale_regions: self.arrays.replacement_stale(&array, slot).len(),
@@ -216,7 +216,7 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
         let mut reasons = array.reasons();
         reasons.extend(volume.refusal());
         if reasons.is_empty() {
-            reasons.push(format!("'{name}' is not started; say volume start {name}"));
+            reasons.push(format!("'{name}' is not started; run 'softroc volume start {name}'"));
         }
         return reasons;
     }
@@ -226,20 +226,20 @@ fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveIn
     }
     for drive in volume.lost().iter().filter_map(|slot| drives.get(slot.as_usize())) {
         reasons.push(format!(
-            "'{name}' cannot do without drive {}; when it is well again, say drive online {}",
+            "'{name}' needs drive {}; when the drive works again, run 'softroc drive online {}'",
             drive.name, drive.name
         ));
     }
     if volume.is_hidden() {
         reasons.push(format!(
-            "all of '{name}' is being zeroed; hosts can use it when that is done (see task list)"
+            "'{name}' is being initialised with zeroes; hosts can use it when that is done ('softroc task list' shows the progress)"
         ));
     }
     let stuck =
         state == VolumeState::Degraded && !array.out().is_empty() && !array.distrusted(volume).is_empty();
     if stuck && volume.has_parity() {
         reasons.push(format!(
-            "a drive went out before the resync was complete: where it was not, blocks of that drive cannot be told and give I/O errors; if they may read wrongly instead, say volume start {name} --accept-stale-parity"
+            "a drive went out before the resync was complete: in regions that are not resynced, blocks of that drive give I/O errors; if they may read wrongly instead, run 'softroc volume start {name} --accept-stale-parity'"
         ));
     }
     reasons
@@ -275,27 +275,27 @@ fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
         let (current, reason) = if keeps && volume.is_covered() {
             (
                 "journal",
-                "what is about to be written is kept in a journal on the drives first, and finished after a crash: no operator is needed for that, complete or degraded",
+                "writes go to a journal on the drives first and are finished from it after a crash; no operator is needed, even if the volume is degraded",
             )
         } else if keeps && label.journal.is_none() {
             (
                 "resync",
-                "its array has no room for another journal: after a crash, regions that were being written are resynced; degraded as well, it is not started without an operator",
+                "the array has no room for another journal: after a crash, regions that were being written are resynced; if the volume is degraded as well, an operator has to start it",
             )
         } else if keeps {
             (
                 "resync",
-                "a journal cannot tell all that a crash interrupted until all redundancy agrees with the data (the resync that makes it agree runs by itself), or its room is too small for so many shards",
+                "the journal is used when the resync, which runs automatically, is complete; or its room is too small for this number of shards",
             )
         } else if volume.has_parity() {
             (
                 "resync",
-                "after a crash, regions that were being written are resynced; a volume that is degraded as well is not started without an operator",
+                "after a crash, regions that were being written are resynced; if the volume is degraded as well, an operator has to start it",
             )
         } else {
             (
                 "resync",
-                "after a crash, regions that were being written are resynced; until then one mirror speaks for all",
+                "after a crash, regions that were being written are resynced; until then they are read from one copy",
             )
         };
         let configured = if keeps { "journal" } else { "resync" };

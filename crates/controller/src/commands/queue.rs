@@ -25,7 +25,7 @@ impl Commands {
             match self.answer_question(&command) {
                 Some(reply) => answer(reply),
                 None if self.changes.borrow().len() >= COMMANDS_WAITING => {
-                    let sentence = "too many changes wait for their turn; try again later";
+                    let sentence = "too many commands are waiting; try again later";
                     answer(Err(Error::new(ErrorKind::Busy, sentence)));
                 }
                 None => {

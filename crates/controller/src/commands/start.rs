@@ -61,14 +61,13 @@ impl Controller {
         env.spawn("reports", all.arrays.clone().take_reports(reports, all.tasks.clone()));
         all.inventory.open_known_drives(&options.drives).await;
         if let Err(why) = all.tasks.load().await {
-            let text = format!(
-                "tasks and schedules of before cannot be read: {why}; schedules are as in the beginning"
-            );
+            let text =
+                format!("stored tasks and schedules cannot be read: {why}; schedules are the default ones");
             all.events.report(
                 EventCode::ControllerTasksUnreadable,
                 "controller",
                 &why,
-                "checks and patrols begin anew",
+                "checks and patrols start over",
                 text,
             );
         }

@@ -96,7 +96,7 @@ event_codes! {
     SpareRemoved "spare.removed" Info "A drive is no hot spare any more.";
     SpareRestored "spare.restored" Info "A spare that stood in is free, and stands by again.";
     SpareNotRestored "spare.not-restored" Warning "A spare that stood in is free, but could not be made a spare again.";
-    SpareFailed "spare.failed" Warning "A spare has failed or lost its label; it stands by no more.";
+    SpareFailed "spare.failed" Warning "A spare has failed or lost its label; it is no spare any more.";
     SpareReady "spare.ready" Info "A spare that had failed answers again, and stands by.";
 
     TaskBegun "task.begun" Info "A background task begins.";

@@ -17,7 +17,7 @@ impl Foreign {
     /// When a drive is in use, carries a sound label of SoftROC's, or nothing; when it cannot be written.
     pub(crate) async fn clear_foreign(&self, names: &[String]) -> Result<Reply> {
         if names.is_empty() {
-            return Err(Error::new(ErrorKind::Invalid, "name the drives that are to be cleared"));
+            return Err(Error::new(ErrorKind::Invalid, "name the drives to clear"));
         }
         let mut drives: Vec<(Rc<Drive>, Access)> = Vec::new();
         for name in names {
@@ -30,7 +30,7 @@ impl Foreign {
         let mut notes = Vec::new();
         for (drive, access) in drives {
             cleared(&access).await.map_err(|error| {
-                let sentence = format!("drive {} could not be cleared ({error}); say it again", drive.name);
+                let sentence = format!("drive {} could not be cleared ({error}); try again", drive.name);
                 Error::new(ErrorKind::Failed, sentence)
             })?;
             drive.look(&self.env).await;
@@ -70,13 +70,13 @@ impl Foreign {
             return wrong(
                 ErrorKind::WrongState,
                 format!(
-                    "drive {name} carries a sound label of SoftROC's; a command that takes the drive, such as volume create, overwrites it with --destroy-data"
+                    "drive {name} has a valid SoftROC label; commands that use the drive, such as 'softroc volume create', overwrite it with --destroy-data"
                 ),
             );
         }
         let (places, _) = access.decode(metadata).await;
         if places.is_empty() && !super::is_broken(drive) {
-            let sentence = format!("drive {name} carries no metadata; there is nothing to be cleared");
+            let sentence = format!("drive {name} carries no metadata; there is nothing to clear");
             return wrong(ErrorKind::Invalid, sentence);
         }
         Ok(access)

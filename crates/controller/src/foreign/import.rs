@@ -123,7 +123,7 @@ impl Foreign {
                 return Err(Error::new(
                     ErrorKind::WrongState,
                     format!(
-                        "the metadata on drive {} lie where they would have to be kept; nothing was imported: copy the data instead, with softroc rescue",
+                        "the metadata on drive {} are where the undo log would have to be; nothing was imported: copy the data instead, with 'softroc rescue'",
                         drive.name
                     ),
                 ));
@@ -179,7 +179,10 @@ async fn take_back(drive: &Drive) {
         None => Ok(()),
     };
     if let Err(error) = undone {
-        tracing::error!("drive {}: what it held before the import cannot be put back ({error})", drive.name);
+        tracing::error!(
+            "drive {}: its contents from before the import cannot be restored ({error})",
+            drive.name
+        );
     }
 }
 

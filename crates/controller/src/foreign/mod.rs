@@ -77,13 +77,13 @@ impl Scan {
             [] => Err(Error::new(
                 ErrorKind::NotFound,
                 format!(
-                    "there is no foreign volume '{text}'; see foreign list, and add the drives that it lies on"
+                    "there is no foreign volume '{text}'; 'softroc foreign list' lists them, and 'softroc drive add' registers their drives"
                 ),
             )),
             _ => Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
-                    "there are {} foreign volumes '{text}'; name one by its identity: foreign list",
+                    "there are {} foreign volumes '{text}'; give the identity of one from 'softroc foreign list'",
                     all.len()
                 ),
             )),
@@ -259,7 +259,7 @@ impl Scanned {
         let mut holds: Vec<String> = self.told.records.iter().map(of).collect();
         holds.extend(self.told.notes.iter().cloned());
         if holds.is_empty() && self.has_metadata {
-            holds.push("metadata of another system, in which no volume is".to_owned());
+            holds.push("metadata of another system, without a volume".to_owned());
         }
         holds
     }

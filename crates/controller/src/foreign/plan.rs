@@ -121,7 +121,7 @@ impl Foreign {
             if volume.level.is_redundant() && !is_clean {
                 marked.extend(volume.first_region..volume.end_region());
                 notes.push(format!(
-                    "'{}' was not stopped in order: a resync makes its parity and copies agree in the background, and it can be used meanwhile",
+                    "'{}' was not cleanly shut down: a resync runs in the background, and the volume can be used meanwhile",
                     volume.name
                 ));
             }
@@ -149,7 +149,7 @@ impl Foreign {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
-                    "'{title}' cannot be imported under the name '{name}'; give it another one: --name NEW"
+                    "'{title}' cannot be imported under the name '{name}'; give another one with --name NEW"
                 ),
             ));
         }
@@ -227,7 +227,7 @@ fn lie(found: &FoundVolume) -> std::result::Result<Laid<'_>, String> {
     }
     if found.state == State::Degraded && found.record.consistency != Consistency::Clean {
         return Err(
-            "it is degraded and was not stopped in order, so that the missing member's data cannot be told where it was being written"
+            "it is degraded and was not cleanly shut down, so that the missing member's data cannot be computed where it was being written"
                 .into(),
         );
     }

@@ -23,7 +23,7 @@ pub struct ForeignVolume {
     pub size_bytes: u64,
     /// `complete`, `degraded` or `not readable`.
     pub state: String,
-    /// Whether it was stopped in order.
+    /// Whether it was cleanly shut down.
     pub clean: bool,
     /// Its members, by slot.
     pub members: Vec<ForeignMember>,

@@ -110,7 +110,7 @@ pub struct TaskInfo {
     pub found: Found,
     /// Drives that are wrong where redundancy does not agree, where the level can tell.
     pub blamed: Vec<Blamed>,
-    /// The share of time that it may take while hosts have I/O under way, in percent.
+    /// The share of time that it may take while hosts do I/O, in percent.
     pub share_percent: u8,
     /// The most it reads and writes per second.
     pub limit_bytes_per_s: Option<u64>,

@@ -181,7 +181,7 @@ impl Drive {
     /// Why it cannot be taken while it is not quiet.
     pub(crate) fn not_quiesced(&self) -> Error {
         let sentence = format!(
-            "drive {} has not returned all that was written to it; try again when it has, or replace it or its cable",
+            "drive {} has outstanding writes; try again when they have returned, or replace the drive or its cable",
             self.name
         );
         Error::new(ErrorKind::Unavailable, sentence)
@@ -226,7 +226,7 @@ impl Drive {
                     LabelSeen::Headless(headless) => Some(Error::new(
                         ErrorKind::WrongState,
                         format!(
-                            "drive {} belongs to the array {}, and what it said of it is lost ({}); add the other drives of that array",
+                            "drive {} belongs to the array {}, and its metadata are lost ({}); register the other drives of that array",
                             self.name, headless.array, headless.why
                         ),
                     )),
@@ -253,11 +253,11 @@ fn describe_foreign(drive: &ondisk::ddf::Drive) -> String {
     let header = &drive.structure.header;
     match header.group.vendor() {
         Some("SoftROC") => {
-            "belongs to an array that other software has changed since SoftROC used it: see foreign list"
+            "belongs to an array that other software has changed since SoftROC used it; run 'softroc foreign list'"
                 .to_owned()
         }
-        Some(vendor) => format!("belongs to an array that {vendor} made (DDF): see foreign list"),
-        None => "belongs to an array of another controller (DDF): see foreign list".to_owned(),
+        Some(vendor) => format!("belongs to an array that {vendor} made (DDF); run 'softroc foreign list'"),
+        None => "belongs to an array of another controller (DDF); run 'softroc foreign list'".to_owned(),
     }
 }
 

@@ -47,7 +47,7 @@ fn suspicion(health: &DriveHealth) -> Option<String> {
     }
     match (health.spare_percent, health.spare_threshold_percent) {
         (Some(left), Some(least)) if left < least => {
-            Some(format!("has {left} % of its spare blocks left, and calls less than {least} % too little"))
+            Some(format!("has {left} % of its spare blocks left; its own threshold is {least} %"))
         }
         _ => None,
     }
@@ -78,7 +78,7 @@ impl Inventory {
                 }
                 // A member that does not answer is found out by its own work.
                 Err(error) if error.kind == IoErrorKind::NotSupported => {}
-                Err(error) => tracing::warn!("drive {} does not tell its health: {error}", drive.name),
+                Err(error) => tracing::warn!("the health of drive {} cannot be read: {error}", drive.name),
             }
         }
     }

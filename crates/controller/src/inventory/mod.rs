@@ -128,8 +128,8 @@ impl Inventory {
                     EventCode::ControllerDrivesUnreadable,
                     "controller",
                     &why,
-                    "drives that were added before are not looked at",
-                    format!("the list of drives, {FILE}, cannot be read: {why}; add the drives again"),
+                    "drives that were registered before are not used",
+                    format!("the list of drives, {FILE}, cannot be read: {why}; register the drives again"),
                 );
                 Vec::new()
             }
@@ -152,7 +152,7 @@ impl Inventory {
                 EventCode::ControllerDrivesNotStored,
                 "controller",
                 &why,
-                "after a restart its drives have to be named again",
+                "after a restart its drives have to be registered again",
                 format!("the list of drives cannot be stored: {why}"),
             );
         }
@@ -186,13 +186,14 @@ impl Inventory {
 
     pub(crate) async fn create_file(&self, spec: &str, size: u64) -> Result<()> {
         if is_volatile(spec) || spec.contains("://") {
-            let sentence = format!("a size goes with a new file, and '{spec}' is none; leave the size out");
+            let sentence =
+                format!("only a new file drive has a size, and '{spec}' is none; leave the size out");
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         let size = units::ByteCount(size);
         if ondisk::Tail::of(size).is_none() || !size.is_aligned(ondisk::BLOCK) {
             let sentence = format!(
-                "a drive of {size} ({} bytes) cannot be; choose a multiple of 4K above 32M, which the label takes",
+                "a drive cannot have {size} ({} bytes); choose a multiple of 4K above 32M, which the label takes",
                 size.0
             );
             return Err(Error::new(ErrorKind::Invalid, sentence));
@@ -212,7 +213,7 @@ impl Inventory {
             Err(error) => self.events.report(EventCode::DriveLabelNotErased,
                 &drive.name,
                 &error.to_string(),
-                "it carries a label that means nothing",
+                "it has an obsolete label",
                 format!(
                     "the label of {whose} could not be taken off drive {}: {error}; write zeroes over its last 32 MiB",
                     drive.name

@@ -162,7 +162,7 @@ async fn steps(drive: &Drive, told: &Told) -> Result<Vec<Step>, IoError> {
         _ => told.steps(size, old),
     };
     steps.map_err(|error| {
-        tracing::error!("drive {} cannot be told what it is: {error}", drive.name);
+        tracing::error!("the metadata of drive {} cannot be updated: {error}", drive.name);
         IoError::new(IoErrorKind::Invalid)
     })
 }

@@ -100,10 +100,10 @@ impl Lifecycle {
         }
         if unknown > 0 {
             let text = format!(
-                "the write-intent map of {} cannot be read in {unknown} blocks: what they stand for is resynced",
+                "the write-intent map of {} cannot be read in {unknown} blocks: all regions of these blocks are resynced",
                 array.names()
             );
-            let effect = "more is resynced than was written";
+            let effect = "more regions are resynced than were written";
             self.events.report(
                 EventCode::ArrayMapUnreadable,
                 &array.name(),
@@ -184,7 +184,7 @@ impl Lifecycle {
         let it = if missing.len() == 1 { "it" } else { "them" };
         let too = if order.forced.is_some() { " --accept-stale-parity" } else { "" };
         Some(format!(
-            "'{name}' is not started without asking: {gone} could have served it alone since. The drives here ({here}) know {generation} changes; up to change {confirmed} {gone} took part, and what was written there later nobody here can tell. Connect {it}; or, if nothing was written there, say volume start {name} --degraded{too}"
+            "'{name}' is not started automatically: {gone} could have served it alone since. The drives here ({here}) have recorded {generation} changes of state; {gone} took part up to change {confirmed}, and writes after that are not known here. Connect {it}; or, if nothing was written there, run 'softroc volume start {name} --degraded{too}'"
         ))
     }
 

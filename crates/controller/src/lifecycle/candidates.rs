@@ -64,7 +64,7 @@ impl Lifecycle {
                 return Err(invalid(format!("{twin} and {spec} are the same drive; name each drive once")));
             }
             if is_new && let Some(other) = self.inventory.same_drive(&drive) {
-                let sentence = format!("drive {spec} is known as {}; use that name", other.name);
+                let sentence = format!("drive {spec} is registered as {}; use that name", other.name);
                 return Err(Error::new(ErrorKind::InUse, sentence));
             }
             if info.read_only {
@@ -91,7 +91,7 @@ impl Lifecycle {
             let volumes = array.names();
             let what = if array.volumes().len() == 1 { "delete that volume" } else { "delete those volumes" };
             let beside = match array.is_running() {
-                true => format!(", or lay the volume beside them: --array {}", array.name()),
+                true => format!(", or use the free space of the array with --array {}", array.name()),
                 false => String::new(),
             };
             return Err(Error::new(
@@ -111,12 +111,15 @@ impl Lifecycle {
         }
         let holds = |what: String| {
             let sentence = format!(
-                "drive {spec} holds {what}; choose another drive, or say --destroy-data if that may be lost"
+                "drive {spec} holds {what}; choose another drive, or use --destroy-data if that may be lost"
             );
             Err(Error::new(ErrorKind::HoldsData, sentence))
         };
         if drive.undo().is_some() {
-            return holds("a part of an array whose import was interrupted; see foreign list".to_owned());
+            return holds(
+                "a part of an array whose import was interrupted ('softroc foreign list' shows it)"
+                    .to_owned(),
+            );
         }
         match drive.label() {
             LabelSeen::Bad(why) => return holds(format!("a SoftROC label that cannot be used ({why})")),
@@ -134,10 +137,7 @@ impl Lifecycle {
                 Content::Member(_) => {}
             },
             LabelSeen::Headless(headless) => {
-                return holds(format!(
-                    "a part of the array {}, and what it said of it is lost",
-                    headless.array
-                ));
+                return holds(format!("a part of the array {}, and its metadata are lost", headless.array));
             }
             // What it is is told below, in the words for any metadata.
             LabelSeen::Foreign(_) | LabelSeen::Blank => {}

@@ -23,13 +23,13 @@ impl Lifecycle {
         let drive = self.arrays.find_drive(text)?;
         let Some((array, slot)) = self.arrays.place_of(&drive) else {
             return Err(wrong(format!(
-                "drive {text} belongs to no volume, so there is nothing to take it out of"
+                "drive {text} belongs to no volume; only members of volumes can be taken out"
             )));
         };
         let names = array.names();
         if !array.is_running() {
             return Err(wrong(format!(
-                "{names} is offline; drives are taken out of volumes that are started"
+                "{names} is offline; drives can only be taken out of started volumes"
             )));
         }
         let _turn = array.metadata_turn().await;
@@ -40,7 +40,7 @@ impl Lifecycle {
         let needs = |volume: &Rc<Volume>| volume.lost().is_empty() && !array.can_spare(volume, &out);
         if let Some(volume) = array.volumes().iter().find(|volume| needs(volume)) {
             return Err(wrong(format!(
-                "'{}' ({}, {}) cannot do without drive {text}: its data would be lost to hosts; nothing was changed",
+                "'{}' ({}, {}) needs drive {text}: without it, hosts could not reach the data; nothing was changed",
                 volume.name(),
                 volume.geometry.level().title(),
                 array.current_state(volume)
@@ -53,7 +53,7 @@ impl Lifecycle {
         let failing = vec![Failing { slot, cause, what: what.to_owned() }];
         if !self.arrays.put_out(&array, failing).await {
             let sentence = format!(
-                "that drive {text} is out could not be recorded on the others; see volume show {}",
+                "the state of drive {text} could not be recorded on the other drives; run 'softroc volume show {}'",
                 array.name()
             );
             return Err(Error::new(ErrorKind::Failed, sentence));
@@ -86,15 +86,16 @@ impl Lifecycle {
             self.arrays.attach(&array, &volume).await?;
         }
         if !recorded {
-            let sentence = format!("the name could not be recorded; see volume show {}", volume.name());
+            let sentence =
+                format!("the name could not be recorded; run 'softroc volume show {}'", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
-        let text = format!("'{old}' is called '{name}' now; hosts find it under that name");
+        let text = format!("'{old}' was renamed to '{name}'; hosts find it under the new name");
         let effect = "hosts that used it were disconnected from it";
         self.events.report(EventCode::VolumeRenamed, name, "an operator renamed it", effect, text);
         let mut notes = Vec::new();
         if !was_served {
-            notes.push(format!("'{name}' is not started; say volume start {name}"));
+            notes.push(format!("'{name}' is not started; run 'softroc volume start {name}'"));
         }
         Ok((array, volume, notes))
     }
@@ -162,7 +163,7 @@ impl Lifecycle {
         let (Some(id), name) = (volume.id(), volume.name()) else { return Ok(()) };
         if array.has_unrecorded() || array.has_new_failures() {
             return Err(wrong(format!(
-                "a further drive of '{name}' has just failed, which is not recorded yet; look at the volume, and say it again"
+                "another drive of '{name}' has just failed, and this is not recorded yet; check the volume and try again"
             )));
         }
         let regions = array.distrusted(volume);
@@ -175,7 +176,7 @@ impl Lifecycle {
             .await
             .map_err(|why| Error::new(ErrorKind::Failed, format!("'{name}': {why}")))?;
         let text = format!(
-            "the redundancy of {count} regions of '{name}' is computed anew from what is there, by order: blocks of what is missing may read wrongly there"
+            "stale parity was forced in {count} regions of '{name}': blocks of the missing drive may read wrongly there"
         );
         self.events.report(
             EventCode::VolumeForced,

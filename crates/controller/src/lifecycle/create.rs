@@ -49,13 +49,13 @@ impl Lifecycle {
     pub(crate) fn check_new_name(&self, name: &str) -> Result<()> {
         if !ondisk::is_volume_name(name) {
             return Err(invalid(format!(
-                "'{name}' cannot be the name of a volume; use up to {} letters, digits, '-', '_' and '.', beginning with a letter or digit",
+                "'{name}' is not a valid volume name; use up to {} letters, digits, '-', '_' and '.', beginning with a letter or digit",
                 ondisk::LONGEST_NAME
             )));
         }
         let has_name = |array: &Rc<Array>| array.volumes().iter().any(|volume| volume.name() == name);
         if self.arrays.all().iter().any(has_name) {
-            let sentence = format!("there is a volume '{name}' already; choose another name");
+            let sentence = format!("a volume '{name}' exists already; choose another name");
             return Err(Error::new(ErrorKind::NameTaken, sentence));
         }
         Ok(())
@@ -185,7 +185,7 @@ impl Lifecycle {
         notes.extend(kept);
         notes.extend(all_marked.then(resync_note));
         if drives.iter().any(|drive| drive.is_volatile()) {
-            notes.push("drives in memory, and what is on them, end with the controller".to_owned());
+            notes.push("drives in memory lose their contents when the controller stops".to_owned());
         }
         Ok((array, volume, notes))
     }
@@ -202,7 +202,7 @@ impl Lifecycle {
         let regions = Regions::of(geometry).count;
         let first_region = extents::free_regions(beside, regions).ok_or_else(|| {
             invalid(format!(
-                "'{}' would have {regions} regions, and the array has not so many left; make it smaller, or lay it on drives of its own",
+                "'{}' would have {regions} regions, more than the array has left; make it smaller, or use other drives",
                 create.name
             ))
         })?;
@@ -289,14 +289,14 @@ impl Lifecycle {
             return Err(Error::new(
                 ErrorKind::WrongState,
                 format!(
-                    "the array of {names} is not complete; volumes are added when all of its drives are well"
+                    "the array of {names} is not complete; volumes can be added when all of its drives are online"
                 ),
             ));
         }
         if label.volume.len() >= ondisk::MAX_VOLUMES {
             let most = ondisk::MAX_VOLUMES;
             let sentence =
-                format!("the array of {names} has {most} volumes, the most there can be; delete one first");
+                format!("the array of {names} has {most} volumes, which is the maximum; delete one first");
             return Err(invalid(sentence));
         }
         let drives: Vec<Rc<Drive>> = array.places().into_iter().filter_map(|place| place.drive).collect();
@@ -418,5 +418,5 @@ impl Lifecycle {
 }
 
 fn resync_note() -> String {
-    "its drives are not known to be blank: a resync makes parity and mirrors agree in the background, and it can be used meanwhile".to_owned()
+    "its drives are not known to be blank: a resync runs in the background, and the volume can be used meanwhile".to_owned()
 }

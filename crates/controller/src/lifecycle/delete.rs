@@ -27,7 +27,7 @@ impl Lifecycle {
             ("its drives are free", self.delete_array(&array).await)
         } else {
             self.delete_one(&array, &volume).await?;
-            ("its place on its drives is free", draining::notes(&array.to_serve()))
+            ("its space on its drives is free", draining::notes(&array.to_serve()))
         };
         self.events.report(
             EventCode::VolumeDeleted,
@@ -67,7 +67,7 @@ impl Lifecycle {
                     drive.set_problem(None);
                 }
                 (Err(why), _) => notes.push(format!(
-                    "drive {} keeps the label of {names} ({why}); write over its last 32 MiB before it is used again",
+                    "drive {} keeps the label of {names} ({why}); overwrite its last 32 MiB before it is used again",
                     self.arrays.member_name(array, slot)
                 )),
                 (Ok(()), None) => {}
@@ -117,7 +117,8 @@ impl Lifecycle {
         if was_served && !array.has_lost() {
             self.arrays.attach(array, volume).await?;
         }
-        let sentence = format!("that '{name}' is deleted could not be recorded; see volume show {name}");
+        let sentence =
+            format!("the deletion of '{name}' could not be recorded; run 'softroc volume show {name}'");
         Err(Error::new(ErrorKind::Failed, sentence))
     }
 }

@@ -73,14 +73,14 @@ impl Lifecycle {
             Ok(label) => label,
             Err(why) => {
                 let sentence = format!(
-                    "what drive {name} said of its array {} is lost ({}), and {why}; add the other drives of that array, or use it anew: --destroy-data",
+                    "the metadata of drive {name} of the array {} are lost ({}), and {why}; register the other drives of that array, or reuse the drive with --destroy-data",
                     headless.array, headless.why
                 );
                 return drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
             }
         };
         let text = format!(
-            "both copies of the metadata of drive {name} are damaged ({}): what it is the other drives of {} tell, and they are written anew when it is used",
+            "both copies of the metadata of drive {name} are damaged ({}): they are restored from the other drives of {} when the drive is used",
             headless.why,
             label.names()
         );
@@ -88,7 +88,7 @@ impl Lifecycle {
             EventCode::DriveMetadataRestored,
             name,
             &headless.why,
-            "the other drives tell what it is",
+            "the other drives identify it",
             text,
         );
         drive.set_label(LabelSeen::Sound(Rc::new(Carried {

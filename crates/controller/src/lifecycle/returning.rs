@@ -26,7 +26,7 @@ fn check_nothing_lost(array: &Array) -> Result<()> {
         return Ok(());
     }
     let (names, name) = (array.names(), array.name());
-    Err(wrong(format!("{names} has lost drives; start it again first: volume start {name}")))
+    Err(wrong(format!("{names} has lost drives; first run 'softroc volume start {name}'")))
 }
 
 impl Lifecycle {
@@ -71,7 +71,7 @@ impl Lifecycle {
             }
             if array.places()[slot].role == Role::Stale {
                 return Err(wrong(format!(
-                    "drive {name} is not what left {names}, but an earlier copy; say drive replace {}:{slot} --with {name} --destroy-data to rebuild all of it",
+                    "drive {name} is an earlier copy of the drive that left {names}; run 'softroc drive replace {}:{slot} --with {name} --destroy-data' to rebuild all of it",
                     array.name()
                 )));
             }
@@ -84,7 +84,7 @@ impl Lifecycle {
             0 => Vec::new(),
             _ => {
                 vec![format!(
-                    "what it missed is rebuilt (regions: {left}); its volumes can be used meanwhile"
+                    "what it missed is being rebuilt (regions: {left}); its volumes can be used meanwhile"
                 )]
             }
         };
@@ -111,7 +111,7 @@ impl Lifecycle {
         let is_busy = drive.access().is_some_and(|access| access.member.outstanding() > 0);
         if is_busy || !drive.is_quiesced(&self.env).await {
             return Err(wrong(format!(
-                "drive {name} still has operations from before under way; try again when they have returned"
+                "drive {name} still has outstanding operations; try again when they have returned"
             )));
         }
         drive.look(&self.env).await;
@@ -164,9 +164,7 @@ impl Lifecycle {
         let (array, slot) = self.member_named(text)?;
         let names = array.names();
         if !array.is_running() {
-            return Err(wrong(format!(
-                "{names} is offline; drives are replaced in volumes that are started"
-            )));
+            return Err(wrong(format!("{names} is offline; drives can only be replaced in started volumes")));
         }
         check_nothing_lost(&array)?;
         if let Some(replacement) = &array.places()[slot].replacement {
@@ -204,8 +202,8 @@ impl Lifecycle {
         self.forget_taken(&array, std::slice::from_ref(&drive));
         self.arrays.go_on_with(&array).await;
         let note = match array.places()[slot].replacement.is_some() {
-            true => format!("it is filled with what drive {slot} holds, which goes on until then"),
-            false => "what it is to hold is rebuilt from the others; it can be used meanwhile".to_owned(),
+            true => format!("it is being filled from drive {slot}, which serves until then"),
+            false => "it is being rebuilt from the other drives; the volume can be used meanwhile".to_owned(),
         };
         Ok((drive, vec![note]))
     }
@@ -310,7 +308,7 @@ impl Lifecycle {
         if !array.left(&member.stale).is_empty() {
             let name = self.arrays.member_name(array, slot);
             return Err(wrong(format!(
-                "drive {name} is still being rebuilt, so there is nothing yet to be copied from it; wait, or take it out first: drive fail {}:{slot}",
+                "drive {name} is still being rebuilt, and cannot be copied yet; wait, or first run 'softroc drive fail {}:{slot}'",
                 array.name()
             )));
         }
@@ -323,13 +321,13 @@ impl Lifecycle {
         let place = self.arrays.shown_place(&drive);
         if let Some((array, slot)) = place {
             return Err(wrong(format!(
-                "drive {text} is drive {slot} of {}, which would miss it; replace it (drive replace), or delete its volumes",
+                "drive {text} is drive {slot} of {}; replace it with 'softroc drive replace', or delete its volumes",
                 array.names()
             )));
         }
         if self.arrays.all().iter().any(|array| array.replaced_by(&drive).is_some()) {
             return Err(wrong(format!(
-                "drive {text} is being filled to replace another one; it cannot be forgotten now"
+                "drive {text} is being filled to replace another one; it cannot be unregistered now"
             )));
         }
         if !drive.is_quiesced(&self.env).await {
@@ -339,15 +337,15 @@ impl Lifecycle {
         let kept = match drive.label() {
             LabelSeen::Blank => Vec::new(),
             _ => {
-                vec![format!("what is on drive {} was left as it is, its label too", drive.name)]
+                vec![format!("the contents of drive {} stay, with its label", drive.name)]
             }
         };
-        let text = format!("drive {} is not looked at any more", drive.name);
+        let text = format!("drive {} was unregistered", drive.name);
         self.events.report(
             EventCode::DriveUnregistered,
             &drive.name,
-            "an operator forgot it",
-            "it is not looked at any more",
+            "an operator unregistered it",
+            "the controller does not use it",
             text,
         );
         Ok(kept)

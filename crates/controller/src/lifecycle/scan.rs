@@ -37,7 +37,7 @@ impl Lifecycle {
         }
         if let Some(other) = self.inventory.same_drive(&drive) {
             drive.close();
-            let sentence = format!("drive {spec} is known already, as {}; use that name", other.name);
+            let sentence = format!("drive {spec} is registered already, as {}; use that name", other.name);
             return Err(Error::new(ErrorKind::InUse, sentence));
         }
         drive.set_zeroed(drive.is_zeroed() || size.is_some());
@@ -73,7 +73,7 @@ impl Lifecycle {
                 Ok(()) => drive.set_label(LabelSeen::Blank),
                 Err(why) => {
                     let sentence = format!(
-                        "drive {} carries the label of a deleted volume, which cannot be taken off: {why}",
+                        "drive {} carries the label of a deleted volume, which cannot be erased: {why}",
                         drive.name
                     );
                     drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
@@ -171,7 +171,7 @@ impl Lifecycle {
                 let sentence = match label.slot_of(own.drive) {
                     Some(_) => format!("drive {} is a copy of a drive of {}", drive.name, label.names()),
                     None => format!(
-                        "drive {} was a member of the array of {} once and is none any more",
+                        "drive {} was once a member of the array of {}, and is not any more",
                         drive.name,
                         label.names()
                     ),
@@ -186,12 +186,14 @@ impl Lifecycle {
                 (Role::Stale, apart)
             } else if is_what_left {
                 let why = ondisk::why(member);
-                let sentence =
-                    format!("drive {} is out ({why}); say drive online to use it again", drive.name);
+                let sentence = format!(
+                    "drive {0} is out ({why}); run 'softroc drive online {0}' to use it again",
+                    drive.name
+                );
                 (Role::Left(member.cause.unwrap_or(Cause::Error)), sentence)
             } else {
                 let sentence = format!(
-                    "drive {} is not what left {}, but an earlier copy of it, or too small; it has to be replaced: drive replace",
+                    "drive {} is an earlier copy of the drive that left {}, or too small; replace it with 'softroc drive replace'",
                     drive.name,
                     label.names()
                 );
@@ -215,7 +217,7 @@ impl Lifecycle {
         let all: Vec<SeenDrive> = used.chain(seen(drive, own.clone())).collect();
         let apart = reconcile(&all).into_iter().find_map(|found| found.apart)?;
         Some(format!(
-            "{apart}; to use drive {} here all the same, replace it by itself: drive replace",
+            "{apart}; to use drive {} here all the same, replace it by itself with 'softroc drive replace'",
             drive.name
         ))
     }
@@ -231,7 +233,7 @@ impl Lifecycle {
         let names = array.names();
         if array.is_running() {
             notes.push(format!(
-                "{names} was started without drive {}; say drive online {}:{slot} to use it",
+                "{names} was started without drive {}; run 'softroc drive online {}:{slot}' to use it",
                 drive.name,
                 array.name()
             ));
@@ -242,7 +244,7 @@ impl Lifecycle {
             }
         } else {
             notes.push(format!(
-                "{names} is not complete; add its other drives, or say volume start {}",
+                "{names} is not complete; register its other drives, or run 'softroc volume start {}'",
                 array.name()
             ));
         }

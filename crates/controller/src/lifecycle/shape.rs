@@ -55,8 +55,8 @@ fn arrange(shape: &mut layout::Shape, text: &str) -> Result<()> {
             let mirrors = row.mirror_arrangements.iter().map(|one| one.name());
             let names: Vec<&str> = parity.chain(mirrors).collect();
             return Err(invalid(match names.is_empty() {
-                true => format!("'{text}' is no arrangement, and {} has none; leave it out", row.name),
-                false => format!("'{text}' is no arrangement; {} has {}", row.name, names.join(", ")),
+                true => format!("'{text}' is not an arrangement, and {} has none; leave it out", row.name),
+                false => format!("'{text}' is not an arrangement; {} has {}", row.name, names.join(", ")),
             }));
         }
     }
@@ -169,7 +169,7 @@ fn room(candidates: &[Candidate], strip: StripSize) -> Result<(ByteCount, Vec<St
         && most != least.size
     {
         notes.push(format!(
-            "its drives differ in size, from {} to {}: of each as much is used as the smallest, {}, has",
+            "its drives differ in size, from {} to {}: only the size of the smallest, {}, is used of each",
             decimal_capacity(least.size),
             decimal_capacity(most),
             least.drive.name

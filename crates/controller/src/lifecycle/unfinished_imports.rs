@@ -98,7 +98,7 @@ impl Lifecycle {
 
 fn unsettled(drive: &Drive) -> crate::interface::Error {
     let sentence = format!(
-        "drive {} belongs to an array whose import was interrupted; add the other drives of that array, and it is finished or taken back",
+        "drive {} belongs to an array whose import was interrupted; register the other drives of that array to finish or undo it",
         drive.name
     );
     crate::interface::Error::new(crate::interface::ErrorKind::WrongState, sentence)

@@ -29,13 +29,13 @@ struct Switch {
 
 const COPYBACK: Switch = Switch {
     name: "copyback",
-    on: "when a blank drive appears where a failed one sat, what a spare took over goes back to it and the spare is free",
-    off: "a spare stays where it stood in, until the drive that it stands in for is replaced by order",
+    on: "a spare's contents are copied back to a blank drive in the bay of the failed one, and the spare is free again",
+    off: "a spare keeps its slot until an operator replaces the failed drive",
 };
 const EMERGENCY_SPARE: Switch = Switch {
     name: "emergency-spare",
-    on: "where no spare fits, a drive that belongs to nobody and holds nothing is taken",
-    off: "only spares are taken",
+    on: "where no spare fits, an empty drive that belongs to no array is used",
+    off: "only spares are used",
 };
 const DRIVE_GUARD: Switch = Switch {
     name: "drive-guard",
@@ -44,8 +44,8 @@ const DRIVE_GUARD: Switch = Switch {
 };
 const MIXED_KINDS: Switch = Switch {
     name: "mixed-kinds",
-    on: "a rotating spare may take the place of an SSD, and the other way round",
-    off: "a spare takes the place only of a drive of its kind",
+    on: "a rotating spare may replace an SSD, and an SSD a rotating drive",
+    off: "a spare replaces only a drive of its own kind",
 };
 
 /// What the room needs of others.
@@ -74,7 +74,8 @@ impl Policies {
         check_share(set.task_share_percent)?;
         let (array, volume) = self.arrays.find_volume(&set.volume)?;
         if !array.is_running() {
-            let sentence = format!("'{0}' is not started; start it first: volume start {0}", volume.name());
+            let sentence =
+                format!("'{0}' is not started; first run 'softroc volume start {0}'", volume.name());
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
         let changed = {
@@ -99,7 +100,10 @@ impl Policies {
             if changed {
                 policy.set_unix_s = self.env.unix_time();
                 if !self.arrays.commit(&array, next, Vec::new()).await {
-                    let sentence = format!("that could not be recorded; see volume show {}", volume.name());
+                    let sentence = format!(
+                        "the change could not be recorded; run 'softroc volume show {}'",
+                        volume.name()
+                    );
                     return Err(Error::new(ErrorKind::Failed, sentence));
                 }
             }
@@ -108,7 +112,8 @@ impl Policies {
         if changed {
             self.report_policy(&array).await;
             self.tasks.follow_policy(&array);
-            let text = format!("policies of {} were changed; volume show says what they are", array.names());
+            let text =
+                format!("policies of {} were changed; 'softroc volume show' lists them", array.names());
             self.events.report(
                 EventCode::ArrayPolicyChanged,
                 &array.name(),
@@ -152,15 +157,11 @@ pub(crate) fn policies(array: &Array, created_unix_s: u64) -> Vec<Policy> {
         policy(switch.name, value.to_owned(), reason)
     };
     let limit = match wished.medium_error_limit {
-        0 => policy(
-            "medium-error-limit",
-            "none".to_owned(),
-            "no number of unreadable places takes a drive out",
-        ),
+        0 => policy("medium-error-limit", "none".to_owned(), "a drive never fails because of medium errors"),
         limit => policy(
             "medium-error-limit",
             limit.to_string(),
-            "a drive goes out when so many unreadable places on it could not be repaired; one that cannot write, or does not answer, goes out at once",
+            "a drive fails at this number of medium errors that could not be repaired; one that cannot write, or does not answer, fails at once",
         ),
     };
     vec![
@@ -172,7 +173,7 @@ pub(crate) fn policies(array: &Array, created_unix_s: u64) -> Vec<Policy> {
         policy(
             "task-rate",
             format!("{} %", wished.task_share_percent),
-            "the share of time that background tasks take while hosts have I/O under way",
+            "the share of time that background tasks take while hosts do I/O",
         ),
     ]
 }

@@ -60,11 +60,11 @@ pub(crate) struct Offer {
 pub(crate) fn refusal(need: &Need, offer: &Offer) -> Option<String> {
     match &offer.standing {
         Standing::Dedicated(arrays) if !arrays.contains(&need.array) => {
-            return Some("stands by for other arrays".to_owned());
+            return Some("is a spare for other arrays".to_owned());
         }
         Standing::Enclosure if !offer.enclosure.as_ref().is_some_and(|e| need.enclosures.contains(e)) => {
             let enclosure = offer.enclosure.as_deref().unwrap_or("unknown");
-            return Some(format!("stands by for the drives of enclosure {enclosure}"));
+            return Some(format!("is a spare for enclosure {enclosure}"));
         }
         Standing::Unassigned if !need.emergency => {
             return Some("is no spare, and emergency-spare is off".to_owned());
@@ -83,7 +83,7 @@ pub(crate) fn refusal(need: &Need, offer: &Offer) -> Option<String> {
     }
     if offer.sector > need.sector {
         return Some(format!(
-            "has sectors of {} bytes, but the array has such of {}",
+            "has sectors of {} bytes, but the array has sectors of {}",
             offer.sector.0, need.sector.0
         ));
     }
@@ -163,10 +163,10 @@ mod tests {
     fn each_reason_is_named() {
         let global = || offer("s", Standing::Global);
         let cases = [
-            (offer("s", Standing::Dedicated(vec![OTHER])), "s stands by for other arrays"),
+            (offer("s", Standing::Dedicated(vec![OTHER])), "s is a spare for other arrays"),
             (
                 Offer { enclosure: Some("e3".into()), ..offer("s", Standing::Enclosure) },
-                "s stands by for the drives of enclosure e3",
+                "s is a spare for enclosure e3",
             ),
             (offer("s", Standing::Unassigned), "s is no spare, and emergency-spare is off"),
             (
@@ -190,7 +190,7 @@ mod tests {
         let coarse = Offer { sector: ByteCount(4096), ..global() };
         assert_eq!(
             choose_spare(&fine_sectors, &[coarse]),
-            Err(vec!["s has sectors of 4096 bytes, but the array has such of 512".to_owned()])
+            Err(vec!["s has sectors of 4096 bytes, but the array has sectors of 512".to_owned()])
         );
         assert_eq!(choose_spare(&need(), &[]), Err(vec![]));
     }

@@ -93,8 +93,8 @@ impl Reconciler {
             Some((array, _)) if array.label().policy.drive_guard => {
                 "it is copied to a spare, if there is one"
             }
-            Some(_) => "it serves on: replace it (drive-guard is off)",
-            None => "it is not taken as a spare any more",
+            Some(_) => "it serves on; replace it (predictive-failure copy is off)",
+            None => "it is not used as a spare any more",
         };
         let subject = place.map_or_else(|| drive.name.clone(), |(array, _)| array.name());
         let text = format!("drive {} {why}: {effect}", drive.name);
@@ -140,7 +140,7 @@ impl Reconciler {
             }
             Err(why) => {
                 self.reconcile_spread(array, slot, member);
-                let what = format!("no spare takes the place of drive {} of {}", member.name, label.names());
+                let what = format!("no spare can replace drive {} of {}", member.name, label.names());
                 let needs = format!("{} is needed", describe_need(&need));
                 self.report_once(array, &what, member.since, &why_none(&why, &needs));
             }
@@ -162,7 +162,7 @@ impl Reconciler {
             let left = u32::try_from(all - regions).unwrap_or(u32::MAX);
             let total = crate::tasks::regions_bytes(volume, left, volume.label().member_bytes);
             let about = About { slot: u16::try_from(slot).ok(), ..About::of_volume(array.uuid, volume.uuid) };
-            let cause = format!("drive {} is out, and no drive takes its place", member.name);
+            let cause = format!("drive {} is out, and no drive replaces it", member.name);
             self.tasks.ensure(array, TaskKind::Relocate, about, total, &cause);
         }
     }
@@ -235,7 +235,7 @@ impl Reconciler {
 
     fn reconcile_stale(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
         let name = self.arrays.member_name(array, slot);
-        self.reconcile_stale_because(array, slot, label, &format!("what drive {name} holds is not current"));
+        self.reconcile_stale_because(array, slot, label, &format!("drive {name} is not current"));
     }
 
     fn reconcile_stale_because(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label, cause: &str) {
@@ -299,11 +299,8 @@ impl Reconciler {
                 self.fill(array, slot, &spare, Some(stands_in), TaskKind::Replace, &cause).await;
             }
             Err(reasons) => {
-                let what = format!(
-                    "no spare takes the place of drive {} of {}, which {why}",
-                    drive.name,
-                    label.names()
-                );
+                let what =
+                    format!("no spare can replace drive {} of {}, which {why}", drive.name, label.names());
                 let needs = format!("{} is needed", describe_need(&need));
                 self.report_once(array, &what, 0, &why_none(&reasons, &needs));
             }
@@ -341,7 +338,7 @@ impl Reconciler {
                     EventCode::DriveReplacementFailed,
                     &array.name(),
                     cause,
-                    "the drive that serves goes on",
+                    "the old drive serves on",
                     text,
                 );
             }

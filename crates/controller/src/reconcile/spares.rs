@@ -42,8 +42,14 @@ impl Reconciler {
             } else if was_well {
                 let why =
                     spare.problem().map_or_else(|| "it carries no label any more".to_owned(), |p| p.message);
-                let text = format!("spare {} has failed and stands by no more: {why}", spare.name);
-                self.events.report(EventCode::SpareFailed, &spare.name, &why, "it stands by no more", text);
+                let text = format!("spare {} has failed: {why}", spare.name);
+                self.events.report(
+                    EventCode::SpareFailed,
+                    &spare.name,
+                    &why,
+                    "it is no spare any more",
+                    text,
+                );
             }
         }
     }
@@ -74,22 +80,25 @@ impl Reconciler {
         let info = self.spare_info(&drive);
         let mut notes = Vec::new();
         if drive.is_volatile() {
-            notes.push("a drive in memory, and what is on it, ends with the controller".to_owned());
+            notes.push("a drive in memory loses its contents when the controller stops".to_owned());
         }
         if let Some(info) = &info
             && info.covers.is_empty()
         {
             notes.push(match self.arrays.all().is_empty() {
-                true => "there is no volume yet that it could stand in for".to_owned(),
+                true => "there is no volume yet that it could cover".to_owned(),
                 false => {
-                    format!("drive {} could not stand in for any array now; spare list says why", drive.name)
+                    format!("drive {} fits no array now; 'softroc spare list' shows why", drive.name)
                 }
             });
         }
         self.attention.look_after();
         match info {
             Some(spare) => Ok(Reply::Spare { spare: Box::new(spare), notes }),
-            None => Err(Error::new(ErrorKind::Failed, format!("drive {} took no label", drive.name))),
+            None => Err(Error::new(
+                ErrorKind::Failed,
+                format!("the label of drive {} could not be written", drive.name),
+            )),
         }
     }
 
@@ -99,7 +108,7 @@ impl Reconciler {
             return Ok(if add.same_enclosure { SpareScope::Enclosure } else { SpareScope::Global });
         }
         if add.same_enclosure {
-            let sentence = "a spare stands by for arrays or for an enclosure; leave one of the two out";
+            let sentence = "a spare is for volumes or for an enclosure; leave one of the two out";
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         let mut arrays = Vec::new();
@@ -116,7 +125,7 @@ impl Reconciler {
         let enclosure = drive.enclosure();
         if scope == SpareScope::Enclosure && enclosure.is_none() {
             let sentence = format!(
-                "the machine does not tell in which enclosure drive {} sits; make it a spare for volumes: --for VOLUME",
+                "the enclosure of drive {} is not known; make it a spare for volumes with --for VOLUME",
                 add.drive
             );
             return Err(Error::new(ErrorKind::Invalid, sentence));
@@ -135,8 +144,8 @@ impl Reconciler {
         self.events.report(
             EventCode::SpareAdded,
             &drive.name,
-            "an operator said so",
-            &format!("it stands by for {what}"),
+            "an operator added it",
+            &format!("it is ready for {what}"),
             text,
         );
         Ok(())
@@ -148,24 +157,25 @@ impl Reconciler {
         if drive.spare().is_none() {
             let sentence = match self.arrays.place_of(&drive) {
                 Some((array, slot)) => format!(
-                    "drive {name} is drive {slot} of {} now, no spare; drive replace puts another one in its place",
+                    "drive {name} is drive {slot} of {} now, not a spare; replace it with 'softroc drive replace'",
                     array.names()
                 ),
-                None => format!("drive {name} is no spare (see spare list)"),
+                None => format!("drive {name} is not a spare; 'softroc spare list' lists them"),
             };
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
         self.inventory.take_label_off(&drive, "a spare").await;
         if drive.spare().is_some() {
-            let sentence = format!("the label of drive {name} could not be taken off; see events");
+            let sentence =
+                format!("the label of drive {name} could not be erased; 'softroc events' shows why");
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         let text = format!("drive {} is no spare any more", drive.name);
         self.events.report(
             EventCode::SpareRemoved,
             &drive.name,
-            "an operator said so",
-            "it stands by no longer",
+            "an operator removed it",
+            "it is a spare no longer",
             text,
         );
         let mut notes = Vec::new();
@@ -293,7 +303,7 @@ impl Reconciler {
         };
         let read_only = info.read_only.then(|| "refuses writes".to_owned());
         let problem = || drive.problem().map(|problem| format!("cannot be used: {}", problem.message));
-        let late = || drive.holds_writes_back().then(|| "has not returned all that it was asked".to_owned());
+        let late = || drive.holds_writes_back().then(|| "has outstanding operations".to_owned());
         Some(Offer {
             name: drive.name.clone(),
             standing,

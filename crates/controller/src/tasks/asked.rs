@@ -32,7 +32,7 @@ fn invalid(sentence: impl Into<String>) -> Error {
 pub(crate) fn check_share(percent: Option<u8>) -> Result<()> {
     match percent {
         Some(percent) if !(1..=100).contains(&percent) => {
-            Err(invalid(format!("a rate of {percent} % cannot be; choose 1 to 100 percent")))
+            Err(invalid(format!("a rate of {percent} % is not possible; choose 1 to 100 percent")))
         }
         _ => Ok(()),
     }
@@ -41,7 +41,10 @@ pub(crate) fn check_share(percent: Option<u8>) -> Result<()> {
 impl Tasks {
     pub(crate) fn find_task(&self, task: u64) -> Result<Rc<Task>> {
         self.list.find(task).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("there is no task {task} (see task list)"))
+            Error::new(
+                ErrorKind::NotFound,
+                format!("there is no task {task}; 'softroc task list' lists them"),
+            )
         })
     }
 
@@ -68,7 +71,7 @@ impl Tasks {
             return Err(invalid("a check needs a volume; name it"));
         };
         if !start.drives.is_empty() {
-            return Err(invalid("a check is of a volume, not of drives; leave them out"));
+            return Err(invalid("a check is for a volume, not for drives; leave them out"));
         }
         let (array, volume) = self.arrays.find_volume(name)?;
         let kind = if start.what == Startable::Repair { TaskKind::Repair } else { TaskKind::Check };
@@ -95,7 +98,7 @@ impl Tasks {
         let name = volume.name();
         if !volume.is_redundant() {
             return Err(wrong(format!(
-                "'{name}' is {}: it has no redundancy that could be compared with its data",
+                "'{name}' is {}: it has no redundancy to check",
                 volume.label().level.title()
             )));
         }
@@ -103,7 +106,7 @@ impl Tasks {
         let open = |kind| self.list.newest(kind, &about).filter(|task| !task.is_over());
         if let Some(task) = open(TaskKind::Check).or_else(|| open(TaskKind::Repair)) {
             return Err(wrong(format!(
-                "{} is {} already, as task {}; stop it first: task stop {}",
+                "{} is {} already, as task {}; first run 'softroc task stop {}'",
                 task.title(),
                 task.state(),
                 task.id(),
@@ -123,10 +126,10 @@ impl Tasks {
 
     fn start_init(&self, start: &StartTask) -> Result<Rc<Task>> {
         let Some(name) = &start.volume else {
-            return Err(invalid("an initialisation is of a volume; name it"));
+            return Err(invalid("an initialisation needs a volume; name it"));
         };
         if !start.drives.is_empty() {
-            return Err(invalid("an initialisation is of a volume, not of drives; leave them out"));
+            return Err(invalid("an initialisation is for a volume, not for drives; leave them out"));
         }
         let (array, volume) = self.arrays.find_volume(name)?;
         let about = About::of_volume(array.uuid, volume.uuid);
@@ -159,7 +162,7 @@ impl Tasks {
 
     fn start_patrol(&self, start: &StartTask) -> Result<Rc<Task>> {
         if start.volume.is_some() {
-            return Err(invalid("a patrol is of drives, not of a volume; name drives, or none for all"));
+            return Err(invalid("a patrol is for drives, not for a volume; name drives, or none for all"));
         }
         let plan = self.list.patrol.borrow().clone();
         let pace = Pace {
@@ -177,7 +180,7 @@ impl Tasks {
         let open = self.list.open().into_iter().find(|task| task.kind() == TaskKind::Patrol);
         if let Some(task) = open {
             return Err(wrong(format!(
-                "{} is {} already, as task {}; stop it first: task stop {}",
+                "{} is {} already, as task {}; first run 'softroc task stop {}'",
                 task.title(),
                 task.state(),
                 task.id(),
@@ -188,9 +191,8 @@ impl Tasks {
         for name in drives {
             let drive = self.arrays.find_drive(name)?;
             if !drive.has_medium() {
-                let sentence = format!(
-                    "drive {name} has no medium that could go bad, or cannot be opened; leave it out"
-                );
+                let sentence =
+                    format!("drive {name} has no medium to patrol, or cannot be opened; leave it out");
                 return Err(wrong(sentence));
             }
             chosen.push(drive);
@@ -199,7 +201,7 @@ impl Tasks {
             chosen = self.inventory.patrolled();
         }
         if chosen.is_empty() {
-            return Err(wrong("there are no drives with a medium that could go bad; add some first"));
+            return Err(wrong("there are no drives with a medium to patrol; first run 'softroc drive add'"));
         }
         let size =
             |drive: &Rc<crate::inventory::Drive>| drive.access().map_or(0, |access| access.info().size.0);
@@ -228,7 +230,7 @@ impl Tasks {
 
     fn start_rebuild(&self, start: &StartTask) -> Result<Rc<Task>> {
         let [drive] = start.drives.as_slice() else {
-            return Err(invalid("a rebuild is of one drive; name it, as VOLUME:SLOT or by its path"));
+            return Err(invalid("a rebuild needs a drive; give VOLUME:SLOT or its path"));
         };
         let found = self.arrays.find_drive(drive)?;
         let newest = self.list.all().into_iter().rev().find(|task| {
@@ -238,7 +240,7 @@ impl Tasks {
         });
         let Some(task) = newest else {
             return Err(wrong(format!(
-                "drive {drive} has nothing to be rebuilt; a drive that is out comes back with drive online, or is replaced with drive replace"
+                "drive {drive} has nothing to be rebuilt; to bring a drive back use 'softroc drive online', to replace it 'softroc drive replace'"
             )));
         };
         if !task.is_over() {
@@ -300,12 +302,12 @@ impl Tasks {
         task.change(&self.env, |record| {
             (record.wish, record.state, record.reason) = (Wish::Pause, TaskState::Paused, None);
         });
-        let text = format!("{title} was paused by an operator; task resume {id} goes on with it");
+        let text = format!("{title} was paused by an operator; to continue, run 'softroc task resume {id}'");
         self.steered(
             EventCode::TaskPaused,
             &task,
             "an operator paused it",
-            &format!("task {id} stands still"),
+            &format!("task {id} is paused"),
             text,
         )
     }
@@ -330,7 +332,7 @@ impl Tasks {
             EventCode::TaskResumed,
             &task,
             "an operator resumed it",
-            &format!("task {id} goes on"),
+            &format!("task {id} continues"),
             text,
         )
     }
@@ -364,10 +366,10 @@ impl Tasks {
         let mut notes = Vec::new();
         match task.kind() {
             TaskKind::Rebuild | TaskKind::Relocate => notes.push(format!(
-                "as long as it is stopped, redundancy is missing; task resume {id} goes on with it"
+                "redundancy is missing while it is stopped; to continue, run 'softroc task resume {id}'"
             )),
             TaskKind::Copyback | TaskKind::Replace => {
-                notes.push(format!("the old drive serves on; task resume {id} goes on with it"));
+                notes.push(format!("the old drive serves on; to continue, run 'softroc task resume {id}'"));
             }
             _ => {}
         }
@@ -386,7 +388,7 @@ impl Tasks {
             return Err(wrong(format!("{} (task {}) has ended", task.title(), set.task)));
         }
         if set.share_percent.is_none() && set.limit_bytes_per_s.is_none() {
-            return Err(invalid("nothing is to be changed; give --rate or --limit"));
+            return Err(invalid("there is nothing to change; give --rate or --limit"));
         }
         self.set_pace(&task, set.share_percent, set.limit_bytes_per_s);
         self.changed(&task, Vec::new())
@@ -420,7 +422,7 @@ impl Tasks {
         check_share(set.share_percent)?;
         if set.every_days == Some(0) || set.every_days.is_some_and(|days| days > MOST_DAYS) {
             return Err(invalid(format!(
-                "every {} days cannot be; choose 1 to {MOST_DAYS} days",
+                "a period of {} days is not possible; choose 1 to {MOST_DAYS} days",
                 set.every_days.unwrap_or(0)
             )));
         }
@@ -433,7 +435,7 @@ impl Tasks {
                 return Err(invalid("the schedule of a check needs a volume; name it"));
             }
             (Scheduled::Patrol, Some(_)) => {
-                return Err(invalid("a patrol is over all drives; leave the volume out"));
+                return Err(invalid("a patrol is for all drives; leave the volume out"));
             }
             (Scheduled::Patrol, None) => {
                 if set.repair.is_some() {
@@ -457,7 +459,7 @@ impl Tasks {
         let (_, volume) = self.arrays.find_volume(volume)?;
         if !volume.is_redundant() {
             return Err(wrong(format!(
-                "'{}' is {}: it has no redundancy that could be compared with its data",
+                "'{}' is {}: it has no redundancy to check",
                 volume.name(),
                 volume.label().level.title()
             )));

@@ -138,7 +138,7 @@ impl Tasks {
 
     fn patrol_left(&self, drive: &Drive, at: u64, why: IoError) {
         let text = format!(
-            "drive {} does not answer ({why}): the patrol left it at byte {at}; look at its cable",
+            "drive {} does not answer ({why}): the patrol stopped at byte {at}; check its cable",
             drive.name
         );
         self.events.report(
@@ -199,7 +199,7 @@ impl Tasks {
     fn home_of(&self, drive: &Drive, range: ByteRange) -> Home {
         let Some((array, slot)) = self.arrays.place_of(drive) else {
             return Home::Nobody(
-                "nothing of value is there; a write to it may heal it, and many such errors mean that it should be replaced",
+                "no data is there; a write may repair it, and a drive with many such errors should be replaced",
             );
         };
         if !array.in_use().contains(&slot) {
@@ -234,9 +234,9 @@ impl Tasks {
 
 fn after_repair(volume: &str, reads: bool) -> String {
     match reads {
-        true => format!("they were written anew from the redundancy of '{volume}'"),
+        true => format!("they were rewritten from the redundancy of '{volume}'"),
         false => {
-            format!("'{volume}' could not give them back; hosts get an I/O error where nothing else can")
+            format!("'{volume}' could not restore them; hosts get an I/O error where no other drive can")
         }
     }
 }

@@ -81,7 +81,8 @@ impl Tasks {
                     }
                     fruitless = if task.progress().done_bytes > before { 0 } else { fruitless + 1 };
                     if fruitless > MOST_FRUITLESS {
-                        let why = "it does not get on; look at the events of its drives".to_owned();
+                        let why =
+                            "it makes no progress; 'softroc events' shows what its drives report".to_owned();
                         return self.give_up(task, why);
                     }
                 }
@@ -166,7 +167,7 @@ impl Tasks {
         let end = match state {
             TaskState::Done => format!("{title} is complete{found}"),
             TaskState::Stopped => format!(
-                "{title} was stopped by an operator{found}; task resume {} goes on with it",
+                "{title} was stopped by an operator{found}; to continue, run 'softroc task resume {}'",
                 task.id()
             ),
             _ => format!("{title} failed: {}{found}", reason.as_deref().unwrap_or("it cannot be done")),

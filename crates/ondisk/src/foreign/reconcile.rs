@@ -215,13 +215,13 @@ fn judge(found: &mut FoundVolume) {
     if !found.sections.is_empty() && found.state == State::NotReadable {
         let (count, slots) = (out.count(), found.record.slots);
         found.reasons.push(format!(
-            "it cannot do without {count} of its {slots} members; find them and name them too"
+            "it cannot be read without {count} of its {slots} members; find them and name them too"
         ));
     }
     let dirty = found.record.consistency != Consistency::Clean;
     if dirty && found.state == State::Degraded {
         found.reasons.push(
-            "it was not stopped in order: what has to be computed for the missing members may be wrong in the \
+            "it was not cleanly shut down: what has to be computed for the missing members may be wrong in the \
              stripes that were being written"
                 .into(),
         );

@@ -10,7 +10,7 @@ use units::ByteCount;
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Bench {
-    /// What to do; `run` may be left out.
+    /// The subcommand; `run` may be left out.
     #[command(subcommand)]
     pub command: Option<BenchCommand>,
 
@@ -19,43 +19,43 @@ pub struct Bench {
     pub run: BenchRun,
 }
 
-/// The verbs of StorageBench. RUN is a number or a name of `softroc bench list`, `last`, or a results file (JSON).
+/// The verbs of StorageBench. RUN is a number or a name from `softroc bench list`, `last`, or a results file (JSON).
 #[derive(Subcommand, Debug)]
 pub enum BenchCommand {
-    /// Measure.
+    /// Run load profiles against targets and measure them.
     Run(Box<BenchRun>),
-    /// List the load profiles, or show how those are defined that are named.
+    /// List the load profiles, or show the definitions of the given ones.
     Profiles(BenchProfiles),
-    /// Turn an fio job file or an Iometer configuration into a file of load profiles.
+    /// Convert an fio job file or an Iometer configuration to load profiles.
     Import(BenchImport),
-    /// List the measurements that are kept.
+    /// List the stored measurements.
     List(Output),
-    /// Show a measurement: its rows, notes and surroundings.
+    /// Show a measurement: rows, notes and environment.
     Show {
-        /// Its number or name, last, or a results file.
+        /// The number or name of a measurement, last, or a results file.
         run: String,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Compare measurements with the first one (or the targets of one): faster, slower or no difference, by profile.
+    /// Compare measurements with the first one, or the targets of one measurement, by profile.
     Compare(BenchCompare),
-    /// Write a measurement to files: rows with histograms, tables, a report, a plot.
+    /// Export measurements to files: JSON, CSV, a report, a plot.
     Export {
-        /// Its number or name, last, or a results file; several are written side by side.
+        /// Numbers or names of measurements, last, or results files; several are exported side by side.
         #[arg(required = true, value_name = "RUN")]
         runs: Vec<String>,
-        /// Where to.
+        /// The files to write.
         #[command(flatten)]
         files: Files,
     },
-    /// Join measurements that ran at the same time on several hosts: rates add up, histograms merge exactly.
+    /// Merge measurements that ran at the same time on several hosts: rates are added, histograms merged.
     Merge(BenchMerge),
-    /// Forget a measurement.
+    /// Delete a stored measurement.
     Delete {
-        /// Its number or name, or last.
+        /// The number or name of a measurement, or last.
         run: String,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
@@ -64,15 +64,15 @@ pub enum BenchCommand {
 /// See [`BenchCommand::Profiles`].
 #[derive(Args, Debug)]
 pub struct BenchProfiles {
-    /// Profiles to show: the answer is a file to copy and change.
+    /// Profiles to show, in the format of --workload-file.
     #[arg(value_name = "PROFILE")]
     pub names: Vec<String>,
 
-    /// Also what is in this file or folder; may be given several times.
+    /// Also list the profiles of this file or folder. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub workload_file: Vec<PathBuf>,
 
-    /// How to answer.
+    /// The output format.
     #[command(flatten)]
     pub output: Output,
 }
@@ -83,7 +83,7 @@ pub struct BenchImport {
     /// An fio job file (.fio, .job, .ini) or an Iometer configuration (.icf).
     pub file: PathBuf,
 
-    /// Write the load profiles here instead of to standard output.
+    /// The output file [default: standard output].
     #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,
 }
@@ -91,15 +91,15 @@ pub struct BenchImport {
 /// See [`BenchCommand::Compare`].
 #[derive(Args, Debug)]
 pub struct BenchCompare {
-    /// Numbers or names, last, or results files; the first is what the others are compared with.
+    /// Numbers or names of measurements, last, or results files. The first one is the baseline.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<String>,
 
-    /// Write a report that shows them side by side.
+    /// Write an HTML report that shows the measurements side by side.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// How to answer.
+    /// The output format.
     #[command(flatten)]
     pub output: Output,
 }
@@ -107,11 +107,11 @@ pub struct BenchCompare {
 /// See [`BenchCommand::Merge`].
 #[derive(Args, Debug)]
 pub struct BenchMerge {
-    /// Numbers or names, last, or results files of 'softroc bench export'.
+    /// Numbers or names of measurements, last, or results files of 'softroc bench export'.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<String>,
 
-    /// What the joined measurement shall be called.
+    /// The name of the merged measurement.
     #[arg(long, default_value = "merged")]
     pub name: String,
 }
@@ -127,11 +127,11 @@ pub struct Files {
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
 
-    /// Write the result rows as CSV laid out like a results file of Iometer 1.1; - is standard output.
+    /// Write the result rows in the CSV format of Iometer 1.1; - is standard output.
     #[arg(long, value_name = "FILE")]
     pub iometer: Option<PathBuf>,
 
-    /// Write the report, one HTML page with plots.
+    /// Write a report with plots as one HTML page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
@@ -143,8 +143,8 @@ pub struct Files {
     #[arg(long, value_name = "FILE")]
     pub png: Option<PathBuf>,
 
-    /// Which plot: best-iops, best-throughput, or throughput, latency, distribution or time, of a profile as in
-    /// latency:database.
+    /// The plot for --svg and --png: best-iops, best-throughput, or throughput, latency, distribution or time of a
+    /// profile, such as latency:database.
     #[arg(long, value_name = "PLOT", default_value = "best-iops")]
     pub plot: Plot,
 }
@@ -153,89 +153,89 @@ pub struct Files {
 #[derive(Args, Debug)]
 pub struct BenchRun {
     /// A file, a block device, nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH, volume:NAME, or
-    /// array:LEVEL,drives=8xmem:256M,strip=64K: an array made for this run inside this process.
+    /// array:LEVEL,drives=8xmem:256M,strip=64K (a temporary array inside this process).
     #[arg(required = true, value_name = "TARGET")]
     pub targets: Vec<String>,
 
-    /// A load profile: a name, a family or a group ('softroc bench profiles' lists them), or inline such as
-    /// random,67%read,8K; options may follow, such as database,hot=90%:4G,rate=5000/s. May be given several times
-    /// [default: all of --workload-file, else the five standard profiles].
+    /// A load profile: a name, a family or a group from 'softroc bench profiles', or a definition such as
+    /// random,67%read,8K. Options may follow, such as database,hot=90%:4G,rate=5000/s. May be given several times
+    /// [default: all profiles of --workload-file, otherwise the five standard profiles].
     #[arg(long, value_name = "PROFILE")]
     pub profile: Vec<String>,
 
-    /// A file of load profiles, or a folder of such files; also an fio job file (.fio) or an Iometer configuration
-    /// (.icf). May be given several times.
+    /// A file of load profiles, a folder of such files, an fio job file (.fio) or an Iometer configuration (.icf).
+    /// May be given several times.
     #[arg(long, value_name = "FILE")]
     pub workload_file: Vec<PathBuf>,
 
-    /// Outstanding I/Os: 1..512 is the powers of two, 1,3,8,16 a list [default: what a profile says of itself, else
-    /// 1..512].
+    /// Outstanding I/Os: 1..512 for the powers of two, or a list such as 1,3,8,16 [default: those of the profile,
+    /// otherwise 1..512].
     #[arg(long, value_name = "LADDER")]
     pub outstanding: Option<String>,
 
-    /// Which part of the targets: 0..10%, 10%..35%, 4G..8G; by-access: sequential profiles in the first 10 %, all
-    /// others in the 25 % after it.
+    /// The part of the targets to measure: 0..10%, 10%..35% or 4G..8G. by-access measures sequential profiles in the
+    /// first 10 % and all others in the next 25 %.
     #[arg(long, value_name = "AREA", default_value = "all")]
     pub area: Area,
 
-    /// Make a test file of this size where a target does not exist, and write it full before measuring.
+    /// Create a test file of this size if a target does not exist, and fill it before the measurement.
     #[arg(long, value_name = "SIZE")]
     pub create: Option<ByteCount>,
 
-    /// Write blocks that say what they are, and check every block that is read.
+    /// Write blocks that carry their address and version, and verify every block that is read.
     #[arg(long)]
     pub verify: bool,
 
-    /// Measure all targets at the same time, each with as many outstanding I/Os.
+    /// Measure all targets at the same time; the outstanding I/Os are per target.
     #[arg(long)]
     pub together: bool,
 
-    /// The seed of all random numbers [default: another one each time].
+    /// The seed of all random numbers [default: a new one for each run].
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 
-    /// How long to measure at each depth.
+    /// The measuring time at each number of outstanding I/Os.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub runtime: std::time::Duration,
 
-    /// How long to run before measuring; 0s: not at all.
+    /// The time to run before each measurement; 0s for none.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_ramp)]
     pub ramp: std::time::Duration,
 
-    /// Measure on until the 95 % intervals of the rate and the mean latency are this narrow, either way; none: never
-    /// longer than --runtime.
+    /// Measure longer than --runtime until the 95 % confidence intervals of the rate and the mean latency are within
+    /// plus or minus this share; none: never measure longer.
     #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = parse_confidence)]
     pub confidence: Confidence,
 
-    /// How long to measure at each depth at most [default: four times --runtime].
+    /// The longest measuring time at each number of outstanding I/Os [default: four times --runtime].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub max_runtime: Option<std::time::Duration>,
 
-    /// Measure in rounds of this length until five in a row are alike (they differ by at most 20 % and drift by at
-    /// most 10 %), at most 25 rounds; the row is of those five.
+    /// Measure in rounds of this length until five consecutive rounds are steady: they differ by at most 20 % and
+    /// drift by at most 10 %. At most 25 rounds; the result is that of the five.
     #[arg(long, value_name = "ROUND", num_args = 0..=1, default_missing_value = "60s", require_equals = true,
         value_parser = parse_duration, conflicts_with_all = ["runtime", "max_runtime"])]
     pub steady_state: Option<std::time::Duration>,
 
-    /// Write this much before measuring, sequentially: a size, or snia: twice the measured area, and then each
-    /// profile in rounds until it is steady.
+    /// Write sequentially before measuring: a size, or snia for twice the measured area and then each profile in
+    /// rounds until it is steady.
     #[arg(long, value_name = "SIZE", default_value = "none")]
     pub precondition: Precondition,
 
-    /// Workers: each has its own connection, and its own stream of a sequential load.
+    /// The number of workers. Each has its own connection, and its own stream of a sequential load.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub workers: u32,
 
-    /// What the measurement shall be called, for show, compare and export.
+    /// The name of the measurement, for show, compare and export.
     #[arg(long, default_value = "")]
     pub name: String,
 
-    /// Do not keep the measurement in the results database (STATE/results.db; without a state folder
-    /// ~/.local/state/softroc/results.db).
+    /// Do not store the measurement in the results database (STATE/results.db, or
+    /// ~/.local/state/softroc/results.db without a state folder).
     #[arg(long)]
     pub no_save: bool,
 
-    /// Write to a target that holds data.
+    /// Write to a target even if it holds data. The data is lost.
     #[arg(long)]
     pub destroy_data: bool,
 

@@ -6,32 +6,31 @@ use clap::Subcommand;
 /// The verbs of `softroc foreign`.
 #[derive(Subcommand, Debug)]
 pub enum ForeignCommand {
-    /// List the volumes of other systems on drives that were added, whether they can be imported, and drives that
-    /// cannot be used.
+    /// List volumes of other systems on registered drives, whether they can be imported, and unusable drives.
     List(Output),
-    /// Make a volume of another system SoftROC's own, with its data; other volumes on the same drives come with it.
+    /// Import a volume of another system with its data. All volumes on the same drives are imported.
     Import {
-        /// Its name or identity: see 'softroc foreign list'.
+        /// The name or identity of the volume in 'softroc foreign list'.
         volume: String,
-        /// Give it another name.
+        /// Import it under another name.
         #[arg(long, value_name = "NEW")]
         name: Option<String>,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Take the metadata of other systems, and labels that cannot be used, off drives that are not in use.
+    /// Erase metadata of other systems and unusable labels from drives that are not in use.
     Clear {
         /// The drives.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },

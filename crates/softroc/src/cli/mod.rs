@@ -24,7 +24,7 @@ pub const DEFAULT_STATE: &str = "./softroc-data";
 #[command(name = "softroc", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "Start with 'softroc quickstart'. Sizes take binary suffixes: 64K = 65536 bytes.")]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 
@@ -32,15 +32,15 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
-    /// The folder where a controller keeps its sockets, its events, and the paths of its drives.
+    /// The state folder of the controller: its sockets, events and list of drives.
     #[arg(long, global = true, value_name = "DIR", default_value = DEFAULT_STATE)]
     pub state: PathBuf,
 }
 
-/// How a command answers.
+/// The form of a command's answer.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Output {
-    /// Answer in JSON instead of text.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
 }
@@ -48,58 +48,58 @@ pub struct Output {
 /// The nouns.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Take the tour: file drives, a RAID volume, NBD, StorageBench, a drive that is pulled, a report.
+    /// Take the tour: create a RAID volume on file drives, measure it, and rebuild it after a drive failure.
     Quickstart(Quickstart),
     /// Run the controller in the foreground.
     Serve(Serve),
-    /// Drives: add, list, show, take out of use.
+    /// Manage drives: add, list, show, fail, replace.
     #[command(subcommand)]
     Drive(DriveCommand),
-    /// Volumes: create, list, show, delete.
+    /// Manage volumes: create, list, show, start, delete.
     #[command(subcommand)]
     Volume(VolumeCommand),
-    /// Hot spares: add, list, remove.
+    /// Manage hot spares: add, list, remove.
     #[command(subcommand)]
     Spare(tasks::SpareCommand),
-    /// Volumes of other systems, and drives that cannot be used: list, import, clear.
+    /// Import volumes of other systems, and clear drives for use.
     #[command(subcommand)]
     Foreign(foreign::ForeignCommand),
-    /// Background tasks: rebuilds, checks, patrols; their progress, pace and schedules.
+    /// Manage background tasks (rebuilds, checks, patrol reads), their rates and schedules.
     #[command(subcommand)]
     Task(tasks::TaskCommand),
-    /// What happened: every change of state, with its cause and effect.
+    /// List events: every change of state with its cause and effect.
     Events(Events),
-    /// Show what a request does: which drives are read and written, what is computed, and why.
+    /// Explain a request: which drives are read and written, what is computed, and why.
     Explain(Explain),
-    /// StorageBench: measure a disk subsystem with the standard load profiles.
+    /// Measure a disk subsystem with the standard load profiles (StorageBench).
     Bench(Box<Bench>),
-    /// Predict what a server would do: the same engine on modelled drives and controllers, in virtual time.
+    /// Predict the performance of a server from models of its drives and controller.
     Predict(Box<Predict>),
-    /// Published measurements beside predictions, with the error of each.
+    /// Compare predictions with published measurements.
     Reproduce(Reproduce),
-    /// Fit a drive's parameters to its published figures.
+    /// Fit the parameters of a drive's model to its published figures.
     Calibrate(Calibrate),
-    /// The drives and controllers that predictions know: list, show.
+    /// List or show the drives and controllers for predictions.
     #[command(subcommand)]
     Catalog(CatalogCommand),
-    /// Read the arrays of other systems and of dead controllers: what is on these drives, and serve it read-only.
+    /// Find arrays of other systems and of failed controllers on drives, and serve them read-only.
     Rescue(Rescue),
-    /// Version, what this machine offers, what runs.
+    /// Show the version, what this machine offers, and the running controller.
     Info(Output),
 }
 
 /// See [`Command::Quickstart`].
 #[derive(Args, Debug)]
 pub struct Quickstart {
-    /// Where the drives and the report go.
+    /// The folder for the drives and the report.
     #[arg(long, value_name = "DIR", default_value = "./softroc-data")]
     pub dir: PathBuf,
 
-    /// Keep the drive files afterwards; the report is kept in any case.
+    /// Keep the drive files afterwards. The report is always kept.
     #[arg(long)]
     pub keep: bool,
 
-    /// How long to measure at each depth.
+    /// The measuring time at each number of outstanding I/Os.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub runtime: std::time::Duration,
 }
@@ -107,24 +107,24 @@ pub struct Quickstart {
 /// See [`Command::Serve`].
 #[derive(Args, Debug)]
 pub struct Serve {
-    /// Where hosts reach the volumes by NBD: HOST:PORT or unix:PATH; may be given several times
+    /// The address of the NBD port: HOST:PORT or unix:PATH. May be given several times
     /// [default: unix:STATE/nbd.sock].
     #[arg(long, value_name = "ADDR")]
     pub nbd: Vec<Address>,
 
-    /// Drives to look at besides those that were added before: their arrays are assembled.
+    /// Also register these drives, and assemble their arrays.
     #[arg(long, value_name = "DRIVE", num_args = 1..)]
     pub drives: Vec<String>,
 
-    /// Threads that serve I/O [default: half the cores, at least one].
+    /// The number of threads that serve I/O [default: half the cores, at least one].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub shards: Option<u16>,
 
-    /// Memory for data, all shards together.
+    /// The memory for data of all shards together.
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     pub memory: ByteCount,
 
-    /// Allow NBD addresses that other machines can reach. There is no encryption: trust the network.
+    /// Allow NBD addresses that other machines can reach. Connections are not encrypted; use a trusted network.
     #[arg(long)]
     pub allow_remote: bool,
 }
@@ -132,117 +132,118 @@ pub struct Serve {
 /// See [`Command::Drive`].
 #[derive(Subcommand, Debug)]
 pub enum DriveCommand {
-    /// Tell the controller of a drive: a block device, a file, mem:SIZE, or an nbd:// address.
+    /// Register drives: block devices, files, mem:SIZE or nbd:// addresses.
     Add {
         /// The drives.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
-        /// Make new file drives of this size, with their space reserved.
+        /// Create file drives of this size, with their space reserved.
         #[arg(long, value_name = "SIZE")]
         create: Option<ByteCount>,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// List every drive the controller knows.
+    /// List all registered drives.
     List(Output),
     /// Show one drive.
     Show {
-        /// Its path, or VOLUME:SLOT.
+        /// The drive: its path, or VOLUME:SLOT.
         drive: String,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Take a drive out of its volume, as if it had failed.
+    /// Declare a drive failed; a spare takes its slot.
     Fail {
-        /// Its path, or VOLUME:SLOT.
+        /// The drive: its path, or VOLUME:SLOT.
         drive: String,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Take a drive out of its volume for a while.
+    /// Take a drive offline for a while; no spare takes its slot.
     Offline {
-        /// Its path, or VOLUME:SLOT.
+        /// The drive: its path, or VOLUME:SLOT.
         drive: String,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Use a drive again that is out: what it missed is rebuilt.
+    /// Bring a drive back online and rebuild what it missed.
     Online {
-        /// Its path, or VOLUME:SLOT.
+        /// The drive: its path, or VOLUME:SLOT.
         drive: String,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Put another drive in a drive's place: rebuilt at once if that one is out, filled first if it serves.
+    /// Replace a drive: the new one is rebuilt if the old one is out, and copied to first if it still serves.
     Replace {
-        /// The drive that is replaced: VOLUME:SLOT, or its path.
+        /// The drive to replace: its path, or VOLUME:SLOT.
         drive: String,
-        /// The drive that takes its place.
+        /// The new drive.
         #[arg(long, value_name = "DRIVE")]
         with: String,
-        /// Overwrite what that one holds now.
+        /// Overwrite what the new drive holds now: file systems, partitions, other arrays.
         #[arg(long)]
         destroy_data: bool,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Look at a drive no more that belongs to no volume; what is on it stays.
+    /// Unregister an unused drive. Its contents stay.
     Forget {
-        /// Its path.
+        /// The drive: its path.
         drive: String,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
 }
 
-/// What a volume consists of.
+/// See [`VolumeCommand::Create`].
 #[derive(Args, Debug)]
 pub struct VolumeCreate {
-    /// Its name: letters, digits, '-', '_' and '.'.
+    /// The name of the volume: letters, digits, '-', '_' and '.'.
     pub name: String,
 
     /// The RAID level.
     #[arg(long, value_name = "LEVEL", value_parser = levels())]
     pub level: Level,
 
-    /// Its drives in order: paths, mem:SIZE, nbd:// addresses. All drives of an array: beside its other volumes.
+    /// The drives in slot order: paths, mem:SIZE, nbd:// addresses. If they are all drives of an array, the volume uses
+    /// its free space.
     #[arg(long, required_unless_present = "array", num_args = 1.., value_name = "DRIVE")]
     pub drives: Vec<String>,
 
-    /// Instead of drives: a volume beside which it is laid, in what is free on the same drives.
+    /// Use the free space of this volume's array, instead of --drives.
     #[arg(long, value_name = "VOLUME", conflicts_with = "drives")]
     pub array: Option<String>,
 
-    /// Spans of raid00, raid10, raid50 and raid60 [default: pairs for raid10, as few as possible for others].
+    /// The number of spans of raid00, raid10, raid50 and raid60 [default: pairs for raid10, otherwise the fewest].
     #[arg(long, value_name = "N")]
     pub spans: Option<u16>,
 
-    /// How often raid1e stores each strip [default: 2].
+    /// The number of copies of each strip on raid1e [default: 2].
     #[arg(long, value_name = "N")]
     pub copies: Option<u16>,
 
-    /// The strip: the run of blocks on one drive, 4K to 1M [default: 256K on rotating drives, 64K on others].
+    /// The strip size, that is the part of a stripe on one drive: 4K to 1M [default: 256K on rotating drives, 64K on SSDs].
     #[arg(long, value_name = "SIZE", visible_alias = "stripe-size")]
     pub strip: Option<StripSize>,
 
-    /// Where parity or copies are on the drives, such as left-symmetric or near [default: the level's usual one].
+    /// The arrangement of parity or copies on the drives, such as left-symmetric or near [default: that of the level].
     #[arg(long, value_name = "ARRANGEMENT")]
     pub arrangement: Option<String>,
 
-    /// Its capacity [default: all there is].
+    /// The capacity [default: all free space].
     #[arg(long, value_name = "SIZE")]
     pub size: Option<ByteCount>,
 
-    /// How a stripe is dealt with that a crash interrupts in the middle, on levels with parity: kept in a journal on the drives
-    /// before it is written, or resynced afterwards, which is quicker to write and may need an operator where a drive is out
-    /// as well [default: journal].
+    /// How levels with parity close the write hole. journal: writes go to a journal on the drives first, and a crash is
+    /// repaired from it. resync: writes are faster and stripes are resynced after a crash, but a volume that is also
+    /// degraded then needs an operator [default: journal].
     #[arg(long, value_name = "HOW")]
     pub write_hole: Option<WriteHole>,
 
@@ -250,7 +251,7 @@ pub struct VolumeCreate {
     #[arg(long)]
     pub destroy_data: bool,
 
-    /// How to answer.
+    /// The output format.
     #[command(flatten)]
     pub output: Output,
 }
@@ -258,9 +259,9 @@ pub struct VolumeCreate {
 /// See [`VolumeCreate::write_hole`].
 #[derive(ValueEnum, Clone, Copy, Debug)]
 pub enum WriteHole {
-    /// A journal.
+    /// Write to a journal on the drives first.
     Journal,
-    /// A resync.
+    /// Resync after a crash.
     Resync,
 }
 
@@ -276,55 +277,55 @@ impl From<WriteHole> for controller::WriteHole {
 /// See [`Command::Volume`].
 #[derive(Subcommand, Debug)]
 pub enum VolumeCommand {
-    /// Lay a volume over drives.
+    /// Create a volume.
     Create(VolumeCreate),
-    /// List every volume.
+    /// List all volumes.
     List(Output),
-    /// Show one volume: its state, its drives, and why they are as they are.
+    /// Show one volume: its state, its drives, and the reasons.
     Show {
-        /// Its name.
+        /// The name of the volume.
         name: String,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Give a volume another name; hosts that use it under its old name are disconnected.
+    /// Rename a volume. Hosts that use the old name are disconnected.
     Rename {
-        /// Its name.
+        /// The name of the volume.
         name: String,
-        /// Its new name.
+        /// The new name.
         to: String,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Change what is wished for a volume's array: when drives go out, what spares and background tasks may do.
+    /// Set the policies of a volume's array: medium-error limit, spares, rate of background tasks.
     Set(tasks::VolumeSet),
-    /// Start a volume that is not started without asking, since drives are missing.
+    /// Start a volume that needs an operator's decision because drives are missing.
     Start {
-        /// Its name.
+        /// The name of the volume.
         name: String,
-        /// Say that blocks of the missing drive may read wrongly where a write was interrupted.
+        /// Start despite stale parity; blocks of the missing drive may read wrongly where a write was interrupted.
         #[arg(long)]
         accept_stale_parity: bool,
-        /// Say that the drives that are missing were not used without those that are here.
+        /// Start without the missing drives. Make sure that they were not used on their own since.
         #[arg(long)]
         degraded: bool,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Delete a volume: its data is lost.
+    /// Delete a volume. Its data is lost.
     Delete {
-        /// Its name.
+        /// The name of the volume.
         name: String,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
@@ -333,11 +334,11 @@ pub enum VolumeCommand {
 /// See [`Command::Events`].
 #[derive(Args, Debug)]
 pub struct Events {
-    /// How many of the latest.
+    /// The number of latest events to show.
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub last: usize,
 
-    /// How to answer.
+    /// The output format.
     #[command(flatten)]
     pub output: Output,
 }
@@ -345,36 +346,36 @@ pub struct Events {
 /// See [`Command::Rescue`].
 #[derive(Args, Clone, Debug)]
 pub struct Rescue {
-    /// The drives, or images of them. Nothing is written to them.
+    /// The drives, or images of drives. They are only read.
     #[arg(required = true, value_name = "DRIVE")]
     pub drives: Vec<String>,
 
-    /// Serve the volumes that can be read by NBD, read-only, until interrupted: HOST:PORT or unix:PATH; may be given
-    /// several times.
+    /// Serve the readable volumes over NBD, read-only, until interrupted: HOST:PORT or unix:PATH. May be given several
+    /// times.
     #[arg(long, value_name = "ADDR")]
     pub serve: Vec<Address>,
 
-    /// The serial number of the drive that a file is an image of: Intel's metadata know drives by nothing else.
+    /// The serial number of the drive that an image was taken of. Intel metadata identify drives by serial number.
     #[arg(long, value_name = "DRIVE=NUMBER", value_parser = parse_serial)]
     pub serial: Vec<(String, String)>,
 
-    /// The metadata are gone: guess order, level, layout, strip and start from what the drives hold, and show why.
+    /// Guess level, drive order, layout, strip size and data offset from the contents, for drives without metadata.
     #[arg(long)]
     pub guess: bool,
 
-    /// Which of the guesses to serve, as numbered in the table; the first unless another is as good.
+    /// The number of the guess to serve, from the table [default: the best one, if no other is as good].
     #[arg(long, value_name = "N", requires = "guess", requires = "serve")]
     pub candidate: Option<usize>,
 
-    /// Memory for data while serving.
+    /// The memory for data while serving.
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     pub memory: ByteCount,
 
-    /// Allow NBD addresses that other machines can reach. There is no encryption: trust the network.
+    /// Allow NBD addresses that other machines can reach. Connections are not encrypted; use a trusted network.
     #[arg(long)]
     pub allow_remote: bool,
 
-    /// How to answer.
+    /// The output format.
     #[command(flatten)]
     pub output: Output,
 }
@@ -389,7 +390,7 @@ fn parse_serial(text: &str) -> Result<(String, String), String> {
 /// See [`Command::Explain`].
 #[derive(Args, Debug)]
 pub struct Explain {
-    /// Of this volume of the running controller, as it is now.
+    /// Explain for this volume of the running controller, in its current state.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["level", "drives", "spans", "strip", "layout", "copies", "mirrors"])]
     pub volume: Option<String>,
 
@@ -397,47 +398,47 @@ pub struct Explain {
     #[arg(long, value_name = "LEVEL", value_parser = levels(), required_unless_present = "volume")]
     pub level: Option<Level>,
 
-    /// How many drives.
+    /// The number of drives.
     #[arg(long, value_name = "N", required_unless_present = "volume")]
     pub drives: Option<u16>,
 
-    /// The strip.
+    /// The strip size.
     #[arg(long, value_name = "SIZE", default_value = "64K", visible_alias = "stripe-size")]
     pub strip: StripSize,
 
-    /// In how many spans (RAID 00, 10, 50, 60) [default: pairs for RAID 10, otherwise as few as can be].
+    /// The number of spans (RAID 00, 10, 50, 60) [default: pairs for RAID 10, otherwise the fewest].
     #[arg(long, value_name = "N")]
     pub spans: Option<u16>,
 
-    /// Where parity is (levels with parity), such as left-symmetric.
+    /// The arrangement of parity, such as left-symmetric.
     #[arg(long, value_name = "ARRANGEMENT", visible_alias = "rotation")]
     pub layout: Option<ParityArrangement>,
 
-    /// How often each strip is stored (RAID 1E) [default: 2].
+    /// The number of copies of each strip (RAID 1E) [default: 2].
     #[arg(long, value_name = "N")]
     pub copies: Option<u16>,
 
-    /// Where copies are (RAID 1E): near, offset or far.
+    /// The arrangement of copies (RAID 1E): near, offset or far.
     #[arg(long, value_name = "ARRANGEMENT")]
     pub mirrors: Option<MirrorArrangement>,
 
-    /// Drives that have failed, such as 2 or 2,5.
+    /// The slots of failed drives, such as 2 or 2,5.
     #[arg(long, value_name = "SLOTS", value_delimiter = ',')]
     pub failed: Vec<u16>,
 
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
 
-    /// Where: SIZE@OFFSET, such as 8K@1M.
+    /// The range as SIZE@OFFSET, such as 8K@1M.
     #[arg(value_name = "SIZE@OFFSET")]
     pub range: String,
 
-    /// How to answer.
+    /// The output format.
     #[command(flatten)]
     pub output: Output,
 }
 
-/// What is asked of a volume.
+/// What is to be explained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Operation {
     /// Read.
@@ -446,9 +447,9 @@ pub enum Operation {
     Write,
     /// Write zeroes.
     WriteZeroes,
-    /// Make redundancy agree with the data, in every stripe that is touched.
+    /// Recompute redundancy from data, in every stripe of the range.
     Resync,
-    /// Compare redundancy with the data, in every stripe that is touched.
+    /// Compare redundancy with data, in every stripe of the range.
     Verify,
 }
 

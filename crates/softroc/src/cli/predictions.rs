@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use storagebench::Area;
 use units::StripSize;
 
-/// How a paper measured: the part of the drives, the alignment, the ladder, and what it takes links to carry.
+/// How a paper measured: the part of the drives, the alignment, the outstanding I/Os, and the usable share of links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum MethodName {
     /// As 'softroc bench' does: all of the volume, blocks aligned to their size, 1..512.
     Bench,
-    /// A file of 32, 64 or 128 GB (up to 8, 16, more drives), offsets in sectors, 1,3,8..512; links carry 85 %.
+    /// A file of 32, 64 or 128 GB (up to 8, up to 16, more drives), aligned to sectors, 1,3,8..512; links carry 85 %.
     Fujitsu2013,
-    /// Sequential in the first 10 %, random in the next 25 %, offsets in 4 KiB, 1..512; links carry 90 %.
+    /// Sequential in the first 10 %, random in the next 25 %, aligned to 4 KiB, 1..512; links carry 90 %.
     Fujitsu2016,
-    /// A file of 8 GB, offsets in sectors, 3 outstanding; links carry 85 %.
+    /// A file of 8 GB, aligned to sectors, 3 outstanding I/Os; links carry 85 %.
     Sx940,
 }
 
@@ -33,43 +33,43 @@ pub enum Switch {
 /// See [`super::Command::Predict`].
 #[derive(Args, Debug)]
 pub struct Predict {
-    /// The controller: an alias or a product name of 'softroc catalog list'; direct: a drive by itself.
+    /// The controller: an alias or a product name from 'softroc catalog list', or direct for a single drive.
     #[arg(long, value_name = "NAME")]
     pub controller: String,
 
-    /// The drives: 8xSAS-6G-HDD, or several kinds joined by +.
+    /// The drives, such as 8xSAS-6G-HDD; several kinds are joined by +.
     #[arg(long, value_name = "SPEC")]
     pub drives: String,
 
-    /// The level [default: jbod for one drive].
+    /// The RAID level [default: jbod for one drive].
     #[arg(long, value_name = "LEVEL", value_parser = levels())]
     pub level: Option<Level>,
 
-    /// How many spans (levels 00, 10, 50, 60).
+    /// The number of spans (RAID 00, 10, 50, 60).
     #[arg(long, value_name = "N")]
     pub spans: Option<u16>,
 
-    /// The strip [default: the controller's].
+    /// The strip size [default: that of the controller].
     #[arg(long, value_name = "SIZE")]
     pub strip: Option<StripSize>,
 
-    /// A controller's preset: data-protection or performance (the drives' caches off or on), or fast-path.
+    /// The controller's preset: data-protection (drive caches off), performance (drive caches on) or fast-path.
     #[arg(long, value_name = "PRESET")]
     pub preset: Option<String>,
 
-    /// The controller's write mode, where it has a cache.
+    /// The write mode of a controller with a cache.
     #[arg(long, value_name = "MODE")]
     pub write_mode: Option<String>,
 
-    /// The controller's read mode, where it has one: read-ahead or no-read-ahead [default: read-ahead].
+    /// The read mode of a controller that has one: read-ahead or no-read-ahead [default: read-ahead].
     #[arg(long, value_name = "MODE")]
     pub read_mode: Option<String>,
 
-    /// The controller's cache mode, where it has a cache.
+    /// The cache mode of a controller with a cache.
     #[arg(long, value_name = "MODE")]
     pub cache_mode: Option<String>,
 
-    /// The drives' own write caches [default: as each drive is by itself].
+    /// The write caches of the drives [default: the own setting of each drive].
     #[arg(long, value_name = "on|off")]
     pub drive_cache: Option<Switch>,
 
@@ -77,39 +77,40 @@ pub struct Predict {
     #[arg(long, value_name = "PROFILE")]
     pub profile: Vec<String>,
 
-    /// Outstanding I/Os: 1..512 is the powers of two, 1,3,8,16 a list [default: the method's].
+    /// Outstanding I/Os: 1..512 for the powers of two, or a list such as 1,3,8,16 [default: those of the method].
     #[arg(long, value_name = "LADDER")]
     pub outstanding: Option<String>,
 
-    /// Workers: each has its own stream of a sequential load.
+    /// The number of workers. Each has its own stream of a sequential load.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub workers: u32,
 
-    /// How the load is put on: as 'softroc bench' does, or as a paper did.
+    /// How to measure: as 'softroc bench' does, or as a paper did.
     #[arg(long, value_name = "METHOD", default_value = "bench")]
     pub method: MethodName,
 
-    /// Which part of the volume, in place of the method's.
+    /// The part of the volume to measure [default: that of the method].
     #[arg(long, value_name = "AREA")]
     pub area: Option<Area>,
 
-    /// How long to measure at each depth, in virtual time [default: 20s with a spindle, 500ms without].
+    /// The measuring time at each number of outstanding I/Os, in virtual time [default: 20s with rotating drives, otherwise
+    /// 500ms].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub runtime: Option<std::time::Duration>,
 
-    /// How long to run before measuring, in virtual time [default: a quarter of --runtime].
+    /// The time to run before each measurement, in virtual time [default: a quarter of --runtime].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub ramp: Option<std::time::Duration>,
 
-    /// The first seed of all random numbers: the same seeds give the same figures to the last digit.
+    /// The first seed of all random numbers. The same seeds give exactly the same figures.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 
-    /// How many seeds: figures are their means, and the intervals come from the spread between them.
+    /// The number of seeds. Figures are means over the seeds, intervals come from their spread.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub seeds: u64,
 
-    /// A file of your own with a drive or a controller; may be given several times.
+    /// A file with a drive or a controller of your own. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub catalog: Vec<PathBuf>,
 
@@ -121,23 +122,23 @@ pub struct Predict {
 /// See [`super::Command::Reproduce`].
 #[derive(Args, Debug)]
 pub struct Reproduce {
-    /// fujitsu2013, fujitsu2016, sx940, intel2014 or reviews [default: all].
+    /// The publication: fujitsu2013, fujitsu2016, sx940, intel2014 or reviews [default: all].
     #[arg(value_name = "DOC")]
     pub doc: Option<String>,
 
-    /// Only those whose number begins so, such as f16-21.
+    /// Only the figures whose number begins with this, such as f16-21.
     #[arg(long, value_name = "ID")]
     pub only: Option<String>,
 
-    /// Also list the figures that are not covered, by what is missing for them.
+    /// Also list the figures that are not covered, grouped by what is missing.
     #[arg(long)]
     pub missing: bool,
 
-    /// A file of your own with a drive or a controller; may be given several times.
+    /// A file with a drive or a controller of your own. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub catalog: Vec<PathBuf>,
 
-    /// How to answer.
+    /// The output format.
     #[command(flatten)]
     pub output: Output,
 }
@@ -153,15 +154,15 @@ pub struct Calibrate {
     #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,
 
-    /// Also fit without each of the five profiles in turn, and show how far each is missed then.
+    /// Also fit without each of the five profiles in turn, and show its error then.
     #[arg(long)]
     pub leave_one_out: bool,
 
-    /// How many times all parameters are gone through at most.
+    /// The largest number of passes over all parameters.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rounds: u32,
 
-    /// A file of your own with a drive; may be given several times.
+    /// A file with a drive of your own. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub catalog: Vec<PathBuf>,
 }
@@ -171,11 +172,11 @@ pub struct Calibrate {
 pub enum CatalogCommand {
     /// List the drives and controllers.
     List(Output),
-    /// Show one: every number with its source; the answer is in the file to copy and change.
+    /// Show one entry: every number with its source, in the format of --catalog.
     Show {
         /// An alias, a model or a product name.
         name: String,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },

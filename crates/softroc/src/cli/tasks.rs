@@ -4,14 +4,14 @@ use super::Output;
 use clap::{Args, Subcommand, ValueEnum};
 use units::ByteCount;
 
-/// How fast a task may be.
+/// The rate of a task.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Pace {
-    /// The share of time that it may take while hosts have I/O under way, such as 30% [default: the array's].
+    /// The share of time that the task takes while hosts do I/O, such as 30% [default: that of the array].
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub rate: Option<u8>,
 
-    /// The most it reads and writes per second, such as 200M; 0 is no limit.
+    /// The most bytes that the task moves per second, such as 200M; 0 for no limit.
     #[arg(long, value_name = "SIZE")]
     pub limit: Option<ByteCount>,
 }
@@ -19,11 +19,11 @@ pub struct Pace {
 /// What is done with a task that was started.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Follow {
-    /// Show its progress until it ends; Ctrl-C ends the showing, not the task.
+    /// Show the progress until the task ends. Ctrl-C does not stop the task.
     #[arg(long)]
     pub follow: bool,
 
-    /// How to answer.
+    /// The output format.
     #[command(flatten)]
     pub output: Output,
 }
@@ -31,63 +31,63 @@ pub struct Follow {
 /// The verbs of `softroc task`.
 #[derive(Subcommand, Debug)]
 pub enum TaskCommand {
-    /// List the tasks: what goes on, and what ended not long ago.
+    /// List running, waiting and recently ended tasks.
     List(Output),
     /// Show one task.
     Show {
-        /// Its number.
+        /// The number of the task.
         task: u64,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Show a task's progress until it ends; Ctrl-C ends the showing, not the task.
+    /// Show a task's progress until it ends. Ctrl-C does not stop the task.
     Follow {
-        /// Its number.
+        /// The number of the task.
         task: u64,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Start a task; rebuilds, resyncs and copies start by themselves.
+    /// Start a task. Rebuilds, resyncs and copies start automatically.
     #[command(subcommand)]
     Start(StartCommand),
-    /// Let a task stand still.
+    /// Pause a task.
     Pause {
-        /// Its number.
+        /// The number of the task.
         task: u64,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Go on with a task that was paused or stopped, or has failed.
+    /// Resume a task that was paused, was stopped or has failed.
     Resume {
-        /// Its number.
+        /// The number of the task.
         task: u64,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// End a task before it is done.
+    /// Stop a task before it is done.
     Stop {
-        /// Its number.
+        /// The number of the task.
         task: u64,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Change how fast a task may be.
+    /// Set the rate of a task.
     Set {
-        /// Its number.
+        /// The number of the task.
         task: u64,
-        /// How fast it may be.
+        /// The rate.
         #[command(flatten)]
         pace: Pace,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Say what is done by itself every so often, or show it.
+    /// Show or set schedules.
     #[command(subcommand)]
     Schedule(ScheduleCommand),
 }
@@ -95,81 +95,81 @@ pub enum TaskCommand {
 /// What can be started.
 #[derive(Subcommand, Debug)]
 pub enum StartCommand {
-    /// Compare a volume's redundancy with its data.
+    /// Check a volume: compare its redundancy with its data.
     Check {
         /// The volume.
         volume: String,
-        /// Make redundancy agree where it does not, instead of only saying so.
+        /// Repair redundancy that does not agree with the data, instead of only reporting it.
         #[arg(long)]
         repair: bool,
-        /// How fast it may be.
+        /// The rate.
         #[command(flatten)]
         pace: Pace,
-        /// What is done with it then.
+        /// Whether to wait for its end.
         #[command(flatten)]
         follow: Follow,
     },
-    /// Read drives from end to end, and repair what cannot be read.
+    /// Start a patrol read: read drives completely, and repair sectors that cannot be read.
     Patrol {
-        /// The drives [default: all, spares and unused ones too].
+        /// The drives [default: all registered drives, also spares and unused ones].
         drives: Vec<String>,
-        /// How fast it may be.
+        /// The rate.
         #[command(flatten)]
         pace: Pace,
-        /// What is done with it then.
+        /// Whether to wait for its end.
         #[command(flatten)]
         follow: Follow,
     },
-    /// Zero a volume: all its data is lost.
+    /// Initialise a volume with zeroes. All its data is lost.
     #[command(group = clap::ArgGroup::new("how").required(true))]
     Init {
         /// The volume.
         volume: String,
-        /// Zero all of it.
+        /// Zero the whole volume.
         #[arg(long, group = "how")]
         full: bool,
-        /// Zero its first and last MiB, so that nobody takes it for something.
+        /// Zero only the first and the last MiB, so that no file system or partition table is found.
         #[arg(long, group = "how")]
         fast: bool,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
-        /// How fast it may be.
+        /// The rate.
         #[command(flatten)]
         pace: Pace,
-        /// What is done with it then.
+        /// Whether to wait for its end.
         #[command(flatten)]
         follow: Follow,
     },
-    /// Go on with a rebuild or a copy that was stopped or has failed.
+    /// Resume a rebuild or a copy that was stopped or has failed.
     Rebuild {
-        /// The drive that is made current: its path, or VOLUME:SLOT.
+        /// The drive to rebuild or to copy to: its path, or VOLUME:SLOT.
         drive: String,
-        /// How fast it may be.
+        /// The rate.
         #[command(flatten)]
         pace: Pace,
-        /// What is done with it then.
+        /// Whether to wait for its end.
         #[command(flatten)]
         follow: Follow,
     },
 }
 
-/// When something is done by itself.
+/// When a scheduled task runs.
 #[derive(Args, Clone, Debug)]
 pub struct When {
-    /// Every so often: a number of days or weeks, such as 30d or 4w.
+    /// The period: a number of days or weeks, such as 30d or 4w.
     #[arg(long, value_name = "TIME", value_parser = parse_days)]
     pub every: Option<u32>,
 
-    /// At which time of the day, UTC, such as 02:00.
+    /// The time of day in UTC, such as 02:00.
     #[arg(long, value_name = "HH:MM", value_parser = parse_time_of_day)]
     pub at: Option<u32>,
 
-    /// Do it by itself.
+    /// Switch the schedule on.
     #[arg(long, conflicts_with = "off")]
     pub on: bool,
 
-    /// Do not do it by itself.
+    /// Switch the schedule off.
     #[arg(long)]
     pub off: bool,
 }
@@ -177,37 +177,37 @@ pub struct When {
 /// The verbs of `softroc task schedule`.
 #[derive(Subcommand, Debug)]
 pub enum ScheduleCommand {
-    /// Show what is done by itself, and when next.
+    /// List schedules and their next times.
     List(Output),
-    /// Check a volume every so often [default: off; every 4 weeks at 02:00 once it is on].
+    /// Schedule checks of a volume [default: off; every 4 weeks at 02:00 once switched on].
     Check {
         /// The volume.
         volume: String,
-        /// When.
+        /// The schedule.
         #[command(flatten)]
         when: When,
-        /// Make redundancy agree where it does not.
+        /// Repair redundancy that does not agree with the data.
         #[arg(long, conflicts_with = "report_only")]
         repair: bool,
-        /// Only say where redundancy does not agree.
+        /// Only report redundancy that does not agree with the data.
         #[arg(long)]
         report_only: bool,
-        /// How fast it may be.
+        /// The rate.
         #[command(flatten)]
         pace: Pace,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Read all drives every so often [default: on, every week at 02:00].
+    /// Schedule patrol reads of all drives [default: on, every week at 02:00].
     Patrol {
-        /// When.
+        /// The schedule.
         #[command(flatten)]
         when: When,
-        /// How fast it may be.
+        /// The rate.
         #[command(flatten)]
         pace: Pace,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
@@ -216,34 +216,34 @@ pub enum ScheduleCommand {
 /// The verbs of `softroc spare`.
 #[derive(Subcommand, Debug)]
 pub enum SpareCommand {
-    /// Let drives stand by for one that fails.
+    /// Make drives hot spares.
     Add {
         /// The drives: paths, nbd:// addresses, mem:SIZE.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
-        /// Only for the arrays of these volumes [default: for all arrays].
+        /// Dedicate the spares to the arrays of these volumes [default: global, for all arrays].
         #[arg(long = "for", value_name = "VOLUME", num_args = 1.., conflicts_with = "same_enclosure")]
         volumes: Vec<String>,
-        /// Only for arrays with a drive in the same enclosure.
+        /// Use the spares only for arrays with a drive in the same enclosure.
         #[arg(long)]
         same_enclosure: bool,
-        /// Let it stay where it stood in, instead of giving the data back to the drive that replaces the failed one.
+        /// Keep a spare as a permanent member after a rebuild, instead of copying back to the new drive.
         #[arg(long)]
         permanent: bool,
         /// Overwrite what the drives hold now: file systems, partitions, other arrays.
         #[arg(long)]
         destroy_data: bool,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// List the spares, what they cover, and which volumes none covers and why.
+    /// List spares, the arrays that they cover, and the arrays without a spare.
     List(Output),
-    /// Let a drive stand by no longer.
+    /// Remove a hot spare. The drive stays registered.
     Remove {
-        /// Its path.
+        /// The drive: its path.
         drive: String,
-        /// How to answer.
+        /// The output format.
         #[command(flatten)]
         output: Output,
     },
@@ -262,34 +262,34 @@ pub enum Switch {
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct VolumeSet {
-    /// The volume; what is set concerns all volumes of its array.
+    /// The volume. The policies apply to all volumes of its array.
     pub name: String,
 
-    /// The share of time that rebuilds, resyncs, checks and copies take while hosts have I/O under way, such as 30%.
+    /// The share of time that rebuilds, resyncs, checks and copies take while hosts do I/O, such as 30%.
     #[arg(long, group = "what", value_name = "PERCENT", value_parser = parse_percent, visible_alias = "rebuild-rate")]
     pub task_rate: Option<u8>,
 
-    /// Take a drive out when so many unreadable places on it could not be repaired; 0: never.
+    /// Fail a drive after this number of medium errors that could not be repaired; 0 for never.
     #[arg(long, group = "what", value_name = "N")]
     pub medium_error_limit: Option<u32>,
 
-    /// Give what a spare took over to the blank drive that appears where the failed one sat.
+    /// Copyback: copy from a spare back to a new drive in the bay of the failed one.
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub copyback: Option<Switch>,
 
-    /// Take an unused drive that holds nothing where no spare fits.
+    /// Emergency spare: use an empty drive that belongs to no array where no spare fits.
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub emergency_spare: Option<Switch>,
 
-    /// Copy a drive that predicts its failure, or is worn out, to a spare before it fails.
+    /// Predictive-failure copy: copy a drive that predicts its failure or is worn out to a spare before it fails.
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub drive_guard: Option<Switch>,
 
-    /// Let a rotating spare take the place of an SSD, and the other way round.
+    /// Let a rotating spare replace an SSD, and an SSD a rotating drive.
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub mixed_kinds: Option<Switch>,
 
-    /// How to answer.
+    /// The output format.
     #[command(flatten)]
     pub output: Output,
 }

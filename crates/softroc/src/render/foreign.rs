@@ -46,7 +46,7 @@ fn volume(volume: &ForeignVolume) -> String {
     lines.extend(volume.others.iter().map(|other| format!("  {}", other.reason)));
     lines.extend(volume.reasons.iter().map(|reason| format!("  {reason}")));
     if !volume.clean {
-        lines.push("  it was not stopped in order".into());
+        lines.push("  it was not cleanly shut down".into());
     }
     let name = if volume.name.is_empty() { &volume.identity } else { &volume.name };
     lines.push(match &volume.obstacle {

@@ -176,7 +176,7 @@ fn places(rows: &[&Row], several_targets: bool) -> Vec<String> {
 pub(crate) fn reached(row: &Row) -> String {
     match &row.latency_us {
         Some(latency) => format!(
-            "up to {} IO/s ({} MiB/s) with {} outstanding, at {} on average and {} for 99 of 100",
+            "up to {} IO/s ({} MiB/s) with {} outstanding, mean latency {}, p99 {}",
             number(row.iops),
             number(row.throughput_mib_s),
             row.outstanding,
@@ -261,7 +261,7 @@ mod tests {
         let sentences = summary(&results);
         assert_eq!(
             sentences[0],
-            "database: up to 20\u{202F}000 IO/s (156 MiB/s) with 8 outstanding, at 400 µs on average and 1.20 ms for 99 of 100."
+            "database: up to 20\u{202F}000 IO/s (156 MiB/s) with 8 outstanding, mean latency 400 µs, p99 1.20 ms."
         );
         assert_eq!(sentences.last().unwrap(), "the measurement of 'mem:1G' was stopped.");
         assert_eq!(sentences.len(), 3);
