@@ -193,7 +193,7 @@ fn a_drive_that_lacks_a_write_does_not_serve_in_its_slot() {
             .tell(&env, |done| {
                 ShardMessage::Apply(
                     VOLUME,
-                    Change::ReplacementBegan { slot: slot, left: RegionSet::EMPTY },
+                    Change::ReplacementBegan { slot, left: RegionSet::EMPTY },
                     Some(new.clone()),
                     Some(done),
                 )
@@ -208,7 +208,7 @@ fn a_drive_that_lacks_a_write_does_not_serve_in_its_slot() {
             .tell(&env, |done| {
                 ShardMessage::Apply(
                     VOLUME,
-                    Change::Promoted { slot: slot, stale: RegionSet::EMPTY },
+                    Change::Promoted { slot, stale: RegionSet::EMPTY },
                     None,
                     Some(done),
                 )

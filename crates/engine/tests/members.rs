@@ -228,7 +228,7 @@ fn a_stale_drive_is_neither_read_nor_written_until_it_is_current() {
                     sender
                         .send(ShardMessage::Apply(
                             VOLUME,
-                            Change::Current { slot: DriveIndex(1), regions: regions },
+                            Change::Current { slot: DriveIndex(1), regions },
                             None,
                             None
                         ))
@@ -275,7 +275,7 @@ fn what_comes_back_from_the_distributed_spare_reaches_the_drive_and_its_successo
             .tell(|done| {
                 ShardMessage::Apply(
                     VOLUME,
-                    Change::ReplacementBegan { slot: slot, left: RegionSet::EMPTY },
+                    Change::ReplacementBegan { slot, left: RegionSet::EMPTY },
                     Some(successor.clone()),
                     Some(done),
                 )
@@ -292,7 +292,7 @@ fn what_comes_back_from_the_distributed_spare_reaches_the_drive_and_its_successo
             .tell(|done| {
                 ShardMessage::Apply(
                     VOLUME,
-                    Change::Promoted { slot: slot, stale: RegionSet::EMPTY },
+                    Change::Promoted { slot, stale: RegionSet::EMPTY },
                     None,
                     Some(done),
                 )

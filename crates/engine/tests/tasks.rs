@@ -376,7 +376,7 @@ fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
         rig.tell(|done| {
             ShardMessage::Apply(
                 VOLUME,
-                Change::ReplacementBegan { slot: slot, left: RegionSet::EMPTY },
+                Change::ReplacementBegan { slot, left: RegionSet::EMPTY },
                 Some(source.clone()),
                 Some(done),
             )
@@ -391,12 +391,7 @@ fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
         }
         assert_eq!(rig.outcomes().await, [TaskOutcome::Done; 2]);
         rig.tell(|done| {
-            ShardMessage::Apply(
-                VOLUME,
-                Change::Promoted { slot: slot, stale: RegionSet::EMPTY },
-                None,
-                Some(done),
-            )
+            ShardMessage::Apply(VOLUME, Change::Promoted { slot, stale: RegionSet::EMPTY }, None, Some(done))
         })
         .await;
         all[2].fail_now(); // Nobody uses it any more.
