@@ -171,29 +171,7 @@ impl Arrays {
     ) -> Replayed {
         let Some(journal) = volume.label().journal else { return Replayed::Done(0) };
         let places = array.places();
-        let mut members: BTreeMap<usize, Access> = BTreeMap::new();
-        let (mut told, in_use) = (DriveSet::EMPTY, array.in_use());
-        let mut copies: BTreeMap<usize, Vec<Record>> = BTreeMap::new();
-        for (slot, place) in places.iter().enumerate().filter(|(_, place)| place.role == Role::Current) {
-            if !in_use.contains(&slot) || failed.contains_key(&slot) {
-                continue;
-            }
-            let gone = || IoError::new(IoErrorKind::Gone);
-            let read = match place.drive.as_ref().and_then(|drive| drive.access()).ok_or_else(gone) {
-                Ok(access) => read_journal(&access, &journal).await.map(|read| (access, read)),
-                Err(error) => Err(error),
-            };
-            match read {
-                Ok((access, (bytes, is_whole))) => {
-                    copies.insert(slot, scan(&bytes, LogId(id.0)));
-                    members.insert(slot, access);
-                    if is_whole {
-                        told.insert(DriveIndex(slot as u16));
-                    }
-                }
-                Err(error) => drop(failed.insert(slot, error)),
-            }
-        }
+        let JournalCopies { mut members, copies, told } = read_copies(array, id, &journal, failed).await;
         let without =
             |members: &mut dyn Iterator<Item = usize>| slots(0..places.len()).minus(&slots(members));
         if !array.can_spare(volume, &without(&mut members.keys().copied())) {
@@ -326,6 +304,49 @@ pub(crate) fn with_write_hole(
         ));
     }
     Ok(VolumeLabel { write_hole: WriteHole::Journal, journal, ..label })
+}
+
+/// What the members of a volume tell of its journal.
+struct JournalCopies {
+    /// Members that could be read.
+    members: BTreeMap<usize, Access>,
+    /// The records on each.
+    copies: BTreeMap<usize, Vec<Record>>,
+    /// Those of which all could be read.
+    told: DriveSet,
+}
+
+/// Reads the journal's copies. Members that fail at it join those that have `failed`, which are left alone.
+async fn read_copies(
+    array: &Array,
+    id: Uuid,
+    journal: &JournalLabel,
+    failed: &mut BTreeMap<usize, IoError>,
+) -> JournalCopies {
+    let mut members: BTreeMap<usize, Access> = BTreeMap::new();
+    let (mut told, in_use) = (DriveSet::EMPTY, array.in_use());
+    let mut copies: BTreeMap<usize, Vec<Record>> = BTreeMap::new();
+    for (slot, place) in array.places().iter().enumerate().filter(|(_, place)| place.role == Role::Current) {
+        if !in_use.contains(&slot) || failed.contains_key(&slot) {
+            continue;
+        }
+        let gone = || IoError::new(IoErrorKind::Gone);
+        let read = match place.drive.as_ref().and_then(|drive| drive.access()).ok_or_else(gone) {
+            Ok(access) => read_journal(&access, journal).await.map(|read| (access, read)),
+            Err(error) => Err(error),
+        };
+        match read {
+            Ok((access, (bytes, is_whole))) => {
+                copies.insert(slot, scan(&bytes, LogId(id.0)));
+                members.insert(slot, access);
+                if is_whole {
+                    told.insert(DriveIndex(slot as u16));
+                }
+            }
+            Err(error) => drop(failed.insert(slot, error)),
+        }
+    }
+    JournalCopies { members, copies, told }
 }
 
 /// A member's copy of a journal, with zeroes where it cannot be read, and whether all of it can.
