@@ -25,7 +25,6 @@ use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::Access;
 use crate::inventory::access::join;
-use engine::{JournalPlace, ring_len};
 use env::{IoError, IoErrorKind, Slice};
 use log::{Holders, LogId, Patch, Record, counting, patches, scan};
 use ondisk::{JournalLabel, Label, Readiness, Role, Tail, Uuid, VolumeLabel, WriteHole, slots};
@@ -68,33 +67,6 @@ enum Replayed {
     Full(IoError),
     /// It does not tell all: a sentence.
     Incomplete(String),
-}
-
-impl Volume {
-    /// Whether its journal tells all that may have been interrupted.
-    pub(crate) fn is_covered(&self) -> bool {
-        self.label().journal.is_some_and(|journal| journal.tells_all)
-    }
-
-    /// Whether what its journal is to be called from now on is durable, and no record is called so yet.
-    fn has_fresh_journal(&self) -> bool {
-        let recorded = self.label().journal.and_then(|journal| journal.id);
-        self.journal_is_fresh.get() && recorded.is_some() && recorded == self.journal_id.get()
-    }
-
-    /// Whether a journal is enough for so many shards.
-    fn has_room_for_rings(&self, shards: usize) -> bool {
-        let journal = self.label().journal;
-        journal.is_some_and(|journal| ring_len(ByteCount(journal.len_bytes), shards as u16).is_some())
-    }
-
-    /// Where its journal is for so many shards, if it has one that is enough for them.
-    pub(super) fn journal_place(&self, shards: usize) -> Option<JournalPlace> {
-        let (journal, id) = (self.label().journal?, self.journal_id.get()?);
-        let at = ByteCount(journal.start_bytes);
-        let place = JournalPlace { id, at, len: ByteCount(journal.len_bytes) };
-        self.has_room_for_rings(shards).then_some(place)
-    }
 }
 
 impl Arrays {
