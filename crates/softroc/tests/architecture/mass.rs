@@ -16,7 +16,6 @@ const LONG_FUNCTIONS: &[&str] = &[
     "crates/engine/src/stripe/compute/tests.rs::payloads_and_what_is_cached_may_lie_in_several_slices",
     "crates/layout/tests/map.rs::a_layout_that_cannot_be_is_refused_in_one_sentence",
     "crates/log/tests/model/main.rs::next",
-    "crates/nbd/tests/golden_transmission.rs::a_client_hangs_up_on_replies_that_break_the_rules",
     "crates/ondisk/src/ddf/level.rs::read",
     "crates/ondisk/src/foreign/reconcile.rs::place",
     "crates/ondisk/tests/ddf/mdadm.rs::mdadm_reads_the_level_the_order_and_the_sizes_of_every_level",
