@@ -25,8 +25,7 @@ const GAP_STEPS: u64 = 300;
 const GAP_STEP_US: u64 = 10;
 
 fn without(setup: &Setup, missing: &[u16]) -> DriveSet {
-    let left = DriveSet::first(setup.geometry().drives()).minus(&slots(missing));
-    left
+    DriveSet::first(setup.geometry().drives()).minus(&slots(missing))
 }
 
 fn misses_data(geometry: &Geometry, stripe: StripeIndex) -> bool {

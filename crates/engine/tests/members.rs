@@ -228,7 +228,7 @@ fn a_stale_drive_is_neither_read_nor_written_until_it_is_current() {
                     sender
                         .send(ShardMessage::Apply(
                             VOLUME,
-                            Change::Current { slot: DriveIndex(1), regions: regions },
+                            Change::Current { slot: DriveIndex(1), regions },
                             None,
                             None
                         ))

@@ -340,67 +340,70 @@ fn a_client_reports_the_first_error_once_the_reply_is_over() {
     assert_eq!(events, ["0 Inval \"\" None"]);
 }
 
+const DATA_TWICE: &str = "668e33ef 0000 0001 0000000000000000 0000000c 0000000000001000 'data'
+                  668e33ef 0000 0001 0000000000000000 0000000c 0000000000001002 'data'";
+
+/// Replies to a read, a write and a question for extents, and how the client ends.
+const AGAINST_THE_RULES: &[(ReplyStyle, &str, &str)] = &[
+    (ReplyStyle::Simple, "668e33ef 0001 0000 0000000000000000 00000000", "FramingLost"),
+    (ReplyStyle::Extended, "67446698 00000000 0000000000000001", "FramingLost"),
+    (ReplyStyle::Simple, "67446698 00000000 0000000000000003", "Protocol"), // not in flight
+    (ReplyStyle::Simple, "67446698 00000000 0000000100000000", "Protocol"), // an older one
+    (ReplyStyle::Structured, "67446698 00000000 0000000000000000", "Protocol"), // simple to a read
+    (ReplyStyle::Structured, "668e33ef 0001 0000 0000000000000000 00000000", "Protocol"), // nothing read
+    (ReplyStyle::Structured, "668e33ef 0000 0000 0000000000000000 00000000", "Protocol"), // not done
+    (ReplyStyle::Structured, "668e33ef 0001 0001 0000000000000000 00000008 00000000", "Protocol"),
+    (ReplyStyle::Structured, "668e33ef 0001 0001 0000000000000001 00000009 00000000", "Protocol"),
+    (ReplyStyle::Structured, "668e33ef 0001 0003 0000000000000000 00000000", "Protocol"), // unknown
+    (ReplyStyle::Structured, "668e33ef 0001 8001 0000000000000000 00000005", "Protocol"),
+    (ReplyStyle::Structured, "668e33ef 0001 8001 0000000000000000 00001015", "Protocol"),
+    (
+        ReplyStyle::Structured,
+        "668e33ef 0001 8001 0000000000000000 00000006 00000005 0001",
+        "Protocol", // the message is longer than the chunk
+    ),
+    (
+        ReplyStyle::Structured,
+        "668e33ef 0001 0001 0000000000000000 0000000c 0000000000000fff",
+        "Protocol", // outside of the read
+    ),
+    (
+        ReplyStyle::Structured,
+        "668e33ef 0001 0002 0000000000000000 0000000c 0000000000001000 00000000",
+        "Protocol", // an empty hole
+    ),
+    (ReplyStyle::Structured, DATA_TWICE, "Protocol"),
+    (ReplyStyle::Structured, "668e33ef 0001 0000 0000000000000002 00000000", "Protocol"), // no extents
+    (
+        ReplyStyle::Structured,
+        "668e33ef 0001 0005 0000000000000002 0000000c 00000008 00000200 00000000",
+        "Protocol", // another context
+    ),
+    (
+        ReplyStyle::Structured,
+        "668e33ef 0001 0005 0000000000000002 0000000c 00000007 00000000 00000000",
+        "Protocol", // an empty extent
+    ),
+    (
+        ReplyStyle::Structured,
+        "668e33ef 0001 0006 0000000000000002 00000018 00000007 00000001",
+        "Protocol", // 64 bits without extended headers
+    ),
+    (
+        ReplyStyle::Extended,
+        "6e8a278c 0001 0006 0000000000000002 0000000000000000 0000000000000018 00000007 00000002",
+        "Protocol", // two extents announced, one there
+    ),
+    (
+        ReplyStyle::Extended,
+        "6e8a278c 0001 0000 0000000000000001 0000000000000001 0000000000000000",
+        "Protocol", // another offset
+    ),
+];
+
 #[test]
 fn a_client_hangs_up_on_replies_that_break_the_rules() {
-    let data_twice = "668e33ef 0000 0001 0000000000000000 0000000c 0000000000001000 'data'
-                      668e33ef 0000 0001 0000000000000000 0000000c 0000000000001002 'data'";
-    let cases = [
-        (ReplyStyle::Simple, "668e33ef 0001 0000 0000000000000000 00000000", "FramingLost"),
-        (ReplyStyle::Extended, "67446698 00000000 0000000000000001", "FramingLost"),
-        (ReplyStyle::Simple, "67446698 00000000 0000000000000003", "Protocol"), // not in flight
-        (ReplyStyle::Simple, "67446698 00000000 0000000100000000", "Protocol"), // an older one
-        (ReplyStyle::Structured, "67446698 00000000 0000000000000000", "Protocol"), // simple to a read
-        (ReplyStyle::Structured, "668e33ef 0001 0000 0000000000000000 00000000", "Protocol"), // nothing read
-        (ReplyStyle::Structured, "668e33ef 0000 0000 0000000000000000 00000000", "Protocol"), // not done
-        (ReplyStyle::Structured, "668e33ef 0001 0001 0000000000000000 00000008 00000000", "Protocol"),
-        (ReplyStyle::Structured, "668e33ef 0001 0001 0000000000000001 00000009 00000000", "Protocol"),
-        (ReplyStyle::Structured, "668e33ef 0001 0003 0000000000000000 00000000", "Protocol"), // unknown
-        (ReplyStyle::Structured, "668e33ef 0001 8001 0000000000000000 00000005", "Protocol"),
-        (ReplyStyle::Structured, "668e33ef 0001 8001 0000000000000000 00001015", "Protocol"),
-        (
-            ReplyStyle::Structured,
-            "668e33ef 0001 8001 0000000000000000 00000006 00000005 0001",
-            "Protocol", // the message is longer than the chunk
-        ),
-        (
-            ReplyStyle::Structured,
-            "668e33ef 0001 0001 0000000000000000 0000000c 0000000000000fff",
-            "Protocol", // outside of the read
-        ),
-        (
-            ReplyStyle::Structured,
-            "668e33ef 0001 0002 0000000000000000 0000000c 0000000000001000 00000000",
-            "Protocol", // an empty hole
-        ),
-        (ReplyStyle::Structured, data_twice, "Protocol"),
-        (ReplyStyle::Structured, "668e33ef 0001 0000 0000000000000002 00000000", "Protocol"), // no extents
-        (
-            ReplyStyle::Structured,
-            "668e33ef 0001 0005 0000000000000002 0000000c 00000008 00000200 00000000",
-            "Protocol", // another context
-        ),
-        (
-            ReplyStyle::Structured,
-            "668e33ef 0001 0005 0000000000000002 0000000c 00000007 00000000 00000000",
-            "Protocol", // an empty extent
-        ),
-        (
-            ReplyStyle::Structured,
-            "668e33ef 0001 0006 0000000000000002 00000018 00000007 00000001",
-            "Protocol", // 64 bits without extended headers
-        ),
-        (
-            ReplyStyle::Extended,
-            "6e8a278c 0001 0006 0000000000000002 0000000000000000 0000000000000018 00000007 00000002",
-            "Protocol", // two extents announced, one there
-        ),
-        (
-            ReplyStyle::Extended,
-            "6e8a278c 0001 0000 0000000000000001 0000000000000001 0000000000000000",
-            "Protocol", // another offset
-        ),
-    ];
-    for (style, input, expected) in cases {
+    for &(style, input, expected) in AGAINST_THE_RULES {
         let mut client = client(style);
         begin(&mut client, Command::Read, 4096, 16);
         begin(&mut client, Command::Write, 0, 1);

@@ -58,61 +58,72 @@ const REPLACEMENTS: usize = 4;
 /// Volumes of this size have regions for several shards.
 const FAR: u64 = 100 << 20;
 
+/// How many drives a level gets.
+fn drive_count(rng: &mut Rng, level: Level) -> DriveCount {
+    let count = match level {
+        Level::Jbod => 1,
+        Level::Raid0 => rng.between(2, 4),
+        Level::Raid1 => rng.between(2, 3),
+        Level::Raid1e => rng.between(3, 6),
+        Level::Raid4 | Level::Raid5 => rng.between(3, 6),
+        Level::Raid5ee | Level::Raid6 => rng.between(4, 6),
+        Level::Raid00 | Level::Raid10 => 2 * rng.between(2, 3),
+        Level::Raid50 => 6,
+        Level::Raid60 => 8,
+    };
+    DriveCount(count as u16)
+}
+
+/// The drives, each with `member` bytes for data, and whether the controller makes them.
+fn drives(rng: &mut Rng, count: DriveCount, member: ByteCount, is_far: bool) -> (Vec<DriveOptions>, bool) {
+    let sector = if rng.chance(1, 4) { SectorSize::B4096 } else { SectorSize::B512 };
+    let cached = rng.chance(3, 4);
+    let unwritten = if rng.chance(1, 2) { Unwritten::Noise } else { Unwritten::Zeroes };
+    let trimmed = [Trimmed::Zeroes, Trimmed::Unchanged, Trimmed::Anything][rng.below(3) as usize];
+    let latency = [Latency::range_us(50, 500), Latency::range_us(1, 20), Latency::range_us(10, 5000)]
+        [rng.below(3) as usize];
+    let slow_one_in = if rng.chance(1, 2) { 20 } else { 0 };
+    let drives_are_made = is_far || rng.chance(1, 3);
+    let unwritten = if drives_are_made { Unwritten::Zeroes } else { unwritten };
+    let data = ByteRange::new(ByteOffset::ZERO, member);
+    let drives: Vec<DriveOptions> = count
+        .indexes()
+        .map(|index| {
+            // The smallest one counts; all have room for the same.
+            let slack = if drives_are_made || index.0 == 0 { 0 } else { rng.below(16) * 4096 };
+            DriveOptions {
+                size: ByteCount(TAIL.0 + member.0 + slack),
+                logical_sector: sector,
+                cache: if cached { ByteCount(256 << rng.below(16)) } else { ByteCount::ZERO },
+                unwritten,
+                trimmed,
+                latency: Latency { slow_one_in, ..latency },
+                // Where writes that miss their place land: what is beside the data has checksums.
+                faults: DriveFaults { within: Some(data), ..DriveFaults::default() },
+                ..DriveOptions::default()
+            }
+        })
+        .collect();
+    (drives, drives_are_made)
+}
+
 impl Setup {
     /// What `seed` draws.
     pub fn draw(seed: u64, options: &Options) -> Setup {
         let mut rng = Rng::new(seed, "torture setup", "");
         let level = level(&mut rng, &options.levels);
-        let count = match level {
-            Level::Jbod => 1,
-            Level::Raid0 => rng.between(2, 4),
-            Level::Raid1 => rng.between(2, 3),
-            Level::Raid1e => rng.between(3, 6),
-            Level::Raid4 | Level::Raid5 => rng.between(3, 6),
-            Level::Raid5ee | Level::Raid6 => rng.between(4, 6),
-            Level::Raid00 | Level::Raid10 => 2 * rng.between(2, 3),
-            Level::Raid50 => 6,
-            Level::Raid60 => 8,
-        };
+        let count = drive_count(&mut rng, level);
         let copies = (level == Level::Raid1e).then(|| rng.between(2, 3) as u16);
         // Most volumes are small enough to be read whole after every crash; some have regions for every shard.
         let is_far = rng.chance(1, 16);
         let strip_kib = if is_far { 64 } else { 4 << rng.below(5) };
         let strip = StripSize::new(ByteCount(strip_kib << 10)).unwrap_or(StripSize::MIN);
-        let count = DriveCount(count as u16);
         let capacity = if is_far { FAR } else { rng.between(192 << 10, 768 << 10) };
         let shape = Shape { copies, ..Shape::new(level, count) };
         let least = shape.geometry(strip, strip.bytes() * 3 * u64::from(count.0));
         let least = least.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
         let member = least.member_size_for(ByteCount(capacity)).max(strip.bytes() * 3);
-        let sector = if rng.chance(1, 4) { SectorSize::B4096 } else { SectorSize::B512 };
-        let cached = rng.chance(3, 4);
-        let unwritten = if rng.chance(1, 2) { Unwritten::Noise } else { Unwritten::Zeroes };
-        let trimmed = [Trimmed::Zeroes, Trimmed::Unchanged, Trimmed::Anything][rng.below(3) as usize];
-        let latency = [Latency::range_us(50, 500), Latency::range_us(1, 20), Latency::range_us(10, 5000)]
-            [rng.below(3) as usize];
-        let slow_one_in = if rng.chance(1, 2) { 20 } else { 0 };
-        let drives_are_made = is_far || rng.chance(1, 3);
-        let unwritten = if drives_are_made { Unwritten::Zeroes } else { unwritten };
-        let data = ByteRange::new(ByteOffset::ZERO, member);
-        let drives: Vec<DriveOptions> = count
-            .indexes()
-            .map(|index| {
-                // The smallest one counts; all have room for the same.
-                let slack = if drives_are_made || index.0 == 0 { 0 } else { rng.below(16) * 4096 };
-                DriveOptions {
-                    size: ByteCount(TAIL.0 + member.0 + slack),
-                    logical_sector: sector,
-                    cache: if cached { ByteCount(256 << rng.below(16)) } else { ByteCount::ZERO },
-                    unwritten,
-                    trimmed,
-                    latency: Latency { slow_one_in, ..latency },
-                    // Where writes that miss their place land: what is beside the data has checksums.
-                    faults: DriveFaults { within: Some(data), ..DriveFaults::default() },
-                    ..DriveOptions::default()
-                }
-            })
-            .collect();
+        let (drives, drives_are_made) = drives(&mut rng, count, member, is_far);
         let largest = drives.iter().map(|drive| drive.size).max().unwrap_or_default();
         let foreign = DriveOptions { size: largest, unwritten: Unwritten::Noise, ..drives[0].clone() };
         let replacements = match level.is_redundant() && options.lie == Lie::None {

@@ -25,7 +25,6 @@ use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::Access;
 use crate::inventory::access::join;
-use engine::{JournalPlace, ring_len};
 use env::{IoError, IoErrorKind, Slice};
 use log::{Holders, LogId, Patch, Record, counting, patches, scan};
 use ondisk::{JournalLabel, Label, Readiness, Role, Tail, Uuid, VolumeLabel, WriteHole, slots};
@@ -68,33 +67,6 @@ enum Replayed {
     Full(IoError),
     /// It does not tell all: a sentence.
     Incomplete(String),
-}
-
-impl Volume {
-    /// Whether its journal tells all that may have been interrupted.
-    pub(crate) fn is_covered(&self) -> bool {
-        self.label().journal.is_some_and(|journal| journal.tells_all)
-    }
-
-    /// Whether what its journal is to be called from now on is durable, and no record is called so yet.
-    fn has_fresh_journal(&self) -> bool {
-        let recorded = self.label().journal.and_then(|journal| journal.id);
-        self.journal_is_fresh.get() && recorded.is_some() && recorded == self.journal_id.get()
-    }
-
-    /// Whether a journal is enough for so many shards.
-    fn has_room_for_rings(&self, shards: usize) -> bool {
-        let journal = self.label().journal;
-        journal.is_some_and(|journal| ring_len(ByteCount(journal.len_bytes), shards as u16).is_some())
-    }
-
-    /// Where its journal is for so many shards, if it has one that is enough for them.
-    pub(super) fn journal_place(&self, shards: usize) -> Option<JournalPlace> {
-        let (journal, id) = (self.label().journal?, self.journal_id.get()?);
-        let at = ByteCount(journal.start_bytes);
-        let place = JournalPlace { id, at, len: ByteCount(journal.len_bytes) };
-        self.has_room_for_rings(shards).then_some(place)
-    }
 }
 
 impl Arrays {
@@ -171,29 +143,7 @@ impl Arrays {
     ) -> Replayed {
         let Some(journal) = volume.label().journal else { return Replayed::Done(0) };
         let places = array.places();
-        let mut members: BTreeMap<usize, Access> = BTreeMap::new();
-        let (mut told, in_use) = (DriveSet::EMPTY, array.in_use());
-        let mut copies: BTreeMap<usize, Vec<Record>> = BTreeMap::new();
-        for (slot, place) in places.iter().enumerate().filter(|(_, place)| place.role == Role::Current) {
-            if !in_use.contains(&slot) || failed.contains_key(&slot) {
-                continue;
-            }
-            let gone = || IoError::new(IoErrorKind::Gone);
-            let read = match place.drive.as_ref().and_then(|drive| drive.access()).ok_or_else(gone) {
-                Ok(access) => read_journal(&access, &journal).await.map(|read| (access, read)),
-                Err(error) => Err(error),
-            };
-            match read {
-                Ok((access, (bytes, is_whole))) => {
-                    copies.insert(slot, scan(&bytes, LogId(id.0)));
-                    members.insert(slot, access);
-                    if is_whole {
-                        told.insert(DriveIndex(slot as u16));
-                    }
-                }
-                Err(error) => drop(failed.insert(slot, error)),
-            }
-        }
+        let JournalCopies { mut members, copies, told } = read_copies(array, id, &journal, failed).await;
         let without =
             |members: &mut dyn Iterator<Item = usize>| slots(0..places.len()).minus(&slots(members));
         if !array.can_spare(volume, &without(&mut members.keys().copied())) {
@@ -326,6 +276,49 @@ pub(crate) fn with_write_hole(
         ));
     }
     Ok(VolumeLabel { write_hole: WriteHole::Journal, journal, ..label })
+}
+
+/// What the members of a volume tell of its journal.
+struct JournalCopies {
+    /// Members that could be read.
+    members: BTreeMap<usize, Access>,
+    /// The records on each.
+    copies: BTreeMap<usize, Vec<Record>>,
+    /// Those of which all could be read.
+    told: DriveSet,
+}
+
+/// Reads the journal's copies. Members that fail at it join those that have `failed`, which are left alone.
+async fn read_copies(
+    array: &Array,
+    id: Uuid,
+    journal: &JournalLabel,
+    failed: &mut BTreeMap<usize, IoError>,
+) -> JournalCopies {
+    let mut members: BTreeMap<usize, Access> = BTreeMap::new();
+    let (mut told, in_use) = (DriveSet::EMPTY, array.in_use());
+    let mut copies: BTreeMap<usize, Vec<Record>> = BTreeMap::new();
+    for (slot, place) in array.places().iter().enumerate().filter(|(_, place)| place.role == Role::Current) {
+        if !in_use.contains(&slot) || failed.contains_key(&slot) {
+            continue;
+        }
+        let gone = || IoError::new(IoErrorKind::Gone);
+        let read = match place.drive.as_ref().and_then(|drive| drive.access()).ok_or_else(gone) {
+            Ok(access) => read_journal(&access, journal).await.map(|read| (access, read)),
+            Err(error) => Err(error),
+        };
+        match read {
+            Ok((access, (bytes, is_whole))) => {
+                copies.insert(slot, scan(&bytes, LogId(id.0)));
+                members.insert(slot, access);
+                if is_whole {
+                    told.insert(DriveIndex(slot as u16));
+                }
+            }
+            Err(error) => drop(failed.insert(slot, error)),
+        }
+    }
+    JournalCopies { members, copies, told }
 }
 
 /// A member's copy of a journal, with zeroes where it cannot be read, and whether all of it can.

@@ -384,17 +384,16 @@ impl Arrays {
             self.inventory.take_label_off(&old, &names).await;
             self.spare_again(&old, stood_in).await;
             let text = format!("drive {} replaced drive {} of {names}", drive.name, old.name);
-            let effect = format!("drive {} is free", old.name);
-            self.events.report(
-                EventCode::DriveReplaced,
-                &array.name(),
-                "a drive was replaced",
-                &effect,
-                text,
-            );
+            self.report_replaced(array, &old.name, text);
         }
         array.look_at_state(self.env.unix_time());
         Ok(())
+    }
+
+    fn report_replaced(&self, array: &Array, old: &str, text: String) {
+        let effect = format!("drive {old} is free");
+        let cause = "a drive was replaced";
+        self.events.report(EventCode::DriveReplaced, &array.name(), cause, &effect, text);
     }
 
     /// Replacements that are current in everything that was ever written take their slots.

@@ -3,14 +3,14 @@
 use crate::interface::VolumeState;
 use crate::inventory::Drive;
 use crate::inventory::IsQuiesced;
-use engine::{RegionIndex, RegionSet, VolumeId};
+use engine::{JournalPlace, RegionIndex, RegionSet, VolumeId, ring_len};
 use layout::Geometry;
 use ondisk::{Uuid, VolumeLabel, slots};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use units::DriveSet;
+use units::{ByteCount, DriveSet};
 
 /// A volume. Its regions are a run of its array's; what shards call its region 0 is the first of them.
 pub(crate) struct Volume {
@@ -205,6 +205,31 @@ impl Volume {
             }
         }
         Some((at_least, at_most))
+    }
+
+    /// Whether its journal tells all that may have been interrupted.
+    pub(crate) fn is_covered(&self) -> bool {
+        self.label().journal.is_some_and(|journal| journal.tells_all)
+    }
+
+    /// Whether what its journal is to be called from now on is durable, and no record is called so yet.
+    pub(super) fn has_fresh_journal(&self) -> bool {
+        let recorded = self.label().journal.and_then(|journal| journal.id);
+        self.journal_is_fresh.get() && recorded.is_some() && recorded == self.journal_id.get()
+    }
+
+    /// Whether a journal is enough for so many shards.
+    pub(super) fn has_room_for_rings(&self, shards: usize) -> bool {
+        let journal = self.label().journal;
+        journal.is_some_and(|journal| ring_len(ByteCount(journal.len_bytes), shards as u16).is_some())
+    }
+
+    /// Where its journal is for so many shards, if it has one that is enough for them.
+    pub(super) fn journal_place(&self, shards: usize) -> Option<JournalPlace> {
+        let (journal, id) = (self.label().journal?, self.journal_id.get()?);
+        let at = ByteCount(journal.start_bytes);
+        let place = JournalPlace { id, at, len: ByteCount(journal.len_bytes) };
+        self.has_room_for_rings(shards).then_some(place)
     }
 }
 

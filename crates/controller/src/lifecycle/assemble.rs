@@ -20,7 +20,7 @@
 //! And at a stop: the shards finish what is under way; every drive is flushed; marks are cleared but for regions
 //! still to be resynced; the label says clean if none is left. Killed anywhere: marks are left, and resynced.
 
-use crate::arrays::array::{Array, is_full, runs, set_of};
+use crate::arrays::array::{Array, SlotContent, is_full, runs, set_of};
 use crate::arrays::failures::{Failing, failing};
 use crate::arrays::starting::StartOrder;
 use crate::arrays::volume::Volume;
@@ -29,7 +29,7 @@ use crate::interface::{Error, ErrorKind, Result};
 use crate::lifecycle::Lifecycle;
 use engine::{RegionIndex, RegionSet};
 use env::IoError;
-use ondisk::{Cause, Copies, GENERATION_STRIDE, IntentMap, Readiness, Role, readiness, slots};
+use ondisk::{Cause, Copies, GENERATION_STRIDE, IntentMap, Label, Readiness, Role, readiness, slots};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -113,7 +113,6 @@ impl Lifecycle {
             );
         }
         let was_clean = array.label().clean;
-        let marked = |array: &Array, volume: &Volume| array.marked_of(volume);
         if !self.record_start(array, failed).await {
             let sentence = format!("{} cannot be started: {}", array.names(), self.why_lost(array));
             return Err(Error::new(ErrorKind::Failed, sentence));
@@ -121,33 +120,7 @@ impl Lifecycle {
         // Marks of regions that are not started with stay: what they stand for is still to be judged.
         array.distrust_marked();
         self.arrays.begin(array);
-        let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
-        for volume in array.volumes() {
-            let _turn = array.starting_turn().await;
-            if volume.is_served() {
-                outcome = Ok(()); // Somebody else has started it meanwhile.
-                continue;
-            }
-            // A drive may have failed just now, or come back so that the volume can be started after all.
-            let replayed = self.arrays.replay_late(array, &volume).await;
-            let started = match replayed.and_then(|()| self.arrays.judge(array, &volume, order)) {
-                Ok(()) => {
-                    self.arrays.force_as_ordered(array, &volume, order);
-                    self.arrays.attach(array, &volume).await
-                }
-                Err(error) => Err(error),
-            };
-            match started {
-                Ok(()) => {
-                    self.arrays.report_started(array, &volume, was_clean, marked(array, &volume), order);
-                    outcome = Ok(());
-                }
-                Err(error) => {
-                    volume.set_refusal(Some(error.message.clone()));
-                    outcome = outcome.or(Err(error));
-                }
-            }
-        }
+        let outcome = self.attach_volumes(array, order, was_clean).await;
         match &outcome {
             // One that was full before the last stop, and had no time to take its slot.
             Ok(()) => self.arrays.promote_complete(array).await,
@@ -211,48 +184,52 @@ impl Lifecycle {
         unknown
     }
 
+    /// The last step of a start: every volume that may be is served. An error is that of the last one, if none is.
+    async fn attach_volumes(&self, array: &Rc<Array>, order: StartOrder, was_clean: bool) -> Result<()> {
+        let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
+        for volume in array.volumes() {
+            let _turn = array.starting_turn().await;
+            if volume.is_served() {
+                outcome = Ok(()); // Somebody else has started it meanwhile.
+                continue;
+            }
+            // A drive may have failed just now, or come back so that the volume can be started after all.
+            let replayed = self.arrays.replay_late(array, &volume).await;
+            let started = match replayed.and_then(|()| self.arrays.judge(array, &volume, order)) {
+                Ok(()) => {
+                    self.arrays.force_as_ordered(array, &volume, order);
+                    self.arrays.attach(array, &volume).await
+                }
+                Err(error) => Err(error),
+            };
+            match started {
+                Ok(()) => {
+                    self.arrays.report_started(array, &volume, was_clean, array.marked_of(&volume), order);
+                    outcome = Ok(());
+                }
+                Err(error) => {
+                    volume.set_refusal(Some(error.message.clone()));
+                    outcome = outcome.or(Err(error));
+                }
+            }
+        }
+        outcome
+    }
+
     /// Steps 3 and 4 of a start.
     async fn record_start(self: &Rc<Self>, array: &Rc<Array>, failed: BTreeMap<usize, IoError>) -> bool {
         let _turn = array.metadata_turn().await;
         array.forget_unrecorded();
         let mut next = array.label();
         next.clean = false;
-        let mut gone = Vec::new();
-        let mut readmitted = Vec::new();
         let mut places = array.places();
-        for (slot, place) in places.iter_mut().enumerate() {
-            match (&place.role, &place.drive) {
-                (Role::Current, Some(_)) => place.reason = None,
-                // It was absent at an earlier start and nothing was written since: it is as it should be.
-                (Role::Left(Cause::Missing), Some(_)) if array.missed(slot).is_empty() => {
-                    readmitted.push(slot)
-                }
-                _ if next.member[slot].is_online() => {
-                    let what = "it was not found, or holds an old copy".to_owned();
-                    gone.push(Failing { slot, cause: Cause::Missing, what });
-                }
-                _ => {}
-            }
-            if let Some(drive) = &place.drive {
-                let (size, block) = drive.extent();
-                next.member[slot].name.clone_from(&drive.name);
-                (next.member[slot].size_bytes, next.member[slot].block_bytes) = (size.0, block.bytes().0);
-            }
-        }
+        let (mut gone, readmitted) = place_drives(array, &mut next, &mut places);
         for &slot in &readmitted {
             self.arrays.take_back(&mut next, slot, &ondisk::Runs::default());
             places[slot].role = Role::Current;
             places[slot].reason = None;
         }
-        // A replacement may have missed what was being written; one that is not there is not waited for.
-        let marked: RegionSet = array.marked().into_iter().map(RegionIndex).collect();
-        for (member, place) in next.member.iter_mut().zip(&places) {
-            let replacement = member.replacement.take().filter(|_| place.replacement.is_some());
-            member.replacement = replacement.map(|replacement| {
-                let stale = runs(&set_of(&replacement.stale).union(&marked));
-                ondisk::Replacement { stale, ..replacement }
-            });
-        }
+        keep_replacements(array, &mut next, &places);
         array.set_places(places);
         let slots: Vec<usize> = (0..next.member.len())
             .filter(|&slot| next.member[slot].is_online() && gone.iter().all(|f| f.slot != slot))
@@ -332,5 +309,43 @@ impl Lifecycle {
             }
         }
         notes
+    }
+}
+
+/// What a start makes of the drives that it found: the label gets their names and sizes. Returned are slots whose drive is not
+/// there any more, and slots whose drive was absent before and is as it should be.
+fn place_drives(array: &Array, next: &mut Label, places: &mut [SlotContent]) -> (Vec<Failing>, Vec<usize>) {
+    let mut gone = Vec::new();
+    let mut readmitted = Vec::new();
+    for (slot, place) in places.iter_mut().enumerate() {
+        match (&place.role, &place.drive) {
+            (Role::Current, Some(_)) => place.reason = None,
+            // It was absent at an earlier start and nothing was written since: it is as it should be.
+            (Role::Left(Cause::Missing), Some(_)) if array.missed(slot).is_empty() => readmitted.push(slot),
+            _ if next.member[slot].is_online() => {
+                let what = "it was not found, or holds an old copy".to_owned();
+                gone.push(Failing { slot, cause: Cause::Missing, what });
+            }
+            _ => {}
+        }
+        if let Some(drive) = &place.drive {
+            let (size, block) = drive.extent();
+            next.member[slot].name.clone_from(&drive.name);
+            (next.member[slot].size_bytes, next.member[slot].block_bytes) = (size.0, block.bytes().0);
+        }
+    }
+    (gone, readmitted)
+}
+
+/// Replacements that are there stay in the label.
+fn keep_replacements(array: &Array, next: &mut Label, places: &[SlotContent]) {
+    // A replacement may have missed what was being written; one that is not there is not waited for.
+    let marked: RegionSet = array.marked().into_iter().map(RegionIndex).collect();
+    for (member, place) in next.member.iter_mut().zip(places) {
+        let replacement = member.replacement.take().filter(|_| place.replacement.is_some());
+        member.replacement = replacement.map(|replacement| {
+            let stale = runs(&set_of(&replacement.stale).union(&marked));
+            ondisk::Replacement { stale, ..replacement }
+        });
     }
 }

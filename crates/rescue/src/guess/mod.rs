@@ -179,6 +179,38 @@ fn begins(windows: &[Window], start: u64) -> bool {
     window.cells.iter().any(is_told)
 }
 
+/// So many groups of drives that hold the same, and perhaps one that is missing.
+fn family(level: Level, parity: Option<ParityArrangement>, groups: &[Vec<usize>], missing: usize) -> Family {
+    Family {
+        shape: Shape { parity, ..Shape::new(level, DriveCount((groups.len() + missing) as u16)) },
+        groups: groups.to_vec(),
+        has_missing: missing > 0,
+        has_q: level == Level::Raid6,
+    }
+}
+
+/// The same with parity in every arrangement that can be told apart.
+fn rotating(level: Level, groups: &[Vec<usize>], missing: usize) -> Vec<Family> {
+    let arrangements = level.row().parity_arrangements.iter().copied();
+    // Parity on the first drive is parity on the last, with another order.
+    let told_apart = arrangements.filter(|parity| *parity != ParityArrangement::ParityFirst);
+    told_apart.map(|parity| family(level, Some(parity), groups, missing)).collect()
+}
+
+/// Groups of drives that hold the same, one at least of more than one drive.
+fn family_of_mirrors(mirrors: Vec<Vec<usize>>) -> Family {
+    match &mirrors[..] {
+        [all] => Family {
+            shape: Shape::new(Level::Raid1, DriveCount(all.len() as u16)),
+            groups: mirrors,
+            has_missing: false,
+            has_q: false,
+        },
+        // A mirror with one half missing is a group of one.
+        _ => family(Level::Raid0, None, &mirrors, 0),
+    }
+}
+
 /// Which levels the redundancy leaves, and what there is to say of it.
 fn families(windows: &[Window], drives: usize, findings: &mut Vec<String>) -> Vec<Family> {
     let found = redundancy::redundancy(windows, drives);
@@ -196,34 +228,12 @@ fn families(windows: &[Window], drives: usize, findings: &mut Vec<String>) -> Ve
     for drive in (0..drives).filter(|drive| is_blank(*drive)) {
         findings.push(format!("drive {drive} holds nothing but constant bytes: it takes no part"));
     }
-    let with =
-        |level: Level, parity: Option<ParityArrangement>, groups: &[Vec<usize>], missing: usize| Family {
-            shape: Shape { parity, ..Shape::new(level, DriveCount((groups.len() + missing) as u16)) },
-            groups: groups.to_vec(),
-            has_missing: missing > 0,
-            has_q: level == Level::Raid6,
-        };
-    let rotating = |level: Level, groups: &[Vec<usize>], missing: usize| -> Vec<Family> {
-        let arrangements = level.row().parity_arrangements.iter().copied();
-        // Parity on the first drive is parity on the last, with another order.
-        let told_apart = arrangements.filter(|parity| *parity != ParityArrangement::ParityFirst);
-        told_apart.map(|parity| with(level, Some(parity), groups, missing)).collect()
-    };
     let mut mirrors = found.mirrors();
     mirrors.iter_mut().for_each(|group| group.retain(|drive| !is_blank(*drive)));
     mirrors.retain(|group| !group.is_empty());
     if mirrors.len() < single.len() {
         findings.push(format!("drives hold the same: {}", groups_text(&mirrors)));
-        return match &mirrors[..] {
-            [all] => vec![Family {
-                shape: Shape::new(Level::Raid1, DriveCount(all.len() as u16)),
-                groups: mirrors,
-                has_missing: false,
-                has_q: false,
-            }],
-            // A mirror with one half missing is a group of one.
-            _ => vec![with(Level::Raid0, None, &mirrors, 0)],
-        };
+        return vec![family_of_mirrors(mirrors)];
     }
     if let Some(outsider) = found.outsider() {
         findings.push(format!(
@@ -251,7 +261,7 @@ fn families(windows: &[Window], drives: usize, findings: &mut Vec<String>) -> Ve
         "the drives do not add up ({} % of the blocks): there is no parity, or a drive is missing",
         percent(found.zero)
     ));
-    let mut families = vec![with(Level::Raid0, None, &single, 0)];
+    let mut families = vec![family(Level::Raid0, None, &single, 0)];
     families.extend(rotating(Level::Raid5, &single, 1));
     // Where one drive holds all parity and is missing, what is left is RAID 0.
     let is_told_apart = |family: &Family| family.shape.level != Level::Raid5 || family.shape.drives.0 > 2;

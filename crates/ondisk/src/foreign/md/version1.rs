@@ -92,6 +92,19 @@ fn checksum(bytes: &[u8]) -> u32 {
     folded(sum - u64::from(u32_at(bytes, 216)))
 }
 
+fn known_features(features: u32) -> Vec<Feature> {
+    let known = [
+        (BITMAP, Feature::Bitmap),
+        (BAD_BLOCKS, Feature::BadBlocks),
+        (REPLACEMENT, Feature::Replacement),
+        (CLUSTERED, Feature::Clustered),
+        (JOURNAL, Feature::Journal),
+        (PPL | MULTIPLE_PPLS, Feature::Ppl),
+        (!KNOWN, Feature::Unknown(format!("feature bits {:#x}", features & !KNOWN))),
+    ];
+    known.into_iter().filter(|(bits, _)| features & bits != 0).map(|(_, feature)| feature).collect()
+}
+
 fn volume(bytes: &[u8], version: &str, slots: u16) -> VolumeRecord {
     let features = u32_at(bytes, 8);
     let has = |bit: u32| features & bit != 0;
@@ -125,18 +138,8 @@ fn volume(bytes: &[u8], version: &str, slots: u16) -> VolumeRecord {
             0 => Consistency::Dirty,
             from => Consistency::DirtyFrom(sectors(from)),
         },
-        features: Vec::new(),
+        features: known_features(features),
     };
-    let known = [
-        (BITMAP, Feature::Bitmap),
-        (BAD_BLOCKS, Feature::BadBlocks),
-        (REPLACEMENT, Feature::Replacement),
-        (CLUSTERED, Feature::Clustered),
-        (JOURNAL, Feature::Journal),
-        (PPL | MULTIPLE_PPLS, Feature::Ppl),
-        (!KNOWN, Feature::Unknown(format!("feature bits {:#x}", features & !KNOWN))),
-    ];
-    volume.features.extend(known.into_iter().filter(|(bits, _)| has(*bits)).map(|(_, feature)| feature));
     if has(RESHAPE) {
         let change = Change {
             level: u32_at(bytes, 100) as i32,
