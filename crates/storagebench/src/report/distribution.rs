@@ -234,7 +234,7 @@ mod tests {
             tail_over_time("t", "database", &curves),
         ] {
             assert!(
-                figure.contains(" was kept</text>") && !figure.contains("NaN") && !figure.contains("inf")
+                figure.contains(" was stored</text>") && !figure.contains("NaN") && !figure.contains("inf")
             );
         }
     }
