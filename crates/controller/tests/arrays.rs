@@ -244,7 +244,7 @@ fn choices_that_a_level_does_not_leave_are_refused_with_a_sentence() {
             .contains("near, offset, far")
     );
     assert!(refused("raid0", &six, |create| create.arrangement = Some("up".into())).contains("has none"));
-    assert!(refused("jbod", &six, |_| ()).contains("6 drives"));
+    assert!(refused("jbod", &six, |_| ()).contains("at most 1 drive, not 6"));
     let info =
         bench.create_with("data", "raid1e", &six, |create| create.arrangement = Some("far".into())).unwrap();
     assert_eq!((info.arrangement.as_deref(), info.copies), (Some("far"), 2));

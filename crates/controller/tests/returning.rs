@@ -456,7 +456,7 @@ fn a_drive_that_is_filled_to_replace_one_that_serves_is_dropped_when_it_fails() 
     bench.write("data", 0, 2, STRIPE);
     bench.settle("data");
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
-    assert!(bench.has_event("does not take the place of drive b"));
+    assert!(bench.has_event("does not replace drive b"));
     bench.sim.drive("d").unwrap().come_back();
     bench.restart(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);

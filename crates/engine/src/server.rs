@@ -199,7 +199,7 @@ impl Shard {
     }
 
     fn volume_or(&self, id: VolumeId) -> Result<Rc<Volume>, String> {
-        self.volume(id).ok_or_else(|| format!("volume {} is not served here any more", id.0))
+        self.volume(id).ok_or_else(|| format!("volume {} is no longer served here", id.0))
     }
 
     fn take_change(

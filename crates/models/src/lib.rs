@@ -11,7 +11,7 @@
 //!        │
 //!   the engine's volume     plans, locks, parity: the product's own code; parity charges the processor
 //!        │  DrivePort       processor time per drive command, the drive's queue, its link, the lanes it shares
-//!   Rotating | Ssd          arm, platters, caches | dies, channels, buffer
+//!   Rotating | Ssd          actuator, platters, caches | dies, channels, buffer
 //! ```
 //!
 //! # What holds
@@ -28,7 +28,7 @@
 //! | what a drive's or a controller's parameters mean | `catalog/keys.rs`; `docs/predict.md` |
 //! | reading the catalog's files | `catalog/` |
 //! | where a sector is, how long a seek takes | `rotating/geometry.rs`, `rotating/seek.rs` |
-//! | what the arm does next, caches and read-ahead | `rotating/mod.rs`, `rotating/cache.rs` |
+//! | what the actuator does next, caches and read-ahead | `rotating/mod.rs`, `rotating/cache.rs` |
 //! | dies, channels, the write buffer | `ssd/mod.rs`; what garbage collection moves: `ssd/collection.rs` |
 //! | links and their practical share | `link.rs` |
 //! | the controller between them | `server.rs`, `drive_port.rs`, `host_port.rs`; the read-ahead of onboard ones: `read_ahead.rs` |

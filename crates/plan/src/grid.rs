@@ -19,7 +19,7 @@ const LEGEND: [(char, &str); 9] = [
     ('r', "r read"),
     ('m', "m taken from memory"),
     ('w', "w written"),
-    ('c', "c written to the drive that takes its place"),
+    ('c', "c written to the replacement"),
     ('*', "* computed from the others"),
     ('+', "+ new, held by parity alone"),
     ('x', "x failed"),

@@ -86,7 +86,7 @@ pub(crate) fn state(plan: &Plan) -> String {
         parts.push(format!("{} cannot be written", names(&mut read_only.iter())));
     }
     if let Some(drive) = health.relocated {
-        parts.push(format!("what drive {drive} had is in the spare strips"));
+        parts.push(format!("the content of drive {drive} is in the spare strips"));
     }
     if !health.parity_trusted && geometry.level().is_redundant() {
         let what = if geometry.parity_strips() > 0 { "parity" } else { "copies" };
@@ -174,7 +174,7 @@ fn write_text(plan: &Plan, write: &Write) -> String {
     };
     let parts = plan.write_parts(write);
     let name = if copies { write.role.to_string() } else { format!("new {}", write.role) };
-    let to = if copies { ", to the drive that takes its place" } else { "" };
+    let to = if copies { ", to the replacement" } else { "" };
     if parts.iter().all(is_itself) {
         return format!("{name}{to}");
     }

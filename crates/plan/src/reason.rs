@@ -51,31 +51,27 @@ fn only_text(plan: &Plan) -> String {
         Method::Nothing => "there is no redundancy to bring up to date".into(),
         Method::Direct if plan.request().is_write() => "no redundancy has to follow the data".into(),
         Method::Direct if geometry.copies() > 1 && !health.parity_trusted => {
-            "copies may differ, so the first that can be read speaks for all".into()
+            "copies may differ, so the first readable copy is used".into()
         }
-        Method::Direct if is_split(plan) => "each copy gives a part".into(),
+        Method::Direct if is_split(plan) => "each copy is read in part".into(),
         Method::Direct if geometry.copies() > 1 => "one copy is enough to read".into(),
-        Method::Direct => "what is asked for is read, and nothing else".into(),
-        Method::Mirror => "every copy that can be is written".into(),
+        Method::Direct => "only the requested data is read".into(),
+        Method::Mirror => "all writable copies are written".into(),
         Method::Reconstruct => computed_text(plan),
         Method::FullStripe => {
             format!("full stripe: all data is new, so {parity} need{} no read", needs(plan))
         }
         Method::DataOnly if health.parity_trusted => {
-            "parity cannot be written, so data is written alone".into()
+            "parity cannot be written, so only data is written".into()
         }
-        Method::DataOnly => {
-            "parity is not to be trusted and cannot be computed anew, so data is written alone".into()
-        }
-        Method::Resync => "redundancy is made to agree with the data".into(),
-        Method::Rebuild => "what cannot be read is made from the others and written".into(),
-        Method::Repair => "the strip is made from the others, whatever it holds, and written".into(),
+        Method::DataOnly => "parity is stale and cannot be recomputed, so only data is written".into(),
+        Method::Resync => "redundancy is recomputed from the data".into(),
+        Method::Rebuild => "what cannot be read is computed from the others and rewritten".into(),
+        Method::Repair => "the strip is computed from the others and rewritten, whatever it holds".into(),
         Method::Copy if plan.computes().is_empty() => {
-            "what the drive holds goes to the one that takes its place".into()
+            "the content of the drive is copied to its replacement".into()
         }
-        Method::Copy => {
-            "what the drive held is computed from the others for the one that takes its place".into()
-        }
+        Method::Copy => "the content of the drive is computed from the others for its replacement".into(),
         Method::Verify if geometry.level().is_redundant() => "all of it is read and compared".into(),
         Method::Verify => "all of it is read; there is nothing to compare it with".into(),
         Method::Rmw | Method::Rcw | Method::RecoverWrite | Method::Mixed => plan.method().to_string(),

@@ -157,7 +157,7 @@ impl Pieces {
         let bytes = list(&bytes);
         let context = match kind {
             ErrorKind::DataLost => format!(
-                "stripe {stripe}: {bytes} of its data are on drives that cannot be read, and nothing that can be read replaces them; read and write around them"
+                "stripe {stripe}: {bytes} of its data are on drives that cannot be read, and redundancy cannot restore them; read and write around them"
             ),
             ErrorKind::NothingWritable => format!(
                 "stripe {stripe}: {bytes} of its data are on drives that cannot be written, and no redundancy can hold them; replace the drives"

@@ -59,7 +59,7 @@ impl Request {
 pub fn predict(request: &Request, progress: OnProgress<'_>) -> Result<Results> {
     let Request { configuration, method, profiles, runs } = request;
     if runs.workers == 0 {
-        return Err(Error::refused("no worker would do the work; give at least 1"));
+        return Err(Error::refused("0 workers cannot do the work; give at least 1"));
     }
     let settings = Settings {
         runtime: runs.runtime,

@@ -113,7 +113,7 @@ fn a_load_without_workers_is_refused() {
     request.runs.workers = 0;
     let refused = predict(&request, &|_| {}).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Refused);
-    assert!(refused.sentence.contains("no worker"), "{refused}");
+    assert!(refused.sentence.contains("0 workers"), "{refused}");
 }
 
 #[test]

@@ -52,7 +52,8 @@ fn parity_facts() -> Vec<(String, String)> {
     let others: Vec<&str> =
         parity::kernels().map(|other| other.name()).filter(|name| *name != kernel).collect();
     if let Some(refused) = parity::refused_kernel() {
-        kernel += &format!(" ({} asks for {refused:?}, which this machine has not)", parity::KERNEL_VARIABLE);
+        kernel +=
+            &format!(" ({} asks for {refused:?}, which this machine does not have)", parity::KERNEL_VARIABLE);
     }
     if !others.is_empty() {
         kernel += &format!("; also here: {}", others.join(", "));

@@ -61,9 +61,9 @@ pub fn confirm(question: &str, yes: bool) -> Outcome {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::refused(format!("{question} Give --yes to say so.")));
+        return Err(Failure::refused(format!("{question} Confirm with --yes.")));
     }
-    eprint!("{question} Type yes to go on: ");
+    eprint!("{question} Type yes to continue: ");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(Failure::failed)?;
     if answer.trim() == "yes" { Ok(()) } else { Err(Failure::refused("Nothing was changed.")) }

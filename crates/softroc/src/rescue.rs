@@ -53,7 +53,7 @@ pub fn run(rescue: &Rescue) -> Outcome {
 fn named(rescue: &Rescue) -> Outcome<Vec<Named>> {
     if let Some((drive, _)) = rescue.serial.iter().find(|(drive, _)| !rescue.drives.contains(drive)) {
         return Err(Failure::refused(format!(
-            "--serial names '{drive}', which is not among the drives; give it as it is named there"
+            "--serial names '{drive}', which is not among the drives; give the same name"
         )));
     }
     let serial = |name: &String| rescue.serial.iter().find(|(drive, _)| drive == name);
@@ -96,7 +96,7 @@ async fn serve_all(env: &Env, rescue: &Rescue, attachments: Vec<Attachment>) -> 
     let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
     signals::send_on_interrupt(ask_to_end)?;
     let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
-    eprintln!("serving read-only by NBD at {}; interrupt to end", addresses.join(" "));
+    eprintln!("serving read-only over NBD at {}; Ctrl-C stops it", addresses.join(" "));
     asked_to_end.receive().await;
     nbd.shut_down(LAST_REQUESTS).await;
     Ok(())
@@ -119,7 +119,7 @@ async fn guess(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
         false => output::print(&guess_text(&guess, &names))?,
     }
     if guess.candidates.is_empty() {
-        return Err(Failure::failed("nothing on these drives tells how they belong together"));
+        return Err(Failure::failed("the contents of these drives do not show how they belong together"));
     }
     if rescue.serve.is_empty() {
         return Ok(());
@@ -128,7 +128,7 @@ async fn guess(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
         (Some(number), _) => number,
         (None, Sureness::Tied) => {
             return Err(Failure::refused(
-                "the first guess is no better than the second; look at the table and name one with --candidate",
+                "the first guess is no better than the second; choose one from the table with --candidate",
             ));
         }
         (None, _) => 1,

@@ -123,7 +123,7 @@ impl Plan {
         let drives = self.drives.clone();
         let controller = Controller::start(env, Options { drives }, node.engines, node.reports).await;
         let served = self.serve_until_asked(env, &nbd, &controller, ask_to_end, &mut asked_to_end).await;
-        tracing::info!("ending: requests under way finish first");
+        tracing::info!("stopping: outstanding requests finish first");
         nbd.shut_down(LAST_REQUESTS).await;
         match controller.command(env, Command::Shutdown {}).await {
             Ok(Reply::Done { notes }) => notes.iter().for_each(|note| tracing::info!("{note}")),

@@ -162,12 +162,12 @@ fn a_target_that_returns_wrong_data_fails_the_command_with_the_block_what_it_sho
 fn what_cannot_be_done_is_said() {
     let folder = Folder::new("bench-wrong");
     for (arguments, words) in [
-        (&["show", "last"][..], "no measurement is kept in"),
-        (&["export", "last"], "nothing is asked for; give --json"),
-        (&["compare", "/nowhere/a.json"], "/nowhere/a.json is no results file"),
-        (&["null:64M", "--plot", "pie"], "'pie' is no plot; expected best-iops"),
-        (&["null:64M", "--confidence", "some"], "'some' is no confidence; expected percent"),
-        (&["null:64M", "--precondition", "much"], "'much' is no preconditioning; expected none, snia"),
+        (&["show", "last"][..], "no measurement is stored in"),
+        (&["export", "last"], "no output is given; use --json"),
+        (&["compare", "/nowhere/a.json"], "/nowhere/a.json is not a results file"),
+        (&["null:64M", "--plot", "pie"], "'pie' is not a plot; expected best-iops"),
+        (&["null:64M", "--confidence", "some"], "'some' is not a confidence; expected percent"),
+        (&["null:64M", "--precondition", "much"], "'much' is not a preconditioning; expected none, snia"),
         (
             &["null:64M", "--runtime", "10s", "--max-runtime", "1s"],
             "at most 1 s is less than the run time of 10 s",
@@ -180,14 +180,14 @@ fn what_cannot_be_done_is_said() {
             "--plot latency:streaming is of a profile that is not measured; name one of database",
         ),
         (&["null:64M", "null:64M"], "'null:64M' is named twice"),
-        (&["/nowhere/t.img"], "there is no file or device /nowhere/t.img; name another target, or make"),
+        (&["/nowhere/t.img"], "there is no file or device /nowhere/t.img; name another target, or create"),
         (&["null:64M", "--profile", "database,hot=90%:4G"], "has 4 GiB, more than the area's 64 MiB"),
     ] {
         let sentence = kept(&folder, arguments).refused();
         assert!(sentence.contains(words), "{arguments:?}: {sentence}");
     }
     assert!(!folder.0.join("state").exists(), "a command that is refused changes nothing");
-    assert!(kept(&folder, &["list"]).ok().contains("No measurement is kept yet"));
+    assert!(kept(&folder, &["list"]).ok().contains("No measurement is stored in"));
 }
 
 #[test]
@@ -201,10 +201,7 @@ fn nothing_is_measured_before_every_target_can_be_and_no_test_file_is_left_behin
     assert!(!std::path::Path::new(&new).exists() && !folder.0.join("state").exists());
     assert!(std::fs::read(&other).expect("the file") == vec![7; 1 << 20]);
     let sentence = kept(&folder, &[&other, "--create", "2M", "--profile", "streaming"]).refused();
-    assert!(
-        sentence.contains("is there already and has 1 MiB, not the 2 MiB that --create says"),
-        "{sentence}"
-    );
+    assert!(sentence.contains("exists already and has 1 MiB, not the 2 MiB of --create"), "{sentence}");
     let sentence = kept(&folder, &[&other, "--json", &other, "--profile", "streaming"]).refused();
     assert!(sentence.contains("this is the target itself"), "{sentence}");
 }
@@ -249,5 +246,5 @@ fn without_a_state_folder_results_are_kept_for_the_user_and_the_place_is_said() 
     assert!(bench(&["list"]).contains("mail"));
     // Where a controller has its folder, results belong there.
     std::fs::create_dir(folder.0.join("here/softroc-data")).expect("a folder");
-    assert!(bench(&["list"]).contains("No measurement is kept yet in ./softroc-data"));
+    assert!(bench(&["list"]).contains("No measurement is stored in ./softroc-data"));
 }

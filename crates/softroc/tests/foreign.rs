@@ -28,7 +28,7 @@ fn an_array_of_another_system_is_imported_and_its_data_are_served() {
     let text = controller.softroc(&["foreign", "list"]).ok();
     assert!(text.contains("can be imported, together with") && text.contains("ddf 01.02.00"), "{text}");
     let refused = controller.softroc(&["foreign", "import", names[0]]).refused();
-    assert!(refused.contains("will not know its drives") && refused.contains("--yes"), "{refused}");
+    assert!(refused.contains("does not recognise its drives") && refused.contains("--yes"), "{refused}");
 
     controller.softroc(&["foreign", "import", names[0], "--name", "first", "--yes"]).ok();
     for (name, foreign) in [("first", names[0]), (names[1], names[1])] {
@@ -44,7 +44,7 @@ fn an_array_of_another_system_is_imported_and_its_data_are_served() {
         }
     }
     let text = controller.softroc(&["foreign", "list"]).ok();
-    assert!(text.contains("Nothing foreign"), "{text}");
+    assert!(text.contains("carry nothing foreign"), "{text}");
     let refused = controller.softroc(&["foreign", "clear", &drives[0], "--yes"]).refused();
     assert!(refused.contains("delete that volume first"), "{refused}");
 }

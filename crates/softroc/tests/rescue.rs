@@ -144,7 +144,7 @@ fn of_drives_that_tell_nothing_nothing_is_guessed() {
     blank.iter().for_each(|drive| std::fs::write(drive, vec![0; 4 << 20]).unwrap());
     let answer = softroc(&["rescue", &blank[0], &blank[1], "--guess"]);
     assert_eq!(answer.code, 1, "{}", answer.stdout);
-    assert!(answer.stderr.contains("nothing on these drives tells"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("the contents of these drives do not show"), "{}", answer.stderr);
 }
 
 #[test]

@@ -82,8 +82,8 @@ fn a_drive_with_a_file_system_is_refused_unless_it_may_be_destroyed() {
 fn too_few_drives_are_refused_with_the_number_that_would_do() {
     let controller = Controller::new("few");
     let drives = controller.file_drives(2);
-    names(&controller.create("v", "raid5", &drives).refused(), &["2 drives", "3 to 32", "raid5"]);
-    names(&controller.create("v", "raid1", &drives[..1]).refused(), &["1 drive", "2 to 32", "raid1"]);
+    names(&controller.create("v", "raid5", &drives).refused(), &["RAID 5", "at least 3 drives", "not 2"]);
+    names(&controller.create("v", "raid1", &drives[..1]).refused(), &["RAID 1", "at least 2 drives", "not 1"]);
 }
 
 #[test]

@@ -94,10 +94,10 @@ event_codes! {
 
     SpareAdded "spare.added" Info "A drive is a hot spare.";
     SpareRemoved "spare.removed" Info "A drive is no hot spare any more.";
-    SpareRestored "spare.restored" Info "A spare that stood in is free, and stands by again.";
+    SpareRestored "spare.restored" Info "A spare that stood in is free, and is ready again.";
     SpareNotRestored "spare.not-restored" Warning "A spare that stood in is free, but could not be made a spare again.";
     SpareFailed "spare.failed" Warning "A spare has failed or lost its label; it is no spare any more.";
-    SpareReady "spare.ready" Info "A spare that had failed answers again, and stands by.";
+    SpareReady "spare.ready" Info "A spare that had failed answers again, and is ready.";
 
     TaskBegun "task.begun" Info "A background task begins.";
     TaskPaused "task.paused" Info "An operator paused a task.";

@@ -30,13 +30,7 @@ impl Reconciler {
             if is_spare && spare.problem().is_none() {
                 if !was_well {
                     let text = format!("spare {} is there again", spare.name);
-                    self.events.report(
-                        EventCode::SpareReady,
-                        &spare.name,
-                        "it answers",
-                        "it stands by",
-                        text,
-                    );
+                    self.events.report(EventCode::SpareReady, &spare.name, "it answers", "it is ready", text);
                     self.attention.look_after();
                 }
             } else if was_well {

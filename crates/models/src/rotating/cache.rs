@@ -1,4 +1,4 @@
-//! The buffer of a rotating drive: writes that wait for the arm, what was read ahead.
+//! The buffer of a rotating drive: writes that wait for the actuator, what was read ahead.
 //!
 //! # Invariants
 //! - Runs of dirty sectors do not overlap in their starts, are never empty, and their sum is `dirty_sectors`.

@@ -1,20 +1,20 @@
-//! A rotating drive: one arm, what it does next, and the buffer that lets hosts go on meanwhile.
+//! A rotating drive: one actuator, what it does next, and the buffer that lets hosts go on meanwhile.
 //!
 //! ```text
 //!            in the buffer: answered by the electronics
 //! command ──►  write, cache on, room: taken in and answered   ──► dirty runs ─┐
-//!            otherwise: the queue ──────────────────────────────────────────► │ the arm: whichever is
+//!            otherwise: the queue ──────────────────────────────────────────► │ the actuator: whichever is
 //!                                                                             │ reached first, less a
 //!            nothing to do: it reads on where the last read ended ◄────────── ┘ bonus for age
 //! ```
 //!
-//! - **Order.** Among the oldest `read_window` commands of the queue and the dirty runs, the arm takes what it
+//! - **Order.** Among the oldest `read_window` commands of the queue and the dirty runs, the actuator takes what it
 //!   reaches first: seek, then the wait for the sector (shortest positioning time first). Age counts as a
 //!   bonus ([`AGEING`]), so that nobody starves.
-//! - **Reading ahead.** While nothing else is to be done, the arm reads on after a read; requests for what passes
+//! - **Reading ahead.** While nothing else is to be done, the actuator reads on after a read; requests for what passes
 //!   under the heads, or is about to, are served from there. When the buffer is full it stops, and resumes
 //!   when half of it was asked for.
-//! - **Writing.** With the cache on, a write is done when it is in the buffer, and the arm brings runs of
+//! - **Writing.** With the cache on, a write is done when it is in the buffer, and the actuator brings runs of
 //!   neighbours to the medium in pieces. When the buffer is full, writes wait for room.
 //! - **512e.** A write that does not cover whole physical sectors reads them first: one revolution.
 
@@ -38,11 +38,11 @@ const AGEING: u64 = 100;
 /// The most sectors of a run that are brought to the medium in one go.
 const PIECE_SECTORS: u64 = 1024;
 
-/// Tokens of events: what the arm does is over; with [`ANSWER`], a command is answered.
+/// Tokens of events: what the actuator does is over; with [`ANSWER`], a command is answered.
 const ARM: u64 = 0;
 const ANSWER: u64 = 1 << 32;
 
-/// A command that waits for the arm.
+/// A command that waits for the actuator.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     command: Command,
@@ -50,7 +50,7 @@ struct Waiting {
     since_ns: u64,
 }
 
-/// What the arm does.
+/// What the actuator does.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Job {
     /// A command from the queue.
@@ -59,7 +59,7 @@ enum Job {
     Destage { start: u64, end: u64 },
 }
 
-/// The arm reads on.
+/// The actuator reads on.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     /// Where what is in the buffer begins.
@@ -103,7 +103,7 @@ pub(crate) struct Rotating {
     state: RefCell<State>,
 }
 
-/// What the arm would do next, and when it would be done.
+/// What the actuator would do next, and when it would be done.
 struct Choice {
     what: Next,
     score: i64,
@@ -244,7 +244,7 @@ impl Rotating {
         stream.from = stream.from.max(stream.asked.saturating_sub(ahead));
     }
 
-    /// The arm leaves the stream; what it read stays in the buffer.
+    /// The actuator leaves the stream; what it read stays in the buffer.
     fn leave_stream(&self, state: &mut State, now_ns: u64) {
         if let Some(stream) = state.stream.take() {
             let buffered = self.buffered(&stream, now_ns);
@@ -255,7 +255,7 @@ impl Rotating {
 
     // Choosing.
 
-    /// How long the arm takes to have `place` under the heads, from `from_ns` on.
+    /// How long the actuator takes to have `place` under the heads, from `from_ns` on.
     fn positioning_ns(&self, state: &State, place: Place, from_ns: u64, writes: bool) -> u64 {
         let mut seek = self.seek.ns(state.cylinder, place.cylinder);
         if writes {
@@ -283,7 +283,7 @@ impl Rotating {
                 // The next sectors, and the drive has known of them for long enough.
                 _ if writes && state.passed == (command.start, now_ns) => now_ns,
                 _ => {
-                    // The electronics take their time before the arm can know where to go.
+                    // The electronics take their time before the actuator can know where to go.
                     let from_ns = now_ns.max(waiting.since_ns + self.command_ns());
                     from_ns + self.positioning_ns(state, waiting.place, from_ns, writes)
                 }
@@ -298,7 +298,7 @@ impl Rotating {
         best
     }
 
-    /// Gives the arm something to do, if it has nothing.
+    /// Gives the actuator something to do, if it has nothing.
     fn pump(&self) {
         let now_ns = self.now_ns();
         let mut state = self.state.borrow_mut();
@@ -346,7 +346,7 @@ impl Rotating {
         again + self.geometry.pass_ns(start, end - start)
     }
 
-    /// What the arm did is over.
+    /// What the actuator did is over.
     fn job_is_over(&self) {
         let now_ns = self.now_ns();
         let mut finished = None;
@@ -427,7 +427,7 @@ impl Device for Rotating {
     fn busy(&self, now_ns: u64) -> Vec<(&'static str, u64)> {
         let state = self.state.borrow();
         let current = if state.job.is_some() { now_ns - state.busy_since_ns } else { 0 };
-        vec![("arm", state.busy_ns + current)]
+        vec![("actuator", state.busy_ns + current)]
     }
 }
 

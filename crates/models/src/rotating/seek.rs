@@ -1,4 +1,4 @@
-//! How long the arm takes from one cylinder to another.
+//! How long the actuator takes from one cylinder to another.
 //!
 //! Lee's curve through three points of a data sheet (DiskSim's `curve`): one cylinder, the average over random
 //! pairs, the full stroke. With `x` cylinders to go and `N` in all,

@@ -45,7 +45,7 @@ fn open_existing(state: &Path) -> Outcome<Store> {
     let path = state.join(DATABASE);
     if !path.exists() {
         return Err(Failure::refused(format!(
-            "no measurement is kept in {} yet; softroc bench run keeps one, and --state names another folder",
+            "no measurement is stored in {} yet; 'softroc bench run' stores one, and --state selects another folder",
             state.display()
         )));
     }
@@ -98,7 +98,7 @@ fn from_database(store: &Store, text: &str) -> Outcome<Named> {
 fn from_file(path: &Path) -> Outcome<Named> {
     let refused = |error: &dyn std::fmt::Display| {
         Failure::refused(format!(
-            "{} is no results file: {error}; expected what softroc bench --json wrote",
+            "{} is not a results file: {error}; expected a file of 'softroc bench --json'",
             path.display()
         ))
     };
@@ -124,7 +124,7 @@ pub fn list(state: &Path, json: bool) -> Outcome {
     }
     if runs.is_empty() {
         return output::print(&format!(
-            "No measurement is kept yet in {}. Make one with 'softroc bench TARGET'.",
+            "No measurement is stored in {} yet. Make one with 'softroc bench TARGET'.",
             state.display()
         ));
     }
@@ -180,7 +180,7 @@ pub fn show(state: &Path, run: &str, json: bool) -> Outcome {
 fn load_one(state: &Path, text: &str) -> Outcome<Named> {
     let mut all = load(state, std::slice::from_ref(&text.to_owned()))?;
     // One text names one measurement.
-    all.pop().ok_or_else(|| Failure::refused("no measurement is named"))
+    all.pop().ok_or_else(|| Failure::refused("no measurement is given; 'softroc bench list' lists them"))
 }
 
 /// `softroc bench compare`.
@@ -250,7 +250,7 @@ fn write(named: &[Named], files: &Files) -> Outcome {
     let runs: Vec<(String, Results)> =
         named.iter().map(|named| (named.name.clone(), named.results.clone())).collect();
     let Some(all) = side_by_side(&runs) else {
-        return Err(Failure::refused("no measurement is named"));
+        return Err(Failure::refused("no measurement is given; 'softroc bench list' lists them"));
     };
     let comparisons = Some(compared(named)).filter(|compared| !compared.comparisons.is_empty());
     files.write(&all, when, comparisons)
@@ -260,7 +260,7 @@ fn write(named: &[Named], files: &Files) -> Outcome {
 pub fn export(state: &Path, runs: &[String], files: &Files) -> Outcome {
     if !files.any() {
         return Err(Failure::refused(
-            "nothing is asked for; give --json, --csv, --iometer, --html, --svg or --png with a file",
+            "no output is given; use --json, --csv, --iometer, --html, --svg or --png with a file",
         ));
     }
     files.check(&[], None)?;

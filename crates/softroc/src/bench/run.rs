@@ -103,7 +103,7 @@ fn all_there(run: &BenchRun) -> Outcome {
     let missing = run.targets.iter().filter(is_path).find(|target| !Path::new(target).exists());
     match missing {
         Some(path) if run.create.is_none() => Err(Failure::refused(format!(
-            "there is no file or device {path}; name another target, or make a test file of some size with --create 8G"
+            "there is no file or device {path}; name another target, or create a test file with --create and a size such as 8G"
         ))),
         _ => Ok(()),
     }
@@ -157,7 +157,7 @@ fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
             && there.len() != size.0
         {
             return Err(Failure::refused(format!(
-                "{target} is there already and has {}, not the {size} that --create says; leave --create out, or remove the file",
+                "{target} exists already and has {}, not the {size} of --create; leave --create out, or remove the file",
                 ByteCount(there.len())
             )));
         }
@@ -167,7 +167,7 @@ fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
     let is_device = |path: &&String| path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
     if let Some(device) = missing.iter().find(is_device) {
         return Err(Failure::refused(format!(
-            "there is no device {device}, and no test file is made in its place; name a file elsewhere or a device that exists"
+            "there is no device {device}, and no test file is created in its place; name a file elsewhere or a device that exists"
         )));
     }
     let shard = world_real::Shard::new(&world_real::Settings::with_memory(ByteCount::MIB))?;

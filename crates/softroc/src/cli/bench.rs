@@ -261,7 +261,7 @@ fn parse_confidence(text: &str) -> Result<Confidence, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim();
     match number.parse::<f64>() {
         Ok(percent) if percent.is_finite() => Ok(Confidence(Some(percent))),
-        _ => Err(format!("'{text}' is no confidence; expected percent, such as 2%, or none")),
+        _ => Err(format!("'{text}' is not a confidence; expected percent, such as 2%, or none")),
     }
 }
 

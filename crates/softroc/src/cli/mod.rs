@@ -473,7 +473,7 @@ pub fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
         _ => return Err(wrong()),
     };
     let time = std::time::Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
-    if time.is_zero() { Err(format!("'{text}' is no time at all; give at least 1ms")) } else { Ok(time) }
+    if time.is_zero() { Err(format!("'{text}' is zero; give at least 1ms")) } else { Ok(time) }
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Control {
     fn listed(&self) -> Outcome<(Vec<ForeignVolume>, Vec<ForeignDrive>)> {
         match self.ask(&Command::ForeignList {})? {
             Reply::Foreign { volumes, drives } => Ok((volumes, drives)),
-            _ => Err(Failure::failed("the controller answered something else than what is foreign")),
+            _ => Err(Failure::failed("the controller's answer is not what is foreign")),
         }
     }
 
@@ -50,7 +50,7 @@ impl Control {
             false => format!(" ({} comes with it)", volume.together_with.join(", ")),
         };
         let question = format!(
-            "The system that made '{named}'{with} will not know its drives any more: {}. The data stay. Import it?",
+            "After the import, the system that made '{named}'{with} does not recognise its drives any more: {}. The data stay. Import it?",
             drives.join(" ")
         );
         output::confirm(&question, false)
@@ -67,8 +67,10 @@ impl Control {
         if told.is_empty() {
             return Ok(());
         }
-        let question =
-            format!("No system will know any more what is on these drives: {}. Clear them?", told.join(", "));
+        let question = format!(
+            "No system will recognise the contents of these drives any more: {}. Clear them?",
+            told.join(", ")
+        );
         output::confirm(&question, false)
     }
 }

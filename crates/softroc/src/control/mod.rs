@@ -43,12 +43,12 @@ impl Control {
     /// The NBD address of a volume of the running controller.
     pub fn volume_address(&self, name: &str) -> Outcome<String> {
         let Reply::Volume { volume, .. } = self.ask(&Command::VolumeShow { volume: name.into() })? else {
-            return Err(Failure::failed("the controller answered something else than a volume"));
+            return Err(Failure::failed("the controller's answer is not a volume"));
         };
         let endpoints = self.state.join(crate::serve::ENDPOINTS);
         let listening = std::fs::read_to_string(&endpoints).unwrap_or_default();
         let address = listening.lines().next().ok_or_else(|| {
-            Failure::failed(format!("{} does not say where the controller serves NBD", endpoints.display()))
+            Failure::failed(format!("{} does not contain the controller's NBD address", endpoints.display()))
         })?;
         Ok(match address.strip_prefix("unix:") {
             Some(path) => format!("nbd+unix:///{}?socket={path}", volume.name),
@@ -116,7 +116,7 @@ impl Control {
             VolumeCommand::Start { name, accept_stale_parity, degraded, yes, output } => {
                 if *accept_stale_parity {
                     let question = format!(
-                        "Blocks of the missing drive of '{name}' may read wrongly where a write was interrupted. Start it all the same?"
+                        "Blocks of the missing drive of '{name}' may read wrongly where a write was interrupted. Start it anyway?"
                     );
                     output::confirm(&question, *yes)?;
                 }

@@ -91,7 +91,7 @@ impl Control {
     fn ask_task(&self, command: &Command) -> Outcome<TaskInfo> {
         match self.ask(command)? {
             Reply::Task { task, .. } => Ok(*task),
-            _ => Err(Failure::failed("the controller answered something else than a task")),
+            _ => Err(Failure::failed("the controller's answer is not a task")),
         }
     }
 
@@ -118,7 +118,7 @@ impl Control {
                 bar.finish_and_clear();
                 let id = task.task;
                 eprintln!(
-                    "Task {id} goes on. 'softroc task follow {id}' shows it again, 'softroc task stop {id}' ends it."
+                    "Task {id} continues. 'softroc task follow {id}' shows it again, 'softroc task stop {id}' stops it."
                 );
                 return Ok(());
             }

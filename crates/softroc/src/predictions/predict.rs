@@ -94,7 +94,10 @@ fn limits(profiles: &[Profile], results: &Results) -> String {
         Some(match busy >= 80.0 {
             true => format!("{}: limited by {name}, busy {busy:.0} %", profile.name()),
             false => {
-                format!("{}: nothing is busy all the time; most so is {name}, {busy:.0} %", profile.name())
+                format!(
+                    "{}: no resource is busy all the time; the busiest is {name}, {busy:.0} %",
+                    profile.name()
+                )
             }
         })
     };

@@ -64,11 +64,11 @@ pub fn run(control: &Control, address: &str) -> Outcome {
             check.found.mismatches
         )));
     }
-    output::print("  It agrees everywhere.")?;
+    output::print("  Redundancy agrees everywhere.")?;
 
     say("Reading the pattern again");
     with_pattern(address, patterned, Direction::Compare)?;
-    output::print(&format!("  All {patterned} are as they were written."))?;
+    output::print(&format!("  All {patterned} read back as written."))?;
     let Reply::Volume { volume, .. } = control.ask(&Command::VolumeShow { volume: VOLUME.into() })? else {
         return Err(unexpected("a volume"));
     };
@@ -77,7 +77,7 @@ pub fn run(control: &Control, address: &str) -> Outcome {
 }
 
 fn unexpected(what: &str) -> Failure {
-    Failure::failed(format!("the controller answered something else than {what}"))
+    Failure::failed(format!("the controller's answer is not {what}"))
 }
 
 /// StorageBench in the second half of the volume, on a thread of its own.
@@ -104,7 +104,7 @@ fn start_load(address: &str) -> JoinHandle<Outcome<String>> {
             let figures = measured.rows.first().and_then(|row| {
                 let latency = row.latency_us.as_ref()?;
                 Some(format!(
-                    "Meanwhile hosts had {:.0} IO/s at {:.0} µs (99 % below {:.0} µs).",
+                    "Meanwhile hosts had {:.0} IO/s, mean latency {:.0} µs, p99 {:.0} µs.",
                     row.iops, latency.mean, latency.p99
                 ))
             });
@@ -143,7 +143,7 @@ fn wait_for(
         match find(tasks) {
             Some(task) => return Ok(task),
             None if Instant::now() > deadline => {
-                return Err(Failure::failed(format!("no {what} began; softroc events says why")));
+                return Err(Failure::failed(format!("no {what} began; 'softroc events' shows why")));
             }
             None => std::thread::sleep(LOOK),
         }
@@ -177,7 +177,7 @@ fn follow(control: &Control, mut task: TaskInfo) -> Outcome<TaskInfo> {
     match task.state {
         TaskState::Done => Ok(task),
         _ => {
-            let why = task.reason.as_deref().unwrap_or("softroc events says why");
+            let why = task.reason.as_deref().unwrap_or("'softroc events' shows why");
             Err(Failure::failed(format!("task {} was not done: {why}", task.task)))
         }
     }

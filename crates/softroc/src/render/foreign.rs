@@ -8,8 +8,7 @@ use units::{ByteCount, decimal_capacity};
 /// Volumes of other systems, and drives that cannot be used.
 pub fn list(volumes: &[ForeignVolume], drives: &[ForeignDrive]) -> String {
     if volumes.is_empty() && drives.is_empty() {
-        return "Nothing foreign on the drives that are not in use. Add drives with 'softroc drive add'."
-            .into();
+        return "The registered drives carry nothing foreign. Register more with 'softroc drive add'.".into();
     }
     let mut parts: Vec<String> = volumes.iter().map(volume).collect();
     let rows = drives.iter().map(|drive| {

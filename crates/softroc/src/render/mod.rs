@@ -13,7 +13,7 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Done { notes } => with_notes("Done.".into(), notes),
         Reply::Drive { drive, notes } => with_notes(one_drive(drive), notes),
         Reply::Drives { drives } if drives.is_empty() => {
-            "No drives. Add one with 'softroc drive add', or make new file drives with --create SIZE.".into()
+            "No drives. Register drives with 'softroc drive add DRIVE', or create a file drive with 'softroc drive add FILE --create SIZE'.".into()
         }
         Reply::Drives { drives } => drive_table(drives, true),
         Reply::Volume { volume, notes } => with_notes(one_volume(volume), notes),
@@ -21,7 +21,7 @@ pub fn reply(reply: &Reply) -> String {
             "No volumes. Create one with 'softroc volume create'.".into()
         }
         Reply::Volumes { volumes } => volume_table(volumes),
-        Reply::Events { events } if events.is_empty() => "Nothing has happened yet.".into(),
+        Reply::Events { events } if events.is_empty() => "No events.".into(),
         Reply::Events { events } => event_lines(events),
         Reply::Explained { text, .. } => text.clone(),
         Reply::Task { task, notes } => tasks::one(task, notes),
@@ -176,7 +176,7 @@ fn may_lose(volume: &VolumeInfo) -> String {
     match (volume.may_lose, volume.may_lose_at_most) {
         (least, most) if least == most => format!("{least} more drives"),
         (least, most) => {
-            format!("{least} more drives, whichever they are; {most} if they are the right ones")
+            format!("any {least} more drives; {most} in the best case")
         }
     }
 }

@@ -10,7 +10,7 @@ use units::{ByteCount, decimal_capacity};
 /// All tasks.
 pub fn list(tasks: &[TaskInfo]) -> String {
     if tasks.is_empty() {
-        return "No tasks. Start one with 'softroc task start'; rebuilds start by themselves.".into();
+        return "No tasks. Start one with 'softroc task start'; rebuilds start automatically.".into();
     }
     let rows: Vec<Vec<String>> = tasks
         .iter()
@@ -42,7 +42,7 @@ pub fn one(task: &TaskInfo, notes: &[String]) -> String {
         ("state", task.state.to_string()),
     ];
     list.extend(task.reason.clone().map(|reason| ("reason", reason)));
-    list.push(("because", task.cause.clone()));
+    list.push(("cause", task.cause.clone()));
     let blocks =
         format!("{} of {} blocks of 512 bytes ({} %)", task.done_blocks, task.total_blocks, task.percent);
     list.push(("progress", blocks));
@@ -53,7 +53,7 @@ pub fn one(task: &TaskInfo, notes: &[String]) -> String {
         Some(limit) => format!(", and at most {}/s", ByteCount(limit)),
         None => String::new(),
     };
-    list.push(("share", format!("{} % while hosts have I/O under way{limit}", task.share_percent)));
+    list.push(("share", format!("{} % while hosts do I/O{limit}", task.share_percent)));
     list.push(("began", date(task.started_unix_s)));
     list.extend(task.ended_unix_s.map(|ended| ("ended", date(ended))));
     with_notes(facts(&list), notes)

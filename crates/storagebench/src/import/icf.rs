@@ -99,7 +99,7 @@ fn hint(import: &mut Import<'_>, line: usize, key: &str, value: &str) {
     } else {
         return;
     };
-    import.note(line, format_args!("'{value}' is left out; say {hint} when measuring"));
+    import.note(line, format_args!("'{value}' is left out; use {hint} when measuring"));
 }
 
 fn kind(import: &mut Import<'_>, spec: &mut Spec, line: usize, text: &str) -> Result<()> {
@@ -228,14 +228,14 @@ mod tests {
             notes,
             [
                 "lab/test.icf:2: the section 'test setup' is no part of a load profile and is left out",
-                "lab/test.icf:7: '0          10         30' is left out; say --runtime 630s when measuring",
-                "lab/test.icf:9: '30' is left out; say --ramp 30s when measuring",
-                "lab/test.icf:11: 'NUMBER_OF_CPUS' is left out; say --workers NUMBER_OF_CPUS when measuring",
+                "lab/test.icf:7: '0          10         30' is left out; use --runtime 630s when measuring",
+                "lab/test.icf:9: '30' is left out; use --ramp 30s when measuring",
+                "lab/test.icf:11: 'NUMBER_OF_CPUS' is left out; use --workers NUMBER_OF_CPUS when measuring",
                 "lab/test.icf:13: the section 'results display' is no part of a load profile and is left out",
                 "lab/test.icf:19: 'File Server (Intel)' becomes the load profile 'file-server-intel'",
                 "lab/test.icf:30: 'log, paced' becomes the load profile 'log-paced'",
                 "lab/test.icf:34: the section 'manager list' is no part of a load profile and is left out",
-                "lab/test.icf:36: '16,DISABLED,1' is left out; say --outstanding 16 when measuring",
+                "lab/test.icf:36: '16,DISABLED,1' is left out; use --outstanding 16 when measuring",
             ]
         );
     }

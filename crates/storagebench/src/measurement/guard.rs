@@ -97,7 +97,7 @@ async fn read(target: &Target, member: &Member, start: ByteOffset, len: ByteCoun
             Error::new(
                 ErrorKind::Unreachable,
                 format!(
-                    "what '{}' holds cannot be read at byte {} ({why}), so writing to it is not safe; repair it, or say --destroy-data",
+                    "what '{}' holds cannot be read at byte {} ({why}), so writing to it is not safe; repair it, or use --destroy-data",
                     target.name(),
                     at.0
                 ),
@@ -138,7 +138,7 @@ pub(crate) async fn check(env: &Env, target: &Target, settings: &Settings, label
     Err(Error::new(
         ErrorKind::HoldsData,
         format!(
-            "'{}' holds {what}, and {who} would overwrite it; choose another target or profiles that only read, or say --destroy-data if its data may be lost",
+            "'{}' holds {what}, and {who} would overwrite it; choose another target or profiles that only read, or use --destroy-data if its data may be lost",
             target.name()
         ),
     ))

@@ -63,7 +63,7 @@ impl FromStr for Precondition {
                 Error::new(
                     ErrorKind::BadSettings,
                     format!(
-                        "'{size}' is no preconditioning; expected none, snia (twice the measured area) or how much to write, such as 10G"
+                        "'{size}' is not a preconditioning; expected none, snia (twice the measured area) or how much to write, such as 10G"
                     ),
                 )
             }),
@@ -87,7 +87,7 @@ mod tests {
             assert_eq!(read.to_string().replace(" GiB", "G"), text);
         }
         let error = "some".parse::<Precondition>().unwrap_err();
-        assert!(error.to_string().starts_with("'some' is no preconditioning; expected none, snia"));
+        assert!(error.to_string().starts_with("'some' is not a preconditioning; expected none, snia"));
     }
 
     #[test]

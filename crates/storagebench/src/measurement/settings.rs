@@ -138,10 +138,10 @@ impl Settings {
             return wrong("no load profile is given; name one, such as database");
         }
         if self.runtime.is_zero() {
-            return wrong("a run time of nothing measures nothing; give one such as 30s");
+            return wrong("a run time of 0 s measures nothing; give one such as 30s");
         }
         if self.workers == 0 {
-            return wrong("no worker would do the work; give at least 1");
+            return wrong("0 workers cannot do the work; give at least 1");
         }
         self.check_method()?;
         if self.precondition != Precondition::None {
@@ -211,7 +211,7 @@ impl Settings {
             return Err(Error::new(
                 ErrorKind::BadSettings,
                 format!(
-                    "'{name}' keeps nothing, so that nothing can be verified; choose another target, or do not verify"
+                    "'{name}' stores nothing, so nothing can be verified; choose another target, or leave --verify out"
                 ),
             ));
         }

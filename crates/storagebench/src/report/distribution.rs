@@ -50,7 +50,7 @@ pub(super) fn distribution(id: &str, profile: &str, curves: &[Behind<'_>]) -> St
     let mut frame = Frame::new(id, &title, &words.join(". "), "percent of requests");
     // As far out as there are ten requests beyond, but two nines at least.
     let most = drawn.iter().filter_map(|(_, cumulative)| cumulative.last()).map(|(_, count)| *count).max();
-    let Some(most) = most else { return frame.empty("no histogram was kept") };
+    let Some(most) = most else { return frame.empty("no histogram was stored") };
     let nines = (most as f64 / 10.0).log10().floor().clamp(2.0, 5.0);
     let axis = percentile_axes(&mut frame, &drawn, nines);
     for curve in &drawn {
@@ -163,7 +163,7 @@ pub(super) fn rate_over_time(id: &str, profile: &str, curves: &[Behind<'_>]) -> 
     let (mut frame, end) = over_time(id, &title, &words.join("; "), &courses);
     let highest = courses.iter().flatten().fold(0.0_f64, |high, (_, value)| high.max(*value));
     if highest == 0.0 {
-        return frame.empty("no course was kept");
+        return frame.empty("no time series was stored");
     }
     let axis = Linear::holding(highest);
     for tick in &axis.ticks {
@@ -188,7 +188,7 @@ pub(super) fn tail_over_time(id: &str, profile: &str, curves: &[Behind<'_>]) -> 
         if high > 0.0 { format!("between {} and {}", duration(low), duration(high)) } else { String::new() };
     let (mut frame, end) = over_time(id, &title, &words, &courses);
     if high == 0.0 {
-        return frame.empty("no course was kept");
+        return frame.empty("no time series was stored");
     }
     let axis = Log::holding(low, high);
     for tick in &axis.ticks {
@@ -234,7 +234,7 @@ mod tests {
             tail_over_time("t", "database", &curves),
         ] {
             assert!(
-                figure.contains(" was kept</text>") && !figure.contains("NaN") && !figure.contains("inf")
+                figure.contains(" was stored</text>") && !figure.contains("NaN") && !figure.contains("inf")
             );
         }
     }

@@ -73,7 +73,7 @@ impl FromStr for Plot {
             _ => Err(Error::new(
                 ErrorKind::BadSettings,
                 format!(
-                    "'{text}' is no plot; expected best-iops, best-throughput, or throughput, latency, distribution or time, of a profile as in latency:database"
+                    "'{text}' is not a plot; expected best-iops, best-throughput, or throughput, latency, distribution or time, of a profile as in latency:database"
                 ),
             )),
         }
@@ -223,7 +223,7 @@ mod tests {
         }
         for text in ["", "bars", "best-iops:database"] {
             let error = text.parse::<Plot>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("'{text}' is no plot; expected best-iops")), "{error}");
+            assert!(error.starts_with(&format!("'{text}' is not a plot; expected best-iops")), "{error}");
         }
     }
 

@@ -17,7 +17,7 @@ pub(super) fn doubts_section(results: &Results) -> String {
         format!("<li><span>{}</span> <strong>{}</strong></li>", escape(text), escape(&places.join("; ")))
     };
     format!(
-        "<section><h2>What makes figures doubtful</h2><ul class=\"summary doubts\">{}</ul></section>\n",
+        "<section><h2>Doubtful figures</h2><ul class=\"summary doubts\">{}</ul></section>\n",
         doubts.iter().map(item).collect::<String>()
     )
 }

@@ -361,12 +361,12 @@ impl Comparisons {
             let rate = match profile.iops.verdict {
                 Verdict::Faster => format!("faster than '{}'", comparison.baseline),
                 Verdict::Slower => format!("slower than '{}'", comparison.baseline),
-                Verdict::NoDifference => format!("not told apart from '{}'", comparison.baseline),
+                Verdict::NoDifference => format!("not distinguishable from '{}'", comparison.baseline),
                 Verdict::Unknown => "not compared for want of intervals".to_owned(),
             };
             let tail = match profile.latency_us_p99.verdict {
                 Verdict::Unknown => String::new(),
-                Verdict::NoDifference => "; 99th percentiles not told apart".to_owned(),
+                Verdict::NoDifference => "; 99th percentiles not distinguishable".to_owned(),
                 _ => format!("; 99th percentile {}", profile.latency_us_p99.text()),
             };
             format!(
@@ -450,7 +450,7 @@ mod tests {
         assert!(8.0 < low && low < 10.0 && 10.0 < high && high < 12.0, "{low} {high}");
         let sentences = comparisons.sentences();
         assert!(sentences[0].starts_with("database: 'b' is faster than 'a', +10.0 % ("), "{}", sentences[0]);
-        assert!(sentences[2].contains("'b' is not told apart from 'a', +1.4 % ("), "{}", sentences[2]);
+        assert!(sentences[2].contains("'b' is not distinguishable from 'a', +1.4 % ("), "{}", sentences[2]);
     }
 
     #[test]

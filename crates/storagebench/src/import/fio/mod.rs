@@ -53,19 +53,19 @@ const TAKEN: [&str; 22] = [
 
 /// Options that say how fio measures: what says the same here.
 const METHOD: [(&str, &str); 14] = [
-    ("runtime", "say --runtime when measuring"),
-    ("time_based", "a measurement here always lasts as long as it is told"),
-    ("ramp_time", "say --ramp when measuring"),
+    ("runtime", "use --runtime when measuring"),
+    ("time_based", "a measurement here always has a fixed time"),
+    ("ramp_time", "use --ramp when measuring"),
     ("filename", "name the target when measuring"),
     ("directory", "name the target when measuring"),
     ("direct", "targets are always accessed directly where they can be"),
     ("group_reporting", "results are always of all workers together"),
     ("thread", "workers are always tasks of one thread"),
-    ("randrepeat", "say --seed when measuring"),
-    ("randseed", "say --seed when measuring"),
-    ("verify", "say --verify when measuring"),
-    ("do_verify", "say --verify when measuring"),
-    ("steadystate", "say --steady-state when measuring"),
+    ("randrepeat", "use --seed when measuring"),
+    ("randseed", "use --seed when measuring"),
+    ("verify", "use --verify when measuring"),
+    ("do_verify", "use --verify when measuring"),
+    ("steadystate", "use --steady-state when measuring"),
     ("refill_buffers", "no two blocks that are written are alike here"),
 ];
 

@@ -25,8 +25,8 @@ fn jobs_become_profiles_and_what_is_left_out_is_said_line_by_line() {
         notes,
         [
             "jobs.fio:4: 'direct=1' is left out: targets are always accessed directly where they can be",
-            "jobs.fio:5: 'runtime=60' is left out: say --runtime when measuring",
-            "jobs.fio:6: 'time_based' is left out: a measurement here always lasts as long as it is told",
+            "jobs.fio:5: 'runtime=60' is left out: use --runtime when measuring",
+            "jobs.fio:6: 'time_based' is left out: a measurement here always has a fixed time",
             "jobs.fio:15: 'filename=/dev/sdz' is left out: name the target when measuring",
             "jobs.fio:21: 'unified_rw_reporting=1' is left out: it has no counterpart here",
             "jobs.fio:10: 'OLTP data' becomes the load profile 'oltp-data'",

@@ -421,7 +421,7 @@ fn check(load: &Load) -> std::result::Result<(), String> {
     }
     match load.pace {
         Pace::Open { rate, .. } if !(rate.is_finite() && rate >= 0.001) => {
-            return Err(format!("{rate} requests a second is no rate; give at least 0.001"));
+            return Err(format!("{rate} requests a second is not a rate; give at least 0.001"));
         }
         Pace::Closed { burst: 0, .. } => {
             return Err("a burst of 0 requests never starts; give at least 1".to_owned());

@@ -112,7 +112,7 @@ fn a_wrong_profile_gets_a_sentence_that_names_the_part() {
         ("database,zipf=99", "a Zipf exponent of 99 is not between 0 and 10"),
         ("database,moves=10s", "'moves=10s' is not understood; expected moves= with 10s behind hot="),
         ("database,arrivals=fixed", "expected arrivals= with poisson or fixed behind rate="),
-        ("database,rate=0", "0 requests a second is no rate"),
+        ("database,rate=0", "0 requests a second is not a rate"),
         ("database,think=5", "expected think= with 5ms or 5ms:4"),
         ("database,think=5ms:0", "a burst of 0 requests"),
         ("database,zones=50/50:40/50", "the zones' shares of the requests add up to 90%"),
