@@ -83,7 +83,10 @@ fn too_few_drives_are_refused_with_the_number_that_would_do() {
     let controller = Controller::new("few");
     let drives = controller.file_drives(2);
     names(&controller.create("v", "raid5", &drives).refused(), &["RAID 5", "at least 3 drives", "not 2"]);
-    names(&controller.create("v", "raid1", &drives[..1]).refused(), &["RAID 1", "at least 2 drives", "not 1"]);
+    names(
+        &controller.create("v", "raid1", &drives[..1]).refused(),
+        &["RAID 1", "at least 2 drives", "not 1"],
+    );
 }
 
 #[test]
