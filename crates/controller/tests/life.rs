@@ -149,7 +149,7 @@ fn a_drive_that_was_absent_while_writes_went_on_is_not_used() {
             assert_eq!(info.state, VolumeState::Offline);
             let why = info.reasons.join("; ");
             assert!(why.contains("a could have served it alone") && why.contains("--degraded"), "{why}");
-            assert!(why.contains("(b, c) know"), "{why}");
+            assert!(why.contains("(b, c) have recorded 3 changes"), "{why}");
             bench.start_degraded("data");
         }
         let info = bench.show("data");
