@@ -343,6 +343,6 @@ fn what_keeps_nothing_cannot_be_verified() {
     let env = world.env.clone();
     let error = world.run(async move { Bench::new(settings).run(&env, &target).await }).unwrap_err();
     assert_eq!(error.kind, ErrorKind::BadSettings);
-    assert!(error.to_string().contains("'n' keeps nothing"), "{error}");
+    assert!(error.to_string().contains("'n' stores nothing"), "{error}");
     assert_eq!(ByteCount::MIB.0, MIB);
 }
