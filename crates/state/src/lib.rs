@@ -3,8 +3,8 @@
 //! A [`VolumeState`] says which drives are in service, in which regions each of them is stale, where redundancy may not
 //! agree with data, what was never written, which blocks are punctured and what lies in the distributed spare. A
 //! [`Change`] is everything that can happen to it. The controller makes a change durable and sends the same change to
-//! the shards; both apply it with [`VolumeState::apply`]. Labels, `show`, `explain`, the benchmarks and the tests read
-//! this value and no other.
+//! the shards, which apply it with [`VolumeState::apply`]. The controller makes this value from the label, the map and
+//! what was reported; shards are attached with it, `explain` plans by it, and torture compares the two.
 //!
 //! What only the owner of a region knows meanwhile (a drive that fails and is not recorded yet, stripes of a region that
 //! are current already) is an [`Overlay`] over the state. It is small, it is the shard's own, and it ends with the

@@ -152,7 +152,8 @@ impl VolumeState {
         &self.unsynced
     }
 
-    /// Regions that are marked in the durable write-intent map: a crash is followed by their resync.
+    /// Regions that are marked in the durable write-intent map: a crash is followed by their resync. A shard knows of
+    /// its own, and of other shards' where that was the first write to the region; it is not told when marks are cleared.
     pub fn marked(&self) -> &RegionSet {
         &self.marked
     }
