@@ -10,14 +10,15 @@
 //!
 //! | step | where | what it guarantees |
 //! | --- | --- | --- |
-//! | admit | `host::intake` | inside the volume; cut into requests on one stripe, dealt to the shards that own them; memory reserved whole or waited for |
+//! | admit | `host::volume`, `host::split` | inside the volume; cut into requests on one stripe, dealt to the shards that own them; memory reserved whole or waited for |
 //! | fast path | `host::fast_path`, `members::balance` | a request that needs nothing but mapping takes nothing else; of several copies the least busy and nearest |
 //! | lock | `env::locks`, `host::stripe_request` | nobody else writes these columns of the stripe, or computes from them |
 //! | mark dirty | `stripe::dirty`, `stripe::first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
 //! | plan | `stripe::attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
-//! | execute | `stripe::execute`, `stripe::compute` | reads, computes, the commit, writes; before the commit a fault or a change of state means a new plan, after it the plan is finished |
+//! | execute | `stripe::execute`, `stripe::compute`, `stripe::drive_ops` | reads, computes, the commit, writes; before the commit a fault or a change of state means a new plan, after it the plan is finished |
 //! | divide | `recovery::reading` | where no plan serves all of a read, its parts are served one by one |
-//! | repair | `recovery::repair`, `recovery::writing` | what a drive could not read is written anew; what is lost is listed before anything could pass for it |
+//! | recover | `recovery::ladder`: the table of who tries what how often | what stands in the way of a request is mended, and the request is attempted again |
+//! | repair | `recovery::repair` | what a drive could not read is written anew; what is lost is listed before anything could pass for it |
 //! | record | `members::faults`, `members::health` | a drive that was skipped is durably known to have failed before the write is acknowledged |
 //!
 //! # The rooms
@@ -67,8 +68,8 @@ pub use attachment::{Attachment, JournalPlace, StreamSharing};
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
 pub use messages::{
-    Done, PIECES_AWAY, Piece, PieceKind, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex,
-    ShardMessage, Ticket,
+    Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage, StripeOutcome,
+    StripeRequest, StripeWork, Ticket,
 };
 pub use server::{Shard, ShardSeed};
 pub use shard::Resources;

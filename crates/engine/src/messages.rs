@@ -1,7 +1,7 @@
 //! What shards say to one another, and to the controller.
 //!
-//! Between shards only messages: no shared mutable state, no lock. A shard takes a credit before it sends a
-//! piece away and gets it back with the answer, so that the mailboxes, dimensioned for all credits, cannot
+//! Between shards only messages: no shared mutable state, no lock. A shard takes a credit before it sends a stripe
+//! request away and gets it back with the answer, so that the mailboxes, dimensioned for all credits, cannot
 //! overflow.
 
 use crate::attachment::Attachment;
@@ -24,15 +24,15 @@ impl ShardIndex {
     }
 }
 
-/// Pieces that one shard may have away at other shards at a time.
-pub const PIECES_AWAY: usize = 1024;
+/// Stripe requests that one shard may have away at other shards at a time.
+pub const REQUESTS_AWAY: usize = 1024;
 
 /// Reports that one shard may have open at the controller at a time.
 pub const REPORTS_OPEN: usize = 1024;
 
-/// What to do with one piece of a request: bytes of one stripe.
+/// What a stripe request asks for.
 #[derive(Debug)]
-pub enum PieceKind {
+pub enum StripeWork {
     /// Read into the buffer.
     Read(Buf),
     /// Write the slice (solid, hollow or zero).
@@ -41,9 +41,9 @@ pub enum PieceKind {
     Trim,
 }
 
-/// A piece on its way to the shard that owns its stripe.
+/// A request on bytes of one stripe, on its way to the shard that owns the stripe.
 #[derive(Debug)]
-pub struct Piece {
+pub struct StripeRequest {
     /// Of which volume.
     pub volume: VolumeId,
     /// Which stripe.
@@ -51,25 +51,25 @@ pub struct Piece {
     /// Which bytes of the stripe's data.
     pub within: ByteRange,
     /// What to do.
-    pub kind: PieceKind,
+    pub work: StripeWork,
 }
 
-/// What a piece came to; a read's buffer comes back.
+/// What a stripe request came to; a read's buffer comes back.
 #[derive(Debug)]
-pub struct PieceOutcome {
+pub struct StripeOutcome {
     /// Whether it is done.
     pub result: Result<(), IoError>,
     /// The buffer of a read.
     pub buffer: Option<Buf>,
 }
 
-/// Names a request of a shard while its pieces are away.
+/// Names a stripe request while it is away.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
-    /// Which request.
+    /// Which request of the shard.
     pub request: u32,
-    /// Which of its pieces.
-    pub piece: u32,
+    /// Which of its stripe requests.
+    pub number: u32,
 }
 
 /// A drive of a volume, by its place: a slot's, or the one that is being filled to take the slot.
@@ -88,21 +88,21 @@ pub type Done = mailbox::Sender<Result<(), String>>;
 pub enum ShardMessage {
     /// How to reach every shard, in order: the first message.
     Peers(Vec<mailbox::Sender<ShardMessage>>),
-    /// A piece of another shard's request.
-    Piece {
+    /// A stripe request of another shard.
+    StripeRequest {
         /// Who asks.
         from: ShardIndex,
         /// For which of its requests.
         ticket: Ticket,
         /// What.
-        piece: Piece,
+        request: StripeRequest,
     },
-    /// A piece of this shard's request came back.
-    PieceDone {
+    /// A stripe request of this shard came back.
+    StripeRequestDone {
         /// Which.
         ticket: Ticket,
         /// What it came to.
-        outcome: PieceOutcome,
+        outcome: StripeOutcome,
     },
     /// Begin serving a volume.
     Attach(Box<Attachment>, Done),

@@ -5,7 +5,7 @@ use crate::background::Tasks;
 use crate::host::{Exchange, Job, Then, Volume};
 use crate::members::when_quiet;
 use crate::messages::{
-    Done, PIECES_AWAY, PieceOutcome, REPORTS_OPEN, Report, ReportKind, Seat, ShardIndex, ShardMessage,
+    Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage, StripeOutcome,
     answer_control,
 };
 use crate::shard::Resources;
@@ -77,7 +77,7 @@ pub struct ShardSeed {
 impl ShardSeed {
     /// A shard's mailbox, large enough for everything `shards` shards may send it at a time.
     pub fn new(env: &Env, shards: u16) -> ShardSeed {
-        let capacity = usize::from(shards) * 2 * PIECES_AWAY + REPORTS_OPEN + 64;
+        let capacity = usize::from(shards) * 2 * REQUESTS_AWAY + REPORTS_OPEN + 64;
         let (sender, receiver) = mailbox::mailbox(env, capacity);
         ShardSeed { receiver, sender, env: env.clone() }
     }
@@ -102,7 +102,7 @@ impl ShardSeed {
             }),
         };
         let runner = shard.clone();
-        shard.inner.exchange.run(async move |job| runner.run_piece(job).await);
+        shard.inner.exchange.run(async move |job| runner.run_job(job).await);
         env.spawn("shard messages", Served(shard.clone()).receive_messages(self.receiver));
         env.spawn("dirty region cleaner", shard.clone().clean_regions());
         shard
@@ -126,18 +126,18 @@ impl Shard {
         self.inner.volumes.borrow().values().filter(|volume| !volume.is_hidden()).cloned().collect()
     }
 
-    async fn run_piece(&self, Job { piece, then }: Job) {
-        let outcome = match self.volume(piece.volume) {
-            Some(volume) => volume.run_piece(piece).await,
-            None => PieceOutcome {
+    async fn run_job(&self, Job { request, then }: Job) {
+        let outcome = match self.volume(request.volume) {
+            Some(volume) => volume.run(request).await,
+            None => StripeOutcome {
                 result: Err(IoError::new(IoErrorKind::Gone)),
-                buffer: piece.kind.into_buffer(),
+                buffer: request.work.into_buffer(),
             },
         };
         match then {
             Then::Local(parent, number) => parent.finish(self.env(), number, outcome),
             Then::Remote(shard, ticket) => {
-                self.inner.resources.send_to(shard, ShardMessage::PieceDone { ticket, outcome });
+                self.inner.resources.send_to(shard, ShardMessage::StripeRequestDone { ticket, outcome });
             }
         }
     }
@@ -146,10 +146,10 @@ impl Shard {
         let inner = &self.inner;
         match message {
             ShardMessage::Peers(peers) => inner.resources.set_peers(peers),
-            ShardMessage::Piece { from, ticket, piece } => {
-                inner.exchange.enqueue(Job { piece, then: Then::Remote(from, ticket) });
+            ShardMessage::StripeRequest { from, ticket, request } => {
+                inner.exchange.enqueue(Job { request, then: Then::Remote(from, ticket) });
             }
-            ShardMessage::PieceDone { ticket, outcome } => inner.exchange.came_back(ticket, outcome),
+            ShardMessage::StripeRequestDone { ticket, outcome } => inner.exchange.came_back(ticket, outcome),
             ShardMessage::Attach(attachment, done) => answer_control(&done, self.attach(&attachment)),
             ShardMessage::Detach(id, leaving, done) => {
                 self.env().spawn("detach", self.clone().detach(id, leaving, done));

@@ -3,7 +3,7 @@
 
 use crate::host::Volume;
 use crate::members::Trouble;
-use crate::messages::Piece;
+use crate::messages::StripeRequest;
 use crate::stripe::Attempt;
 use crate::stripe::Host;
 use env::{Buf, Durability, Slice};
@@ -24,10 +24,7 @@ fn size<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
 #[test]
 fn futures_on_the_way_of_a_request_are_small() {
     // On the fast path nothing waits for a plan.
-    let fast = [
-        ("fast_read", size(|(v, r, b): (V, ByteRange, Buf)| v.fast_read(r, b))),
-        ("read", size(|(v, r, b): (V, ByteRange, Buf)| v.read(r, b))),
-    ];
+    let fast = [("read", size(|(v, r, b): (V, ByteRange, Buf)| v.read(r, b)))];
     let planned = [
         (
             "execute",
@@ -36,10 +33,10 @@ fn futures_on_the_way_of_a_request_are_small() {
         (
             "attempt",
             size(|(v, s, r, h, t): (V, StripeIndex, Request<'static>, Host, &'static mut Trouble)| {
-                v.attempt(s, r, h, t, Attempt::HELD)
+                v.attempt(s, r, h, t, &Attempt::HELD)
             }),
         ),
-        ("run_piece", size(|(v, p): (V, Piece)| v.run_piece(p))),
+        ("run", size(|(v, p): (V, StripeRequest)| v.run(p))),
         ("write", size(|(v, r, s): (V, ByteRange, Slice)| v.write(r, s, Durability::Cached))),
     ];
     assert!(fast.iter().all(|(_, bytes)| *bytes <= FAST_BYTES), "{fast:?}");

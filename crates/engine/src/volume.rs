@@ -59,7 +59,7 @@ pub struct Counters {
     pub flushes: u64,
     /// Requests that took the fast path.
     pub fast_path: u64,
-    /// Times that a fault before the commit made a piece be planned again.
+    /// Times that a fault before the commit made a stripe request be planned again.
     pub replans: u64,
     /// Host requests that failed.
     pub errors: u64,

@@ -45,7 +45,7 @@ pub use drive::{
 pub use error::{Error, ErrorKind, IoError, IoErrorKind, Result};
 pub use executor::{Executor, JoinHandle, RemoteWaker, Schedule, TaskId, Unpark};
 pub use health::{DriveHealth, Hardware, HealthScript, HealthSource};
-pub use member::{DEFAULT_TIME_LIMIT, Member};
+pub use member::{DEFAULT_TIME_LIMIT, Member, Zeroes};
 pub use ops::{Completion, Io, IoOutcome};
 pub use runners::Runners;
 pub use service::{Served, Service};

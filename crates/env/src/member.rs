@@ -1,13 +1,16 @@
 //! A drive with the bookkeeping that every user of one needs: time limits and what is still out.
 
-use crate::buffers::{Bufs, Slices};
+use crate::buffers::{Bufs, Slice, Slices};
 use crate::drive::{Drive, DriveInfo, Durability, IoRequest};
-use crate::error::IoError;
+use crate::error::{IoError, IoErrorKind};
 use crate::health::DriveHealth;
-use crate::ops::Io;
+use crate::ops::{Io, IoOutcome};
 use crate::world::Env;
+use smallvec::smallvec;
 use std::cell::Cell;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use units::{ByteOffset, ByteRange};
 
@@ -72,6 +75,18 @@ impl Member {
         self.start(IoRequest::Write { offset, slices, durability })
     }
 
+    /// Starts writing zeroes; a drive that cannot do that by itself is sent some. With `may_unmap` it may give up the
+    /// space as long as zeroes are read from it.
+    pub fn write_zeroes(
+        self: &Rc<Self>,
+        range: ByteRange,
+        may_unmap: bool,
+        durability: Durability,
+    ) -> Zeroes {
+        let io = self.start(IoRequest::WriteZeroes { range, may_unmap, durability });
+        Zeroes { io, left: Some((self.clone(), range, durability)) }
+    }
+
     /// Starts a flush.
     pub fn flush(&self) -> Io {
         self.start(IoRequest::Flush)
@@ -94,5 +109,30 @@ impl Member {
     /// Starts turning the light that shows where the drive sits on or off.
     pub fn locate(&self, on: bool) -> Io {
         self.start(IoRequest::Locate { on })
+    }
+}
+
+/// Zeroes on their way to a drive.
+#[must_use = "a write that nobody waits for may fail unseen"]
+pub struct Zeroes {
+    io: Io,
+    /// Whom to send them byte by byte, should it refuse to make them itself.
+    left: Option<(Rc<Member>, ByteRange, Durability)>,
+}
+
+impl Future for Zeroes {
+    type Output = IoOutcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoOutcome> {
+        loop {
+            let outcome = std::task::ready!(Pin::new(&mut self.io).poll(context));
+            let refused = outcome.result.is_err_and(|error| error.kind == IoErrorKind::NotSupported);
+            match self.left.take() {
+                Some((member, range, durability)) if refused => {
+                    self.io = member.write(range.start, smallvec![Slice::zero(range.len)], durability);
+                }
+                _ => return Poll::Ready(outcome),
+            }
+        }
     }
 }

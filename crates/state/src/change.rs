@@ -1,7 +1,7 @@
 //! Everything that can happen to a volume's state, and what it makes of it.
 
 use crate::region_set::RegionSet;
-use crate::volume::{Relocated, VolumeState};
+use crate::volume::{Forced, Relocated, VolumeState};
 use units::{ByteRange, DriveIndex, DriveSet};
 
 /// One change of a volume's state. The controller makes it durable before it sends it, where a start has to know of it.
@@ -147,13 +147,13 @@ impl VolumeState {
             Change::Written(regions) => self.unwritten.remove_all(regions),
             Change::Synced(regions) => {
                 self.unsynced.remove_all(regions);
-                self.forget_forced(regions);
+                self.forced.forget(regions);
             }
             Change::Unsynced(regions) => {
                 let regions = self.own(regions);
                 self.unsynced.insert_all(&regions);
                 self.unwritten.remove_all(&regions);
-                self.forget_forced(&regions);
+                self.forced.forget(&regions);
             }
             Change::Forced(regions) => self.force(regions),
             Change::ForcedByLog(regions) => {
@@ -174,7 +174,7 @@ impl VolumeState {
         }
         self.summary = self.sum_up();
         self.revision += u64::from(change.may_change_plans());
-        debug_assert_eq!(self.check(), Ok(()), "{change:?}");
+        assert_eq!(self.check(), Ok(()), "{change:?}");
     }
 
     /// The state before anything is known to be wrong, with these regions never written. For a state that is put
@@ -182,6 +182,15 @@ impl VolumeState {
     #[must_use]
     pub fn with_unwritten(mut self, regions: &RegionSet) -> VolumeState {
         self.unwritten = self.own(regions).minus(&self.marked).minus(&self.unsynced);
+        self
+    }
+
+    /// The same with these regions forced. What of them is synced is not.
+    #[must_use]
+    pub fn with_forced(mut self, mut forced: Forced) -> VolumeState {
+        let synced = forced.regions().clone().minus(&self.unsynced);
+        forced.forget(&synced);
+        self.forced = forced;
         self
     }
 
@@ -215,19 +224,12 @@ impl VolumeState {
         }
     }
 
-    fn forget_forced(&mut self, regions: &RegionSet) {
-        if !self.forced.regions.is_empty() {
-            self.forced.regions.remove_all(regions);
-            self.forced.missing.iter_mut().for_each(|missing| missing.remove_all(regions));
-        }
-    }
-
     fn force(&mut self, regions: &RegionSet) {
         if !self.has_parity {
             return;
         }
         let regions = regions.intersection(&self.unsynced);
-        self.forget_forced(&regions);
+        self.forced.forget(&regions);
         self.forced.missing.resize(self.slots.len(), RegionSet::EMPTY);
         for (index, slot) in self.slots.iter().enumerate() {
             let missing = match self.in_service.contains(DriveIndex(index as u16)) {

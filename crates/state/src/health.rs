@@ -66,6 +66,15 @@ impl VolumeState {
         }
     }
 
+    /// What the drives can do for a stripe when a request is planned there: the same as [`VolumeState::stripe_health`] by
+    /// what is recorded, but that stripes of forced regions are settled before anything is done with them, if they can be.
+    pub fn planned_health(&self, regions: &Regions, stripe: StripeIndex) -> plan::Health {
+        let mut health = self.stripe_health(regions, stripe, &DriveSet::EMPTY, &Nothing);
+        health.parity_trusted |= self.forced.contains(regions.region_of(stripe))
+            && self.missing_by_force(regions, stripe, &health.readable).is_some();
+        health
+    }
+
     /// How many data strips of a stripe in a forced region cannot be read, if it was forced with all of them missing.
     /// `None`: one is missing that nobody vouched for.
     pub fn missing_by_force(

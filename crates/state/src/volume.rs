@@ -73,6 +73,14 @@ impl Forced {
         !self.regions.is_empty() && self.regions.contains(region)
     }
 
+    /// These regions are not forced any more: they are synced, or a write to them was left unfinished.
+    pub fn forget(&mut self, regions: &RegionSet) {
+        if !self.regions.is_empty() {
+            self.regions.remove_all(regions);
+            self.missing.iter_mut().for_each(|missing| missing.remove_all(regions));
+        }
+    }
+
     /// Whether what a slot held in a region may be told from redundancy: it was missing when the region was forced, or
     /// a log tells what was interrupted. A drive that fails later held what hosts were promised.
     pub fn is_about(&self, slot: DriveIndex, region: RegionIndex) -> bool {

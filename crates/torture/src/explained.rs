@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::host::VOLUME;
 use crate::scene::Scene;
 use controller::{Command, ControllerHandle, Explain, Reply};
-use engine::{RegionIndex, ShardIndex, Volume};
+use engine::{ShardIndex, Volume};
 use env::Env;
 use plan::RequestKind;
 use std::rc::Rc;
@@ -27,10 +27,6 @@ pub(crate) async fn compare(scene: &Scene, env: &Env, control: &ControllerHandle
     loop {
         let Some(shards) = served(scene) else { return Ok(()) };
         let (kind, range) = request(&shards[0], nth);
-        if is_forced(&shards, range) {
-            // Which stripes are settled there, only the owner knows.
-            return Ok(());
-        }
         let explain = Explain {
             volume: Some(VOLUME.to_owned()),
             operation: kind.name().to_owned(),
@@ -76,21 +72,12 @@ fn request(volume: &Volume, nth: u64) -> (RequestKind, ByteRange) {
     (kind, ByteRange::new(ByteOffset(start), ByteCount(len)))
 }
 
-fn is_forced(shards: &[Rc<Volume>], range: ByteRange) -> bool {
-    let regions = shards[0].layout();
-    let region = |at: ByteOffset| regions.region_of(regions.geometry().stripe_of(at).0).0;
-    let last = ByteOffset(range.end().0 - 1);
-    (region(range.start)..=region(last)).any(|region| {
-        shards.iter().any(|shard| shard.recorded_state().forced().contains(RegionIndex(region)))
-    })
-}
-
 /// The picture of the plan that the owners of the stripes make.
 fn plan_of(shards: &[Rc<Volume>], kind: RequestKind, range: ByteRange) -> String {
     let regions = *shards[0].layout();
     let health = |stripe: StripeIndex| {
         let owner = ShardIndex::owning(regions.region_of(stripe), shards.len() as u16);
-        shards[usize::from(owner.0)].recorded_health(stripe)
+        shards[usize::from(owner.0)].planned_health(stripe)
     };
     match plan::explain_in(regions.geometry(), kind, range, health) {
         Ok(explanation) => explanation.to_string(),

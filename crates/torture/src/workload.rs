@@ -106,7 +106,8 @@ impl Worker {
             }
             self.scene.count(|tally| tally.ops += 1);
             self.scene.story.requests.borrow_mut().push(request.name);
-            let result = self.send(request).await;
+            let held = |()| self.volume.check_invariants().or_else(Error::wrong_state);
+            let result = self.send(request).await.and_then(held);
             if result.is_err() {
                 self.shared.failed.set(true);
                 return result;

@@ -199,6 +199,12 @@ impl ByteRange {
         self.start.is_aligned(unit) && self.len.is_aligned(unit)
     }
 
+    /// The largest range of whole `unit`s inside this one; empty where there is none.
+    pub fn align_in(self, unit: ByteCount) -> ByteRange {
+        let (start, end) = (self.start.align_up(unit), self.end().align_down(unit));
+        if start < end { ByteRange::from_to(start, end) } else { ByteRange::default() }
+    }
+
     /// The smallest range of whole `unit`s that holds this one.
     pub fn align_out(self, unit: ByteCount) -> ByteRange {
         ByteRange::from_to(self.start.align_down(unit), self.end().align_up(unit))

@@ -1,10 +1,11 @@
 //! An array and its volumes, as the controller keeps them.
 
 use crate::arrays::failures::Failing;
+use crate::arrays::serve::volume_state;
 use crate::arrays::volume::Volume;
 use crate::interface::{DriveState, VolumeState};
 use crate::inventory::Drive;
-use engine::{RegionIndex, RegionSet, Seat, ShardIndex, VolumeId};
+use engine::{Change, RegionIndex, RegionSet, Seat, ShardIndex, VolumeId};
 use env::sync::{Credits, Signal};
 use env::{Env, IoErrorKind};
 use ondisk::{
@@ -96,9 +97,6 @@ pub(crate) struct Array {
     pub(super) map: RefCell<IntentMap>,
     /// Regions whose redundancy may not agree with their data: their marks stay.
     pub(super) unsynced: RefCell<BTreeSet<u32>>,
-    /// Those among them of which an operator forces what redundancy says of the drives that are out. Whoever goes out
-    /// later is not meant: then they are not forced any more.
-    pub(super) forced: RefCell<BTreeSet<u32>>,
     /// Drives that failed when no volume could spare them: that is not recorded, since nothing was written
     /// without them. All volumes are offline. Why, by slot.
     pub(super) lost: RefCell<BTreeMap<usize, String>>,
@@ -126,7 +124,6 @@ impl Array {
             reasons: RefCell::default(),
             running: RefCell::default(),
             unsynced: RefCell::default(),
-            forced: RefCell::default(),
             lost: RefCell::default(),
             unrecorded: RefCell::default(),
             metadata: Credits::new(env, 1),
@@ -422,11 +419,23 @@ impl Array {
         self.unsynced.borrow().iter().copied().map(RegionIndex).collect()
     }
 
-    /// Of a volume: regions whose redundancy may not agree with their data, and that nobody accepts as they are.
-    pub(crate) fn distrusted(&self, volume: &Volume) -> Vec<u32> {
-        let forced = self.forced.borrow();
-        let unsynced = self.unsynced.borrow();
-        unsynced.range(volume.regions()).copied().filter(|region| !forced.contains(region)).collect()
+    /// Of a volume: regions whose redundancy may not agree with their data, and that nobody forced, or in which a drive is
+    /// missing that was not when they were forced.
+    pub(crate) fn distrusted(&self, volume: &Volume) -> RegionSet {
+        let unsynced = volume.own_regions(&self.unsynced_regions());
+        let forced = volume.forced();
+        if unsynced.is_empty() || forced.regions().is_empty() {
+            return unsynced;
+        }
+        let (slots, in_service) = (self.label().member.len(), self.in_service(volume));
+        let missed: Vec<RegionSet> = (0..slots).map(|slot| volume.own_regions(&self.missed(slot))).collect();
+        let is_vouched_for = |region: RegionIndex| {
+            let is_missing =
+                |slot: DriveIndex| !in_service.contains(slot) || missed[slot.as_usize()].contains(region);
+            let mut missing = (0..slots).map(|slot| DriveIndex(slot as u16)).filter(|slot| is_missing(*slot));
+            forced.contains(region) && missing.all(|slot| forced.is_about(slot, region))
+        };
+        unsynced.iter().filter(|region| !is_vouched_for(*region)).collect()
     }
 
     /// Whether the redundancy of any region of a volume may not agree with its data, be it forced or not.
@@ -434,25 +443,17 @@ impl Array {
         self.unsynced.borrow().range(volume.regions()).next().is_some()
     }
 
-    /// An operator forces what the redundancy of regions says of the drives that are out.
-    pub(crate) fn force(&self, regions: impl IntoIterator<Item = u32>) {
-        self.forced.borrow_mut().extend(regions);
-    }
-
-    /// A drive has gone out: what an operator forced is not any more. What journals tell stays.
-    pub(super) fn end_order(&self) {
-        let covered: Vec<_> = self
-            .volumes()
-            .iter()
-            .filter(|volume| volume.is_covered())
-            .map(|volume| volume.regions())
-            .collect();
-        self.forced.borrow_mut().retain(|region| covered.iter().any(|regions| regions.contains(region)));
-    }
-
-    /// Regions of the array that were forced.
-    pub(super) fn forced_regions(&self) -> RegionSet {
-        self.forced.borrow().iter().copied().map(RegionIndex).collect()
+    /// An operator, or the volume's journal, forces what redundancy says of the drives that are missing in the regions
+    /// which are distrusted. Which regions these are.
+    pub(crate) fn force(&self, volume: &Volume) -> RegionSet {
+        let regions = self.distrusted(volume);
+        let mut state = volume_state(self, volume);
+        state.apply(&match volume.is_covered() {
+            true => Change::ForcedByLog(regions.clone()),
+            false => Change::Forced(regions.clone()),
+        });
+        volume.set_forced(state.forced().clone());
+        regions
     }
 
     /// All regions of its volumes: what a drive is stale in that holds anything.

@@ -186,8 +186,8 @@ impl Arrays {
         let before = unsynced.range(own.clone()).count();
         regions.iter().for_each(|region| {
             unsynced.remove(&volume.array_region(region));
-            array.forced.borrow_mut().remove(&volume.array_region(region));
         });
+        volume.forget_forced(regions);
         self.attention.notify();
         if before > 0 && unsynced.range(own).next().is_none() {
             let name = volume.name();
@@ -213,9 +213,7 @@ impl Arrays {
         regions: &RegionSet,
     ) {
         array.unsynced.borrow_mut().extend(regions.iter().map(|region| volume.array_region(region)));
-        regions.iter().for_each(|region| {
-            array.forced.borrow_mut().remove(&volume.array_region(region));
-        });
+        volume.forget_forced(regions);
         self.tell_others(volume, from, &Change::Unsynced(regions.clone()));
         let name = volume.name();
         let text = format!(

@@ -4,6 +4,7 @@ use super::array::Array;
 use super::volume::Volume;
 use env::sync::Taken;
 use ondisk::IntentMap;
+use state::Forced;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -88,7 +89,7 @@ impl Array {
     /// The array is started: exactly what is marked may not agree, and nothing is forced.
     pub(crate) fn distrust_marked(&self) {
         *self.unsynced.borrow_mut() = self.map.borrow().iter().collect();
-        self.forced.take();
+        self.volumes().iter().for_each(|volume| volume.set_forced(Forced::default()));
     }
 
     /// The redundancy of regions may not agree with their data.
@@ -99,7 +100,6 @@ impl Array {
     /// Regions mean nothing any more, so their redundancy is not in doubt.
     pub(crate) fn trust(&self, regions: Range<u32>) {
         self.unsynced.borrow_mut().retain(|region| !regions.contains(region));
-        self.forced.borrow_mut().retain(|region| !regions.contains(region));
     }
 
     /// Regions get a meaning, marked or not; the map has so many then.

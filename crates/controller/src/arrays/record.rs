@@ -127,9 +127,6 @@ impl Arrays {
         let before: Vec<(ondisk::Uuid, bool)> =
             array.volumes().iter().map(|volume| (volume.uuid, volume.lost().is_empty())).collect();
         array.set_label(&self.env, label);
-        if !failing.is_empty() {
-            array.end_order();
-        }
         failing.iter().for_each(|failing| self.report_out(array, failing));
         self.attention.look_after();
         for (uuid, was_whole) in before {

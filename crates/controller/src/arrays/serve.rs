@@ -47,13 +47,7 @@ pub(crate) fn volume_state(array: &Array, volume: &Volume) -> VolumeState {
         let (slot, regions) = (DriveIndex(*slot), volume.own_regions(&crate::arrays::array::set_of(regions)));
         state.apply(&Change::Moved { slot, regions, to_spare: true });
     }
-    // Last: it is about what is missing.
-    let forced = volume.own_regions(&array.forced_regions());
-    state.apply(&match volume.is_covered() {
-        true => Change::ForcedByLog(forced),
-        false => Change::Forced(forced),
-    });
-    state
+    state.with_forced(volume.forced())
 }
 
 impl Arrays {

@@ -36,7 +36,7 @@ impl Arrays {
     /// Notes the operator's order, or that of the journal.
     pub(crate) fn force_as_ordered(&self, array: &Array, volume: &Volume, order: StartOrder) {
         if volume.is_covered() || order.accepts_parity(volume) && self.needs_order(array, volume) {
-            array.force(array.distrusted(volume));
+            array.force(volume);
         }
     }
 

@@ -6,6 +6,7 @@ use crate::inventory::IsQuiesced;
 use engine::{JournalPlace, RegionIndex, RegionSet, VolumeId, ring_len};
 use layout::Geometry;
 use ondisk::{Uuid, VolumeLabel, slots};
+use state::Forced;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,6 +34,8 @@ pub(crate) struct Volume {
     /// Why the last attempt to start it failed.
     pub(super) refusal: RefCell<Option<String>>,
     pub(super) state: Cell<(VolumeState, u64)>,
+    /// Regions whose redundancy is taken as it is: an operator said so since the last start, or the journal tells.
+    forced: RefCell<Forced>,
 }
 
 impl Volume {
@@ -49,6 +52,7 @@ impl Volume {
             journal_is_fresh: Cell::default(),
             refusal: RefCell::default(),
             state: Cell::new((VolumeState::Offline, now_unix_s)),
+            forced: RefCell::default(),
         }
     }
 
@@ -71,6 +75,20 @@ impl Volume {
 
     pub(crate) fn set_label(&self, label: VolumeLabel) {
         *self.label.borrow_mut() = label;
+    }
+
+    /// Regions whose redundancy is taken as it is.
+    pub(crate) fn forced(&self) -> Forced {
+        self.forced.borrow().clone()
+    }
+
+    pub(super) fn set_forced(&self, forced: Forced) {
+        *self.forced.borrow_mut() = forced;
+    }
+
+    /// These of its regions are not forced any more.
+    pub(super) fn forget_forced(&self, regions: &RegionSet) {
+        self.forced.borrow_mut().forget(regions);
     }
 
     /// Its regions, of the array's.

@@ -5,8 +5,8 @@ use crate::commands::Commands;
 use crate::interface::{Error, ErrorKind, Explain, Reply, Result};
 use layout::{Geometry, Level, Shape};
 use plan::{Health, RequestKind};
-use state::{Nothing, Regions, VolumeState};
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex};
+use state::{Regions, VolumeState};
+use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize};
 
 fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
@@ -44,20 +44,11 @@ impl Commands {
             failed.insert(DriveIndex(slot));
         }
         // Stripe by stripe: a drive that is being rebuilt is current in some regions and stale in others.
-        let health = |stripe| failed.iter().fold(planned_health(&regions, &state, stripe), Health::without);
+        let health = |stripe| failed.iter().fold(state.planned_health(&regions, stripe), Health::without);
         let explanation = plan::explain_in(geometry, kind, range, health).map_err(invalid)?;
         let value = serde_json::to_value(&explanation).map_err(invalid)?;
         Ok(Reply::Explained { text: explanation.to_string(), explanation: value })
     }
-}
-
-/// What a volume's drives can do in a stripe, as a request finds it. The stripes of a forced region are settled before
-/// anything is done with them: their redundancy is trusted then.
-fn planned_health(regions: &Regions, state: &VolumeState, stripe: StripeIndex) -> Health {
-    let mut health = state.stripe_health(regions, stripe, &DriveSet::EMPTY, &Nothing);
-    health.parity_trusted |= state.forced().contains(regions.region_of(stripe))
-        && state.missing_by_force(regions, stripe, &health.readable).is_some();
-    health
 }
 
 fn parameters(request: &Explain) -> Result<Geometry> {

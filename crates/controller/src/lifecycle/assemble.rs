@@ -8,7 +8,7 @@
 //!    interrupted, the missing drive's data cannot be told from parity that does not agree. (Mirrors have no such
 //!    doubt: each holds all that was acknowledged.) The array's other volumes are started all the same. Where the operator
 //!    orders it, the regions are still unsynced and marked, but what their parity says of the drives that are missing now counts
-//!    (`engine`, forced regions). The order lasts until a further drive goes out, or the array stops.
+//!    (`engine`, forced regions). The order is about no drive that goes out later, and lasts until the array stops.
 //!    Where a volume has a journal, no operator is asked: it is replayed here (`journal`). Killed here: once more.
 //! 3. The united map is written to all members, both copies. Killed here: the same marks, once more.
 //! 4. The labels say what is used from now on, missing drives as failed; and then once more, now with the first

@@ -8,7 +8,7 @@ use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result, VolumeState};
 use crate::inventory::Drive;
 use crate::lifecycle::{Lifecycle, OfDrive, OfVolume};
-use engine::{Change, RegionIndex};
+use engine::Change;
 use ondisk::Cause;
 use std::rc::Rc;
 use units::DriveIndex;
@@ -166,13 +166,11 @@ impl Lifecycle {
                 "another drive of '{name}' has just failed, and this is not recorded yet; check the volume and try again"
             )));
         }
-        let regions = array.distrusted(volume);
-        let count = regions.len();
-        let own = volume.own_regions(&regions.iter().copied().map(RegionIndex).collect());
         // Before the shards are told: they may be done with a region at once.
-        array.force(regions);
+        let regions = array.force(volume);
+        let count = regions.len();
         self.arrays
-            .apply(id, &Change::Forced(own))
+            .apply(id, &Change::Forced(regions))
             .await
             .map_err(|why| Error::new(ErrorKind::Failed, format!("'{name}': {why}")))?;
         let text = format!(

@@ -57,7 +57,7 @@ async fn check_stripe(
     let _guard = volume.shard.locks().lock_columns(key, mode, ALL_COLUMNS).await;
     let mut trouble = Trouble::default();
     let request = Request::Verify { columns: WHOLE_STRIP };
-    let (ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, Attempt::HELD).await;
+    let (ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await;
     if !trouble.is_empty() {
         task.count(|progress| progress.repaired += 1);
         match mode {
@@ -110,7 +110,7 @@ async fn told_apart(
         for (start, end) in halves {
             let request = Request::Verify { columns: ByteRange::from_to(start, end) };
             let mut trouble = Trouble::default();
-            match volume.attempt(stripe, request, Host::None, &mut trouble, Attempt::HELD).await.0 {
+            match volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await.0 {
                 Ended::Done { mismatch, .. } => {
                     rest.extend(
                         mismatch.map(|found| Mismatch { columns: found.columns.align_out(sector), ..found }),
@@ -144,7 +144,7 @@ async fn found(
         // Where nothing tells what is wrong, redundancy follows the data.
         let settle = mismatch.culprit.is_none();
         let how = Attempt { settle, filling: DriveSet::EMPTY, ..Attempt::HELD };
-        let (ended, _) = volume.attempt(stripe, request, Host::None, &mut Trouble::default(), how).await;
+        let (ended, _) = volume.attempt(stripe, request, Host::None, &mut Trouble::default(), &how).await;
         match ended {
             Ended::Done { skipped, .. } => {
                 volume.recorded(&skipped).await?;

@@ -10,7 +10,8 @@
 
 use crate::background::Running;
 use crate::background::walk::{self, Step, Walked};
-use crate::stripe::{Attempt, Ended};
+use crate::recovery::MOVE;
+use crate::stripe::{Attempt, Host};
 use crate::task::TaskOutcome;
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
@@ -69,13 +70,10 @@ pub(crate) async fn copy_stripe(
     let settled = volume.settle_by_word(stripe).await?;
     volume.recorded(&settled).await?;
     let request = Request::Copy { drive: slot, columns: WHOLE_STRIP };
-    match volume.attempt_giving_up(stripe, request, Attempt::HELD).await? {
-        Ended::Done { skipped, .. } if skipped.contains(slot) => Err(IoError::new(IoErrorKind::Gone)),
-        Ended::Done { .. } => {
-            let rows = u64::from(volume.geometry().rows_per_stripe());
-            Ok(Step::Done { drive_bytes: 2 * rows * volume.geometry().strip().bytes().0 })
-        }
-        Ended::Failed(error) => Err(error),
-        Ended::Lost | Ended::NeedsLock => Err(IoError::new(IoErrorKind::Medium)),
+    let copied = volume.recover(stripe, request, Host::None, &Attempt::HELD, &MOVE).await?;
+    if copied.skipped.contains(slot) {
+        return Err(IoError::new(IoErrorKind::Gone));
     }
+    let rows = u64::from(volume.geometry().rows_per_stripe());
+    Ok(Step::Done { drive_bytes: 2 * rows * volume.geometry().strip().bytes().0 })
 }

@@ -9,7 +9,7 @@ use crate::background::walk::{self, Step, Walked};
 use crate::host::Volume;
 use crate::task::TaskOutcome;
 use env::locks::{ALL_COLUMNS, Mode};
-use env::{Durability, IoError, Slice};
+use env::{Durability, IoError};
 use state::RegionSet;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
@@ -47,7 +47,7 @@ async fn zero_stripe(task: Rc<Running>, stripe: StripeIndex) -> Result<Step, IoE
     let whole = ByteRange::new(ByteOffset::ZERO, volume.geometry().stripe_bytes());
     let key = volume.lock_key(stripe);
     let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
-    volume.write_planned(stripe, whole, Slice::zero(whole.len), Durability::Cached).await?;
+    volume.write_zeroes(stripe, whole).await?;
     Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
 }
 

@@ -14,7 +14,8 @@ use crate::background::Running;
 use crate::background::copy::copy_stripe;
 use crate::background::walk::{self, Step, Walked};
 use crate::messages::ReportKind;
-use crate::stripe::{Attempt, Ended};
+use crate::recovery::MOVE;
+use crate::stripe::{Attempt, Host};
 use crate::task::TaskOutcome;
 use env::locks::{ALL_COLUMNS, Mode};
 use env::{IoError, IoErrorKind};
@@ -97,12 +98,9 @@ async fn move_stripe(
     volume.recorded(&settled).await?;
     let how = Attempt { moving: Some((slot, spare.drive)), ..Attempt::HELD };
     let request = Request::Resync { columns: WHOLE_STRIP };
-    match volume.attempt_giving_up(stripe, request, how).await? {
-        Ended::Done { skipped, .. } if !skipped.contains(spare.drive) => {
-            Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) })
-        }
-        Ended::Done { .. } => Err(IoError::new(IoErrorKind::Gone)),
-        Ended::Failed(error) => Err(error),
-        Ended::Lost | Ended::NeedsLock => Err(IoError::new(IoErrorKind::Medium)),
+    let moved = volume.recover(stripe, request, Host::None, &how, &MOVE).await?;
+    match moved.skipped.contains(spare.drive) {
+        true => Err(IoError::new(IoErrorKind::Gone)),
+        false => Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) }),
     }
 }

@@ -1,7 +1,7 @@
 //! Stripe requests on their way: to runners of this shard, and to the shards that own their stripes.
 
 use crate::host::Parent;
-use crate::messages::{PIECES_AWAY, Piece, PieceOutcome, ShardIndex, ShardMessage, Ticket};
+use crate::messages::{REQUESTS_AWAY, ShardIndex, ShardMessage, StripeOutcome, StripeRequest, Ticket};
 use crate::shard::Resources;
 use env::Runners;
 use env::sync::Credits;
@@ -9,17 +9,17 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Tasks that run pieces of requests which are split or come from another shard, at most: how many pieces of those
+/// Tasks that run stripe requests of requests which are split or come from another shard, at most: how many of those
 /// are under way at a time. Each is begun when there is first work for it.
 const RUNNERS: usize = 256;
 
-/// A piece that waits for a runner, and what to do with its outcome.
+/// A stripe request that waits for a runner, and what to do with its outcome.
 pub(crate) struct Job {
-    pub(crate) piece: Piece,
+    pub(crate) request: StripeRequest,
     pub(crate) then: Then,
 }
 
-/// Where the outcome of a piece goes.
+/// Where the outcome of a stripe request goes.
 pub(crate) enum Then {
     /// To a request of this shard.
     Local(Rc<Parent>, u32),
@@ -27,39 +27,45 @@ pub(crate) enum Then {
     Remote(ShardIndex, Ticket),
 }
 
-/// A shard's pieces that wait for a runner, and those that are away at other shards.
+/// A shard's stripe requests that wait for a runner, and those that are away at other shards.
 pub(crate) struct Exchange {
     shard: Resources,
-    pieces_away: Credits,
+    requests_away: Credits,
     away: RefCell<BTreeMap<u32, Rc<Parent>>>,
     next_request: Cell<u32>,
-    pieces: Runners<Job>,
+    runners: Runners<Job>,
 }
 
 impl Exchange {
     pub(crate) fn new(shard: &Resources) -> Rc<Exchange> {
         Rc::new(Exchange {
-            pieces_away: Credits::new(shard.env(), PIECES_AWAY as u64),
+            requests_away: Credits::new(shard.env(), REQUESTS_AWAY as u64),
             away: RefCell::default(),
             next_request: Cell::new(0),
-            pieces: Runners::new(shard.env(), "piece runner", RUNNERS),
+            runners: Runners::new(shard.env(), "stripe request runner", RUNNERS),
             shard: shard.clone(),
         })
     }
 
-    /// Has every piece that waits run so.
+    /// Has every stripe request that waits run so.
     pub(crate) fn run(&self, run: impl AsyncFn(Job) + 'static) {
-        self.pieces.run(run);
+        self.runners.run(run);
     }
 
-    /// Gives a piece to the next free runner.
+    /// Gives a stripe request to the next free runner.
     pub(crate) fn enqueue(&self, job: Job) {
-        self.pieces.give(job);
+        self.runners.give(job);
     }
 
-    /// Sends a piece to the shard that owns its stripe; its outcome comes back to `parent`.
-    pub(crate) async fn send_away(&self, to: ShardIndex, piece: Piece, parent: &Rc<Parent>, number: u32) {
-        let credit = self.pieces_away.take(1).await;
+    /// Sends a stripe request to the shard that owns its stripe; its outcome comes back to `parent`.
+    pub(crate) async fn send_away(
+        &self,
+        to: ShardIndex,
+        stripe_request: StripeRequest,
+        parent: &Rc<Parent>,
+        number: u32,
+    ) {
+        let credit = self.requests_away.take(1).await;
         parent.hold_credit(number, credit);
         let request = match parent.request.get() {
             Some(request) => request,
@@ -74,8 +80,9 @@ impl Exchange {
                 request
             }
         };
-        let ticket = Ticket { request, piece: number };
-        let message = ShardMessage::Piece { from: self.shard.index(), ticket, piece };
+        let ticket = Ticket { request, number };
+        let from = self.shard.index();
+        let message = ShardMessage::StripeRequest { from, ticket, request: stripe_request };
         self.shard.send_to(to, message);
     }
 
@@ -83,17 +90,17 @@ impl Exchange {
         self.away.borrow_mut().remove(&request);
     }
 
-    /// A piece that was away came back.
-    pub(crate) fn came_back(&self, ticket: Ticket, outcome: PieceOutcome) {
+    /// A stripe request that was away came back.
+    pub(crate) fn came_back(&self, ticket: Ticket, outcome: StripeOutcome) {
         let parent = self.away.borrow().get(&ticket.request).cloned();
         if let Some(parent) = parent {
-            parent.finish(self.shard.env(), ticket.piece, outcome);
+            parent.finish(self.shard.env(), ticket.number, outcome);
         }
     }
 
-    /// Gives no piece to a runner any more.
+    /// Gives none to a runner any more.
     pub(crate) fn close(&self) {
-        self.pieces.close();
+        self.runners.close();
     }
 
     /// Nobody waits any more for what is away.

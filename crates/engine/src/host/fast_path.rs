@@ -7,8 +7,8 @@
 //!
 //! Budget: 50 ns beyond the drive's own time.
 
-use crate::host::Volume;
 use crate::members::is_gone;
+use crate::recovery::Recovery;
 use env::locks::Mode;
 use env::{Buf, Durability, IoError, Member, Slice};
 use layout::{CopyIndex, DataIndex, StripeMap};
@@ -24,107 +24,105 @@ struct Spot {
     offset: ByteOffset,
 }
 
-impl Volume {
-    /// Where a range inside one strip can be read without further ado; `None` where it cannot, or is not inside one.
-    fn spot_to_read(&self, range: ByteRange) -> Option<Spot> {
-        let geometry = self.geometry();
-        let (stripe, within) = geometry.stripe_of(range.start);
-        let (index, at) = geometry.strip_of(within);
-        if at.0 + range.len.0 > geometry.strip().bytes().0 {
-            return None;
-        }
-        let map = geometry.stripe_map(stripe);
-        let bytes = ByteRange::new(ByteOffset(at.0), range.len);
-        let copy = if self.all_well.get() {
-            self.choose_copy(stripe, &map, index, bytes, |_| true)?
-        } else {
-            self.copy_in_doubt(stripe, &map, index, bytes)?
-        };
-        let cell = map.data_cell(index, copy);
-        let member = self.members.get(cell.drive)?;
-        Some(Spot { drive: cell.drive, member, offset: self.raw(cell.offset) + at })
+/// Where a range inside one strip can be read without further ado; `None` where it cannot, or is not inside one.
+fn spot_to_read(volume: &Recovery, range: ByteRange) -> Option<Spot> {
+    let geometry = volume.geometry();
+    let (stripe, within) = geometry.stripe_of(range.start);
+    let (index, at) = geometry.strip_of(within);
+    if at.0 + range.len.0 > geometry.strip().bytes().0 {
+        return None;
     }
+    let map = geometry.stripe_map(stripe);
+    let bytes = ByteRange::new(ByteOffset(at.0), range.len);
+    let copy = if volume.all_well.get() {
+        volume.choose_copy(stripe, &map, index, bytes, |_| true)?
+    } else {
+        copy_in_doubt(volume, stripe, &map, index, bytes)?
+    };
+    let cell = map.data_cell(index, copy);
+    let member = volume.members.get(cell.drive)?;
+    Some(Spot { drive: cell.drive, member, offset: volume.raw(cell.offset) + at })
+}
 
-    /// The same for a volume with which something is wrong, though perhaps not here.
-    fn copy_in_doubt(
-        &self,
-        stripe: StripeIndex,
-        map: &StripeMap,
-        index: DataIndex,
-        bytes: ByteRange,
-    ) -> Option<CopyIndex> {
-        let region = self.region_of(stripe);
-        if self.geometry().copies() > 1 && !self.state().is_synced(region) {
-            return None; // Copies may differ: one speaks for all.
-        }
-        let home = map.data_cell(index, CopyIndex(0));
-        let lost = ByteRange::new(home.offset + ByteCount(bytes.start.0), bytes.len);
-        if self.state().is_punctured(home.drive, lost) || self.relocated_in(region).is_some() {
-            return None;
-        }
-        let readable = self.in_service();
-        let may = |drive| readable.contains(drive) && self.is_current(drive, stripe);
-        self.choose_copy(stripe, map, index, bytes, may)
+/// The same for a volume with which something is wrong, though perhaps not here.
+fn copy_in_doubt(
+    volume: &Recovery,
+    stripe: StripeIndex,
+    map: &StripeMap,
+    index: DataIndex,
+    bytes: ByteRange,
+) -> Option<CopyIndex> {
+    let region = volume.region_of(stripe);
+    if volume.geometry().copies() > 1 && !volume.state().is_synced(region) {
+        return None; // Copies may differ: one speaks for all.
     }
-
-    /// Reads on the fast path. `Err` with the buffer: take the long way; without: a drive kept the buffer.
-    pub(crate) async fn fast_read(self: &Rc<Self>, range: ByteRange, buf: Buf) -> Result<Buf, Option<Buf>> {
-        let Some(Spot { member, offset, .. }) = self.spot_to_read(range) else { return Err(Some(buf)) };
-        let io = member.read(offset, smallvec![buf]);
-        let mut outcome = io.await;
-        let buf = outcome.buffers.pop();
-        // What was given up while it was read may be zeroes by now.
-        let is_lost = || {
-            let (stripe, within) = self.geometry().stripe_of(range.start);
-            self.is_lost(stripe, ByteRange::new(ByteOffset(within.0), range.len))
-        };
-        match (outcome.result, buf) {
-            (Ok(_), Some(buf)) if !is_lost() => {
-                self.count(|counters| counters.fast_path += 1);
-                Ok(buf)
-            }
-            (_, buf) => Err(buf),
-        }
+    let home = map.data_cell(index, CopyIndex(0));
+    let lost = ByteRange::new(home.offset + ByteCount(bytes.start.0), bytes.len);
+    if volume.state().is_punctured(home.drive, lost) || volume.relocated_in(region).is_some() {
+        return None;
     }
+    let readable = volume.in_service();
+    let may = |drive| readable.contains(drive) && volume.is_current(drive, stripe);
+    volume.choose_copy(stripe, map, index, bytes, may)
+}
 
-    /// Writes on the fast path; `None`: take the long way.
-    pub(crate) async fn fast_write(
-        self: &Rc<Self>,
-        range: ByteRange,
-        data: &Slice,
-        durability: Durability,
-    ) -> Option<Result<(), IoError>> {
-        let eligible = !self.is_redundant()
-            && self.all_well.get()
-            && !data.is_zero()
-            && range.is_aligned(self.spec.sector.bytes())
-            && range.len > ByteCount::ZERO;
-        if !eligible {
-            return None;
+/// Reads on the fast path. `Err` with the buffer: take the long way; without: a drive kept the buffer.
+pub(super) async fn read(volume: &Rc<Recovery>, range: ByteRange, buf: Buf) -> Result<Buf, Option<Buf>> {
+    let Some(Spot { member, offset, .. }) = spot_to_read(volume, range) else { return Err(Some(buf)) };
+    let io = member.read(offset, smallvec![buf]);
+    let mut outcome = io.await;
+    let buf = outcome.buffers.pop();
+    // What was given up while it was read may be zeroes by now.
+    let is_lost = || {
+        let (stripe, within) = volume.geometry().stripe_of(range.start);
+        volume.is_lost(stripe, ByteRange::new(ByteOffset(within.0), range.len))
+    };
+    match (outcome.result, buf) {
+        (Ok(_), Some(buf)) if !is_lost() => {
+            volume.count(|counters| counters.fast_path += 1);
+            Ok(buf)
         }
-        let Spot { drive, member, offset } = self.spot_to_read(range)?;
-        // The lock is there for writes that complete a sector; it lives on the stripe's owner.
-        let (stripe, within) = self.geometry().stripe_of(range.start);
-        if !self.is_mine(stripe) {
-            return None;
+        (_, buf) => Err(buf),
+    }
+}
+
+/// Writes on the fast path; `None`: take the long way.
+pub(super) async fn write(
+    volume: &Rc<Recovery>,
+    range: ByteRange,
+    data: &Slice,
+    durability: Durability,
+) -> Option<Result<(), IoError>> {
+    let eligible = !volume.is_redundant()
+        && volume.all_well.get()
+        && !data.is_zero()
+        && range.is_aligned(volume.spec.sector.bytes())
+        && range.len > ByteCount::ZERO;
+    if !eligible {
+        return None;
+    }
+    let Spot { drive, member, offset } = spot_to_read(volume, range)?;
+    // The lock is there for writes that complete a sector; it lives on the stripe's owner.
+    let (stripe, within) = volume.geometry().stripe_of(range.start);
+    if !volume.is_mine(stripe) {
+        return None;
+    }
+    let columns = volume.columns(ByteRange::new(ByteOffset(within.0), range.len));
+    let key = volume.lock_key(stripe);
+    let _guard = volume.shard.locks().try_lock_columns(key, Mode::Shared, columns)?;
+    let io = member.write(offset, smallvec![data.clone()], durability);
+    match io.await.result {
+        Ok(_) => {
+            volume.count(|counters| counters.fast_path += 1);
+            Some(Ok(()))
         }
-        let columns = self.columns(ByteRange::new(ByteOffset(within.0), range.len));
-        let key = self.lock_key(stripe);
-        let _guard = self.shard.locks().try_lock_columns(key, Mode::Shared, columns)?;
-        let io = member.write(offset, smallvec![data.clone()], durability);
-        match io.await.result {
-            Ok(_) => {
-                self.count(|counters| counters.fast_path += 1);
-                Some(Ok(()))
+        // It may still be under way: written again, it could land after a later write (rule (d)).
+        Err(error) if is_gone(&error) => {
+            if volume.members.is_in_slot(drive, &member) {
+                volume.fail_drive(drive, error, "write");
             }
-            // It may still be under way: written again, it could land after a later write (rule (d)).
-            Err(error) if is_gone(&error) => {
-                if self.members.is_in_slot(drive, &member) {
-                    self.fail_drive(drive, error, "write");
-                }
-                Some(Err(error))
-            }
-            Err(_) => None,
+            Some(Err(error))
         }
+        Err(_) => None,
     }
 }

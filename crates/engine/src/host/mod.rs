@@ -6,11 +6,11 @@ mod as_drive;
 mod block_target;
 mod exchange;
 mod fast_path;
-mod intake;
+mod split;
 mod stripe_request;
 mod volume;
 
 pub use as_drive::{VolumeDrive, VolumeService};
 pub(crate) use exchange::{Exchange, Job, Then};
-pub(crate) use intake::Parent;
+pub(crate) use split::Parent;
 pub use volume::Volume;

@@ -1,210 +1,214 @@
-//! One piece of a request: bytes of one stripe, from the lock to the acknowledgement.
+//! One stripe request, bytes of one stripe: what it holds while it runs, from the lock to the acknowledgement.
+//!
+//! | request | holds |
+//! | --- | --- |
+//! | read | nothing; the columns, shared, where bytes have to be computed |
+//! | write without redundancy | the columns, shared: beside others of its kind, but not beside one that reads a sector to complete it |
+//! | any other write, trim | the columns, exclusively, and its region's mark |
 
-use crate::host::Volume;
-use crate::members::Places;
-use crate::messages::{Piece, PieceKind, PieceOutcome};
-use crate::stripe::begin_write;
-use env::locks::Mode;
-use env::{Durability, IoError, IoErrorKind, IoRequest, Slice};
+use crate::members::{Places, is_gone};
+use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
+use crate::recovery::{Recovery, WRITE};
+use crate::stripe::{Attempt, DriveOp, DriveOps, Host, begin_write};
+use env::locks::{Guard, Mode};
+use env::{Durability, IoError, IoErrorKind, Member, Slice};
 use plan::Request;
-use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteRange, DriveSet, StripeIndex};
 
-impl Volume {
-    /// Runs a piece on the shard that owns its stripe.
-    pub(crate) async fn run_piece(self: &Rc<Self>, piece: Piece) -> PieceOutcome {
-        let Ok(_user) = self.enter() else {
-            return PieceOutcome {
-                result: Err(IoError::new(IoErrorKind::Gone)),
-                buffer: piece.kind.into_buffer(),
-            };
+/// Runs a stripe request of another shard, or of a request that is split. This shard owns its stripe.
+pub(super) async fn run(volume: &Rc<Recovery>, request: StripeRequest) -> StripeOutcome {
+    let StripeRequest { stripe, within, work, .. } = request;
+    let Ok(_user) = volume.enter() else {
+        return StripeOutcome { result: Err(IoError::new(IoErrorKind::Gone)), buffer: work.into_buffer() };
+    };
+    let (result, buffer) = match work {
+        StripeWork::Read(buf) => volume.read_stripe(stripe, within, buf).await,
+        StripeWork::Write(data, durability) => (write(volume, stripe, within, data, durability).await, None),
+        StripeWork::Trim => (Box::pin(trim(volume, stripe, within)).await, None),
+    };
+    StripeOutcome { result, buffer }
+}
+
+/// Writes bytes of one stripe.
+///
+/// # Errors
+/// Those of [`Volume::write`](crate::Volume::write).
+pub(super) async fn write(
+    volume: &Rc<Recovery>,
+    stripe: StripeIndex,
+    within: ByteRange,
+    data: Slice,
+    durability: Durability,
+) -> Result<(), IoError> {
+    let aligned = within.align_out(volume.spec.sector.bytes());
+    let is_whole = aligned == within;
+    // Before the lock: whoever waits for this memory must not hold what its holders wait for.
+    let _edges = match is_whole {
+        true => None,
+        false => Some(volume.shard.reserve_write_edges(aligned.len).await),
+    };
+    let _held = match volume.is_redundant() || !is_whole {
+        true => lock_to_write(volume, stripe, aligned).await,
+        false => volume.lock(stripe, Mode::Shared, within).await,
+    };
+    let _writing = match volume.is_redundant() {
+        true => Some(begin_write(volume, volume.region_of(stripe)).await?),
+        false => None,
+    };
+    let data = match is_whole {
+        true => data,
+        false => Box::pin(complete_sectors(volume, stripe, within, aligned, &data)).await?,
+    };
+    for range in volume.parts_to_keep(aligned) {
+        let part = data.cut(range.start - aligned.start, range.len);
+        let request = match part.is_zero() {
+            true => Request::WriteZeroes { range },
+            false => Request::Write { range },
         };
-        let Piece { stripe, within, kind, .. } = piece;
-        match kind {
-            PieceKind::Read(buf) => {
-                let (result, buffer) = self.read_piece(stripe, within, buf).await;
-                PieceOutcome { result, buffer }
-            }
-            PieceKind::Write(data, durability) => {
-                let result = self.write_piece(stripe, within, data, durability).await;
-                PieceOutcome { result, buffer: None }
-            }
-            PieceKind::Trim => {
-                let result = Box::pin(self.trim_piece(stripe, within)).await;
-                PieceOutcome { result, buffer: None }
-            }
+        let host = Host::Payload(part.into(), durability);
+        volume.recover(stripe, request, host, &Attempt::HELD, &WRITE).await?;
+    }
+    Ok(())
+}
+
+/// Holds what a write to a stripe must hold, as soon as the stripe may be written.
+async fn lock_to_write(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange) -> Guard {
+    let mut may_settle = true;
+    loop {
+        let guard = volume.lock(stripe, Mode::Exclusive, within).await;
+        let is_gated = volume.is_gated(stripe);
+        let settle = may_settle && volume.is_doubtful(stripe);
+        if !is_gated && !settle {
+            return guard;
+        }
+        drop(guard);
+        if is_gated {
+            Box::pin(volume.pass_gate(stripe)).await;
+        } else {
+            may_settle = false;
+            Box::pin(volume.settle_before_write(stripe)).await;
         }
     }
+}
 
-    async fn write_piece(
-        self: &Rc<Self>,
-        stripe: StripeIndex,
-        within: ByteRange,
-        data: Slice,
-        durability: Durability,
-    ) -> Result<(), IoError> {
-        let aligned = within.align_out(self.spec.sector.bytes());
-        let unaligned = aligned != within;
-        if !self.is_redundant() && !unaligned {
-            // Beside others of its kind, but not beside one that reads a sector to complete it.
-            let _guard = self.lock(stripe, Mode::Shared, within).await;
-            return self.write_planned(stripe, within, data, durability).await;
+/// Rule (h) of the promises: bytes that are not whole sectors are completed to sectors under the lock.
+async fn complete_sectors(
+    volume: &Rc<Recovery>,
+    stripe: StripeIndex,
+    within: ByteRange,
+    aligned: ByteRange,
+    data: &Slice,
+) -> Result<Slice, IoError> {
+    let missing = IoError::new(IoErrorKind::OutOfSpace);
+    let mut whole = volume.take_scratch(aligned.len, data.is_hollow());
+    let sector = volume.spec.sector.bytes();
+    let first = ByteRange::new(aligned.start, sector);
+    let last = ByteRange::new(aligned.end() - sector, sector);
+    for edge in [first, last] {
+        if within.contains(edge) || (edge == last && last == first && edge != aligned) {
+            continue;
         }
-        // Before the lock: whoever waits for this memory must not hold what its holders wait for.
-        let _edges = match unaligned {
-            true => Some(self.shard.reserve_write_edges(aligned.len).await),
-            false => None,
-        };
-        let _guard = self.lock_to_write(stripe, aligned).await;
-        let _writing = match self.is_redundant() {
-            true => Some(begin_write(self, self.region_of(stripe)).await?),
-            false => None,
-        };
-        let data = match unaligned {
-            true => Box::pin(self.complete_sectors(stripe, within, aligned, &data)).await?,
-            false => data,
-        };
-        for part in self.parts_to_keep(aligned) {
-            let of_part = data.cut(part.start - aligned.start, part.len);
-            self.write_planned(stripe, part, of_part, durability).await?;
+        let old = volume.take_scratch(sector, data.is_hollow());
+        let mut places = Places::new();
+        let (result, old) = volume.read_held(stripe, edge, old, &mut places).await;
+        if !places.is_empty() {
+            volume.repair_later(stripe, places);
         }
-        Ok(())
-    }
-
-    /// Holds what a write to a stripe must hold, as soon as the stripe may be written.
-    async fn lock_to_write(self: &Rc<Self>, stripe: StripeIndex, within: ByteRange) -> env::locks::Guard {
-        let mut may_settle = true;
-        loop {
-            let guard = self.lock(stripe, Mode::Exclusive, within).await;
-            let is_gated = self.is_gated(stripe);
-            let settle = may_settle && self.is_doubtful(stripe);
-            if !is_gated && !settle {
-                return guard;
-            }
-            drop(guard);
-            if is_gated {
-                Box::pin(self.pass_gate(stripe)).await;
-            } else {
-                may_settle = false;
-                Box::pin(self.settle_before_write(stripe)).await;
-            }
-        }
-    }
-
-    /// Rule (h) of the promises: bytes that are not whole sectors are completed to sectors under the lock.
-    async fn complete_sectors(
-        self: &Rc<Self>,
-        stripe: StripeIndex,
-        within: ByteRange,
-        aligned: ByteRange,
-        data: &Slice,
-    ) -> Result<Slice, IoError> {
-        let missing = IoError::new(IoErrorKind::OutOfSpace);
-        let mut whole = self.take_scratch(aligned.len, data.is_hollow());
-        let sector = self.spec.sector.bytes();
-        let first = ByteRange::new(aligned.start, sector);
-        let last = ByteRange::new(aligned.end() - sector, sector);
-        for edge in [first, last] {
-            if within.contains(edge) || (edge == last && last == first && edge != aligned) {
-                continue;
-            }
-            let old = self.take_scratch(sector, data.is_hollow());
-            let mut places = Places::new();
-            let (result, old) = self.read_held(stripe, edge, old, &mut places).await;
-            if !places.is_empty() {
-                self.repair_later(stripe, places);
-            }
-            result?;
-            let old = old.ok_or(missing)?;
-            if !whole.is_hollow() {
-                let at = (edge.start - aligned.start).as_usize();
-                whole.bytes_mut()[at..at + sector.as_usize()].copy_from_slice(old.bytes());
-            }
-        }
+        result?;
+        let old = old.ok_or(missing)?;
         if !whole.is_hollow() {
-            let at = (within.start - aligned.start).as_usize();
-            data.copy_to(&mut whole.bytes_mut()[at..at + within.len.as_usize()]);
+            let at = (edge.start - aligned.start).as_usize();
+            whole.bytes_mut()[at..at + sector.as_usize()].copy_from_slice(old.bytes());
         }
-        Ok(whole.freeze())
     }
+    if !whole.is_hollow() {
+        let at = (within.start - aligned.start).as_usize();
+        data.copy_to(&mut whole.bytes_mut()[at..at + within.len.as_usize()]);
+    }
+    Ok(whole.freeze())
+}
 
-    /// Gives up the content of bytes of one stripe, where redundancy can follow: on levels without any, each
-    /// drive is told; on others whole stripes become zeroes on every drive, which every level's redundancy
-    /// agrees with; parts of stripes are left as they are.
-    async fn trim_piece(self: &Rc<Self>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
-        if !self.state().being_replaced().is_empty() {
-            return Ok(()); // A drive that is being filled could not follow for certain.
-        }
-        let whole = within.len == self.geometry().stripe_bytes();
-        if self.is_redundant() && !(whole && self.all_well.get()) {
-            return Ok(());
-        }
-        let within = match self.is_redundant() {
-            true => within,
-            false => self.whole_sectors(within),
-        };
-        if within.is_empty() {
-            return Ok(());
-        }
-        let _guard = self.lock_to_write(stripe, within).await;
-        let _writing = match self.is_redundant() {
-            true => Some(begin_write(self, self.region_of(stripe)).await?),
-            false => None,
-        };
-        self.silence(stripe).await?;
-        let mut plan = self.take_plan();
-        let health = self.stripe_health(stripe, &DriveSet::EMPTY);
-        let request = Request::WriteZeroes { range: within };
-        let planned = plan::plan_into(&mut plan, self.geometry(), stripe, request, &health);
-        let mut trims: SmallVec<[_; 8]> = SmallVec::new();
-        if planned.is_ok() && plan.reads().is_empty() {
-            for write in plan.writes() {
-                let range = ByteRange::new(self.raw(write.offset), write.len);
-                let request = match self.is_redundant() {
-                    true => IoRequest::WriteZeroes { range, may_unmap: true, durability: Durability::Cached },
-                    false => IoRequest::Trim { range },
-                };
-                let started = self.member(write.drive).map(|member| (member.start(request), member));
-                trims.push((write.drive, started));
-            }
-        }
-        let mut skipped = self.left_out(&plan);
-        self.put_plan(plan);
-        let mut unsure = false;
-        for (drive, trim) in trims {
-            let result = match trim {
-                Ok((trim, member)) => match trim.await.result {
-                    // The one that has the slot now is not current in any region that is being written.
-                    Err(_) if !self.members.is_in_slot(drive, &member) => continue,
-                    result => result,
-                },
-                Err(error) => Err(error),
-            };
-            match result {
-                Ok(_) => {}
-                Err(error) if error.kind == IoErrorKind::NotSupported => unsure = true,
-                Err(error) if crate::members::is_gone(&error) => {
-                    self.fail_drive(drive, error, "trim");
-                    skipped.insert(drive);
-                }
-                Err(_) => unsure = true,
-            }
-        }
-        if unsure && self.is_redundant() {
-            // Some drives gave the stripe up and some did not: write real zeroes to all.
-            return self.write_planned(stripe, within, Slice::zero(within.len), Durability::Cached).await;
-        }
-        if self.is_redundant() {
-            self.note_whole_stripe(stripe);
-        }
-        // Rule (a) holds for trims as it does for writes.
-        self.recorded(&skipped).await
+/// Gives up the content of bytes of one stripe, where redundancy can follow: on levels without any, each drive is told;
+/// on others whole stripes become zeroes on every drive, which every level's redundancy agrees with; parts of stripes
+/// are left as they are.
+pub(super) async fn trim(
+    volume: &Rc<Recovery>,
+    stripe: StripeIndex,
+    within: ByteRange,
+) -> Result<(), IoError> {
+    if !volume.state().being_replaced().is_empty() {
+        return Ok(()); // A drive that is being filled could not follow for certain.
     }
+    if volume.is_redundant() {
+        let is_whole = within.len == volume.geometry().stripe_bytes();
+        return match is_whole && volume.all_well.get() {
+            true => trim_redundant(volume, stripe, within).await,
+            false => Ok(()),
+        };
+    }
+    let within = within.align_in(volume.spec.sector.bytes());
+    if within.is_empty() {
+        return Ok(());
+    }
+    let _held = lock_to_write(volume, stripe, within).await;
+    // Where nobody follows it does not matter who gave it up and who did not.
+    trim_drives(volume, stripe, within).await.map(drop)
+}
 
-    fn whole_sectors(&self, within: ByteRange) -> ByteRange {
-        let sector = self.spec.sector.bytes();
-        let (start, end) = (within.start.align_up(sector), within.end().align_down(sector));
-        if start < end { ByteRange::from_to(start, end) } else { ByteRange::default() }
+/// Makes a whole stripe zeroes on every drive.
+async fn trim_redundant(
+    volume: &Rc<Recovery>,
+    stripe: StripeIndex,
+    within: ByteRange,
+) -> Result<(), IoError> {
+    let _held = lock_to_write(volume, stripe, within).await;
+    let _writing = begin_write(volume, volume.region_of(stripe)).await?;
+    volume.silence(stripe).await?;
+    if !trim_drives(volume, stripe, within).await? {
+        // Some drives gave the stripe up and some did not: write real zeroes to all.
+        return volume.write_zeroes(stripe, within).await;
     }
+    volume.note_whole_stripe(stripe);
+    Ok(())
+}
+
+/// Has every drive give up what it has of these bytes; with redundancy, zeroes are read from there afterwards. Whether
+/// all did.
+///
+/// # Errors
+/// When it cannot be recorded which drives failed.
+async fn trim_drives(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange) -> Result<bool, IoError> {
+    let mut plan = volume.take_plan();
+    let health = volume.stripe_health(stripe, &DriveSet::EMPTY);
+    let request = Request::WriteZeroes { range: within };
+    let planned = plan::plan_into(&mut plan, volume.geometry(), stripe, request, &health);
+    let mut ops = DriveOps::default();
+    if planned.is_ok() && plan.reads().is_empty() {
+        for write in plan.writes() {
+            let range = ByteRange::new(volume.raw(write.offset), write.len);
+            ops.ask(volume, write.drive, |member: &Rc<Member>| match volume.is_redundant() {
+                true => DriveOp::zeroes(member.write_zeroes(range, true, Durability::Cached)),
+                false => DriveOp::Io(member.trim(range)),
+            });
+        }
+    }
+    let mut skipped = volume.left_out(&plan);
+    volume.put_plan(plan);
+    let mut did_all = true;
+    let lacking = ops
+        .finish(volume, |answered| match answered.result {
+            Ok(()) => {}
+            Err(_) if answered.is_swapped(volume) => {}
+            Err(error) if is_gone(&error) => {
+                volume.fail_drive(answered.slot, error, "trim");
+                skipped.insert(answered.slot);
+            }
+            Err(_) => did_all = false,
+        })
+        .await;
+    lacking.settled(volume).await?;
+    // Rule (a) holds for trims as it does for writes.
+    volume.recorded(&skipped).await?;
+    Ok(did_all)
 }

@@ -1,13 +1,19 @@
-//! A volume as one shard serves it to hosts.
+//! A volume as one shard serves it to hosts: requests are checked, counted, and take the fast path, or that of one stripe
+//! request in the caller's task, or that of several ([`split`]).
 
 use crate::attachment::Attachment;
-use crate::host::Exchange;
+use crate::host::split::{self, Whole};
+use crate::host::{Exchange, fast_path, stripe_request};
 use crate::members::Drives;
+use crate::messages::{StripeOutcome, StripeRequest};
 use crate::recovery::Recovery;
 use crate::shard::Resources;
 use crate::stripe::Stripes;
+use env::{BlockStatus, Buf, Durability, IoError, IoErrorKind, IoRequest, Slice, StatusExtent};
+use layout::{CopyIndex, DataIndex};
 use std::ops::Deref;
 use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
 
 /// A volume on one shard. It derefs to the rooms below: [`Recovery`], [`Stripes`], [`Drives`].
 pub struct Volume {
@@ -36,6 +42,16 @@ impl Volume {
         Ok(Rc::new(Volume { recovery, exchange: exchange.clone(), hidden: attachment.hidden }))
     }
 
+    /// Checks what must hold in the engine's rooms between any two steps. An error is a sentence about somebody's mistake,
+    /// and never a drive's.
+    ///
+    /// # Errors
+    /// The sentence.
+    pub fn check_invariants(&self) -> Result<(), String> {
+        self.check_drives()?;
+        self.check_stripes()
+    }
+
     /// What serves its stripes, for work in the background.
     pub(crate) fn recovery(&self) -> &Rc<Recovery> {
         &self.recovery
@@ -49,5 +65,240 @@ impl Volume {
     /// The shard it was looked up on.
     pub fn shard(&self) -> &Resources {
         &self.shard
+    }
+
+    /// A host asks for something: tasks stand back for hosts.
+    fn note_request(&self) {
+        if !self.is_hidden() {
+            self.shard.hosts().note_request();
+        }
+    }
+
+    fn check(&self, range: ByteRange) -> Result<(), IoError> {
+        let end = range.start.checked_add(range.len);
+        if end.is_some_and(|end| end.0 <= self.spec.capacity.0) {
+            Ok(())
+        } else {
+            Err(IoError::new(IoErrorKind::Invalid))
+        }
+    }
+
+    fn is_aligned(&self, range: ByteRange) -> bool {
+        range.is_aligned(self.spec.sector.bytes())
+    }
+
+    /// Reads `range` into `buf`, which has its length. The buffer comes back, but for a drive that holds on to it
+    /// after a timeout. Any byte range will do; whole sectors are faster.
+    ///
+    /// # Errors
+    /// `Invalid` past the end, `Medium` where data is beyond recovery, `Gone` when the volume goes away.
+    pub async fn read(self: &Rc<Self>, range: ByteRange, buf: Buf) -> (Result<(), IoError>, Option<Buf>) {
+        let _user = match self.check(range).and_then(|()| self.enter()) {
+            Ok(user) => user,
+            Err(error) => return (Err(error), Some(buf)),
+        };
+        self.note_request();
+        self.count(|counters| {
+            counters.reads += 1;
+            counters.read_bytes += range.len.0;
+        });
+        let (result, buf) = self.read_entered(range, buf).await;
+        if result.is_err() {
+            self.count(|counters| counters.errors += 1);
+        }
+        (result, buf)
+    }
+
+    async fn read_entered(self: &Rc<Self>, range: ByteRange, buf: Buf) -> (Result<(), IoError>, Option<Buf>) {
+        if range.is_empty() {
+            return (Ok(()), Some(buf));
+        }
+        if !self.is_aligned(range) {
+            return Box::pin(self.read_unaligned(range, buf)).await;
+        }
+        let buf = match fast_path::read(self, range, buf).await {
+            Ok(buf) => return (Ok(()), Some(buf)),
+            Err(Some(buf)) => buf,
+            // The drive kept the buffer after a timeout; go on with another one.
+            Err(None) => self.shard.env().pool().take_reserved(range.len),
+        };
+        self.read_sectors(range, buf).await
+    }
+
+    /// Bytes that are not whole sectors: read the sectors around them and copy.
+    async fn read_unaligned(
+        self: &Rc<Self>,
+        range: ByteRange,
+        mut buf: Buf,
+    ) -> (Result<(), IoError>, Option<Buf>) {
+        let whole = range.align_out(self.spec.sector.bytes());
+        let _edges = self.shard.reserve_read_edges(whole.len).await;
+        let sectors = self.take_scratch(whole.len, buf.is_hollow());
+        let (result, sectors) = self.read_sectors(whole, sectors).await;
+        if let (Ok(()), Some(sectors)) = (&result, sectors)
+            && !buf.is_hollow()
+        {
+            let skip = (range.start - whole.start).as_usize();
+            buf.bytes_mut().copy_from_slice(&sectors.bytes()[skip..skip + range.len.as_usize()]);
+        }
+        (result, Some(buf))
+    }
+
+    /// Reads whole sectors, not on the fast path.
+    async fn read_sectors(self: &Rc<Self>, range: ByteRange, buf: Buf) -> (Result<(), IoError>, Option<Buf>) {
+        match self.only_stripe(range) {
+            Some((stripe, within)) => Box::pin(self.read_stripe(stripe, within, buf)).await,
+            None => Box::pin(split::run(self, range, Whole::Read(buf))).await,
+        }
+    }
+
+    /// The stripe that a range lies in, and which bytes of it, if it lies in one that this shard owns: then it is served in
+    /// the caller's task.
+    fn only_stripe(&self, range: ByteRange) -> Option<(StripeIndex, ByteRange)> {
+        let (stripe, within) = self.geometry().stripe_of(range.start);
+        let is_one = within + range.len <= self.geometry().stripe_bytes();
+        let within = ByteRange::new(ByteOffset(within.0), range.len);
+        (is_one && self.is_mine(stripe)).then_some((stripe, within))
+    }
+
+    /// Runs a stripe request of another shard, or of a request that is split.
+    pub(crate) async fn run(&self, request: StripeRequest) -> StripeOutcome {
+        stripe_request::run(self, request).await
+    }
+
+    /// Writes `data`, as long as `range`. Any byte range will do; whole sectors are faster.
+    ///
+    /// # Errors
+    /// `Invalid` past the end, `Gone` when the volume goes away or too many drives have, `OutOfSpace` when the
+    /// file system below a file drive is full. After an error the range holds old data, new data or both.
+    pub async fn write(
+        self: &Rc<Self>,
+        range: ByteRange,
+        data: Slice,
+        durability: Durability,
+    ) -> Result<(), IoError> {
+        self.check(range)?;
+        let _user = self.enter()?;
+        self.note_request();
+        self.count(|counters| {
+            counters.writes += 1;
+            counters.written_bytes += range.len.0;
+        });
+        let result = match fast_path::write(self, range, &data, durability).await {
+            Some(result) => result,
+            None if range.is_empty() => Ok(()),
+            None => match self.only_stripe(range) {
+                Some((stripe, within)) => {
+                    Box::pin(stripe_request::write(self, stripe, within, data, durability)).await
+                }
+                None => Box::pin(split::run(self, range, Whole::Write(data, durability))).await.0,
+            },
+        };
+        if result.is_err() {
+            self.count(|counters| counters.errors += 1);
+        }
+        result
+    }
+
+    /// Makes `range` read as zeroes.
+    ///
+    /// # Errors
+    /// Those of [`Volume::write`].
+    pub async fn write_zeroes(
+        self: &Rc<Self>,
+        range: ByteRange,
+        durability: Durability,
+    ) -> Result<(), IoError> {
+        self.write(range, Slice::zero(range.len), durability).await
+    }
+
+    /// Gives up the content of `range`. Where redundancy could not follow (parts of stripes of redundant
+    /// levels), nothing is done: rule (g) of the promises.
+    ///
+    /// # Errors
+    /// Those of [`Volume::write`].
+    pub async fn trim(self: &Rc<Self>, range: ByteRange) -> Result<(), IoError> {
+        self.check(range)?;
+        let _user = self.enter()?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        match self.only_stripe(range) {
+            Some((stripe, within)) => Box::pin(stripe_request::trim(self, stripe, within)).await,
+            None => Box::pin(split::run(self, range, Whole::Trim)).await.0,
+        }
+    }
+
+    /// Flushes every drive in use. Done when all writes that were acknowledged before the call are durable.
+    ///
+    /// # Errors
+    /// When some drive that holds such writes cannot make them durable.
+    pub async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
+        let _user = self.enter()?;
+        self.note_request();
+        self.count(|counters| counters.flushes += 1);
+        self.flush_once().await
+    }
+
+    /// Which parts of `range` hold data, from its start on; the answer may cover less than was asked, but
+    /// covers at least one sector.
+    ///
+    /// # Errors
+    /// `Invalid` past the end.
+    pub async fn status(self: &Rc<Self>, range: ByteRange) -> Result<Vec<StatusExtent>, IoError> {
+        /// Strips that one answer looks at.
+        const MOST_STRIPS: usize = 256;
+        self.check(range)?;
+        let _user = self.enter()?;
+        let mut extents: Vec<StatusExtent> = Vec::new();
+        let mut add = |len: ByteCount, status: BlockStatus| match extents.last_mut() {
+            Some(last) if last.status == status => last.len += len,
+            _ => extents.push(StatusExtent { len, status }),
+        };
+        let strip = self.geometry().strip().bytes();
+        let mut strips = 0;
+        for (stripe, within) in split::stripes(self.geometry(), range) {
+            let mut rest = within;
+            while !rest.is_empty() {
+                if strips == MOST_STRIPS {
+                    return Ok(extents);
+                }
+                strips += 1;
+                let (index, at) = self.geometry().strip_of(ByteCount(rest.start.0));
+                let len = (strip - at).min(rest.len);
+                for extent in self.strip_status(stripe, index, at, len).await {
+                    add(extent.len, extent.status);
+                }
+                rest = ByteRange::from_to(rest.start + len, rest.end());
+            }
+        }
+        Ok(extents)
+    }
+
+    async fn strip_status(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        index: DataIndex,
+        at: ByteCount,
+        len: ByteCount,
+    ) -> Vec<StatusExtent> {
+        let data = vec![StatusExtent { len, status: BlockStatus::Data }];
+        let start = ByteOffset(self.geometry().strip().bytes().0 * u64::from(index.0) + at.0);
+        if self.is_lost(stripe, ByteRange::new(start, len)) {
+            return data; // Whoever skipped it as zeroes would never meet the error.
+        }
+        let health = self.stripe_health(stripe, &DriveSet::EMPTY);
+        for copy in 0..self.geometry().copies() {
+            let cell = self.geometry().data_cell(stripe, index, CopyIndex(copy));
+            let Ok(member) = self.member(cell.drive) else { continue };
+            if !health.readable.contains(cell.drive) {
+                continue;
+            }
+            let range = ByteRange::new(self.raw(cell.offset) + at, len);
+            let outcome = member.start(IoRequest::Status { range }).await;
+            let covered: u64 = outcome.extents.iter().map(|extent| extent.len.0).sum();
+            return if outcome.result.is_ok() && covered == len.0 { outcome.extents } else { data };
+        }
+        data
     }
 }

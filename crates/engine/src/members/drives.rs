@@ -7,7 +7,7 @@ use crate::shard::Resources;
 use crate::volume::{Counters, FaultPolicy, VolumeSpec, served};
 use env::{DriveInfo, IoError, IoErrorKind};
 use layout::{Geometry, Located, StripeMap};
-use state::{Change, Nothing, RegionIndex, Regions, VolumeState};
+use state::{Change, RegionIndex, Regions, VolumeState};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -88,9 +88,9 @@ impl Drives {
         &self.regions
     }
 
-    /// What its drives can do for a stripe, by what is recorded alone.
-    pub fn recorded_health(&self, stripe: StripeIndex) -> plan::Health {
-        self.state().stripe_health(&self.regions, stripe, &DriveSet::EMPTY, &Nothing)
+    /// What its drives can do for a stripe when a request is planned there, by what is recorded alone.
+    pub fn planned_health(&self, stripe: StripeIndex) -> plan::Health {
+        self.state().planned_health(&self.regions, stripe)
     }
 
     /// Whether writes need something kept besides the data.
@@ -147,6 +147,31 @@ impl Drives {
     /// What the drives can do for one stripe now. `unreadable`: drives that had a medium error in it.
     pub(crate) fn stripe_health(&self, stripe: StripeIndex, unreadable: &DriveSet) -> plan::Health {
         self.state().stripe_health(&self.regions, stripe, unreadable, self)
+    }
+
+    /// Checks what must hold of drives and state between any two steps. An error is a sentence about somebody's mistake.
+    ///
+    /// # Errors
+    /// The sentence.
+    pub(crate) fn check_drives(&self) -> Result<(), String> {
+        let state = self.state();
+        state.check()?;
+        if self.all_well.get() && !(state.is_optimal() && self.health.failing().is_empty()) {
+            return Err("requests may take the fast path, though not all is well".into());
+        }
+        if !self.health.failing().minus(&state.in_service()).is_empty() {
+            return Err(format!("drives {:?} are out and said to be failing", self.health.failing()));
+        }
+        let current = |slot: &DriveIndex| {
+            let being_filled = self.members.regions_being_filled(*slot);
+            being_filled.into_iter().find(|region| !self.stale_regions(*slot).contains(*region))
+        };
+        match self.geometry().drives().indexes().find_map(|slot| Some((slot, current(&slot)?))) {
+            Some((slot, region)) => {
+                Err(format!("drive {} is made current in region {}, where it is", slot.0, region.0))
+            }
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn set_policy(&self, policy: FaultPolicy) {

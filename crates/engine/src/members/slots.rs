@@ -167,6 +167,12 @@ impl Members {
         }
     }
 
+    /// Regions that are being made current on a drive.
+    pub(crate) fn regions_being_filled(&self, drive: DriveIndex) -> Vec<RegionIndex> {
+        let windows = self.slot(drive).map(|slot| slot.windows.borrow());
+        windows.iter().flat_map(|windows| windows.iter()).map(|window| window.region).collect()
+    }
+
     /// Begins to make a stale region current; those stripes that come before `below` are current already.
     pub(crate) fn open_window(&self, drive: DriveIndex, region: RegionIndex, below: StripeIndex) {
         if let Some(slot) = self.slot(drive) {

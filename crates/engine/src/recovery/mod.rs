@@ -4,10 +4,11 @@
 //! [`Recovery`] stands on [`Stripes`].
 
 mod forced;
+mod ladder;
 mod reading;
 mod repair;
-mod writing;
 
+pub(crate) use ladder::{MOVE, WRITE};
 pub(crate) use repair::Mend;
 
 use crate::stripe::Stripes;

@@ -1,9 +1,9 @@
-//! Reading a piece: the whole of it at once, and where that fails, as little at a time as it takes.
+//! Reading bytes of a stripe: the whole of it at once, and where that fails, as little at a time as it takes.
 //!
-//! A drive that cannot read some blocks is first planned around for the whole piece: one more plan, and redundancy
+//! A drive that cannot read some blocks is first planned around for the whole request: one more plan, and redundancy
 //! gives what is missing. Where two drives of a stripe cannot read blocks of it, each in other columns, no single
-//! plan can serve; and where copies may differ, changing the copy for a whole piece would mix what one
-//! speaks with what the other does. Then the piece is halved, and halved again, down to single sectors: each part is
+//! plan can serve; and where copies may differ, changing the copy for the whole of it would mix what one
+//! speaks with what the other does. Then it is halved, and halved again, down to single sectors: each part is
 //! served by whatever can serve it, and what cannot be had is no more than what is lost.
 
 use crate::members::{Places, Trouble};
@@ -25,7 +25,7 @@ type Part = (ByteRange, Buf);
 
 impl Recovery {
     /// Reads: without the lock where data only has to be fetched, with it where it has to be computed.
-    pub(crate) async fn read_piece(
+    pub(crate) async fn read_stripe(
         self: &Rc<Self>,
         stripe: StripeIndex,
         within: ByteRange,
@@ -37,7 +37,7 @@ impl Recovery {
         let mut trouble = Trouble::default();
         let request = self.read_request(stripe, within);
         let (ended, host) =
-            self.attempt(stripe, request, Host::Buffer(buf), &mut trouble, Attempt::FREE).await;
+            self.attempt(stripe, request, Host::Buffer(buf), &mut trouble, &Attempt::FREE).await;
         let mut places = trouble.places;
         let (result, buf) = match (ended, host) {
             (Ended::Done { .. }, Host::Buffer(buf)) => (self.still_there(stripe, within), Some(buf)),
@@ -76,7 +76,7 @@ impl Recovery {
             let mut trouble = Trouble::default();
             let request = self.read_request(stripe, range);
             let (ended, host) = self
-                .attempt(stripe, request, Host::Buffer(buf), &mut trouble, Attempt::HELD.with(patience))
+                .attempt(stripe, request, Host::Buffer(buf), &mut trouble, &Attempt::HELD.with(patience))
                 .await;
             let room = PLACES_REMEMBERED.saturating_sub(places.len());
             places.extend(trouble.places.into_iter().take(room));

@@ -16,11 +16,10 @@
 use crate::members::{Places, Trouble, is_gone};
 use crate::messages::ReportKind;
 use crate::recovery::Recovery;
-use crate::stripe::Host;
-use crate::stripe::begin_write;
-use crate::stripe::{Attempt, Ended, Patience};
+use crate::recovery::ladder::{RESTORE, RESTORE_DOUBTFUL};
+use crate::stripe::{Attempt, DriveOp, DriveOps, Ended, Host, begin_write};
 use env::locks::{ALL_COLUMNS, Mode};
-use env::{Durability, IoError, IoErrorKind, IoRequest, Member, Slice};
+use env::{Durability, IoError, IoErrorKind, Member, Slice};
 use layout::{Cell, CopyIndex, DataIndex, Role};
 use plan::Request;
 use smallvec::SmallVec;
@@ -43,7 +42,7 @@ pub(crate) enum Mend {
 enum Reach {
     Readable,
     /// Its drive is there and cannot read it.
-    Unreadable(Rc<Member>),
+    Unreadable,
     /// Its drive is out, or stale.
     Absent,
 }
@@ -223,10 +222,10 @@ impl Recovery {
         range: ByteRange,
     ) -> Repaired {
         let Some(located) = self.locate(drive, range.start) else { return Repaired::Lost };
-        let mut trouble = Trouble { drives: DriveSet::EMPTY.with(drive), ..Trouble::default() };
         let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
         let request = Request::Repair { culprit: located.role, columns };
-        let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, Attempt::HELD).await;
+        let how = Attempt { unbelieved: DriveSet::EMPTY.with(drive), ..Attempt::HELD };
+        let (ended, _) = self.attempt(stripe, request, Host::None, &mut Trouble::default(), &how).await;
         match ended {
             Ended::Done { skipped, .. } if skipped.contains(drive) => {
                 Repaired::Refused(IoError::new(IoErrorKind::Gone))
@@ -264,7 +263,7 @@ impl Recovery {
                 Ok(member) if health.readable.contains(cell.drive) => {
                     match self.can_read(cell.drive, &member, place).await {
                         Ok(true) => Reach::Readable,
-                        Ok(false) => Reach::Unreadable(member),
+                        Ok(false) => Reach::Unreadable,
                         // Less is known now than before: the caller sees what to do about that.
                         Err(_) => return Ok(()),
                     }
@@ -300,11 +299,9 @@ impl Recovery {
             if matches!(role, Role::Data { index, .. } if in_reach(*index)) {
                 continue; // Another copy has it: it is no zeroes, and is repaired from there.
             }
-            if let Reach::Unreadable(member) = reach {
+            if matches!(reach, Reach::Unreadable) {
                 let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
-                let filled = self.fill_with_zeroes(member, place).await;
-                filled.inspect_err(|error| self.not_repaired(cell.drive, *error))?;
-                self.fill_replacement(cell.drive, place).await?;
+                self.fill_with_zeroes(cell.drive, place).await?;
             }
         }
         self.settle(stripe, columns, &DriveSet::EMPTY).await
@@ -323,7 +320,7 @@ impl Recovery {
         }
         let how = Attempt { filling: *filled, settle: true, ..Attempt::HELD };
         let request = Request::Resync { columns };
-        let (ended, _) = self.attempt(stripe, request, Host::None, &mut Trouble::default(), how).await;
+        let (ended, _) = self.attempt(stripe, request, Host::None, &mut Trouble::default(), &how).await;
         match ended {
             Ended::Done { skipped, .. } => self.recorded(&skipped).await,
             // As many are absent as there is parity: what that gives for them is what was listed as lost.
@@ -350,7 +347,7 @@ impl Recovery {
         let start = self.geometry().strip().bytes().0 * u64::from(absent.0) + columns.start.0;
         let request = Request::WriteZeroes { range: ByteRange::new(ByteOffset(start), columns.len) };
         let host = Host::Payload(Slice::zero(columns.len).into(), Durability::Durable);
-        let (ended, _) = self.attempt(stripe, request, host, &mut Trouble::default(), how).await;
+        let (ended, _) = self.attempt(stripe, request, host, &mut Trouble::default(), &how).await;
         match ended {
             Ended::Done { skipped, .. } => self.recorded(&skipped).await,
             Ended::Lost | Ended::NeedsLock | Ended::Failed(_) => {
@@ -395,29 +392,19 @@ impl Recovery {
         Ok(())
     }
 
-    async fn fill_with_zeroes(&self, member: &Rc<Member>, range: ByteRange) -> Result<(), IoError> {
-        let raw = ByteRange::new(self.raw(range.start), range.len);
-        let durability = Durability::Durable;
-        let request = IoRequest::WriteZeroes { range: raw, may_unmap: false, durability };
-        match member.start(request).await.result {
-            Err(error) if error.kind == IoErrorKind::NotSupported => {
-                let slices = SmallVec::from_iter([Slice::zero(range.len)]);
-                member.write(raw.start, slices, durability).await.result.map(drop)
-            }
-            result => result.map(drop),
-        }
-    }
-
-    /// What takes the place of a slot's drive must hold the same zeroes, or redundancy would not agree with it.
-    async fn fill_replacement(self: &Rc<Self>, drive: DriveIndex, range: ByteRange) -> Result<(), IoError> {
-        let Some(replacement) = self.members.replacement(drive) else { return Ok(()) };
-        match replacement.failed.get() {
-            Some(_) => Ok(()),
-            None => match self.fill_with_zeroes(&replacement.member, range).await {
-                Ok(()) => Ok(()),
-                Err(error) => self.replacement_lacks(drive, &replacement, error).await,
-            },
-        }
+    /// Fills a place that its drive could not read with zeroes, on that drive and on what takes its place: redundancy
+    /// would not agree with it otherwise.
+    async fn fill_with_zeroes(self: &Rc<Self>, drive: DriveIndex, place: ByteRange) -> Result<(), IoError> {
+        let raw = ByteRange::new(self.raw(place.start), place.len);
+        let start =
+            |member: &Rc<Member>| DriveOp::zeroes(member.write_zeroes(raw, false, Durability::Durable));
+        let mut ops = DriveOps::default();
+        ops.ask(self, drive, start);
+        ops.ask_replacement(self, drive, start);
+        let mut filled = Ok(());
+        let lacking = ops.finish(self, |answered| filled = answered.result).await;
+        lacking.settled(self).await?;
+        filled.inspect_err(|error| self.not_repaired(drive, *error))
     }
 
     /// A host has written blocks that were lost: they are not any more. Done when that is durable.
@@ -441,30 +428,6 @@ impl Recovery {
         healed: bool,
     ) {
         self.shard.report_later(&self.spec, ReportKind::MediumError { drive, range, recovered, healed });
-    }
-
-    /// Attempts what moves the content of a stripe to another place; the caller holds it exclusively. Blocks that
-    /// nothing can give back are given up for lost: one of them must not keep all others where they are.
-    ///
-    /// # Errors
-    /// When they could not be listed, or their places not be filled.
-    pub(crate) async fn attempt_giving_up(
-        self: &Rc<Self>,
-        stripe: StripeIndex,
-        request: Request<'_>,
-        how: Attempt,
-    ) -> Result<Ended, IoError> {
-        for mend in [Some(Mend::GiveUp), Some(Mend::GiveUp), None] {
-            let mut trouble = Trouble::default();
-            let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, how).await;
-            match (&ended, mend) {
-                (Ended::Lost, Some(mend)) if !trouble.is_empty() => {
-                    self.mend(stripe, &trouble.places, mend).await?;
-                }
-                _ => return Ok(ended),
-            }
-        }
-        Ok(Ended::Lost)
     }
 
     /// Brings the redundancy of a stripe in order, and what it holds on the drives in `filling`, which are stale in it.
@@ -496,37 +459,19 @@ impl Recovery {
         filling: &DriveSet,
         unbelieved: &DriveSet,
     ) -> Result<DriveSet, IoError> {
-        /// Drives are mended so often for one stripe; one that cannot read what it has just been written is no help.
-        const MOST_MENDS: u32 = 4;
-        // Redundancy that does not agree yet tells what cannot be read, and is computed anew from that.
-        let patience = if self.is_doubtful(stripe) { Patience::Repair } else { Patience::OneCopy };
-        let how = Attempt { filling: *filling, ..Attempt::HELD.with(patience) };
+        let ladder = if self.is_doubtful(stripe) { &RESTORE_DOUBTFUL } else { &RESTORE };
+        let how = Attempt { filling: *filling, unbelieved: *unbelieved, ..Attempt::HELD };
         let request = Request::Resync { columns: plan::WHOLE_STRIP };
-        let mut given_up = Places::new();
-        for _ in 0..MOST_MENDS {
-            let mut trouble = Trouble { drives: *unbelieved, ..Trouble::default() };
-            let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, how).await;
-            match ended {
-                Ended::Done { skipped, .. } => {
-                    if !trouble.is_empty() {
-                        self.mend(stripe, &trouble.places, Mend::Look).await?;
-                    }
-                    for (drive, range) in given_up.into_iter().filter(|_| !filling.is_empty()) {
-                        let Some(located) = self.locate(drive, range.start) else { continue };
-                        let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
-                        self.settle(stripe, columns, filling).await?;
-                    }
-                    return Ok(skipped);
-                }
-                Ended::Lost if !trouble.is_empty() => {
-                    self.mend(stripe, &trouble.places, Mend::GiveUp).await?;
-                    given_up.extend(trouble.places);
-                }
-                Ended::Lost | Ended::NeedsLock => break,
-                Ended::Failed(error) => return Err(error),
-            }
+        let done = self.recover(stripe, request, Host::None, &how, ladder).await?;
+        if !done.around.is_empty() {
+            self.mend(stripe, &done.around, Mend::Look).await?;
         }
-        Err(IoError::new(IoErrorKind::Medium))
+        for (drive, range) in done.given_up.into_iter().filter(|_| !filling.is_empty()) {
+            let Some(located) = self.locate(drive, range.start) else { continue };
+            let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
+            self.settle(stripe, columns, filling).await?;
+        }
+        Ok(done.skipped)
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Attempt {
     pub(crate) held: bool,
     /// What to do about something that cannot be read.
     pub(crate) patience: Patience,
+    /// Drives whose part of the stripe is not to be read, but computed anew.
+    pub(crate) unbelieved: DriveSet,
     /// Drives that are stale in this stripe and are to be made current by it.
     pub(crate) filling: DriveSet,
     /// The stripe's redundancy is to be computed anew, `filling` is current already.
@@ -42,6 +44,7 @@ impl Attempt {
     pub(crate) const FREE: Attempt = Attempt {
         held: false,
         patience: Patience::OneCopy,
+        unbelieved: DriveSet::EMPTY,
         filling: DriveSet::EMPTY,
         settle: false,
         moving: None,
@@ -82,7 +85,7 @@ impl Stripes {
         request: Request<'_>,
         mut host: Host,
         trouble: &mut Trouble,
-        how: Attempt,
+        how: &Attempt,
     ) -> (Ended, Host) {
         let mut plan = self.take_plan();
         let ended = loop {
@@ -138,13 +141,14 @@ impl Stripes {
         (ended, host)
     }
 
-    fn health_for(&self, stripe: StripeIndex, trouble: &Trouble, how: Attempt) -> plan::Health {
-        let mut health = self.stripe_health(stripe, &trouble.drives);
+    fn health_for(&self, stripe: StripeIndex, trouble: &Trouble, how: &Attempt) -> plan::Health {
+        let unreadable = trouble.drives.union(&how.unbelieved);
+        let mut health = self.stripe_health(stripe, &unreadable);
         if !how.filling.is_empty() {
             let filling = how.filling.intersection(&self.in_service());
             health.writable = health.writable.union(&filling);
             if how.settle {
-                let filled = filling.minus(&trouble.drives);
+                let filled = filling.minus(&unreadable);
                 health.readable = health.readable.union(&filled);
             }
         }

@@ -61,6 +61,16 @@ impl DirtyRegions {
         DirtyRegions { marks: RefCell::new(marks), active: RefCell::new(active), changed: Signal::default() }
     }
 
+    /// A region that is written while it is not marked, by what is recorded or here.
+    pub(super) fn unmarked_write(&self, marked: &RegionSet) -> Option<RegionIndex> {
+        let marks = self.marks.borrow();
+        let is_marked =
+            |region: RegionIndex| marks[region.0 as usize] == Mark::Dirty && marked.contains(region);
+        let active = self.active.borrow();
+        let mut written = active.iter().filter(|(_, activity)| activity.writes > 0);
+        written.find(|(region, _)| !is_marked(**region)).map(|(region, _)| *region)
+    }
+
     /// Whether nobody writes to a region, nor has asked to.
     pub(crate) fn is_clean(&self, region: RegionIndex) -> bool {
         self.marks

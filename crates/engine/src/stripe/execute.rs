@@ -7,17 +7,17 @@
 //! - No operation is left in flight: each that was started is awaited, also when another one failed.
 //! - Buffers are cut, never copied; parity is computed from where data lies.
 
-use crate::members::Replacement;
 use crate::members::{Trouble, is_gone};
 use crate::stripe::Stripes;
 use crate::stripe::compute::OwnBuf;
+use crate::stripe::drive_ops::{DriveOp, DriveOps};
 use crate::stripe::journal::Kept;
 use crate::stripe::payload::{Payload, cut_all};
-use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Member, Slice, Slices};
+use env::{Buf, Bufs, Durability, Io, IoError, IoErrorKind, IoOutcome, Member, Slice, Slices};
 use plan::{Mismatch, Plan, Read, ReadSlot, Request, Source, Target};
 use smallvec::SmallVec;
 use std::rc::Rc;
-use units::{ByteCount, ByteRange, DriveIndex, DriveSet};
+use units::{ByteCount, ByteRange, DriveSet};
 
 /// The host's side of a plan.
 pub(crate) enum Host {
@@ -79,20 +79,6 @@ fn first_of<'a>(mut parts: impl Iterator<Item = (&'a Slice, usize, usize)>, len:
         Some(bytes) => Lying::Bytes(&bytes[skip..skip + len]),
         None => Lying::Zero,
     })
-}
-
-/// A write under way: which of the plan's, and to which drive.
-struct Started {
-    index: usize,
-    to: To,
-    io: Option<Io>,
-}
-
-enum To {
-    /// The slot's drive, if there is one.
-    Slot(Option<Rc<Member>>),
-    /// The one that is being filled to take its place.
-    Replacement(Rc<Replacement>),
 }
 
 /// One buffer of a read: one of the host's parts, or consecutive parts of the read's own.
@@ -264,56 +250,35 @@ impl Stripes {
         memory: &Memory,
         durability: Durability,
     ) -> Result<DriveSet, IoError> {
-        let mut started: SmallVec<[Started; 8]> = SmallVec::new();
-        for (index, write) in plan.writes().iter().enumerate() {
-            let replacement = self.members.replacement(write.drive);
+        let mut ops = DriveOps::default();
+        for write in plan.writes() {
+            let start = |member: &Rc<Member>| self.start_write(plan, write, member, memory, durability);
             // What is copied is on the slot's drive already, unless it comes back to it from somewhere else.
             let comes_back = plan.health().relocated == Some(write.drive);
             let is_copy = matches!(plan.request(), Request::Copy { .. });
-            let only_replacement = replacement.is_some() && is_copy && !comes_back;
-            if !only_replacement {
-                let member = self.member(write.drive).ok();
-                let io = member.as_ref().map(|to| self.start_write(plan, write, to, memory, durability));
-                started.push(Started { index, to: To::Slot(member), io });
+            if !is_copy || comes_back || self.members.replacement(write.drive).is_none() {
+                ops.ask(self, write.drive, start);
             }
-            if let Some(replacement) = replacement {
-                let failed = replacement.failed.get().is_some();
-                let to = (!failed).then_some(&replacement.member);
-                let io = to.map(|to| self.start_write(plan, write, to, memory, durability));
-                started.push(Started { index, to: To::Replacement(replacement), io });
-            }
+            ops.ask_replacement(self, write.drive, start);
         }
         let mut skipped = DriveSet::EMPTY;
         let (mut skipped_for, mut hopeless) = (None, None);
-        let mut lacking: SmallVec<[(DriveIndex, Rc<Replacement>, IoError); 1]> = SmallVec::new();
-        for Started { index, to, io } in started {
-            let write = &plan.writes()[index];
-            let result = match io {
-                Some(io) => self.finish_write(plan, write, &to, io, memory, durability).await,
-                None => Err(IoError::new(IoErrorKind::Gone)),
-            };
-            self.shard.env().trace("write done", u64::from(write.drive.0), result.is_ok() as u64);
-            let Err(error) = result else { continue };
-            match to {
-                To::Replacement(replacement) => lacking.push((write.drive, replacement, error)),
-                To::Slot(member) => match self.write_fault(write.drive, member.as_ref(), error) {
+        let lacking = ops
+            .finish(self, |answered| {
+                let Err(error) = answered.result else { return };
+                match self.write_fault(answered.slot, answered.member.as_ref(), error) {
                     Ok(()) => {
-                        skipped.insert(write.drive);
+                        skipped.insert(answered.slot);
                         skipped_for = Some(error);
                     }
                     Err(error) => hopeless = Some(error),
-                },
-            }
-        }
+                }
+            })
+            .await;
         if hopeless.is_none() && !self.is_kept(plan, &skipped) {
             hopeless = skipped_for;
         }
-        for (drive, replacement, error) in lacking {
-            // The host is not affected, but for the wait until it is certain that nobody misses what that one lacks.
-            if let Err(error) = Box::pin(self.replacement_lacks(drive, &replacement, error)).await {
-                hopeless = Some(error);
-            }
-        }
+        hopeless = lacking.settled(self).await.err().or(hopeless);
         match hopeless {
             None => Ok(skipped),
             Some(error) => {
@@ -330,10 +295,10 @@ impl Stripes {
         &self,
         plan: &Plan,
         write: &plan::Write,
-        member: &Member,
+        member: &Rc<Member>,
         memory: &Memory,
         durability: Durability,
-    ) -> Io {
+    ) -> DriveOp {
         let mut slices: Slices = SmallVec::new();
         for part in plan.write_parts(write) {
             // Past the commit: were it missing, a sound drive would go out for somebody's mistake.
@@ -342,36 +307,9 @@ impl Stripes {
         }
         let offset = self.raw(write.offset);
         if slices.iter().all(Slice::is_zero) {
-            let range = ByteRange::new(offset, write.len);
-            member.start(IoRequest::WriteZeroes { range, may_unmap: false, durability })
+            DriveOp::zeroes(member.write_zeroes(ByteRange::new(offset, write.len), false, durability))
         } else {
-            member.write(offset, slices, durability)
-        }
-    }
-
-    /// Waits for a write. A drive that cannot write zeroes by itself is sent some.
-    async fn finish_write(
-        &self,
-        plan: &Plan,
-        write: &plan::Write,
-        to: &To,
-        io: Io,
-        memory: &Memory,
-        durability: Durability,
-    ) -> Result<(), IoError> {
-        let result = io.await.result.map(drop);
-        let refused = result.is_err_and(|error| error.kind == IoErrorKind::NotSupported);
-        let zeroes = || plan.write_parts(write).iter().all(|part| memory.is_zero(part.from, part.len));
-        let member = match to {
-            To::Slot(member) => member.as_ref(),
-            To::Replacement(replacement) => Some(&replacement.member),
-        };
-        match member {
-            Some(member) if refused && zeroes() => {
-                let slices = SmallVec::from_iter([Slice::zero(write.len)]);
-                member.write(self.raw(write.offset), slices, durability).await.result.map(drop)
-            }
-            _ => result,
+            DriveOp::Io(member.write(offset, slices, durability))
         }
     }
 
@@ -464,17 +402,6 @@ impl Memory {
         for part in &mut self.parts {
             let rest = buf.split_off(ByteCount(part.len));
             part.buf = Some(std::mem::replace(&mut buf, rest));
-        }
-    }
-
-    fn is_zero(&self, source: Source, len: ByteCount) -> bool {
-        match source {
-            Source::Zero => true,
-            Source::Host { at } => {
-                let payload = self.payload.as_ref();
-                payload.is_some_and(|payload| payload.parts(at.0, len.0).all(|(slice, ..)| slice.is_zero()))
-            }
-            Source::Read { .. } | Source::Scratch { .. } | Source::Cached { .. } => false,
         }
     }
 

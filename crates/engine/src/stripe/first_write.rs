@@ -14,8 +14,7 @@
 
 use crate::messages::ReportKind;
 use crate::stripe::Stripes;
-use env::{Durability, IoError, IoErrorKind, IoRequest, Member, Slice};
-use smallvec::smallvec;
+use env::{Durability, IoError, IoErrorKind};
 use state::RegionIndex;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex, StripeIndex};
@@ -48,7 +47,8 @@ impl Stripes {
             while !rest.is_empty() {
                 let piece = ByteRange::new(rest.start, rest.len.min(AT_A_TIME));
                 rest = ByteRange::from_to(piece.end(), rest.end());
-                if let Err(error) = self.write_zeroes_to(&member, piece).await {
+                let range = ByteRange::new(self.raw(piece.start), piece.len);
+                if let Err(error) = member.write_zeroes(range, false, Durability::Cached).await.result {
                     self.write_fault(slot, Some(&member), error)?;
                     return Err(error);
                 }
@@ -81,18 +81,5 @@ impl Stripes {
             }
         }
         parts
-    }
-
-    /// Writes zeroes to a part of a drive. One that cannot do that by itself is sent some.
-    async fn write_zeroes_to(&self, member: &Rc<Member>, part: ByteRange) -> Result<(), IoError> {
-        let (range, durability) = (ByteRange::new(self.raw(part.start), part.len), Durability::Cached);
-        let zeroes = IoRequest::WriteZeroes { range, may_unmap: false, durability };
-        match member.start(zeroes).await.result {
-            Err(error) if error.kind == IoErrorKind::NotSupported => {
-                let slices = smallvec![Slice::zero(part.len)];
-                member.write(range.start, slices, durability).await.result.map(drop)
-            }
-            result => result.map(drop),
-        }
     }
 }

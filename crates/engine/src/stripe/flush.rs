@@ -5,18 +5,13 @@
 //! on the others, and not before. Requests that arrive while a flush runs share the next
 //! one: the running one may have passed their writes already.
 
-use crate::members::Replacement;
 use crate::members::is_gone;
-use crate::stripe::Stripes;
+use crate::stripe::{DriveOp, DriveOps, Stripes};
 use env::sync::Signal;
-use env::{Io, IoError, IoErrorKind, Member};
-use smallvec::SmallVec;
+use env::{IoError, IoErrorKind, Member};
 use std::cell::Cell;
 use std::rc::Rc;
-use units::{DriveIndex, DriveSet};
-
-/// The flush of a drive that is being filled; none of one that lacks a write already.
-type ReplacementFlush = (DriveIndex, Rc<Replacement>, Option<Io>);
+use units::DriveSet;
 
 /// The flushes of a volume on one shard.
 #[derive(Default)]
@@ -70,21 +65,14 @@ impl Stripes {
 
     async fn flush_drives(self: &Rc<Self>) -> Result<(), IoError> {
         let writable = self.in_service();
-        let mut flushes: SmallVec<[(DriveIndex, Rc<Member>, Io); 8]> = SmallVec::new();
-        for drive in writable.iter() {
-            if let Ok(member) = self.member(drive) {
-                let io = member.flush();
-                flushes.push((drive, member, io));
-            }
+        let mut ops = DriveOps::default();
+        let start = |member: &Rc<Member>| DriveOp::Flush(member.flush());
+        for slot in writable.iter().filter(|slot| self.members.get(*slot).is_some()) {
+            ops.ask(self, slot, start);
         }
         // One that takes a slot must hold all that was flushed before.
-        let mut filling: SmallVec<[ReplacementFlush; 1]> = SmallVec::new();
-        let being_replaced = self.state().being_replaced();
-        for drive in being_replaced.iter() {
-            if let Some(replacement) = self.members.replacement(drive) {
-                let io = replacement.failed.get().is_none().then(|| replacement.member.flush());
-                filling.push((drive, replacement, io));
-            }
+        for slot in self.state().being_replaced().iter() {
+            ops.ask_replacement(self, slot, start);
         }
         // Drives that are out already are flushed by nobody: what they had cached is to be had from the others,
         // once it is durably known that they are out, and where the level can do without them.
@@ -93,37 +81,24 @@ impl Stripes {
         if !self.geometry().survives_set(&self.behind()) {
             error = Some(IoError::new(IoErrorKind::Gone));
         }
-        for (drive, member, flush) in flushes {
-            if let Err(flush_error) = flush.await.result {
-                if flush_error.kind == IoErrorKind::NotSupported {
-                    continue; // Without a volatile cache there is nothing to flush.
-                }
-                if !self.members.is_in_slot(drive, &member) {
-                    continue; // Where it mattered, the drive that has the slot now is not current.
+        let lacking = ops
+            .finish(self, |answered| {
+                let Err(flush_error) = answered.result else { return };
+                if answered.is_swapped(self) {
+                    return;
                 }
                 // What the drive had cached may be lost: it no longer holds what it should.
-                let survivable = self.may_lose(drive);
+                let survivable = self.may_lose(answered.slot);
                 if survivable || is_gone(&flush_error) {
-                    self.fail_drive(drive, flush_error, "flush");
-                    failed.insert(drive);
+                    self.fail_drive(answered.slot, flush_error, "flush");
+                    failed.insert(answered.slot);
                 }
                 if !survivable {
                     error = Some(flush_error);
                 }
-            }
-        }
-        for (drive, replacement, flush) in filling {
-            let result = match flush {
-                Some(flush) => flush.await.result,
-                None => Err(IoError::new(IoErrorKind::Gone)),
-            };
-            match result {
-                Err(lacks) if lacks.kind != IoErrorKind::NotSupported => {
-                    self.replacement_lacks(drive, &replacement, lacks).await?;
-                }
-                _ => {}
-            }
-        }
+            })
+            .await;
+        lacking.settled(self).await?;
         self.recorded(&failed).await?;
         error.map_or(Ok(()), Err)
     }

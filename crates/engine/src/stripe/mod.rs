@@ -6,6 +6,7 @@
 mod attempt;
 mod compute;
 mod dirty;
+mod drive_ops;
 mod execute;
 mod first_write;
 mod flush;
@@ -16,6 +17,7 @@ mod stripes;
 
 pub(crate) use attempt::{Attempt, Ended, Patience};
 pub(crate) use dirty::{DirtyRegions, begin_write};
+pub(crate) use drive_ops::{DriveOp, DriveOps};
 pub(crate) use execute::Host;
 pub(crate) use flush::Flush;
 pub(crate) use journal::Journal;

@@ -66,6 +66,23 @@ impl Stripes {
         })
     }
 
+    /// Checks what must hold between any two steps: rule (b) of the promises. An error is a sentence about somebody's
+    /// mistake.
+    ///
+    /// # Errors
+    /// The sentence.
+    pub(crate) fn check_stripes(&self) -> Result<(), String> {
+        if let Some(region) = self.dirty.unmarked_write(self.state().marked()) {
+            return Err(format!("region {} is written and not marked", region.0));
+        }
+        match self.gated.borrow().iter().find(|(_, tasks)| **tasks == 0) {
+            Some((region, _)) => {
+                Err(format!("nobody holds the gate of region {}, and it is closed", region.0))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// What is to be done when a write leaves a stripe whose redundancy cannot be trusted.
     pub(crate) fn when_unsynced(&self, act: impl Fn() + 'static) {
         *self.on_unsynced.borrow_mut() = Some(Box::new(act));

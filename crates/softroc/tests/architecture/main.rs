@@ -436,7 +436,7 @@ fn an_import_against_the_arrows_is_found() {
         ("stripe/journal/writer.rs", "use super::super::super::host::Exchange;"),
         ("members/slots.rs", "use crate::{messages::Report, stripe::{Stripes, flush}};"),
         ("recovery/mod.rs", "use crate::background::Running;"),
-        ("host/intake.rs", "use crate::task::TaskOrder;"),
+        ("host/split.rs", "use crate::task::TaskOrder;"),
         ("messages.rs", "use super::shard::Resources;"),
         ("unkept.rs", "use crate::host::Exchange;"),
         ("cache/mod.rs", "use crate::stripe::Stripes;"),
@@ -478,14 +478,9 @@ fn an_import_against_the_arrows_is_found() {
 /// What many rooms hold in their hands: its methods stand in one file of a room, or whoever reads one does not know the rest.
 const SHARED: &[(&str, &[&str])] = &[("engine", &["Volume", "Core"]), ("controller", &["Volume", "Core"])];
 
-/// Files that hold a further part of it in a room that has one already. The list only shrinks.
-const FURTHER_PARTS: &[&str] =
-    &["engine/src/host/fast_path.rs", "engine/src/host/intake.rs", "engine/src/host/stripe_request.rs"];
-
 #[test]
 fn what_is_shared_has_its_methods_in_one_file_of_a_room() {
     let mut wrong = Vec::new();
-    let mut further = Vec::new();
     for (name, types) in SHARED {
         let mut parts: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
         for (path, text) in sources_of(name) {
@@ -496,16 +491,11 @@ fn what_is_shared_has_its_methods_in_one_file_of_a_room() {
             }
         }
         for ((room, one), files) in parts {
-            let (known, other): (Vec<String>, Vec<String>) =
-                files.into_iter().partition(|file| FURTHER_PARTS.contains(&file.as_str()));
-            if other.len() > 1 {
-                wrong.push(format!("{name}: {room}: impl {one} stands in {}", other.join(", ")));
+            if files.len() > 1 {
+                wrong.push(format!("{name}: {room}: impl {one} stands in {}", files.join(", ")));
             }
-            further.extend(known);
         }
     }
-    let gone = FURTHER_PARTS.iter().filter(|file| !further.iter().any(|known| known == *file));
-    wrong.extend(gone.map(|file| format!("{file}: not any more: take it off FURTHER_PARTS")));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -1,9 +1,8 @@
 //! Writing records and notices to members, and having them retired.
 
 use super::{Entry, Journal, Told};
-use crate::members::Replacement;
-use crate::stripe::Stripes;
-use env::{Buf, Durability, Io, IoError, IoErrorKind, Member, Slice, Slices};
+use crate::stripe::{DriveOp, DriveOps, Stripes};
+use env::{Buf, Durability, IoError, IoErrorKind, Member, Slice, Slices};
 use log::{About, Batch, Begun, BodyCrc, Change, Head, LogId, MOST_SLICES, Part, StripeRing};
 use ondisk::Tail;
 use smallvec::SmallVec;
@@ -201,54 +200,38 @@ impl Stripes {
                 let all = done >= journal.copies || (done > 0 && refused.is_empty());
                 return if all { Ok(()) } else { Err(failure.unwrap_or(IoError::new(IoErrorKind::Gone))) };
             }
-            let mut started: SmallVec<[(DriveIndex, Rc<Member>, Io); 4]> = SmallVec::new();
-            let mut beside: SmallVec<[(DriveIndex, Rc<Replacement>, Io); 2]> = SmallVec::new();
-            for drive in next {
-                tried.insert(drive);
-                beside.extend(self.copy_to_replacement(journal, drive, place, slices));
-                let member = self.member(drive);
-                let at = member.as_ref().ok().and_then(|member| journal_at(journal, member, place));
-                match (member, at) {
-                    (Ok(member), Some(at)) => {
-                        let io = member.write(at, slices.clone(), Durability::Durable);
-                        started.push((drive, member, io));
+            let mut ops = DriveOps::default();
+            for slot in next {
+                tried.insert(slot);
+                let write = |at| {
+                    move |member: &Rc<Member>| {
+                        DriveOp::Io(member.write(at, slices.clone(), Durability::Durable))
                     }
-                    _ => refused.insert(drive),
+                };
+                let (now, filling) = (self.members.get(slot), self.members.replacement(slot));
+                // A drive that is being filled may take the slot at any time: it gets the records that the slot's gets.
+                if let Some(at) = filling.and_then(|filling| journal_at(journal, &filling.member, place)) {
+                    ops.ask_replacement(self, slot, write(at));
+                }
+                match now.and_then(|member| journal_at(journal, &member, place)) {
+                    Some(at) => ops.ask(self, slot, write(at)),
+                    None => refused.insert(slot),
                 }
             }
-            for (drive, member, io) in started {
-                match io.await.result {
-                    _ if !self.members.is_in_slot(drive, &member) => tried.remove(drive), // Another drive has the slot now.
-                    Ok(_) => done += 1,
+            let lacking = ops
+                .finish(self, |answered| match answered.result {
+                    _ if answered.is_swapped(self) => tried.remove(answered.slot),
+                    Ok(()) => done += 1,
                     Err(error) => {
                         failure = Some(error);
-                        if self.write_fault(drive, Some(&member), error).is_err() {
-                            refused.insert(drive);
+                        if self.write_fault(answered.slot, answered.member.as_ref(), error).is_err() {
+                            refused.insert(answered.slot);
                         }
                     }
-                }
-            }
-            for (drive, replacement, io) in beside {
-                if let Err(error) = io.await.result {
-                    self.replacement_lacks(drive, &replacement, error).await?;
-                }
-            }
+                })
+                .await;
+            lacking.settled(self).await?;
         }
-    }
-
-    /// A drive that is being filled for a slot may take it at any time: it gets the records that the slot's drive gets.
-    fn copy_to_replacement(
-        &self,
-        journal: &Journal,
-        drive: DriveIndex,
-        place: u64,
-        slices: &Slices,
-    ) -> Option<(DriveIndex, Rc<Replacement>, Io)> {
-        let replacement =
-            self.members.replacement(drive).filter(|replacement| replacement.failed.get().is_none())?;
-        let at = journal_at(journal, &replacement.member, place)?;
-        let io = replacement.member.write(at, slices.clone(), Durability::Durable);
-        Some((drive, replacement, io))
     }
 
     /// Has records retired, and says so on the drives. The caller has the turn.

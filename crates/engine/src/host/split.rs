@@ -1,0 +1,134 @@
+//! A request that touches several stripes, or one of another shard: cut into stripe requests, dealt to the shards that own
+//! their stripes, and put together again. All are under way at the same time.
+
+use crate::host::{Job, Then, Volume};
+use crate::messages::{ShardIndex, StripeOutcome, StripeRequest, StripeWork};
+use env::sync::{Signal, Taken};
+use env::{Buf, Durability, Env, IoError, IoErrorKind, Slice};
+use layout::Geometry;
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
+
+/// A request whose stripe requests are under way.
+#[derive(Default)]
+pub(crate) struct Parent {
+    pub(crate) request: Cell<Option<u32>>,
+    unfinished: Cell<u32>,
+    error: Cell<Option<IoError>>,
+    buffers: RefCell<SmallVec<[Option<Buf>; 4]>>,
+    /// By number: given back when the stripe request is, not with the request, or requests could starve one another.
+    credits: RefCell<BTreeMap<u32, Taken>>,
+    done: Signal,
+}
+
+impl Parent {
+    pub(crate) fn hold_credit(&self, number: u32, credit: Taken) {
+        self.credits.borrow_mut().insert(number, credit);
+    }
+
+    pub(crate) fn finish(&self, env: &Env, number: u32, outcome: StripeOutcome) {
+        if let Err(error) = outcome.result {
+            self.error.set(Some(self.error.get().unwrap_or(error)));
+        }
+        if let Some(buffer) = outcome.buffer {
+            self.buffers.borrow_mut()[number as usize] = Some(buffer);
+        }
+        self.credits.borrow_mut().remove(&number);
+        self.unfinished.set(self.unfinished.get() - 1);
+        if self.unfinished.get() == 0 {
+            self.done.notify(env);
+        }
+    }
+}
+
+impl StripeWork {
+    /// The buffer of a stripe request that was not run.
+    pub(crate) fn into_buffer(self) -> Option<Buf> {
+        match self {
+            StripeWork::Read(buf) => Some(buf),
+            StripeWork::Write(..) | StripeWork::Trim => None,
+        }
+    }
+}
+
+/// The stripes that a range touches, and which bytes of each.
+pub(super) fn stripes(
+    geometry: &Geometry,
+    range: ByteRange,
+) -> impl Iterator<Item = (StripeIndex, ByteRange)> + use<> {
+    let geometry = *geometry;
+    let mut rest = range;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (stripe, within) = geometry.stripe_of(rest.start);
+        let len = (geometry.stripe_bytes() - within).min(rest.len);
+        rest = ByteRange::from_to(rest.start + len, rest.end());
+        Some((stripe, ByteRange::new(ByteOffset(within.0), len)))
+    })
+}
+
+/// What is left to hand out of a request's payload.
+pub(super) enum Whole {
+    Read(Buf),
+    Write(Slice, Durability),
+    Trim,
+}
+
+impl Whole {
+    /// The work of the next stripe request, `len` bytes of it.
+    fn take(&mut self, len: ByteCount) -> StripeWork {
+        match self {
+            Whole::Read(buf) => {
+                let rest = buf.split_off(len);
+                StripeWork::Read(std::mem::replace(buf, rest))
+            }
+            Whole::Write(slice, durability) => {
+                let first = slice.cut(ByteCount::ZERO, len);
+                *slice = slice.cut(len, slice.len() - len);
+                StripeWork::Write(first, *durability)
+            }
+            Whole::Trim => StripeWork::Trim,
+        }
+    }
+}
+
+/// Runs a request as stripe requests. The buffer of a read comes back, but for a drive that holds on to it after a timeout.
+pub(super) async fn run(
+    volume: &Volume,
+    range: ByteRange,
+    mut whole: Whole,
+) -> (Result<(), IoError>, Option<Buf>) {
+    let read = if matches!(whole, Whole::Read(_)) { range.len } else { ByteCount::ZERO };
+    let parent = Rc::new(Parent::default());
+    for (number, (stripe, within)) in (0..).zip(stripes(volume.geometry(), range)) {
+        let work = whole.take(within.len);
+        let request = StripeRequest { volume: volume.spec().id, stripe, within, work };
+        parent.unfinished.set(parent.unfinished.get() + 1);
+        parent.buffers.borrow_mut().push(None);
+        if volume.is_mine(stripe) {
+            volume.exchange.enqueue(Job { request, then: Then::Local(parent.clone(), number) });
+        } else {
+            let owner = ShardIndex::owning(volume.region_of(stripe), volume.shard.count());
+            volume.exchange.send_away(owner, request, &parent, number).await;
+        }
+    }
+    parent.done.wait_until(volume.shard.env(), || parent.unfinished.get() == 0).await;
+    if let Some(request) = parent.request.get() {
+        volume.exchange.forget_away(request);
+    }
+    let result = parent.error.get().map_or(Ok(()), Err);
+    if read.is_zero() {
+        return (result, None);
+    }
+    let buffer = volume.put_together(parent.buffers.take().into_iter().flatten());
+    match buffer.filter(|buffer| buffer.len() == read) {
+        Some(buffer) => (result, Some(buffer)),
+        // A drive that did not answer in time keeps some of it, and there is no memory for another one.
+        None => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), None),
+    }
+}
