@@ -214,11 +214,6 @@ fn a_drive_that_was_absent_at_an_interrupted_start_is_never_taken_for_current() 
             };
             let scene = |bench: &mut Bench| {
                 bench.try_boot(&[]).ok()?;
-                if level == "raid1" {
-                    let (volume, accept_stale_parity, degraded) = ("data".into(), false, true);
-                    let start = Command::VolumeStart { volume, accept_stale_parity, degraded };
-                    bench.try_ask(start).ok()?.ok()?;
-                }
                 bench.try_write("data", 0, 5, STRIPE).ok().map(Result::unwrap)
             };
             at_every_event(7, how, prepare, scene, |bench, acknowledged, event| {

@@ -346,6 +346,7 @@ fn a_drive_is_not_taken_before_it_has_returned_what_it_was_asked() {
     }
     drive.release();
     bench.wait(1);
+    bench.ask(Command::DriveClearFailed { drive: "c".into() }).unwrap();
     bench.ask(spare(true)).unwrap();
     bench.wait(60);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
@@ -416,6 +417,11 @@ fn a_late_write_of_a_volume_that_was_deleted_does_not_land_on_the_next_one() {
         bench.create("others", "raid0", &["a", "c"]);
         bench.ask(delete("others")).unwrap();
         bench.wait(60);
+        if level == "raid5" {
+            // It did not answer, and was failed for it.
+            assert_eq!(bench.drive("b").state, DriveState::Failed);
+            bench.ask(Command::DriveClearFailed { drive: "b".into() }).unwrap();
+        }
         assert_eq!(bench.drive("b").state, DriveState::Unused);
         bench.create("new", "raid0", &DRIVES);
         bench.write("new", 0, 3, ALL);

@@ -9,6 +9,8 @@ pub enum IoErrorKind {
     Medium,
     /// The drive is not there any more (ENODEV, ENXIO, a lost connection, or stopped by an administrator).
     Gone,
+    /// The file or device below the drive is not what it was: truncated, deleted, or replaced by another.
+    Changed,
     /// The operation did not return in the time the drive was given; it may still be under way.
     TimedOut,
     /// The file system below a file drive is full: the drive itself is fine.
@@ -48,6 +50,7 @@ impl fmt::Display for IoError {
         f.write_str(match self.kind {
             IoErrorKind::Medium => "medium error",
             IoErrorKind::Gone => "drive gone",
+            IoErrorKind::Changed => "what is below the drive was truncated, deleted or replaced",
             IoErrorKind::TimedOut => "operation timed out",
             IoErrorKind::OutOfSpace => "no space left below the drive",
             IoErrorKind::NotSupported => "operation not supported",

@@ -101,6 +101,10 @@ pub struct Member {
     pub stands_in: Option<StandIn>,
 }
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 fn is_zero(value: &u64) -> bool {
     *value == 0
 }
@@ -151,9 +155,39 @@ pub struct Policy {
     pub mixed_kinds: bool,
     /// The share of time that background tasks take beside hosts.
     pub task_share_percent: u8,
+    /// Whether the array starts without drives that are missing.
+    #[serde(default, skip_serializing_if = "StartDegraded::is_auto")]
+    pub start_degraded: StartDegraded,
     /// When any of it was last changed, in seconds since 1970; 0: never.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_unix_s: u64,
+}
+
+/// Whether an array starts without drives that are missing, and that could serve it without those that are here.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StartDegraded {
+    /// After a clean shutdown it starts by itself: what is missing took part in all that was written. After any other end
+    /// the missing drives may have gone on alone, and the operator is asked.
+    #[default]
+    Auto,
+    /// The operator is always asked.
+    Ask,
+}
+
+impl StartDegraded {
+    fn is_auto(&self) -> bool {
+        *self == StartDegraded::Auto
+    }
+}
+
+impl std::fmt::Display for StartDegraded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            StartDegraded::Auto => "auto",
+            StartDegraded::Ask => "ask",
+        })
+    }
 }
 
 impl Default for Policy {
@@ -165,6 +199,7 @@ impl Default for Policy {
             drive_guard: true,
             mixed_kinds: false,
             task_share_percent: 30,
+            start_degraded: StartDegraded::Auto,
             set_unix_s: 0,
         }
     }
@@ -186,14 +221,48 @@ pub struct Label {
     pub confirmed: u64,
     /// How far the array's life has come.
     pub phase: Phase,
-    /// Whether the array was stopped in order, with everything on the drives and no region marked.
+    /// Whether the array was cleanly shut down, with everything on the drives and no region marked.
     pub clean: bool,
+    /// Whether it was cleanly shut down with everything on the drives, but regions are left marked that were unsynced: they
+    /// wait to be resynced.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shut_down: bool,
     /// What the operator wishes.
     pub policy: Policy,
     /// Its volumes.
     pub volume: Vec<VolumeLabel>,
     /// Its members, by slot.
     pub member: Vec<Member>,
+    /// Drives that failed in it by their own fault, the latest last: nobody uses them until an operator says so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedDrive>,
+}
+
+/// How many failed drives a label remembers; the oldest are forgotten.
+const MOST_FAILED: usize = 8;
+
+/// A drive that failed by its own fault: it could not write, or did not answer. One that vanished is none.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailedDrive {
+    /// Its UUID in the array.
+    pub uuid: Uuid,
+    /// What tells it from others whatever it holds (a serial number, an inode), where something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// How it was called, for people.
+    pub name: String,
+    /// What happened, to be read within a sentence.
+    pub why: String,
+    /// When, in seconds since 1970.
+    pub at_unix_s: u64,
+}
+
+impl FailedDrive {
+    /// Whether two failures are of one drive.
+    pub fn is_of_the_same(&self, other: &FailedDrive) -> bool {
+        self.uuid == other.uuid || self.identity.is_some() && self.identity == other.identity
+    }
 }
 
 /// How far a start without all members raises the generation, twice, once what is left is confirmed: together further
@@ -208,6 +277,19 @@ fn contradiction(what: impl Into<String>) -> Error {
 }
 
 impl Label {
+    /// Remembers that a drive failed.
+    pub fn remember_failed(&mut self, failed: FailedDrive) {
+        self.failed.retain(|other| other.uuid != failed.uuid);
+        self.failed.push(failed);
+        let surplus = self.failed.len().saturating_sub(MOST_FAILED);
+        self.failed.drain(..surplus);
+    }
+
+    /// Whether the array was cleanly shut down: nothing was being written when it ended.
+    pub fn was_shut_down(&self) -> bool {
+        self.clean || self.shut_down
+    }
+
     /// The slot of the drive that carries it, if it is a member or the replacement of one.
     pub fn slot(&self) -> Option<usize> {
         self.slot_of(self.drive).or_else(|| self.replaced_by(self.drive))

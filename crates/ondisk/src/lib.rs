@@ -69,7 +69,10 @@ mod witness;
 
 pub use error::{Error, ErrorKind, Result};
 pub use intent::{BlockWrite, Copies, IntentMap};
-pub use label::{Cause, GENERATION_STRIDE, Label, MAX_LEAD, Member, MemberState, Phase, Policy, Replacement};
+pub use label::{
+    Cause, FailedDrive, GENERATION_STRIDE, Label, MAX_LEAD, Member, MemberState, Phase, Policy, Replacement,
+    StartDegraded,
+};
 pub use own::{Carried, Found, Headless, find, restore};
 pub use payload::{Content, VERSION, read, spare_text_of, text_of};
 pub use reconcile::{FoundArray, FoundMember, Readiness, Role, SeenDrive, readiness, reconcile, why};

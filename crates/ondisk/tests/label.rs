@@ -58,6 +58,8 @@ fn label() -> Label {
         confirmed: 6,
         phase: Phase::Online,
         clean: false,
+        shut_down: false,
+        failed: Vec::new(),
         policy: Policy::default(),
         volume: vec![volume()],
         member: (0..3).map(member).collect(),

@@ -59,6 +59,8 @@ fn label() -> Label {
         confirmed: 6,
         phase: Phase::Online,
         clean: true,
+        shut_down: false,
+        failed: Vec::new(),
         policy: Policy::default(),
         volume: vec![volume(0, Level::Raid5), volume(1, Level::Raid1e)],
         member: (0..4).map(|slot| Member::online(uuid(0xDD, slot), format!("d{slot}"), ON, 1)).collect(),

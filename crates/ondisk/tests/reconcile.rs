@@ -52,6 +52,8 @@ fn label(level: Level, drives: u8, generation: u64) -> Label {
         confirmed: generation - 1,
         phase: Phase::Online,
         clean: true,
+        shut_down: false,
+        failed: Vec::new(),
         policy: Policy::default(),
         volume: vec![volume(level, drives)],
         member: (0..drives).map(|slot| Member::online(uuid(slot), format!("d{slot}"), ON, 1)).collect(),

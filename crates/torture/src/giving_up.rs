@@ -156,6 +156,13 @@ async fn make_next(host: &Host, drives: Vec<String>) -> Result<Rc<Volume>> {
     };
     let end = host.env.now() + PATIENCE;
     loop {
+        // Those that did not answer were failed for it; the operator knows that they work.
+        for drive in create.drives.clone() {
+            let cleared = host.ask(Command::DriveClearFailed { drive: drive.clone() }).await;
+            if cleared.is_ok() {
+                host.scene.tell_of("operator", || format!("drive {drive} is trusted again"));
+            }
+        }
         match host.ask(Command::VolumeCreate(create.clone())).await {
             Ok(_) => break,
             Err(error) if host.env.now() < end => {

@@ -128,7 +128,8 @@ impl Host {
             }
             return Ok(true);
         }
-        let elsewhere = self.may_have_gone_on(&missing);
+        let starts_alone = scene.after_shutdown.get() && !scene.asks.get();
+        let elsewhere = self.may_have_gone_on(&missing) && !starts_alone;
         if faults.ever().is_empty() || !(scene.parity_may_lie() || elsewhere) {
             let reasons = volume.reasons.join("; ");
             return Error::wrong_state(format!("the volume was not started without need: {reasons}"));

@@ -90,7 +90,10 @@ pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcom
         host.check_finds_nothing().await?;
     }
     if plan.shut_down {
+        // A drive may have taken a slot at the last look, and be current already: it is not out.
+        note_rebuilt(scene, &host.show().await?);
         host.shut_down().await?;
+        scene.shut_down.set(!scene.faults.borrow().happened_in(scene.life.get()));
         scene.tell(|| "the controller is shut down".to_owned());
     }
     drop(watch);
@@ -101,6 +104,8 @@ pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcom
 /// Starts, and has the volume served, as far as that may be; `None` where it needs drives.
 pub(crate) async fn begin(scene: Rc<Scene>, envs: Vec<Env>, plan: &Plan) -> Result<Option<Host>> {
     scene.forced.set(DriveSet::EMPTY);
+    // A start that is cut off has changed the labels already.
+    scene.after_shutdown.set(scene.shut_down.replace(false));
     let host = start(scene, envs, plan.given.clone()).await;
     let scene = &host.scene;
     match host.find().await? {

@@ -6,7 +6,8 @@ use crate::faults::{self, OPERATORS, first_incident};
 use crate::host::{Host, VOLUME, out_of};
 use crate::tally::Deed;
 use controller::{
-    AddSpare, Command, DriveState, Reply, SetPolicy, SetTask, StartTask, Startable, TaskInfo, TaskState,
+    AddSpare, Command, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask, Startable, TaskInfo,
+    TaskState,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -355,17 +356,31 @@ async fn steer_task(host: &Host, rng: &mut Rng) -> Result<()> {
 async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
     let mut switch = || rng.chance(1, 2).then(|| rng.chance(1, 2));
     let (copyback, emergency_spare, mixed_kinds, drive_guard) = (switch(), switch(), switch(), switch());
+    let share = rng.between(1, 100) as u8;
+    let start_degraded = match share {
+        ..25 => Some(StartDegraded::Ask),
+        75.. => Some(StartDegraded::Auto),
+        _ => None,
+    };
     let set = SetPolicy {
         volume: VOLUME.to_owned(),
         copyback,
         emergency_spare,
         mixed_kinds,
         drive_guard,
-        task_share_percent: Some(rng.between(1, 100) as u8),
+        task_share_percent: Some(share),
+        start_degraded,
         ..SetPolicy::default()
     };
+    // It may be recorded though the answer never comes.
+    host.scene.asks.set(host.scene.asks.get() || start_degraded == Some(StartDegraded::Ask));
     match host.ask(Command::VolumePolicy(set)).await {
-        Ok(_) => host.scene.did(Deed::OperatorSetsPolicy),
+        Ok(_) => {
+            host.scene.did(Deed::OperatorSetsPolicy);
+            if start_degraded == Some(StartDegraded::Auto) {
+                host.scene.asks.set(false);
+            }
+        }
         Err(error) => host.scene.tell_of("operator", || format!("it is refused: {error}")),
     }
     Ok(())

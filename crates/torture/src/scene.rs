@@ -85,6 +85,12 @@ pub struct Scene {
     pub has_failed: Cell<bool>,
     /// Drives of which an operator forced, in this life, what redundancy says of them.
     pub forced: Cell<DriveSet>,
+    /// Whether the last life ended with a clean shutdown, and no drive failed in it.
+    pub shut_down: Cell<bool>,
+    /// Whether this life begins after one that did.
+    pub after_shutdown: Cell<bool>,
+    /// Whether an operator may have said that he is to be asked before the array starts without missing drives.
+    pub asks: Cell<bool>,
     /// Which life it is.
     pub life: Cell<u64>,
     /// Under which name a drive is found that was called something else at first: by the name, its first one.
@@ -125,6 +131,9 @@ impl Scene {
             torn: RefCell::default(),
             has_lost_blocks: Cell::new(false),
             forced: Cell::new(DriveSet::EMPTY),
+            shut_down: Cell::new(false),
+            after_shutdown: Cell::new(false),
+            asks: Cell::new(false),
             life: Cell::new(0),
             paths: RefCell::default(),
             tainted: RefCell::default(),
@@ -154,6 +163,9 @@ impl Scene {
             torn: self.torn.clone(),
             has_lost_blocks: self.has_lost_blocks.clone(),
             forced: self.forced.clone(),
+            shut_down: self.shut_down.clone(),
+            after_shutdown: self.after_shutdown.clone(),
+            asks: self.asks.clone(),
             life: self.life.clone(),
             paths: RefCell::default(),
             tainted: self.tainted.clone(),

@@ -4,9 +4,9 @@
 use crate::errno::drive_error;
 use crate::file_drive::OpenDrive;
 use crate::health;
-use crate::sysfs::Interface;
+use crate::sysfs::{self, Interface};
 use crate::worker::Worker;
-use env::{DriveHealth, IoError, IoErrorKind, IoOutcome};
+use env::{DriveHealth, DriveKind, IoError, IoErrorKind, IoOutcome};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,9 +35,6 @@ impl Behind {
     /// The answer, where no device is needed for it.
     pub(crate) fn known(&self, question: Question) -> Option<IoOutcome> {
         match question {
-            Question::Health if self.interface == Interface::Unknown => {
-                Some(IoOutcome::with_health(DriveHealth::default()))
-            }
             Question::Locate(_) if self.locate.is_none() => {
                 Some(IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)))
             }
@@ -75,6 +72,10 @@ impl OpenDrive {
         let Behind { interface, locate, .. } = &self.behind;
         match (question, locate) {
             (Question::Health, _) => {
+                self.look()?;
+                if *interface == Interface::Unknown {
+                    return Ok(Some(DriveHealth::default()));
+                }
                 let model = self.info.hardware.model.as_deref().unwrap_or_default();
                 let sector_bytes = self.info.logical_sector.bytes().0;
                 health::ask(&self.fd, *interface, model, sector_bytes).map(Some)
@@ -84,6 +85,34 @@ impl OpenDrive {
                 Ok(()) => Ok(None),
                 Err(error) => Err(light_error(&error)),
             },
+        }
+    }
+}
+
+impl OpenDrive {
+    /// Looks whether what was opened still is where it was opened, and as long.
+    ///
+    /// # Errors
+    /// `Changed`, when it is not.
+    fn look(&self) -> Result<(), IoError> {
+        let changed = IoError::new(IoErrorKind::Changed);
+        let system = |error: rustix::io::Errno| drive_error(error.raw_os_error());
+        let open = rustix::fs::fstat(&self.fd).map_err(system)?;
+        let path = &self.info.name;
+        let is_there = match rustix::fs::stat(path) {
+            Ok(there) if self.info.kind == DriveKind::BlockDevice => there.st_rdev == open.st_rdev,
+            Ok(there) => (there.st_dev, there.st_ino) == (open.st_dev, open.st_ino),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => false,
+            // Nobody can tell now: a directory that may not be read, say.
+            Err(_) => true,
+        };
+        let size = match self.info.kind {
+            DriveKind::BlockDevice => sysfs::size_of(open.st_rdev),
+            _ => u64::try_from(open.st_size).ok(),
+        };
+        match is_there && size.is_none_or(|size| size >= self.info.size.0) {
+            true => Ok(()),
+            false => Err(changed),
         }
     }
 }
@@ -106,13 +135,38 @@ mod tests {
     #[test]
     fn without_a_device_there_is_nothing_to_ask() {
         for behind in [Behind::new(None), Behind::new(Some((Interface::Unknown, None)))] {
-            let health = behind.known(Question::Health).and_then(|outcome| outcome.health);
-            assert_eq!(health.as_deref(), Some(&DriveHealth::default()));
             let light = behind.known(Question::Locate(true)).map(|outcome| outcome.result);
             assert_eq!(light, Some(Err(IoError::new(IoErrorKind::NotSupported))));
         }
         let device = Behind::new(Some((Interface::Scsi, Some("/dev/null".into()))));
         assert!(device.known(Question::Health).is_none() && device.known(Question::Locate(true)).is_none());
+    }
+
+    /// Files below drives were truncated, deleted and replaced, and a controller went on writing to what nobody would find
+    /// again.
+    #[test]
+    fn a_file_that_is_not_what_it_was_is_told_from_one_that_is() {
+        let path = std::env::temp_dir().join(format!("looked-at-{}", std::process::id()));
+        let other = path.with_extension("other");
+        let open = || {
+            std::fs::write(&path, [0; 8192]).unwrap();
+            crate::open::open_drive(path.to_str().unwrap(), crate::open::Access::Writing).unwrap()
+        };
+        let changed = Err(IoError::new(IoErrorKind::Changed));
+        let drive = open();
+        assert_eq!(drive.look(), Ok(()));
+        std::fs::write(&path, [0; 4096]).unwrap();
+        assert_eq!(drive.look(), changed, "truncated");
+        std::fs::write(&path, [0; 16384]).unwrap();
+        assert_eq!(drive.look(), Ok(()), "longer than it was: nothing is missing");
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(drive.look(), changed, "deleted");
+        drop(drive);
+        let drive = open();
+        std::fs::write(&other, [0; 8192]).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert_eq!(drive.look(), changed, "replaced by another of that name");
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

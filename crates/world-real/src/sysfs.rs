@@ -35,6 +35,13 @@ pub(crate) struct Device {
     pub read_only: bool,
 }
 
+/// How long a block device is now: the kernel counts in 512 bytes, whatever the device's sectors are.
+pub(crate) fn size_of(device: u64) -> Option<u64> {
+    let file = format!("/sys/dev/block/{}:{}/size", major(device), minor(device));
+    let sectors: u64 = fs::read_to_string(file).ok()?.trim().parse().ok()?;
+    sectors.checked_mul(512)
+}
+
 /// What `/sys` tells of the block device with that number.
 pub(crate) fn look_up(device: u64) -> Device {
     look_up_in(Path::new("/sys"), device)

@@ -2,7 +2,7 @@
 //!
 //! Fault model: the kernel may move less than asked (the rest is asked for again), may refuse a way of doing
 //! it (another way is tried), and reports what went wrong by number. Reading past the end of a drive that
-//! has shrunk gives nothing: a medium error, never silence.
+//! has shrunk gives nothing: that it changed is told, never silence.
 
 use crate::errno::{drive_error, is_transient};
 use crate::file_drive::Attachment;
@@ -158,7 +158,13 @@ impl Transfer {
             // Direct I/O goes on at a sector.
             self.done -= self.done % self.drive.sector();
         }
-        if self.done == before { Step::Done(Err(IoError::new(IoErrorKind::Medium))) } else { Step::Again }
+        if self.done > before {
+            return Step::Again;
+        }
+        // Only past the end of what it is on is there nothing to be read.
+        let is_read = matches!(self.work, Work::Read(_));
+        let kind = if is_read { IoErrorKind::Changed } else { IoErrorKind::Medium };
+        Step::Done(Err(IoError::new(kind)))
     }
 
     fn failed(&mut self, errno: i32) -> Step {

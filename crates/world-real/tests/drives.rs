@@ -166,14 +166,14 @@ fn requests_that_cannot_be_are_refused_with_their_buffers() {
 }
 
 #[test]
-fn a_drive_that_shrinks_gives_medium_errors() {
+fn a_drive_that_shrinks_says_that_it_changed() {
     let dir = TestDir::new();
     let path = dir.file("drive");
     on_a_shard(move |env| async move {
         let drive = file_drive(&env, &path, MIB).await;
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(MIB / 2).unwrap();
         let outcome = drive.read(ByteOffset(MIB / 2 - 4096), smallvec![Buf::unpooled(ByteCount(8192))]).await;
-        assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::Medium);
+        assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::Changed);
     });
 }
 

@@ -70,6 +70,7 @@ pub(crate) struct FailureReport {
     pub(crate) volume: Uuid,
     pub(crate) drive: DriveIndex,
     pub(crate) what: String,
+    pub(crate) error: IoErrorKind,
 }
 
 pub(crate) struct MarkReport {
@@ -524,7 +525,9 @@ impl Array {
         if place.drive.is_none() {
             return (DriveState::Missing, place.reason);
         }
-        let reason = place.reason.clone().or_else(|| Some(ondisk::why(member).to_owned()));
+        let failed = label.failed.iter().find(|failed| failed.uuid == member.uuid);
+        let failed = failed.map(|failed| format!("drive {} failed ({})", member.name, failed.why));
+        let reason = place.reason.clone().or(failed).or_else(|| Some(ondisk::why(member).to_owned()));
         let missed = || !self.to_rebuild(slot).is_empty();
         match place.role {
             Role::Current if !self.is_running() => (DriveState::Online, None),

@@ -36,10 +36,20 @@ pub(crate) struct Failing {
     pub(crate) cause: Cause,
     /// What happened, to be read within a sentence.
     pub(crate) what: String,
+    /// Whether it failed by its own fault, which is remembered; one that vanished may come back.
+    pub(crate) is_lasting: bool,
+}
+
+/// Whether a drive with that error is remembered as failed.
+fn is_lasting(error: IoErrorKind) -> bool {
+    !matches!(error, IoErrorKind::Gone | IoErrorKind::Changed)
 }
 
 pub(crate) fn failing(errors: BTreeMap<usize, IoError>, operation: &str) -> Vec<Failing> {
-    let fail = |(slot, error)| Failing { slot, cause: Cause::Error, what: format!("{operation}: {error}") };
+    let fail = |(slot, error): (usize, IoError)| {
+        let what = format!("{operation}: {error}");
+        Failing { slot, cause: Cause::Error, what, is_lasting: is_lasting(error.kind) }
+    };
     errors.into_iter().map(fail).collect()
 }
 
@@ -66,10 +76,11 @@ impl Arrays {
 
     async fn deal_with_failures(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<FailureReport>) {
         let mut failing: Vec<Failing> = Vec::new();
-        for FailureReport { drive, what, .. } in &reports {
+        for FailureReport { drive, what, error, .. } in &reports {
             let slot = drive.as_usize();
             if array.in_use().contains(&slot) && failing.iter().all(|other| other.slot != slot) {
-                failing.push(Failing { slot, cause: Cause::Error, what: what.clone() });
+                let is_lasting = is_lasting(*error);
+                failing.push(Failing { slot, cause: Cause::Error, what: what.clone(), is_lasting });
             }
         }
         if !failing.is_empty() {

@@ -331,7 +331,9 @@ async fn read_journal(
 ) -> std::result::Result<(Vec<u8>, bool), IoError> {
     let room = access.tail().ok_or(IoError::new(IoErrorKind::Gone))?.journals();
     let range = ByteRange::new(room.start + ByteCount(journal.start_bytes), ByteCount(journal.len_bytes));
-    let is_out = |error: &IoError| matches!(error.kind, IoErrorKind::Gone | IoErrorKind::TimedOut);
+    let is_out = |error: &IoError| {
+        matches!(error.kind, IoErrorKind::Gone | IoErrorKind::Changed | IoErrorKind::TimedOut)
+    };
     match access.read(range).await {
         Ok(bytes) => return Ok((bytes, true)),
         Err(error) if is_out(&error) => return Err(error),

@@ -86,6 +86,8 @@ impl Arrays {
                 Member { enclosure, stands_in, ..Member::online(uuid, "", drive.extent(), 0) };
         }
         self.take_back(&mut next, slot, &runs(&stale));
+        // Whoever brings a drive back that had failed trusts it again.
+        next.failed.retain(|failed| failed.uuid != uuid);
         next.member[slot].name.clone_from(&drive.name);
         places[slot].drive = Some(drive.clone());
         array.set_places(places);
@@ -181,7 +183,7 @@ impl Arrays {
                 let _turn = array.metadata.take(1).await;
                 let is_it = array.drive(slot).is_some_and(|other| Rc::ptr_eq(&other, &drive));
                 if is_it && array.in_use().contains(&slot) {
-                    let failing = Failing { slot, cause: ondisk::Cause::Error, what };
+                    let failing = Failing { slot, cause: ondisk::Cause::Error, what, is_lasting: false };
                     this.put_out(&array, vec![failing]).await;
                 }
             });

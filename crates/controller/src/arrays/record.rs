@@ -22,7 +22,7 @@ use crate::inventory::Drive;
 use crate::inventory::structures::write_structures;
 use engine::Change;
 use env::{IoError, IoErrorKind};
-use ondisk::{Cause, Label, MAX_LEAD, MemberState, Telling, slots};
+use ondisk::{Cause, FailedDrive, Label, MAX_LEAD, MemberState, Telling, slots};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -95,9 +95,16 @@ impl Arrays {
     /// Notes in a label that these drives are out. Whether any volume goes on.
     fn put_out_of(&self, array: &Array, next: &mut Label, failing: &[Failing]) -> bool {
         let Label { generation, confirmed, .. } = *next;
-        for Failing { slot, cause, .. } in failing {
+        for Failing { slot, cause, what, is_lasting } in failing {
             let member = &mut next.member[*slot];
             if member.is_online() {
+                let failed = is_lasting.then(|| FailedDrive {
+                    uuid: member.uuid,
+                    identity: array.drive(*slot).and_then(|drive| drive.lasting_identity()),
+                    name: member.name.clone(),
+                    why: what.clone(),
+                    at_unix_s: self.env.unix_time(),
+                });
                 // One that was only about to come back need not have heard of anything since it left.
                 let knew = if member.since > confirmed { member.knew } else { confirmed };
                 (member.state, member.since, member.knew) = (MemberState::Failed, generation, knew);
@@ -105,6 +112,7 @@ impl Arrays {
                 if let Some(replacement) = member.replacement.take() {
                     array.work.left_replacements.borrow_mut().insert(*slot, replacement);
                 }
+                failed.into_iter().for_each(|failed| next.remember_failed(failed));
             }
         }
         let gone: DriveSet = slots(failing.iter().map(|failing| failing.slot));
@@ -128,6 +136,7 @@ impl Arrays {
             array.volumes().iter().map(|volume| (volume.uuid, volume.lost().is_empty())).collect();
         array.set_label(&self.env, label);
         failing.iter().for_each(|failing| self.report_out(array, failing));
+        self.remember_failed(array);
         self.attention.look_after();
         for (uuid, was_whole) in before {
             if let Some(volume) = array.volume(uuid)
@@ -141,6 +150,17 @@ impl Arrays {
                 self.env.spawn("detach", async move { this.withdraw(&array, &volume).await });
             }
         }
+    }
+
+    /// What the label of an array remembers of drives that failed is remembered here as well: the array may be deleted.
+    pub(crate) fn remember_failed(self: &Rc<Self>, array: &Array) {
+        let failed = array.label().failed;
+        if failed.iter().all(|one| self.inventory.knows_failed(one)) {
+            return;
+        }
+        let this = self.clone();
+        self.env
+            .spawn("remember failed drives", async move { this.inventory.remember_failed(&failed).await });
     }
 
     /// Keeps failures that could not be recorded, and tries to record them until the array is stopped.
@@ -315,7 +335,7 @@ impl Arrays {
     }
 
     fn report_out(&self, array: &Array, failing: &Failing) {
-        let Failing { slot, cause, what } = failing;
+        let Failing { slot, cause, what, .. } = failing;
         let name = self.member_name(array, *slot);
         let effect = self.describe_state(array);
         let code = match cause {

@@ -102,7 +102,8 @@ impl Arrays {
         match kind {
             ReportKind::DriveFailed { drive, error, operation } => {
                 let (volume, what) = (volume.uuid, format!("{operation}: {error}"));
-                let report = crate::arrays::array::FailureReport { from, number, volume, drive, what };
+                let error = error.kind;
+                let report = crate::arrays::array::FailureReport { from, number, volume, drive, what, error };
                 array.work.failures.borrow_mut().push(report);
             }
             ReportKind::MarkDirty(regions) => {

@@ -44,21 +44,23 @@ impl Arrays {
         &self,
         array: &Array,
         volume: &Volume,
-        was_clean: bool,
+        was_shut_down: bool,
         marked: usize,
         order: StartOrder,
     ) {
         let (name, how) = (volume.name(), array.current_state(volume));
-        let (cause, tail) = match (was_clean, marked) {
-            (true, 0) => ("it was cleanly shut down", String::new()),
-            (_, 0) => ("it was not cleanly shut down, and nothing was being written", String::new()),
-            (_, marked) if order.accepts_parity(volume) && how == VolumeState::Degraded => (
-                "it was not cleanly shut down",
-                format!(
-                    "; stale parity is forced in {marked} regions, and blocks of the missing drive may read wrongly there"
-                ),
+        let cause = match (was_shut_down, marked) {
+            (true, 0) => "it was cleanly shut down",
+            (true, _) => "it was cleanly shut down before its resync was complete",
+            (false, 0) => "it was not cleanly shut down, and nothing was being written",
+            (false, _) => "it was not cleanly shut down",
+        };
+        let tail = match marked {
+            0 => String::new(),
+            marked if order.accepts_parity(volume) && how == VolumeState::Degraded => format!(
+                "; stale parity is forced in {marked} regions, and blocks of the missing drive may read wrongly there"
             ),
-            (_, marked) => ("it was not cleanly shut down", format!("; {marked} regions are resynced")),
+            marked => format!("; {marked} regions are resynced"),
         };
         let effect = format!("it is {how}{tail}");
         let code = match how {
@@ -110,8 +112,16 @@ impl Arrays {
         }
         let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
         let too = if order.without_missing { " --degraded" } else { "" };
+        let why = match array.label().was_shut_down() {
+            true => format!(
+                "and the resync of {marked} regions was not complete when it was shut down ({reasons}):"
+            ),
+            false => format!(
+                "and was not cleanly shut down ({reasons}): in {marked} regions a write may have been interrupted, and"
+            ),
+        };
         Err(wrong(format!(
-            "'{name}' is degraded and was not cleanly shut down ({reasons}): in {marked} regions a write may have been interrupted, and the missing drive's data cannot be computed there. Connect the drive and start the volume again; or, if blocks of that drive may read wrongly there, run 'softroc volume start {name} --accept-stale-parity{too}'"
+            "'{name}' is degraded {why} the missing drive's data cannot be computed there. Connect the drive and start the volume again; or, if blocks of that drive may read wrongly there, run 'softroc volume start {name} --accept-stale-parity{too}'"
         )))
     }
 

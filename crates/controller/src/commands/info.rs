@@ -8,7 +8,7 @@ use crate::interface::{
     ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, VolumeInfo, VolumeState,
 };
 use crate::inventory::Drive;
-use crate::lifecycle::free_end;
+use crate::lifecycle::{free_end, refuse_failed};
 use layout::Level;
 use std::rc::Rc;
 use units::StripSize;
@@ -97,10 +97,15 @@ impl Commands {
                 ..info
             };
         }
-        let problem = drive.problem();
+        // One that holds writes back says that first: until then nothing else can be done about it.
+        let failure = self.inventory.failure_of(drive).filter(|_| !drive.is_draining());
+        let failure = failure.map(|failure| refuse_failed(&drive.name, &failure));
+        let has_failed = failure.is_some();
+        let problem = failure.or(drive.problem());
         let is_spare = drive.spare().is_some();
         let state = match (&problem, drive.access()) {
             (_, None) => DriveState::Missing,
+            (Some(_), Some(_)) if has_failed => DriveState::Failed,
             (Some(_), Some(_)) => DriveState::Refused,
             (None, Some(_)) if is_spare => DriveState::Spare,
             (None, Some(_)) => DriveState::Unused,

@@ -67,6 +67,7 @@ impl Commands {
             | Command::DriveFail { .. }
             | Command::DriveOffline { .. }
             | Command::DriveOnline { .. }
+            | Command::DriveClearFailed { .. }
             | Command::DriveReplace { .. }
             | Command::DriveForget { .. }
             | Command::VolumeCreate(_)
@@ -112,6 +113,7 @@ impl Commands {
                 self.of_drive(self.lifecycle.take_out(&drive, ondisk::Cause::Offline).await)
             }
             Command::DriveOnline { drive } => self.of_drive(self.lifecycle.take_in_again(&drive).await),
+            Command::DriveClearFailed { drive } => self.of_drive(self.lifecycle.clear_failed(&drive).await),
             Command::DriveReplace { drive, with, destroy_data } => {
                 self.of_drive(self.lifecycle.replace_drive(&drive, &with, destroy_data).await)
             }

@@ -76,6 +76,8 @@ impl Controller {
         env.spawn("tasks", async move { tasks.write().await });
         env.spawn("reconciler", all.reconciler.clone().run());
         env.spawn("health", all.reconciler.clone().watch_health());
+        env.spawn("changes below drives", all.reconciler.clone().watch_changes());
+        env.spawn("returns", all.reconciler.clone().watch_returns());
         env.spawn("commands", all.clone().take_commands(receiver));
         env.spawn("changes", all.make_changes());
         ControllerHandle { commands }

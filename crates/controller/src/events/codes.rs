@@ -90,6 +90,8 @@ event_codes! {
     DriveLabelNotErased "drive.label-not-erased" Warning "A label that means nothing any more could not be erased.";
     DriveImportUndone "drive.import-undone" Warning "The import of a drive was interrupted; the drive is what it was before.";
     DriveCleared "drive.cleared" Warning "An operator erased the metadata by which another system knew the drive.";
+    DriveUnsteady "drive.unsteady" Warning "A drive vanished and came back several times; the next time it stays out.";
+    DriveTrusted "drive.trusted" Info "An operator cleared the failure of a drive; it can be used again.";
     DriveUnregistered "drive.unregistered" Info "An operator unregistered a drive.";
 
     SpareAdded "spare.added" Info "A drive is a hot spare.";

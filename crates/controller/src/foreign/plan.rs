@@ -181,6 +181,8 @@ impl Foreign {
             confirmed: 0,
             phase: Phase::Creating,
             clean: false,
+            shut_down: false,
+            failed: Vec::new(),
             policy: Policy::default(),
             volume: Vec::new(),
             member,

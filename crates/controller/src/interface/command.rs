@@ -42,6 +42,11 @@ pub enum Command {
         /// Which.
         drive: String,
     },
+    /// Trusts a drive again that is remembered as failed. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    DriveClearFailed {
+        /// Which.
+        drive: String,
+    },
     /// Puts another drive into a place of an array: where the place is out, what belongs there is rebuilt; where it
     /// serves, the new drive is filled first. Answered by [`Reply::Drive`](crate::interface::Reply::Drive), of the new drive.
     DriveReplace {

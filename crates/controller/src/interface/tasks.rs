@@ -1,5 +1,6 @@
 //! Background tasks, their schedules, and spares: what can be asked of them, and what is answered.
 
+use ondisk::StartDegraded;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -360,6 +361,9 @@ pub struct SetPolicy {
     /// A spare of the other kind may be taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixed_kinds: Option<bool>,
+    /// Whether the array starts without drives that are missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_degraded: Option<StartDegraded>,
     /// The share of time that background tasks take beside hosts, 1 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_share_percent: Option<u8>,

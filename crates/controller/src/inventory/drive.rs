@@ -131,6 +131,21 @@ impl Drive {
         }
     }
 
+    /// What tells it from others for as long as it lives, whatever it holds: of a device its serial number, as device
+    /// numbers are given anew at each start. `None` where nothing does, or while it is not open.
+    pub(crate) fn lasting_identity(&self) -> Option<String> {
+        let access = self.access()?;
+        let info = access.info();
+        let hardware = &info.hardware;
+        match (info.kind, &hardware.serial) {
+            (DriveKind::BlockDevice, Some(serial)) => {
+                Some(format!("serial:{} {serial}", hardware.model.as_deref().unwrap_or_default()))
+            }
+            (DriveKind::BlockDevice, None) => None,
+            _ => Some(info.identity.0.clone()),
+        }
+    }
+
     /// Its size and its blocks, as a label records them; of a drive that is not open, nothing.
     pub(crate) fn extent(&self) -> (ByteCount, SectorSize) {
         let info = self.access().map(|access| (access.info().size, access.info().logical_sector));

@@ -7,7 +7,8 @@
 use crate::interface::HealthInfo;
 use crate::inventory::Drive;
 use crate::inventory::Inventory;
-use env::{DriveHealth, HealthSource, IoErrorKind};
+use crate::inventory::access::Access;
+use env::{DriveHealth, DriveKind, HealthSource, IoErrorKind};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -54,6 +55,24 @@ fn suspicion(health: &DriveHealth) -> Option<String> {
 }
 
 impl Inventory {
+    /// The drives that are not what they were when they were opened. Those that merely do not answer are none.
+    pub(crate) async fn changed(&self) -> Vec<Rc<Drive>> {
+        let mut changed = Vec::new();
+        for drive in self.drives() {
+            if self.has_changed(&drive).await {
+                changed.push(drive);
+            }
+        }
+        changed
+    }
+
+    /// Whether a file or a device is not what it was when it was opened.
+    pub(crate) async fn has_changed(&self, drive: &Drive) -> bool {
+        let below = |access: &Access| matches!(access.info().kind, DriveKind::File | DriveKind::BlockDevice);
+        let Some(access) = drive.access().filter(below) else { return false };
+        access.member.health().await.is_err_and(|error| error.kind == IoErrorKind::Changed)
+    }
+
     /// Asks all drives for their health, all at once. `suspected` learns of each that is suspected from now on, and why.
     pub(crate) async fn ask_health(&self, suspected: impl Fn(&Drive, &str)) {
         let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();

@@ -1,7 +1,8 @@
 //! The room of drives: opened, looked at, remembered, asked for their health.
 //!
 //! **Owns** the drives that the controller knows ([`Drive`]), the list of their names over restarts (`drives.toml`,
-//! a list of hints where to look: the truth is in the drives' labels), and what they said of their health.
+//! a list of hints where to look: the truth is in the drives' labels), which of them failed (`failed-drives.toml`), and
+//! what they said of their health.
 //!
 //! **Invariants.** A drive is known by one name. One that still has operations under way which nobody waits for is
 //! not read or written on behalf of somebody else (rule (d): [`Drive::holds_writes_back`]). What is written to a
@@ -11,6 +12,7 @@
 
 pub(crate) mod access;
 mod drive;
+mod failed;
 pub(crate) mod health;
 pub(crate) mod structures;
 mod undo_log;
@@ -23,7 +25,7 @@ use crate::interface::{Error, ErrorKind, HealthInfo, Result};
 use access::{Access, LabelSeen};
 use drive::unavailable;
 use env::Env;
-use ondisk::{SpareLabel, Telling};
+use ondisk::{FailedDrive, SpareLabel, Telling};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -45,6 +47,8 @@ pub(crate) struct Inventory {
     drives: RefCell<Vec<Rc<Drive>>>,
     /// What drives said of their health, by name.
     health: RefCell<BTreeMap<String, HealthInfo>>,
+    /// Drives that failed by their own fault.
+    failed: RefCell<Vec<FailedDrive>>,
 }
 
 impl Inventory {
@@ -54,6 +58,7 @@ impl Inventory {
             events: events.clone(),
             drives: RefCell::default(),
             health: RefCell::default(),
+            failed: RefCell::default(),
         })
     }
 
@@ -100,6 +105,7 @@ impl Inventory {
 
     /// The drives that were remembered and those given, opened and looked at.
     pub(crate) async fn open_known_drives(&self, given: &[String]) {
+        self.load_failed().await;
         let hints = self.load_hints().await;
         for spec in hints.iter().chain(given) {
             if self.drive_called(spec).is_some() && !is_volatile(spec) {

@@ -2,8 +2,9 @@
 //!
 //! # The order of things at a start
 //! 1. Labels are read and reconciled; the maps of all current members are read and united.
-//! 2. Where drives are missing that could have served a volume without those that are here, and nobody has recorded
-//!    them as out, an operator has to say that they were not used: otherwise two histories would begin here. A volume
+//! 2. Where drives are missing that could have served a volume without those that are here, nobody has recorded them as
+//!    out, and the array was not cleanly shut down (or its policy says so), an operator has to say that they were not
+//!    used: otherwise two histories would begin here. A volume
 //!    with parity that is both degraded and marked is not started without the operator: where a write was
 //!    interrupted, the missing drive's data cannot be told from parity that does not agree. (Mirrors have no such
 //!    doubt: each holds all that was acknowledged.) The array's other volumes are started all the same. Where the operator
@@ -18,7 +19,8 @@
 //! 5. Only then are the shards given the volumes; marked regions are resynced at once.
 //!
 //! And at a stop: the shards finish what is under way; every drive is flushed; marks are cleared but for regions
-//! still to be resynced; the label says clean if none is left. Killed anywhere: marks are left, and resynced.
+//! still to be resynced; the label says clean if none is left, and shut down if some are. Killed anywhere: marks are
+//! left, and resynced.
 
 use crate::arrays::array::{Array, SlotContent, is_full, runs, set_of};
 use crate::arrays::failures::{Failing, failing};
@@ -29,7 +31,9 @@ use crate::interface::{Error, ErrorKind, Result};
 use crate::lifecycle::Lifecycle;
 use engine::{RegionIndex, RegionSet};
 use env::IoError;
-use ondisk::{Cause, Copies, GENERATION_STRIDE, IntentMap, Label, Readiness, Role, readiness, slots};
+use ondisk::{
+    Cause, Copies, GENERATION_STRIDE, IntentMap, Label, Readiness, Role, StartDegraded, readiness, slots,
+};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -112,7 +116,7 @@ impl Lifecycle {
                 text,
             );
         }
-        let was_clean = array.label().clean;
+        let was_shut_down = array.label().was_shut_down();
         if !self.record_start(array, failed).await {
             let sentence = format!("{} cannot be started: {}", array.names(), self.why_lost(array));
             return Err(Error::new(ErrorKind::Failed, sentence));
@@ -120,7 +124,7 @@ impl Lifecycle {
         // Marks of regions that are not started with stay: what they stand for is still to be judged.
         array.distrust_marked();
         self.arrays.begin(array);
-        let outcome = self.attach_volumes(array, order, was_clean).await;
+        let outcome = self.attach_volumes(array, order, was_shut_down).await;
         match &outcome {
             // One that was full before the last stop, and had no time to take its slot.
             Ok(()) => self.arrays.promote_complete(array).await,
@@ -131,6 +135,11 @@ impl Lifecycle {
 
     /// Whether drives that are missing, and that nobody has recorded as out, could have served a volume of the array
     /// without those that are here: a sentence. Then each side may hold writes that the other lacks.
+    ///
+    /// After a clean shutdown the missing drives took part in all that was written, and only an operator, or a start that
+    /// missed the drives which are here now, can have used them since: the array starts, unless its policy says to ask, or
+    /// an old copy of a missing drive tells that the drive itself is somewhere else.
+    /// Should both sides have been used, they are found to be apart when they meet.
     fn elsewhere(&self, array: &Array, order: StartOrder) -> Option<String> {
         let (label, places) = (array.label(), array.places());
         let is_missing = |slot: &usize| {
@@ -142,6 +151,12 @@ impl Lifecycle {
                 || place.role == Role::Stale && label.member[*slot].is_online() && is_old()
         };
         let missing: Vec<usize> = (0..places.len()).filter(is_missing).collect();
+        // An old copy in the place of a drive tells that the drive is at work somewhere else.
+        let is_elsewhere = || missing.iter().any(|slot| places[*slot].role == Role::Stale);
+        let asks = label.policy.start_degraded == StartDegraded::Ask;
+        if label.was_shut_down() && !asks && !is_elsewhere() {
+            return None;
+        }
         let rest = slots((0..places.len()).filter(|slot| !is_missing(slot)));
         // Those that are still to be rebuilt cannot serve without the others.
         let could = |volume: &&Rc<Volume>| readiness(&label, &volume.label(), &rest) != Readiness::Offline;
@@ -156,8 +171,13 @@ impl Lifecycle {
         let (name, generation, confirmed) = (volume.name(), label.generation, label.confirmed);
         let it = if missing.len() == 1 { "it" } else { "them" };
         let too = if order.forced.is_some() { " --accept-stale-parity" } else { "" };
+        let why = match label.was_shut_down() {
+            true if asks => "its policy start-degraded is 'ask'",
+            true => "an old copy is in the place of a drive",
+            false => "it was not cleanly shut down",
+        };
         Some(format!(
-            "'{name}' is not started automatically: {gone} could have served it alone since. The drives here ({here}) have recorded {generation} changes of state; {gone} took part up to change {confirmed}, and writes after that are not known here. Connect {it}; or, if nothing was written there, run 'softroc volume start {name} --degraded{too}'"
+            "'{name}' is not started automatically: {why}, and {gone} could have served it alone since. The drives here ({here}) have recorded {generation} changes of state; {gone} took part up to change {confirmed}, and writes after that are not known here. Connect {it}; or, if nothing was written there, run 'softroc volume start {name} --degraded{too}'"
         ))
     }
 
@@ -185,7 +205,7 @@ impl Lifecycle {
     }
 
     /// The last step of a start: every volume that may be is served. An error is that of the last one, if none is.
-    async fn attach_volumes(&self, array: &Rc<Array>, order: StartOrder, was_clean: bool) -> Result<()> {
+    async fn attach_volumes(&self, array: &Rc<Array>, order: StartOrder, was_shut_down: bool) -> Result<()> {
         let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
         for volume in array.volumes() {
             let _turn = array.starting_turn().await;
@@ -204,7 +224,8 @@ impl Lifecycle {
             };
             match started {
                 Ok(()) => {
-                    self.arrays.report_started(array, &volume, was_clean, array.marked_of(&volume), order);
+                    let marked = array.marked_of(&volume);
+                    self.arrays.report_started(array, &volume, was_shut_down, marked, order);
                     outcome = Ok(());
                 }
                 Err(error) => {
@@ -221,7 +242,7 @@ impl Lifecycle {
         let _turn = array.metadata_turn().await;
         array.forget_unrecorded();
         let mut next = array.label();
-        next.clean = false;
+        (next.clean, next.shut_down) = (false, false);
         let mut places = array.places();
         let (mut gone, readmitted) = place_drives(array, &mut next, &mut places);
         for &slot in &readmitted {
@@ -290,12 +311,13 @@ impl Lifecycle {
         let marked = array.marked();
         self.arrays.clear_marks(array, marked).await;
         let _turn = array.metadata_turn().await;
-        if !array.marked().is_empty() || array.has_lost() {
+        if array.has_lost() {
             return false;
         }
+        let is_clean = array.marked().is_empty();
         let mut label = array.label();
-        label.clean = true;
-        self.arrays.commit(array, label, Vec::new()).await
+        (label.clean, label.shut_down) = (is_clean, !is_clean);
+        self.arrays.commit(array, label, Vec::new()).await && is_clean
     }
 
     /// Every array is stopped in order. Notes, a sentence each.
@@ -324,7 +346,7 @@ fn place_drives(array: &Array, next: &mut Label, places: &mut [SlotContent]) -> 
             (Role::Left(Cause::Missing), Some(_)) if array.missed(slot).is_empty() => readmitted.push(slot),
             _ if next.member[slot].is_online() => {
                 let what = "it was not found, or holds an old copy".to_owned();
-                gone.push(Failing { slot, cause: Cause::Missing, what });
+                gone.push(Failing { slot, cause: Cause::Missing, what, is_lasting: false });
             }
             _ => {}
         }

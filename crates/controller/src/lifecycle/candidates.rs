@@ -3,7 +3,7 @@
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::LabelSeen;
 use crate::inventory::{Drive, is_volatile};
-use crate::lifecycle::Lifecycle;
+use crate::lifecycle::{Lifecycle, refuse_failed};
 use ondisk::{Content, Phase};
 use std::rc::Rc;
 use units::{ByteCount, SectorSize};
@@ -66,6 +66,9 @@ impl Lifecycle {
             if is_new && let Some(other) = self.inventory.same_drive(&drive) {
                 let sentence = format!("drive {spec} is registered as {}; use that name", other.name);
                 return Err(Error::new(ErrorKind::InUse, sentence));
+            }
+            if let Some(failure) = self.inventory.failure_of(&drive) {
+                return Err(refuse_failed(spec, &failure));
             }
             if info.read_only {
                 let sentence = format!(

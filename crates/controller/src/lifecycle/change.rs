@@ -50,7 +50,7 @@ impl Lifecycle {
             Cause::Offline => "taken offline by an operator",
             _ => "declared failed by an operator",
         };
-        let failing = vec![Failing { slot, cause, what: what.to_owned() }];
+        let failing = vec![Failing { slot, cause, what: what.to_owned(), is_lasting: false }];
         if !self.arrays.put_out(&array, failing).await {
             let sentence = format!(
                 "the state of drive {text} could not be recorded on the other drives; run 'softroc volume show {}'",

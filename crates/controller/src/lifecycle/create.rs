@@ -146,6 +146,8 @@ impl Lifecycle {
             confirmed: 0,
             phase: Phase::Creating,
             clean: false,
+            shut_down: false,
+            failed: Vec::new(),
             policy: Policy::default(),
             volume: vec![volume],
             member,

@@ -16,12 +16,14 @@ mod candidates;
 mod change;
 mod create;
 mod delete;
+mod failed;
 mod repair;
 mod returning;
 mod scan;
 mod shape;
 mod unfinished_imports;
 
+pub(crate) use failed::refuse_failed;
 pub(crate) use shape::free_end;
 
 use crate::arrays::Arrays;

@@ -36,15 +36,38 @@ impl Lifecycle {
         let place = self.arrays.place_of(&drive);
         let Some((array, slot)) = place.filter(|(array, _)| array.is_running()) else {
             // Perhaps it is back, and an array can be assembled with it, or it belongs to one that is started.
-            let (drive, notes) = self.add_drive(&drive.name, None).await?;
-            return match self.arrays.place_of(&drive).filter(|(array, _)| array.is_running()) {
-                Some((array, slot)) if !array.in_use().contains(&slot) => {
-                    self.bring_back(&array, slot, &drive).await
-                }
-                _ => Ok((drive, notes)),
+            let (drive, notes) = self.register_drive(&drive.name, None).await?;
+            return match self.slot_out_of(&drive) {
+                Some((array, slot)) => self.bring_back(&array, slot, &drive).await,
+                None => Ok((drive, notes)),
             };
         };
         self.bring_back(&array, slot, &drive).await
+    }
+
+    /// `drive add`. A member of a started array that is out is brought back.
+    pub(crate) async fn add_drive(self: &Rc<Self>, spec: &str, size: Option<u64>) -> Result<OfDrive> {
+        if let Some(drive) = self.inventory.drive_called(spec).filter(|_| size.is_none())
+            && let Some((array, slot)) = self.slot_out_of(&drive)
+        {
+            return self.bring_back(&array, slot, &drive).await;
+        }
+        let (drive, mut notes) = self.register_drive(spec, size).await?;
+        let Some((array, slot)) = self.slot_out_of(&drive) else { return Ok((drive, notes)) };
+        match self.bring_back(&array, slot, &drive).await {
+            Ok(back) => Ok(back),
+            // It is registered all the same.
+            Err(error) => {
+                notes.push(error.message);
+                Ok((drive, notes))
+            }
+        }
+    }
+
+    /// The slot of a started array that a drive has, and that is out.
+    fn slot_out_of(&self, drive: &Rc<Drive>) -> Option<(Rc<Array>, usize)> {
+        let place = self.arrays.place_of(drive).filter(|(array, _)| array.is_running());
+        place.filter(|(array, slot)| !array.in_use().contains(slot))
     }
 
     async fn bring_back(
@@ -77,6 +100,9 @@ impl Lifecycle {
             }
             self.check_returning(array, slot, drive).await?;
             self.arrays.put_in(array, slot, drive, Entering::Back).await?;
+        }
+        if let Some(failure) = self.inventory.failure_of(drive) {
+            self.forget_failure(&failure).await?;
         }
         self.arrays.go_on_with(array).await;
         let left = array.to_rebuild(slot).len();

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 impl Lifecycle {
     /// `drive add`: tells the controller of a drive; with a size, makes a file for it first. Notes, a sentence each.
-    pub(crate) async fn add_drive(
+    pub(super) async fn register_drive(
         self: &Rc<Self>,
         spec: &str,
         size: Option<u64>,
@@ -80,6 +80,7 @@ impl Lifecycle {
                 }
             }
         }
+        self.arrays.all().iter().for_each(|array| self.arrays.remember_failed(array));
     }
 
     /// Drives that are not in use and carry the label of a member, as they were last looked at; none that has not returned

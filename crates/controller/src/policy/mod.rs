@@ -18,6 +18,7 @@ use crate::tasks::Tasks;
 use crate::tasks::check_share;
 use engine::ShardMessage;
 use env::Env;
+use ondisk::StartDegraded;
 use std::rc::Rc;
 
 /// A policy that is on or off: its name, and what each means.
@@ -95,6 +96,7 @@ impl Policies {
                 *value = wished.unwrap_or(*value);
             }
             policy.task_share_percent = set.task_share_percent.unwrap_or(policy.task_share_percent);
+            policy.start_degraded = set.start_degraded.unwrap_or(policy.start_degraded);
             policy.medium_error_limit = set.medium_error_limit.unwrap_or(policy.medium_error_limit);
             let changed = *policy != before;
             if changed {
@@ -170,6 +172,18 @@ pub(crate) fn policies(array: &Array, created_unix_s: u64) -> Vec<Policy> {
         switch(&EMERGENCY_SPARE, wished.emergency_spare),
         switch(&DRIVE_GUARD, wished.drive_guard),
         switch(&MIXED_KINDS, wished.mixed_kinds),
+        policy(
+            "start-degraded",
+            wished.start_degraded.to_string(),
+            match wished.start_degraded {
+                StartDegraded::Auto => {
+                    "after a clean shutdown the array starts without drives that are missing; otherwise an operator is asked, if they could have served it alone"
+                }
+                StartDegraded::Ask => {
+                    "an operator is asked before the array starts without drives that could have served it alone"
+                }
+            },
+        ),
         policy(
             "task-rate",
             format!("{} %", wished.task_share_percent),

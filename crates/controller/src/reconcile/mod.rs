@@ -10,8 +10,10 @@
 //! **Who may call it**: `commands`, which starts it, takes turns with it, and asks for spares. It begins tasks in `tasks`
 //! and puts drives into slots through `lifecycle`.
 
+mod changed;
 mod choose;
 mod reconciler;
+mod returns;
 mod spares;
 
 use crate::arrays::Arrays;
@@ -22,8 +24,10 @@ use crate::signals::Attention;
 use crate::tasks::Tasks;
 use env::sync::Credits;
 use env::{Env, Instant};
+use ondisk::Uuid;
+use returns::Returns;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// What the room needs of others.
@@ -47,6 +51,8 @@ pub(crate) struct Reconciler {
     attention: Rc<Attention>,
     /// What it has reported already and does not repeat.
     reported: RefCell<BTreeSet<String>>,
+    /// How often drives came back by themselves, by their UUID.
+    returns: RefCell<BTreeMap<Uuid, Returns>>,
     /// When the controller was started.
     began: Instant,
     /// The turn to make changes: commands and the reconciler, one after the other.
@@ -65,6 +71,7 @@ impl Reconciler {
             tasks,
             attention,
             reported: RefCell::default(),
+            returns: RefCell::default(),
             began: env.now(),
             turn: Credits::new(env, 1),
         })

@@ -313,6 +313,7 @@ impl Reconciler {
     /// and hold nothing.
     pub(super) async fn offers(&self, array: &Array) -> Vec<(Rc<Drive>, Offer)> {
         let mut drives = self.spares();
+        drives.retain(|drive| self.inventory.failure_of(drive).is_none());
         if array.label().policy.emergency_spare {
             let others: Vec<Rc<Drive>> = self.inventory.drives();
             for drive in others {
@@ -329,6 +330,7 @@ impl Reconciler {
         let free = !self.arrays.is_in_use(drive)
             && self.arrays.place_of(drive).is_none()
             && drive.problem().is_none()
+            && self.inventory.failure_of(drive).is_none()
             && !drive.holds_writes_back();
         let Some(access) = drive.access().filter(|_| free && matches!(drive.label(), LabelSeen::Blank))
         else {

@@ -102,7 +102,12 @@ impl Tasks {
             buffer = outcome.buffers.into_iter().next().unwrap_or_else(|| Buf::unpooled(PIECE));
             match outcome.result {
                 Ok(_) => {}
-                Err(error) if matches!(error.kind, IoErrorKind::Gone | IoErrorKind::TimedOut) => {
+                Err(error)
+                    if matches!(
+                        error.kind,
+                        IoErrorKind::Gone | IoErrorKind::Changed | IoErrorKind::TimedOut
+                    ) =>
+                {
                     return self.patrol_left(drive, at, error);
                 }
                 Err(_) => {

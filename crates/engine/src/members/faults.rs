@@ -3,7 +3,7 @@
 //! # The policy
 //! | the drive | then |
 //! | --- | --- |
-//! | is gone, or does not answer within `FaultPolicy::time_limit` | it is out at once |
+//! | is gone, is not what it was, or does not answer within `FaultPolicy::time_limit` | it is out at once |
 //! | cannot write | it is out at once, if the level can spare it; otherwise the write fails and its region is distrusted |
 //! | cannot read some blocks | it stays; redundancy serves, and the blocks are written anew (`repair`) |
 //! | ... and writing anew did not help | counted; at `FaultPolicy::unrepaired_limit` it is out, if the level can spare it |
@@ -23,7 +23,7 @@ use units::{ByteRange, DriveIndex, DriveSet};
 
 /// Errors after which a drive is taken out of use, whatever it was asked.
 pub(crate) fn is_gone(error: &IoError) -> bool {
-    matches!(error.kind, IoErrorKind::Gone | IoErrorKind::TimedOut)
+    matches!(error.kind, IoErrorKind::Gone | IoErrorKind::Changed | IoErrorKind::TimedOut)
 }
 
 /// The data strip of a role; `None` for parity.

@@ -192,6 +192,14 @@ pub enum DriveCommand {
         #[command(flatten)]
         output: Output,
     },
+    /// Trust a failed drive again, after its repair. Until then it is no spare, and no volume takes it.
+    ClearFailed {
+        /// The drive: its path.
+        drive: String,
+        /// The output format.
+        #[command(flatten)]
+        output: Output,
+    },
     /// Unregister an unused drive. Its contents stay.
     Forget {
         /// The drive: its path.

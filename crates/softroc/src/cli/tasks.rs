@@ -289,6 +289,10 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub mixed_kinds: Option<Switch>,
 
+    /// Start the array without missing drives: after a clean shutdown (auto), or never without asking (ask).
+    #[arg(long, group = "what", value_name = "auto|ask", value_parser = parse_start_degraded)]
+    pub start_degraded: Option<controller::StartDegraded>,
+
     /// The output format.
     #[command(flatten)]
     pub output: Output,
@@ -299,6 +303,15 @@ pub fn parse_percent(text: &str) -> Result<u8, String> {
     let wrong = || format!("'{text}' is not a share; expected 1% to 100%");
     let number: u8 = text.trim_end_matches('%').trim_end().parse().map_err(|_| wrong())?;
     if (1..=100).contains(&number) { Ok(number) } else { Err(wrong()) }
+}
+
+/// Reads `auto` or `ask`.
+fn parse_start_degraded(text: &str) -> Result<controller::StartDegraded, String> {
+    match text {
+        "auto" => Ok(controller::StartDegraded::Auto),
+        "ask" => Ok(controller::StartDegraded::Ask),
+        _ => Err("expected auto or ask".to_owned()),
+    }
 }
 
 /// Reads a number of days or weeks such as `30d` or `4w`.

@@ -89,6 +89,9 @@ impl Control {
             DriveCommand::Online { drive, output } => {
                 self.show(&Command::DriveOnline { drive: named(drive)? }, output.json)
             }
+            DriveCommand::ClearFailed { drive, output } => {
+                self.show(&Command::DriveClearFailed { drive: named(drive)? }, output.json)
+            }
             DriveCommand::Replace { drive, with, destroy_data, output } => {
                 let (drive, with) = (named(drive)?, absolute(with)?);
                 let command = Command::DriveReplace { drive, with, destroy_data: *destroy_data };

@@ -172,6 +172,7 @@ impl Control {
             emergency_spare: is_on(set.emergency_spare),
             drive_guard: is_on(set.drive_guard),
             mixed_kinds: is_on(set.mixed_kinds),
+            start_degraded: set.start_degraded,
             task_share_percent: set.task_rate,
         };
         self.show(&Command::VolumePolicy(policy), set.output.json)

@@ -1,0 +1,114 @@
+//! Drives that failed by their own fault, and are not trusted until an operator says so.
+//!
+//! A drive that cannot write, or does not answer, may do so again after the next power cycle, and fail again when it is
+//! needed. So it is remembered twice: in the label of the array that it failed in ([`ondisk::Label::failed`]), which
+//! comes along to another machine, and here, by the drive's identity, for drives whose array is gone. It is no spare and
+//! counts as unused for nobody until an operator clears it. A drive that merely vanished (a cable, a path) is not
+//! remembered: it may come back.
+
+use super::{Drive, Inventory};
+use crate::events::EventCode;
+use ondisk::FailedDrive;
+use serde::{Deserialize, Serialize};
+
+/// Where failed drives are remembered.
+const FILE: &str = "failed-drives.toml";
+
+/// What the file holds.
+#[derive(Serialize, Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Remembered {
+    #[serde(default)]
+    drive: Vec<FailedDrive>,
+}
+
+impl Inventory {
+    /// Why a drive is not trusted: what is remembered of its failure.
+    pub(crate) fn failure_of(&self, drive: &Drive) -> Option<FailedDrive> {
+        let failed = self.failed.borrow();
+        if failed.is_empty() {
+            return None;
+        }
+        let identity = drive.lasting_identity();
+        let uuid = drive.member_label().map(|label| label.drive).or(drive.spare().map(|spare| spare.drive));
+        let is_it =
+            |one: &&FailedDrive| identity.is_some() && identity == one.identity || uuid == Some(one.uuid);
+        failed.iter().find(is_it).cloned()
+    }
+
+    /// Whether a failure is remembered.
+    pub(crate) fn knows_failed(&self, failure: &FailedDrive) -> bool {
+        self.failed.borrow().iter().any(|one| one.uuid == failure.uuid)
+    }
+
+    /// Remembers what failed. What is known already stays as it is.
+    pub(crate) async fn remember_failed(&self, news: &[FailedDrive]) {
+        let is_news = {
+            let mut failed = self.failed.borrow_mut();
+            let before = failed.len();
+            for one in news {
+                if failed.iter().all(|other| other.uuid != one.uuid) {
+                    failed.push(one.clone());
+                }
+            }
+            failed.len() > before
+        };
+        if is_news {
+            self.store_failed().await;
+        }
+    }
+
+    /// Forgets that a drive failed. Whether that was remembered.
+    pub(crate) async fn clear_failed(&self, failure: &FailedDrive) -> bool {
+        let is_other = |one: &FailedDrive| !one.is_of_the_same(failure);
+        let before = self.failed.borrow().len();
+        self.failed.borrow_mut().retain(is_other);
+        let is_known = self.failed.borrow().len() < before;
+        if is_known {
+            self.store_failed().await;
+        }
+        is_known
+    }
+
+    /// Takes in what was remembered before.
+    pub(super) async fn load_failed(&self) {
+        let loaded = self.env.world().state().load(FILE).await.map_err(|error| error.to_string());
+        let read = |bytes: Option<Vec<u8>>| match bytes {
+            Some(bytes) => {
+                let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+                toml::from_str(&text).map_err(|error| error.message().to_owned())
+            }
+            None => Ok(Remembered::default()),
+        };
+        match loaded.and_then(read) {
+            Ok(remembered) => *self.failed.borrow_mut() = remembered.drive,
+            Err(why) => self.events.report(
+                EventCode::ControllerDrivesUnreadable,
+                "controller",
+                &why,
+                "drives that failed before may be taken for sound ones",
+                format!("the list of failed drives, {FILE}, cannot be read: {why}"),
+            ),
+        }
+    }
+
+    async fn store_failed(&self) {
+        let drive = self.failed.borrow().clone();
+        let stored = match toml::to_string(&Remembered { drive }) {
+            Ok(text) => {
+                let store = self.env.world().state().store(FILE, text.into_bytes());
+                store.await.map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(why) = stored {
+            self.events.report(
+                EventCode::ControllerDrivesNotStored,
+                "controller",
+                &why,
+                "after a restart drives that failed are known by the labels of their arrays alone",
+                format!("the list of failed drives cannot be stored: {why}"),
+            );
+        }
+    }
+}

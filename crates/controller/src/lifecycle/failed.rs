@@ -1,0 +1,68 @@
+//! `drive clear-failed`: an operator trusts a drive again that had failed.
+
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result};
+use crate::lifecycle::{Lifecycle, OfDrive};
+use ondisk::FailedDrive;
+
+/// Why a drive that failed is not taken, and what an operator can do.
+pub(crate) fn refuse_failed(name: &str, failure: &FailedDrive) -> Error {
+    let sentence = format!(
+        "drive {name} failed before ({}); replace it; or, if it was repaired, run 'softroc drive clear-failed {name}'",
+        failure.why
+    );
+    Error::new(ErrorKind::WrongState, sentence)
+}
+
+impl Lifecycle {
+    /// `drive clear-failed`.
+    pub(crate) async fn clear_failed(&self, text: &str) -> Result<OfDrive> {
+        let drive = self.arrays.find_drive(text)?;
+        let Some(failure) = self.inventory.failure_of(&drive) else {
+            let sentence = format!("drive {text} is not remembered as failed; run 'softroc drive list'");
+            return Err(Error::new(ErrorKind::WrongState, sentence));
+        };
+        self.forget_failure(&failure).await?;
+        let text = format!("drive {} is trusted again; it had failed ({})", drive.name, failure.why);
+        self.events.report(
+            EventCode::DriveTrusted,
+            &drive.name,
+            "an operator cleared its failure",
+            "it can be used",
+            text,
+        );
+        self.attention.look_after();
+        Ok((drive, Vec::new()))
+    }
+
+    /// Forgets a failure, in the labels of its arrays and here.
+    ///
+    /// # Errors
+    /// When a label that names it cannot be changed: then it would be remembered again.
+    pub(crate) async fn forget_failure(&self, failure: &FailedDrive) -> Result<()> {
+        let is_it = |one: &FailedDrive| one.is_of_the_same(failure);
+        for array in self.arrays.all() {
+            if !array.label().failed.iter().any(is_it) {
+                continue;
+            }
+            let name = array.name();
+            if !array.is_running() {
+                let sentence = format!(
+                    "the label of {} remembers the failure, and is not started; first run 'softroc volume start {name}'",
+                    array.names()
+                );
+                return Err(Error::new(ErrorKind::WrongState, sentence));
+            }
+            let _turn = array.metadata_turn().await;
+            self.arrays.check_can_record(&array, &name)?;
+            let mut next = array.label();
+            next.failed.retain(|one| !is_it(one));
+            if !self.arrays.commit(&array, next, Vec::new()).await {
+                let sentence = format!("the change could not be recorded; run 'softroc volume show {name}'");
+                return Err(Error::new(ErrorKind::Failed, sentence));
+            }
+        }
+        self.inventory.clear_failed(failure).await;
+        Ok(())
+    }
+}

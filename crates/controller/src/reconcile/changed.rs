@@ -1,0 +1,45 @@
+//! Drives that are not what they were: a file that was truncated, deleted or replaced, a device that shrank.
+//!
+//! Reading past the end of what shrank tells at once. A file that was deleted goes on taking writes, into an inode that
+//! nobody will find again; so every drive that is a file or a device is looked at every so often. A member that changed
+//! goes out of service, with that reason.
+
+use crate::arrays::failures::Failing;
+use crate::inventory::Drive;
+use crate::reconcile::Reconciler;
+use crate::signals::wait_or;
+use env::IoErrorKind;
+use ondisk::Cause;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How often drives are looked at.
+const LOOK: Duration = Duration::from_secs(30);
+
+impl Reconciler {
+    /// Looks whether drives are what they were, until the controller stops.
+    pub(crate) async fn watch_changes(self: Rc<Self>) {
+        loop {
+            let stops = || self.attention.is_closing();
+            if wait_or(&self.env, self.attention.changed(), stops, self.env.now() + LOOK).await {
+                return;
+            }
+            for drive in self.inventory.changed().await {
+                self.put_changed_out(&drive).await;
+            }
+        }
+    }
+
+    /// A drive is not what it was.
+    async fn put_changed_out(self: &Rc<Self>, drive: &Rc<Drive>) {
+        let place = self.arrays.place_of(drive).filter(|(array, _)| array.is_running());
+        let Some((array, slot)) = place else { return };
+        let _turn = array.metadata_turn().await;
+        let is_it = array.drive(slot).is_some_and(|other| Rc::ptr_eq(&other, drive));
+        if is_it && array.in_use().contains(&slot) {
+            let what = format!("a look at it: {}", env::IoError::new(IoErrorKind::Changed));
+            let failing = Failing { slot, cause: Cause::Error, what, is_lasting: false };
+            self.arrays.put_out(&array, vec![failing]).await;
+        }
+    }
+}

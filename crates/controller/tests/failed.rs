@@ -1,0 +1,163 @@
+//! Drives that failed are remembered as failed; drives that merely vanished come back.
+
+mod common;
+
+use common::{Bench, MIB};
+use controller::{AddSpare, Command, DriveState, ErrorKind, SetPolicy, VolumeState};
+use env::IoErrorKind;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+const THREE: [&str; 3] = ["a", "b", "c"];
+
+/// A mirror of `a` and `b`, with `c` unused, whose drive `b` has failed a write.
+fn failed(seed: u64) -> Bench {
+    let mut bench = Bench::new(seed, 2, 3);
+    bench.boot(&THREE);
+    bench.create("data", "raid1", &["a", "b"]);
+    bench.settle("data");
+    let all = ByteRange::new(ByteOffset::ZERO, ByteCount(MIB));
+    bench.sim.drive("b").unwrap().refuse_writes(all);
+    bench.write("data", 0, 7, 64 << 10);
+    assert_eq!(bench.drive("b").state, DriveState::Failed);
+    bench
+}
+
+fn spare(drive: &str) -> Command {
+    Command::SpareAdd(AddSpare { drive: drive.into(), destroy_data: true, ..AddSpare::default() })
+}
+
+/// A drive failed, a spare took its slot, and after a restart the failed drive counted as unused: it was taken as the
+/// emergency spare of the next failure.
+#[test]
+fn a_drive_that_failed_is_no_spare_until_an_operator_clears_it() {
+    let mut bench = failed(1);
+    let policy = SetPolicy { volume: "data".into(), emergency_spare: Some(true), ..SetPolicy::default() };
+    bench.ask(Command::VolumePolicy(policy)).unwrap();
+    bench.wait(5);
+    bench.settle("data");
+    assert_eq!(bench.show("data").drives[1].name, "c", "the drive that never failed takes the slot");
+    // It works again, for now, and is what it was: one that failed.
+    bench.sim.drive("b").unwrap().clear_write_errors();
+    bench.shut_down();
+    bench.restart(&[]);
+    let drive = bench.drive("b");
+    assert_eq!(drive.state, DriveState::Failed);
+    assert!(drive.reason.unwrap().contains("softroc drive clear-failed b"));
+    bench.ask(Command::DriveFail { drive: "c".into() }).unwrap();
+    bench.wait(120);
+    assert_eq!(bench.show("data").state, VolumeState::Degraded, "nothing replaces it");
+    let why = bench.refused(ErrorKind::WrongState, spare("b"));
+    assert!(why.contains("drive b failed before (write: "), "{why}");
+    bench.ask(Command::DriveClearFailed { drive: "b".into() }).unwrap();
+    assert!(bench.has_event("drive b is trusted again"));
+    bench.wait(60);
+    assert_eq!(bench.show("data").drives[1].name, "b", "now it may stand in");
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+}
+
+/// The list of failed drives is one machine's. The label of the array that a drive failed in comes along to the next.
+#[test]
+fn another_machine_learns_of_the_failure_from_the_label() {
+    let mut bench = failed(2);
+    bench.ask(Command::DriveReplace { drive: "b".into(), with: "c".into(), destroy_data: true }).unwrap();
+    bench.settle("data");
+    bench.sim.drive("b").unwrap().clear_write_errors();
+    bench.shut_down();
+    bench.forget();
+    let images: Vec<_> = THREE.iter().map(|name| bench.sim.drive(name).unwrap().snapshot()).collect();
+    let mut there = Bench::new(3, 1, 0);
+    for (name, image) in THREE.iter().zip(&images) {
+        there.sim.add_drive_with(name, common::drive_options(), image);
+    }
+    there.boot(&THREE);
+    assert_eq!(there.show("data").state, VolumeState::Optimal);
+    assert_eq!(there.drive("b").state, DriveState::Failed);
+    there.ask(Command::DriveClearFailed { drive: "b".into() }).unwrap();
+    assert_eq!(there.drive("b").state, DriveState::Unused);
+    there.shut_down();
+    there.restart(&[]);
+    assert_eq!(there.drive("b").state, DriveState::Unused, "cleared for good");
+}
+
+/// Whoever brings a failed drive online by hand trusts it.
+#[test]
+fn a_failed_drive_that_is_brought_online_is_trusted() {
+    let mut bench = failed(4);
+    bench.sim.drive("b").unwrap().clear_write_errors();
+    bench.wait(60);
+    assert_eq!(bench.drive("b").state, DriveState::Failed, "it does not come back by itself");
+    bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
+    bench.wait(60);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    bench.refused(ErrorKind::WrongState, Command::DriveClearFailed { drive: "b".into() });
+}
+
+/// A cable was pulled and plugged in again. The drive stayed out until somebody noticed and typed a command.
+#[test]
+fn a_drive_that_vanished_and_is_there_again_is_resynced_within_seconds() {
+    let mut bench = Bench::new(5, 2, 3);
+    bench.boot(&THREE);
+    bench.create("data", "raid5", &THREE);
+    bench.settle("data");
+    bench.sim.drive("b").unwrap().vanish();
+    bench.write("data", 0, 7, 256 << 10);
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+    bench.wait(10);
+    assert_eq!(bench.show("data").state, VolumeState::Degraded, "it is not there yet");
+    bench.sim.drive("b").unwrap().come_back();
+    bench.wait(10);
+    bench.settle("data");
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    bench.expect("data", 0, 7, 256 << 10);
+    bench.sim.drive("a").unwrap().vanish();
+    bench.expect("data", 0, 7, 256 << 10);
+}
+
+/// A drive whose contact is loose: each return costs a rebuild, and at some time a person has to look.
+#[test]
+fn a_drive_that_comes_and_goes_is_left_to_the_operator_in_the_end() {
+    let mut bench = Bench::new(6, 1, 3);
+    bench.boot(&THREE);
+    bench.create("data", "raid5", &THREE);
+    bench.settle("data");
+    for round in 0..4 {
+        bench.sim.drive("b").unwrap().vanish();
+        bench.write("data", 0, round, 64 << 10);
+        bench.sim.drive("b").unwrap().come_back();
+        bench.wait(30);
+    }
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+    assert!(bench.has_event("stays out until an operator runs 'softroc drive online b'"));
+    bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
+    bench.wait(60);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+}
+
+/// The file below a drive was deleted. The drive went on taking writes, and all of them were lost with the next restart.
+#[test]
+fn a_drive_whose_file_is_not_what_it_was_goes_out_with_that_reason() {
+    let mut bench = Bench::new(8, 1, 3);
+    bench.boot(&THREE);
+    bench.create("data", "raid5", &THREE);
+    bench.settle("data");
+    bench.sim.drive("b").unwrap().fail_next(u64::MAX, Some("health"), IoErrorKind::Changed);
+    bench.wait(60);
+    let drive = bench.drive("b");
+    assert_eq!(drive.state, DriveState::Failed);
+    assert!(drive.reason.unwrap().contains("truncated, deleted or replaced"));
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+}
+
+/// `drive add` of a member that is out told to run another command.
+#[test]
+fn adding_a_member_that_is_out_brings_it_back() {
+    let mut bench = Bench::new(7, 1, 3);
+    bench.boot(&THREE);
+    bench.create("data", "raid5", &THREE);
+    bench.settle("data");
+    bench.ask(Command::DriveOffline { drive: "b".into() }).unwrap();
+    bench.write("data", 0, 7, 64 << 10);
+    bench.ask(Command::DriveAdd { drive: "b".into(), size_bytes: None }).unwrap();
+    bench.settle("data");
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+}
