@@ -35,7 +35,7 @@ use crate::lifecycle::shape::{Shape, Wanted};
 use crate::lifecycle::{Lifecycle, OfVolume};
 use engine::Regions;
 use layout::Geometry;
-use ondisk::{Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, VolumeLabel, WriteHole};
+use ondisk::{Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, TailPlace, VolumeLabel, WriteHole};
 use std::ops::Range;
 use std::rc::Rc;
 use units::{DriveSet, SectorSize};
@@ -146,6 +146,7 @@ impl Lifecycle {
             confirmed: 0,
             phase: Phase::Creating,
             clean: false,
+            tail: TailPlace::End,
             policy: Policy::default(),
             volume: vec![volume],
             member,
