@@ -4,7 +4,7 @@ use crate::assemble::{attach, attachment};
 use engine::{JournalPlace, VolumeDrive};
 use env::{Env, Error, ErrorKind, Result};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
-use ondisk::{Tail, Uuid};
+use ondisk::{Tail, TailPlace, Uuid};
 use std::fmt::Display;
 use std::rc::Rc;
 use units::{ByteCount, DriveCount, DriveIndex, DriveSet, StripSize};
@@ -116,7 +116,7 @@ impl ArrayTarget {
         }
         let attachment = attachment(&self.shape()?, self.strip, sources, &self.failed, |smallest| {
             let id = Uuid::from_random(env.random(), env.random());
-            let place = JournalPlace { id, at: ByteCount::ZERO, len: Tail::JOURNALS };
+            let place = JournalPlace { id, at: ByteCount::ZERO, len: Tail::JOURNALS, tail: TailPlace::End };
             let tail = Tail::of(smallest).filter(|_| self.journal);
             tail.map(|tail| (ByteCount(tail.start().0), place))
         })?;

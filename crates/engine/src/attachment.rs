@@ -2,7 +2,7 @@
 
 use crate::volume::VolumeSpec;
 use env::DriveSource;
-use ondisk::Uuid;
+use ondisk::{TailPlace, Uuid};
 use state::VolumeState;
 use std::sync::Arc;
 use units::ByteCount;
@@ -28,6 +28,8 @@ pub struct JournalPlace {
     pub at: ByteCount,
     /// Its length.
     pub len: ByteCount,
+    /// Where the tail of each member is, in which that room lies.
+    pub tail: TailPlace,
 }
 
 /// Everything a shard needs to serve a volume.

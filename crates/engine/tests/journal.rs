@@ -7,7 +7,7 @@ use engine::{JournalPlace, RegionSet, Volume};
 use env::IoErrorKind;
 use layout::Level;
 use log::{LogId, Patch, Record, counting, patches, scan};
-use ondisk::{Tail, Uuid};
+use ondisk::{Tail, TailPlace, Uuid};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use world_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
 
 const SIZE: ByteCount = ByteCount(40 << 20);
 const PLACE: JournalPlace =
-    JournalPlace { id: Uuid([9; 16]), at: ByteCount(8192), len: ByteCount(256 << 10) };
+    JournalPlace { id: Uuid([9; 16]), at: ByteCount(8192), len: ByteCount(256 << 10), tail: TailPlace::End };
 const SECTOR: u64 = 512;
 
 /// Drives that have room for a journal, and a volume of four of them that keeps one.

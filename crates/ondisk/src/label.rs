@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::runs::Runs;
 use crate::spare::{StandIn, is_enclosure_name};
-use crate::tail::Tail;
+use crate::tail::{BLOCK, TAIL, Tail, TailPlace};
 use crate::uuid::Uuid;
 use crate::volume::{MAX_VOLUMES, VolumeLabel};
 use serde::{Deserialize, Serialize};
@@ -227,6 +227,9 @@ pub struct Label {
     /// wait to be resynced.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shut_down: bool,
+    /// Where the tail of each of its drives is.
+    #[serde(default, skip_serializing_if = "TailPlace::is_end")]
+    pub tail: TailPlace,
     /// What the operator wishes.
     pub policy: Policy,
     /// Its volumes.
@@ -361,7 +364,17 @@ impl Label {
 
     /// Whether a drive of that size has room for all of it.
     pub fn fits(&self, drive_size: ByteCount) -> bool {
-        Tail::of(drive_size).is_some_and(|tail| tail.start().0 >= self.used_bytes())
+        Tail::at(drive_size, self.tail).is_some_and(|tail| tail.data().end().0 >= self.used_bytes())
+    }
+
+    /// The size that a drive needs to have room for all of it.
+    pub fn needed_bytes(&self) -> ByteCount {
+        let used = ByteCount(self.used_bytes()).align_up(BLOCK);
+        match self.tail {
+            TailPlace::End => used + TAIL,
+            TailPlace::Front => used + BLOCK,
+            TailPlace::FrontWithAnchor => used,
+        }
     }
 
     /// Looks whether everything it says can be.
@@ -400,6 +413,9 @@ impl Label {
         let bytes = self.volume.iter().map(|volume| (volume.data_start_bytes, volume.data_end_bytes()));
         if !distinct(bytes.collect()) {
             return Err(contradiction("the label lets two volumes lie on the same bytes"));
+        }
+        if self.volume.iter().any(|volume| volume.data_start_bytes < self.tail.data_start().0) {
+            return Err(contradiction("the label lets a volume lie where its drives have their tails"));
         }
         let regions = |volume: &VolumeLabel| (u64::from(volume.first_region), u64::from(volume.end_region()));
         if !distinct(self.volume.iter().map(regions).collect()) {

@@ -10,7 +10,8 @@
 //! 0                                      tail +   0           16 MiB    18 MiB      20      21      22        drive's
 //!                                                                                                          last block
 //! ```
-//! The tail begins at (drive size − 32 MiB), rounded down to 4 KiB. Anchor, primary and secondary are a structure in DDF,
+//! The tail begins at (drive size − 32 MiB), rounded down to 4 KiB; on drives that were imported with data up to their end it is
+//! in front of the data ([`TailPlace`]). Anchor, primary and secondary are a structure in DDF,
 //! the format of the industry: other software reads from it which drives make which volumes, and how (`docs/formats/ddf.md`).
 //! What DDF has no words for — what a drive missed, what was never written, what the operator wishes — SoftROC keeps in its
 //! vendor log: [`Label`], as TOML. Everything in DDF is derived from the label anew whenever that changes.
@@ -78,7 +79,7 @@ pub use payload::{Content, VERSION, read, spare_text_of, text_of};
 pub use reconcile::{FoundArray, FoundMember, Readiness, Role, SeenDrive, readiness, reconcile, why};
 pub use runs::Runs;
 pub use spare::{Bay, SpareLabel, SpareScope, StandIn};
-pub use tail::{BLOCK, TAIL, Tail};
+pub use tail::{BLOCK, TAIL, Tail, TailPlace};
 pub use told::{Telling, Told};
 pub use undo::{Part, Undo, UndoHead, to_keep};
 pub use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! What a drive carries at its end: a label of SoftROC's, somebody else's structure, or nothing.
+//! What a drive carries at its end, or where an import put it: a label of SoftROC's, somebody else's structure, or nothing.
 //!
 //! # Fault model
 //! An update that was cut off; a damaged copy, or both; other software that changed the structure; a drive from elsewhere.
@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::foreign::{Glimpse, Got};
 use crate::label::Label;
 use crate::payload::{Content, another_version, read};
-use crate::tail::{EARLIER_MAGIC, Tail};
+use crate::tail::{EARLIER_MAGIC, Tail, TailPlace};
 use crate::told::{VENDOR, sequence};
 use crate::uuid::Uuid;
 use crate::witness::Witness;
@@ -51,6 +51,8 @@ impl Carried {
 pub struct Headless {
     /// Its array.
     pub array: Uuid,
+    /// Where its tail is.
+    pub tail: TailPlace,
     /// Which drive of it it is, and which label it was last told, where that is left.
     pub witness: Option<Witness>,
     /// What is wrong: a sentence without a full stop.
@@ -80,7 +82,7 @@ pub fn find(glimpse: &Glimpse) -> Found {
         Look::NotYet => Found::NotYet,
         Look::Found(drive) => of_drive(glimpse, drive),
         Look::Lost(lost) => match lost.anchor.group.uuid(VENDOR) {
-            Some(array) => match headless(glimpse, Uuid(array), &lost.error.to_string()) {
+            Some(array) => match headless(glimpse, lost.place(), Uuid(array), &lost.error.to_string()) {
                 // Somebody else's software has written since; what it did nobody can tell.
                 Found::Headless(headless) if headless.is_older_than(&lost.sequences) => {
                     Found::Bad(lost.error)
@@ -94,14 +96,14 @@ pub fn find(glimpse: &Glimpse) -> Found {
     }
 }
 
-fn headless(glimpse: &Glimpse, array: Uuid, why: &str) -> Found {
-    let place = Tail::of(glimpse.size()).map(|tail| glimpse.get(tail.witness()));
-    let witness = match place {
+fn headless(glimpse: &Glimpse, tail: TailPlace, array: Uuid, why: &str) -> Found {
+    let bytes = Tail::at(glimpse.size(), tail).map(|tail| glimpse.get(tail.witness()));
+    let witness = match bytes {
         Some(Got::NotYet) => return Found::NotYet,
         Some(Got::Here(bytes)) => Witness::decode(bytes),
         Some(Got::Unreadable) | None => None,
     };
-    Found::Headless(Headless { array, witness, why: why.to_owned() })
+    Found::Headless(Headless { array, tail, witness, why: why.to_owned() })
 }
 
 fn of_drive(glimpse: &Glimpse, drive: Box<Drive>) -> Found {
@@ -109,7 +111,8 @@ fn of_drive(glimpse: &Glimpse, drive: Box<Drive>) -> Found {
     let Some(group) = header.group.uuid(VENDOR).map(Uuid) else { return Found::Foreign(drive) };
     let own = drive.structure.own.guid.uuid(VENDOR).map(Uuid);
     // Other software that leaves the log out, or puts its own there, raises the sequence: then it is no loss of ours.
-    let headless = |why: &str| match headless(glimpse, group, why) {
+    let tail = drive.structure.place();
+    let headless = |why: &str| match headless(glimpse, tail, group, why) {
         Found::Headless(headless) if headless.is_older_than(&[header.sequence]) => None,
         found => Some(found),
     };
@@ -134,7 +137,7 @@ fn of_drive(glimpse: &Glimpse, drive: Box<Drive>) -> Found {
         return Found::Bad(Error::new(ErrorKind::Contradiction, context));
     };
     match read(&extras, own) {
-        Ok(content) if belongs(&content, group, header.sequence) => {
+        Ok(content) if belongs(&content, group, header.sequence) && tail == content.tail() => {
             Found::Carried(Carried { content, drive: Some(Rc::from(drive)) })
         }
         Ok(_) => {

@@ -6,6 +6,7 @@ use crate::ddf::Extras;
 use crate::error::{Error, ErrorKind, Result};
 use crate::label::Label;
 use crate::spare::SpareLabel;
+use crate::tail::TailPlace;
 use crate::uuid::Uuid;
 use serde::{Deserialize, Serialize};
 use units::ByteCount;
@@ -47,6 +48,11 @@ impl Content {
             Content::Member(label) => Some(label),
             Content::Spare(_) => None,
         }
+    }
+
+    /// Where the tail is of the drive that carries it.
+    pub fn tail(&self) -> TailPlace {
+        self.label().map_or(TailPlace::End, |label| label.tail)
     }
 
     /// The UUID of the drive that is to carry it.

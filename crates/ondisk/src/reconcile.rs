@@ -233,13 +233,10 @@ fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<us
     let seen = &drives[index];
     let own = &seen.label;
     if !newest.fits(seen.size) {
-        let need = ByteCount(newest.used_bytes());
+        let need = newest.needed_bytes();
         return say(
             Role::Stale,
-            format!(
-                "{} is now too small for {volumes}, which use {need} of it and 32 MiB for its label",
-                seen.name
-            ),
+            format!("{} is now too small for {volumes}, which need {need} of it with its label", seen.name),
         );
     }
     // One that came in with a change that is not confirmed need not have heard of it.

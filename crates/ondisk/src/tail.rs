@@ -1,6 +1,7 @@
 //! Where SoftROC's things lie in the reserved tail of a drive: the structure in DDF, and the region behind it.
 
 use crate::ddf::Site;
+use serde::{Deserialize, Serialize};
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
 /// What is reserved at the end of every drive, at least: where DDF keeps its data.
@@ -24,11 +25,63 @@ const JOURNALS_AT: ByteCount = ByteCount(2 << 20);
 /// How the labels of versions 1 and 2 began, which SoftROC wrote before it wrote DDF.
 pub(crate) const EARLIER_MAGIC: [u8; 8] = *b"SoftROC\0";
 
+/// Where the tail of the drives of an array is. Only drives that were imported have it elsewhere than at the end: where the
+/// data reach to the end, and their system left room before them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TailPlace {
+    /// The last 32 MiB; data before them.
+    #[default]
+    End,
+    /// The 32 MiB from 1 MiB on; data behind them, and the anchor in the last block, behind the data.
+    Front,
+    /// The 32 MiB that end 4 KiB earlier, and the anchor 4 KiB from the drive's beginning; data behind them, to the drive's end.
+    FrontWithAnchor,
+}
+
+/// Where the anchor is that is not in the last block.
+pub(crate) const FRONT_ANCHOR: ByteOffset = ByteOffset(BLOCK.0);
+
+/// Where the tail of drives begins that have it in front.
+const FRONT: ByteOffset = ByteOffset(1 << 20);
+
+impl TailPlace {
+    /// All of them, in the order in which an import takes them.
+    pub const ALL: [TailPlace; 3] = [TailPlace::End, TailPlace::Front, TailPlace::FrontWithAnchor];
+
+    /// The place of the tail whose primary copy begins there: that says it, for no two begin alike.
+    pub fn of_primary(primary: ByteOffset) -> TailPlace {
+        let in_front = [TailPlace::Front, TailPlace::FrontWithAnchor];
+        let start = primary.0.checked_sub(crate::ddf::WORKSPACE);
+        in_front.into_iter().find(|place| place.front().map(|at| at.0) == start).unwrap_or(TailPlace::End)
+    }
+
+    /// Where the data of volumes may begin.
+    pub fn data_start(self) -> ByteOffset {
+        self.front().map_or(ByteOffset::ZERO, |start| start + TAIL)
+    }
+
+    /// Whether it is at the end.
+    pub fn is_end(&self) -> bool {
+        *self == TailPlace::End
+    }
+
+    /// Where it begins, of one that is in front.
+    fn front(self) -> Option<ByteOffset> {
+        match self {
+            TailPlace::End => None,
+            TailPlace::Front => Some(FRONT),
+            TailPlace::FrontWithAnchor => Some(ByteOffset(FRONT.0 - BLOCK.0)),
+        }
+    }
+}
+
 /// The tail of a drive of a certain size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tail {
     start: ByteOffset,
     size: ByteCount,
+    place: TailPlace,
 }
 
 impl Tail {
@@ -38,21 +91,54 @@ impl Tail {
     /// The room of the journals of all volumes.
     pub const JOURNALS: ByteCount = ByteCount(14 << 20);
 
-    /// The tail of a drive of `size`; `None` where there is no room for it and anything before it.
+    /// The tail at the end of a drive of `size`; `None` where there is no room for it and anything before it.
     pub fn of(size: ByteCount) -> Option<Tail> {
-        let start = ByteOffset(size.0.checked_sub(TAIL.0)?).align_down(BLOCK);
-        (start > ByteOffset::ZERO).then_some(Tail { start, size })
+        Tail::at(size, TailPlace::End)
     }
 
-    /// Where it begins: the end of the drive's data.
+    /// The tail at that place of a drive of `size`; `None` where there is no room for it and for data.
+    pub fn at(size: ByteCount, place: TailPlace) -> Option<Tail> {
+        let start = match place.front() {
+            Some(start) => start,
+            None => ByteOffset(size.0.checked_sub(TAIL.0)?).align_down(BLOCK),
+        };
+        let tail = Tail { start, size, place };
+        (!tail.data().is_empty()).then_some(tail)
+    }
+
+    /// Where it begins.
     pub fn start(&self) -> ByteOffset {
         self.start
+    }
+
+    /// Where on the drive it is.
+    pub fn place(&self) -> TailPlace {
+        self.place
+    }
+
+    /// All of it, but for an anchor that lies elsewhere.
+    pub fn range(&self) -> ByteRange {
+        match self.place {
+            TailPlace::End => ByteRange::from_to(self.start, ByteOffset(self.size.0)),
+            TailPlace::Front | TailPlace::FrontWithAnchor => ByteRange::new(self.start, TAIL),
+        }
+    }
+
+    /// Where the drive's data may be.
+    pub fn data(&self) -> ByteRange {
+        let start = self.place.data_start();
+        let end = match self.place {
+            TailPlace::End => self.start.0,
+            TailPlace::Front => self.size.0.saturating_sub(BLOCK.0),
+            TailPlace::FrontWithAnchor => self.size.0,
+        };
+        ByteRange::new(start, ByteCount(end.saturating_sub(start.0)))
     }
 
     /// Where the structure lies on a drive with blocks of that length; `None` where its size is not a whole number of
     /// them.
     pub fn site(&self, block: SectorSize) -> Option<Site> {
-        Site::of(self.size, block)
+        Site::at(self.size, block, self.place)
     }
 
     /// Blocks `first` to `first + count` of a copy (0 or 1) of the write-intent map.
@@ -84,18 +170,19 @@ impl Tail {
     /// Where something may lie by which a drive is known as one of SoftROC's, or of an earlier SoftROC's: to be
     /// overwritten, in this order, when a drive is to be nobody's.
     pub fn marks(&self) -> [ByteRange; 6] {
-        let last = ByteOffset(self.size.0).align_down(BLOCK);
-        let last = if last.0 == self.size.0 { ByteOffset(last.0 - BLOCK.0) } else { last };
+        let anchor = match self.place {
+            TailPlace::End => {
+                let last = ByteOffset(self.size.0).align_down(BLOCK);
+                let last = if last.0 == self.size.0 { ByteOffset(last.0 - BLOCK.0) } else { last };
+                ByteRange::from_to(last, ByteOffset(self.size.0))
+            }
+            // Data may end in the block of 4 KiB that the drive ends with.
+            TailPlace::Front => ByteRange::from_to(self.data().end(), ByteOffset(self.size.0)),
+            TailPlace::FrontWithAnchor => ByteRange::new(FRONT_ANCHOR, BLOCK),
+        };
         let copy = |at: u64| ByteRange::new(self.start + ByteCount(at), BLOCK);
         let [a, b] = self.earlier_labels();
-        [
-            ByteRange::from_to(last, ByteOffset(self.size.0)),
-            copy(16 << 20),
-            copy(18 << 20),
-            self.witness(),
-            a,
-            b,
-        ]
+        [anchor, copy(16 << 20), copy(18 << 20), self.witness(), a, b]
     }
 
     /// The first blocks of the two labels of versions 1 and 2.
@@ -127,6 +214,27 @@ mod tests {
             assert!(marks.iter().all(|mark| mark.intersection(tail.journals()).is_empty()));
             assert!(marks[4..].iter().all(|mark| site.workspace().contains(*mark)));
         }
+    }
+
+    #[test]
+    fn a_tail_in_front_is_beside_the_data_and_its_primary_copy_says_where_it_is() {
+        for place in TailPlace::ALL {
+            for block in [SectorSize::B512, SectorSize::B4096] {
+                let tail = Tail::at(ByteCount(100 << 20), place).unwrap();
+                let site = tail.site(block).unwrap();
+                assert_eq!((TailPlace::of_primary(site.primary()), site.place()), (place, place));
+                assert!(tail.range().intersection(tail.data()).is_empty(), "{place:?}");
+                let anchor = ByteRange::new(site.anchor(), block.bytes());
+                let [mark, others @ ..] = tail.marks();
+                assert!(mark.contains(anchor) && mark.intersection(tail.data()).is_empty(), "{place:?}");
+                assert!(others.iter().all(|mark| tail.range().contains(*mark)), "{place:?}");
+                assert!(tail.range().contains(site.region()) && site.region().contains(tail.undo()));
+                assert!(tail.range().contains(tail.journals()) && tail.range().contains(tail.witness()));
+            }
+        }
+        let least = TailPlace::Front.data_start().0 + BLOCK.0;
+        assert_eq!(Tail::at(ByteCount(least), TailPlace::Front), None, "no room for data");
+        assert!(Tail::at(ByteCount(least + 1), TailPlace::Front).is_some());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::label::{Cause, Label, Member};
 use crate::payload::{Content, VERSION, spare_text_of, text_of};
 use crate::runs::Runs;
 use crate::spare::{SpareLabel, SpareScope};
-use crate::tail::Tail;
+use crate::tail::{Tail, TailPlace};
 use crate::uuid::Uuid;
 use crate::volume::{Init, VolumeLabel};
 use crate::witness::Witness;
@@ -135,7 +135,7 @@ impl Told {
     }
 
     fn with_witness(&self, size: ByteCount, mut steps: Vec<Step>) -> Vec<Step> {
-        if let Some(tail) = Tail::of(size) {
+        if let Some(tail) = Tail::at(size, self.structure.place()) {
             // Beside the anchor, before the last flush.
             let witness = Step::Write { at: tail.witness().start, bytes: self.witness.encode() };
             steps.insert(steps.len().saturating_sub(1), witness);
@@ -173,6 +173,7 @@ fn disk(
     kind: u16,
     state: u16,
     (size, block): (u64, u64),
+    place: TailPlace,
     taken: &mut Vec<DiskRef>,
 ) -> DiskRecord {
     let guid = guid(uuid);
@@ -181,7 +182,7 @@ fn disk(
         reference = DiskRef(reference.0.wrapping_add(1));
     }
     taken.push(reference);
-    let site = SectorSize::from_bytes(block).and_then(|block| Site::of(ByteCount(size), block));
+    let site = SectorSize::from_bytes(block).and_then(|block| Site::at(ByteCount(size), block, place));
     DiskRecord {
         guid,
         reference,
@@ -198,12 +199,19 @@ fn disks_of(label: &Label) -> Vec<DiskRecord> {
     let mut disks = Vec::new();
     for member in &label.member {
         let size = (member.size_bytes, member.block_bytes);
-        disks.push(disk(member.uuid, DiskKind::MEMBER, state_of(label, member), size, &mut taken));
+        disks.push(disk(
+            member.uuid,
+            DiskKind::MEMBER,
+            state_of(label, member),
+            size,
+            label.tail,
+            &mut taken,
+        ));
     }
     for replacement in label.member.iter().filter_map(|member| member.replacement.as_ref()) {
         let size = (replacement.size_bytes, replacement.block_bytes);
         let state = DiskState::ONLINE | DiskState::REBUILDING | DiskState::TRANSITION;
-        disks.push(disk(replacement.uuid, DiskKind::MEMBER, state, size, &mut taken));
+        disks.push(disk(replacement.uuid, DiskKind::MEMBER, state, size, label.tail, &mut taken));
     }
     disks
 }
@@ -285,7 +293,7 @@ fn spare_group(spare: &SpareLabel, site: &Site) -> Group {
     let dedicated = matches!(spare.scope, SpareScope::Arrays(_));
     let kind = if dedicated { DiskKind::SPARE } else { DiskKind::GLOBAL_SPARE };
     let size = (site.size().0, site.block().bytes().0);
-    let disk = disk(spare.drive, kind, DiskState::ONLINE, size, &mut Vec::new());
+    let disk = disk(spare.drive, kind, DiskState::ONLINE, size, site.place(), &mut Vec::new());
     let bits = [
         (dedicated, SpareRecord::DEDICATED),
         (spare.revertible, SpareRecord::REVERTIBLE),

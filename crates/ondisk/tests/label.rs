@@ -3,8 +3,8 @@
 use ondisk::ddf::Extras;
 use ondisk::{
     Bay, Cause, Content, ErrorKind, Init, JournalLabel, Label, Member, MemberState, Phase, Policy, Punctured,
-    Relocated, Replacement, Runs, SpareLabel, SpareScope, StandIn, Tail, Uuid, VERSION, VolumeLabel,
-    WriteHole, spare_text_of, text_of,
+    Relocated, Replacement, Runs, SpareLabel, SpareScope, StandIn, Tail, TailPlace, Uuid, VERSION,
+    VolumeLabel, WriteHole, spare_text_of, text_of,
 };
 use proptest::prelude::*;
 use units::{ByteCount, SectorSize};
@@ -60,6 +60,7 @@ fn label() -> Label {
         clean: false,
         shut_down: false,
         failed: Vec::new(),
+        tail: TailPlace::End,
         policy: Policy::default(),
         volume: vec![volume()],
         member: (0..3).map(member).collect(),

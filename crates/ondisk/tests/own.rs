@@ -10,7 +10,7 @@ use ondisk::ddf::{self, DiskState, Effort, HeaderKind, Look, Step, update};
 use ondisk::foreign::Glimpse;
 use ondisk::{
     Cause, Content, ErrorKind, Found, Init, Label, Member, MemberState, Phase, Policy, Runs, SpareLabel,
-    SpareScope, Tail, Telling, Uuid, VolumeLabel, WriteHole, find, restore,
+    SpareScope, Tail, TailPlace, Telling, Uuid, VolumeLabel, WriteHole, find, restore,
 };
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, SectorSize};
@@ -61,6 +61,7 @@ fn label() -> Label {
         clean: true,
         shut_down: false,
         failed: Vec::new(),
+        tail: TailPlace::End,
         policy: Policy::default(),
         volume: vec![volume(0, Level::Raid5), volume(1, Level::Raid1e)],
         member: (0..4).map(|slot| Member::online(uuid(0xDD, slot), format!("d{slot}"), ON, 1)).collect(),
@@ -364,4 +365,44 @@ fn a_damaged_anchor_of_4096_bytes_is_made_up_for_as_well() {
     let (found, drive) = carried(&image);
     assert_eq!(found, label.for_drive(uuid(0xDD, 1)));
     assert!(drive.needs_repair());
+}
+
+/// A drive of an array that was imported with data up to the end of its drives: its tail is in front of them.
+fn drive_in_front(label: &Label, site: &ddf::Site) -> Image {
+    let told = Telling::of(label).unwrap().told(site, uuid(0xDD, 1)).unwrap();
+    let mut image = Image::blank(SIZE);
+    apply(&mut image, &told.steps(ByteCount(SIZE), None).unwrap());
+    image
+}
+
+#[test]
+fn a_tail_in_front_is_found_by_its_anchor_or_its_copies_and_restored_by_its_witness() {
+    for place in [TailPlace::Front, TailPlace::FrontWithAnchor] {
+        let mut label = Label { tail: place, ..label() };
+        assert!(label.check().is_err(), "its volumes lie where the tail is");
+        label.volume.iter_mut().for_each(|volume| volume.data_start_bytes += 33 << 20);
+        label.check().unwrap();
+        let own = label.for_drive(uuid(0xDD, 1));
+        let site = Tail::at(ByteCount(SIZE), place).unwrap().site(SectorSize::B512).unwrap();
+        let image = drive_in_front(&label, &site);
+        let (is, drive) = carried(&image);
+        assert_eq!((&is, drive.anchor.at, drive.structure.place()), (&own, site.anchor(), place));
+        assert!(!drive.needs_repair());
+
+        let mut image = drive_in_front(&label, &site);
+        image.damage(site.anchor().0 + 100);
+        let (is, drive) = carried(&image);
+        assert_eq!((&is, drive.needs_repair()), (&own, true), "its anchor is damaged");
+
+        let mut image = drive_in_front(&label, &site);
+        for at in [site.primary(), site.secondary()] {
+            image.damage(at.0 + 512 + 40);
+            image.damage(at.0 + 100);
+        }
+        let Found::Headless(headless) = found(&image) else { panic!("{:?}", found(&image)) };
+        assert_eq!((headless.tail, restore(&headless, &[&label])), (place, Ok(own)));
+
+        let elsewhere = Label { tail: TailPlace::End, ..label };
+        assert!(matches!(found(&drive_in_front(&elsewhere, &site)), Found::Bad(_)), "it says another place");
+    }
 }

@@ -3,7 +3,7 @@
 use layout::Level;
 use ondisk::{
     Cause, FoundArray, Init, Label, Member, MemberState, Phase, Policy, Readiness, Replacement, Role, Runs,
-    SeenDrive, Uuid, VolumeLabel, WriteHole, reconcile,
+    SeenDrive, TailPlace, Uuid, VolumeLabel, WriteHole, reconcile,
 };
 use units::{ByteCount, SectorSize};
 
@@ -54,6 +54,7 @@ fn label(level: Level, drives: u8, generation: u64) -> Label {
         clean: true,
         shut_down: false,
         failed: Vec::new(),
+        tail: TailPlace::End,
         policy: Policy::default(),
         volume: vec![volume(level, drives)],
         member: (0..drives).map(|slot| Member::online(uuid(slot), format!("d{slot}"), ON, 1)).collect(),

@@ -2,12 +2,14 @@
 //! file system, and QEMU runs it without help from this machine's kernel. It finds level, layout and size in the
 //! structures on the drives, reads the same bytes as SoftROC, also with drives missing, and no parity that is wrong.
 //! Where DDF has no words that it knows, it is told the layout, and has to find the same bytes.
-//! What it has written to, SoftROC takes for foreign.
+//! What it has written to, SoftROC takes for foreign. And the other way round: arrays as `mdadm --create` makes them there are
+//! imported, with their data.
 //!
 //! `MD_TESTS=all` takes every kind of array, otherwise a handful; either is one boot.
 
 mod common;
 
+use common::host::Host;
 use common::judged::{self, Judged, KINDS, Kind, Known};
 use common::{Controller, Folder, have, run, skipped};
 use std::path::{Path, PathBuf};
@@ -51,6 +53,23 @@ change() { # NAME: writes in the middle of a strip, and over its end
         sync
         echo "HASH $1 $(sha256sum </dev/$d)"
     done
+}
+made() { # NAME LEVEL BITMAP DRIVE...: as mdadm makes it, with lines of numbers at both ends
+    n=$1; level=$2; bitmap=--bitmap=$3; shift 3
+    [ $level = 0 ] && bitmap=
+    mdadm --create /dev/md/c --run --assume-clean --homehost=guest --name=$n --level=$level $bitmap \
+        --raid-devices=$# "$@" </dev/null 2>&1 | sed "s/^/SAID $n /"
+    for d in $(volumes); do
+        last=$(($(cat /sys/block/$d/size) / 2048 - 1))
+        seq 1000000 1140000 | dd of=/dev/$d bs=1M count=1 iflag=fullblock 2>/dev/null
+        seq 2000000 2140000 | dd of=/dev/$d bs=1M count=1 seek=$last iflag=fullblock 2>/dev/null
+        sync
+        echo "SECTORS $n $(cat /sys/block/$d/size)"
+        echo "FIRST $n $(dd if=/dev/$d bs=1M count=1 2>/dev/null | sha256sum)"
+        echo "LAST $n $(dd if=/dev/$d bs=1M count=1 skip=$last 2>/dev/null | sha256sum)"
+    done
+    end
+    mdadm --examine $1 | sed -n "s/^ *\(Data Offset\|Unused Space\) : /EXAMINED $n \1 /p"
 }
 end() {
     mdadm --wait-clean --scan
@@ -294,4 +313,67 @@ fn expect_foreign(verdict: &Verdict, volume: &str, drives: &[PathBuf]) {
     let rescued = &found["volumes"][0];
     assert_eq!((&rescued["name"], &rescued["state"]), (&volume.into(), &"complete".into()), "{found}");
     assert!(verdict.of("HASH", "changed").is_some(), "{}", verdict.0);
+}
+
+/// What mdadm makes when it is told nothing but the level: its number, its drives, how large these are, whether it has a
+/// bitmap. 32 GiB are the least for which mdadm leaves 33 MiB before the data; what is more than that, strips do not fill.
+const MADE: [(&str, &str, usize, u64, &str); 9] = [
+    ("m0", "0", 3, MORE, "none"),
+    ("m1", "1", 2, MORE, "internal"),
+    ("m10", "10", 4, MORE, "internal"),
+    ("m10odd", "10", 3, MORE, "none"),
+    ("m4", "4", 3, MORE, "none"),
+    ("m5", "5", 3, MORE, "internal"),
+    ("m6", "6", 4, MORE, "internal"),
+    ("m1full", "1", 2, FULL, "none"),
+    ("m5full", "5", 3, FULL, "internal"),
+];
+const FULL: u64 = 32 << 30;
+const MORE: u64 = FULL + (300 << 10);
+
+/// The hash of a MiB of a volume, as `sha256sum` prints it.
+fn hash_at(controller: &Controller, volume: &str, at: u64) -> String {
+    let mut host = Host::connect(&controller.nbd_socket(), volume).expect("the volume is served");
+    let part = controller.folder.file("part.img");
+    std::fs::write(&part, host.read(at, 1 << 20).expect("it is read")).expect("a file");
+    run("sh", &["-c", "sha256sum <\"$1\"", "sh", &part]).trim_end().to_owned()
+}
+
+#[test]
+fn arrays_as_mdadm_makes_them_are_imported_with_their_data() {
+    let Some(mut guest) = Guest::new() else { return };
+    let folder = Folder::new("md-made");
+    let mut all: Vec<(&str, Vec<PathBuf>)> = Vec::new();
+    for (name, level, count, size, bitmap) in MADE {
+        let drives: Vec<PathBuf> =
+            (0..count).map(|slot| folder.0.join(format!("{name}.{slot}.img"))).collect();
+        for drive in &drives {
+            std::fs::File::create(drive).and_then(|file| file.set_len(size)).expect("a sparse file");
+        }
+        let given = guest.give(&drives, Keep::Everything).join(" ");
+        guest.script += &format!("made {name} {level} {bitmap} {given}\n");
+        all.push((name, drives));
+    }
+    let verdict = guest.run();
+
+    let controller = Controller::new("md-made");
+    for (name, drives) in &all {
+        let mut add = vec!["drive", "add"];
+        add.extend(drives.iter().map(|drive| drive.to_str().expect("paths are text")));
+        controller.softroc(&add).ok();
+        let text = controller.softroc(&["foreign", "import", name, "--yes"]).ok();
+        let capacity = controller.capacity(name);
+        verdict.expect("SECTORS", name, &(capacity / 512).to_string());
+        let last = (capacity / (1 << 20) - 1) << 20;
+        let expect = |what: &str| {
+            verdict.expect("FIRST", name, &hash_at(&controller, name, 0));
+            verdict.expect("LAST", name, &hash_at(&controller, name, last));
+            assert_ne!(controller.show(name)["state"], "offline", "{what}: {text}");
+        };
+        expect("imported");
+        if *name != "m0" {
+            controller.softroc(&["drive", "fail", &format!("{name}:1")]).ok();
+            expect("without a drive");
+        }
+    }
 }

@@ -26,7 +26,11 @@ pub(super) fn gaps(mut taken: Vec<Range<u64>>, end: u64) -> Vec<Range<u64>> {
 /// The free runs of bytes on drives that have `room` before their labels: aligned for a strip, ascending.
 pub(crate) fn free_bytes(label: Option<&Label>, room: ByteCount, strip: StripSize) -> Vec<Range<u64>> {
     let bytes = |volume: &VolumeLabel| volume.data_start_bytes..volume.data_end_bytes();
-    let taken = label.map(|label| label.volume.iter().map(bytes).collect()).unwrap_or_default();
+    // Before the data of some is the tail.
+    let taken = label.map(|label| {
+        std::iter::once(0..label.tail.data_start().0).chain(label.volume.iter().map(bytes)).collect()
+    });
+    let taken = taken.unwrap_or_default();
     let alignment = ALIGNMENT.max(strip.bytes()).0;
     let aligned = |gap: Range<u64>| gap.start.next_multiple_of(alignment)..gap.end;
     gaps(taken, room.0).into_iter().map(aligned).filter(|gap| gap.start < gap.end).collect()

@@ -154,6 +154,10 @@ impl Arrays {
     /// that was for want of space.
     pub(crate) async fn heal_map(&self, array: &Array, slots: &[usize]) -> BTreeMap<usize, IoError> {
         let mut failed = BTreeMap::new();
+        let tail = array.label().tail;
+        for access in slots.iter().filter_map(|slot| array.drive(*slot)?.access()) {
+            access.set_place(tail);
+        }
         for _ in 0..2 {
             let writes = array.map.borrow_mut().take_all();
             let errors = self.write_blocks(array, &writes, slots).await;

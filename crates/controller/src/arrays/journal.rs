@@ -230,7 +230,7 @@ impl Arrays {
 
     /// All regions of a volume agree: from now on its journal tells all that a crash can interrupt.
     pub(super) fn cover(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
-        if volume.is_covered() || volume.journal_place(self.shards.len()).is_none() {
+        if volume.is_covered() || volume.journal_place(self.shards.len(), array.label().tail).is_none() {
             return;
         }
         let (this, array, volume) = (self.clone(), array.clone(), volume.clone());

@@ -226,7 +226,7 @@ impl Arrays {
         let mut updates = Vec::new();
         let mut failed = BTreeMap::new();
         for (number, (_, drive, uuid)) in seats.iter().enumerate() {
-            match drive.as_ref().and_then(|drive| Some((drive, drive.access()?.site()?))) {
+            match drive.as_ref().and_then(|drive| Some((drive, site_of(drive, label)?))) {
                 Some((drive, site)) => {
                     let told = telling.told(&site, *uuid).map_err(|error| error.to_string())?;
                     updates.push((number, drive.clone(), told));
@@ -264,7 +264,7 @@ impl Arrays {
         label: &Label,
         own: ondisk::Uuid,
     ) -> std::result::Result<(), IoError> {
-        let site = drive.access().and_then(|access| access.site()).ok_or(IoError::new(IoErrorKind::Gone))?;
+        let site = site_of(drive, label).ok_or(IoError::new(IoErrorKind::Gone))?;
         let told = Telling::of(label).and_then(|telling| telling.told(&site, own));
         let told = told.map_err(|error| {
             tracing::error!("the label of {} cannot be written: {error}", label.names());
@@ -421,4 +421,11 @@ impl Arrays {
         }
         Ok(())
     }
+}
+
+/// Where the structure of an array's drive is to be: its tail is where that of the others is.
+fn site_of(drive: &Drive, label: &Label) -> Option<ondisk::ddf::Site> {
+    let access = drive.access()?;
+    access.set_place(label.tail);
+    access.site()
 }

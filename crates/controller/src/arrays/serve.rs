@@ -85,7 +85,7 @@ impl Arrays {
         };
         Ok(Attachment {
             replacements: members.clone().map(replacement).collect(),
-            journal: volume.journal_place(self.shards.len()),
+            journal: volume.journal_place(self.shards.len(), of_array.tail),
             hidden: volume.is_hidden(),
             ..Attachment::new(Arc::new(spec), members.map(source).collect(), volume_state(array, volume))
         })

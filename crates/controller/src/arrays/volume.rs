@@ -5,7 +5,7 @@ use crate::inventory::Drive;
 use crate::inventory::IsQuiesced;
 use engine::{JournalPlace, RegionIndex, RegionSet, VolumeId, ring_len};
 use layout::Geometry;
-use ondisk::{Uuid, VolumeLabel, slots};
+use ondisk::{TailPlace, Uuid, VolumeLabel, slots};
 use state::Forced;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -242,11 +242,11 @@ impl Volume {
         journal.is_some_and(|journal| ring_len(ByteCount(journal.len_bytes), shards as u16).is_some())
     }
 
-    /// Where its journal is for so many shards, if it has one that is enough for them.
-    pub(super) fn journal_place(&self, shards: usize) -> Option<JournalPlace> {
+    /// Where its journal is for so many shards, if it has one that is enough for them; `tail`: where that of its drives is.
+    pub(super) fn journal_place(&self, shards: usize, tail: TailPlace) -> Option<JournalPlace> {
         let (journal, id) = (self.label().journal?, self.journal_id.get()?);
         let at = ByteCount(journal.start_bytes);
-        let place = JournalPlace { id, at, len: ByteCount(journal.len_bytes) };
+        let place = JournalPlace { id, at, len: ByteCount(journal.len_bytes), tail };
         self.has_room_for_rings(shards).then_some(place)
     }
 }

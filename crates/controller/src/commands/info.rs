@@ -10,6 +10,7 @@ use crate::interface::{
 use crate::inventory::Drive;
 use crate::lifecycle::{free_end, refuse_failed};
 use layout::Level;
+use ondisk::TailPlace;
 use std::rc::Rc;
 use units::StripSize;
 
@@ -69,7 +70,8 @@ impl Commands {
             uuid: member.map(|member| member.uuid.to_string()),
             free_bytes: of_drive.size_bytes.map(|size| {
                 let used: u64 = label.volume.iter().map(|volume| volume.member_bytes).sum();
-                free_end([units::ByteCount(size)].into_iter()).0.saturating_sub(used)
+                let end = free_end([units::ByteCount(size)].into_iter(), label.tail).0;
+                end.saturating_sub(label.tail.data_start().0 + used)
             }),
             stale_regions: array.to_rebuild(slot).len(),
             ..of_drive
@@ -114,7 +116,7 @@ impl Commands {
         DriveInfo {
             state,
             reason: problem.map(|problem| problem.message),
-            free_bytes: free.map(|size| free_end([units::ByteCount(size)].into_iter()).0),
+            free_bytes: free.map(|size| free_end([units::ByteCount(size)].into_iter(), TailPlace::End).0),
             ..info
         }
     }
@@ -211,7 +213,7 @@ impl Commands {
 /// The longest free run on the drives of an array.
 fn free_bytes(label: &ondisk::Label, drives: &[DriveInfo]) -> u64 {
     let sizes = drives.iter().filter_map(|drive| drive.size_bytes).map(units::ByteCount);
-    let gaps = extents::free_bytes(Some(label), free_end(sizes), StripSize::MIN);
+    let gaps = extents::free_bytes(Some(label), free_end(sizes, label.tail), StripSize::MIN);
     extents::longest(&gaps).map_or(0, |gap| gap.end - gap.start)
 }
 

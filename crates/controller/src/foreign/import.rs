@@ -25,6 +25,7 @@ use env::IoError;
 use ondisk::foreign::metadata;
 use ondisk::{Cause, IntentMap, Label, Phase, Role, Undo};
 use std::rc::Rc;
+use units::{ByteOffset, ByteRange};
 
 /// A slot, and its drive.
 type Seat<'a> = (usize, &'a Rc<Drive>);
@@ -112,6 +113,7 @@ impl Foreign {
     async fn keep_metadata(&self, array: &Array, seats: &[Seat<'_>]) -> Result<()> {
         for (_, drive) in seats {
             let Some(access) = drive.access() else { return Err(closed(drive)) };
+            access.set_place(array.label().tail);
             let parts = access.parts_to_keep().await.map_err(|error| failed(drive, &error))?;
             let room = access.tail().map(|tail| tail.undo());
             let is_in_the_way = |part: &ondisk::Part| {
@@ -142,7 +144,9 @@ impl Foreign {
         let label = array.label();
         for (slot, drive) in seats {
             let Some(access) = drive.access() else { return Err(closed(drive)) };
-            let (places, unread) = access.decode(metadata).await;
+            let (mut places, unread) = access.decode(metadata).await;
+            // What looks like metadata where the array's data are is what a host has written.
+            places.retain(|place| !lies_in_data(&label, *place));
             let wiped = match unread {
                 Some(error) => Err(error),
                 None => access.wipe(&places).await,
@@ -171,10 +175,18 @@ impl Foreign {
     }
 }
 
+/// Whether any of it is data of the volumes.
+fn lies_in_data(label: &Label, place: ByteRange) -> bool {
+    let data = label.volume.iter().map(|volume| {
+        ByteRange::from_to(ByteOffset(volume.data_start_bytes), ByteOffset(volume.data_end_bytes()))
+    });
+    data.into_iter().any(|data| !data.intersection(place).is_empty())
+}
+
 /// Puts back what a drive held, where no label says that the array exists.
 async fn take_back(drive: &Drive) {
     let Some(access) = drive.access() else { return };
-    let undone = match access.read_undo().await {
+    let undone = match access.read_undo(false).await {
         Some(undo) => access.undo(&undo).await,
         None => Ok(()),
     };

@@ -30,9 +30,11 @@ use crate::inventory::Inventory;
 use crate::inventory::access::LabelSeen;
 use crate::lifecycle::Lifecycle;
 use env::Env;
-use ondisk::Content;
 use ondisk::ddf::{self, Effort, Look, tell};
-use ondisk::foreign::{Consistency, FoundVolume, Seen, Told, metadata, read, reconcile};
+use ondisk::foreign::{
+    Consistency, FoundVolume, Glimpse, Seen, Told, leaves_room, metadata, read, reconcile,
+};
+use ondisk::{Content, Tail, TailPlace};
 use std::rc::Rc;
 
 /// A drive that is not in use, and what other systems say on it.
@@ -44,6 +46,8 @@ pub(crate) struct Scanned {
     trouble: Option<String>,
     /// Whether it has any metadata that `foreign clear` would remove.
     has_metadata: bool,
+    /// Where a tail can be on it that leaves its data alone: what lies between its beginning and its data is known.
+    in_front: Vec<TailPlace>,
 }
 
 /// All drives that are not in use, and the volumes of other systems that they make.
@@ -279,5 +283,14 @@ async fn scanned(drive: &Rc<Drive>) -> Option<Scanned> {
             drive.name
         )
     });
-    Some(Scanned { drive: drive.clone(), told, ddf, trouble, has_metadata: !places.is_empty() })
+    let in_front = access.decode(in_front).await.0;
+    let has_metadata = !places.is_empty();
+    Some(Scanned { drive: drive.clone(), told, ddf, trouble, has_metadata, in_front })
+}
+
+/// Where in front of its data a drive has room for a tail.
+fn in_front(glimpse: &Glimpse) -> Vec<TailPlace> {
+    let tails = TailPlace::ALL.into_iter().filter(|place| !place.is_end());
+    let tails = tails.filter_map(|place| Tail::at(glimpse.size(), place));
+    tails.filter(|tail| leaves_room(glimpse, tail)).map(|tail| tail.place()).collect()
 }

@@ -2,16 +2,18 @@
 //!
 //! Volumes of one container that share drives become volumes of one array: they are imported together or not at all.
 
-use super::{Scan, called, own_name};
+use super::{Scan, Scanned, called, own_name};
 use crate::arrays::extents;
 use crate::foreign::Foreign;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use engine::Regions;
 use ondisk::foreign::{Consistency, Feature, FoundVolume, Section, Standing, State};
-use ondisk::{Cause, Label, Member, MemberState, Phase, Policy, Runs, Tail, VolumeLabel, is_volume_name};
+use ondisk::{
+    Cause, Label, Member, MemberState, Phase, Policy, Runs, Tail, TailPlace, VolumeLabel, is_volume_name,
+};
 use std::rc::Rc;
-use units::{ByteOffset, SectorSize};
+use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
 /// What an import is to do.
 pub(crate) struct Plan {
@@ -106,9 +108,10 @@ impl Foreign {
         for one in &laid {
             check_drives(scan, &volumes, one).map_err(|why| refused(&title, why))?;
         }
+        let tail = tail_place(scan, &laid).map_err(|why| refused(&title, why))?;
         let drives: Vec<Option<Rc<Drive>>> =
             drives.into_iter().map(|drive| drive.and_then(|drive| scan.drive(drive).cloned())).collect();
-        let mut label = self.empty_label(&drives, &title)?;
+        let mut label = self.empty_label(&drives, tail, &title)?;
         let mut marked = Vec::new();
         let mut notes = Vec::new();
         for one in &laid {
@@ -159,7 +162,7 @@ impl Foreign {
         })
     }
 
-    fn empty_label(&self, drives: &[Option<Rc<Drive>>], title: &str) -> Result<Label> {
+    fn empty_label(&self, drives: &[Option<Rc<Drive>>], tail: TailPlace, title: &str) -> Result<Label> {
         let present = drives.iter().flatten().map(|drive| drive.extent());
         let Some(extent) = present.min_by_key(|(size, _)| *size) else {
             return Err(refused(title, "none of its drives is here"));
@@ -183,6 +186,7 @@ impl Foreign {
             clean: false,
             shut_down: false,
             failed: Vec::new(),
+            tail,
             policy: Policy::default(),
             volume: Vec::new(),
             member,
@@ -260,7 +264,6 @@ fn lie(found: &FoundVolume) -> std::result::Result<Laid<'_>, String> {
 
 /// Looks whether the drives of a volume can be SoftROC's.
 fn check_drives(scan: &Scan, volumes: &[usize], laid: &Laid) -> std::result::Result<(), String> {
-    let end = laid.start.0.saturating_add(laid.section.member_size.0);
     for number in laid.drives.iter().flatten() {
         let Some(scanned) = scan.drives.get(*number) else { continue };
         let name = &scanned.drive.name;
@@ -268,12 +271,6 @@ fn check_drives(scan: &Scan, volumes: &[usize], laid: &Laid) -> std::result::Res
         let info = access.info();
         if info.read_only {
             return Err(format!("drive {name} is read-only"));
-        }
-        let tail = Tail::of(info.size).filter(|_| access.site().is_some());
-        if tail.is_none_or(|tail| tail.start().0 < end) {
-            return Err(format!(
-                "its data reach into the last 32 MiB of drive {name}, where SoftROC keeps its label; create a volume on other drives and copy them there"
-            ));
         }
         if let Some(trouble) = &scanned.trouble {
             return Err(trouble.clone());
@@ -285,4 +282,40 @@ fn check_drives(scan: &Scan, volumes: &[usize], laid: &Laid) -> std::result::Res
         }
     }
     Ok(())
+}
+
+/// Where the tails of the drives can be: at the end, or else in front of the data, the same on all of them.
+fn tail_place(scan: &Scan, laid: &[Laid]) -> std::result::Result<TailPlace, String> {
+    let mut why = None;
+    for place in TailPlace::ALL {
+        let without = laid.iter().find_map(|one| without_room(scan, one, place));
+        let Some((name, start)) = without else { return Ok(place) };
+        why = why.or(Some((name, start)));
+    }
+    let (name, start) = why.unwrap_or_default();
+    let least = ByteCount(TailPlace::Front.data_start().0);
+    let before = match start < least {
+        true => {
+            format!("they begin at {start}, and not at {least} or later, which would leave room before them")
+        }
+        false => format!("what Linux md keeps before them, where they begin at {start}, leaves no 32 MiB"),
+    };
+    Err(format!(
+        "its data reach into the last 32 MiB of drive {name}, where SoftROC keeps its label, and {before}; create a volume on other drives and copy them there"
+    ))
+}
+
+/// A drive on which a tail at that place has no room beside the data, and where these begin.
+fn without_room(scan: &Scan, laid: &Laid, place: TailPlace) -> Option<(String, ByteCount)> {
+    let data = ByteRange::new(laid.start, laid.section.member_size);
+    let is_without = |scanned: &&Scanned| {
+        let info = scanned.drive.access().map(|access| access.info().clone());
+        let tail = info.and_then(|info| {
+            Tail::at(info.size, place).filter(|tail| tail.site(info.logical_sector).is_some())
+        });
+        let is_free = place.is_end() || scanned.in_front.contains(&place);
+        !is_free || tail.is_none_or(|tail| !tail.data().contains(data))
+    };
+    let scanned = laid.drives.iter().flatten().filter_map(|number| scan.drives.get(*number));
+    scanned.clone().find(is_without).map(|scanned| (scanned.drive.name.clone(), ByteCount(laid.start.0)))
 }

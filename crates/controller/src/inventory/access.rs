@@ -3,8 +3,9 @@
 use env::{Buf, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind, Member, Slice};
 use ondisk::ddf::{self, Site};
 use ondisk::foreign::Glimpse;
-use ondisk::{BLOCK, BlockWrite, Carried, Copies, Found, Headless, Tail, intent};
+use ondisk::{BLOCK, BlockWrite, Carried, Copies, Found, Headless, Tail, TailPlace, intent};
 use smallvec::smallvec;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub(crate) struct Access {
     pub(crate) member: Member,
     /// The same, for what is written: what of that has not returned is known apart from reads and flushes.
     writer: Member,
+    /// Where its tail is: by what was found on it, or is about to be written to it.
+    place: Rc<Cell<TailPlace>>,
 }
 
 /// What was found where labels lie.
@@ -46,7 +49,7 @@ impl Access {
         let source = drives::open(env, name).await?;
         let drive = source.attach(env)?;
         let (member, writer) = (Member::new(env, drive.clone()), Member::new(env, drive));
-        Ok(Access { source, member, writer })
+        Ok(Access { source, member, writer, place: Rc::default() })
     }
 
     /// How many writes the drive has not returned. Where nobody waits for them any more they timed out, and may still land:
@@ -61,7 +64,17 @@ impl Access {
 
     /// Its tail; `None` where it is too small for one.
     pub(crate) fn tail(&self) -> Option<Tail> {
-        Tail::of(self.info().size)
+        Tail::at(self.info().size, self.place.get())
+    }
+
+    /// Where on it its tail is.
+    pub(super) fn place(&self) -> TailPlace {
+        self.place.get()
+    }
+
+    /// From now on its tail is there: it is to be a drive of an array whose drives have it there.
+    pub(crate) fn set_place(&self, place: TailPlace) {
+        self.place.set(place);
     }
 
     /// Where a structure is on it; `None` where it is too small for one.
@@ -126,6 +139,12 @@ impl Access {
     pub(super) async fn read_label(&self) -> Result<LabelSeen, IoError> {
         self.settle().await?;
         let (found, failed) = self.decode(ondisk::find).await;
+        self.set_place(match &found {
+            Found::Carried(carried) => carried.content.tail(),
+            Found::Headless(headless) => headless.tail,
+            Found::Foreign(drive) => drive.structure.place(),
+            Found::Blank | Found::NotYet | Found::Bad(_) => TailPlace::End,
+        });
         match (found, failed) {
             (Found::Blank, Some(error)) => Err(error),
             (Found::Blank | Found::NotYet, _) => Ok(LabelSeen::Blank),
@@ -199,7 +218,9 @@ impl Access {
         }
         // A log that is left behind could bring back what it kept.
         self.forget_undo().await?;
-        self.erase_marks().await
+        self.erase_marks().await?;
+        self.set_place(TailPlace::End);
+        Ok(())
     }
 
     /// Takes away everything by which the drive is known as one of ours.

@@ -248,8 +248,9 @@ impl Drive {
                     LabelSeen::Blank | LabelSeen::Sound(_) => None,
                 });
                 self.structure.replace(Written::of(&label));
+                let has_structure = !matches!(label, LabelSeen::Blank | LabelSeen::Bad(_));
                 self.set_label(label);
-                self.undo.replace(access.read_undo().await.map(Rc::new));
+                self.undo.replace(access.read_undo(has_structure).await.map(Rc::new));
             }
             Err(error) => {
                 self.close();

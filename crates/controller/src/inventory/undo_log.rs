@@ -2,7 +2,7 @@
 
 use super::access::Access;
 use env::{IoError, IoErrorKind};
-use ondisk::{BLOCK, Part, Undo, UndoHead, to_keep};
+use ondisk::{BLOCK, Part, Tail, TailPlace, Undo, UndoHead, to_keep};
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// The most that is written at once.
@@ -39,9 +39,24 @@ impl Access {
         self.write_all(tail.undo_head().start, &head).await
     }
 
-    /// The undo log of an import that was not finished. One that is damaged, or cannot be read, is none.
-    pub(crate) async fn read_undo(&self) -> Option<Undo> {
-        let place = self.tail()?.undo_head();
+    /// The undo log of an import that was not finished. One that is damaged, or cannot be read, is none. A drive that has a
+    /// structure has it where its tail is; on one that has none it may be at any place of a tail, and says where that is.
+    pub(crate) async fn read_undo(&self, has_structure: bool) -> Option<Undo> {
+        let here = self.place();
+        let mut places = TailPlace::ALL.to_vec();
+        places.retain(|place| *place == here || !has_structure);
+        for place in places {
+            let Some(tail) = Tail::at(self.info().size, place) else { continue };
+            if let Some(undo) = self.undo_of(&tail).await {
+                self.set_place(place);
+                return Some(undo);
+            }
+        }
+        None
+    }
+
+    async fn undo_of(&self, tail: &Tail) -> Option<Undo> {
+        let place = tail.undo_head();
         let head = UndoHead::decode(&self.read(place).await.ok()?)?;
         head.with(&self.read(ByteRange::new(place.end(), head.body_bytes())).await.ok()?)
     }

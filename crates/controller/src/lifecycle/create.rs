@@ -35,7 +35,7 @@ use crate::lifecycle::shape::{Shape, Wanted};
 use crate::lifecycle::{Lifecycle, OfVolume};
 use engine::Regions;
 use layout::Geometry;
-use ondisk::{Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, VolumeLabel, WriteHole};
+use ondisk::{Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, TailPlace, VolumeLabel, WriteHole};
 use std::ops::Range;
 use std::rc::Rc;
 use units::{DriveSet, SectorSize};
@@ -148,6 +148,7 @@ impl Lifecycle {
             clean: false,
             shut_down: false,
             failed: Vec::new(),
+            tail: TailPlace::End,
             policy: Policy::default(),
             volume: vec![volume],
             member,

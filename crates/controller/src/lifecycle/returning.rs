@@ -269,7 +269,7 @@ impl Lifecycle {
         };
         let info = access.info();
         if !label.fits(info.size) {
-            let need = units::ByteCount(label.used_bytes() + ondisk::TAIL.0);
+            let need = label.needed_bytes();
             return Err(Error::new(
                 ErrorKind::Invalid,
                 format!(

@@ -5,7 +5,7 @@ use crate::interface::{CreateVolume, Error, ErrorKind, Result};
 use crate::inventory::Drive;
 use crate::lifecycle::candidates::Candidate;
 use layout::{Geometry, Level, MirrorArrangement, ParityArrangement};
-use ondisk::{Label, Tail};
+use ondisk::{Label, Tail, TailPlace};
 use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, DriveCount, SectorSize, StripSize, decimal_capacity};
@@ -96,7 +96,7 @@ impl Shape {
             drives.iter().filter_map(|drive| drive.access()).map(|access| access.info().clone()).collect();
         let strip = wanted.strip(infos.iter().any(|info| info.rotational));
         let sector = infos.iter().map(|info| info.logical_sector).max().unwrap_or_default();
-        let room = free_end(infos.iter().map(|info| info.size));
+        let room = free_end(infos.iter().map(|info| info.size), label.tail);
         let gaps = extents::free_bytes(Some(label), room, strip);
         if gaps.is_empty() {
             let sentence = format!(
@@ -110,9 +110,10 @@ impl Shape {
     }
 }
 
-/// Where data may end on every one of drives of these sizes.
-pub(crate) fn free_end(sizes: impl Iterator<Item = ByteCount>) -> ByteCount {
-    let rooms = sizes.map(|size| Tail::of(size).map_or(ByteCount::ZERO, |tail| ByteCount(tail.start().0)));
+/// Where data may end on every one of drives of these sizes, whose tails are at that place.
+pub(crate) fn free_end(sizes: impl Iterator<Item = ByteCount>, tail: TailPlace) -> ByteCount {
+    let end = |size| Tail::at(size, tail).map_or(ByteCount::ZERO, |tail| ByteCount(tail.data().end().0));
+    let rooms = sizes.map(end);
     rooms.min().unwrap_or(ByteCount::ZERO)
 }
 
@@ -152,7 +153,7 @@ fn place(
 fn room(candidates: &[Candidate], strip: StripSize) -> Result<(ByteCount, Vec<String>)> {
     let mut smallest: Option<(ByteCount, &Candidate)> = None;
     for candidate in candidates {
-        let room = free_end([candidate.size].into_iter());
+        let room = free_end([candidate.size].into_iter(), TailPlace::End);
         if room < strip.bytes() {
             return Err(invalid(format!(
                 "drive {} is too small: it has {}, and a member needs one strip of {strip} and 32 MiB for its label",

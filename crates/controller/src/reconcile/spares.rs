@@ -11,7 +11,7 @@ use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
 use crate::reconcile::Reconciler;
 use crate::reconcile::choose::{Need, Offer, Standing, choose_spare, kind_name, refusal};
-use ondisk::{BLOCK, SpareLabel, SpareScope, TAIL};
+use ondisk::{BLOCK, SpareLabel, SpareScope};
 use std::rc::Rc;
 use units::{ByteCount, decimal_capacity};
 
@@ -274,7 +274,7 @@ impl Reconciler {
         let named = slot.and_then(|slot| label.member.get(slot)?.enclosure.clone());
         Need {
             array: array.uuid,
-            size: ByteCount(label.used_bytes()).align_up(BLOCK) + TAIL,
+            size: label.needed_bytes(),
             sector: ByteCount(sector),
             rotational: own.as_ref().and_then(|drive| drive.rotates()).or(all_alike),
             mixed_kinds: label.policy.mixed_kinds,

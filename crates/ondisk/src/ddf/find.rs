@@ -6,9 +6,10 @@
 
 use super::copies::{CopyReport, CopyState, Raw, RawCopy, choose};
 use super::header::{Coding, HEADER_SIGNATURE, Header, HeaderKind, Section};
-use super::site::Site;
+use super::site::{self, Site};
 use super::structure::Structure;
 use crate::foreign::{Glimpse, Got};
+use crate::tail::{FRONT_ANCHOR, TailPlace};
 use crate::{Error, ErrorKind, Result};
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
@@ -68,7 +69,8 @@ impl Drive {
             copy(HeaderKind::Primary, header.primary_lba),
             copy(HeaderKind::Secondary, header.secondary_lba),
         ];
-        let anchor = Place { at: ByteOffset(size.0.saturating_sub(block)), kind: HeaderKind::Anchor };
+        let at = site::anchor(size, structure.coding.block, structure.place());
+        let anchor = Place { at, kind: HeaderKind::Anchor };
         Drive { size, anchor, structure, copies }
     }
 
@@ -127,6 +129,13 @@ pub struct Lost {
     pub error: Error,
 }
 
+impl Lost {
+    /// Where on the drive the copies are, by what the anchor says.
+    pub fn place(&self) -> TailPlace {
+        self.anchor.tail_place(self.coding)
+    }
+}
+
 /// More must be read before it can go on.
 struct Wanted;
 
@@ -164,27 +173,50 @@ fn try_look(glimpse: &Glimpse, effort: Effort) -> std::result::Result<Look, Want
 
 /// Where an anchor can be: the last block; 256 blocks before (Adaptec); the last 4096 bytes, where an image of a drive
 /// with such blocks is read with others.
-fn usual_places(size: ByteCount) -> impl Iterator<Item = ByteRange> {
+fn usual_places(size: ByteCount) -> Vec<ByteRange> {
     let from_end = [(512, 512), (512 * 257, 512), (4096, 4096)];
-    from_end.into_iter().filter_map(move |(back, len)| {
+    let place = |(back, len)| {
         let start = size.0.checked_sub(back)?;
         (start % len == 0).then_some(ByteRange::new(ByteOffset(start), ByteCount(len)))
-    })
+    };
+    from_end.into_iter().filter_map(place).collect()
+}
+
+/// Where it is if there is none there: in front, where an import found the end taken.
+fn places_in_front(size: ByteCount) -> Vec<ByteRange> {
+    let places = [512, 4096].map(|len| ByteRange::new(FRONT_ANCHOR, ByteCount(len)));
+    places.into_iter().filter(|range| range.end().0 <= size.0).collect()
+}
+
+/// Whether an anchor can be where it was found: in front only one that says of its copies that they are there too. What a
+/// host has written there is none.
+fn may_be_at(at: ByteOffset, header: &Header, coding: Coding) -> bool {
+    at != FRONT_ANCHOR || header.tail_place(coding) == TailPlace::FrontWithAnchor
 }
 
 type Anchored = (Header, Coding, Place);
 
 fn usual_anchor(glimpse: &Glimpse) -> std::result::Result<Result<Anchored>, Wanted> {
-    let places: Vec<ByteRange> = usual_places(glimpse.size()).collect();
+    let size = glimpse.size();
+    match anchor_at(glimpse, usual_places(size))? {
+        Ok(anchored) => Ok(Ok(anchored)),
+        Err(error) => Ok(anchor_at(glimpse, places_in_front(size))?.map_err(|_| error)),
+    }
+}
+
+fn anchor_at(glimpse: &Glimpse, places: Vec<ByteRange>) -> std::result::Result<Result<Anchored>, Wanted> {
     want(glimpse, &places)?;
     let mut first = None;
     for range in places {
         let Got::Here(block) = glimpse.get(range) else { continue };
         match Header::decode(block, HeaderKind::Anchor) {
+            Ok((header, coding)) if !may_be_at(range.start, &header, coding) => {}
             Ok((header, coding)) => {
                 return Ok(Ok((header, coding, Place { at: range.start, kind: HeaderKind::Anchor })));
             }
-            Err(error) if error.kind != ErrorKind::Blank => first = first.or(Some(error)),
+            Err(error) if error.kind != ErrorKind::Blank && range.start != FRONT_ANCHOR => {
+                first = first.or(Some(error))
+            }
             Err(_) => {}
         }
     }
@@ -330,27 +362,36 @@ fn raw<'a>(glimpse: &'a Glimpse, header: &Header, coding: Coding, lba: u64, sect
 /// Headers at SoftROC's places that can stand in for an anchor that is damaged.
 fn own_copies(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
     let size = glimpse.size();
-    let Some(site) = Site::of(size, SectorSize::B512) else { return Ok(Vec::new()) };
-    // The last block may be one of 4096 bytes.
-    let large = Site::of(size, SectorSize::B4096).map(|site| ByteRange::new(site.anchor(), ByteCount(4096)));
-    let last = [Some(ByteRange::new(site.anchor(), ByteCount(512))), large];
-    let last: Vec<ByteRange> = last.into_iter().flatten().collect();
-    want(glimpse, &last)?;
-    let begins = [HEADER_SIGNATURE.to_be_bytes(), HEADER_SIGNATURE.to_le_bytes()];
-    let is_damaged = |range: &ByteRange| match glimpse.get(*range) {
-        Got::Here(block) => begins.iter().any(|begin| block.starts_with(begin)),
-        _ => true,
-    };
-    if !last.iter().any(is_damaged) {
-        return Ok(Vec::new());
+    let mut found: Vec<Anchored> = Vec::new();
+    for place in TailPlace::ALL {
+        let Some(site) = Site::at(size, SectorSize::B512, place) else { continue };
+        // The block may be one of 4096 bytes.
+        let large = Site::at(size, SectorSize::B4096, place);
+        let large = large.map(|site| ByteRange::new(site.anchor(), ByteCount(4096)));
+        let anchors = [Some(ByteRange::new(site.anchor(), ByteCount(512))), large];
+        let anchors: Vec<ByteRange> = anchors.into_iter().flatten().collect();
+        want(glimpse, &anchors)?;
+        let begins = [HEADER_SIGNATURE.to_be_bytes(), HEADER_SIGNATURE.to_le_bytes()];
+        let is_damaged = |range: &ByteRange| match glimpse.get(*range) {
+            Got::Here(block) => begins.iter().any(|begin| block.starts_with(begin)),
+            _ => true,
+        };
+        if !anchors.iter().any(is_damaged) {
+            continue;
+        }
+        let places = [site.primary(), site.secondary()].map(|at| ByteRange::new(at, ByteCount(4096)));
+        want(glimpse, &places)?;
+        let header = |range: &ByteRange| match glimpse.get(*range) {
+            Got::Here(bytes) => header_in(bytes, 0, range.start),
+            _ => None,
+        };
+        // A host may have written what looks like one where other drives have their tail.
+        let is_there = |(header, coding, _): &Anchored| header.tail_place(*coding) == place;
+        found.extend(places.iter().filter_map(header).filter(is_there));
+        if !found.is_empty() {
+            break;
+        }
     }
-    let places = [site.primary(), site.secondary()].map(|at| ByteRange::new(at, ByteCount(4096)));
-    want(glimpse, &places)?;
-    let header = |range: &ByteRange| match glimpse.get(*range) {
-        Got::Here(bytes) => header_in(bytes, 0, range.start),
-        _ => None,
-    };
-    let mut found: Vec<Anchored> = places.iter().filter_map(header).collect();
     found.sort_by_key(|(header, ..)| std::cmp::Reverse(header.sequence));
     Ok(found)
 }

@@ -15,8 +15,9 @@
 use super::checksum::Checksum;
 use super::fields::{Fields, Order, Writer};
 use super::names::{Guid, Time};
+use crate::tail::TailPlace;
 use crate::{Error, ErrorKind, Result};
-use units::{ByteCount, SectorSize};
+use units::{ByteCount, ByteOffset, SectorSize};
 
 /// The first four bytes of every header.
 pub const HEADER_SIGNATURE: u32 = 0xDE11_DE11;
@@ -222,6 +223,12 @@ pub struct Header {
 }
 
 impl Header {
+    /// Where on its drive the structure lies that this is a header of.
+    pub fn tail_place(&self, coding: Coding) -> TailPlace {
+        let primary = self.primary_lba.checked_mul(coding.block.bytes().0);
+        primary.map_or(TailPlace::End, |primary| TailPlace::of_primary(ByteOffset(primary)))
+    }
+
     /// Where a section is.
     pub fn place(&self, section: Section) -> Place {
         self.places[section.index()]

@@ -7,7 +7,7 @@
 //! │ volumes       │            │        │    └────────┴────────────┴───────┴─────────┴─────────┴─────┴────────────┘
 //! └───────────────┴────────────┴────────┘
 //! ```
-//! The anchor, in the drive's last block, says where the primary and the secondary copy are; each begins with a header
+//! The anchor, in the drive's last block or where an import put it, says where the primary and the secondary copy are; each begins with a header
 //! that says where its sections are. Of these, *disks* and *volumes* are about the whole group of drives, and equal on
 //! all; *records* and *own* are about this drive. `docs/formats/ddf.md` has the bytes.
 //!
@@ -63,6 +63,7 @@ pub use logs::{BadBlockLog, BadBlocks, Extras, VendorLog};
 pub use names::{DiskRef, Guid, Name, Time};
 pub use records::{Element, Slot, SpareRecord, VolumePart};
 pub use site::Site;
+pub(crate) use site::WORKSPACE;
 pub use structure::{Controller, Structure};
 pub use tell::tell;
 pub use update::{Step, clear, follows, repair, rewrite, update};

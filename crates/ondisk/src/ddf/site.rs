@@ -8,16 +8,18 @@
 //! 0                     tail +   0           16 MiB    18 MiB      20 MiB                          last block
 //! ```
 //!
+//! On drives that were imported with data up to their end, the tail is in front of the data ([`TailPlace`]).
+//!
 //! The limits are those of Linux md, which takes no others: 1023 physical disks, 255 virtual disks, 64 records a drive
 //! with 256 elements. Unlike Linux md's, the secondary copy is not in the workspace, which any controller may use.
 
 use super::header::{Coding, Header, Place, Section};
 use super::logs::Extras;
 use super::names::{Guid, Time};
-use crate::tail::{BLOCK, TAIL};
+use crate::tail::{BLOCK, FRONT_ANCHOR, Tail, TailPlace};
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
-const WORKSPACE: u64 = 16 << 20;
+pub(crate) const WORKSPACE: u64 = 16 << 20;
 const COPY: u64 = 2 << 20;
 
 const MOST_DISKS: u16 = 1023;
@@ -32,15 +34,20 @@ const RECORD_BYTES: u64 = 512 + 12 * MOST_ELEMENTS as u64;
 pub struct Site {
     size: ByteCount,
     block: SectorSize,
-    tail: ByteOffset,
+    tail: Tail,
 }
 
 impl Site {
-    /// The tail of a drive of that size with those blocks; `None` where there is no room for it and anything before
-    /// it, and where the size is not a whole number of blocks.
+    /// The tail at the end of a drive of that size with those blocks; `None` where there is no room for it and anything
+    /// before it, and where the size is not a whole number of blocks.
     pub fn of(size: ByteCount, block: SectorSize) -> Option<Site> {
-        let tail = ByteOffset(size.0.checked_sub(TAIL.0)?).align_down(BLOCK);
-        (tail > ByteOffset::ZERO && size.is_aligned(block.bytes())).then_some(Site { size, block, tail })
+        Site::at(size, block, TailPlace::End)
+    }
+
+    /// The same of a tail at that place.
+    pub fn at(size: ByteCount, block: SectorSize, place: TailPlace) -> Option<Site> {
+        let tail = Tail::at(size, place)?;
+        size.is_aligned(block.bytes()).then_some(Site { size, block, tail })
     }
 
     /// The drive's size.
@@ -53,14 +60,19 @@ impl Site {
         self.block
     }
 
-    /// Where the tail begins: the end of the volumes' data.
+    /// Where on the drive the tail is.
+    pub fn place(&self) -> TailPlace {
+        self.tail.place()
+    }
+
+    /// Where the tail begins.
     pub fn tail(&self) -> ByteOffset {
-        self.tail
+        self.tail.start()
     }
 
     /// The workspace: any controller may use it.
     pub fn workspace(&self) -> ByteRange {
-        ByteRange::new(self.tail, ByteCount(WORKSPACE))
+        ByteRange::new(self.tail(), ByteCount(WORKSPACE))
     }
 
     /// Where the primary copy begins.
@@ -76,17 +88,21 @@ impl Site {
     /// SoftROC's own region: nobody else has a reason to write there.
     pub fn region(&self) -> ByteRange {
         let start = self.secondary() + ByteCount(COPY);
-        ByteRange::from_to(start, self.anchor().align_down(BLOCK))
+        let end = match self.tail.place() {
+            TailPlace::End => self.anchor().align_down(BLOCK),
+            TailPlace::Front | TailPlace::FrontWithAnchor => self.tail.range().end(),
+        };
+        ByteRange::from_to(start, end)
     }
 
     /// Where the anchor is.
     pub fn anchor(&self) -> ByteOffset {
-        ByteOffset(self.size.0 - self.block.bytes().0)
+        anchor(self.size, self.block, self.tail.place())
     }
 
     /// The length of a drive's data area, in its blocks.
     pub fn configured_blocks(&self) -> u64 {
-        self.blocks(self.tail.0)
+        self.blocks(self.tail.data().end().0)
     }
 
     /// How its structure is written.
@@ -127,7 +143,7 @@ impl Site {
             primary_lba: self.blocks(self.primary().0),
             secondary_lba: self.blocks(self.secondary().0),
             workspace_blocks: self.blocks(WORKSPACE) as u32,
-            workspace_lba: self.blocks(self.tail.0),
+            workspace_lba: self.blocks(self.tail().0),
             most_disks: MOST_DISKS,
             most_volumes: MOST_VOLUMES,
             most_records: MOST_RECORDS,
@@ -139,9 +155,18 @@ impl Site {
     }
 }
 
+/// Where the anchor is of a structure that lies at that place.
+pub(super) fn anchor(size: ByteCount, block: SectorSize, place: TailPlace) -> ByteOffset {
+    match place {
+        TailPlace::End | TailPlace::Front => ByteOffset(size.0.saturating_sub(block.bytes().0)),
+        TailPlace::FrontWithAnchor => FRONT_ANCHOR,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tail::TAIL;
 
     #[test]
     fn nothing_overlaps_and_a_copy_fits_its_room() {

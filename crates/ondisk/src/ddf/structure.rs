@@ -8,6 +8,7 @@ use super::logs::{BadBlockLog, VendorLog};
 use super::names::{DiskRef, Guid};
 use super::records::{Slot, SpareRecord, VolumePart};
 use super::volumes::VolumeRecord;
+use crate::tail::TailPlace;
 use crate::{Error, ErrorKind, Result};
 
 /// The controller that wrote last.
@@ -134,6 +135,11 @@ fn entries<T>(bytes: &[u8], coding: Coding, decode: impl Fn(Fields) -> Option<T>
 }
 
 impl Structure {
+    /// Where on its drive it lies, by its places.
+    pub fn place(&self) -> TailPlace {
+        self.header.tail_place(self.coding)
+    }
+
     /// The structure of these sections, which have been checked; those that are needed are there.
     pub(super) fn decode(
         header: Header,

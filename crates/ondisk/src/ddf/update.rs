@@ -19,8 +19,9 @@
 
 use super::copies::{CopyReport, CopyState, is_after};
 use super::find::Drive;
-use super::header::{Coding, Header, HeaderKind, Place, Section};
+use super::header::{Header, HeaderKind, Place, Section};
 use super::logs::VendorLog;
+use super::site;
 use super::structure::Structure;
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -67,7 +68,7 @@ pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<V
         }
         None => {
             let theirs = old.filter(|old| old.anchor.kind == HeaderKind::Anchor).map(|old| old.anchor.at);
-            let anchors = [Some(anchor_of(size, new.coding)), theirs];
+            let anchors = [Some(anchor_of(size, new)), theirs];
             for at in anchors.into_iter().flatten() {
                 steps.push(Step::Write { at, bytes: vec![0; new.coding.block_bytes()] });
             }
@@ -132,7 +133,7 @@ pub fn repair(drive: &Drive) -> Result<Vec<Step>> {
 /// either. What else is there stays.
 pub fn clear(drive: &Drive) -> Vec<Step> {
     let zeroes = |at| Step::Write { at, bytes: vec![0; drive.structure.coding.block_bytes()] };
-    let last = anchor_of(drive.size, drive.structure.coding);
+    let last = anchor_of(drive.size, &drive.structure);
     let mut steps = vec![zeroes(drive.anchor.at)];
     if last != drive.anchor.at && drive.anchor.at.0 < last.0 {
         steps.push(zeroes(last));
@@ -173,14 +174,14 @@ fn order(old: &Drive) -> Vec<HeaderKind> {
     kinds
 }
 
-fn anchor_of(size: ByteCount, coding: Coding) -> ByteOffset {
-    ByteOffset(size.0.saturating_sub(coding.block.bytes().0))
+fn anchor_of(size: ByteCount, structure: &Structure) -> ByteOffset {
+    site::anchor(size, structure.coding.block, structure.place())
 }
 
 fn write_anchor(steps: &mut Vec<Step>, size: ByteCount, old: Option<&Drive>, new: &Structure) {
     let is_known = |old: &&Drive| is_in_place(old, new) && old.anchor.kind == HeaderKind::Anchor;
     let known = old.filter(is_known).map(|old| old.anchor.at);
-    let at = known.unwrap_or(anchor_of(size, new.coding));
+    let at = known.unwrap_or(anchor_of(size, new));
     steps.push(Step::Write { at, bytes: new.encode_header(HeaderKind::Anchor) });
     steps.push(Step::Flush);
 }

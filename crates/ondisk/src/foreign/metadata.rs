@@ -3,6 +3,7 @@
 use super::glimpse::{Glimpse, Got};
 use super::{imsm, md};
 use crate::ddf::{self, Effort, HEADER_SIGNATURE, Look, Step};
+use crate::tail::{Tail, TailPlace};
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// The blocks without which no system takes the drive for a member of anything: superblocks of Linux md, anchors of IMSM
@@ -25,6 +26,15 @@ pub fn metadata(glimpse: &Glimpse) -> Vec<ByteRange> {
         }
     }
     once
+}
+
+/// Whether a tail in front can be where it is: its drive carries an array of Linux md, which uses nothing of that. To be
+/// called until the glimpse wants nothing more.
+pub fn leaves_room(glimpse: &Glimpse, tail: &Tail) -> bool {
+    let Some(unused) = md::unused_in_front(glimpse) else { return false };
+    let is_free = |range: &ByteRange| unused.iter().any(|unused| unused.contains(*range));
+    let [anchor, ..] = tail.marks();
+    is_free(&tail.range()) && (tail.place() != TailPlace::FrontWithAnchor || is_free(&anchor))
 }
 
 /// Anchors where they are by the standard, and where Adaptec has them, sound or not.

@@ -26,7 +26,7 @@
 //! | `partitions.rs` | [`partitions()`]: where a drive's partitions are |
 //! | `md/` | superblocks of Linux md |
 //! | `imsm.rs` | metadata of Intel's firmware RAID |
-//! | `metadata.rs` | [`metadata()`]: by what other systems know a drive |
+//! | `metadata.rs` | [`metadata()`]: by what other systems know a drive, and what they leave unused before their data |
 //! | `reconcile.rs` | [`reconcile()`]: from records to volumes |
 
 mod glimpse;
@@ -39,7 +39,7 @@ mod record;
 mod section;
 
 pub use glimpse::{Glimpse, Got};
-pub use metadata::metadata;
+pub use metadata::{leaves_room, metadata};
 pub use partitions::partitions;
 pub use reconcile::{FoundMember, FoundOther, FoundVolume, Seen, Standing, State, reconcile};
 pub use record::{

@@ -371,6 +371,6 @@ impl Stripes {
 
 /// Where a place of the ring lies on a member.
 fn journal_at(journal: &Journal, member: &Member, place: u64) -> Option<ByteOffset> {
-    let room = Tail::of(member.info().size)?.journals();
+    let room = Tail::at(member.info().size, journal.place.tail)?.journals();
     Some(room.start + ByteCount(journal.place.at.0 + journal.start + place))
 }

@@ -31,6 +31,8 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
     told
 }
 
+pub(super) use version1::unused_in_front;
+
 /// What is cleared of a superblock: more than its fields that do not change.
 const CLEARED: u64 = 4096;
 

@@ -34,6 +34,10 @@ const ROLE_JOURNAL: u16 = 0xFFFD;
 /// Above are roles that are no slots.
 const LAST_SLOT: u16 = 0xFEFF;
 
+/// How a write-intent bitmap begins.
+const BITMAP_MAGIC: u32 = 0x6D74_6962;
+const BITMAP_HEAD: u64 = 256;
+
 const LEVEL_LINEAR: i32 = -1;
 
 /// The superblocks of these versions on a drive.
@@ -58,6 +62,45 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
         }
     }
     told
+}
+
+/// What the array of a drive leaves unused before its data, its superblock included, which goes when it is imported. `None`
+/// where the superblock is not in front of the data, and where something is at work for which more may lie there.
+pub(in super::super) fn unused_in_front(glimpse: &Glimpse) -> Option<[ByteRange; 2]> {
+    let (sector, bytes) = [8, 0].into_iter().find_map(|sector| {
+        let bytes = glimpse.bytes(sector * SECTOR, LENGTH)?;
+        let is_one = u32_at(bytes, 0) == MAGIC && u32_at(bytes, 4) == 1;
+        (is_one && decode(bytes, "", sector).is_ok()).then_some((sector, bytes))
+    })?;
+    let features = u32_at(bytes, 8);
+    if features & !(BITMAP | RECOVERY_OFFSET | RAID0_LAYOUT | BAD_BLOCKS | REPLACEMENT) != 0 {
+        return None;
+    }
+    let superblock = ByteRange::new(ByteOffset(sector * SECTOR), ByteCount(LENGTH));
+    let behind = |offset: u32| sector.checked_add_signed(i64::from(offset as i32)).map(|at| at * SECTOR);
+    let mut end = superblock.end().0;
+    if features & BITMAP != 0 {
+        end = end.max(bitmap_end(glimpse, behind(u32_at(bytes, 96))?)?);
+    }
+    // The log of bad blocks has its place as soon as the array is made.
+    let bad_blocks = u64::from(u16_at(bytes, 186)) * SECTOR;
+    if bad_blocks > 0 {
+        end = end.max(behind(u32_at(bytes, 188))? + bad_blocks);
+    }
+    let data = u64_at(bytes, 128).checked_mul(SECTOR)?;
+    Some([superblock, ByteRange::new(ByteOffset(end), ByteCount(data.saturating_sub(end)))])
+}
+
+/// Where the bitmap ends that begins at a byte.
+fn bitmap_end(glimpse: &Glimpse, at: u64) -> Option<u64> {
+    let head = glimpse.bytes(at, BITMAP_HEAD)?;
+    let chunk = u64::from(u32_at(head, 52));
+    if u32_at(head, 0) != BITMAP_MAGIC || chunk == 0 {
+        return None;
+    }
+    let bits = u64_at(head, 40).checked_mul(SECTOR)?.div_ceil(chunk);
+    let reserved = u64::from(u32_at(head, 64)) * SECTOR;
+    at.checked_add(reserved.max(BITMAP_HEAD + bits.div_ceil(8)))
 }
 
 fn decode(bytes: &[u8], version: &str, sector: u64) -> Result<Record, String> {
