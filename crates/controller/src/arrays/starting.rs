@@ -9,6 +9,7 @@ use crate::interface::{Error, ErrorKind, Result, VolumeState};
 use engine::{RegionIndex, RegionSet};
 use ondisk::{Readiness, Uuid};
 use std::rc::Rc;
+use units::counted;
 
 fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
@@ -55,10 +56,13 @@ impl Arrays {
             (_, marked) if order.accepts_parity(volume) && how == VolumeState::Degraded => (
                 "it was not cleanly shut down",
                 format!(
-                    "; stale parity is forced in {marked} regions, and blocks of the missing drive may read wrongly there"
+                    "; stale parity is forced in {}, and blocks of the missing drive may read wrongly there",
+                    counted(marked, "region")
                 ),
             ),
-            (_, marked) => ("it was not cleanly shut down", format!("; {marked} regions are resynced")),
+            (_, marked) => {
+                ("it was not cleanly shut down", format!("; {} to resync", counted(marked, "region")))
+            }
         };
         let effect = format!("it is {how}{tail}");
         let code = match how {
@@ -109,9 +113,10 @@ impl Arrays {
             return Ok(());
         }
         let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
+        let regions = counted(marked, "region");
         let too = if order.without_missing { " --degraded" } else { "" };
         Err(wrong(format!(
-            "'{name}' is degraded and was not cleanly shut down ({reasons}): in {marked} regions a write may have been interrupted, and the missing drive's data cannot be computed there. Connect the drive and start the volume again; or, if blocks of that drive may read wrongly there, run 'softroc volume start {name} --accept-stale-parity{too}'"
+            "'{name}' is degraded and was not cleanly shut down ({reasons}): in {regions} a write may have been interrupted, and the missing drive's data cannot be computed there. Connect the drive and start the volume again; or, if blocks of that drive may read wrongly there, run 'softroc volume start {name} --accept-stale-parity{too}'"
         )))
     }
 

@@ -12,6 +12,7 @@
 pub(crate) mod access;
 mod drive;
 pub(crate) mod health;
+mod made_for;
 pub(crate) mod structures;
 mod undo_log;
 
