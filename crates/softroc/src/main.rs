@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `cli` | every command and flag, defined once |
 //! | `serve` | `softroc serve`: the controller and its ports in this process |
+//! | `place` | where the state of a controller is |
 //! | `control` | the commands that a running controller carries out |
 //! | `render` | the controller's answers as text |
 //! | `bench` | `softroc bench`: StorageBench on the command line |
@@ -26,6 +27,7 @@ mod failure;
 mod info;
 mod machine;
 mod output;
+mod place;
 mod predictions;
 mod progress;
 mod quickstart;
@@ -38,22 +40,36 @@ mod signals;
 use clap::Parser;
 use cli::{Cli, Command};
 use control::Control;
-use failure::Outcome;
+use failure::{Failure, Outcome};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return not_understood(&error),
+    };
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(cli.json),
     }
+}
+
+/// Help and the version are printed as they are. A command line that cannot be understood is an error like others,
+/// as JSON where the line asks for that anywhere.
+fn not_understood(error: &clap::Error) -> ExitCode {
+    let asks_for_json = std::env::args_os().skip(1).take_while(|arg| arg != "--").any(|arg| arg == "--json");
+    if error.use_stderr() && asks_for_json {
+        let text = error.render().to_string();
+        return Failure::usage(text.trim_start_matches("error: ").trim_end()).report(true);
+    }
+    error.exit()
 }
 
 fn run(cli: &Cli) -> Outcome {
     let control = Control::of(cli);
     match &cli.command {
         Command::Quickstart(tour) => quickstart::run(tour),
-        Command::Serve(serve) => serve::run(cli, serve, &control),
+        Command::Serve(serve) => serve::run(serve, &control),
         Command::Drive(command) => control.drive(command),
         Command::Volume(command) => control.volume(command),
         Command::Spare(command) => control.spare(command),
@@ -62,7 +78,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Events(events) => control.events(events),
         Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),
         Command::Explain(explain) => explain::run(explain),
-        Command::Bench(bench) => bench::run(bench, &control, &cli.state),
+        Command::Bench(bench) => bench::run(bench, &control, &place::results(cli)),
         Command::Predict(command) => predictions::predict::run(command),
         Command::Reproduce(command) => predictions::reproduce::run(command),
         Command::Calibrate(command) => predictions::calibrate::run(command),
