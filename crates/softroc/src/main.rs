@@ -41,12 +41,14 @@ use clap::Parser;
 use cli::{Cli, Command};
 use control::Control;
 use failure::{Failure, Outcome};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let (arguments, json) = json_first(std::env::args_os().collect());
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        Err(error) => return not_understood(&error),
+        Err(error) => return not_understood(&error, json),
     };
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,11 +56,25 @@ fn main() -> ExitCode {
     }
 }
 
+/// The command line with `--json` in front, wherever it stood, and whether it did: between a noun that is a command
+/// itself (`bench`) and its verb no flag may stand.
+fn json_first(mut arguments: Vec<OsString>) -> (Vec<OsString>, bool) {
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let verbatim = arguments.split_off(end);
+    let all = arguments.len();
+    arguments.retain(|argument| argument != "--json");
+    let json = arguments.len() < all;
+    if json {
+        arguments.insert(1.min(arguments.len()), "--json".into());
+    }
+    arguments.extend(verbatim);
+    (arguments, json)
+}
+
 /// Help and the version are printed as they are. A command line that cannot be understood is an error like others,
 /// as JSON where the line asks for that anywhere.
-fn not_understood(error: &clap::Error) -> ExitCode {
-    let asks_for_json = std::env::args_os().skip(1).take_while(|arg| arg != "--").any(|arg| arg == "--json");
-    if error.use_stderr() && asks_for_json {
+fn not_understood(error: &clap::Error, json: bool) -> ExitCode {
+    if error.use_stderr() && json {
         let text = error.render().to_string();
         return Failure::usage(text.trim_start_matches("error: ").trim_end()).report(true);
     }
@@ -85,5 +101,25 @@ fn run(cli: &Cli) -> Outcome {
         Command::Catalog(command) => predictions::catalog::run(command),
         Command::Rescue(rescue) => rescue::run(rescue),
         Command::Info(output) => info::run(&control, output.json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_read_wherever_it_stands() {
+        let first = |line: &str| {
+            let (arguments, json) = json_first(line.split(' ').map(OsString::from).collect());
+            let words: Vec<String> =
+                arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            (words.join(" "), json)
+        };
+        for line in ["softroc --json bench list", "softroc bench --json list", "softroc bench list --json"] {
+            assert_eq!(first(line), ("softroc --json bench list".to_owned(), true));
+        }
+        assert_eq!(first("softroc bench list"), ("softroc bench list".to_owned(), false));
+        assert_eq!(first("softroc drive add -- --json"), ("softroc drive add -- --json".to_owned(), false));
     }
 }

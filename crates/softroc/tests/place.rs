@@ -88,6 +88,10 @@ fn a_file_that_was_not_made_for_a_drive_is_refused_with_the_way_to_make_one() {
     }
     let drives = controller.json(&["drive", "list"]);
     assert_eq!(drives["drives"].as_array().map(Vec::len), Some(0));
+    // Nor is it registered at a start.
+    let other = Controller::with("no-drive-given", &["--drives", &controller.folder.file("thesis.txt")]);
+    assert_eq!(other.json(&["drive", "list"])["drives"].as_array().map(Vec::len), Some(0));
+    assert!(other.log().contains("was not made for a drive: it holds text"), "{}", other.log());
     // A file of zeroes that somebody made is one, whoever made it.
     let made = controller.folder.file("made.img");
     run("truncate", &["-s", "64M", &made]);

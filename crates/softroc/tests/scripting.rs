@@ -56,7 +56,11 @@ fn json_may_stand_before_the_noun_after_it_or_at_the_end() {
         let said = json(&controller.softroc(arguments).ok());
         assert_eq!(said["volumes"][0]["name"], "v", "{arguments:?}");
     }
-    for arguments in [&["--json", "volume", "show", "nope"][..], &["--json", "bench", "show", "last"]] {
+    for arguments in [
+        &["--json", "volume", "show", "nope"][..],
+        &["--json", "bench", "show", "last"],
+        &["bench", "--json", "show", "last"],
+    ] {
         assert_eq!(error(&controller.softroc(arguments)).0, 4, "{arguments:?}");
     }
     // The rows of a measurement are an answer like others.

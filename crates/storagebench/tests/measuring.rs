@@ -368,7 +368,8 @@ fn the_standard_profiles_up_the_ladder_give_a_row_each() {
 fn a_percentile_that_too_few_requests_show_is_not_a_number() {
     let (few, _) = point(1, Service::Fixed(50_000 * US), "random,read,4K", 1);
     let latency = few.latency_us.unwrap();
-    assert_eq!((few.ios, latency.p99, latency.p999), (60, None, None));
+    assert!(few.ios < 100, "{}", few.ios);
+    assert_eq!((latency.p99, latency.p999), (None, None));
     assert!(serde_json::to_value(latency).unwrap()["p99"].is_null());
     assert!(!storagebench::row_text(&few).contains("p99"), "{}", storagebench::row_text(&few));
     let (some, _) = point(1, Service::Fixed(10_000 * US), "random,read,4K", 1);

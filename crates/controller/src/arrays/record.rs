@@ -346,7 +346,6 @@ impl Arrays {
                 Some(_) if out.is_empty() => format!("'{name}' is degraded until the rebuild is done"),
                 Some((0, 0)) => format!("'{name}' is degraded; another failure loses data"),
                 Some((0, _)) => format!("'{name}' is degraded; another failure may lose data"),
-                Some((1, 1)) => format!("'{name}' is degraded and survives 1 more failure"),
                 Some((at_least, at_most)) if at_least == at_most => {
                     format!("'{name}' is degraded and survives {}", counted(at_least, "more failure"))
                 }

@@ -105,6 +105,9 @@ pub fn import(import: &BenchImport) -> Outcome {
     Catalog::builtin().clone().add(&import.file.display().to_string(), group.clone())?;
     notes.iter().for_each(|note| eprintln!("{note}"));
     if import.output.json {
+        if let Some(path) = &import.to {
+            output::write_file(path, &group.to_toml())?;
+        }
         let profiles: Vec<serde_json::Value> = group.profiles().iter().map(json).collect();
         return output::json(&serde_json::json!({ "profiles": profiles }));
     }

@@ -88,7 +88,7 @@ pub struct BenchImport {
     pub file: PathBuf,
 
     /// The output file [default: standard output].
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,
 
     /// The output format.
