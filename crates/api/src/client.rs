@@ -1,5 +1,6 @@
 //! The client's side: one command, one answer.
 
+use crate::Refusal;
 use controller::{Command, Error, ErrorKind, Reply, Result};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -26,10 +27,15 @@ async fn exchange(socket: &Path, command: &Command) -> Result<Reply> {
         Error::new(ErrorKind::Failed, sentence)
     };
     let stream = UnixStream::connect(socket).await.map_err(|error| {
-        let sentence = format!(
-            "no controller answers at {}: {error}; start one with 'softroc serve', or give its --socket",
-            socket.display()
-        );
+        let socket = socket.display();
+        let sentence = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => format!(
+                "the control socket {socket} is not open to this user: {error}; use sudo, or have the controller started with --socket-group"
+            ),
+            _ => format!(
+                "no controller answers at {socket}: {error}; start one with 'softroc serve', or say where it is with --state"
+            ),
+        };
         Error::new(ErrorKind::Unavailable, sentence)
     })?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
@@ -49,6 +55,6 @@ async fn exchange(socket: &Path, command: &Command) -> Result<Reply> {
     let not_ours = |error: serde_json::Error| broken(format!("its answer cannot be read ({error})"));
     match good {
         true => serde_json::from_slice(&body).map_err(not_ours),
-        false => Err(serde_json::from_slice::<Error>(&body).map_err(not_ours)?),
+        false => Err(serde_json::from_slice::<Refusal>(&body).map_err(not_ours)?.error),
     }
 }

@@ -1,6 +1,7 @@
 //! The control socket: the controller's [`Command`](controller::Command)s as JSON over HTTP.
 //!
-//! `POST /v1/command` takes any command and answers its reply, or an error with a kind and a sentence:
+//! `POST /v1/command` takes any command and answers its reply, or an error with a kind and a sentence
+//! (`docs/api.md` lists all of them, with examples):
 //!
 //! ```text
 //! $ curl --unix-socket softroc-data/control.sock http://localhost/v1/command \
@@ -20,4 +21,12 @@
 pub mod client;
 mod server;
 
-pub use server::Server;
+pub use server::{Server, SocketAccess};
+
+use serde::{Deserialize, Serialize};
+
+/// The answer to a command that was refused or failed.
+#[derive(Serialize, Deserialize)]
+struct Refusal {
+    error: controller::Error,
+}

@@ -1,8 +1,9 @@
 //! The server's side: a thread that takes commands in and hands them to the controller.
 
+use crate::Refusal;
 use axum::Json;
 use axum::Router;
-use axum::extract::rejection::JsonRejection;
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -25,17 +26,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `controller` on a Unix socket that only this user may use. `stopped_controller` is called, on the
-    /// server's thread, when somebody has shut the controller down through it.
+    /// Serves `controller` on a Unix socket that those may use whom `access` lets in. `stopped_controller` is called,
+    /// on the server's thread, when somebody has shut the controller down through it.
     ///
     /// # Errors
     /// When the socket is in use by a running server, or cannot be made.
     pub fn start(
         socket: &FilePath,
+        access: SocketAccess,
         controller: ControllerHandle,
         stopped_controller: impl Fn() + Send + Sync + 'static,
     ) -> env::Result<Server> {
-        let listener = bind(socket)?;
+        let listener = bind(socket, access)?;
         let desk = Desk { controller, stopped_controller: Arc::new(stopped_controller) };
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("http".into()).spawn(move || {
@@ -67,8 +69,17 @@ impl Drop for Server {
     }
 }
 
+/// Who may use a control socket: whoever may write to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SocketAccess {
+    /// The permissions of the socket, as `chmod` takes them.
+    pub mode: u32,
+    /// The number of the group that it is given to; otherwise it has that of the process.
+    pub group: Option<u32>,
+}
+
 /// Binds the socket; a file that a dead server left behind is removed first.
-fn bind(socket: &FilePath) -> env::Result<std::os::unix::net::UnixListener> {
+fn bind(socket: &FilePath, access: SocketAccess) -> env::Result<std::os::unix::net::UnixListener> {
     let failed = |error: std::io::Error| {
         let sentence = format!("cannot make the control socket {}", socket.display());
         EnvError::new(EnvErrorKind::System, sentence).caused_by(error)
@@ -85,7 +96,19 @@ fn bind(socket: &FilePath) -> env::Result<std::os::unix::net::UnixListener> {
         _ => {}
     }
     let listener = std::os::unix::net::UnixListener::bind(socket).map_err(failed)?;
-    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    // Nobody else until it has its group.
+    let permit = |mode| std::fs::set_permissions(socket, std::fs::Permissions::from_mode(mode));
+    permit(0o600).map_err(failed)?;
+    if let Some(group) = access.group {
+        std::os::unix::fs::chown(socket, None, Some(group)).map_err(|error| {
+            let sentence = format!(
+                "cannot give the control socket {} to group {group}; run as root, or as a member of the group",
+                socket.display()
+            );
+            EnvError::new(EnvErrorKind::Denied, sentence).caused_by(error)
+        })?;
+    }
+    permit(access.mode).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     Ok(listener)
 }
@@ -115,7 +138,10 @@ async fn serve(listener: std::os::unix::net::UnixListener, desk: Desk, stopped: 
         .route("/v1/schedules", get(|state| ask(state, Command::ScheduleList {})))
         .route("/v1/events", get(events))
         .fallback(|| async {
-            refuse(ErrorKind::NotFound, "there is nothing at this address; see GET /v1/info")
+            refuse(ErrorKind::NotFound, "there is nothing at this address; docs/api.md lists what there is")
+        })
+        .method_not_allowed_fallback(|| async {
+            refuse(ErrorKind::Invalid, "commands are sent with POST /v1/command, all else is asked with GET")
         })
         .with_state(desk);
     let until = async move {
@@ -140,18 +166,25 @@ async fn volume(state: State<Desk>, Path(volume): Path<String>) -> Response {
     ask(state, Command::VolumeShow { volume }).await
 }
 
-async fn task(state: State<Desk>, Path(task): Path<u64>) -> Response {
-    ask(state, Command::TaskShow { task }).await
+async fn task(state: State<Desk>, task: Result<Path<u64>, PathRejection>) -> Response {
+    match task {
+        Ok(Path(task)) => ask(state, Command::TaskShow { task }).await,
+        Err(_) => refuse(ErrorKind::Invalid, "a task has a number; see GET /v1/tasks"),
+    }
 }
 
 /// What may be asked of the events.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct EventsQuery {
     last: Option<usize>,
 }
 
-async fn events(state: State<Desk>, Query(query): Query<EventsQuery>) -> Response {
-    ask(state, Command::EventsList { last: query.last }).await
+async fn events(state: State<Desk>, query: Result<Query<EventsQuery>, QueryRejection>) -> Response {
+    match query {
+        Ok(Query(query)) => ask(state, Command::EventsList { last: query.last }).await,
+        Err(_) => refuse(ErrorKind::Invalid, "'last' is the number of events, such as ?last=20"),
+    }
 }
 
 /// Hands a command to the controller and waits for its reply.
@@ -170,13 +203,17 @@ async fn ask(State(desk): State<Desk>, command: Command) -> Response {
             }
             Json(reply).into_response()
         }
-        Ok(Err(error)) => (status(error.kind), Json(error)).into_response(),
+        Ok(Err(error)) => refused(error),
         Err(_) => refuse(ErrorKind::Stopping, "the controller is gone; start it again"),
     }
 }
 
 fn refuse(kind: ErrorKind, sentence: &str) -> Response {
-    (status(kind), Json(Error::new(kind, sentence))).into_response()
+    refused(Error::new(kind, sentence))
+}
+
+fn refused(error: Error) -> Response {
+    (status(error.kind), Json(Refusal { error })).into_response()
 }
 
 fn status(kind: ErrorKind) -> StatusCode {

@@ -393,7 +393,7 @@ fn a_mark_is_cleared_only_when_what_it_stood_for_is_durable() {
     };
     at_every_event(1, End::PowerCut, prepare, scene, |bench, _, event| {
         bench.boot(&[]);
-        let resynced = bench.has_event("regions are resynced");
+        let resynced = bench.has_event(" to resync");
         if !resynced {
             bench.expect("data", STRIPE, 9, STRIPE);
         }

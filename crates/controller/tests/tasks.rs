@@ -165,6 +165,33 @@ fn a_patrol_keeps_its_limit() {
 }
 
 #[test]
+fn a_check_keeps_its_limit_in_bytes_of_the_volume_however_many_shards_and_drives_there_are() {
+    let mut bench = Bench::new(31, 2, 0);
+    bench.add_drives(&["a", "b", "c"], 64 * MIB);
+    bench.boot(&["a", "b", "c"]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.write("data", 0, 5, MIB);
+    bench.settle("data");
+    // Its one region is one shard's: the other one has nothing to do.
+    let limit = 4 * MIB;
+    let start = StartTask {
+        what: Startable::Check,
+        volume: Some("data".into()),
+        limit_bytes_per_s: Some(limit),
+        ..StartTask::default()
+    };
+    let id = task(bench.ask(Command::TaskStart(start))).task;
+    bench.wait(1);
+    let before = show(&mut bench, id).done_blocks * 512;
+    bench.wait(8);
+    let info = show(&mut bench, id);
+    let per_s = (info.done_blocks * 512 - before) / 8;
+    assert!((limit * 9 / 10..=limit * 11 / 10).contains(&per_s), "{per_s}: {info:?}");
+    let rate = info.rate_mib_s.unwrap();
+    assert!((3.6..=4.4).contains(&rate), "{rate}");
+}
+
+#[test]
 fn a_paused_task_stands_still_and_goes_on_where_it_was_even_after_a_restart() {
     let mut bench = with_drives(4);
     let start =

@@ -167,6 +167,11 @@ pub trait DriveSource: Send + Sync {
     /// What the drive says of itself.
     fn info(&self) -> &DriveInfo;
 
+    /// Bytes behind the last whole sector, which are no part of the drive: a file that was made for a drive has none.
+    fn odd_bytes(&self) -> ByteCount {
+        ByteCount::ZERO
+    }
+
     /// This shard's way to the drive.
     ///
     /// # Errors

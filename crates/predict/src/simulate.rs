@@ -218,12 +218,16 @@ fn joined_latency(parts: &[(u64, Option<Latency>)]) -> Option<Latency> {
     let of = |value: &dyn Fn(&Latency) -> f64| {
         parts.iter().map(|(ios, latency)| ios * value(latency)).sum::<f64>() / all
     };
+    let known = |value: &dyn Fn(&Latency) -> Option<f64>| {
+        let all_know = parts.iter().all(|(_, latency)| value(latency).is_some());
+        all_know.then(|| of(&|latency| value(latency).unwrap_or_default()))
+    };
     Some(Latency {
         mean: of(&|latency| latency.mean),
         p50: of(&|latency| latency.p50),
         p90: of(&|latency| latency.p90),
-        p99: of(&|latency| latency.p99),
-        p999: of(&|latency| latency.p999),
+        p99: known(&|latency| latency.p99),
+        p999: known(&|latency| latency.p999),
         max: parts.iter().map(|(_, latency)| latency.max).fold(0.0, f64::max),
     })
 }

@@ -1,6 +1,6 @@
 //! `softroc explain`: what a request does, as a picture.
 
-use crate::cli::{Explain, Operation};
+use crate::cli::{Explain, LayoutName, Operation};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use layout::Shape;
@@ -10,15 +10,20 @@ use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet};
 /// Explains by the parameters on the command line.
 pub fn run(explain: &Explain) -> Outcome {
     let (Some(level), Some(drives)) = (explain.level, explain.drives) else {
-        return Err(Failure::refused("give --level and --drives, or --volume"));
+        return Err(Failure::usage("give --level and --drives, or --volume"));
     };
     let range = parse_range(&explain.range)?;
     let failed = failed_drives(&explain.failed, drives)?;
+    let (parity, mirrors) = match explain.layout {
+        Some(LayoutName::Parity(parity)) => (Some(parity), None),
+        Some(LayoutName::Mirrors(mirrors)) => (None, Some(mirrors)),
+        None => (None, None),
+    };
     let shape = Shape {
         spans: explain.spans,
         copies: explain.copies,
-        parity: explain.layout,
-        mirrors: explain.mirrors,
+        parity,
+        mirrors,
         ..Shape::new(level, DriveCount(drives))
     };
     // As large as the request asks for: what lies beyond does not change the plan.
@@ -27,7 +32,7 @@ pub fn run(explain: &Explain) -> Outcome {
     let needed = ByteCount(range.end().0) + smallest.stripe_bytes();
     let geometry = smallest.with_member_size(smallest.member_size_for(needed))?;
     let explanation =
-        plan::explain(&geometry, explain.operation.into(), range, &failed).map_err(Failure::refused)?;
+        plan::explain(&geometry, explain.operation.into(), range, &failed).map_err(Failure::usage)?;
     match explain.output.json {
         true => output::json(&explanation),
         false => output::print(&explanation.to_string()),
@@ -36,10 +41,10 @@ pub fn run(explain: &Explain) -> Outcome {
 
 /// Reads SIZE@OFFSET.
 pub fn parse_range(text: &str) -> Outcome<ByteRange> {
-    let wrong = || Failure::refused(format!("'{text}' is not a range; expected SIZE@OFFSET, such as 8K@1M"));
+    let wrong = || Failure::usage(format!("'{text}' is not a range; expected SIZE@OFFSET, such as 8K@1M"));
     let (size, offset) = text.split_once('@').ok_or_else(wrong)?;
-    let len: ByteCount = size.parse().map_err(Failure::refused)?;
-    let start: ByteOffset = offset.parse().map_err(Failure::refused)?;
+    let len: ByteCount = size.parse().map_err(Failure::usage)?;
+    let start: ByteOffset = offset.parse().map_err(Failure::usage)?;
     match start.checked_add(len) {
         Some(end) if end.0 <= 1 << 60 && !len.is_zero() => Ok(ByteRange::new(start, len)),
         _ => Err(wrong()),
@@ -49,7 +54,7 @@ pub fn parse_range(text: &str) -> Outcome<ByteRange> {
 /// The set of the drives named, which must be of the array.
 fn failed_drives(failed: &[u16], drives: u16) -> Outcome<DriveSet> {
     match failed.iter().find(|drive| **drive >= drives) {
-        Some(drive) => Err(Failure::refused(format!(
+        Some(drive) => Err(Failure::usage(format!(
             "there is no drive {drive}; the drives of this array are 0 to {}",
             drives.saturating_sub(1)
         ))),

@@ -1,12 +1,27 @@
-//! How a command fails: one sentence on standard error, and an exit code.
+//! How a command fails: one sentence, a kind for programs, and an exit code.
+//!
+//! | exit code | means |
+//! | --- | --- |
+//! | 0 | done, and all is well |
+//! | 1 | something failed under way; or it is done, and what it found is not well |
+//! | 2 | the command is wrong: nothing was changed |
+//! | 3 | refused, as things are now: nothing was changed |
+//! | 4 | what the command names is not there: nothing was changed |
+//! | 130 | stopped by somebody before it was done |
 
+use crate::output;
+use serde::Serialize;
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why a command did not do what it was asked.
-#[derive(Debug)]
+/// Why a command did not do what it was asked, or what is wrong with what it found.
+#[derive(Clone, Debug, Serialize)]
 pub struct Failure {
+    /// For programs: see `docs/api.md`.
+    kind: String,
+    #[serde(rename = "message")]
     sentence: String,
+    #[serde(skip)]
     code: u8,
 }
 
@@ -14,25 +29,61 @@ pub struct Failure {
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// The command, or a file or value it names, is wrong: nothing was changed. Exit code 2.
-    pub fn refused(sentence: impl fmt::Display) -> Failure {
-        Failure { sentence: sentence.to_string(), code: 2 }
+    fn new(kind: impl Into<String>, code: u8, sentence: impl fmt::Display) -> Failure {
+        Failure { kind: kind.into(), sentence: sentence.to_string(), code }
     }
 
-    /// The command was right, and something failed under way. Exit code 1.
+    /// The command is wrong, whatever the state of things: nothing was changed. Exit code 2.
+    pub fn usage(sentence: impl fmt::Display) -> Failure {
+        Failure::new("usage", 2, sentence)
+    }
+
+    /// The command is right, and cannot be carried out as things are: nothing was changed. Exit code 3.
+    pub fn refused(sentence: impl fmt::Display) -> Failure {
+        Failure::new("refused", 3, sentence)
+    }
+
+    /// There is nothing of the name that the command gives: nothing was changed. Exit code 4.
+    pub fn not_found(sentence: impl fmt::Display) -> Failure {
+        Failure::new("not-found", 4, sentence)
+    }
+
+    /// Something failed under way. Exit code 1.
     pub fn failed(sentence: impl fmt::Display) -> Failure {
-        Failure { sentence: sentence.to_string(), code: 1 }
+        Failure::new("failed", 1, sentence)
+    }
+
+    /// The command did what it was asked, and what it found is not well. Exit code 1.
+    pub fn not_well(sentence: impl fmt::Display) -> Failure {
+        Failure::new("not-well", 1, sentence)
     }
 
     /// Somebody stopped the command: it did what it could until then. Exit code 130, as after Ctrl-C.
     pub fn stopped(sentence: impl fmt::Display) -> Failure {
-        Failure { sentence: sentence.to_string(), code: 130 }
+        Failure::new("stopped", 130, sentence)
     }
 
-    /// Prints the sentence; the exit code for the process.
-    pub fn report(&self) -> ExitCode {
-        eprintln!("softroc: {}", self.sentence);
+    /// The first of so many failures, which were told already, of so many operands.
+    pub fn of_several(&self, failures: usize, operands: usize) -> Failure {
+        let were = if failures == 1 { "was" } else { "were" };
+        Failure { sentence: format!("{failures} of {operands} {were} not done"), ..self.clone() }
+    }
+
+    /// The exit code, after the failure was told: as one JSON object on standard output, if JSON is asked for and
+    /// the answer is not there already; as a sentence on standard error otherwise.
+    pub fn report(&self, json: bool) -> ExitCode {
+        if json && !output::has_answered() {
+            // A reader that is gone is told nothing; the exit code stays.
+            let _ = output::json(&self.as_json());
+        } else {
+            eprintln!("softroc: {}", self.sentence);
+        }
         ExitCode::from(self.code)
+    }
+
+    /// `{"error": {"kind": ..., "message": ...}}`.
+    pub fn as_json(&self) -> serde_json::Value {
+        serde_json::json!({ "error": self })
     }
 }
 
@@ -42,31 +93,50 @@ impl fmt::Display for Failure {
     }
 }
 
+impl From<controller::Error> for Failure {
+    fn from(error: controller::Error) -> Failure {
+        Failure::new(error.kind.name(), error.exit_code(), error)
+    }
+}
+
 impl From<env::Error> for Failure {
     fn from(error: env::Error) -> Failure {
+        use env::ErrorKind::{BadName, Denied, InUse, NotFound, OutOfSpace, System, Unreachable, WrongKind};
         match error.kind {
-            env::ErrorKind::System | env::ErrorKind::Unreachable => Failure::failed(error),
-            _ => Failure::refused(error),
+            System | Unreachable => Failure::failed(error),
+            NotFound => Failure::not_found(error),
+            BadName => Failure::usage(error),
+            InUse => Failure::new("in-use", 3, error),
+            OutOfSpace => Failure::new("out-of-space", 3, error),
+            WrongKind | Denied => Failure::refused(error),
         }
     }
 }
 
 impl From<layout::Error> for Failure {
     fn from(error: layout::Error) -> Failure {
-        Failure::refused(error)
+        Failure::usage(error)
     }
 }
 
 impl From<storagebench::Error> for Failure {
     fn from(error: storagebench::Error) -> Failure {
-        Failure::refused(error)
+        use storagebench::ErrorKind::{
+            BadLadder, BadProfile, BadSettings, HoldsData, Misaligned, OutOfMemory, ReadOnly, TooSmall,
+            Unreachable,
+        };
+        match error.kind {
+            BadProfile | BadLadder | BadSettings | TooSmall | Misaligned => Failure::usage(error),
+            HoldsData => Failure::new("holds-data", 3, error),
+            ReadOnly | OutOfMemory | Unreachable => Failure::refused(error),
+        }
     }
 }
 
 impl From<predict::Error> for Failure {
     fn from(error: predict::Error) -> Failure {
         match error.kind {
-            predict::ErrorKind::Refused => Failure::refused(error),
+            predict::ErrorKind::Refused => Failure::usage(error),
             predict::ErrorKind::Failed => Failure::failed(error),
         }
     }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `cli` | every command and flag, defined once |
 //! | `serve` | `softroc serve`: the controller and its ports in this process |
+//! | `place` | where the state of a controller is |
 //! | `control` | the commands that a running controller carries out |
 //! | `render` | the controller's answers as text |
 //! | `bench` | `softroc bench`: StorageBench on the command line |
@@ -26,6 +27,7 @@ mod failure;
 mod info;
 mod machine;
 mod output;
+mod place;
 mod predictions;
 mod progress;
 mod quickstart;
@@ -38,22 +40,52 @@ mod signals;
 use clap::Parser;
 use cli::{Cli, Command};
 use control::Control;
-use failure::Outcome;
+use failure::{Failure, Outcome};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let (arguments, json) = json_first(std::env::args_os().collect());
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return not_understood(&error, json),
+    };
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(cli.json),
     }
+}
+
+/// The command line with `--json` in front, wherever it stood, and whether it did: between a noun that is a command
+/// itself (`bench`) and its verb no flag may stand.
+fn json_first(mut arguments: Vec<OsString>) -> (Vec<OsString>, bool) {
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let verbatim = arguments.split_off(end);
+    let all = arguments.len();
+    arguments.retain(|argument| argument != "--json");
+    let json = arguments.len() < all;
+    if json {
+        arguments.insert(1.min(arguments.len()), "--json".into());
+    }
+    arguments.extend(verbatim);
+    (arguments, json)
+}
+
+/// Help and the version are printed as they are. A command line that cannot be understood is an error like others,
+/// as JSON where the line asks for that anywhere.
+fn not_understood(error: &clap::Error, json: bool) -> ExitCode {
+    if error.use_stderr() && json {
+        let text = error.render().to_string();
+        return Failure::usage(text.trim_start_matches("error: ").trim_end()).report(true);
+    }
+    error.exit()
 }
 
 fn run(cli: &Cli) -> Outcome {
     let control = Control::of(cli);
     match &cli.command {
         Command::Quickstart(tour) => quickstart::run(tour),
-        Command::Serve(serve) => serve::run(cli, serve, &control),
+        Command::Serve(serve) => serve::run(serve, &control),
         Command::Drive(command) => control.drive(command),
         Command::Volume(command) => control.volume(command),
         Command::Spare(command) => control.spare(command),
@@ -62,12 +94,32 @@ fn run(cli: &Cli) -> Outcome {
         Command::Events(events) => control.events(events),
         Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),
         Command::Explain(explain) => explain::run(explain),
-        Command::Bench(bench) => bench::run(bench, &control, &cli.state),
+        Command::Bench(bench) => bench::run(bench, &control, &place::results(cli)),
         Command::Predict(command) => predictions::predict::run(command),
         Command::Reproduce(command) => predictions::reproduce::run(command),
         Command::Calibrate(command) => predictions::calibrate::run(command),
         Command::Catalog(command) => predictions::catalog::run(command),
         Command::Rescue(rescue) => rescue::run(rescue),
         Command::Info(output) => info::run(&control, output.json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_read_wherever_it_stands() {
+        let first = |line: &str| {
+            let (arguments, json) = json_first(line.split(' ').map(OsString::from).collect());
+            let words: Vec<String> =
+                arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            (words.join(" "), json)
+        };
+        for line in ["softroc --json bench list", "softroc bench --json list", "softroc bench list --json"] {
+            assert_eq!(first(line), ("softroc --json bench list".to_owned(), true));
+        }
+        assert_eq!(first("softroc bench list"), ("softroc bench list".to_owned(), false));
+        assert_eq!(first("softroc drive add -- --json"), ("softroc drive add -- --json".to_owned(), false));
     }
 }

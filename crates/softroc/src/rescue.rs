@@ -13,7 +13,7 @@ use rescue::{Candidate, Guess, Named, Scan, ScannedVolume, Sureness};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use units::{ByteCount, decimal_capacity};
+use units::ByteCount;
 
 /// How long requests under way may take to finish when serving is to end.
 const LAST_REQUESTS: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ const SMALLEST_MEMORY: ByteCount = ByteCount(16 << 20);
 /// Runs the command.
 pub fn run(rescue: &Rescue) -> Outcome {
     if rescue.memory < SMALLEST_MEMORY {
-        return Err(Failure::refused(format!(
+        return Err(Failure::usage(format!(
             "{} of memory is too little; give at least {SMALLEST_MEMORY} with --memory",
             rescue.memory
         )));
@@ -44,7 +44,7 @@ pub fn run(rescue: &Rescue) -> Outcome {
             output::print(&as_text(&scan))?;
         }
         if scan.volumes.is_empty() {
-            return Err(Failure::failed("no array was found on these drives"));
+            return Err(Failure::not_well("no array was found on these drives"));
         }
         if rescue.serve.is_empty() { Ok(()) } else { serve(&env, &rescue, &scan).await }
     })
@@ -52,7 +52,7 @@ pub fn run(rescue: &Rescue) -> Outcome {
 
 fn named(rescue: &Rescue) -> Outcome<Vec<Named>> {
     if let Some((drive, _)) = rescue.serial.iter().find(|(drive, _)| !rescue.drives.contains(drive)) {
-        return Err(Failure::refused(format!(
+        return Err(Failure::usage(format!(
             "--serial names '{drive}', which is not among the drives; give the same name"
         )));
     }
@@ -71,7 +71,7 @@ async fn serve(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
         }
     }
     if attachments.is_empty() {
-        return Err(Failure::failed("no volume on these drives can be served"));
+        return Err(Failure::not_well("no volume on these drives can be served"));
     }
     serve_all(env, rescue, attachments).await
 }
@@ -119,7 +119,7 @@ async fn guess(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
         false => output::print(&guess_text(&guess, &names))?,
     }
     if guess.candidates.is_empty() {
-        return Err(Failure::failed("the contents of these drives do not show how they belong together"));
+        return Err(Failure::not_well("the contents of these drives do not show how they belong together"));
     }
     if rescue.serve.is_empty() {
         return Ok(());
@@ -134,7 +134,7 @@ async fn guess(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
         (None, _) => 1,
     };
     let candidate = number.checked_sub(1).and_then(|index| guess.candidates.get(index)).ok_or_else(|| {
-        Failure::refused(format!("--candidate {number}: there are 1 to {}", guess.candidates.len()))
+        Failure::usage(format!("--candidate {number}: there are 1 to {}", guess.candidates.len()))
     })?;
     let attachment = rescue::guessed_attachment(candidate, &sources, VolumeId(0), GUESSED);
     serve_all(env, rescue, vec![attachment.map_err(Failure::failed)?]).await
@@ -228,7 +228,7 @@ fn volume_text(scan: &Scan, volume: &ScannedVolume) -> String {
         or_dash(&record.layout),
         record.strip.map_or("-".into(), |strip| strip.to_string()),
         record.slots.to_string(),
-        decimal_capacity(found.capacity()),
+        found.capacity().to_string(),
         record.sequence.to_string(),
         found.state.name().to_owned(),
     ];
@@ -243,7 +243,7 @@ fn volume_text(scan: &Scan, volume: &ScannedVolume) -> String {
             member.standing.name().to_owned(),
             member.sequence.map_or("-".into(), |sequence| sequence.to_string()),
             member.drive.map_or("-".into(), |_| ByteCount(member.data.start.0).to_string()),
-            member.drive.map_or("-".into(), |_| decimal_capacity(member.data.len)),
+            member.drive.map_or("-".into(), |_| member.data.len.to_string()),
         ]
     };
     let members: Vec<Vec<String>> = found.members.iter().map(member).collect();

@@ -5,18 +5,19 @@
 //! way finish, volumes are stopped and marked clean, everything is on the drives. A second signal ends it at once,
 //! which loses nothing that was acknowledged.
 
-use crate::cli::{Cli, Serve};
+use crate::cli::Serve;
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
 use crate::shards::{self, Node};
 use crate::signals;
+use api::SocketAccess;
 use controller::{Command, Controller, ControllerHandle, Options, Reply};
 use env::{Address, Env, mailbox};
 use ports::nbd::Nbd;
 use ports::{Server, ServerOptions, SessionOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use units::ByteCount;
+use units::{ByteCount, counted};
 
 /// The file in the state directory that says where NBD is served, an address a line.
 pub const ENDPOINTS: &str = "nbd.addresses";
@@ -25,7 +26,7 @@ pub const ENDPOINTS: &str = "nbd.addresses";
 const LAST_REQUESTS: Duration = Duration::from_secs(20);
 
 /// Runs the controller until it is asked to end.
-pub fn run(cli: &Cli, serve: &Serve, control: &Control) -> Outcome {
+pub fn run(serve: &Serve, control: &Control) -> Outcome {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_env_filter(
@@ -38,25 +39,27 @@ pub fn run(cli: &Cli, serve: &Serve, control: &Control) -> Outcome {
     let shards = serve.shards.unwrap_or_else(default_shards);
     let memory = ByteCount(serve.memory.0 / u64::from(shards));
     if memory < SMALLEST_MEMORY {
-        return Err(Failure::refused(format!(
-            "{} of memory for {shards} shards is too little; give at least {SMALLEST_MEMORY} for each with --memory",
-            serve.memory
+        return Err(Failure::usage(format!(
+            "{} of memory for {} is too little; give at least {SMALLEST_MEMORY} for each with --memory",
+            serve.memory,
+            counted(shards, "shard")
         )));
     }
-    let settings = world_real::Settings { memory, state: Some(cli.state.clone()) };
+    let settings = world_real::Settings { memory, state: Some(control.state().to_owned()) };
     let shard = world_real::Shard::new(&settings)?;
     let env = shard.env().clone();
     let plan = Plan {
         shards,
         memory,
         nbd: match serve.nbd.is_empty() {
-            true => vec![Address::Unix(path_text(&cli.state.join("nbd.sock"))?)],
+            true => vec![Address::Unix(path_text(&control.state().join("nbd.sock"))?)],
             false => serve.nbd.clone(),
         },
         drives: serve.drives.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
         allow_remote: serve.allow_remote,
         socket: control.socket().to_owned(),
-        state: cli.state.clone(),
+        access: socket_access(serve)?,
+        state: control.state().to_owned(),
     };
     shard.run(async move { plan.serve(&env).await })
 }
@@ -87,6 +90,34 @@ fn default_shards() -> u16 {
     (cores / 2).clamp(1, 256) as u16
 }
 
+/// Who may use the control socket: this user; with a group, its members too.
+fn socket_access(serve: &Serve) -> Outcome<SocketAccess> {
+    let group = serve.socket_group.as_deref().map(group_number).transpose()?;
+    let usual = if group.is_some() { 0o660 } else { 0o600 };
+    Ok(SocketAccess { mode: serve.socket_mode.unwrap_or(usual), group })
+}
+
+/// The number of a group of this machine.
+fn group_number(name: &str) -> Outcome<u32> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let groups = std::fs::read_to_string("/etc/group").map_err(|error| {
+        Failure::refused(format!("cannot read /etc/group: {error}; give the group's number"))
+    })?;
+    group_in(&groups, name).ok_or_else(|| {
+        Failure::not_found(format!(
+            "there is no group '{name}' in /etc/group; make it with 'groupadd {name}', or give the number of one"
+        ))
+    })
+}
+
+/// Lines of group(5): name, password, number, members.
+fn group_in(groups: &str, name: &str) -> Option<u32> {
+    let line = groups.lines().find(|line| line.split(':').next() == Some(name))?;
+    line.split(':').nth(2)?.parse().ok()
+}
+
 fn path_text(path: &Path) -> Outcome<String> {
     let path = std::path::absolute(path).map_err(Failure::refused)?;
     path.into_os_string()
@@ -102,6 +133,7 @@ struct Plan {
     drives: Vec<String>,
     allow_remote: bool,
     socket: PathBuf,
+    access: SocketAccess,
     state: PathBuf,
 }
 
@@ -146,7 +178,7 @@ impl Plan {
         std::fs::write(self.state.join(ENDPOINTS), addresses.join("\n") + "\n")
             .map_err(|error| Failure::failed(format!("cannot write {ENDPOINTS}: {error}")))?;
         let stopped = ask_to_end.clone();
-        let _control = api::Server::start(&self.socket, controller.clone(), move || {
+        let _control = api::Server::start(&self.socket, self.access, controller.clone(), move || {
             // Several requests to end are one.
             let _ = stopped.send(());
         })?;
@@ -159,13 +191,28 @@ impl Plan {
             tracing::info!("volume '{}' is {}", volume.name, volume.state);
         }
         tracing::info!(
-            "serving {} volumes over NBD at {}; control socket {}; {} shards",
-            volumes.len(),
+            "serving {} over NBD at {}; control socket {}; {}",
+            counted(volumes.len(), "volume"),
             addresses.join(" "),
             self.socket.display(),
-            self.shards
+            counted(self.shards, "shard")
         );
         asked_to_end.receive().await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_found_by_its_whole_name() {
+        let groups = "root:x:0:\nsoftroc-old:x:7:\nsoftroc:x:998:ada,grace\nbroken\n";
+        assert_eq!(group_in(groups, "softroc"), Some(998));
+        assert_eq!(group_in(groups, "root"), Some(0));
+        for none in ["soft", "", "ada", "broken"] {
+            assert_eq!(group_in(groups, none), None, "{none}");
+        }
     }
 }

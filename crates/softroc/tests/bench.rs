@@ -41,7 +41,7 @@ fn json(answer: Answer) -> serde_json::Value {
 fn measurements_are_kept_shown_compared_joined_and_exported() {
     let folder = Folder::new("bench-kept");
     let first = folder.file("first.json");
-    measure(&folder, "first", &["--json", &first]).ok();
+    measure(&folder, "first", &["--json-file", &first]).ok();
     measure(&folder, "second", &[]).ok();
     measure(&folder, "nobody keeps this", &["--no-save"]).ok();
     let runs = json(kept(&folder, &["list", "--json"]));
@@ -79,9 +79,11 @@ fn measurements_are_kept_shown_compared_joined_and_exported() {
 fn an_interrupt_ends_a_measurement_with_what_was_measured_so_far() {
     let folder = Folder::new("bench-interrupt");
     let state = folder.file("state");
+    let (report, stopped) = (folder.file("report.html"), folder.file("report.stopped.html"));
+    std::fs::write(&report, "finished").expect("a report from before");
     let child = Command::new(env!("CARGO_BIN_EXE_softroc"))
         .args(["--state", &state, "bench", "null:64M", "--profile", "database", "--outstanding", "1,2"])
-        .args(["--runtime", "10m", "--ramp", "1ms"])
+        .args(["--runtime", "10m", "--ramp", "1ms", "--seed", "42", "--html", &report])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -98,6 +100,12 @@ fn an_interrupt_ends_a_measurement_with_what_was_measured_so_far() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("the measurement of 'null:64M' was stopped"), "{said}");
+    assert_eq!(std::fs::read_to_string(&report).expect("the report"), "finished", "it stays as it was");
+    assert!(said.contains("report.html stays as it is") && said.contains("report.stopped.html"), "{said}");
+    let page = std::fs::read_to_string(stopped).expect("the report of what was measured");
+    assert!(page.contains("<dt>Seed</dt><dd>42</dd>"), "the seed is on it");
+    assert!(page.contains("bench null:64M --profile database --outstanding 1,2"), "the command line too");
+    assert!(page.contains("[[workload]]") && page.contains("read IO/s"), "and profiles, and both directions");
     assert!(String::from_utf8_lossy(&output.stdout).contains("database"), "the row is shown");
     let runs = json(kept(&folder, &["list", "--json"]));
     assert_eq!((&runs["runs"][0]["state"], &runs["runs"][0]["rows"]), (&"stopped".into(), &1.into()));
@@ -172,8 +180,14 @@ fn what_cannot_be_done_is_said() {
             &["null:64M", "--runtime", "10s", "--max-runtime", "1s"],
             "at most 1 s is less than the run time of 10 s",
         ),
-        (&["null:64M", "--json", "-", "--csv", "-"], "--json and --csv would both write to standard output"),
-        (&["null:64M", "--json", "/nowhere/r.json"], "--json /nowhere/r.json: there is no such folder"),
+        (
+            &["null:64M", "--json-file", "-", "--csv", "-"],
+            "--json-file and --csv would both write to standard output",
+        ),
+        (
+            &["null:64M", "--json-file", "/nowhere/r.json"],
+            "--json-file /nowhere/r.json: there is no such folder",
+        ),
         (&["null:64M", "--html", "/"], "--html /: this is a folder"),
         (
             &["null:64M", "--profile", "database", "--plot", "latency:streaming"],
@@ -202,7 +216,7 @@ fn nothing_is_measured_before_every_target_can_be_and_no_test_file_is_left_behin
     assert!(std::fs::read(&other).expect("the file") == vec![7; 1 << 20]);
     let sentence = kept(&folder, &[&other, "--create", "2M", "--profile", "streaming"]).refused();
     assert!(sentence.contains("exists already and has 1 MiB, not the 2 MiB of --create"), "{sentence}");
-    let sentence = kept(&folder, &[&other, "--json", &other, "--profile", "streaming"]).refused();
+    let sentence = kept(&folder, &[&other, "--json-file", &other, "--profile", "streaming"]).refused();
     assert!(sentence.contains("this is the target itself"), "{sentence}");
 }
 

@@ -1,4 +1,4 @@
-//! Wrong commands, wrong drives, wrong bytes: one clear sentence, exit code 2, nothing changed.
+//! Wrong commands, wrong drives, wrong bytes: one clear sentence, an exit code that says so, nothing changed.
 
 mod common;
 

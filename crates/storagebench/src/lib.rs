@@ -172,7 +172,7 @@ pub use report::{Plot, ReportOptions, html_report, svg_plot};
 pub use results::compare::{Change, Comparison, Comparisons, PointChange, ProfileChange, Verdict, compare};
 pub use results::merge::{CannotMerge, merge};
 pub use results::sides::side_by_side;
-pub use results::{Environment, Method, Results};
+pub use results::{Definition, Environment, Method, Results};
 pub use row::detail::{Detail, LatencyHistogram, NotAHistogram, Trace};
 pub use row::notes::{Note, NoteKind};
 pub use row::{Latency, OpenLoop, Row, Split};

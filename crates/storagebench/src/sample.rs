@@ -15,8 +15,8 @@ pub(crate) fn row(profile: &str, outstanding: u32, iops: f64, mean: f64) -> Row 
         mean,
         p50: mean * 0.9,
         p90: mean * 1.5,
-        p99: mean * 3.0,
-        p999: mean * 6.0,
+        p99: Some(mean * 3.0),
+        p999: Some(mean * 6.0),
         max: mean * 9.5,
     };
     let share = f64::from(profile.read_percent()) / 100.0;

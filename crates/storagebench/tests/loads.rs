@@ -96,7 +96,7 @@ fn a_stall_is_seen_by_every_request_that_was_due_during_it() {
         let target = Target::attached("t", Rc::new(Stalling(drive, world.env.clone())) as Rc<dyn Drive>);
         let (env, settings) = (world.env.clone(), settings(profile, outstanding));
         let measured = world.run(async move { Bench::new(settings).run(&env, &target).await }).unwrap();
-        measured.rows[0].latency_us.unwrap().p99 / 1000.0
+        measured.rows[0].latency_us.unwrap().p99.unwrap() / 1000.0
     };
     assert!(p99_ms("random,read,4K", "4") < 1.0);
     // A tenth of the requests were due during the stall; one in a hundred waited for more than 0.9 s of it.

@@ -68,7 +68,8 @@ fn rates_and_latencies_of_fixed_service_times_are_exact() {
         let latency = row.latency_us.unwrap();
         assert_within(row.iops, iops, 0.01, "iops");
         assert_within(row.throughput_mib_s, iops / 256.0, 0.01, "throughput");
-        for (value, what) in [(latency.mean, "mean"), (latency.p50, "p50"), (latency.p999, "p99.9")] {
+        for (value, what) in [(latency.mean, "mean"), (latency.p50, "p50"), (latency.p999.unwrap(), "p99.9")]
+        {
             assert_within(value, latency_us, 0.1, what);
         }
         assert_within(latency.max, latency_us, 0.0001, "max");
@@ -157,7 +158,7 @@ fn what_happens_in_the_ramp_does_not_count() {
     let row = measure(&world, &drive, bench).rows.remove(0);
     assert_within(row.iops, 10_000.0, 0.02, "iops");
     // The request that was under way when the window opened completes in it, and counts.
-    assert_within(row.latency_us.unwrap().p99, 100.0, 0.1, "p99");
+    assert_within(row.latency_us.unwrap().p99.unwrap(), 100.0, 0.1, "p99");
 }
 
 #[test]
@@ -361,4 +362,18 @@ fn the_standard_profiles_up_the_ladder_give_a_row_each() {
     assert_eq!(measured.rows.len(), 50);
     assert_eq!(measured.rows[49].profile, "restore");
     assert!(measured.rows.iter().all(|row| row.ios > 500));
+}
+
+#[test]
+fn a_percentile_that_too_few_requests_show_is_not_a_number() {
+    let (few, _) = point(1, Service::Fixed(50_000 * US), "random,read,4K", 1);
+    let latency = few.latency_us.unwrap();
+    assert!(few.ios < 100, "{}", few.ios);
+    assert_eq!((latency.p99, latency.p999), (None, None));
+    assert!(serde_json::to_value(latency).unwrap()["p99"].is_null());
+    assert!(!storagebench::row_text(&few).contains("p99"), "{}", storagebench::row_text(&few));
+    let (some, _) = point(1, Service::Fixed(10_000 * US), "random,read,4K", 1);
+    let latency = some.latency_us.unwrap();
+    assert!(latency.p99.is_some() && latency.p999.is_none(), "{} requests", some.ios);
+    assert!(storagebench::row_text(&some).contains("p99 10"), "{}", storagebench::row_text(&some));
 }

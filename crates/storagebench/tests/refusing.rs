@@ -160,6 +160,28 @@ fn a_file_of_unknown_content_is_somebodys_but_a_test_file_may_be_written_again()
 }
 
 #[test]
+fn a_volume_is_somebodys_as_soon_as_it_holds_anything_anywhere() {
+    let volume = |content: Vec<u8>| {
+        move |drive: TestDrive| {
+            drive.content.replace(content);
+            drive.with_info(|info| info.kind = DriveKind::Remote)
+        }
+    };
+    assert!(run(volume(Vec::new()), settings("database")).is_ok());
+    // One page, where none of the places is that are looked at in any case.
+    let mut content = vec![0; 8 * MIB as usize];
+    content[3 * MIB as usize + 20480..][..4096].fill(0x42);
+    refused(
+        run(volume(content.clone()), settings("database")),
+        ErrorKind::HoldsData,
+        &["'/dev/sdz' holds data that is not from an earlier run, and", "--destroy-data"],
+    );
+    assert!(run(volume(content.clone()), settings("streaming")).is_ok());
+    content[3 * MIB as usize + 20480..][..8].copy_from_slice(b"StorBnch");
+    assert!(run(volume(content), settings("database")).is_ok());
+}
+
+#[test]
 fn what_cannot_be_read_is_not_overwritten_either() {
     let broken = |drive: TestDrive| drive.with_fault(Fault::Every(3, IoErrorKind::Medium));
     refused(

@@ -20,4 +20,4 @@ mod text;
 pub use bytes::{ByteCount, ByteOffset, ByteRange};
 pub use drives::{DriveCount, DriveIndex, DriveSet, MAX_DRIVES};
 pub use sizes::{SectorSize, StripSize, StripeCount, StripeIndex};
-pub use text::{ParseSizeError, decimal_capacity};
+pub use text::{ParseSizeError, both_capacities, counted, decimal_capacity};

@@ -106,9 +106,29 @@ pub fn decimal_capacity(size: ByteCount) -> String {
     if unit == 0 { format!("{value:.0} B") } else { format!("{value:.2} {}", DECIMAL[unit]) }
 }
 
+/// A drive's capacity beside what is made of it: as its label prints it, and in binary (`4.00 TB (3.64 TiB)`).
+pub fn both_capacities(size: ByteCount) -> String {
+    format!("{} ({size})", decimal_capacity(size))
+}
+
+/// So many things within a sentence: `1 region`, `3 regions`.
+pub fn counted(count: impl TryInto<u64>, thing: &str) -> String {
+    match count.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {thing}"),
+        count => format!("{count} {thing}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_no_several() {
+        let regions = |count: u32| counted(count, "region");
+        assert_eq!([regions(0), regions(1), regions(2)], ["0 regions", "1 region", "2 regions"]);
+        assert_eq!(both_capacities(ByteCount(4_000_000_000_000)), "4.00 TB (3.64 TiB)");
+    }
 
     #[test]
     fn sizes_are_read_as_binary() {

@@ -34,6 +34,8 @@ const STATUS_RUNS: usize = 4096;
 pub(crate) struct OpenDrive {
     pub(crate) fd: OwnedFd,
     pub(crate) info: DriveInfo,
+    /// Bytes of the file behind the last whole sector.
+    pub(crate) odd_bytes: ByteCount,
     /// What direct I/O asks of the address and length of memory; `None` where the file system refuses
     /// direct I/O and pages are cached.
     pub(crate) memory_alignment: Option<u32>,
@@ -48,6 +50,10 @@ pub(crate) struct FileDrive {
 impl DriveSource for FileDrive {
     fn info(&self) -> &DriveInfo {
         &self.open.info
+    }
+
+    fn odd_bytes(&self) -> ByteCount {
+        self.open.odd_bytes
     }
 
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {

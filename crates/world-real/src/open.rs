@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
-use units::{ByteCount, SectorSize, decimal_capacity};
+use units::{ByteCount, SectorSize};
 
 /// What a drive is opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,11 +43,16 @@ pub(crate) fn open_drive(path: &str, access: Access) -> Result<OpenDrive> {
         }
         _ => stat.st_size as u64,
     };
-    let size = ByteCount(size).align_down(logical_sector.bytes());
+    let all = ByteCount(size);
+    let size = all.align_down(logical_sector.bytes());
     if size.is_zero() {
+        let has = match all.is_zero() {
+            true => "is empty".to_owned(),
+            false => format!("has {} bytes, less than a sector", all.0),
+        };
         return Err(Error::new(
             ErrorKind::WrongKind,
-            format!("drive {path} is empty; give it a size first (truncate, fallocate)"),
+            format!("drive {path} {has}; make a file drive with 'softroc drive add FILE --create 1G'"),
         ));
     }
     let identity = match kind {
@@ -70,7 +75,7 @@ pub(crate) fn open_drive(path: &str, access: Access) -> Result<OpenDrive> {
         hardware: if is_device { device.hardware } else { Hardware::default() },
     };
     let behind = Behind::new(is_device.then_some((device.interface, device.locate)));
-    Ok(OpenDrive { fd, info, memory_alignment, behind })
+    Ok(OpenDrive { fd, info, odd_bytes: ByteCount(all.0 - size.0), memory_alignment, behind })
 }
 
 fn cannot_open(path: &str, error: Errno) -> Error {
@@ -283,9 +288,8 @@ fn reserve(path: &str, fd: &OwnedFd, size: ByteCount) -> Result<()> {
     outcome.map_err(|error| match error {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => {
             let free = rustix::fs::fstatvfs(fd).map(|fs| ByteCount(fs.f_bavail * fs.f_frsize));
-            let free = free.map(|free| format!(", {} free", decimal_capacity(free))).unwrap_or_default();
-            let wanted = decimal_capacity(size);
-            Error::new(ErrorKind::OutOfSpace, format!("no room for drive file {path}: {wanted} wanted{free}"))
+            let free = free.map(|free| format!(", {free} free")).unwrap_or_default();
+            Error::new(ErrorKind::OutOfSpace, format!("no room for drive file {path}: {size} wanted{free}"))
         }
         error => system_error(error, format!("cannot reserve {size} for drive file {path}")),
     })

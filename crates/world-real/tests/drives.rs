@@ -265,7 +265,9 @@ fn what_is_no_drive_is_refused_with_one_sentence() {
             (
                 &empty,
                 ErrorKind::WrongKind,
-                format!("drive {empty} is empty; give it a size first (truncate, fallocate)"),
+                format!(
+                    "drive {empty} is empty; make a file drive with 'softroc drive add FILE --create 1G'"
+                ),
             ),
             (
                 &"/dev/null".to_owned(),
@@ -344,7 +346,7 @@ fn a_full_file_system_is_told_with_its_free_space() {
     on_a_shard(move |env| async move {
         let error = env.world().create_drive(&path, ByteCount(4 * MIB)).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::OutOfSpace);
-        let sentence = format!("no room for drive file {path}: 4.19 MB wanted, 1.05 MB free");
+        let sentence = format!("no room for drive file {path}: 4 MiB wanted, 1 MiB free");
         assert_eq!(error.to_string(), sentence);
         assert!(!std::path::Path::new(&path).exists());
         // What fits is a drive, on this file system too.

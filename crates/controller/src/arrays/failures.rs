@@ -27,7 +27,7 @@ use env::{IoError, IoErrorKind};
 use ondisk::{BlockWrite, Cause};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use units::{ByteRange, DriveIndex};
+use units::{ByteRange, DriveIndex, counted};
 
 /// A drive that is to go out: its slot, and why.
 #[derive(Clone)]
@@ -232,8 +232,8 @@ impl Arrays {
         self.tell_others(volume, from, &Change::Unsynced(regions.clone()));
         let name = volume.name();
         let text = format!(
-            "a write to '{name}' was left unfinished on some drive: the redundancy of {} regions is not trusted until they are resynced",
-            regions.len()
+            "a write to '{name}' was left unfinished on some drive: the redundancy of {} is not trusted before the next resync",
+            counted(regions.len(), "region")
         );
         self.events.report(
             EventCode::VolumeUnsynced,

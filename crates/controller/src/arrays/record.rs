@@ -26,7 +26,7 @@ use ondisk::{Cause, FailedDrive, Label, MAX_LEAD, MemberState, Telling, slots};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
-use units::DriveSet;
+use units::{DriveSet, counted};
 
 /// How often it is tried to record a failure for which there was no space.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
@@ -366,9 +366,8 @@ impl Arrays {
                 Some(_) if out.is_empty() => format!("'{name}' is degraded until the rebuild is done"),
                 Some((0, 0)) => format!("'{name}' is degraded; another failure loses data"),
                 Some((0, _)) => format!("'{name}' is degraded; another failure may lose data"),
-                Some((1, 1)) => format!("'{name}' is degraded and survives 1 more failure"),
                 Some((at_least, at_most)) if at_least == at_most => {
-                    format!("'{name}' is degraded and survives {at_least} more failures")
+                    format!("'{name}' is degraded and survives {}", counted(at_least, "more failure"))
                 }
                 Some((at_least, at_most)) => {
                     format!("'{name}' is degraded and survives {at_least} to {at_most} more failures")
@@ -378,7 +377,7 @@ impl Arrays {
         }
         if told.len() > 4 {
             let more = told.split_off(3).len();
-            told.push(format!("and so on for {more} more volumes"));
+            told.push(format!("and so on for {}", counted(more, "more volume")));
         }
         told.join("; ")
     }

@@ -9,6 +9,7 @@ use crate::interface::{Error, ErrorKind, Result, VolumeState};
 use engine::{RegionIndex, RegionSet};
 use ondisk::{Readiness, Uuid};
 use std::rc::Rc;
+use units::counted;
 
 fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
@@ -58,9 +59,10 @@ impl Arrays {
         let tail = match marked {
             0 => String::new(),
             marked if order.accepts_parity(volume) && how == VolumeState::Degraded => format!(
-                "; stale parity is forced in {marked} regions, and blocks of the missing drive may read wrongly there"
+                "; stale parity is forced in {}, and blocks of the missing drive may read wrongly there",
+                counted(marked, "region")
             ),
-            marked => format!("; {marked} regions are resynced"),
+            marked => format!("; {} to resync", counted(marked, "region")),
         };
         let effect = format!("it is {how}{tail}");
         let code = match how {
@@ -111,13 +113,14 @@ impl Arrays {
             return Ok(());
         }
         let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
+        let regions = counted(marked, "region");
         let too = if order.without_missing { " --degraded" } else { "" };
         let why = match array.label().was_shut_down() {
-            true => format!(
-                "and the resync of {marked} regions was not complete when it was shut down ({reasons}):"
-            ),
+            true => {
+                format!("and the resync of {regions} was not complete when it was shut down ({reasons}):")
+            }
             false => format!(
-                "and was not cleanly shut down ({reasons}): in {marked} regions a write may have been interrupted, and"
+                "and was not cleanly shut down ({reasons}): in {regions} a write may have been interrupted, and"
             ),
         };
         Err(wrong(format!(

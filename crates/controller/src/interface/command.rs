@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Command {
-    /// Tells the controller of a drive. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    /// Registers a drive. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveAdd {
         /// How it is named: a path, `mem:1G`, an address.
         drive: String,
@@ -36,7 +36,7 @@ pub enum Command {
         /// Which.
         drive: String,
     },
-    /// Uses a drive again that is out: what it missed is rebuilt. Answered by
+    /// Brings a drive back online and resyncs it. Answered by
     /// [`Reply::Drive`](crate::interface::Reply::Drive).
     DriveOnline {
         /// Which.
@@ -58,13 +58,13 @@ pub enum Command {
         #[serde(default)]
         destroy_data: bool,
     },
-    /// Does not look at a drive any more that belongs to no volume. Answered by
+    /// Unregisters an unused drive. Answered by
     /// [`Reply::Done`](crate::interface::Reply::Done).
     DriveForget {
         /// Which.
         drive: String,
     },
-    /// Lays a volume over drives. Answered by [`Reply::Volume`](crate::interface::Reply::Volume), with notes.
+    /// Creates a volume. Answered by [`Reply::Volume`](crate::interface::Reply::Volume), with notes.
     VolumeCreate(CreateVolume),
     /// Every volume. Answered by [`Reply::Volumes`](crate::interface::Reply::Volumes).
     VolumeList {},
@@ -97,13 +97,13 @@ pub enum Command {
         #[serde(default)]
         degraded: bool,
     },
-    /// Changes what is wished for the array of a volume. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
+    /// Sets an array's policies. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumePolicy(SetPolicy),
     /// Every spare, what it covers, and which arrays none covers. Answered by [`Reply::Spares`](crate::interface::Reply::Spares).
     SpareList {},
-    /// Lets a drive stand by for one that fails. Answered by [`Reply::Spare`](crate::interface::Reply::Spare).
+    /// Makes a drive a hot spare. Answered by [`Reply::Spare`](crate::interface::Reply::Spare).
     SpareAdd(AddSpare),
-    /// Lets a drive stand by no longer. Answered by [`Reply::Done`](crate::interface::Reply::Done), with notes.
+    /// Removes a hot spare. Answered by [`Reply::Done`](crate::interface::Reply::Done), with notes.
     SpareRemove {
         /// Which.
         drive: String,
@@ -133,28 +133,28 @@ pub enum Command {
         /// Its number.
         task: u64,
     },
-    /// Begins a task. Answered by [`Reply::Task`](crate::interface::Reply::Task).
+    /// Starts a task. Answered by [`Reply::Task`](crate::interface::Reply::Task).
     TaskStart(StartTask),
-    /// Lets a task stand still. Answered by [`Reply::Task`](crate::interface::Reply::Task).
+    /// Pauses a task. Answered by [`Reply::Task`](crate::interface::Reply::Task).
     TaskPause {
         /// Its number.
         task: u64,
     },
-    /// Goes on with a task that was paused or stopped, or has failed. Answered by [`Reply::Task`](crate::interface::Reply::Task).
+    /// Resumes a task that was paused or stopped, or has failed. Answered by [`Reply::Task`](crate::interface::Reply::Task).
     TaskResume {
         /// Its number.
         task: u64,
     },
-    /// Ends a task before it is done. Answered by [`Reply::Task`](crate::interface::Reply::Task), with notes.
+    /// Stops a task before it is done. Answered by [`Reply::Task`](crate::interface::Reply::Task), with notes.
     TaskStop {
         /// Its number.
         task: u64,
     },
-    /// Changes how fast a task may be. Answered by [`Reply::Task`](crate::interface::Reply::Task).
+    /// Sets the rate of a task. Answered by [`Reply::Task`](crate::interface::Reply::Task).
     TaskSet(SetTask),
-    /// What is done by itself every so often. Answered by [`Reply::Schedules`](crate::interface::Reply::Schedules).
+    /// Shows the schedules. Answered by [`Reply::Schedules`](crate::interface::Reply::Schedules).
     ScheduleList {},
-    /// Says what is done by itself every so often. Answered by [`Reply::Schedules`](crate::interface::Reply::Schedules).
+    /// Sets a schedule. Answered by [`Reply::Schedules`](crate::interface::Reply::Schedules).
     TaskSchedule(SetSchedule),
     /// What happened, newest last. Answered by [`Reply::Events`](crate::interface::Reply::Events).
     EventsList {
@@ -195,7 +195,7 @@ pub struct CreateVolume {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_bytes: Option<u64>,
     /// Where parity or copies are, such as `left-symmetric` or `near`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "layout", default, skip_serializing_if = "Option::is_none")]
     pub arrangement: Option<String>,
     /// Its capacity; all there is otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]

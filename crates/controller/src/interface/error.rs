@@ -31,6 +31,25 @@ pub enum ErrorKind {
     Stopping,
 }
 
+impl ErrorKind {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::NotFound => "not-found",
+            ErrorKind::NameTaken => "name-taken",
+            ErrorKind::Invalid => "invalid",
+            ErrorKind::InUse => "in-use",
+            ErrorKind::HoldsData => "holds-data",
+            ErrorKind::Unavailable => "unavailable",
+            ErrorKind::WrongState => "wrong-state",
+            ErrorKind::OutOfSpace => "out-of-space",
+            ErrorKind::Failed => "failed",
+            ErrorKind::Busy => "busy",
+            ErrorKind::Stopping => "stopping",
+        }
+    }
+}
+
 /// One clear sentence that names the value, what was expected, and what to do; and its stable kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Error {
@@ -49,18 +68,19 @@ impl Error {
         Error { kind, message: message.into() }
     }
 
-    /// How a program ends that was to run the command: 2 where the command was wrong and nothing was changed,
-    /// 1 where it was right and something failed.
+    /// The exit code of a program that was to run the command: 2 where the command itself cannot be, 4 where what it
+    /// names is not there, 3 where it is refused as things are, and nothing was changed; 1 where it was right and
+    /// something failed.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             ErrorKind::Failed | ErrorKind::OutOfSpace | ErrorKind::Busy | ErrorKind::Stopping => 1,
-            ErrorKind::NotFound
-            | ErrorKind::NameTaken
-            | ErrorKind::Invalid
+            ErrorKind::Invalid => 2,
+            ErrorKind::NameTaken
             | ErrorKind::InUse
             | ErrorKind::HoldsData
             | ErrorKind::Unavailable
-            | ErrorKind::WrongState => 2,
+            | ErrorKind::WrongState => 3,
+            ErrorKind::NotFound => 4,
         }
     }
 }
@@ -72,3 +92,29 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_called_in_rust_what_it_is_called_in_json() {
+        let all = [
+            ErrorKind::NotFound,
+            ErrorKind::NameTaken,
+            ErrorKind::Invalid,
+            ErrorKind::InUse,
+            ErrorKind::HoldsData,
+            ErrorKind::Unavailable,
+            ErrorKind::WrongState,
+            ErrorKind::OutOfSpace,
+            ErrorKind::Failed,
+            ErrorKind::Busy,
+            ErrorKind::Stopping,
+        ];
+        for kind in all {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+            assert!((1..=4).contains(&Error::new(kind, "why").exit_code()));
+        }
+    }
+}

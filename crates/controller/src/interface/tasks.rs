@@ -281,7 +281,7 @@ pub struct StartTask {
     /// The share of time that it may take beside hosts, 1 to 100; the usual one otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<u8>,
-    /// The most it reads and writes per second; no limit otherwise.
+    /// The most bytes per second, of the volume or of the drive that it is about; no limit otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bytes_per_s: Option<u64>,
 }
@@ -295,7 +295,7 @@ pub struct SetTask {
     /// The share of time that it may take beside hosts, 1 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_percent: Option<u8>,
-    /// The most it reads and writes per second; 0 is no limit.
+    /// The most bytes per second, of the volume or of the drive that it is about; 0 is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bytes_per_s: Option<u64>,
 }

@@ -14,6 +14,7 @@ pub(crate) mod access;
 mod drive;
 mod failed;
 pub(crate) mod health;
+mod made_for;
 pub(crate) mod structures;
 mod undo_log;
 
@@ -113,6 +114,13 @@ impl Inventory {
             }
             let drive = self.new_drive(spec);
             drive.look(&self.env).await;
+            if !hints.contains(spec)
+                && let Err(why) = drive.check_made_for_a_drive().await
+            {
+                tracing::error!("{why}");
+                drive.close();
+                continue;
+            }
             self.drives.borrow_mut().push(drive);
         }
         self.remember_drives().await;

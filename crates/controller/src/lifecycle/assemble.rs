@@ -36,6 +36,7 @@ use ondisk::{
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use units::counted;
 
 fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
@@ -327,7 +328,8 @@ impl Lifecycle {
             if array.is_running() && !self.stop_array(&array).await {
                 let left = array.marked().len();
                 let names = array.names();
-                notes.push(format!("{names} is stopped; {left} regions are resynced at its next start"));
+                let left = counted(left, "region");
+                notes.push(format!("{names} is stopped; {left} to resync at its next start"));
             }
         }
         notes

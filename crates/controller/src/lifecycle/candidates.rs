@@ -43,6 +43,9 @@ impl Lifecycle {
             if drive.holds_writes_back() {
                 return Err(drive.not_quiesced());
             }
+            if is_new {
+                drive.check_made_for_a_drive().await?;
+            }
             let Some(access) = drive.access() else {
                 let closed = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
                 return Err(drive.problem().unwrap_or_else(closed));

@@ -11,7 +11,7 @@ use crate::lifecycle::{Lifecycle, OfDrive, OfVolume};
 use engine::Change;
 use ondisk::Cause;
 use std::rc::Rc;
-use units::DriveIndex;
+use units::{DriveIndex, counted};
 
 fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
@@ -174,7 +174,8 @@ impl Lifecycle {
             .await
             .map_err(|why| Error::new(ErrorKind::Failed, format!("'{name}': {why}")))?;
         let text = format!(
-            "stale parity was forced in {count} regions of '{name}': blocks of the missing drive may read wrongly there"
+            "stale parity was forced in {} of '{name}': blocks of the missing drive may read wrongly there",
+            counted(count, "region")
         );
         self.events.report(
             EventCode::VolumeForced,

@@ -35,6 +35,12 @@ impl Lifecycle {
             let gone = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
             return Err(drive.problem().unwrap_or_else(gone));
         }
+        if known.is_none()
+            && let Err(why) = drive.check_made_for_a_drive().await
+        {
+            drive.close();
+            return Err(why);
+        }
         if let Some(other) = self.inventory.same_drive(&drive) {
             drive.close();
             let sentence = format!("drive {spec} is registered already, as {}; use that name", other.name);

@@ -8,7 +8,7 @@ use layout::{Geometry, Level, MirrorArrangement, ParityArrangement};
 use ondisk::{Label, Tail, TailPlace};
 use std::ops::Range;
 use std::rc::Rc;
-use units::{ByteCount, DriveCount, SectorSize, StripSize, decimal_capacity};
+use units::{ByteCount, DriveCount, SectorSize, StripSize, both_capacities};
 
 fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
@@ -171,8 +171,8 @@ fn room(candidates: &[Candidate], strip: StripSize) -> Result<(ByteCount, Vec<St
     {
         notes.push(format!(
             "its drives differ in size, from {} to {}: only the size of the smallest, {}, is used of each",
-            decimal_capacity(least.size),
-            decimal_capacity(most),
+            both_capacities(least.size),
+            both_capacities(most),
             least.drive.name
         ));
     }

@@ -39,7 +39,7 @@ const EMERGENCY_SPARE: Switch = Switch {
     off: "only spares are used",
 };
 const DRIVE_GUARD: Switch = Switch {
-    name: "drive-guard",
+    name: "predictive-failure-copy",
     on: "a drive that predicts its failure or is worn out is copied to a spare before it fails",
     off: "a drive that predicts its failure or is worn out serves until it fails",
 };

@@ -21,6 +21,7 @@ use crate::tasks::About;
 use ondisk::{Bay, Cause, Label, Member, StandIn};
 use std::rc::Rc;
 use std::time::Duration;
+use units::counted;
 
 /// How long a drive that was not found when its array was started may still turn up before a spare takes its place.
 const LATE: Duration = Duration::from_secs(60);
@@ -268,7 +269,8 @@ impl Reconciler {
     fn reconcile_unsynced(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         let regions = volume.own_regions(&array.unsynced_regions());
         let total = crate::tasks::regions_bytes(volume, regions.len(), volume.label().capacity_bytes);
-        let cause = format!("the redundancy of {} regions may not agree with their data", regions.len());
+        let cause =
+            format!("the redundancy of {} may not agree with the data", counted(regions.len(), "region"));
         self.tasks.ensure(array, TaskKind::Resync, About::of_volume(array.uuid, volume.uuid), total, &cause);
     }
 

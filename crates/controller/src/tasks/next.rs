@@ -1,6 +1,6 @@
 //! What a task has to do next, as labels and volumes tell now.
 
-use super::steps::StepPlan;
+use super::steps::{Moved, StepPlan};
 use super::task::Task;
 use crate::arrays::array::{Array, set_of};
 use crate::arrays::volume::Volume;
@@ -102,7 +102,8 @@ impl Tasks {
                 _ if regions.is_empty() => {}
                 Some(id) => {
                     let bytes = regions_bytes(&volume, regions.len(), volume.label().member_bytes);
-                    return Next::Step(StepPlan { volume: id, kind, regions: Some(regions), bytes });
+                    let moved = Moved::by(kind, &volume.geometry);
+                    return Next::Step(StepPlan { volume: id, kind, regions: Some(regions), bytes, moved });
                 }
                 None => not_served.push(format!("'{}'", volume.name())),
             }
@@ -139,7 +140,8 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
     let slot = DriveIndex(record.about.slot.unwrap_or_default());
     let step = |kind, regions: Option<RegionSet>| {
         let count = regions.as_ref().map_or(all, RegionSet::len);
-        Next::Step(StepPlan { volume: id, kind, regions, bytes: regions_bytes(volume, count, capacity) })
+        let bytes = regions_bytes(volume, count, capacity);
+        Next::Step(StepPlan { volume: id, kind, regions, bytes, moved: Moved::by(kind, &volume.geometry) })
     };
     match record.kind {
         TaskKind::Check | TaskKind::Repair => {

@@ -7,7 +7,7 @@
 //! What cannot be read in the data of a volume that is served is handed to the shards, which write it anew from
 //! redundancy under their locks. Anywhere else it is told, and counted against the drive: nothing of value is there.
 
-use super::steps::{StepEnd, StepPlan};
+use super::steps::{Moved, StepEnd, StepPlan};
 use super::task::{Pace, Progress, Task, Wish};
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
@@ -228,8 +228,9 @@ impl Tasks {
         // The patrol may have been paused just now: nobody could resume this part of it.
         record.wish = Wish::Run;
         let part = Rc::new(Task::new(record));
-        let plan =
-            StepPlan { volume: id, kind: ShardTask::RepairRange { slot, range }, regions: None, bytes: 0 };
+        let kind = ShardTask::RepairRange { slot, range };
+        let moved = Moved::by(kind, &volume.geometry);
+        let plan = StepPlan { volume: id, kind, regions: None, bytes: 0, moved };
         match self.run_step(&part, plan).await {
             StepEnd::Done | StepEnd::Stopped | StepEnd::Interrupted => {}
             StepEnd::Failed(why) => tracing::warn!("'{}' drive {slot}: {why}", volume.name()),

@@ -10,6 +10,7 @@ use crate::interface::{TaskKind, TaskState};
 use crate::tasks::Tasks;
 use std::rc::Rc;
 use std::time::Duration;
+use units::counted;
 
 /// How often a step whose volume went away under it is begun again before that is called a failure.
 const MOST_FRUITLESS: u32 = 100;
@@ -198,7 +199,7 @@ impl Tasks {
         match found.mismatches {
             0 if is_check => told.push("all redundancy agrees with its data".to_owned()),
             0 => {}
-            count => told.push(format!("{count} stripes did not agree")),
+            count => told.push(format!("{} did not agree", counted(count, "stripe"))),
         }
         for (slot, stripes) in &record.blamed {
             told.push(format!("drive {slot} was wrong in {stripes} of them"));
@@ -207,13 +208,13 @@ impl Tasks {
             told.push("everything could be read".to_owned());
         }
         if found.unreadable > 0 {
-            told.push(format!("{} places could not be read", found.unreadable));
+            told.push(format!("{} could not be read", counted(found.unreadable, "place")));
         }
         if found.repaired > 0 {
-            told.push(format!("{} were written anew", found.repaired));
+            told.push(format!("{} rewritten", found.repaired));
         }
         if found.unrecoverable_bytes > 0 {
-            told.push(format!("{} bytes are lost", found.unrecoverable_bytes));
+            told.push(format!("{} of data lost", counted(found.unrecoverable_bytes, "byte")));
         }
         if told.is_empty() { String::new() } else { format!(": {}", told.join(", ")) }
     }

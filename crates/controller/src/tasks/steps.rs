@@ -9,6 +9,7 @@ use engine::{
     VolumeId,
 };
 use env::Instant;
+use layout::Geometry;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,6 +26,42 @@ pub(crate) struct StepPlan {
     pub regions: Option<RegionSet>,
     /// How much of the task's whole this is.
     pub bytes: u64,
+    /// What that moves on drives.
+    pub moved: Moved,
+}
+
+/// How many bytes shards count as moved on drives for so many bytes of a task: people name a limit, and see a rate, in
+/// bytes of the task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Moved {
+    drives: u64,
+    task: u64,
+}
+
+impl Moved {
+    /// What a step of that kind moves: all cells of a stripe, or what is read here and written there.
+    pub(crate) fn by(kind: TaskKind, geometry: &Geometry) -> Moved {
+        let cells = u64::from(geometry.cells_per_stripe());
+        match kind {
+            // The whole is a drive's part of the volume.
+            TaskKind::Rebuild { .. } => Moved { drives: cells, task: u64::from(geometry.rows_per_stripe()) },
+            TaskKind::Copy { .. } => Moved { drives: 2, task: 1 },
+            TaskKind::RepairRange { .. } => Moved { drives: 1, task: 1 },
+            // The whole is what hosts see.
+            TaskKind::Check { .. }
+            | TaskKind::Initialise { .. }
+            | TaskKind::Relocate { .. }
+            | TaskKind::Restore { .. } => {
+                let data = geometry.stripe_bytes().0 / geometry.strip().bytes().0.max(1);
+                Moved { drives: cells, task: data.max(1) }
+            }
+        }
+    }
+
+    fn on_drives(self, bytes: u64) -> u64 {
+        let moved = u128::from(bytes) * u128::from(self.drives) / u128::from(self.task);
+        u64::try_from(moved).unwrap_or(u64::MAX)
+    }
 }
 
 /// How a step ended.
@@ -55,6 +92,7 @@ pub(crate) struct Step {
     /// Where the task stood when the step began.
     before: Progress,
     bytes: u64,
+    moved: Moved,
     volume: VolumeId,
     kind: TaskKind,
     /// What was found on its volume meanwhile, beside what shards count.
@@ -69,6 +107,7 @@ impl Step {
             parts: RefCell::new(std::iter::repeat_with(Part::default).take(shards).collect()),
             before: task.progress(),
             bytes: plan.bytes,
+            moved: plan.moved,
             volume: plan.volume,
             kind: plan.kind,
             noted: Cell::default(),
@@ -97,6 +136,12 @@ impl Step {
         Progress { done_bytes: self.before.done_bytes + bytes, total_bytes: self.before.total_bytes, found }
     }
 
+    /// The pace for each shard that is still at it: they share the limit.
+    fn pace(&self) -> TaskPace {
+        let at_it = self.parts.borrow().iter().filter(|part| part.outcome.is_none()).count();
+        engine_pace(self.task.pace(), self.task.wish(), at_it, self.moved)
+    }
+
     /// How it ended, once every shard has, or one has failed.
     fn end(&self) -> Option<StepEnd> {
         let parts = self.parts.borrow();
@@ -113,12 +158,12 @@ impl Step {
 }
 
 /// The pace, for each of so many shards.
-fn engine_pace(pace: Pace, wish: Wish, shards: usize) -> TaskPace {
+fn engine_pace(pace: Pace, wish: Wish, shards: usize, moved: Moved) -> TaskPace {
     let shards = shards.max(1) as u64;
     TaskPace {
         share_percent: pace.share_percent,
         paused: wish == Wish::Pause,
-        max_bytes_per_s: pace.limit_bytes_per_s.map(|limit| (limit / shards).max(1)),
+        max_bytes_per_s: pace.limit_bytes_per_s.map(|limit| (moved.on_drives(limit) / shards).max(1)),
     }
 }
 
@@ -129,19 +174,18 @@ impl Tasks {
         self.list.next_step.set(number + 1);
         let step = Rc::new(Step::new(task, self.arrays.shard_count(), &plan, self.env.now()));
         self.list.steps.borrow_mut().insert(number, step.clone());
-        let pace = || engine_pace(task.pace(), task.wish(), self.arrays.shard_count());
         let order = TaskOrder {
             volume: plan.volume,
             task: TaskId(number),
             kind: plan.kind,
             regions: plan.regions,
-            pace: pace(),
+            pace: step.pace(),
         };
         let told =
             self.arrays.tell_shards(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
         task.in_step.set(true);
         let end = match told {
-            Ok(()) => self.watch_step(&step, &order, pace).await,
+            Ok(()) => self.watch_step(&step, &order).await,
             Err(why) => StepEnd::Failed(why),
         };
         if end != StepEnd::Done && end != StepEnd::Interrupted {
@@ -160,12 +204,12 @@ impl Tasks {
         end
     }
 
-    async fn watch_step(&self, step: &Step, order: &TaskOrder, pace: impl Fn() -> TaskPace) -> StepEnd {
+    async fn watch_step(&self, step: &Step, order: &TaskOrder) -> StepEnd {
         let mut told = order.pace;
         let stops = || step.task.wish() == Wish::Stop || self.attention.is_closing();
         loop {
             // Ends come with a notice to the task, too.
-            let news = || step.end().is_some() || stops() || pace() != told;
+            let news = || step.end().is_some() || stops() || step.pace() != told;
             step.task.changed.wait_until(&self.env, news).await;
             if let Some(end) = step.end() {
                 return end;
@@ -173,7 +217,7 @@ impl Tasks {
             if stops() {
                 return StepEnd::Stopped;
             }
-            told = pace();
+            told = step.pace();
             self.arrays.tell_all(|| ShardMessage::SetPace(order.task, told));
         }
     }
@@ -273,6 +317,10 @@ mod tests {
     use super::*;
     use crate::interface::{TaskKind as Kind, TaskState};
     use env::{IoError, IoErrorKind};
+    use layout::{Level, Shape};
+    use units::{ByteCount, DriveCount, StripSize};
+
+    const PLAIN: Moved = Moved { drives: 1, task: 1 };
 
     fn task() -> Rc<Task> {
         Rc::new(Task::new(super::super::task::Record {
@@ -298,7 +346,7 @@ mod tests {
 
     fn step() -> Step {
         let kind = TaskKind::Check { repair: false };
-        let plan = StepPlan { volume: VolumeId(1), kind, regions: None, bytes: 500 };
+        let plan = StepPlan { volume: VolumeId(1), kind, regions: None, bytes: 500, moved: PLAIN };
         Step::new(&task(), 2, &plan, Instant::default())
     }
 
@@ -345,10 +393,27 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_shared_by_the_shards() {
+    fn a_limit_is_shared_by_the_shards_that_are_at_it() {
         let pace = Pace { share_percent: 30, limit_bytes_per_s: Some(1000) };
-        let of = |shards| engine_pace(pace, Wish::Pause, shards);
+        let of = |shards| engine_pace(pace, Wish::Pause, shards, PLAIN);
         assert_eq!((of(4).max_bytes_per_s, of(4).paused), (Some(250), true));
         assert_eq!(of(5000).max_bytes_per_s, Some(1), "nothing at all would never end");
+        let step = step();
+        assert_eq!(step.pace().max_bytes_per_s, Some(500));
+        step.parts.borrow_mut()[1].outcome = Some(TaskOutcome::Done);
+        assert_eq!(step.pace().max_bytes_per_s, Some(1000), "the other one has all of it");
+    }
+
+    #[test]
+    fn a_limit_is_in_bytes_of_the_task_whatever_that_moves_on_drives() {
+        let strip = StripSize::KIB_64;
+        let geometry = Shape::new(Level::Raid6, DriveCount(7)).geometry(strip, ByteCount::GIB).unwrap();
+        let pace = Pace { share_percent: 100, limit_bytes_per_s: Some(1000) };
+        let on_drives = |kind| engine_pace(pace, Wish::Run, 1, Moved::by(kind, &geometry)).max_bytes_per_s;
+        // 1000 bytes of the volume are 1400 with P and Q.
+        assert_eq!(on_drives(TaskKind::Check { repair: false }), Some(1400));
+        // 1000 bytes of the drive take as many of each.
+        assert_eq!(on_drives(TaskKind::Rebuild { slot: DriveIndex(1) }), Some(7000));
+        assert_eq!(on_drives(TaskKind::Copy { slot: DriveIndex(1) }), Some(2000));
     }
 }

@@ -7,7 +7,7 @@ use controller::{Command, Reply, VolumeInfo};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use storagebench::Environment;
-use units::{ByteCount, decimal_capacity};
+use units::ByteCount;
 
 /// The machine, then each target: names and the addresses they are opened by.
 pub fn describe(targets: &[(String, String)], control: &Control) -> Environment {
@@ -45,7 +45,7 @@ fn volume_facts(volume: &VolumeInfo) -> Vec<(String, String)> {
     let mut facts = vec![
         fact("level", volume.level.clone()),
         fact("state", volume.state.to_string()),
-        fact("capacity", decimal_capacity(ByteCount(volume.capacity_bytes))),
+        fact("capacity", ByteCount(volume.capacity_bytes).to_string()),
         fact("strip", ByteCount(volume.strip_bytes).to_string()),
         fact("drives", volume.drives.len().to_string()),
     ];

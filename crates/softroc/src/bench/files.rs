@@ -14,21 +14,25 @@ fn is_stdout(path: &Option<PathBuf>) -> bool {
 impl Files {
     /// Whether standard output is taken by a file.
     pub fn take_stdout(&self) -> bool {
-        [&self.json, &self.csv, &self.iometer, &self.html, &self.svg].into_iter().any(is_stdout)
+        self.json
+            || [&self.json_file, &self.csv, &self.iometer, &self.html, &self.svg].into_iter().any(is_stdout)
     }
 
     /// Whether any file is asked for.
     pub fn any(&self) -> bool {
-        [&self.json, &self.csv, &self.iometer, &self.html, &self.svg, &self.png]
-            .into_iter()
-            .any(Option::is_some)
+        self.json
+            || [&self.json_file, &self.csv, &self.iometer, &self.html, &self.svg, &self.png]
+                .into_iter()
+                .any(Option::is_some)
     }
 
     /// Whether all that are asked for can be written: found out before a measurement, not after it. None may be one
     /// of the `targets`; `profiles` are those there will be, where that is known.
     pub fn check(&self, targets: &[String], profiles: Option<&[Profile]>) -> Outcome {
+        let printed = self.json.then(|| PathBuf::from("-"));
         let asked = [
-            ("--json", &self.json),
+            ("--json", &printed),
+            ("--json-file", &self.json_file),
             ("--csv", &self.csv),
             ("--iometer", &self.iometer),
             ("--html", &self.html),
@@ -43,7 +47,7 @@ impl Files {
                 } else {
                     path.display().to_string()
                 };
-                return Err(Failure::refused(format!(
+                return Err(Failure::usage(format!(
                     "{other} and {option} would both write to {place}; give each a file of its own"
                 )));
             }
@@ -57,17 +61,44 @@ impl Files {
             return Ok(());
         }
         let names: Vec<&str> = profiles.iter().map(Profile::name).collect();
-        Err(Failure::refused(format!(
+        Err(Failure::usage(format!(
             "--plot {} is of a profile that is not measured; name one of {}",
             self.plot,
             names.join("; ")
         )))
     }
 
+    /// The same, but none that exists already: of a measurement that was stopped, `report.html` becomes
+    /// `report.stopped.html`.
+    pub fn beside_what_is_there(&self) -> Files {
+        let mut files = self.clone();
+        let paths = [
+            &mut files.json_file,
+            &mut files.csv,
+            &mut files.iometer,
+            &mut files.html,
+            &mut files.svg,
+            &mut files.png,
+        ];
+        for path in paths.into_iter().flatten().filter(|path| path.is_file()) {
+            let beside = stopped(path);
+            eprintln!(
+                "softroc: {} stays as it is; what was measured until now is written to {}",
+                path.display(),
+                beside.display()
+            );
+            *path = beside;
+        }
+        files
+    }
+
     /// Writes those that are asked for. `when` is the measurement's date in seconds since 1970.
     pub fn write(&self, results: &Results, when: u64, comparisons: Option<Comparisons>) -> Outcome {
         let date = crate::render::date(when);
-        if let Some(path) = &self.json {
+        if self.json {
+            output::json_text(&results.to_json())?;
+        }
+        if let Some(path) = &self.json_file {
             output::write_file(path, &results.to_json())?;
         }
         if let Some(path) = &self.csv {
@@ -90,8 +121,20 @@ impl Files {
     }
 }
 
+/// `report.stopped.html` for `report.html`.
+fn stopped(path: &Path) -> PathBuf {
+    match path.extension() {
+        Some(extension) => {
+            let mut ending = std::ffi::OsString::from("stopped.");
+            ending.push(extension);
+            path.with_extension(ending)
+        }
+        None => path.with_extension("stopped"),
+    }
+}
+
 fn check_path(option: &str, path: &Path, targets: &[String]) -> Outcome {
-    let wrong = |why: &str| Err(Failure::refused(format!("{option} {}: {why}", path.display())));
+    let wrong = |why: &str| Err(Failure::usage(format!("{option} {}: {why}", path.display())));
     if path.is_dir() {
         return wrong("this is a folder; name a file in it");
     }

@@ -1,12 +1,13 @@
 //! Measurements that are kept: list, show, compare, export, merge, delete.
 
 use super::files;
-use crate::cli::{BenchCompare, BenchMerge, DEFAULT_STATE, Files};
+use crate::cli::{BenchCompare, BenchMerge, Files};
 use crate::failure::{Failure, Outcome};
 use crate::{machine, output, render};
 use results::{NewRun, Run, RunId, RunState, Store};
 use std::path::{Path, PathBuf};
 use storagebench::{Comparisons, Results, side_by_side};
+use units::counted;
 
 /// The file in the state folder.
 pub const DATABASE: &str = "results.db";
@@ -15,18 +16,6 @@ impl From<results::Error> for Failure {
     fn from(error: results::Error) -> Failure {
         Failure::failed(error)
     }
-}
-
-/// The folder of the database: the state folder that is named or there. Who measures without a controller has none,
-/// and is not left one wherever they stand: the results go where programs keep such things for a user (the XDG Base
-/// Directory Specification).
-pub fn folder(state: &Path) -> PathBuf {
-    if state != Path::new(DEFAULT_STATE) || state.is_dir() {
-        return state.to_owned();
-    }
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let users = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
-    users.map_or_else(|| state.to_owned(), |users| users.join("softroc"))
 }
 
 /// Opens the database to write to; makes it, and its folder.
@@ -44,7 +33,7 @@ pub fn open(state: &Path) -> Outcome<Store> {
 fn open_existing(state: &Path) -> Outcome<Store> {
     let path = state.join(DATABASE);
     if !path.exists() {
-        return Err(Failure::refused(format!(
+        return Err(Failure::not_found(format!(
             "no measurement is stored in {} yet; 'softroc bench run' stores one, and --state selects another folder",
             state.display()
         )));
@@ -90,7 +79,7 @@ fn load(state: &Path, texts: &[String]) -> Outcome<Vec<Named>> {
 }
 
 fn from_database(store: &Store, text: &str) -> Outcome<Named> {
-    let id = store.find(text).map_err(Failure::refused)?;
+    let id = store.find(text).map_err(Failure::not_found)?;
     let (run, results) = store.load(id)?;
     Ok(Named { name: called(&run), when: run.started_unix_s, run: Some(run), results })
 }
@@ -98,7 +87,7 @@ fn from_database(store: &Store, text: &str) -> Outcome<Named> {
 fn from_file(path: &Path) -> Outcome<Named> {
     let refused = |error: &dyn std::fmt::Display| {
         Failure::refused(format!(
-            "{} is not a results file: {error}; expected a file of 'softroc bench --json'",
+            "{} is not a results file: {error}; expected a file of 'softroc bench --json-file'",
             path.display()
         ))
     };
@@ -157,7 +146,7 @@ fn some(names: &[String]) -> String {
 pub fn show(state: &Path, run: &str, json: bool) -> Outcome {
     let named = load_one(state, run)?;
     if json {
-        return output::print(&named.results.without_detail().to_json());
+        return output::json_text(&named.results.without_detail().to_json());
     }
     let mut text = String::new();
     if let Some(run) = &named.run {
@@ -180,7 +169,7 @@ pub fn show(state: &Path, run: &str, json: bool) -> Outcome {
 fn load_one(state: &Path, text: &str) -> Outcome<Named> {
     let mut all = load(state, std::slice::from_ref(&text.to_owned()))?;
     // One text names one measurement.
-    all.pop().ok_or_else(|| Failure::refused("no measurement is given; 'softroc bench list' lists them"))
+    all.pop().ok_or_else(|| Failure::usage("no measurement is given; 'softroc bench list' lists them"))
 }
 
 /// `softroc bench compare`.
@@ -188,7 +177,7 @@ pub fn compare(state: &Path, command: &BenchCompare) -> Outcome {
     let named = load(state, &command.runs)?;
     let comparisons = compared(&named);
     if comparisons.comparisons.is_empty() {
-        return Err(Failure::refused(format!(
+        return Err(Failure::usage(format!(
             "'{}' has one target, and there is nothing else to compare it with; name two measurements",
             command.runs.join(" ")
         )));
@@ -250,7 +239,7 @@ fn write(named: &[Named], files: &Files) -> Outcome {
     let runs: Vec<(String, Results)> =
         named.iter().map(|named| (named.name.clone(), named.results.clone())).collect();
     let Some(all) = side_by_side(&runs) else {
-        return Err(Failure::refused("no measurement is given; 'softroc bench list' lists them"));
+        return Err(Failure::usage("no measurement is given; 'softroc bench list' lists them"));
     };
     let comparisons = Some(compared(named)).filter(|compared| !compared.comparisons.is_empty());
     files.write(&all, when, comparisons)
@@ -259,8 +248,8 @@ fn write(named: &[Named], files: &Files) -> Outcome {
 /// `softroc bench export`.
 pub fn export(state: &Path, runs: &[String], files: &Files) -> Outcome {
     if !files.any() {
-        return Err(Failure::refused(
-            "no output is given; use --json, --csv, --iometer, --html, --svg or --png with a file",
+        return Err(Failure::usage(
+            "no output is given; use --json, or --json-file, --csv, --iometer, --html, --svg or --png with a file",
         ));
     }
     files.check(&[], None)?;
@@ -280,6 +269,9 @@ pub fn merge(state: &Path, command: &BenchMerge) -> Outcome {
         started_unix_s: named.iter().map(|named| named.when).min().unwrap_or_else(machine::unix_time),
     };
     let id = keep(&store, &new, &merged)?;
+    if command.output.json {
+        return output::json_text(&merged.without_detail().to_json());
+    }
     output::print(&format!("{}\n\nKept as run {id}, '{}'.", files::text(&merged), command.name))
 }
 
@@ -292,14 +284,32 @@ fn keep(store: &Store, new: &NewRun, results: &Results) -> Outcome<RunId> {
 }
 
 /// `softroc bench delete`.
-pub fn delete(state: &Path, run: &str, yes: bool) -> Outcome {
+pub fn delete(state: &Path, runs: &[String], yes: bool, json: bool) -> Outcome {
     let store = open_existing(state)?;
-    let id = store.find(run).map_err(Failure::refused)?;
-    let (about, _) = store.load(id)?;
-    output::confirm(
-        &format!("The measurement {id} ({}, {} rows) will be lost. Delete it?", called(&about), about.rows),
-        yes,
-    )?;
-    store.delete(id)?;
-    output::print(&format!("Deleted run {id}."))
+    let mut about = Vec::new();
+    for run in runs {
+        let id = store.find(run).map_err(Failure::not_found)?;
+        let (run, _) = store.load(id)?;
+        if !about.iter().any(|other: &Run| other.id == run.id) {
+            about.push(run);
+        }
+    }
+    let listed: Vec<String> = about
+        .iter()
+        .map(|run| format!("{} ({}, {})", run.id, called(run), counted(run.rows, "row")))
+        .collect();
+    let question = match &listed[..] {
+        [one] => format!("The measurement {one} will be lost. Delete it?"),
+        several => format!("The measurements {} will be lost. Delete them?", several.join(", ")),
+    };
+    output::confirm(&question, yes)?;
+    let ids: Vec<i64> = about.iter().map(|run| run.id.0).collect();
+    about.iter().try_for_each(|run| store.delete(run.id))?;
+    match json {
+        true => output::json(&serde_json::json!({ "deleted": ids })),
+        false => {
+            let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
+            output::print(&format!("Deleted run {}.", ids.join(", ")))
+        }
+    }
 }

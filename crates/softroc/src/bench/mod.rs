@@ -22,9 +22,8 @@ pub fn profiles(names: &[String]) -> Outcome<Vec<storagebench::Profile>> {
     workloads::select(&workloads::catalog(&[])?, names)
 }
 
-/// Runs the command; `state` is the controller's folder, where results are kept if there is one.
+/// Runs the command; `state` is the folder where results are kept.
 pub fn run(bench: &Bench, control: &crate::control::Control, state: &Path) -> Outcome {
-    let state = &kept::folder(state);
     match &bench.command {
         None => run::measure(&bench.run, control, state),
         Some(BenchCommand::Run(run)) => run::measure(run, control, state),
@@ -35,6 +34,6 @@ pub fn run(bench: &Bench, control: &crate::control::Control, state: &Path) -> Ou
         Some(BenchCommand::Compare(compare)) => kept::compare(state, compare),
         Some(BenchCommand::Export { runs, files }) => kept::export(state, runs, files),
         Some(BenchCommand::Merge(merge)) => kept::merge(state, merge),
-        Some(BenchCommand::Delete { run, yes }) => kept::delete(state, run, *yes),
+        Some(BenchCommand::Delete { runs, yes, output }) => kept::delete(state, runs, *yes, output.json),
     }
 }

@@ -1,10 +1,9 @@
 //! `softroc bench run`: measures targets, keeps the rows as they come, and delivers what came out.
 
-use super::files;
 use super::kept;
 use super::surroundings::Machine;
 use super::{environment, workloads};
-use crate::cli::BenchRun;
+use crate::cli::{BenchRun, Files};
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Live;
@@ -56,11 +55,17 @@ pub fn measure(run: &BenchRun, control: &Control, state: &Path) -> Outcome {
         environment,
         cancel: cancel_on_interrupt()?,
         keep: (!run.no_save).then(|| Keep { state: state.to_owned(), new }),
+        command: Some(command_line(std::env::args_os())),
     };
     let Finished { results, ending, kept } = measurement.run().inspect_err(|_| remove(&made))?;
-    run.files.write(&results, started_unix_s, None)?;
-    if !run.files.take_stdout() {
-        deliver(run, &results, &ending, kept)?;
+    let files = match ending {
+        Ending::Complete => run.files.clone(),
+        // What was finished before is worth more than what was stopped now.
+        Ending::Cancelled(_) | Ending::Failed(_) => run.files.beside_what_is_there(),
+    };
+    files.write(&results, started_unix_s, None)?;
+    if !files.take_stdout() {
+        deliver(&files, &results, &ending, kept)?;
     }
     match ending {
         Ending::Complete => Ok(()),
@@ -69,15 +74,29 @@ pub fn measure(run: &BenchRun, control: &Control, state: &Path) -> Outcome {
     }
 }
 
+/// The command line as a shell takes it again.
+fn command_line(arguments: impl Iterator<Item = std::ffi::OsString>) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:%@^".contains(c);
+    let word = |argument: std::ffi::OsString| {
+        let text = argument.to_string_lossy().into_owned();
+        match !text.is_empty() && text.chars().all(plain) {
+            true => text,
+            false => format!("'{}'", text.replace('\'', "'\\''")),
+        }
+    };
+    let words = std::iter::once("softroc".to_owned()).chain(arguments.skip(1).map(word));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// Shows on standard output what came out, and where it is.
-fn deliver(run: &BenchRun, results: &Results, ending: &Ending, kept: Option<String>) -> Outcome {
+fn deliver(files: &Files, results: &Results, ending: &Ending, kept: Option<String>) -> Outcome {
     let mut shown = results.without_detail();
     if std::io::stdout().is_terminal() {
         // Its sentence follows on standard error: who sees both need not read it twice.
         shown.notes.retain(|note| Some(note.as_str()) != ending.sentence());
     }
-    let mut text = files::text(&shown);
-    let report = run.files.html.iter().map(|path| format!("Report: {}", path.display()));
+    let mut text = super::files::text(&shown);
+    let report = files.html.iter().map(|path| format!("Report: {}", path.display()));
     for (at, line) in report.chain(kept).enumerate() {
         text.push_str(if at == 0 { "\n\n" } else { "\n" });
         text.push_str(&line);
@@ -90,7 +109,7 @@ fn deliver(run: &BenchRun, results: &Results, ending: &Ending, kept: Option<Stri
 fn once_each(run: &BenchRun) -> Outcome {
     let twice = run.targets.iter().enumerate().find(|(at, target)| run.targets[..*at].contains(target));
     match twice {
-        Some((_, target)) if !run.together => Err(Failure::refused(format!(
+        Some((_, target)) if !run.together => Err(Failure::usage(format!(
             "the target '{target}' is named twice, and its rows could not be told apart; name it once, or measure again and compare the runs"
         ))),
         _ => Ok(()),
@@ -102,7 +121,7 @@ fn all_there(run: &BenchRun) -> Outcome {
     let is_path = |target: &&String| !target.is_empty() && !target.contains(':');
     let missing = run.targets.iter().filter(is_path).find(|target| !Path::new(target).exists());
     match missing {
-        Some(path) if run.create.is_none() => Err(Failure::refused(format!(
+        Some(path) if run.create.is_none() => Err(Failure::not_found(format!(
             "there is no file or device {path}; name another target, or create a test file with --create and a size such as 8G"
         ))),
         _ => Ok(()),
@@ -147,9 +166,7 @@ fn settings(run: &BenchRun) -> Outcome<Settings> {
 /// Makes test files for those targets that do not exist: their paths.
 fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
     if size == ByteCount::ZERO {
-        return Err(Failure::refused(
-            "a test file of 0 bytes holds nothing; give a size such as --create 8G",
-        ));
+        return Err(Failure::usage("a test file of 0 bytes holds nothing; give a size such as --create 8G"));
     }
     for target in targets.iter().filter(|target| !target.contains(':')) {
         if let Ok(there) = std::fs::metadata(target)
@@ -166,7 +183,7 @@ fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
     let missing: Vec<String> = targets.iter().filter(is_missing).cloned().collect();
     let is_device = |path: &&String| path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
     if let Some(device) = missing.iter().find(is_device) {
-        return Err(Failure::refused(format!(
+        return Err(Failure::not_found(format!(
             "there is no device {device}, and no test file is created in its place; name a file elsewhere or a device that exists"
         )));
     }
@@ -218,9 +235,9 @@ struct Keep {
 }
 
 impl Keep {
-    fn begin(self, settings: &Settings, environment: &Environment) -> Outcome<Keeping> {
+    fn begin(self, method: &Method, environment: &Environment) -> Outcome<Keeping> {
         let store = kept::open(&self.state)?;
-        let id = store.begin(&self.new, &Method::of(settings), environment)?;
+        let id = store.begin(&self.new, method, environment)?;
         Ok(Keeping { store, id, path: self.state.join(kept::DATABASE) })
     }
 }
@@ -292,6 +309,8 @@ pub struct Measurement {
     environment: Environment,
     cancel: Arc<AtomicBool>,
     keep: Option<Keep>,
+    /// The command line, where there is one that says all of it.
+    command: Option<String>,
 }
 
 impl Measurement {
@@ -303,7 +322,7 @@ impl Measurement {
         environment: Environment,
         cancel: Arc<AtomicBool>,
     ) -> Measurement {
-        Measurement { settings, targets, at_once, environment, cancel, keep: None }
+        Measurement { settings, targets, at_once, environment, cancel, keep: None, command: None }
     }
 
     /// Measures every target, until one fails or somebody stops it.
@@ -325,7 +344,10 @@ impl Measurement {
     }
 
     async fn run_on(self, env: &Env) -> Outcome<Finished> {
-        let Measurement { settings, targets: names, at_once, environment, cancel, keep } = self;
+        let Measurement { mut settings, targets: names, at_once, environment, cancel, keep, command } = self;
+        // Drawn here, so that it is known afterwards.
+        settings.seed = Some(settings.seed.unwrap_or_else(|| env.random()));
+        let method = Method { command, ..Method::of(&settings) };
         let bench = storagebench::Bench::new(settings.clone());
         // All of them before the first: who is refused the last target has not waited for the others.
         let mut targets = Vec::new();
@@ -334,13 +356,13 @@ impl Measurement {
             bench.check(env, &target).await?;
             targets.push(target);
         }
-        let keeping = keep.map(|keep| keep.begin(&settings, &environment)).transpose()?.map(Rc::new);
+        let keeping = keep.map(|keep| keep.begin(&method, &environment)).transpose()?.map(Rc::new);
         let live = Live::new(&settings, if at_once == AtOnce::All { 1 } else { targets.len() });
         let bench = bench
             .observed_by(Rc::new(Watch { live, keeping: keeping.clone() }))
             .surrounded_by(Rc::new(Machine::new(&names)))
             .cancelled_by(cancel);
-        let mut results = Results::new(Method::of(&settings), environment);
+        let mut results = Results::new(method, environment);
         let ending = match at_once {
             AtOnce::All => measure_part(&bench, env, &targets, &mut results).await,
             AtOnce::One => one_by_one(&bench, env, targets, &mut results).await,

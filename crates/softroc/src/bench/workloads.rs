@@ -30,7 +30,7 @@ pub fn select(catalog: &Catalog, names: &[String]) -> Outcome<Vec<Profile>> {
     for name in names {
         for profile in catalog.select(name)? {
             if profiles.iter().any(|other| other.name() == profile.name()) {
-                return Err(Failure::refused(format!(
+                return Err(Failure::usage(format!(
                     "the load profile '{profile}' is chosen twice; name it once"
                 )));
             }
@@ -104,6 +104,13 @@ pub fn import(import: &BenchImport) -> Outcome {
     // A name that is taken is better known now than when the file is used.
     Catalog::builtin().clone().add(&import.file.display().to_string(), group.clone())?;
     notes.iter().for_each(|note| eprintln!("{note}"));
+    if import.output.json {
+        if let Some(path) = &import.to {
+            output::write_file(path, &group.to_toml())?;
+        }
+        let profiles: Vec<serde_json::Value> = group.profiles().iter().map(json).collect();
+        return output::json(&serde_json::json!({ "profiles": profiles }));
+    }
     match &import.to {
         Some(path) => output::write_file(path, &group.to_toml()),
         None => output::print(group.to_toml().trim_end()),

@@ -51,13 +51,17 @@ pub enum BenchCommand {
     },
     /// Merge measurements that ran at the same time on several hosts: rates are added, histograms merged.
     Merge(BenchMerge),
-    /// Delete a stored measurement.
+    /// Delete stored measurements.
     Delete {
-        /// The number or name of a measurement, or last.
-        run: String,
+        /// The numbers or names of measurements, or last.
+        #[arg(required = true, value_name = "RUN")]
+        runs: Vec<String>,
         /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
+        /// The output format.
+        #[command(flatten)]
+        output: Output,
     },
 }
 
@@ -86,6 +90,10 @@ pub struct BenchImport {
     /// The output file [default: standard output].
     #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,
+
+    /// The output format.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// See [`BenchCommand::Compare`].
@@ -114,14 +122,22 @@ pub struct BenchMerge {
     /// The name of the merged measurement.
     #[arg(long, default_value = "merged")]
     pub name: String,
+
+    /// The output format.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// Where results are written.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Files {
+    /// Print the result rows as JSON instead of the table.
+    #[arg(long)]
+    pub json: bool,
+
     /// Write the result rows as JSON; - is standard output.
     #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    pub json_file: Option<PathBuf>,
 
     /// Write the result rows as CSV; - is standard output.
     #[arg(long, value_name = "FILE")]

@@ -16,9 +16,6 @@ use layout::{Level, MirrorArrangement, ParityArrangement};
 use std::path::PathBuf;
 use units::{ByteCount, StripSize};
 
-/// Where a controller keeps its state if nothing else is said.
-pub const DEFAULT_STATE: &str = "./softroc-data";
-
 /// SoftROC: the RAID-on-Chip controller in software.
 #[derive(Parser, Debug)]
 #[command(name = "softroc", version, max_term_width = 100, arg_required_else_help = true)]
@@ -28,13 +25,18 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
+    /// Print JSON instead of text, also of errors.
+    #[arg(long, global = true)]
+    pub json: bool,
+
     /// The control socket of the running controller [default: STATE/control.sock].
     #[arg(long, global = true, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
-    /// The state folder of the controller: its sockets, events and list of drives.
-    #[arg(long, global = true, value_name = "DIR", default_value = DEFAULT_STATE)]
-    pub state: PathBuf,
+    /// The state folder of the controller: its sockets, events and list of drives [default: ./softroc-data, or
+    /// /var/lib/softroc where the service runs].
+    #[arg(long, global = true, value_name = "DIR", env = "SOFTROC_STATE")]
+    pub state: Option<PathBuf>,
 }
 
 /// The form of a command's answer.
@@ -43,6 +45,19 @@ pub struct Output {
     /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What a look at things says with its exit code.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Checked {
+    /// End with exit code 1 if something is not well: a volume that is not optimal, a drive that is out or warns, an
+    /// array without a spare.
+    #[arg(long)]
+    pub check: bool,
+
+    /// The output format.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// The nouns.
@@ -55,7 +70,7 @@ pub enum Command {
     /// Manage drives: add, list, show, fail, replace.
     #[command(subcommand)]
     Drive(DriveCommand),
-    /// Manage volumes: create, list, show, start, delete.
+    /// Manage volumes (virtual drives): create, list, show, start, delete.
     #[command(subcommand)]
     Volume(VolumeCommand),
     /// Manage hot spares: add, list, remove.
@@ -64,7 +79,7 @@ pub enum Command {
     /// Import volumes of other systems, and clear drives for use.
     #[command(subcommand)]
     Foreign(foreign::ForeignCommand),
-    /// Manage background tasks (rebuilds, checks, patrol reads), their rates and schedules.
+    /// Manage background tasks (rebuilds, consistency checks, patrol reads), their rates and schedules.
     #[command(subcommand)]
     Task(tasks::TaskCommand),
     /// List events: every change of state with its cause and effect.
@@ -127,6 +142,15 @@ pub struct Serve {
     /// Allow NBD addresses that other machines can reach. Connections are not encrypted; use a trusted network.
     #[arg(long)]
     pub allow_remote: bool,
+
+    /// The permissions of the control socket, such as 0660. Who may write to it may do everything that this command line
+    /// can [default: 0600, or 0660 with --socket-group].
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    pub socket_mode: Option<u32>,
+
+    /// The group of the control socket, by name or number. Its members may use the controller.
+    #[arg(long, value_name = "GROUP")]
+    pub socket_group: Option<String>,
 }
 
 /// See [`Command::Drive`].
@@ -145,35 +169,39 @@ pub enum DriveCommand {
         output: Output,
     },
     /// List all registered drives.
-    List(Output),
-    /// Show one drive.
+    List(Checked),
+    /// Show drives.
     Show {
-        /// The drive: its path, or VOLUME:SLOT.
-        drive: String,
-        /// The output format.
+        /// The drives: paths, or VOLUME:SLOT.
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
+        /// What the exit code says.
         #[command(flatten)]
-        output: Output,
+        checked: Checked,
     },
-    /// Declare a drive failed; a spare takes its slot.
+    /// Declare drives failed; spares take their slots.
     Fail {
-        /// The drive: its path, or VOLUME:SLOT.
-        drive: String,
+        /// The drives: paths, or VOLUME:SLOT.
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
         /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Take a drive offline for a while; no spare takes its slot.
+    /// Take drives offline for a while; no spare takes their slots.
     Offline {
-        /// The drive: its path, or VOLUME:SLOT.
-        drive: String,
+        /// The drives: paths, or VOLUME:SLOT.
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
         /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Bring a drive back online and rebuild what it missed.
+    /// Bring drives back online and resync what they missed.
     Online {
-        /// The drive: its path, or VOLUME:SLOT.
-        drive: String,
+        /// The drives: paths, or VOLUME:SLOT.
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
         /// The output format.
         #[command(flatten)]
         output: Output,
@@ -200,10 +228,12 @@ pub enum DriveCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Unregister an unused drive. Its contents stay.
+    /// Unregister unused drives. Their contents stay.
+    #[command(visible_alias = "remove")]
     Forget {
-        /// The drive: its path.
-        drive: String,
+        /// The drives: paths.
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
         /// The output format.
         #[command(flatten)]
         output: Output,
@@ -241,9 +271,9 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "SIZE", visible_alias = "stripe-size")]
     pub strip: Option<StripSize>,
 
-    /// The arrangement of parity or copies on the drives, such as left-symmetric or near [default: that of the level].
-    #[arg(long, value_name = "ARRANGEMENT")]
-    pub arrangement: Option<String>,
+    /// The layout of parity or copies on the drives, such as left-symmetric or near [default: that of the level].
+    #[arg(long, value_name = "LAYOUT", visible_alias = "arrangement")]
+    pub layout: Option<String>,
 
     /// The capacity [default: all free space].
     #[arg(long, value_name = "SIZE")]
@@ -258,6 +288,10 @@ pub struct VolumeCreate {
     /// Overwrite what the drives hold now: file systems, partitions, other arrays.
     #[arg(long)]
     pub destroy_data: bool,
+
+    /// Do not ask for confirmation where drives of different sizes waste space.
+    #[arg(long)]
+    pub yes: bool,
 
     /// The output format.
     #[command(flatten)]
@@ -288,14 +322,15 @@ pub enum VolumeCommand {
     /// Create a volume.
     Create(VolumeCreate),
     /// List all volumes.
-    List(Output),
-    /// Show one volume: its state, its drives, and the reasons.
+    List(Checked),
+    /// Show volumes: their state, their drives, and the reasons.
     Show {
-        /// The name of the volume.
-        name: String,
-        /// The output format.
+        /// The names of the volumes.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// What the exit code says.
         #[command(flatten)]
-        output: Output,
+        checked: Checked,
     },
     /// Rename a volume. Hosts that use the old name are disconnected.
     Rename {
@@ -309,10 +344,11 @@ pub enum VolumeCommand {
     },
     /// Set the policies of a volume's array: medium-error limit, spares, rate of background tasks.
     Set(tasks::VolumeSet),
-    /// Start a volume that needs an operator's decision because drives are missing.
+    /// Start volumes that need an operator's decision because drives are missing.
     Start {
-        /// The name of the volume.
-        name: String,
+        /// The names of the volumes.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
         /// Start despite stale parity; blocks of the missing drive may read wrongly where a write was interrupted.
         #[arg(long)]
         accept_stale_parity: bool,
@@ -326,10 +362,11 @@ pub enum VolumeCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Delete a volume. Its data is lost.
+    /// Delete volumes. Their data is lost.
     Delete {
-        /// The name of the volume.
-        name: String,
+        /// The names of the volumes.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
         /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
@@ -345,6 +382,10 @@ pub struct Events {
     /// The number of latest events to show.
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub last: usize,
+
+    /// Then show events as they come, until interrupted; with --json one object a line.
+    #[arg(long)]
+    pub follow: bool,
 
     /// The output format.
     #[command(flatten)]
@@ -399,7 +440,7 @@ fn parse_serial(text: &str) -> Result<(String, String), String> {
 #[derive(Args, Debug)]
 pub struct Explain {
     /// Explain for this volume of the running controller, in its current state.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["level", "drives", "spans", "strip", "layout", "copies", "mirrors"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["level", "drives", "spans", "strip", "layout", "copies"])]
     pub volume: Option<String>,
 
     /// The RAID level.
@@ -418,17 +459,13 @@ pub struct Explain {
     #[arg(long, value_name = "N")]
     pub spans: Option<u16>,
 
-    /// The arrangement of parity, such as left-symmetric.
-    #[arg(long, value_name = "ARRANGEMENT", visible_alias = "rotation")]
-    pub layout: Option<ParityArrangement>,
+    /// The layout of parity or copies on the drives, such as left-symmetric or near [default: that of the level].
+    #[arg(long, value_name = "LAYOUT", visible_alias = "arrangement", aliases = ["rotation", "mirrors"], value_parser = parse_layout)]
+    pub layout: Option<LayoutName>,
 
     /// The number of copies of each strip (RAID 1E) [default: 2].
     #[arg(long, value_name = "N")]
     pub copies: Option<u16>,
-
-    /// The arrangement of copies (RAID 1E): near, offset or far.
-    #[arg(long, value_name = "ARRANGEMENT")]
-    pub mirrors: Option<MirrorArrangement>,
 
     /// The slots of failed drives, such as 2 or 2,5.
     #[arg(long, value_name = "SLOTS", value_delimiter = ',')]
@@ -467,6 +504,38 @@ fn levels() -> impl TypedValueParser<Value = Level> {
     PossibleValuesParser::new(levels).try_map(|name| name.parse::<Level>())
 }
 
+/// A layout by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LayoutName {
+    /// Of parity.
+    Parity(ParityArrangement),
+    /// Of copies.
+    Mirrors(MirrorArrangement),
+}
+
+/// Reads a layout such as `left-symmetric` or `near`.
+fn parse_layout(text: &str) -> Result<LayoutName, String> {
+    let (parity, mirrors) = (text.parse().map(LayoutName::Parity), text.parse().map(LayoutName::Mirrors));
+    let names = || {
+        let parity = ParityArrangement::ALL.map(ParityArrangement::name);
+        [&parity[..], &MirrorArrangement::ALL.map(MirrorArrangement::name)].concat().join(", ")
+    };
+    parity.or(mirrors).map_err(|_| format!("'{text}' is not a layout; expected one of {}", names()))
+}
+
+/// Reads permissions such as `0660`.
+fn parse_mode(text: &str) -> Result<u32, String> {
+    let wrong = || format!("'{text}' is not a mode; expected permissions in octal, such as 0660");
+    let mode = u32::from_str_radix(text, 8).map_err(|_| wrong())?;
+    match mode {
+        0o1000.. => Err(wrong()),
+        mode if mode & 0o600 != 0o600 => {
+            Err(format!("'{text}' keeps out the user that runs the controller; expected such as 0660"))
+        }
+        mode => Ok(mode),
+    }
+}
+
 /// Reads a time such as `30s`, `500ms` or `2m`.
 pub fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
     let wrong = || format!("'{text}' is not a time; expected a number with ms, s, m or h, such as 30s");
@@ -501,6 +570,15 @@ mod tests {
         assert_eq!(parse_duration("2m").unwrap().as_secs(), 120);
         for wrong in ["", "5", "s", "-1s", "0s", "1 year", "1e3s"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn modes_are_octal_and_let_the_owner_in() {
+        assert_eq!(parse_mode("0660"), Ok(0o660));
+        assert_eq!(parse_mode("600"), Ok(0o600));
+        for wrong in ["", "rw-rw----", "0o660", "0690", "02770", "1777", "060", "-660"] {
+            assert!(parse_mode(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -165,6 +165,10 @@ pub struct Calibrate {
     /// A file with a drive of your own. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub catalog: Vec<PathBuf>,
+
+    /// The output format.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// See [`super::Command::Catalog`].

@@ -1,6 +1,6 @@
 //! `softroc task` and `softroc spare`.
 
-use super::Output;
+use super::{Checked, Output};
 use clap::{Args, Subcommand, ValueEnum};
 use units::ByteCount;
 
@@ -19,7 +19,8 @@ pub struct Pace {
 /// What is done with a task that was started.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Follow {
-    /// Show the progress until the task ends. Ctrl-C does not stop the task.
+    /// Show the progress until the task ends, and say with the exit code whether all is well: 1 if the task failed, or
+    /// found what it did not repair. Ctrl-C does not stop the task.
     #[arg(long)]
     pub follow: bool,
 
@@ -33,18 +34,20 @@ pub struct Follow {
 pub enum TaskCommand {
     /// List running, waiting and recently ended tasks.
     List(Output),
-    /// Show one task.
+    /// Show tasks.
     Show {
-        /// The number of the task.
-        task: u64,
+        /// The numbers of the tasks.
+        #[arg(required = true, value_name = "TASK")]
+        tasks: Vec<u64>,
         /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Show a task's progress until it ends. Ctrl-C does not stop the task.
+    /// Show the progress of tasks until they end, one after the other. Ctrl-C does not stop them.
     Follow {
-        /// The number of the task.
-        task: u64,
+        /// The numbers of the tasks.
+        #[arg(required = true, value_name = "TASK")]
+        tasks: Vec<u64>,
         /// The output format.
         #[command(flatten)]
         output: Output,
@@ -52,34 +55,38 @@ pub enum TaskCommand {
     /// Start a task. Rebuilds, resyncs and copies start automatically.
     #[command(subcommand)]
     Start(StartCommand),
-    /// Pause a task.
+    /// Pause tasks.
     Pause {
-        /// The number of the task.
-        task: u64,
+        /// The numbers of the tasks.
+        #[arg(required = true, value_name = "TASK")]
+        tasks: Vec<u64>,
         /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Resume a task that was paused, was stopped or has failed.
+    /// Resume tasks that were paused, were stopped or have failed.
     Resume {
-        /// The number of the task.
-        task: u64,
+        /// The numbers of the tasks.
+        #[arg(required = true, value_name = "TASK")]
+        tasks: Vec<u64>,
         /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Stop a task before it is done.
+    /// Stop tasks before they are done.
     Stop {
-        /// The number of the task.
-        task: u64,
+        /// The numbers of the tasks.
+        #[arg(required = true, value_name = "TASK")]
+        tasks: Vec<u64>,
         /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Set the rate of a task.
+    /// Set the rate of tasks.
     Set {
-        /// The number of the task.
-        task: u64,
+        /// The numbers of the tasks.
+        #[arg(required = true, value_name = "TASK")]
+        tasks: Vec<u64>,
         /// The rate.
         #[command(flatten)]
         pace: Pace,
@@ -95,10 +102,11 @@ pub enum TaskCommand {
 /// What can be started.
 #[derive(Subcommand, Debug)]
 pub enum StartCommand {
-    /// Check a volume: compare its redundancy with its data.
+    /// Check volumes (consistency check): compare their redundancy with their data.
     Check {
-        /// The volume.
-        volume: String,
+        /// The volumes.
+        #[arg(required = true, value_name = "VOLUME")]
+        volumes: Vec<String>,
         /// Repair redundancy that does not agree with the data, instead of only reporting it.
         #[arg(long)]
         repair: bool,
@@ -141,10 +149,11 @@ pub enum StartCommand {
         #[command(flatten)]
         follow: Follow,
     },
-    /// Resume a rebuild or a copy that was stopped or has failed.
+    /// Resume rebuilds or copies that were stopped or have failed.
     Rebuild {
-        /// The drive to rebuild or to copy to: its path, or VOLUME:SLOT.
-        drive: String,
+        /// The drives to rebuild or to copy to: paths, or VOLUME:SLOT.
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
         /// The rate.
         #[command(flatten)]
         pace: Pace,
@@ -238,11 +247,12 @@ pub enum SpareCommand {
         output: Output,
     },
     /// List spares, the arrays that they cover, and the arrays without a spare.
-    List(Output),
-    /// Remove a hot spare. The drive stays registered.
+    List(Checked),
+    /// Remove hot spares. The drives stay registered.
     Remove {
-        /// The drive: its path.
-        drive: String,
+        /// The drives: paths.
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
         /// The output format.
         #[command(flatten)]
         output: Output,
@@ -282,7 +292,12 @@ pub struct VolumeSet {
     pub emergency_spare: Option<Switch>,
 
     /// Predictive-failure copy: copy a drive that predicts its failure or is worn out to a spare before it fails.
-    #[arg(long, group = "what", value_name = "SWITCH")]
+    #[arg(
+        long = "predictive-failure-copy",
+        group = "what",
+        value_name = "SWITCH",
+        visible_alias = "drive-guard"
+    )]
     pub drive_guard: Option<Switch>,
 
     /// Let a rotating spare replace an SSD, and an SSD a rotating drive.

@@ -1,13 +1,17 @@
 //! Talking to the running controller: drive, volume, events, explain of a live volume.
 
-use crate::cli::{Cli, DriveCommand, Events, Explain, VolumeCommand, VolumeCreate};
+use crate::cli::{Checked, Cli, DriveCommand, Events, Explain, VolumeCommand};
 use crate::failure::{Failure, Outcome};
-use crate::{explain, output, render};
-use controller::{Command, CreateVolume, Reply};
+use crate::{explain, output, place, render};
+use controller::{Command, Reply};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
+mod create;
+mod follow;
 mod foreign;
 mod tasks;
+mod well;
 
 /// Where the running controller is.
 pub struct Control {
@@ -18,13 +22,18 @@ pub struct Control {
 impl Control {
     /// By the command line.
     pub fn of(cli: &Cli) -> Control {
-        Control::new(&cli.state, cli.socket.as_deref())
+        Control::new(&place::state(cli), cli.socket.as_deref())
     }
 
     /// By its state directory, and its socket where that is elsewhere.
     pub fn new(state: &Path, socket: Option<&Path>) -> Control {
         let socket = socket.map_or_else(|| state.join("control.sock"), Path::to_owned);
         Control { state: state.to_owned(), socket }
+    }
+
+    /// The state folder.
+    pub fn state(&self) -> &Path {
+        &self.state
     }
 
     /// The control socket.
@@ -34,10 +43,7 @@ impl Control {
 
     /// Asks the controller.
     pub fn ask(&self, command: &Command) -> Outcome<Reply> {
-        api::client::call(&self.socket, command).map_err(|error| match error.exit_code() {
-            2 => Failure::refused(error),
-            _ => Failure::failed(error),
-        })
+        Ok(api::client::call(&self.socket, command)?)
     }
 
     /// The NBD address of a volume of the running controller.
@@ -58,36 +64,61 @@ impl Control {
 
     /// Asks and shows the answer.
     fn show(&self, command: &Command, json: bool) -> Outcome {
+        shown(&self.ask(command)?, json)
+    }
+
+    /// The same, and says with the exit code whether all is well, if that is asked.
+    fn show_checked(&self, command: &Command, checked: Checked) -> Outcome {
         let reply = self.ask(command)?;
-        match json {
-            true => output::json(&reply),
-            false => output::print(&render::reply(&reply)),
+        shown(&reply, checked.output.json)?;
+        well::judge(checked.check, &[reply])
+    }
+
+    /// Asks for each of several operands and shows the answers. What is refused for one is done for the others. As
+    /// JSON they are one object: `{"replies": [...]}`, a reply or an error for each in turn; of one operand, its reply.
+    fn show_each(&self, commands: Vec<Command>, json: bool) -> Outcome {
+        self.ask_each(commands, json).map(|_| ())
+    }
+
+    fn show_each_checked(&self, commands: Vec<Command>, checked: Checked) -> Outcome {
+        let replies = self.ask_each(commands, checked.output.json)?;
+        well::judge(checked.check, &replies)
+    }
+
+    fn ask_each(&self, commands: Vec<Command>, json: bool) -> Outcome<Vec<Reply>> {
+        if let [only] = &commands[..] {
+            let reply = self.ask(only)?;
+            shown(&reply, json)?;
+            return Ok(vec![reply]);
         }
+        let of = commands.len();
+        each(commands.iter().map(|command| self.ask(command)), of, json, render::reply)
     }
 
     /// `softroc drive`.
     pub fn drive(&self, command: &DriveCommand) -> Outcome {
         match command {
             DriveCommand::Add { drives, create, output } => {
-                for drive in drives {
-                    let drive = absolute(drive)?;
-                    let size_bytes = create.map(|size| size.0);
-                    self.show(&Command::DriveAdd { drive, size_bytes }, output.json)?;
-                }
-                Ok(())
+                let size_bytes = create.map(|size| size.0);
+                let add = |drive: &String| Ok(Command::DriveAdd { drive: absolute(drive)?, size_bytes });
+                self.show_each(of_each(drives, add)?, output.json)
             }
-            DriveCommand::List(output) => self.show(&Command::DriveList {}, output.json),
-            DriveCommand::Show { drive, output } => {
-                self.show(&Command::DriveShow { drive: named(drive)? }, output.json)
+            DriveCommand::List(checked) => self.show_checked(&Command::DriveList {}, *checked),
+            DriveCommand::Show { drives, checked } => {
+                let show = |drive: &String| Ok(Command::DriveShow { drive: named(drive)? });
+                self.show_each_checked(of_each(drives, show)?, *checked)
             }
-            DriveCommand::Fail { drive, output } => {
-                self.show(&Command::DriveFail { drive: named(drive)? }, output.json)
+            DriveCommand::Fail { drives, output } => {
+                let fail = |drive: &String| Ok(Command::DriveFail { drive: named(drive)? });
+                self.show_each(of_each(drives, fail)?, output.json)
             }
-            DriveCommand::Offline { drive, output } => {
-                self.show(&Command::DriveOffline { drive: named(drive)? }, output.json)
+            DriveCommand::Offline { drives, output } => {
+                let offline = |drive: &String| Ok(Command::DriveOffline { drive: named(drive)? });
+                self.show_each(of_each(drives, offline)?, output.json)
             }
-            DriveCommand::Online { drive, output } => {
-                self.show(&Command::DriveOnline { drive: named(drive)? }, output.json)
+            DriveCommand::Online { drives, output } => {
+                let online = |drive: &String| Ok(Command::DriveOnline { drive: named(drive)? });
+                self.show_each(of_each(drives, online)?, output.json)
             }
             DriveCommand::ClearFailed { drive, output } => {
                 self.show(&Command::DriveClearFailed { drive: named(drive)? }, output.json)
@@ -97,8 +128,9 @@ impl Control {
                 let command = Command::DriveReplace { drive, with, destroy_data: *destroy_data };
                 self.show(&command, output.json)
             }
-            DriveCommand::Forget { drive, output } => {
-                self.show(&Command::DriveForget { drive: named(drive)? }, output.json)
+            DriveCommand::Forget { drives, output } => {
+                let forget = |drive: &String| Ok(Command::DriveForget { drive: named(drive)? });
+                self.show_each(of_each(drives, forget)?, output.json)
             }
         }
     }
@@ -106,42 +138,54 @@ impl Control {
     /// `softroc volume`.
     pub fn volume(&self, command: &VolumeCommand) -> Outcome {
         match command {
-            VolumeCommand::Create(create) => self.show(&creation(create)?, create.output.json),
-            VolumeCommand::List(output) => self.show(&Command::VolumeList {}, output.json),
-            VolumeCommand::Show { name, output } => {
-                self.show(&Command::VolumeShow { volume: name.clone() }, output.json)
+            VolumeCommand::Create(create) => self.create(create),
+            VolumeCommand::List(checked) => self.show_checked(&Command::VolumeList {}, *checked),
+            VolumeCommand::Show { names, checked } => {
+                let show = |name: &String| Ok(Command::VolumeShow { volume: name.clone() });
+                self.show_each_checked(of_each(names, show)?, *checked)
             }
             VolumeCommand::Rename { name, to, output } => {
                 let command = Command::VolumeSet { volume: name.clone(), name: to.clone() };
                 self.show(&command, output.json)
             }
             VolumeCommand::Set(set) => self.set_policy(set),
-            VolumeCommand::Start { name, accept_stale_parity, degraded, yes, output } => {
+            VolumeCommand::Start { names, accept_stale_parity, degraded, yes, output } => {
                 if *accept_stale_parity {
                     let question = format!(
-                        "Blocks of the missing drive of '{name}' may read wrongly where a write was interrupted. Start it anyway?"
+                        "Blocks of the missing drive of {} may read wrongly where a write was interrupted. Start {} anyway?",
+                        quoted(names),
+                        it_or_them(names)
                     );
                     output::confirm(&question, *yes)?;
                 }
-                let command = Command::VolumeStart {
-                    volume: name.clone(),
-                    accept_stale_parity: *accept_stale_parity,
-                    degraded: *degraded,
+                let start = |name: &String| {
+                    Ok(Command::VolumeStart {
+                        volume: name.clone(),
+                        accept_stale_parity: *accept_stale_parity,
+                        degraded: *degraded,
+                    })
                 };
-                self.show(&command, output.json)
+                self.show_each(of_each(names, start)?, output.json)
             }
-            VolumeCommand::Delete { name, yes, output } => {
-                // First whether there is such a volume: nobody should be asked about one that is not.
-                self.ask(&Command::VolumeShow { volume: name.clone() })?;
-                output::confirm(&format!("All data of the volume '{name}' will be lost. Delete it?"), *yes)?;
-                self.show(&Command::VolumeDelete { volume: name.clone() }, output.json)
+            VolumeCommand::Delete { names, yes, output } => {
+                // First whether there are such volumes: nobody should be asked about one that is not.
+                for name in names {
+                    self.ask(&Command::VolumeShow { volume: name.clone() })?;
+                }
+                let (what, it) = (quoted(names), it_or_them(names));
+                output::confirm(&format!("All data of the volume {what} will be lost. Delete {it}?"), *yes)?;
+                let delete = |name: &String| Ok(Command::VolumeDelete { volume: name.clone() });
+                self.show_each(of_each(names, delete)?, output.json)
             }
         }
     }
 
     /// `softroc events`.
     pub fn events(&self, events: &Events) -> Outcome {
-        self.show(&Command::EventsList { last: Some(events.last) }, events.output.json)
+        match events.follow {
+            true => follow::events(self, events.last, events.output.json),
+            false => self.show(&Command::EventsList { last: Some(events.last) }, events.output.json),
+        }
     }
 
     /// `softroc explain --volume`.
@@ -159,20 +203,59 @@ impl Control {
     }
 }
 
-fn creation(create: &VolumeCreate) -> Outcome<Command> {
-    Ok(Command::VolumeCreate(CreateVolume {
-        name: create.name.clone(),
-        level: create.level.to_string(),
-        drives: create.drives.iter().map(|drive| absolute(drive)).collect::<Outcome<_>>()?,
-        array: create.array.clone(),
-        spans: create.spans,
-        copies: create.copies,
-        strip_bytes: create.strip.map(|strip| strip.bytes().0),
-        arrangement: create.arrangement.clone(),
-        size_bytes: create.size.map(|size| size.0),
-        write_hole: create.write_hole.map(Into::into),
-        destroy_data: create.destroy_data,
-    }))
+/// Shows an answer.
+fn shown(reply: &Reply, json: bool) -> Outcome {
+    match json {
+        true => output::json(reply),
+        false => output::print(&render::reply(reply)),
+    }
+}
+
+/// Shows the answers for several operands, as they come or as one JSON object, and gives those that are none of them an
+/// error. How many were not done is a failure of the first one's kind.
+fn each<T: Serialize>(
+    answers: impl Iterator<Item = Outcome<T>>,
+    of: usize,
+    json: bool,
+    text: impl Fn(&T) -> String,
+) -> Outcome<Vec<T>> {
+    let (mut done, mut failures, mut shown) = (Vec::new(), Vec::new(), Vec::new());
+    for answer in answers {
+        match (&answer, json) {
+            (Ok(answer), true) => shown.push(serde_json::to_value(answer).map_err(Failure::failed)?),
+            (Err(failure), true) => shown.push(failure.as_json()),
+            (Ok(answer), false) => {
+                let gap = if done.is_empty() { "" } else { "\n" };
+                output::print(&format!("{gap}{}", text(answer)))?;
+            }
+            (Err(failure), false) => eprintln!("softroc: {failure}"),
+        }
+        match answer {
+            Ok(answer) => done.push(answer),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    if json {
+        output::json(&serde_json::json!({ "replies": shown }))?;
+    }
+    match failures.first() {
+        Some(first) => Err(first.of_several(failures.len(), of)),
+        None => Ok(done),
+    }
+}
+
+/// The commands for several operands.
+fn of_each<T>(operands: &[T], command: impl Fn(&T) -> Outcome<Command>) -> Outcome<Vec<Command>> {
+    operands.iter().map(command).collect()
+}
+
+/// Names within a sentence: `'a', 'b'`.
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
+}
+
+fn it_or_them(names: &[String]) -> &'static str {
+    if names.len() == 1 { "it" } else { "them" }
 }
 
 /// The controller may run in another directory: paths are sent absolute.

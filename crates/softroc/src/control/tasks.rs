@@ -1,14 +1,13 @@
 //! `softroc task` and `softroc spare`.
 
-use super::{Control, absolute, named};
+use super::{Control, absolute, each, named, of_each, well};
 use crate::cli::tasks::{
-    Follow, Pace, ScheduleCommand, SpareCommand, StartCommand, Switch, TaskCommand, VolumeSet, When,
+    Pace, ScheduleCommand, SpareCommand, StartCommand, Switch, TaskCommand, VolumeSet, When,
 };
 use crate::failure::{Failure, Outcome};
 use crate::{output, progress, render, signals};
 use controller::{
     AddSpare, Command, Reply, Scheduled, SetPolicy, SetSchedule, SetTask, StartTask, Startable, TaskInfo,
-    TaskState,
 };
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -26,65 +25,71 @@ impl Control {
     pub fn task(&self, command: &TaskCommand) -> Outcome {
         match command {
             TaskCommand::List(output) => self.show(&Command::TaskList {}, output.json),
-            TaskCommand::Show { task, output } => self.show(&Command::TaskShow { task: *task }, output.json),
-            TaskCommand::Follow { task, output } => {
-                self.follow(self.ask_task(&Command::TaskShow { task: *task })?, output.json)
+            TaskCommand::Show { tasks, output } => {
+                self.show_each(of_each(tasks, |task| Ok(Command::TaskShow { task: *task }))?, output.json)
+            }
+            TaskCommand::Follow { tasks, output } => {
+                self.follow_each(of_each(tasks, |task| Ok(Command::TaskShow { task: *task }))?, output.json)
             }
             TaskCommand::Start(start) => self.start_task(start),
-            TaskCommand::Pause { task, output } => {
-                self.show(&Command::TaskPause { task: *task }, output.json)
+            TaskCommand::Pause { tasks, output } => {
+                self.show_each(of_each(tasks, |task| Ok(Command::TaskPause { task: *task }))?, output.json)
             }
-            TaskCommand::Resume { task, output } => {
-                self.show(&Command::TaskResume { task: *task }, output.json)
+            TaskCommand::Resume { tasks, output } => {
+                self.show_each(of_each(tasks, |task| Ok(Command::TaskResume { task: *task }))?, output.json)
             }
-            TaskCommand::Stop { task, output } => self.show(&Command::TaskStop { task: *task }, output.json),
-            TaskCommand::Set { task, pace, output } => {
-                let set = SetTask {
-                    task: *task,
-                    share_percent: pace.rate,
-                    limit_bytes_per_s: pace.limit.map(|limit| limit.0),
+            TaskCommand::Stop { tasks, output } => {
+                self.show_each(of_each(tasks, |task| Ok(Command::TaskStop { task: *task }))?, output.json)
+            }
+            TaskCommand::Set { tasks, pace, output } => {
+                let set = |task: &u64| {
+                    Ok(Command::TaskSet(SetTask {
+                        task: *task,
+                        share_percent: pace.rate,
+                        limit_bytes_per_s: pace.limit.map(|limit| limit.0),
+                    }))
                 };
-                self.show(&Command::TaskSet(set), output.json)
+                self.show_each(of_each(tasks, set)?, output.json)
             }
             TaskCommand::Schedule(schedule) => self.schedule(schedule),
         }
     }
 
     fn start_task(&self, start: &StartCommand) -> Outcome {
-        let with = |what: Startable, volume: Option<&String>, drives: Vec<String>, pace: &Pace| StartTask {
-            what,
-            volume: volume.cloned(),
-            drives,
-            share_percent: pace.rate,
-            limit_bytes_per_s: pace.limit.map(|limit| limit.0),
+        let with = |what: Startable, volume: Option<&String>, drives: Vec<String>, pace: &Pace| {
+            Command::TaskStart(StartTask {
+                what,
+                volume: volume.cloned(),
+                drives,
+                share_percent: pace.rate,
+                limit_bytes_per_s: pace.limit.map(|limit| limit.0),
+            })
         };
-        let (start, follow) = match start {
-            StartCommand::Check { volume, repair, pace, follow } => {
+        let (starts, follow) = match start {
+            StartCommand::Check { volumes, repair, pace, follow } => {
                 let what = if *repair { Startable::Repair } else { Startable::Check };
-                (with(what, Some(volume), Vec::new(), pace), follow)
+                let check = |volume: &String| Ok(with(what, Some(volume), Vec::new(), pace));
+                (of_each(volumes, check)?, follow)
             }
             StartCommand::Patrol { drives, pace, follow } => {
                 let drives = drives.iter().map(|drive| named(drive)).collect::<Outcome<_>>()?;
-                (with(Startable::Patrol, None, drives, pace), follow)
+                (vec![with(Startable::Patrol, None, drives, pace)], follow)
             }
             StartCommand::Init { volume, full, fast: _, yes, pace, follow } => {
                 // First whether there is such a volume: nobody should be asked about one that is not.
                 self.ask(&Command::VolumeShow { volume: volume.clone() })?;
                 output::confirm(&format!("All data of the volume '{volume}' will be lost. Zero it?"), *yes)?;
                 let what = if *full { Startable::InitFull } else { Startable::InitFast };
-                (with(what, Some(volume), Vec::new(), pace), follow)
+                (vec![with(what, Some(volume), Vec::new(), pace)], follow)
             }
-            StartCommand::Rebuild { drive, pace, follow } => {
-                (with(Startable::Rebuild, None, vec![named(drive)?], pace), follow)
+            StartCommand::Rebuild { drives, pace, follow } => {
+                let rebuild = |drive: &String| Ok(with(Startable::Rebuild, None, vec![named(drive)?], pace));
+                (of_each(drives, rebuild)?, follow)
             }
         };
-        self.started(&Command::TaskStart(start), follow)
-    }
-
-    fn started(&self, command: &Command, follow: &Follow) -> Outcome {
         match follow.follow {
-            true => self.follow(self.ask_task(command)?, follow.output.json),
-            false => self.show(command, follow.output.json),
+            true => self.follow_each(starts, follow.output.json),
+            false => self.show_each(starts, follow.output.json),
         }
     }
 
@@ -95,10 +100,33 @@ impl Control {
         }
     }
 
-    /// Shows a task's progress until it ends, or until somebody presses Ctrl-C: then the task goes on.
-    fn follow(&self, mut task: TaskInfo, json: bool) -> Outcome {
+    /// Begins or looks at tasks, all of them first, and shows the progress of one after the other until it ends. The
+    /// exit code says whether all is well with them.
+    fn follow_each(&self, commands: Vec<Command>, json: bool) -> Outcome {
         let interrupted = Arc::new(AtomicBool::new(false));
         signals::set_on_interrupt(&interrupted)?;
+        let begun: Vec<Outcome<TaskInfo>> = commands.iter().map(|command| self.ask_task(command)).collect();
+        let of = begun.len();
+        let mut ends = begun.into_iter().map(|task| self.follow(task?, json, &interrupted));
+        let ended = match (of, ends.next()) {
+            (1, Some(only)) => {
+                let task = only?;
+                match json {
+                    true => output::json(&task)?,
+                    false => output::print(&render::tasks::line(&task))?,
+                }
+                vec![task]
+            }
+            (_, first) => each(first.into_iter().chain(ends), of, json, render::tasks::line)?,
+        };
+        match interrupted.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => ended.iter().try_for_each(well::judge_task),
+        }
+    }
+
+    /// Shows a task's progress until it ends, or until somebody presses Ctrl-C: then the task goes on.
+    fn follow(&self, mut task: TaskInfo, json: bool, interrupted: &AtomicBool) -> Outcome<TaskInfo> {
         let on_terminal = std::io::stderr().is_terminal();
         let bar = progress::bar(task.total_blocks.max(1));
         let mut looks = 0_u32;
@@ -120,23 +148,12 @@ impl Control {
                 eprintln!(
                     "Task {id} continues. 'softroc task follow {id}' shows it again, 'softroc task stop {id}' stops it."
                 );
-                return Ok(());
+                return Ok(task);
             }
             task = self.ask_task(&Command::TaskShow { task: task.task })?;
         }
         bar.finish_and_clear();
-        match json {
-            true => output::json(&task)?,
-            false => output::print(&render::tasks::line(&task))?,
-        }
-        match task.state {
-            TaskState::Failed => Err(Failure::failed(format!(
-                "task {} failed: {}",
-                task.task,
-                task.reason.as_deref().unwrap_or("see events")
-            ))),
-            _ => Ok(()),
-        }
+        Ok(task)
     }
 
     fn schedule(&self, command: &ScheduleCommand) -> Outcome {
@@ -182,21 +199,21 @@ impl Control {
     pub fn spare(&self, command: &SpareCommand) -> Outcome {
         match command {
             SpareCommand::Add { drives, volumes, same_enclosure, permanent, destroy_data, output } => {
-                for drive in drives {
-                    let add = AddSpare {
+                let add = |drive: &String| {
+                    Ok(Command::SpareAdd(AddSpare {
                         drive: absolute(drive)?,
                         volumes: volumes.clone(),
                         same_enclosure: *same_enclosure,
                         revertible: !permanent,
                         destroy_data: *destroy_data,
-                    };
-                    self.show(&Command::SpareAdd(add), output.json)?;
-                }
-                Ok(())
+                    }))
+                };
+                self.show_each(of_each(drives, add)?, output.json)
             }
-            SpareCommand::List(output) => self.show(&Command::SpareList {}, output.json),
-            SpareCommand::Remove { drive, output } => {
-                self.show(&Command::SpareRemove { drive: named(drive)? }, output.json)
+            SpareCommand::List(checked) => self.show_checked(&Command::SpareList {}, *checked),
+            SpareCommand::Remove { drives, output } => {
+                let remove = |drive: &String| Ok(Command::SpareRemove { drive: named(drive)? });
+                self.show_each(of_each(drives, remove)?, output.json)
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::{output, progress};
 use models::Catalog;
 use predict::Progress;
 use predict::fit::{Fit, FitRequest, FittedFigure, LeftOut, Parameter, fit};
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// Runs the command.
@@ -24,6 +25,12 @@ pub fn run(command: &Calibrate) -> Outcome {
         Progress::OneDone => bar.inc(1),
     })?;
     bar.finish_and_clear();
+    if command.output.json {
+        if let Some(path) = &command.to {
+            output::write_file(path, &fit.written(&file_of(&fit)?))?;
+        }
+        return output::json(&as_json(&fit));
+    }
     let mut text = format!("{}\n\n{}", figures(&fit.figures), parameters(&fit.parameters));
     if let Some(left_out) = &fit.left_out {
         text.push_str(&format!("\n\n{}", without_each(left_out)));
@@ -33,6 +40,33 @@ pub fn run(command: &Calibrate) -> Outcome {
         text.push_str(&format!("\n\nWritten to {}.", path.display()));
     }
     output::print(&text)
+}
+
+fn as_json(fit: &Fit) -> Value {
+    let figure = |fitted: &FittedFigure| {
+        json!({
+            "figure": fitted.figure.id,
+            "document": fitted.figure.doc,
+            "profile": fitted.figure.profile,
+            "published": fitted.published,
+            "error": fitted.error,
+        })
+    };
+    let parameter = |parameter: &Parameter| {
+        json!({
+            "key": parameter.key,
+            "prior": parameter.prior,
+            "catalog": parameter.catalog,
+            "fitted": parameter.fitted,
+            "bounds": parameter.bounds,
+        })
+    };
+    let left_out = |left: &LeftOut| json!({ "figure": left.figure.id, "profile": left.figure.profile, "error": left.error });
+    json!({
+        "figures": fit.figures.iter().map(figure).collect::<Vec<_>>(),
+        "parameters": fit.parameters.iter().map(parameter).collect::<Vec<_>>(),
+        "left_out": fit.left_out.as_ref().map(|all| all.iter().map(left_out).collect::<Vec<_>>()),
+    })
 }
 
 /// The text of the drive's file: one of the catalog's, or one of the user's.

@@ -81,7 +81,7 @@ fn show(catalog: &Catalog, name: &str, as_json: bool) -> Outcome {
         (Ok(drive), _) => (drive_json(drive), &drive.file, &drive.values),
         (_, Ok(controller)) => (controller_json(controller), &controller.file, &controller.values),
         (Err(_), Err(_)) => {
-            return Err(Failure::refused(format!(
+            return Err(Failure::not_found(format!(
                 "there is no drive and no controller '{name}' in the catalog; 'softroc catalog list' shows them all"
             )));
         }

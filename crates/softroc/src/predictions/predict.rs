@@ -62,13 +62,13 @@ fn request(command: &Predict) -> Outcome<Request> {
 
 fn configured(command: &Predict) -> Outcome<Configuration> {
     let catalog = catalog_with(&command.catalog)?;
-    let controller = catalog.controller(&command.controller).map_err(Failure::refused)?;
+    let controller = catalog.controller(&command.controller).map_err(Failure::not_found)?;
     let drives = parse_drives(&catalog, &command.drives)?;
     let level = match command.level {
         Some(level) => level,
         None if drives.len() == 1 => Level::Jbod,
         None => {
-            return Err(Failure::refused(format!(
+            return Err(Failure::usage(format!(
                 "--level is missing for {} drives; give one such as --level raid0",
                 drives.len()
             )));

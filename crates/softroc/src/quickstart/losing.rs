@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use storagebench::{Area, Bench, Ending, Profile, Settings, Target};
-use units::{ByteCount, ByteOffset};
+use units::{ByteCount, ByteOffset, counted};
 
 /// The slot of the drive that is pulled.
 const PULLED: usize = 2;
@@ -60,8 +60,8 @@ pub fn run(control: &Control, address: &str) -> Outcome {
     let check = follow(control, *task)?;
     if check.found.mismatches > 0 {
         return Err(Failure::failed(format!(
-            "redundancy does not agree with data in {} stripes",
-            check.found.mismatches
+            "redundancy does not agree with data in {}",
+            counted(check.found.mismatches, "stripe")
         )));
     }
     output::print("  Redundancy agrees everywhere.")?;
@@ -103,9 +103,10 @@ fn start_load(address: &str) -> JoinHandle<Outcome<String>> {
             }
             let figures = measured.rows.first().and_then(|row| {
                 let latency = row.latency_us.as_ref()?;
+                let tail = latency.p99.map_or_else(String::new, |p99| format!(", p99 {p99:.0} µs"));
                 Some(format!(
-                    "Meanwhile hosts had {:.0} IO/s, mean latency {:.0} µs, p99 {:.0} µs.",
-                    row.iops, latency.mean, latency.p99
+                    "Meanwhile hosts had {:.0} IO/s, mean latency {:.0} µs{tail}.",
+                    row.iops, latency.mean
                 ))
             });
             let verified = measured.verified.map(|verified| verified.to_string());

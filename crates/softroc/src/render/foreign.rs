@@ -3,7 +3,7 @@
 use super::{volume_table, with_notes};
 use crate::output::table;
 use controller::{ForeignDrive, ForeignVolume, VolumeInfo};
-use units::{ByteCount, decimal_capacity};
+use units::ByteCount;
 
 /// Volumes of other systems, and drives that cannot be used.
 pub fn list(volumes: &[ForeignVolume], drives: &[ForeignDrive]) -> String {
@@ -29,7 +29,7 @@ fn volume(volume: &ForeignVolume) -> String {
         volume.level.clone(),
         or_dash(&volume.layout),
         volume.strip_bytes.map_or("-".into(), |strip| ByteCount(strip).to_string()),
-        decimal_capacity(ByteCount(volume.size_bytes)),
+        ByteCount(volume.size_bytes).to_string(),
         volume.state.clone(),
     ];
     let headers = ["volume", "format", "level", "layout", "strip", "capacity", "state"];

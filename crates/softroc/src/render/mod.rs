@@ -5,7 +5,7 @@ pub mod tasks;
 
 use crate::output::table;
 use controller::{ControllerInfo, DriveInfo, Event, Reply, Severity, VolumeInfo};
-use units::{ByteCount, decimal_capacity};
+use units::{ByteCount, both_capacities, counted, decimal_capacity};
 
 /// Any answer.
 pub fn reply(reply: &Reply) -> String {
@@ -22,7 +22,7 @@ pub fn reply(reply: &Reply) -> String {
         }
         Reply::Volumes { volumes } => volume_table(volumes),
         Reply::Events { events } if events.is_empty() => "No events.".into(),
-        Reply::Events { events } => event_lines(events),
+        Reply::Events { events: list } => events(list),
         Reply::Explained { text, .. } => text.clone(),
         Reply::Task { task, notes } => tasks::one(task, notes),
         Reply::Tasks { tasks } => tasks::list(tasks),
@@ -56,7 +56,11 @@ fn one_drive(drive: &DriveInfo) -> String {
     add("reason", drive.reason.clone());
     add("volumes", (!drive.volumes.is_empty()).then(|| drive.volumes.join(" ")));
     add("slot", drive.slot.map(|slot| slot.to_string()));
-    add("capacity", drive.size_bytes.map(|size| decimal_capacity(ByteCount(size))));
+    let both = |size| match is_made_of_bytes(drive) {
+        true => ByteCount(size).to_string(),
+        false => both_capacities(ByteCount(size)),
+    };
+    add("capacity", drive.size_bytes.map(both));
     add("free", drive.free_bytes.map(|bytes| ByteCount(bytes).to_string()));
     add("stale regions", (drive.stale_regions > 0).then(|| drive.stale_regions.to_string()));
     add("kind", drive.kind.clone());
@@ -73,6 +77,16 @@ fn one_drive(drive: &DriveInfo) -> String {
     facts(&list)
 }
 
+/// Whether it has no nominal capacity, but just a size: a file, memory.
+fn is_made_of_bytes(drive: &DriveInfo) -> bool {
+    matches!(drive.kind.as_deref(), Some("file" | "memory"))
+}
+
+/// A drive's capacity as its label says it; a file's size in binary.
+fn capacity(drive: &DriveInfo, size: u64) -> String {
+    if is_made_of_bytes(drive) { ByteCount(size).to_string() } else { decimal_capacity(ByteCount(size)) }
+}
+
 fn drive_table(drives: &[DriveInfo], with_volume: bool) -> String {
     let dash = || "-".to_owned();
     let rows: Vec<Vec<String>> = drives
@@ -83,7 +97,7 @@ fn drive_table(drives: &[DriveInfo], with_volume: bool) -> String {
                 row.insert(0, volumes_of(drive));
             }
             row.push(drive.state.to_string());
-            row.push(drive.size_bytes.map_or_else(dash, |size| decimal_capacity(ByteCount(size))));
+            row.push(drive.size_bytes.map_or_else(dash, |size| capacity(drive, size)));
             row.push(drive.kind.clone().unwrap_or_else(dash));
             row.push(drive.name.clone());
             row.push(drive.reason.clone().unwrap_or_default());
@@ -138,7 +152,7 @@ fn one_volume(volume: &VolumeInfo) -> String {
         ("level", volume.level.clone()),
         ("strip", ByteCount(volume.strip_bytes).to_string()),
     ];
-    list.extend(volume.arrangement.clone().map(|arrangement| ("arrangement", arrangement)));
+    list.extend(volume.arrangement.clone().map(|arrangement| ("layout", arrangement)));
     list.extend((volume.spans > 1).then(|| ("spans", volume.spans.to_string())));
     list.extend((volume.copies > 1).then(|| ("copies", volume.copies.to_string())));
     list.push(("capacity", ByteCount(volume.capacity_bytes).to_string()));
@@ -149,8 +163,12 @@ fn one_volume(volume: &VolumeInfo) -> String {
     }
     list.push(("array", array_of(volume)));
     if let Some(resync) = &volume.resync {
-        let progress =
-            format!("{} % ({} of {} regions left)", resync.percent, resync.regions_left, resync.regions);
+        let progress = format!(
+            "{} % ({} of {} left)",
+            resync.percent,
+            resync.regions_left,
+            counted(resync.regions, "region")
+        );
         list.push(("resync", progress));
     }
     for policy in &volume.policies {
@@ -174,9 +192,9 @@ fn one_volume(volume: &VolumeInfo) -> String {
 
 fn may_lose(volume: &VolumeInfo) -> String {
     match (volume.may_lose, volume.may_lose_at_most) {
-        (least, most) if least == most => format!("{least} more drives"),
+        (least, most) if least == most => counted(least, "more drive"),
         (least, most) => {
-            format!("any {least} more drives; {most} in the best case")
+            format!("any {}; {most} in the best case", counted(least, "more drive"))
         }
     }
 }
@@ -192,7 +210,7 @@ fn array_of(volume: &VolumeInfo) -> String {
     };
     let (start, len) = (ByteCount(volume.data_start_bytes), ByteCount(volume.member_bytes));
     let free = ByteCount(volume.array_free_bytes);
-    format!("{len} at {start} of each of {} drives{beside}; {free} free", volume.drives.len())
+    format!("{len} at {start} of each of {}{beside}; {free} free", counted(volume.drives.len(), "drive"))
 }
 
 fn controller_facts(info: &ControllerInfo) -> String {
@@ -211,7 +229,8 @@ fn controller_facts(info: &ControllerInfo) -> String {
     ])
 }
 
-fn event_lines(events: &[Event]) -> String {
+/// Events, a line each.
+pub fn events(events: &[Event]) -> String {
     let lines: Vec<String> = events
         .iter()
         .map(|event| {

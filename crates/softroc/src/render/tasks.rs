@@ -5,7 +5,7 @@ use crate::output::table;
 use crate::progress::seconds;
 use controller::{CoverageInfo, Found, HealthInfo, ScheduleInfo, SpareInfo, TaskInfo, TaskState};
 use std::time::Duration;
-use units::{ByteCount, decimal_capacity};
+use units::{ByteCount, both_capacities, counted, decimal_capacity};
 
 /// All tasks.
 pub fn list(tasks: &[TaskInfo]) -> String {
@@ -86,22 +86,23 @@ fn eta(task: &TaskInfo) -> Option<String> {
     Some(match left {
         0..3600 => seconds(Duration::from_secs(left)),
         3600..86_400 => format!("{} h {:02} min", left / 3600, left / 60 % 60),
-        _ => format!("{} days {} h", left / 86_400, left / 3600 % 24),
+        _ => format!("{} {} h", counted(left / 86_400, "day"), left / 3600 % 24),
     })
 }
 
 fn found(task: &TaskInfo) -> Option<String> {
     let Found { mismatches, repaired, unreadable, unrecoverable_bytes } = task.found;
     let mut parts = Vec::new();
-    let mut add = |count: u64, what: &str| {
+    let mut add = |count: u64, text: String| {
         if count > 0 {
-            parts.push(format!("{count} {what}"));
+            parts.push(text);
         }
     };
-    add(mismatches, "stripes disagree");
-    add(unreadable, "places unreadable");
-    add(repaired, "repaired");
-    add(unrecoverable_bytes, "bytes lost");
+    let disagree = if mismatches == 1 { "disagrees" } else { "disagree" };
+    add(mismatches, format!("{} {disagree}", counted(mismatches, "stripe")));
+    add(unreadable, format!("{} unreadable", counted(unreadable, "place")));
+    add(repaired, format!("{repaired} repaired"));
+    add(unrecoverable_bytes, format!("{} lost", counted(unrecoverable_bytes, "byte")));
     for blamed in &task.blamed {
         parts.push(format!("drive {} wrong in {}", blamed.slot, blamed.stripes));
     }
@@ -125,7 +126,7 @@ pub fn health(health: &HealthInfo) -> Vec<(&'static str, String)> {
     add("wear", health.wear_percent.map(|wear| format!("{wear} % of its endurance is used")));
     add("spare blocks", health.spare_percent.map(|left| format!("{left} % left")));
     add("media errors", health.media_errors.map(|count| count.to_string()));
-    add("reallocated", health.reallocated_sectors.map(|count| format!("{count} sectors")));
+    add("reallocated", health.reallocated_sectors.map(|count| counted(count, "sector")));
     add("temperature", health.temperature_c.map(|celsius| format!("{celsius} °C")));
     add("powered on", health.power_on_hours.map(|hours| format!("{hours} h")));
     add("written", health.written_bytes.map(|bytes| decimal_capacity(ByteCount(bytes))));
@@ -221,7 +222,7 @@ fn covered(array: &CoverageInfo) -> String {
         Some(rotational) => format!(" {}", kind(rotational)),
         None => String::new(),
     };
-    let needs = format!("needs {}{of_kind}", decimal_capacity(ByteCount(array.needs_bytes)));
+    let needs = format!("needs {}{of_kind}", both_capacities(ByteCount(array.needs_bytes)));
     let volumes = array.volumes.join(", ");
     match array.covered_by.first() {
         Some(first) => format!("  {volumes} ({needs}): covered by {first}"),

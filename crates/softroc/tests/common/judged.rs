@@ -115,7 +115,7 @@ pub fn make(controller: &Controller, kind: Kind) -> Judged {
     controller.softroc(&add).ok();
     let mut create: Vec<String> =
         ["volume", "create", &name, "--level", kind.level, "--strip", "64K"].map(str::to_owned).into();
-    create.extend(kind.arrangement.iter().flat_map(|name| ["--arrangement".to_owned(), (*name).to_owned()]));
+    create.extend(kind.arrangement.iter().flat_map(|name| ["--layout".to_owned(), (*name).to_owned()]));
     create.push("--drives".to_owned());
     create.extend(paths.iter().cloned());
     controller.softroc(&create.iter().map(String::as_str).collect::<Vec<_>>()).ok();

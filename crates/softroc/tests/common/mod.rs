@@ -90,9 +90,9 @@ impl Answer {
         self.stdout
     }
 
-    /// The sentence of a command that must have been refused as wrong.
+    /// The sentence of a command that must have been refused: it is wrong, cannot be, or names what is not there.
     pub fn refused(self) -> String {
-        assert_eq!(self.code, 2, "{}{}", self.stdout, self.stderr);
+        assert!((2..=4).contains(&self.code), "{}: {}{}", self.code, self.stdout, self.stderr);
         assert!(self.stdout.is_empty(), "a refused command printed: {}", self.stdout);
         self.stderr
     }

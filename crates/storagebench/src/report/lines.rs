@@ -3,6 +3,7 @@
 use super::frame::{Frame, LEFT, RIGHT, TOP};
 use super::scale::{Linear, Log, Rungs};
 use super::svg::{Anchor, Svg};
+use super::table::known;
 use crate::row::{Latency, Row};
 use crate::text::{duration, number};
 
@@ -97,13 +98,14 @@ fn peak(frame: &mut Frame, rungs: &Rungs, curves: &[Curve<'_>], axis: &Linear) {
 pub(super) fn latency(id: &str, profile: &str, curves: &[Curve<'_>]) -> String {
     let description = describe(curves, |row| {
         let latency = row.latency_us.as_ref()?;
-        Some(format!("mean {}, 99th percentile {}", duration(latency.mean), duration(latency.p99)))
+        Some(format!("mean {}, 99th percentile {}", duration(latency.mean), known(latency.p99)))
     });
     let title = format!("{profile}: latency over outstanding I/Os");
     let (mut frame, rungs) = frame(id, &title, &description, curves);
     let latencies = || curves.iter().flat_map(|curve| curve.rows.iter().filter_map(|row| row.latency_us));
-    let low = latencies().map(|latency| latency.mean.min(latency.p99)).fold(f64::INFINITY, f64::min);
-    let high = latencies().map(|latency| latency.p99.max(latency.mean)).fold(0.0, f64::max);
+    let both = || latencies().flat_map(|latency| [Some(latency.mean), latency.p99]).flatten();
+    let low = both().fold(f64::INFINITY, f64::min);
+    let high = both().fold(0.0, f64::max);
     if high == 0.0 {
         return frame.empty("nothing completed");
     }
@@ -114,14 +116,14 @@ pub(super) fn latency(id: &str, profile: &str, curves: &[Curve<'_>]) -> String {
     let mut ends: Vec<(f64, &str)> = Vec::new();
     for curve in curves {
         let series = curve.series;
-        let line = |pick: fn(&Latency) -> f64| -> Vec<(f64, f64)> {
+        let line = |pick: fn(&Latency) -> Option<f64>| -> Vec<(f64, f64)> {
             let point = |row: &&Row| {
-                let latency = row.latency_us.as_ref()?;
-                Some((Frame::x(rungs.share(row.outstanding)), Frame::y(axis.share(pick(latency)))))
+                let us = pick(row.latency_us.as_ref()?)?;
+                Some((Frame::x(rungs.share(row.outstanding)), Frame::y(axis.share(us))))
             };
             curve.rows.iter().filter_map(point).collect()
         };
-        let (mean, p99) = (line(|latency| latency.mean), line(|latency| latency.p99));
+        let (mean, p99) = (line(|latency| Some(latency.mean)), line(|latency| latency.p99));
         let band: Vec<(f64, f64)> = p99.iter().chain(mean.iter().rev()).copied().collect();
         frame.svg.polygon(&format!("band s{series}"), &band);
         frame.svg.polyline(&format!("line dashed s{series}"), &p99);
@@ -138,8 +140,8 @@ pub(super) fn latency(id: &str, profile: &str, curves: &[Curve<'_>]) -> String {
                 row.outstanding,
                 duration(latency.mean),
                 duration(latency.p50),
-                duration(latency.p99),
-                duration(latency.p999),
+                known(latency.p99),
+                known(latency.p999),
                 duration(latency.max)
             );
             frame.svg.mark(&format!("mark s{series}"), series, *at, &tip);

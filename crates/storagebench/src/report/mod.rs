@@ -34,7 +34,7 @@ use crate::text::number;
 use bars::{Bar, Group, bars};
 use distribution::Behind;
 use lines::Curve;
-use sections::{doubts_section, settings_section, table_section};
+use sections::{doubts_section, profiles_section, settings_section, split_section, table_section};
 use svg::escape;
 
 const STYLE: &str = include_str!("style.css");
@@ -73,6 +73,8 @@ pub fn html_report(results: &Results, options: &ReportOptions) -> String {
     }
     page += &doubts_section(results);
     page += &table_section(results);
+    page += &split_section(results);
+    page += &profiles_section(results);
     page += &settings_section(results);
     page += "</main></body></html>\n";
     page
@@ -154,7 +156,7 @@ fn comparison_section(comparisons: &Comparisons) -> String {
     let class = |verdict: Verdict| match verdict {
         Verdict::Faster => "up",
         Verdict::Slower => "down",
-        Verdict::NoDifference | Verdict::Unknown => "same",
+        Verdict::NoDifference | Verdict::Inconclusive | Verdict::Unknown => "same",
     };
     let cells = |change: &Change| {
         // The interval stands below its figure: in one line the table would be wider than a page.
@@ -196,8 +198,8 @@ fn comparison_section(comparisons: &Comparisons) -> String {
          <tbody>\n{rows}</tbody></table></div>\
          <p class=\"fine\">Changes are geometric means over the numbers of outstanding I/Os that both sides were measured \
          at. The intervals hold together with 95 % over all {} figures (Welch's t on the means of equal parts of the runs, \
-         at levels divided by the number of figures); a verdict says that an interval does not hold zero. A difference \
-         within an interval that does may exist and have stayed unseen.</p></section>\n",
+         at levels divided by the number of figures); faster and slower say that an interval does not hold zero, \
+         no difference that it does and ends within 5 % of it, inconclusive that it says too little: measure longer.</p></section>\n",
         escape(baseline),
         comparisons.figures
     )
@@ -389,7 +391,8 @@ mod tests {
         // Two figures of bars and two for each of the two profiles, each with words for who cannot see them.
         assert_eq!(count(&page, "<svg "), 6);
         assert_eq!((count(&page, "<desc "), count(&page, "role=\"img\"")), (6, 6));
-        assert_eq!(count(&page, "<tr"), 1 + 6);
+        // All rows, and those of the profile that reads and writes once more, apart.
+        assert_eq!(count(&page, "<tr"), (1 + 6) + (1 + 3));
         assert_eq!(count(&page, "<tr class=\"best\">"), 2);
         for tag in ["section", "figure", "figcaption", "svg", "table", "ul", "dl", "div", "main", "h2", "p"] {
             let opened = count(&page, &format!("<{tag}>")) + count(&page, &format!("<{tag} "));

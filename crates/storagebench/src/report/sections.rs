@@ -2,9 +2,9 @@
 
 use super::seconds;
 use super::svg::escape;
-use crate::report::table::doubts_by_kind;
-use crate::results::Results;
-use crate::row::Row;
+use crate::report::table::{doubts_by_kind, known};
+use crate::results::{Definition, Results};
+use crate::row::{Row, Split};
 use crate::text::{count, duration, half_width, number};
 
 /// Every doubt once, with the rows that it is about.
@@ -32,19 +32,19 @@ const COLUMNS: [Column; 17] = [
     ("IO/s", true, |row| number(row.iops)),
     ("± 95 %", true, |row| half_width(row.ci95.map(|ci| ci.iops), row.iops)),
     ("MiB/s", true, |row| number(row.throughput_mib_s)),
-    ("mean", true, |row| latency(row, |latency| latency.mean)),
+    ("mean", true, |row| latency(row, |latency| Some(latency.mean))),
     ("± 95 %", true, |row| {
         let mean = row.latency_us.map_or(0.0, |latency| latency.mean);
         half_width(row.ci95.map(|ci| ci.latency_us_mean), mean)
     }),
-    ("median", true, |row| latency(row, |latency| latency.p50)),
+    ("median", true, |row| latency(row, |latency| Some(latency.p50))),
     ("p99", true, |row| latency(row, |latency| latency.p99)),
     ("± 95 %", true, |row| {
-        let p99 = row.latency_us.map_or(0.0, |latency| latency.p99);
+        let p99 = row.latency_us.and_then(|latency| latency.p99).unwrap_or(0.0);
         half_width(row.ci95.and_then(|ci| ci.latency_us_p99), p99)
     }),
     ("p99.9", true, |row| latency(row, |latency| latency.p999)),
-    ("longest", true, |row| latency(row, |latency| latency.max)),
+    ("longest", true, |row| latency(row, |latency| Some(latency.max))),
     ("time", true, |row| duration(row.duration_s * 1e6)),
     ("CPU", true, |row| row.cpu_percent.map_or_else(String::new, |share| format!("{share:.0} %"))),
     ("steady", false, |row| match row.steady_state {
@@ -55,8 +55,8 @@ const COLUMNS: [Column; 17] = [
     ("failed", true, |row| count(row.errors)),
 ];
 
-fn latency(row: &Row, pick: fn(&crate::Latency) -> f64) -> String {
-    row.latency_us.as_ref().map_or_else(|| "–".to_owned(), |latency| duration(pick(latency)))
+fn latency(row: &Row, pick: fn(&crate::Latency) -> Option<f64>) -> String {
+    known(row.latency_us.as_ref().and_then(pick))
 }
 
 /// All rows, with the columns that say something.
@@ -80,7 +80,7 @@ pub(super) fn table_section(results: &Results) -> String {
     };
     let rows: String = results.rows.iter().map(line).collect();
     format!(
-        "<section><h2>All rows</h2><div class=\"scroll\" role=\"region\" aria-label=\"All rows\" tabindex=\"0\">\
+        "<section><h2>All rows</h2><div class=\"scroll wide\" role=\"region\" aria-label=\"All rows\" tabindex=\"0\">\
          <table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>\
          <p class=\"fine\">The best row of each profile is set in bold. Sizes are binary: 1 MiB = 2<sup>20</sup> bytes. \
          ± 95 %: half the width of the interval that holds the true figure in 95 of 100 measurements, estimated from the \
@@ -88,6 +88,74 @@ pub(super) fn table_section(results: &Results) -> String {
          figures show it as whiskers where it is larger than the mark. Steady: the fifths of the run (or the last five \
          rounds) differ by at most 20 % and drift by at most 10 %. An I/O counts when it completes within the run, from \
          its start to its completion.</p></section>\n"
+    )
+}
+
+/// The columns of a row's reads, or writes, alone.
+type SplitColumn = (&'static str, fn(&Split) -> String);
+
+const SPLIT_COLUMNS: [SplitColumn; 5] = [
+    ("IO/s", |split| number(split.iops)),
+    ("MiB/s", |split| number(split.throughput_mib_s)),
+    ("mean", |split| known(split.latency_us.map(|latency| latency.mean))),
+    ("p99", |split| known(split.latency_us.and_then(|latency| latency.p99))),
+    ("longest", |split| known(split.latency_us.map(|latency| latency.max))),
+];
+
+/// Reads and writes apart, of the rows that have both.
+pub(super) fn split_section(results: &Results) -> String {
+    let mixed: Vec<&Row> = results.rows.iter().filter(|row| row.read.ios > 0 && row.write.ios > 0).collect();
+    if mixed.is_empty() {
+        return String::new();
+    }
+    let several = results.targets().len() > 1;
+    let target = if several { "<th>target</th>" } else { "" };
+    let head: String = ["read", "write"]
+        .iter()
+        .flat_map(|way| {
+            SPLIT_COLUMNS.iter().map(move |(name, _)| format!("<th class=\"n\">{way} {name}</th>"))
+        })
+        .collect();
+    let line = |row: &&Row| {
+        let target = if several { format!("<td>{}</td>", escape(&row.target)) } else { String::new() };
+        let cells: String = [&row.read, &row.write]
+            .iter()
+            .flat_map(|split| {
+                SPLIT_COLUMNS.iter().map(|(_, cell)| format!("<td class=\"n\">{}</td>", cell(split)))
+            })
+            .collect();
+        format!(
+            "<tr>{target}<td>{}</td><td class=\"n\">{}</td>{cells}</tr>\n",
+            escape(&row.profile),
+            row.outstanding
+        )
+    };
+    let rows: String = mixed.iter().map(line).collect();
+    format!(
+        "<section><h2>Reads and writes apart</h2><div class=\"scroll wide\" role=\"region\" aria-label=\"Reads and writes\" \
+         tabindex=\"0\"><table><thead><tr>{target}<th>profile</th><th class=\"n\">outstanding</th>{head}</tr></thead>\
+         <tbody>\n{rows}</tbody></table></div></section>\n"
+    )
+}
+
+/// What the profiles were, each as it may be given again.
+pub(super) fn profiles_section(results: &Results) -> String {
+    let profiles = &results.method.profiles;
+    if profiles.is_empty() {
+        return String::new();
+    }
+    let item = |profile: &Definition| {
+        format!(
+            "<li><strong>{}</strong><span>{}<pre>{}</pre></span></li>",
+            escape(&profile.name),
+            escape(&profile.load),
+            escape(profile.text.trim_end())
+        )
+    };
+    format!(
+        "<section><h2>Load profiles</h2><ul class=\"summary\">{}</ul>\
+         <p class=\"fine\">As a file for <code>softroc bench --workload-file</code>.</p></section>\n",
+        profiles.iter().map(item).collect::<String>()
     )
 }
 
@@ -112,6 +180,8 @@ pub(super) fn settings_section(results: &Results) -> String {
         ("Workers", method.workers.to_string()),
     ]);
     settings.push(("Area", method.area.clone().unwrap_or_else(|| "the whole target".to_owned())));
+    settings.extend(method.seed.map(|seed| ("Seed", seed.to_string())));
+    settings.extend(method.command.clone().map(|command| ("Command", command)));
     let errors: u64 = results.rows.iter().map(|row| row.errors).sum();
     settings.push(("Failed requests", count(errors)));
     let list = |pairs: &mut dyn Iterator<Item = (&str, &str)>| -> String {

@@ -76,9 +76,7 @@ impl Table {
 }
 
 fn cells(row: &Row) -> [String; COLUMNS.len()] {
-    let latency = |pick: fn(&crate::Latency) -> f64| {
-        row.latency_us.as_ref().map_or_else(|| "–".to_owned(), |latency| duration(pick(latency)))
-    };
+    let latency = |pick: fn(&crate::Latency) -> Option<f64>| known(row.latency_us.as_ref().and_then(pick));
     let spread = half_width(row.ci95.map(|ci| ci.iops), row.iops);
     [
         row.target.clone(),
@@ -87,7 +85,7 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
         number(row.iops),
         spread,
         number(row.throughput_mib_s),
-        latency(|latency| latency.mean),
+        latency(|latency| Some(latency.mean)),
         latency(|latency| latency.p99),
         row.cpu_percent.map_or_else(String::new, |share| format!("{share:.0} %")),
         row.errors.to_string(),
@@ -98,9 +96,9 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
 pub fn row_text(row: &Row) -> String {
     let half = half_width(row.ci95.map(|ci| ci.iops), row.iops);
     let half = if half.is_empty() { half } else { format!(" ± {half}") };
-    let latency = row.latency_us.map_or_else(String::new, |latency| {
-        format!(", mean {}, p99 {}", duration(latency.mean), duration(latency.p99))
-    });
+    let latency = row
+        .latency_us
+        .map_or_else(String::new, |latency| format!(", mean {}{}", duration(latency.mean), tail(&latency)));
     let doubtful = if row.notes.is_empty() { "" } else { " (doubtful: see the notes)" };
     format!(
         "{}: {}, {} outstanding: {} IO/s{half}, {} MiB/s{latency}{doubtful}",
@@ -172,16 +170,26 @@ fn places(rows: &[&Row], several_targets: bool) -> Vec<String> {
     places.into_iter().map(|(whose, depths)| format!("{whose}, {}", depths.join(", "))).collect()
 }
 
+/// A time, or a dash where it is not known.
+pub(crate) fn known(us: Option<f64>) -> String {
+    us.map_or_else(|| "–".to_owned(), duration)
+}
+
+/// The 99th percentile, to be read behind the mean; nothing where too few requests show it.
+fn tail(latency: &crate::Latency) -> String {
+    latency.p99.map_or_else(String::new, |p99| format!(", p99 {}", duration(p99)))
+}
+
 /// What a row reached, in words.
 pub(crate) fn reached(row: &Row) -> String {
     match &row.latency_us {
         Some(latency) => format!(
-            "up to {} IO/s ({} MiB/s) with {} outstanding, mean latency {}, p99 {}",
+            "up to {} IO/s ({} MiB/s) with {} outstanding, mean latency {}{}",
             number(row.iops),
             number(row.throughput_mib_s),
             row.outstanding,
             duration(latency.mean),
-            duration(latency.p99),
+            tail(latency),
         ),
         None => "nothing completed".to_owned(),
     }

@@ -17,9 +17,13 @@ use crate::statistics::estimate::{student_p, student_t, student_t_95};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
+use units::counted;
 
 /// The level at which verdicts hold together.
 const LEVEL: f64 = 0.05;
+
+/// A change that is no larger makes no difference to anybody.
+const NEGLIGIBLE: f64 = 0.05;
 
 /// What a comparison came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -29,8 +33,10 @@ pub enum Verdict {
     Faster,
     /// The other side is slower.
     Slower,
-    /// No difference can be told; the interval says how large one could be and have stayed unseen.
+    /// No difference that matters: the interval holds zero and ends within 5 % of it.
     NoDifference,
+    /// The interval holds zero, and so much besides that it says nothing: measure longer.
+    Inconclusive,
     /// There are no intervals to judge by, or nothing that both sides measured.
     Unknown,
 }
@@ -41,6 +47,7 @@ impl fmt::Display for Verdict {
             Verdict::Faster => "faster",
             Verdict::Slower => "slower",
             Verdict::NoDifference => "no difference",
+            Verdict::Inconclusive => "inconclusive",
             Verdict::Unknown => "unknown",
         })
     }
@@ -177,7 +184,8 @@ impl LogRatio {
         let verdict = match (low * sign, high * sign) {
             (a, b) if a > 0.0 && b > 0.0 => Verdict::Faster,
             (a, b) if a < 0.0 && b < 0.0 => Verdict::Slower,
-            _ => Verdict::NoDifference,
+            _ if low.exp() >= 1.0 - NEGLIGIBLE && high.exp() <= 1.0 + NEGLIGIBLE => Verdict::NoDifference,
+            _ => Verdict::Inconclusive,
         };
         // Two figures without any spread are equal or they are not.
         let p = if self.value == 0.0 { 1.0 } else { student_p(self.value / error, freedom) };
@@ -204,7 +212,7 @@ fn p99_error(row: &Row) -> Option<(f64, f64)> {
 }
 
 fn p99(row: &Row) -> Option<f64> {
-    row.latency_us.map(|latency| latency.p99)
+    row.latency_us.and_then(|latency| latency.p99)
 }
 
 /// The sides of named runs: a run is a side, or each of its targets where it has several.
@@ -322,7 +330,8 @@ fn cautions(runs: &[(String, &Results)], pairs: &[(&Side<'_>, &Side<'_>)]) -> Ve
         if doubtful > 0 && !named.contains(&side.name.as_str()) {
             named.push(&side.name);
             cautions.push(format!(
-                "{doubtful} rows of '{}' have notes that make them doubtful: softroc bench show lists them.",
+                "{} of '{}' with notes that make the figures doubtful: softroc bench show lists them.",
+                counted(doubtful, "row"),
                 side.name
             ));
         }
@@ -361,12 +370,16 @@ impl Comparisons {
             let rate = match profile.iops.verdict {
                 Verdict::Faster => format!("faster than '{}'", comparison.baseline),
                 Verdict::Slower => format!("slower than '{}'", comparison.baseline),
-                Verdict::NoDifference => format!("not distinguishable from '{}'", comparison.baseline),
+                Verdict::NoDifference => format!("as fast as '{}'", comparison.baseline),
+                Verdict::Inconclusive => {
+                    format!("not told from '{}': inconclusive, measure longer", comparison.baseline)
+                }
                 Verdict::Unknown => "not compared for want of intervals".to_owned(),
             };
             let tail = match profile.latency_us_p99.verdict {
                 Verdict::Unknown => String::new(),
-                Verdict::NoDifference => "; 99th percentiles not distinguishable".to_owned(),
+                Verdict::NoDifference => "; 99th percentiles no different".to_owned(),
+                Verdict::Inconclusive => "; 99th percentiles inconclusive".to_owned(),
                 _ => format!("; 99th percentile {}", profile.latency_us_p99.text()),
             };
             format!(
@@ -399,7 +412,7 @@ mod tests {
         for (profile, outstanding, iops, half) in rows {
             let mut row = sample::row(profile, *outstanding, *iops, 1e6 / iops);
             row.target = target.to_owned();
-            let p99 = row.latency_us.unwrap().p99;
+            let p99 = row.latency_us.unwrap().p99.unwrap();
             let interval = row.ci95.as_mut().unwrap();
             interval.iops = [iops * (1.0 - half / 100.0), iops * (1.0 + half / 100.0)];
             interval.latency_us_p99 = Some([p99 * (1.0 - half / 100.0), p99 * (1.0 + half / 100.0)]);
@@ -419,7 +432,7 @@ mod tests {
 
     #[test]
     fn each_profile_has_its_verdict() {
-        use Verdict::{Faster, NoDifference, Slower};
+        use Verdict::{Faster, Inconclusive, NoDifference, Slower};
         let first = run(
             "x",
             &[
@@ -427,6 +440,7 @@ mod tests {
                 ("database", 8, 800.0, 1.0),
                 ("streaming", 1, 50.0, 1.0),
                 ("restore", 1, 70.0, 5.0),
+                ("file-copy", 1, 70.0, 1.0),
             ],
         );
         let other = run(
@@ -436,21 +450,24 @@ mod tests {
                 ("database", 8, 880.0, 1.0),
                 ("streaming", 1, 40.0, 1.0),
                 ("restore", 1, 71.0, 5.0),
+                ("file-copy", 1, 71.0, 1.0),
             ],
         );
         assert_eq!(
             verdicts(&first, &other),
-            [(Faster, Faster), (Slower, Slower), (NoDifference, NoDifference)]
+            [(Faster, Faster), (Slower, Slower), (Inconclusive, Inconclusive), (NoDifference, NoDifference)]
         );
         let comparisons = compare(&[("a".to_owned(), &first), ("b".to_owned(), &other)]);
         let database = &comparisons.comparisons[0].profiles[0];
         assert_eq!((database.iops.percent, database.points.len()), (10.0, 2));
-        assert_eq!((database.best_iops, comparisons.figures), ([800.0, 880.0], 6));
+        assert_eq!((database.best_iops, comparisons.figures), ([800.0, 880.0], 8));
         let [low, high] = database.iops.ci95_percent.unwrap();
         assert!(8.0 < low && low < 10.0 && 10.0 < high && high < 12.0, "{low} {high}");
         let sentences = comparisons.sentences();
         assert!(sentences[0].starts_with("database: 'b' is faster than 'a', +10.0 % ("), "{}", sentences[0]);
-        assert!(sentences[2].contains("'b' is not distinguishable from 'a', +1.4 % ("), "{}", sentences[2]);
+        let inconclusive = "'b' is not told from 'a': inconclusive, measure longer, +1.4 % (";
+        assert!(sentences[2].contains(inconclusive), "{}", sentences[2]);
+        assert!(sentences[3].contains("'b' is as fast as 'a', +1.4 % ("), "{}", sentences[3]);
     }
 
     #[test]
@@ -513,7 +530,8 @@ mod tests {
                 run("x", &rows)
             };
             let told = verdicts(&side(), &side());
-            wrong += usize::from(told.iter().any(|(rate, _)| *rate != Verdict::NoDifference));
+            wrong +=
+                usize::from(told.iter().any(|(rate, _)| matches!(rate, Verdict::Faster | Verdict::Slower)));
         }
         // Five of the ten figures vary here: about half of 5 % of 400.
         assert!((2..=22).contains(&wrong), "{wrong} of 400");
@@ -532,6 +550,6 @@ mod tests {
             cautions[1],
             "'b' differs from 'a' in run time (30 s and 5 s), kernel (6.1.0 and 6.12.0)."
         );
-        assert!(cautions[2].starts_with("1 rows of 'b' have notes"));
+        assert!(cautions[2].starts_with("1 row of 'b' with notes"));
     }
 }

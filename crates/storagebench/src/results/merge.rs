@@ -1,7 +1,7 @@
 //! Joining measurements that ran at the same time: several hosts against one target, or one each. Rates add up,
 //! histograms merge exactly, and percentiles are those of all requests together (never means of percentiles).
 
-use crate::results::{Environment, Results};
+use crate::results::{Environment, Method, Results};
 use crate::row::detail::{Detail, LatencyHistogram, Trace};
 use crate::row::notes::Note;
 use crate::row::{Latency, Row, Split};
@@ -42,7 +42,7 @@ pub fn merge(parts: &[(String, Results)]) -> Result<Results, CannotMerge> {
             )));
         }
     }
-    let mut merged = Results::new(first.method.clone(), environment(parts));
+    let mut merged = Results::new(first.method.joined(parts), environment(parts));
     merged.notes = notes(parts);
     for row in &first.rows {
         let mut joined = vec![(parts[0].0.as_str(), row)];
@@ -71,9 +71,17 @@ fn environment(parts: &[(String, Results)]) -> Environment {
     let facts = |(name, results): &(String, Results)| {
         let prefix = format!("{name}: ");
         let own = |(fact, value): &(String, String)| (format!("{prefix}{fact}"), value.clone());
-        results.environment.0.iter().map(own).collect::<Vec<_>>()
+        let of_the_run = own_facts(&results.method);
+        of_the_run.iter().chain(&results.environment.0).map(own).collect::<Vec<_>>()
     };
     Environment(parts.iter().flat_map(facts).collect())
+}
+
+/// What is a run's own of its method, where several are shown together.
+pub(super) fn own_facts(method: &Method) -> Vec<(String, String)> {
+    let command = method.command.clone().map(|command| ("command".to_owned(), command));
+    let seed = method.seed.map(|seed| ("seed".to_owned(), seed.to_string()));
+    command.into_iter().chain(seed).collect()
 }
 
 fn notes(parts: &[(String, Results)]) -> Vec<String> {
@@ -95,7 +103,7 @@ fn details<'a>(parts: &[(&str, &'a Row)]) -> Result<Vec<&'a Detail>, CannotMerge
     let detail = |(name, row): &(&str, &'a Row)| {
         row.detail.as_deref().ok_or_else(|| {
             CannotMerge(format!(
-                "the rows of '{name}' have no histograms; export that measurement with 'softroc bench export --json' and merge the file"
+                "the rows of '{name}' have no histograms; export that measurement with 'softroc bench export --json-file' and merge the file"
             ))
         })
     };

@@ -11,6 +11,7 @@ pub(crate) mod compare;
 pub(crate) mod merge;
 pub(crate) mod sides;
 
+use crate::load::profile::Profile;
 use crate::measurement::bench::Measured;
 use crate::measurement::precondition::Precondition;
 use crate::measurement::settings::Settings;
@@ -81,6 +82,26 @@ pub struct Method {
     pub workers: u32,
     /// Which part of the targets was measured, as it may be given again; `null` when all of each was.
     pub area: Option<String>,
+    /// The seed of all random numbers, as it may be given again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What the profiles were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<Definition>,
+}
+
+/// What a profile was when it was measured: catalogs and files change.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Definition {
+    /// The profile's name.
+    pub name: String,
+    /// What it does, in words.
+    pub load: String,
+    /// All of it, as a file of profiles takes it.
+    pub text: String,
 }
 
 fn no_precondition() -> String {
@@ -101,7 +122,37 @@ impl Method {
             outstanding: settings.outstanding.to_string(),
             workers: settings.workers,
             area: (!settings.area.is_all()).then(|| settings.area.to_string()),
+            seed: settings.seed,
+            command: None,
+            profiles: settings.profiles.iter().map(Definition::of).collect(),
         }
+    }
+}
+
+impl Method {
+    /// The method without what is each run's own: its seed, its command line, and which profiles it measured.
+    fn shared(&self) -> Method {
+        Method { seed: None, command: None, profiles: Vec::new(), ..self.clone() }
+    }
+
+    /// The method of several runs together, the first of which this is.
+    fn joined(&self, runs: &[(String, Results)]) -> Method {
+        if let [_] = runs {
+            return self.clone();
+        }
+        let mut profiles: Vec<Definition> = Vec::new();
+        for definition in runs.iter().flat_map(|(_, run)| &run.method.profiles) {
+            if !profiles.contains(definition) {
+                profiles.push(definition.clone());
+            }
+        }
+        Method { profiles, ..self.shared() }
+    }
+}
+
+impl Definition {
+    fn of(profile: &Profile) -> Definition {
+        Definition { name: profile.name().to_owned(), load: profile.description(), text: profile.to_toml() }
     }
 }
 
@@ -268,7 +319,8 @@ fn csv_fields(row: &Row) -> Vec<String> {
 fn latency_fields(latency: Option<Latency>) -> [String; 6] {
     latency.map_or_else(Default::default, |latency| {
         let Latency { mean, p50, p90, p99, p999, max } = latency;
-        [mean, p50, p90, p99, p999, max].map(|value| value.to_string())
+        let known = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+        [Some(mean), Some(p50), Some(p90), p99, p999, Some(max)].map(known)
     })
 }
 

@@ -1,5 +1,6 @@
 //! Several measurements side by side in one: for reports that compare.
 
+use crate::results::merge::own_facts;
 use crate::results::{Environment, Results};
 
 /// How a target of a run is called beside others: by the run where that has one target, by the target where there is
@@ -16,7 +17,7 @@ pub(crate) fn side_name(runs: usize, run: &str, targets: usize, target: &str) ->
 /// around all of them is said once. The method is the first one's; where another differs, a note says so.
 pub fn side_by_side(runs: &[(String, Results)]) -> Option<Results> {
     let (_, first) = runs.first()?;
-    let mut all = Results::new(first.method.clone(), environment(runs));
+    let mut all = Results::new(first.method.joined(runs), environment(runs));
     for (run, results) in runs {
         let targets = results.targets().len();
         let several = runs.len() > 1;
@@ -24,7 +25,7 @@ pub fn side_by_side(runs: &[(String, Results)]) -> Option<Results> {
             true => format!("{run}: {note}"),
             false => note.clone(),
         }));
-        if results.method != first.method {
+        if results.method.shared() != first.method.shared() {
             all.notes.push(format!(
                 "{run} was measured by another method than {} (see softroc bench show).",
                 runs[0].0
@@ -41,6 +42,10 @@ pub fn side_by_side(runs: &[(String, Results)]) -> Option<Results> {
 fn environment(runs: &[(String, Results)]) -> Environment {
     let mut facts: Vec<(String, String)> = Vec::new();
     for (run, results) in runs {
+        if runs.len() > 1 {
+            let own = own_facts(&results.method).into_iter();
+            facts.extend(own.map(|(name, value)| (format!("{run}: {name}"), value)));
+        }
         for (name, value) in &results.environment.0 {
             let everywhere = runs.iter().all(|(_, other)| {
                 other.environment.0.iter().any(|(other_name, other)| other_name == name && other == value)

@@ -30,10 +30,10 @@ pub struct Latency {
     pub p50: f64,
     /// Nine of ten took no longer.
     pub p90: f64,
-    /// 99 of 100 took no longer.
-    pub p99: f64,
-    /// 999 of 1,000 took no longer.
-    pub p999: f64,
+    /// 99 of 100 took no longer; `null` of fewer than 100 requests, which do not show it.
+    pub p99: Option<f64>,
+    /// 999 of 1,000 took no longer; `null` of fewer than 1,000 requests.
+    pub p999: Option<f64>,
     /// The longest, exact.
     pub max: f64,
 }
@@ -150,8 +150,8 @@ impl Latency {
             mean: rounded(count.latency_sum_ns as f64 / count.ios as f64 / NS_PER_US),
             p50: quantile(0.5),
             p90: quantile(0.9),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
+            p99: (count.ios >= 100).then(|| quantile(0.99)),
+            p999: (count.ios >= 1000).then(|| quantile(0.999)),
             max: count.latency_max_ns as f64 / NS_PER_US,
         })
     }

@@ -4,9 +4,9 @@
 
 use env::sync::split_mix;
 use env::{
-    Address, Buf, BufferPool, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
-    Error, ErrorKind, Executor, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Listener, LocalFuture,
-    Schedule, StateStore, StreamSource, Unpark, Work, World,
+    Address, BlockStatus, Buf, BufferPool, Completion, Drive, DriveIdentity, DriveInfo, DriveKind,
+    DriveSource, Env, Error, ErrorKind, Executor, Instant, IoError, IoErrorKind, IoOutcome, IoRequest,
+    Listener, LocalFuture, Schedule, StateStore, StatusExtent, StreamSource, Unpark, Work, World,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -266,6 +266,20 @@ impl TestDrive {
                     fill(buf, offset.0 as usize, &content);
                 }
                 IoOutcome::done(len.0).with_buffers(buffers)
+            }
+            IoRequest::Status { range } => {
+                // Its content in pages that are written or not.
+                let content = self.content.borrow();
+                let is_data = |at: u64| {
+                    let from = (at as usize).min(content.len());
+                    content[from..(from + 4096).min(content.len())].iter().any(|byte| *byte != 0)
+                };
+                let status = |at| if is_data(at) { BlockStatus::Data } else { BlockStatus::Hole };
+                let pages = (range.start.0..range.end().0).step_by(4096);
+                let mut outcome = IoOutcome::done(len.0);
+                outcome.extents =
+                    pages.map(|at| StatusExtent { len: ByteCount(4096), status: status(at) }).collect();
+                outcome
             }
             _ => IoOutcome::done(len.0),
         }

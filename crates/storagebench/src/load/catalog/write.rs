@@ -18,6 +18,15 @@ impl Group {
     }
 }
 
+impl Profile {
+    /// The profile as it stands in a catalog's file.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        workload(&mut text, self).expect("a text takes whatever is written to it");
+        text.trim_start().to_owned()
+    }
+}
+
 /// A share in percent, without the noise of the arithmetic.
 fn percent(share: f64) -> f64 {
     (share * 1e10).round() / 1e8

@@ -1,0 +1,78 @@
+//! Files that were not made for a drive: a document that was named by mistake is refused before it is registered, and
+//! long before anything is written to it.
+
+use super::Drive;
+use super::access::LabelSeen;
+use crate::interface::{Error, ErrorKind, Result};
+use env::{Buf, DriveKind};
+use smallvec::smallvec;
+use units::{ByteCount, ByteOffset};
+
+/// How much of a file is looked at for text.
+const LOOKED_AT: ByteCount = ByteCount(4096);
+
+/// The smallest file that anybody makes for a drive.
+const SMALLEST: ByteCount = ByteCount::MIB;
+
+impl Drive {
+    /// Refuses a file without a label that was not made for a drive: its size is no whole number of sectors, it is tiny,
+    /// or it holds text.
+    ///
+    /// # Errors
+    /// The reason, and how to make a file that is one.
+    pub(crate) async fn check_made_for_a_drive(&self) -> Result<()> {
+        let Some(access) = self.access() else { return Ok(()) };
+        if access.info().kind != DriveKind::File || !matches!(self.label(), LabelSeen::Blank) {
+            return Ok(());
+        }
+        let (size, odd) = (access.info().size, access.source.odd_bytes());
+        let why = if !odd.is_zero() {
+            format!("its {} bytes are no whole number of sectors", size.0 + odd.0)
+        } else if size < SMALLEST {
+            format!("it has only {size}")
+        } else {
+            let start = access.member.read(ByteOffset::ZERO, smallvec![Buf::unpooled(LOOKED_AT)]).await;
+            match (start.result, start.buffers.first()) {
+                (Ok(_), Some(buffer)) if is_text(buffer.bytes()) => "it holds text".to_owned(),
+                _ => return Ok(()),
+            }
+        };
+        let sentence = format!(
+            "file {} was not made for a drive: {why}; make a file drive with 'softroc drive add FILE --create 1G'",
+            self.name
+        );
+        Err(Error::new(ErrorKind::Invalid, sentence))
+    }
+}
+
+/// Whether these bytes, the first of a file, are text: UTF-8 with no control character but those of lines and tabs.
+fn is_text(bytes: &[u8]) -> bool {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        // A character may go on behind what was read.
+        Err(error) if error.error_len().is_none() => match std::str::from_utf8(&bytes[..error.valid_up_to()])
+        {
+            Ok(text) => text,
+            Err(_) => return false,
+        },
+        Err(_) => return false,
+    };
+    !text.is_empty() && text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t' | '\x0c'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_told_from_what_drives_hold() {
+        let long = "Größe: 4 KiB\n".repeat(300);
+        for text in ["root:x:0:0:root:/root:/bin/bash\n", "\tone\r\ntwo", &long] {
+            assert!(is_text(text.as_bytes()), "{text}");
+        }
+        assert!(is_text(&long.as_bytes()[..3]), "cut within a character");
+        for other in [&[0_u8; 4096][..], &[0xEB, 0x3C, 0x90], b"text\0", b"\x7fELF", &[0xFF; 16], b""] {
+            assert!(!is_text(other), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Where the state of a controller is.
+//!
+//! The first of these that is there to be had: `--state`; the variable `SOFTROC_STATE`; in a unit of systemd the folder
+//! that it gives the service (`StateDirectory=softroc`: `/var/lib/softroc`); the folder `./softroc-data` where one
+//! stands. Where there is none, `serve` makes `./softroc-data`, and every other command looks into `/var/lib/softroc`:
+//! it finds the controller of the service from anywhere, and the one that was started by hand where it was started.
+
+use crate::cli::{Cli, Command};
+use std::path::{Path, PathBuf};
+
+/// Where a controller that is started by hand keeps its state.
+pub const BY_HAND: &str = "./softroc-data";
+
+/// Where the service keeps its state.
+pub const OF_THE_SERVICE: &str = "/var/lib/softroc";
+
+/// The state folder.
+pub fn state(cli: &Cli) -> PathBuf {
+    let serves = matches!(cli.command, Command::Serve(_));
+    named(cli).unwrap_or_else(|| found(serves, Path::is_dir))
+}
+
+/// The folder for results of measurements: the state folder that is named, or one that is there and open to this user.
+/// Who measures without a controller has none, and is not left one wherever they stand: the results go where programs
+/// keep such things for a user (the XDG Base Directory Specification).
+pub fn results(cli: &Cli) -> PathBuf {
+    let open = |path: &Path| path.is_dir() && rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    let there = || [BY_HAND, OF_THE_SERVICE].into_iter().map(PathBuf::from).find(|path| open(path));
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let users = || absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    named(cli)
+        .or_else(there)
+        .or_else(|| users().map(|users| users.join("softroc")))
+        .unwrap_or_else(|| BY_HAND.into())
+}
+
+/// The folder that somebody named: on the command line, in the environment (both are `cli.state`), or as the service's.
+fn named(cli: &Cli) -> Option<PathBuf> {
+    cli.state.clone().or_else(|| given_by_systemd(&std::env::var("STATE_DIRECTORY").ok()?))
+}
+
+/// The first of the folders that `STATE_DIRECTORY` names (systemd.exec(5)).
+fn given_by_systemd(folders: &str) -> Option<PathBuf> {
+    folders.split(':').next().filter(|folder| !folder.is_empty()).map(PathBuf::from)
+}
+
+fn found(serves: bool, is_there: impl Fn(&Path) -> bool) -> PathBuf {
+    let service = !serves && !is_there(Path::new(BY_HAND)) && is_there(Path::new(OF_THE_SERVICE));
+    if service { OF_THE_SERVICE.into() } else { BY_HAND.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_find_the_folder_that_is_there_and_serve_makes_its_own() {
+        let found = |serves, there: &[&str]| {
+            found(serves, |path| there.iter().any(|folder| Path::new(folder) == path))
+        };
+        for (there, of_commands) in [
+            (&[][..], BY_HAND),
+            (&[BY_HAND], BY_HAND),
+            (&[OF_THE_SERVICE], OF_THE_SERVICE),
+            (&[BY_HAND, OF_THE_SERVICE], BY_HAND),
+        ] {
+            assert_eq!(found(false, there), Path::new(of_commands), "{there:?}");
+            assert_eq!(found(true, there), Path::new(BY_HAND), "{there:?}");
+        }
+    }
+
+    #[test]
+    fn systemd_may_give_several_folders() {
+        let first = |text| given_by_systemd(text).map(|path| path.display().to_string());
+        assert_eq!(first("/var/lib/softroc").as_deref(), Some("/var/lib/softroc"));
+        assert_eq!(first("/var/lib/softroc:/var/lib/more").as_deref(), Some("/var/lib/softroc"));
+        assert_eq!(first(""), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! The control socket as `docs/api.md` describes it: its examples run, and it leaves out no command.
+
+mod common;
+
+use common::{Controller, have};
+use std::process::Command;
+
+const DOCUMENT: &str = include_str!("../../../docs/api.md");
+
+/// A controller whose state folder is `softroc-data` in a folder: the document's examples are run there.
+fn controller(name: &str) -> Controller {
+    let mut controller = Controller::unstarted(name);
+    let link = controller.folder.file("softroc-data");
+    controller.start();
+    std::os::unix::fs::symlink(controller.state(), link).expect("a link");
+    controller
+}
+
+fn run_in(controller: &Controller, line: &str) -> String {
+    let output =
+        Command::new("sh").args(["-c", line]).current_dir(&controller.folder.0).output().expect("a shell");
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_examples_run_and_answer_what_is_written() {
+    if !have("curl") {
+        return;
+    }
+    let controller = controller("api-examples");
+    let mut lines = DOCUMENT.lines().peekable();
+    let mut examples = 0;
+    while let Some(line) = lines.next() {
+        let Some(command) = line.strip_prefix("$ ") else { continue };
+        let expected = lines.peek().expect("an answer follows");
+        let answer = run_in(&controller, command);
+        let mut rest = answer.as_str();
+        for (at, part) in expected.split('…').enumerate() {
+            let found = rest.find(part).filter(|place| at > 0 || *place == 0);
+            let place = found.unwrap_or_else(|| panic!("{command}\nanswered {answer}\nwithout {part}"));
+            rest = &rest[place + part.len()..];
+        }
+        examples += 1;
+    }
+    assert!(examples >= 8, "{examples}");
+}
+
+#[test]
+fn every_command_is_in_the_document() {
+    if !have("curl") {
+        return;
+    }
+    let controller = controller("api-commands");
+    // The refusal of one that is none lists those that are.
+    let curl = "curl -s --unix-socket softroc-data/control.sock http://localhost/v1";
+    let post = format!("{curl}/command -H 'content-type: application/json' -d");
+    let refused = run_in(&controller, &format!("{post} '{{\"command\": \"nonsense\"}}'"));
+    let listed = refused.split("expected one of").nth(1).unwrap_or_else(|| panic!("{refused}"));
+    let commands: Vec<&str> = listed.split('`').skip(1).step_by(2).collect();
+    assert!(commands.len() > 20 && refused.starts_with("{\"error\":{\"kind\":\"invalid\""), "{refused}");
+    let rows: Vec<&str> = DOCUMENT.lines().filter(|line| line.starts_with("| `")).collect();
+    for command in commands {
+        assert!(rows.iter().any(|row| row.contains(&format!("`{command}`"))), "{command} is not documented");
+    }
+    // Whatever is wrong with a request is told as JSON.
+    for (wrong, kind) in [
+        (format!("{curl}/tasks/first"), "invalid"),
+        (format!("{curl}/events?last=some"), "invalid"),
+        (format!("{curl}/nowhere"), "not-found"),
+        (format!("{curl}/volumes -X DELETE"), "invalid"),
+        (format!("{post} '{{'"), "invalid"),
+    ] {
+        let answer = run_in(&controller, &wrong);
+        assert!(answer.starts_with(&format!("{{\"error\":{{\"kind\":\"{kind}\"")), "{wrong}: {answer}");
+    }
+}
