@@ -83,7 +83,7 @@ fn shut_down_in_a_resync(seed: u64) -> Bench {
     bench.write("data", 0, 7, 64 << 10);
     bench.power_cycle(&[]);
     let notes = bench.shut_down();
-    assert!(notes.iter().any(|note| note.contains("resynced at its next start")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("to resync at its next start")), "{notes:?}");
     bench
 }
 

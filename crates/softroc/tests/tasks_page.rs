@@ -52,8 +52,9 @@ fn every_command_of_the_page_does_what_it_says() {
             }
             None => assert_eq!(answer.code, 0, "{command}: {said}"),
         }
-        // What follows is told of a volume that is well.
-        if command.contains("drive ") && !command.contains("clear-failed") && !command.contains("offline") {
+        // What follows is told of a volume that is well, and of which no task is left.
+        let begins_something = command.contains("softroc drive ") || command.contains("task start");
+        if begins_something && !command.contains("clear-failed") && !command.contains("offline") {
             let is_there = controller.softroc(&["volume", "show", "data"]).code == 0;
             if is_there {
                 controller.wait_optimal("data");
