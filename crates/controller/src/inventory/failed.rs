@@ -58,29 +58,18 @@ impl Inventory {
         }
     }
 
-    /// Forgets that a drive failed. Whether that was remembered.
-    pub(crate) async fn clear_failed(&self, failure: &FailedDrive) -> bool {
-        let is_other = |one: &FailedDrive| !one.is_of_the_same(failure);
+    /// Forgets that a drive failed.
+    pub(crate) async fn clear_failed(&self, failure: &FailedDrive) {
         let before = self.failed.borrow().len();
-        self.failed.borrow_mut().retain(is_other);
-        let is_known = self.failed.borrow().len() < before;
-        if is_known {
+        self.failed.borrow_mut().retain(|one| !one.is_of_the_same(failure));
+        if self.failed.borrow().len() < before {
             self.store_failed().await;
         }
-        is_known
     }
 
     /// Takes in what was remembered before.
     pub(super) async fn load_failed(&self) {
-        let loaded = self.env.world().state().load(FILE).await.map_err(|error| error.to_string());
-        let read = |bytes: Option<Vec<u8>>| match bytes {
-            Some(bytes) => {
-                let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
-                toml::from_str(&text).map_err(|error| error.message().to_owned())
-            }
-            None => Ok(Remembered::default()),
-        };
-        match loaded.and_then(read) {
+        match self.load::<Remembered>(FILE).await {
             Ok(remembered) => *self.failed.borrow_mut() = remembered.drive,
             Err(why) => self.events.report(
                 EventCode::ControllerDrivesUnreadable,
@@ -94,14 +83,7 @@ impl Inventory {
 
     async fn store_failed(&self) {
         let drive = self.failed.borrow().clone();
-        let stored = match toml::to_string(&Remembered { drive }) {
-            Ok(text) => {
-                let store = self.env.world().state().store(FILE, text.into_bytes());
-                store.await.map_err(|error| error.to_string())
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(why) = stored {
+        if let Err(why) = self.store(FILE, &Remembered { drive }).await {
             self.events.report(
                 EventCode::ControllerDrivesNotStored,
                 "controller",

@@ -55,7 +55,7 @@ fn suspicion(health: &DriveHealth) -> Option<String> {
 }
 
 impl Inventory {
-    /// The drives that are not what they were when they were opened. Those that merely do not answer are none.
+    /// The files that are not what they were when they were opened. Those that merely do not answer are none.
     pub(crate) async fn changed(&self) -> Vec<Rc<Drive>> {
         let mut changed = Vec::new();
         for drive in self.drives() {
@@ -66,15 +66,17 @@ impl Inventory {
         changed
     }
 
-    /// Whether a file or a device is not what it was when it was opened.
+    /// Whether a file is not what it was when it was opened. A device is asked with its health, which costs it a command.
     pub(crate) async fn has_changed(&self, drive: &Drive) -> bool {
-        let below = |access: &Access| matches!(access.info().kind, DriveKind::File | DriveKind::BlockDevice);
-        let Some(access) = drive.access().filter(below) else { return false };
+        let is_file = |access: &Access| access.info().kind == DriveKind::File;
+        let Some(access) = drive.access().filter(is_file) else { return false };
         access.member.health().await.is_err_and(|error| error.kind == IoErrorKind::Changed)
     }
 
     /// Asks all drives for their health, all at once. `suspected` learns of each that is suspected from now on, and why.
-    pub(crate) async fn ask_health(&self, suspected: impl Fn(&Drive, &str)) {
+    /// Those that are not what they were when they were opened.
+    pub(crate) async fn ask_health(&self, suspected: impl Fn(&Drive, &str)) -> Vec<Rc<Drive>> {
+        let mut changed = Vec::new();
         let drives: Vec<Rc<Drive>> = self.drives.borrow().clone();
         let asked: Vec<_> = drives
             .into_iter()
@@ -97,9 +99,11 @@ impl Inventory {
                 }
                 // A member that does not answer is found out by its own work.
                 Err(error) if error.kind == IoErrorKind::NotSupported => {}
+                Err(error) if error.kind == IoErrorKind::Changed => changed.push(drive),
                 Err(error) => tracing::warn!("the health of drive {} cannot be read: {error}", drive.name),
             }
         }
+        changed
     }
 
     /// Takes in what a drive says; why it is suspected from now on, if it was not before.

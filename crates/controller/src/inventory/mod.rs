@@ -14,6 +14,7 @@ pub(crate) mod access;
 mod drive;
 mod failed;
 pub(crate) mod health;
+mod kept;
 mod made_for;
 pub(crate) mod structures;
 mod undo_log;
@@ -127,15 +128,7 @@ impl Inventory {
     }
 
     async fn load_hints(&self) -> Vec<String> {
-        let loaded = self.env.world().state().load(FILE).await;
-        let read = |bytes: Vec<u8>| {
-            let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
-            toml::from_str::<Hints>(&text).map_err(|error| error.message().to_owned())
-        };
-        match loaded
-            .map_err(|error| error.to_string())
-            .and_then(|bytes| bytes.map_or(Ok(Hints::default()), read))
-        {
+        match self.load::<Hints>(FILE).await {
             Ok(hints) => hints.drives,
             Err(why) => {
                 self.events.report(
@@ -154,14 +147,7 @@ impl Inventory {
     async fn remember_drives(&self) {
         let lasting = |drive: &&Rc<Drive>| !drive.is_volatile();
         let drives = self.drives.borrow().iter().filter(lasting).map(|drive| drive.spec.clone()).collect();
-        let stored = match toml::to_string(&Hints { drives }) {
-            Ok(text) => {
-                let store = self.env.world().state().store(FILE, text.into_bytes());
-                store.await.map_err(|error| error.to_string())
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(why) = stored {
+        if let Err(why) = self.store(FILE, &Hints { drives }).await {
             self.events.report(
                 EventCode::ControllerDrivesNotStored,
                 "controller",

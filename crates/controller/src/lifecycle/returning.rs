@@ -101,8 +101,9 @@ impl Lifecycle {
             self.check_returning(array, slot, drive).await?;
             self.arrays.put_in(array, slot, drive, Entering::Back).await?;
         }
+        // Its label forgot it with the same change that brought it back.
         if let Some(failure) = self.inventory.failure_of(drive) {
-            self.forget_failure(&failure).await?;
+            self.inventory.clear_failed(&failure).await;
         }
         self.arrays.go_on_with(array).await;
         let left = array.to_rebuild(slot).len();

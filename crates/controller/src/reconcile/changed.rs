@@ -1,8 +1,8 @@
 //! Drives that are not what they were: a file that was truncated, deleted or replaced, a device that shrank.
 //!
 //! Reading past the end of what shrank tells at once. A file that was deleted goes on taking writes, into an inode that
-//! nobody will find again; so every drive that is a file or a device is looked at every so often. A member that changed
-//! goes out of service, with that reason.
+//! nobody will find again; so every file is looked at every so often, and a device when it is asked for its health. A member
+//! that changed goes out of service, with that reason.
 
 use crate::arrays::failures::Failing;
 use crate::inventory::Drive;
@@ -13,11 +13,11 @@ use ondisk::Cause;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often drives are looked at.
+/// How often files are looked at.
 const LOOK: Duration = Duration::from_secs(30);
 
 impl Reconciler {
-    /// Looks whether drives are what they were, until the controller stops.
+    /// Looks whether files are what they were, until the controller stops.
     pub(crate) async fn watch_changes(self: Rc<Self>) {
         loop {
             let stops = || self.attention.is_closing();
@@ -31,7 +31,7 @@ impl Reconciler {
     }
 
     /// A drive is not what it was.
-    async fn put_changed_out(self: &Rc<Self>, drive: &Rc<Drive>) {
+    pub(super) async fn put_changed_out(self: &Rc<Self>, drive: &Rc<Drive>) {
         let place = self.arrays.place_of(drive).filter(|(array, _)| array.is_running());
         let Some((array, slot)) = place else { return };
         let _turn = array.metadata_turn().await;

@@ -38,7 +38,9 @@ impl Reconciler {
             if wait_or(&self.env, self.attention.changed(), stops, next).await {
                 return;
             }
-            self.inventory.ask_health(|drive, why| self.report_suspected(drive, why)).await;
+            for drive in self.inventory.ask_health(|drive, why| self.report_suspected(drive, why)).await {
+                self.put_changed_out(&drive).await;
+            }
             self.look_at_spares().await;
             next = self.env.now() + health::INTERVAL;
         }
