@@ -155,10 +155,12 @@ impl VolumeState {
                 self.unwritten.remove_all(&regions);
                 self.forced.forget(&regions);
             }
-            Change::Forced(regions) => self.force(regions),
-            Change::ForcedByLog(regions) => {
+            Change::Forced(regions) => {
                 self.force(regions);
-                self.forced.by_log = true;
+            }
+            Change::ForcedByLog(regions) => {
+                let forced = self.force(regions);
+                self.forced.by_log.insert_all(&forced);
             }
             Change::Moved { slot, regions, to_spare } => self.move_cells(*slot, regions, *to_spare),
             Change::Punctured { slot, ranges } => {
@@ -224,9 +226,10 @@ impl VolumeState {
         }
     }
 
-    fn force(&mut self, regions: &RegionSet) {
+    /// Forces what of these regions is unsynced, and says which they are. Who forced them before is forgotten.
+    fn force(&mut self, regions: &RegionSet) -> RegionSet {
         if !self.has_parity {
-            return;
+            return RegionSet::EMPTY;
         }
         let regions = regions.intersection(&self.unsynced);
         self.forced.forget(&regions);
@@ -239,6 +242,7 @@ impl VolumeState {
             self.forced.missing[index].insert_all(&missing);
         }
         self.forced.regions.insert_all(&regions);
+        regions
     }
 
     fn move_cells(&mut self, slot: DriveIndex, regions: &RegionSet, to_spare: bool) {

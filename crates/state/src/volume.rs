@@ -3,7 +3,7 @@
 //! # Invariants ([`VolumeState::check`])
 //! - No set names a region past the last one.
 //! - A region that was never written is neither marked nor unsynced.
-//! - What is forced is unsynced, and what was missing when it was forced lies within it.
+//! - What is forced is unsynced; what was missing when it was forced, and what a log told, lie within it.
 //! - What lies in the distributed spare is of one slot, and is not nothing.
 //! - The summaries agree with the slots.
 
@@ -58,8 +58,9 @@ pub struct Forced {
     pub(crate) regions: RegionSet,
     /// By slot, regions among them in which its content was missing when they were forced.
     pub(crate) missing: Vec<RegionSet>,
-    /// A log was replayed: what redundancy says counts for every drive, also for one that goes out later.
-    pub(crate) by_log: bool,
+    /// Regions among them of which a replayed log told what was interrupted: there redundancy speaks for every drive, also
+    /// for one that goes out later.
+    pub(crate) by_log: RegionSet,
 }
 
 impl Forced {
@@ -78,13 +79,15 @@ impl Forced {
         if !self.regions.is_empty() {
             self.regions.remove_all(regions);
             self.missing.iter_mut().for_each(|missing| missing.remove_all(regions));
+            self.by_log.remove_all(regions);
         }
     }
 
     /// Whether what a slot held in a region may be told from redundancy: it was missing when the region was forced, or
     /// a log tells what was interrupted. A drive that fails later held what hosts were promised.
     pub fn is_about(&self, slot: DriveIndex, region: RegionIndex) -> bool {
-        self.by_log || self.missing.get(slot.as_usize()).is_some_and(|regions| regions.contains(region))
+        self.by_log.contains(region)
+            || self.missing.get(slot.as_usize()).is_some_and(|missing| missing.contains(region))
     }
 }
 
@@ -288,6 +291,10 @@ impl VolumeState {
             (
                 self.forced.missing.iter().all(|missing| is_within(missing, &self.forced.regions)),
                 "a drive was missing in a region that is not forced",
+            ),
+            (
+                is_within(&self.forced.by_log, &self.forced.regions),
+                "a log tells of a region that is not forced",
             ),
             (
                 self.relocated.as_ref().is_none_or(|moved| !moved.regions.is_empty()),

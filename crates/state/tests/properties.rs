@@ -2,7 +2,7 @@
 
 use layout::{Geometry, Level};
 use proptest::prelude::*;
-use state::{Change, Nothing, RegionSet, Regions, VolumeState};
+use state::{Change, Nothing, RegionIndex, RegionSet, Regions, VolumeState};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex};
 
 const LEVELS: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid5ee, Level::Raid6];
@@ -156,4 +156,31 @@ proptest! {
             }
         }
     }
+}
+
+/// A log was replayed, so redundancy spoke for every drive. Then a drive went out while a write was under way that could
+/// not be finished, and an operator forced that region. His word is about the drive that was missing; the log's, given
+/// before that write, counts no more: a drive that fails later held what hosts were promised, and what is computed for it
+/// may be something else.
+#[test]
+fn a_log_does_not_speak_of_a_write_that_came_after_it() {
+    let (missing, later) = (DriveIndex(1), DriveIndex(2));
+    let run = |from, to| RegionSet::from_runs([[from, to]]);
+    let mut state = VolumeState::optimal(&regions_of(Level::Raid6));
+    state.apply(&Change::Unsynced(run(0, 4)));
+    state.apply(&Change::ForcedByLog(run(0, 4)));
+    assert!(state.forced().is_about(later, RegionIndex(2)), "a log speaks of every drive");
+    state.apply(&Change::InService(state.in_service().without(missing)));
+    state.apply(&Change::Unsynced(run(2, 3)));
+    assert!(!state.forced().contains(RegionIndex(2)), "what is left unfinished is not forced");
+    state.apply(&Change::Forced(run(2, 3)));
+    assert!(
+        state.forced().is_about(missing, RegionIndex(2)),
+        "the operator's word is about the missing drive"
+    );
+    assert!(!state.forced().is_about(later, RegionIndex(2)), "and about no other");
+    assert!(
+        state.forced().is_about(later, RegionIndex(1)),
+        "where nothing was left unfinished the log still counts"
+    );
 }

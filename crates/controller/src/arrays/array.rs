@@ -444,17 +444,15 @@ impl Array {
         self.unsynced.borrow().range(volume.regions()).next().is_some()
     }
 
-    /// An operator, or the volume's journal, forces what redundancy says of the drives that are missing in the regions
-    /// which are distrusted. Which regions these are.
-    pub(crate) fn force(&self, volume: &Volume) -> RegionSet {
-        let regions = self.distrusted(volume);
+    /// The regions that are distrusted are forced: by an operator, whose word is about the drives that are missing, or
+    /// by the volume's journal, which was replayed and speaks for all. `change` says whose word it is; what shards have to
+    /// be told.
+    pub(crate) fn force(&self, volume: &Volume, change: fn(RegionSet) -> Change) -> Change {
+        let change = change(self.distrusted(volume));
         let mut state = volume_state(self, volume);
-        state.apply(&match volume.is_covered() {
-            true => Change::ForcedByLog(regions.clone()),
-            false => Change::Forced(regions.clone()),
-        });
+        state.apply(&change);
         volume.set_forced(state.forced().clone());
-        regions
+        change
     }
 
     /// All regions of its volumes: what a drive is stale in that holds anything.

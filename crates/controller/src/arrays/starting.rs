@@ -6,7 +6,7 @@ use super::failures::failing;
 use super::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result, VolumeState};
-use engine::{RegionIndex, RegionSet};
+use engine::{Change, RegionIndex, RegionSet};
 use ondisk::{Readiness, Uuid};
 use std::rc::Rc;
 use units::counted;
@@ -36,8 +36,10 @@ impl StartOrder {
 impl Arrays {
     /// Notes the operator's order, or that of the journal.
     pub(crate) fn force_as_ordered(&self, array: &Array, volume: &Volume, order: StartOrder) {
-        if volume.is_covered() || order.accepts_parity(volume) && self.needs_order(array, volume) {
-            array.force(volume);
+        if volume.is_covered() {
+            array.force(volume, Change::ForcedByLog);
+        } else if order.accepts_parity(volume) && self.needs_order(array, volume) {
+            array.force(volume, Change::Forced);
         }
     }
 

@@ -167,10 +167,10 @@ impl Lifecycle {
             )));
         }
         // Before the shards are told: they may be done with a region at once.
-        let regions = array.force(volume);
-        let count = regions.len();
+        let count = array.distrusted(volume).len();
+        let change = array.force(volume, Change::Forced);
         self.arrays
-            .apply(id, &Change::Forced(regions))
+            .apply(id, &change)
             .await
             .map_err(|why| Error::new(ErrorKind::Failed, format!("'{name}': {why}")))?;
         let text = format!(
