@@ -5,14 +5,16 @@
 //! *admit → lock → plan → execute*, because a stripe that is being written does not add up. What a drive could not
 //! read is repaired afterwards, behind the host's back.
 //!
-//! A **write** (write-through): *admit → lock → mark dirty → plan → execute (reads, compute, commit, writes) →
-//! record what failed → acknowledge → release*. What cannot be read and stands in its way is repaired first.
+//! A **write** (write-through): *admit → wait for what is being written in its columns → lock → mark dirty → plan, with what
+//! waits there too → execute (reads, compute, commit, writes) → record what failed → acknowledge → release*. What cannot be
+//! read and stands in its way is repaired first.
 //!
 //! | step | where | what it guarantees |
 //! | --- | --- | --- |
 //! | admit | `host::volume`, `host::split` | inside the volume; cut into requests on one stripe, dealt to the shards that own them; memory reserved whole or waited for |
 //! | fast path | `host::fast_path`, `members::balance` | a request that needs nothing but mapping takes nothing else; of several copies the least busy and nearest |
-//! | lock | `env::locks`, `host::stripe_request` | nobody else writes these columns of the stripe, or computes from them |
+//! | wait | `cache`, the crate `cache` | writes that wait for the same columns of a stripe are one plan; nobody waits for what may not come |
+//! | lock | `env::locks`, `cache::held` | nobody else writes these columns of the stripe, or computes from them |
 //! | mark dirty | `stripe::dirty`, `stripe::first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
 //! | plan | `stripe::attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
 //! | execute | `stripe::execute`, `stripe::compute`, `stripe::drive_ops` | reads, computes, the commit, writes; before the commit a fault or a change of state means a new plan, after it the plan is finished |
@@ -28,6 +30,7 @@
 //! server        Shard: takes messages, owns volumes and tasks
 //! background    Tasks: rebuild, copy, check, initialisation, resync, relocation
 //! host          Volume: what hosts ask; Exchange: what is on its way to other shards
+//! cache         Cache: writes that wait, and go to the drives together
 //! recovery      Recovery: what to do when bytes cannot be had
 //! stripe        Stripes: one request on one stripe; marks, flushes, the journal
 //! members       Drives: slots, faults, balance; what is recorded, and what this shard alone knows
@@ -51,6 +54,7 @@
 
 mod attachment;
 mod background;
+mod cache;
 mod host;
 mod members;
 mod messages;

@@ -7,6 +7,7 @@
 use crate::attachment::Attachment;
 use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::{FaultPolicy, VolumeId};
+use ::cache::RequestTag;
 use env::{Buf, DriveSource, Durability, IoError, Slice, mailbox};
 use state::{Change, RegionIndex, RegionSet, VolumeState};
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub struct StripeRequest {
     pub stripe: StripeIndex,
     /// Which bytes of the stripe's data.
     pub within: ByteRange,
+    /// The host's request that it is part of.
+    pub of: RequestTag,
     /// What to do.
     pub work: StripeWork,
 }

@@ -55,6 +55,8 @@ pub struct Counters {
     pub writes: u64,
     /// Bytes written by hosts.
     pub written_bytes: u64,
+    /// Writes to a stripe that went to its drives together with others, by one plan.
+    pub joined_writes: u64,
     /// Flushes asked for by hosts.
     pub flushes: u64,
     /// Requests that took the fast path.

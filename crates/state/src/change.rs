@@ -155,9 +155,7 @@ impl VolumeState {
                 self.unwritten.remove_all(&regions);
                 self.forced.forget(&regions);
             }
-            Change::Forced(regions) => {
-                self.force(regions);
-            }
+            Change::Forced(regions) => drop(self.force(regions)),
             Change::ForcedByLog(regions) => {
                 let forced = self.force(regions);
                 self.forced.by_log.insert_all(&forced);

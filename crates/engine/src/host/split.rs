@@ -3,6 +3,7 @@
 
 use crate::host::{Job, Then, Volume};
 use crate::messages::{ShardIndex, StripeOutcome, StripeRequest, StripeWork};
+use ::cache::RequestTag;
 use env::sync::{Signal, Taken};
 use env::{Buf, Durability, Env, IoError, IoErrorKind, Slice};
 use layout::Geometry;
@@ -102,12 +103,13 @@ pub(super) async fn run(
     volume: &Volume,
     range: ByteRange,
     mut whole: Whole,
+    of: RequestTag,
 ) -> (Result<(), IoError>, Option<Buf>) {
     let read = if matches!(whole, Whole::Read(_)) { range.len } else { ByteCount::ZERO };
     let parent = Rc::new(Parent::default());
     for (number, (stripe, within)) in (0..).zip(stripes(volume.geometry(), range)) {
         let work = whole.take(within.len);
-        let request = StripeRequest { volume: volume.spec().id, stripe, within, work };
+        let request = StripeRequest { volume: volume.spec().id, stripe, within, of, work };
         parent.unfinished.set(parent.unfinished.get() + 1);
         parent.buffers.borrow_mut().push(None);
         if volume.is_mine(stripe) {

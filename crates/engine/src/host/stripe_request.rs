@@ -6,25 +6,29 @@
 //! | write without redundancy | the columns, shared: beside others of its kind, but not beside one that reads a sector to complete it |
 //! | any other write, trim | the columns, exclusively, and its region's mark |
 
+use crate::cache::{Cache, lock_to_write, put, put_part, write_stripe};
 use crate::members::{Places, is_gone};
 use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
-use crate::recovery::{Recovery, WRITE};
-use crate::stripe::{Attempt, DriveOp, DriveOps, Host, begin_write};
-use env::locks::{Guard, Mode};
+use crate::recovery::Recovery;
+use crate::stripe::{DriveOp, DriveOps, begin_write};
+use ::cache::RequestTag;
+use env::locks::Mode;
 use env::{Durability, IoError, IoErrorKind, Member, Slice};
 use plan::Request;
 use std::rc::Rc;
 use units::{ByteRange, DriveSet, StripeIndex};
 
 /// Runs a stripe request of another shard, or of a request that is split. This shard owns its stripe.
-pub(super) async fn run(volume: &Rc<Recovery>, request: StripeRequest) -> StripeOutcome {
-    let StripeRequest { stripe, within, work, .. } = request;
+pub(super) async fn run(volume: &Rc<Cache>, request: StripeRequest) -> StripeOutcome {
+    let StripeRequest { stripe, within, work, of, .. } = request;
     let Ok(_user) = volume.enter() else {
         return StripeOutcome { result: Err(IoError::new(IoErrorKind::Gone)), buffer: work.into_buffer() };
     };
     let (result, buffer) = match work {
         StripeWork::Read(buf) => volume.read_stripe(stripe, within, buf).await,
-        StripeWork::Write(data, durability) => (write(volume, stripe, within, data, durability).await, None),
+        StripeWork::Write(data, durability) => {
+            (Box::pin(write(volume, stripe, within, data, durability, of)).await, None)
+        }
         StripeWork::Trim => (Box::pin(trim(volume, stripe, within)).await, None),
     };
     StripeOutcome { result, buffer }
@@ -35,61 +39,42 @@ pub(super) async fn run(volume: &Rc<Recovery>, request: StripeRequest) -> Stripe
 /// # Errors
 /// Those of [`Volume::write`](crate::Volume::write).
 pub(super) async fn write(
-    volume: &Rc<Recovery>,
+    volume: &Rc<Cache>,
     stripe: StripeIndex,
     within: ByteRange,
     data: Slice,
     durability: Durability,
+    of: RequestTag,
 ) -> Result<(), IoError> {
     let aligned = within.align_out(volume.spec.sector.bytes());
-    let is_whole = aligned == within;
+    match (aligned == within, volume.is_redundant()) {
+        (true, true) => write_stripe(volume, stripe, within, data, durability, of).await,
+        (true, false) => {
+            let _held = volume.lock(stripe, Mode::Shared, within).await;
+            put_part(volume, stripe, within, data.into(), durability).await
+        }
+        (false, _) => Box::pin(write_unaligned(volume, stripe, within, aligned, data, durability)).await,
+    }
+}
+
+/// Writes bytes that are not whole sectors: `aligned` are those around them.
+async fn write_unaligned(
+    volume: &Rc<Recovery>,
+    stripe: StripeIndex,
+    within: ByteRange,
+    aligned: ByteRange,
+    data: Slice,
+    durability: Durability,
+) -> Result<(), IoError> {
     // Before the lock: whoever waits for this memory must not hold what its holders wait for.
-    let _edges = match is_whole {
-        true => None,
-        false => Some(volume.shard.reserve_write_edges(aligned.len).await),
-    };
-    let _held = match volume.is_redundant() || !is_whole {
-        true => lock_to_write(volume, stripe, aligned).await,
-        false => volume.lock(stripe, Mode::Shared, within).await,
-    };
+    let _edges = volume.shard.reserve_write_edges(aligned.len).await;
+    let _held = lock_to_write(volume, stripe, aligned).await;
     let _writing = match volume.is_redundant() {
         true => Some(begin_write(volume, volume.region_of(stripe)).await?),
         false => None,
     };
-    let data = match is_whole {
-        true => data,
-        false => Box::pin(complete_sectors(volume, stripe, within, aligned, &data)).await?,
-    };
-    for range in volume.parts_to_keep(aligned) {
-        let part = data.cut(range.start - aligned.start, range.len);
-        let request = match part.is_zero() {
-            true => Request::WriteZeroes { range },
-            false => Request::Write { range },
-        };
-        let host = Host::Payload(part.into(), durability);
-        volume.recover(stripe, request, host, &Attempt::HELD, &WRITE).await?;
-    }
-    Ok(())
-}
-
-/// Holds what a write to a stripe must hold, as soon as the stripe may be written.
-async fn lock_to_write(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange) -> Guard {
-    let mut may_settle = true;
-    loop {
-        let guard = volume.lock(stripe, Mode::Exclusive, within).await;
-        let is_gated = volume.is_gated(stripe);
-        let settle = may_settle && volume.is_doubtful(stripe);
-        if !is_gated && !settle {
-            return guard;
-        }
-        drop(guard);
-        if is_gated {
-            Box::pin(volume.pass_gate(stripe)).await;
-        } else {
-            may_settle = false;
-            Box::pin(volume.settle_before_write(stripe)).await;
-        }
-    }
+    let data = complete_sectors(volume, stripe, within, aligned, &data).await?;
+    put(volume, stripe, aligned, data.into(), durability).await
 }
 
 /// Rule (h) of the promises: bytes that are not whole sectors are completed to sectors under the lock.

@@ -2,6 +2,7 @@
 //! request in the caller's task, or that of several ([`split`]).
 
 use crate::attachment::Attachment;
+use crate::cache::{Cache, request_tag};
 use crate::host::split::{self, Whole};
 use crate::host::{Exchange, fast_path, stripe_request};
 use crate::members::Drives;
@@ -9,25 +10,29 @@ use crate::messages::{StripeOutcome, StripeRequest};
 use crate::recovery::Recovery;
 use crate::shard::Resources;
 use crate::stripe::Stripes;
+use ::cache::RequestTag;
 use env::{BlockStatus, Buf, Durability, IoError, IoErrorKind, IoRequest, Slice, StatusExtent};
 use layout::{CopyIndex, DataIndex};
+use std::cell::Cell;
 use std::ops::Deref;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
 
-/// A volume on one shard. It derefs to the rooms below: [`Recovery`], [`Stripes`], [`Drives`].
+/// A volume on one shard. It derefs to the rooms below: [`Cache`], [`Recovery`], [`Stripes`], [`Drives`].
 pub struct Volume {
-    recovery: Rc<Recovery>,
+    cache: Rc<Cache>,
     pub(super) exchange: Rc<Exchange>,
     /// Whether hosts do not get to see it.
     hidden: bool,
+    /// How many requests of hosts there have been here.
+    requests: Cell<u64>,
 }
 
 impl Deref for Volume {
-    type Target = Rc<Recovery>;
+    type Target = Rc<Cache>;
 
-    fn deref(&self) -> &Rc<Recovery> {
-        &self.recovery
+    fn deref(&self) -> &Rc<Cache> {
+        &self.cache
     }
 }
 
@@ -38,8 +43,9 @@ impl Volume {
         attachment: &Attachment,
     ) -> env::Result<Rc<Volume>> {
         let drives = Drives::attach(shard, attachment)?;
-        let recovery = Recovery::new(Stripes::new(drives, attachment));
-        Ok(Rc::new(Volume { recovery, exchange: exchange.clone(), hidden: attachment.hidden }))
+        let cache = Cache::new(Recovery::new(Stripes::new(drives, attachment)));
+        let (exchange, hidden) = (exchange.clone(), attachment.hidden);
+        Ok(Rc::new(Volume { cache, exchange, hidden, requests: Cell::new(0) }))
     }
 
     /// Checks what must hold in the engine's rooms between any two steps. An error is a sentence about somebody's mistake,
@@ -49,12 +55,14 @@ impl Volume {
     /// The sentence.
     pub fn check_invariants(&self) -> Result<(), String> {
         self.check_drives()?;
-        self.check_stripes()
+        self.check_stripes()?;
+        self.check_lines()
     }
 
-    /// What serves its stripes, for work in the background.
-    pub(crate) fn recovery(&self) -> &Rc<Recovery> {
-        &self.recovery
+    /// A name for the next request.
+    fn next_tag(&self) -> RequestTag {
+        self.requests.set(self.requests.get() + 1);
+        request_tag(self.shard.index(), self.requests.get())
     }
 
     /// Whether hosts do not get to see it: it is being initialised as a whole.
@@ -148,7 +156,7 @@ impl Volume {
     async fn read_sectors(self: &Rc<Self>, range: ByteRange, buf: Buf) -> (Result<(), IoError>, Option<Buf>) {
         match self.only_stripe(range) {
             Some((stripe, within)) => Box::pin(self.read_stripe(stripe, within, buf)).await,
-            None => Box::pin(split::run(self, range, Whole::Read(buf))).await,
+            None => Box::pin(split::run(self, range, Whole::Read(buf), self.next_tag())).await,
         }
     }
 
@@ -189,9 +197,12 @@ impl Volume {
             None if range.is_empty() => Ok(()),
             None => match self.only_stripe(range) {
                 Some((stripe, within)) => {
-                    Box::pin(stripe_request::write(self, stripe, within, data, durability)).await
+                    let of = self.next_tag();
+                    Box::pin(stripe_request::write(self, stripe, within, data, durability, of)).await
                 }
-                None => Box::pin(split::run(self, range, Whole::Write(data, durability))).await.0,
+                None => {
+                    Box::pin(split::run(self, range, Whole::Write(data, durability), self.next_tag())).await.0
+                }
             },
         };
         if result.is_err() {
@@ -225,7 +236,7 @@ impl Volume {
         }
         match self.only_stripe(range) {
             Some((stripe, within)) => Box::pin(stripe_request::trim(self, stripe, within)).await,
-            None => Box::pin(split::run(self, range, Whole::Trim)).await.0,
+            None => Box::pin(split::run(self, range, Whole::Trim, self.next_tag())).await.0,
         }
     }
 

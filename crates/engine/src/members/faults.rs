@@ -19,7 +19,7 @@ use layout::{DataIndex, Role};
 use plan::Plan;
 use smallvec::SmallVec;
 use std::rc::Rc;
-use units::{ByteRange, DriveIndex, DriveSet};
+use units::{ByteOffset, ByteRange, DriveIndex, DriveSet};
 
 /// Errors after which a drive is taken out of use, whatever it was asked.
 pub(crate) fn is_gone(error: &IoError) -> bool {
@@ -89,19 +89,27 @@ impl Drives {
         }
         let taken = |write: &&plan::Write| !missed.contains(write.drive);
         let has_copy = |strip| plan.writes().iter().filter(taken).any(|write| strip_of(write.role) == strip);
-        let mut lacking = plan.writes().iter().filter(|write| missed.contains(write.drive));
+        let mut lacking = plan
+            .writes()
+            .iter()
+            .filter(|write| missed.contains(write.drive) && (strip_of(write.role).is_some()));
         if self.geometry().parity_strips() == 0 {
             return lacking.all(|write| has_copy(strip_of(write.role)));
-        }
-        if lacking.all(|write| strip_of(write.role).is_none()) {
-            return true; // All data was taken.
         }
         let home = self.geometry().stripe_map(plan.stripe());
         let map = health.relocated.map_or(home, |slot| home.relocated(slot));
         let lost = map.cells().filter(|(cell, role)| out.contains(cell.drive) && strip_of(*role).is_some());
-        let parity = [Role::P, Role::Q].into_iter();
-        let follows = parity.filter(|role| plan.writes().iter().filter(taken).any(|w| w.role == *role));
-        lost.count() <= follows.count()
+        let lost = lost.count();
+        // Redundancy speaks for the columns in which it was written, and for no others.
+        lacking.all(|lacking| {
+            let columns = ByteRange::new(ByteOffset(lacking.within.0), lacking.len);
+            let follows = |role: &Role| {
+                let its = |write: &&plan::Write| write.role == *role;
+                let of = |write: &plan::Write| ByteRange::new(ByteOffset(write.within.0), write.len);
+                plan.writes().iter().filter(taken).filter(its).any(|write| of(write).contains(columns))
+            };
+            lost <= [Role::P, Role::Q].iter().filter(|role| follows(role)).count()
+        })
     }
 
     /// Drives that do not hold everything they should: out of use, or stale where somebody wrote. What a drive held that

@@ -22,4 +22,5 @@ pub(crate) use execute::Host;
 pub(crate) use flush::Flush;
 pub(crate) use journal::Journal;
 pub use journal::ring_len;
+pub(crate) use payload::Payload;
 pub use stripes::Stripes;

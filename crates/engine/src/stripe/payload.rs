@@ -58,7 +58,6 @@ fn parts(slices: &[Placed], at: u64, len: u64) -> impl Iterator<Item = Part<'_>>
 
 impl Payload {
     /// Several slices, one after the other.
-    #[cfg(test)]
     pub(crate) fn of(slices: impl IntoIterator<Item = Slice>) -> Payload {
         let mut at = 0;
         let placed = slices.into_iter().map(|slice| {
@@ -83,6 +82,19 @@ impl Payload {
             }
         }
         self
+    }
+
+    /// A part of it, of `len` bytes. Nothing is cached of what is cut out.
+    pub(crate) fn cut(&self, at: ByteCount, len: ByteCount) -> Payload {
+        let mut slices = Slices::new();
+        let is_all = cut_all(self.parts(at.0, len.0), len, &mut slices).is_some();
+        assert!(is_all, "a payload of {} bytes has none of {len} at {at}", self.len());
+        Payload::of(slices)
+    }
+
+    /// Whether it is zeroes, and nobody has them in memory.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.slices.iter().all(|placed| placed.slice.is_zero())
     }
 
     /// How many bytes are to be written.

@@ -21,10 +21,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("signatures", &["units"]),
     ("ondisk", &["units", "layout"]),
     ("log", &["units"]),
+    ("cache", &["units"]),
     ("nbd", &["units"]),
     ("env", &["units"]),
     ("drives", &["units", "env", "nbd"]),
-    ("engine", &["units", "env", "layout", "plan", "state", "parity", "log", "ondisk"]),
+    ("engine", &["units", "env", "layout", "plan", "state", "parity", "log", "cache", "ondisk"]),
     (
         "controller",
         &["units", "env", "layout", "plan", "state", "log", "ondisk", "signatures", "drives", "engine"],
@@ -98,6 +99,7 @@ fn the_data_path_takes_few_dependencies_from_outside() {
         ("state", &[]),
         ("nbd", &[]),
         ("log", &["crc32c", "smallvec"]),
+        ("cache", &["smallvec"]),
         ("env", &["smallvec"]),
         ("engine", &["smallvec", "tracing"]),
     ]);
@@ -229,11 +231,27 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("engine", "members", &["volume", "attachment", "messages", "shard"]),
     ("engine", "stripe", &["volume", "attachment", "messages", "shard", "members"]),
     ("engine", "recovery", &["volume", "attachment", "messages", "shard", "members", "stripe"]),
-    ("engine", "host", &["volume", "attachment", "messages", "shard", "members", "stripe", "recovery"]),
+    ("engine", "cache", &["volume", "messages", "shard", "members", "stripe", "recovery"]),
+    (
+        "engine",
+        "host",
+        &["volume", "attachment", "messages", "shard", "members", "stripe", "recovery", "cache"],
+    ),
     (
         "engine",
         "background",
-        &["volume", "task", "attachment", "messages", "shard", "members", "stripe", "recovery", "host"],
+        &[
+            "volume",
+            "task",
+            "attachment",
+            "messages",
+            "shard",
+            "members",
+            "stripe",
+            "recovery",
+            "cache",
+            "host",
+        ],
     ),
     ("engine", "unkept", &["volume", "messages"]),
     (
@@ -439,7 +457,8 @@ fn an_import_against_the_arrows_is_found() {
         ("host/split.rs", "use crate::task::TaskOrder;"),
         ("messages.rs", "use super::shard::Resources;"),
         ("unkept.rs", "use crate::host::Exchange;"),
-        ("cache/mod.rs", "use crate::stripe::Stripes;"),
+        ("cache/mod.rs", "use crate::host::Volume;"),
+        ("growth/mod.rs", "use crate::stripe::Stripes;"),
     ] {
         let wrong = wrong_imports("engine", &sources(path, planted));
         assert_eq!(wrong.len(), 1, "{path}: {planted}: {wrong:?}");

@@ -265,6 +265,11 @@ impl Stripes {
         }
     }
 
+    /// How many bytes of data and redundancy a write may write that can be kept as a whole; `None` if nothing is kept.
+    pub(crate) fn most_to_keep(&self) -> Option<ByteCount> {
+        self.journal.as_ref().map(|journal| ByteCount(journal.most_bytes()))
+    }
+
     /// Cuts a write to a stripe into parts of which each can be kept as a whole.
     pub(crate) fn parts_to_keep(&self, within: ByteRange) -> SmallVec<[ByteRange; 1]> {
         let whole = within.len == self.geometry().stripe_bytes() && self.all_well.get();

@@ -1,0 +1,275 @@
+//! What waits is destaged: all of it, in columns that nobody else has, and together where that is worth it.
+
+use cache::{Destage, LineShape, Lines, RequestTag, Write, merge};
+use proptest::prelude::*;
+use std::ops::Range;
+use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
+
+const KIB: u64 = 1024;
+const SHAPE: LineShape = LineShape {
+    stripe: ByteCount(4 * 64 * KIB),
+    strip: ByteCount(64 * KIB),
+    parity_strips: 1,
+    most_runs: 16,
+};
+
+fn kib(start: u64, len: u64) -> ByteRange {
+    ByteRange::new(ByteOffset(start * KIB), ByteCount(len * KIB))
+}
+
+/// The columns of a write: its own within one strip, all of them over several.
+fn columns(range: ByteRange) -> Range<u32> {
+    let strip = SHAPE.strip.0;
+    match range.start.0 / strip == (range.end().0 - 1) / strip {
+        true => (range.start.0 % strip) as u32..((range.end().0 - 1) % strip + 1) as u32,
+        false => 0..strip as u32,
+    }
+}
+
+/// Requests of one write each, by number.
+fn admit(lines: &mut Lines<u64>, stripe: u64, range: ByteRange, number: u64) {
+    let write = Write { range, columns: columns(range), request: RequestTag(number), held: number };
+    lines.admit(StripeIndex(stripe), write);
+}
+
+fn begin(lines: &mut Lines<u64>, stripe: u64) -> Vec<Destage> {
+    std::iter::from_fn(|| lines.begin(StripeIndex(stripe))).collect()
+}
+
+fn take(lines: &mut Lines<u64>, destage: &Destage) -> Vec<u64> {
+    lines.take(destage, None).into_iter().map(|write| write.held).collect()
+}
+
+/// What begins in this line and is taken at once.
+fn go(lines: &mut Lines<u64>, stripe: u64) -> Vec<(Destage, Vec<u64>)> {
+    let begun = begin(lines, stripe);
+    begun.into_iter().map(|destage| (destage.clone(), take(lines, &destage))).collect()
+}
+
+fn numbers(begun: &[(Destage, Vec<u64>)]) -> Vec<&[u64]> {
+    begun.iter().map(|(_, writes)| &writes[..]).collect()
+}
+
+#[test]
+fn one_write_alone_waits_for_nothing() {
+    let mut lines = Lines::new(SHAPE);
+    for (number, stripe) in (0..4).zip([0, 1, 2, 3]) {
+        admit(&mut lines, stripe, kib(0, 64), number);
+        let begun = go(&mut lines, stripe);
+        assert_eq!(numbers(&begun), [[number]]);
+        lines.end(&begun[0].0);
+        assert!(lines.is_empty());
+    }
+}
+
+/// Seven strips of a stripe were seven read-modify-writes one after the other, since each holds the same columns.
+#[test]
+fn what_waits_for_the_same_columns_is_destaged_together() {
+    let mut lines = Lines::new(SHAPE);
+    admit(&mut lines, 7, kib(0, 64), 0);
+    let first = go(&mut lines, 7);
+    for (number, start) in [(1, 64), (2, 128), (3, 192)] {
+        admit(&mut lines, 7, kib(start, 64), number);
+        assert!(begin(&mut lines, 7).is_empty(), "its columns are being destaged");
+    }
+    lines.end(&first[0].0);
+    let second = go(&mut lines, 7);
+    assert_eq!(numbers(&second), [[1, 2, 3]]);
+}
+
+#[test]
+fn writes_of_other_columns_do_not_wait_for_each_other() {
+    let mut lines = Lines::new(SHAPE);
+    admit(&mut lines, 0, kib(0, 8), 0);
+    assert_eq!(numbers(&go(&mut lines, 0)), [[0]]);
+    admit(&mut lines, 0, kib(64 + 32, 8), 1);
+    assert_eq!(numbers(&go(&mut lines, 0)), [[1]]);
+    admit(&mut lines, 0, kib(128, 40), 2);
+    assert!(begin(&mut lines, 0).is_empty(), "columns 0 to 8 KiB and 32 to 40 KiB are being destaged");
+    admit(&mut lines, 0, kib(192 + 16, 8), 3);
+    assert!(begin(&mut lines, 0).is_empty(), "nobody overtakes who waits for the same columns");
+    admit(&mut lines, 0, kib(192 + 48, 8), 4);
+    assert_eq!(numbers(&go(&mut lines, 0)), [[4]]);
+}
+
+/// A stream with several outstanding I/Os writes whole stripes: a line that was just begun waits for the one before it.
+#[test]
+fn a_stream_fills_its_lines_before_they_are_destaged() {
+    let mut lines = Lines::new(SHAPE);
+    for (number, start) in [(0, 0), (1, 64), (2, 128), (3, 192)] {
+        admit(&mut lines, 0, kib(start, 64), number);
+    }
+    let first = go(&mut lines, 0);
+    assert_eq!(numbers(&first), [[0, 1, 2, 3]]);
+    for (number, start) in [(4, 0), (5, 64), (6, 128)] {
+        admit(&mut lines, 1, kib(start, 64), number);
+        assert!(begin(&mut lines, 1).is_empty(), "it may yet be filled");
+    }
+    admit(&mut lines, 1, kib(192, 64), 7);
+    let second = go(&mut lines, 1);
+    assert_eq!(numbers(&second), [[4, 5, 6, 7]]);
+    // The stream ends in the middle of a line: that is destaged when the one before it is done.
+    admit(&mut lines, 2, kib(0, 64), 8);
+    assert!(begin(&mut lines, 2).is_empty());
+    lines.end(&first[0].0);
+    assert!(begin(&mut lines, 2).is_empty(), "the line before it is the second");
+    lines.end(&second[0].0);
+    assert_eq!(numbers(&go(&mut lines, 2)), [[8]]);
+}
+
+/// One large request ends in the middle of a line. Nobody else writes, so nobody will fill that line.
+#[test]
+fn the_end_of_a_request_does_not_wait_for_its_own_beginning() {
+    let mut lines = Lines::new(SHAPE);
+    for (stripe, len) in [(0, 256), (1, 128)] {
+        let range = kib(0, len);
+        lines.admit(
+            StripeIndex(stripe),
+            Write { range, columns: columns(range), request: RequestTag(1), held: stripe },
+        );
+        assert_eq!(numbers(&go(&mut lines, stripe)), [[stripe]]);
+    }
+}
+
+#[test]
+fn a_line_without_parity_waits_for_nobody_to_fill_it() {
+    let mut lines = Lines::new(LineShape { parity_strips: 0, ..SHAPE });
+    admit(&mut lines, 0, kib(192, 64), 0);
+    assert_eq!(numbers(&go(&mut lines, 0)), [[0]]);
+    admit(&mut lines, 1, kib(0, 64), 1);
+    assert_eq!(numbers(&go(&mut lines, 1)), [[1]]);
+}
+
+/// What a log can keep as one record limits what is destaged together, but not a whole stripe, which needs no record.
+#[test]
+fn as_much_is_taken_as_may_be_written_at_once() {
+    let mut lines = Lines::new(SHAPE);
+    admit(&mut lines, 0, kib(0, 64), 0);
+    let first = go(&mut lines, 0);
+    for (number, start) in [(1, 0), (2, 64), (3, 128)] {
+        admit(&mut lines, 0, kib(start, 64), number);
+    }
+    lines.end(&first[0].0);
+    let destage = lines.begin(StripeIndex(0)).unwrap();
+    let taken = lines.take(&destage, Some(ByteCount(200 * KIB)));
+    assert_eq!(taken.iter().map(|write| write.held).collect::<Vec<_>>(), [1, 2], "and one strip of parity");
+    admit(&mut lines, 0, kib(0, 128), 4);
+    admit(&mut lines, 0, kib(192, 64), 5);
+    lines.end(&destage);
+    let destage = lines.begin(StripeIndex(0)).unwrap();
+    let taken = lines.take(&destage, Some(ByteCount(64 * KIB)));
+    assert_eq!(taken.iter().map(|write| write.held).collect::<Vec<_>>(), [3, 4, 5]);
+}
+
+fn ranges() -> impl Strategy<Value = ByteRange> {
+    prop_oneof![
+        (0u64..64, 1u64..12).prop_map(|(start, len)| kib(start * 4, (len * 4).min(256 - start * 4))),
+        (0u64..4).prop_map(|strip| kib(strip * 64, 64)),
+        Just(kib(0, 256)),
+    ]
+}
+
+/// What happens: a write comes, a destage takes its writes, one ends.
+#[derive(Clone, Debug)]
+enum Step {
+    Admit(u64, ByteRange),
+    Take(usize),
+    End(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0u64..4, ranges()).prop_map(|(stripe, range)| Step::Admit(stripe, range)),
+        2 => any::<usize>().prop_map(Step::Take),
+        2 => any::<usize>().prop_map(Step::End),
+    ]
+}
+
+/// Lines as the engine uses them, and what it has done.
+struct Used {
+    lines: Lines<u64>,
+    begun: Vec<Destage>,
+    taken: Vec<Destage>,
+    done: Vec<u64>,
+}
+
+impl Used {
+    fn look_at(&mut self, stripe: u64) {
+        let begun = begin(&mut self.lines, stripe);
+        self.begun.extend(begun);
+    }
+
+    fn take(&mut self, which: usize, most: Option<ByteCount>) {
+        let destage = self.begun.swap_remove(which % self.begun.len());
+        let oldest = self.lines.oldest_of(&destage).map(|write| write.held);
+        let writes = self.lines.take(&destage, most);
+        assert_eq!(oldest, writes.first().map(|write| write.held), "who is to carry it out is part of it");
+        assert!(writes.iter().all(|write| destage.columns.contains(&write.columns.start)));
+        self.done.extend(writes.iter().map(|write| write.held));
+        self.taken.push(destage);
+    }
+
+    fn end(&mut self, which: usize) {
+        let destage = self.taken.swap_remove(which % self.taken.len());
+        self.lines.end(&destage);
+        self.look_at(destage.stripe.0);
+        self.look_at(destage.stripe.0 + 1);
+    }
+}
+
+proptest! {
+    /// Whatever comes in whatever order: no columns twice at a time, every write once, and nothing is left waiting.
+    #[test]
+    fn every_write_is_destaged_once(
+        steps in prop::collection::vec(step(), 1..120),
+        most in prop::option::of((1u64..400).prop_map(|kib| ByteCount(kib * KIB))),
+    ) {
+        let mut used = Used { lines: Lines::new(SHAPE), begun: Vec::new(), taken: Vec::new(), done: Vec::new() };
+        let mut admitted = 0;
+        for step in steps {
+            match step {
+                Step::Admit(stripe, range) => {
+                    admit(&mut used.lines, stripe, range, admitted);
+                    admitted += 1;
+                    used.look_at(stripe);
+                }
+                Step::Take(which) if !used.begun.is_empty() => used.take(which, most),
+                Step::End(which) if !used.taken.is_empty() => used.end(which),
+                _ => {}
+            }
+            prop_assert_eq!(used.lines.check(), Ok(()));
+        }
+        while !(used.begun.is_empty() && used.taken.is_empty()) {
+            while !used.begun.is_empty() {
+                used.take(0, most);
+            }
+            while !used.taken.is_empty() {
+                used.end(0);
+            }
+        }
+        used.done.sort_unstable();
+        prop_assert!(used.lines.is_empty());
+        prop_assert_eq!(used.done, (0..admitted).collect::<Vec<_>>());
+    }
+
+    /// Against a map of sectors.
+    #[test]
+    fn merged_writes_are_what_they_come_to_one_after_the_other(writes in prop::collection::vec(ranges(), 0..12)) {
+        let mut expected = vec![None; 64];
+        for (number, range) in writes.iter().enumerate() {
+            for sector in range.start.0 / 4096..range.end().0 / 4096 {
+                expected[sector as usize] = Some((number, sector * 4096 - range.start.0));
+            }
+        }
+        let mut got = vec![None; 64];
+        let extents = merge(&writes);
+        prop_assert!(extents.is_sorted_by(|a, b| a.range.end() <= b.range.start));
+        for extent in extents {
+            for sector in extent.range.start.0 / 4096..extent.range.end().0 / 4096 {
+                let at = extent.at.0 + sector * 4096 - extent.range.start.0;
+                prop_assert!(got[sector as usize].replace((extent.write, at)).is_none());
+            }
+        }
+        prop_assert_eq!(got, expected);
+    }
+}
