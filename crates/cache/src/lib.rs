@@ -13,8 +13,8 @@
 //!    notices nothing of the cache.
 //! 2. A write of columns that are being destaged waits for that, as it must. What waits is destaged together.
 //! 3. A line that continues the line before it waits while the end of that one is being destaged, unless the line is
-//!    whole: hosts that write a stream with several outstanding I/Os fill it meanwhile, and it needs no reads. With writes
-//!    of one request alone in the cache it does not wait: nobody is there who could fill it.
+//!    whole: hosts that write a stream fill it meanwhile, and it needs no reads. It does not wait where nobody could fill
+//!    it: with less than a stripe outstanding, or one request alone.
 //!
 //! # Invariants ([`Lines::check`])
 //! - Columns of a line are destaged by one [`Destage`] at a time.

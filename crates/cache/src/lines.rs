@@ -57,6 +57,8 @@ struct Busy {
     writes_end: bool,
     /// The requests that its writes are part of.
     requests: SmallVec<[RequestTag; 1]>,
+    /// How long these writes are.
+    bytes: ByteCount,
 }
 
 #[derive(Debug)]
@@ -73,13 +75,15 @@ pub struct Lines<T> {
     lines: BTreeMap<StripeIndex, Line<T>>,
     /// How many writes of each request there are: a few dozen requests, and seldom more.
     requests: Vec<(RequestTag, u32)>,
+    /// How long all writes are that wait or are being destaged.
+    bytes: ByteCount,
     begun: u64,
 }
 
 impl<T> Lines<T> {
     /// Nothing waits.
     pub fn new(shape: LineShape) -> Lines<T> {
-        Lines { shape, lines: BTreeMap::new(), requests: Vec::new(), begun: 0 }
+        Lines { shape, lines: BTreeMap::new(), requests: Vec::new(), bytes: ByteCount::ZERO, begun: 0 }
     }
 
     /// A write comes. [`Lines::begin`] says what may be destaged after that.
@@ -89,6 +93,7 @@ impl<T> Lines<T> {
     pub fn admit(&mut self, stripe: StripeIndex, write: Write<T>) {
         let is_inside = !write.range.is_empty() && write.range.end().0 <= self.shape.stripe.0;
         assert!(is_inside && !write.columns.is_empty(), "a write of {:?} is not of one stripe", write.range);
+        self.bytes += write.range.len;
         match self.requests.iter_mut().find(|(request, _)| *request == write.request) {
             Some((_, count)) => *count += 1,
             None => self.requests.push((write.request, 1)),
@@ -107,7 +112,12 @@ impl<T> Lines<T> {
         let columns = line.free_columns()?;
         self.begun += 1;
         let destage = Destage { stripe, columns, number: self.begun };
-        line.busy.push(Busy { destage: destage.clone(), writes_end: false, requests: SmallVec::new() });
+        line.busy.push(Busy {
+            destage: destage.clone(),
+            writes_end: false,
+            requests: SmallVec::new(),
+            bytes: ByteCount::ZERO,
+        });
         Some(destage)
     }
 
@@ -143,6 +153,7 @@ impl<T> Lines<T> {
         assert!(busy.requests.is_empty() && !writes.is_empty(), "{destage:?} takes its writes once");
         busy.writes_end = writes.iter().any(|write| write.range.end().0 == self.shape.stripe.0);
         busy.requests = writes.iter().map(|write| write.request).collect();
+        busy.bytes = ByteCount(writes.iter().map(|write| write.range.len.0).sum());
         writes
     }
 
@@ -157,6 +168,7 @@ impl<T> Lines<T> {
         if line.waiting.is_empty() && line.busy.is_empty() {
             self.lines.remove(&destage.stripe);
         }
+        self.bytes -= busy.bytes;
         for request in busy.requests {
             let place = self.requests.iter().position(|(other, _)| *other == request);
             let place = place.expect("a request is counted while it is destaged");
@@ -169,7 +181,7 @@ impl<T> Lines<T> {
 
     /// Whether a line waits for a stream to fill it: the third rule of the crate.
     fn waits_to_be_filled(&self, stripe: StripeIndex) -> bool {
-        self.requests.len() >= 2 && self.continues_a_stream(stripe)
+        self.requests.len() >= 2 && self.bytes >= self.shape.stripe && self.continues_a_stream(stripe)
     }
 
     /// Whether a line has been begun, and not filled, while the end of the line before it is in the cache.

@@ -117,6 +117,16 @@ fn a_stream_fills_its_lines_before_they_are_destaged() {
     assert_eq!(numbers(&go(&mut lines, 2)), [[8]]);
 }
 
+/// With less than a stripe outstanding a line is never filled: to wait for that would leave the drives idle.
+#[test]
+fn a_shallow_stream_does_not_wait_to_fill_its_lines() {
+    let mut lines = Lines::new(SHAPE);
+    admit(&mut lines, 0, kib(192, 64), 0);
+    assert_eq!(numbers(&go(&mut lines, 0)), [[0]]);
+    admit(&mut lines, 1, kib(0, 64), 1);
+    assert_eq!(numbers(&go(&mut lines, 1)), [[1]]);
+}
+
 /// One large request ends in the middle of a line. Nobody else writes, so nobody will fill that line.
 #[test]
 fn the_end_of_a_request_does_not_wait_for_its_own_beginning() {
