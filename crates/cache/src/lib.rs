@@ -18,6 +18,7 @@
 //!
 //! # Invariants ([`Lines::check`])
 //! - Columns of a line are destaged by one [`Destage`] at a time.
+//! - Writes of the same columns are destaged in the order in which they came, or together.
 //! - While anything of a line waits, something that will have it looked at again is being destaged: in the line, or at
 //!   the end of the line before.
 //! - A line of which nothing waits, and nothing is destaged, is not kept.

@@ -137,18 +137,14 @@ impl<T> Lines<T> {
     /// When the destage has not begun, or has taken its writes.
     pub fn take(&mut self, destage: &Destage, most: Option<ByteCount>) -> SmallVec<[Write<T>; 1]> {
         let line = self.lines.get_mut(&destage.stripe).expect("a line is kept while it is destaged");
-        let is_candidate = |write: &Write<T>| is_within(&write.columns, &destage.columns);
-        let candidates = line.waiting.iter().filter(|write| is_candidate(write));
-        let ranges: SmallVec<[ByteRange; 8]> = candidates.map(|write| write.range).collect();
+        let candidates = line.candidates(&destage.columns);
+        let ranges: SmallVec<[ByteRange; 8]> =
+            candidates.iter().map(|index| line.waiting[*index].range).collect();
         let count = self.shape.how_many_fit(&ranges, most);
-        let mut writes: SmallVec<[Write<T>; 1]> = SmallVec::with_capacity(count);
-        let mut index = 0;
-        while writes.len() < count {
-            match is_candidate(&line.waiting[index]) {
-                true => writes.push(line.waiting.remove(index)),
-                false => index += 1,
-            }
-        }
+        // What is taken from before it moves each of them down by one.
+        let taken = candidates[..count].iter().enumerate();
+        let writes: SmallVec<[Write<T>; 1]> =
+            taken.map(|(before, index)| line.waiting.remove(index - before)).collect();
         let busy = line.busy.iter_mut().find(|busy| busy.destage == *destage).expect("it has begun");
         assert!(busy.requests.is_empty() && !writes.is_empty(), "{destage:?} takes its writes once");
         busy.writes_end = writes.iter().any(|write| write.range.end().0 == self.shape.stripe.0);
@@ -228,6 +224,23 @@ impl<T> Line<T> {
     fn writes_end(&self, stripe: ByteCount) -> bool {
         self.busy.iter().any(|busy| busy.writes_end)
             || self.waiting.iter().any(|write| write.range.end().0 == stripe.0)
+    }
+
+    /// What waits within these columns, by its place, oldest first: but for what an older one overlaps that does not lie
+    /// within them, and so comes first.
+    fn candidates(&self, columns: &Range<u32>) -> SmallVec<[usize; 8]> {
+        let mut passed: SmallVec<[&Range<u32>; 4]> = SmallVec::new();
+        let mut candidates = SmallVec::new();
+        for (index, write) in self.waiting.iter().enumerate() {
+            if is_within(&write.columns, columns)
+                && !passed.iter().any(|older| overlaps(older, &write.columns))
+            {
+                candidates.push(index);
+            } else {
+                passed.push(&write.columns);
+            }
+        }
+        candidates
     }
 
     /// The columns that may be destaged next.

@@ -92,6 +92,21 @@ fn writes_of_other_columns_do_not_wait_for_each_other() {
     assert_eq!(numbers(&go(&mut lines, 0)), [[4]]);
 }
 
+/// A destage is on its way to columns 0 to 8 KiB when a write of all columns comes, and after it another of those: that one must
+/// not go along, or the wide one would write older bytes over it.
+#[test]
+fn what_is_taken_overtakes_nobody() {
+    let mut lines = Lines::new(SHAPE);
+    admit(&mut lines, 0, kib(0, 8), 0);
+    let first = begin(&mut lines, 0).remove(0);
+    admit(&mut lines, 0, kib(0, 256), 1);
+    admit(&mut lines, 0, kib(0, 8), 2);
+    assert_eq!(take(&mut lines, &first), [0]);
+    assert!(begin(&mut lines, 0).is_empty());
+    lines.end(&first);
+    assert_eq!(numbers(&go(&mut lines, 0)), [[1, 2]]);
+}
+
 /// A stream with several outstanding I/Os writes whole stripes: a line that was just begun waits for the one before it.
 #[test]
 fn a_stream_fills_its_lines_before_they_are_destaged() {
@@ -201,6 +216,8 @@ struct Used {
     begun: Vec<Destage>,
     taken: Vec<Destage>,
     done: Vec<u64>,
+    /// Every write, by its number: of which line, and which bytes.
+    writes: Vec<(u64, ByteRange)>,
 }
 
 impl Used {
@@ -213,6 +230,18 @@ impl Used {
         let destage = self.begun.swap_remove(which % self.begun.len());
         let oldest = self.lines.oldest_of(&destage).map(|write| write.held);
         let writes = self.lines.take(&destage, most);
+        for write in &writes {
+            let before = self.writes[..write.held as usize].iter().zip(0..);
+            let mut same =
+                before.filter(|(older, _)| older.0 == destage.stripe.0 && older.1.overlaps(write.range));
+            assert!(
+                same.all(
+                    |(_, older)| self.done.contains(&older) || writes.iter().any(|write| write.held == older)
+                ),
+                "{} overtakes an older write of the same bytes",
+                write.held
+            );
+        }
         assert_eq!(oldest, writes.first().map(|write| write.held), "who is to carry it out is part of it");
         assert!(writes.iter().all(|write| destage.columns.contains(&write.columns.start)));
         self.done.extend(writes.iter().map(|write| write.held));
@@ -234,13 +263,13 @@ proptest! {
         steps in prop::collection::vec(step(), 1..120),
         most in prop::option::of((1u64..400).prop_map(|kib| ByteCount(kib * KIB))),
     ) {
-        let mut used = Used { lines: Lines::new(SHAPE), begun: Vec::new(), taken: Vec::new(), done: Vec::new() };
-        let mut admitted = 0;
+        let (begun, taken, done, writes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut used = Used { lines: Lines::new(SHAPE), begun, taken, done, writes };
         for step in steps {
             match step {
                 Step::Admit(stripe, range) => {
-                    admit(&mut used.lines, stripe, range, admitted);
-                    admitted += 1;
+                    admit(&mut used.lines, stripe, range, used.writes.len() as u64);
+                    used.writes.push((stripe, range));
                     used.look_at(stripe);
                 }
                 Step::Take(which) if !used.begun.is_empty() => used.take(which, most),
@@ -259,7 +288,7 @@ proptest! {
         }
         used.done.sort_unstable();
         prop_assert!(used.lines.is_empty());
-        prop_assert_eq!(used.done, (0..admitted).collect::<Vec<_>>());
+        prop_assert_eq!(used.done, (0..used.writes.len() as u64).collect::<Vec<_>>());
     }
 
     /// Against a map of sectors.

@@ -225,3 +225,35 @@ fn an_error_is_only_of_those_whom_it_concerns() {
         assert_eq!(outcome.expect("no stall"), [(0, true), (1, times == 1), (2, true)]);
     }
 }
+
+/// Of three writes that go to the drives together one must be durable when it is answered. Its bytes are in no drive's cache
+/// alone then, though nobody has flushed.
+#[test]
+fn a_durable_write_stays_durable_in_company() {
+    let setup = Setup::new(Level::Raid5, 5);
+    let mut sim = setup.sim(5, 0);
+    let (envs, drives) = (envs(&sim, &setup), all_drives(&sim, &setup));
+    let of_bench = setup.clone();
+    let joined = sim.run(async move {
+        let setup = of_bench;
+        let bench = Bench::start(envs, &setup).await;
+        let strip = setup.geometry().strip().bytes().0;
+        put(bench.volume(), 0, &bytes_of(9, strip)).await;
+        let volume = bench.volume().clone();
+        side_by_side(&bench.env, 4, 4, move |number| {
+            let volume = volume.clone();
+            async move {
+                let range = ByteRange::new(ByteOffset(number * strip), ByteCount(strip));
+                let data = env::Buf::copy_of(&bytes_of(number, strip)).freeze();
+                let durability = if number == 2 { Durability::Durable } else { Durability::Cached };
+                volume.write(range, data, durability).await.expect("it can be written");
+            }
+        })
+        .await;
+        let (drive, at) = common::data(&setup, 0, 2);
+        let durable = drives[usize::from(drive)].read_durable(ByteOffset(at), ByteCount(strip));
+        assert!(durable == bytes_of(2, strip), "it is in a cache alone");
+        bench.volume().counters().joined_writes
+    });
+    assert!(joined.expect("no stall") >= 2, "the durable write was alone");
+}
