@@ -22,6 +22,7 @@ mod find;
 pub(crate) mod journal;
 mod marks;
 pub(crate) mod members;
+mod noting;
 mod record;
 pub(crate) mod reports;
 pub(crate) mod serve;

@@ -4,8 +4,9 @@
 //! take the array's metadata turn; the rest is dealt with at once.
 
 use crate::arrays::Arrays;
-use crate::arrays::array::{Array, Running, is_full, runs, set_of};
+use crate::arrays::array::{Array, Running, is_full};
 use crate::arrays::failures::failing;
+use crate::arrays::noting::note_change;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::Found;
@@ -13,11 +14,11 @@ use crate::inventory::Drive;
 use crate::inventory::access::join;
 use crate::signals::wait_or;
 use engine::{
-    Change, PuncturedBlocks, RegionSet, Report, ReportKind, ShardIndex, ShardMessage, TaskId, TaskOutcome,
-    TaskProgress, VolumeId,
+    Change, RegionSet, Report, ReportKind, ShardIndex, ShardMessage, TaskId, TaskOutcome, TaskProgress,
+    VolumeId,
 };
 use env::{IoError, IoErrorKind, mailbox};
-use ondisk::{Punctured, Uuid};
+use ondisk::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
@@ -54,6 +55,23 @@ enum What {
     ReplacementFailed(IoError),
     /// A write was left unfinished: the volume's journal does not tell all that may be in doubt after a crash.
     Uncovered,
+}
+
+impl ToRecord {
+    /// The change of the volume's state that it is, if it is one: the same is written into the label and sent to the shards.
+    fn change(&self) -> Option<Change> {
+        let slot = DriveIndex(self.slot as u16);
+        Some(match &self.what {
+            What::Current { regions, .. } => Change::Current { slot, regions: regions.clone() },
+            What::Copied(_, regions) => Change::Copied { slot, regions: regions.clone() },
+            What::Moved(regions, to_spare) => {
+                Change::Moved { slot, regions: regions.clone(), to_spare: *to_spare }
+            }
+            What::Punctured(ranges, true) => Change::Punctured { slot, ranges: ranges.clone() },
+            What::Punctured(ranges, false) => Change::Rewritten { slot, ranges: ranges.clone() },
+            What::ReplacementFailed(_) | What::Uncovered => return None,
+        })
+    }
 }
 
 /// Who takes what shards report of their parts of tasks.
@@ -266,29 +284,28 @@ impl Arrays {
         let before = array.label();
         let mut next = before.clone();
         let mut refused = Vec::new();
-        for (number, ToRecord { volume, slot, what, .. }) in reports.iter().enumerate() {
+        for (number, report) in reports.iter().enumerate() {
+            let ToRecord { volume, slot, what, .. } = report;
             let Some(volume) = array.volume(*volume) else { continue };
+            let member = &before.member[*slot];
+            let note = |change| {
+                let to_array = |regions: &RegionSet| volume.array_regions(regions);
+                note_change(&mut next, volume.uuid, to_array, &change)
+            };
             let fits = match what {
-                What::Current { regions, id, swaps, .. } => {
-                    // One that went out since has missed what was written since, and its label says where.
-                    let is_in = before.member[*slot].is_online();
-                    let is_it = is_in && volume.id() == Some(*id) && volume.swaps(*slot) == *swaps;
-                    if is_it {
-                        note_current(&mut next, *slot, &volume.array_regions(regions));
-                    }
-                    is_it
+                // One that went out since has missed what was written since, and its label says where.
+                What::Current { id, swaps, .. } => {
+                    let is_it =
+                        member.is_online() && volume.id() == Some(*id) && volume.swaps(*slot) == *swaps;
+                    is_it && report.change().is_some_and(note)
                 }
-                What::Copied(drive, regions) => {
-                    note_copied(&mut next, *slot, *drive, &volume.array_regions(regions));
-                    true
+                // Another drive may be filled by now: what was copied to the one before is of no use.
+                What::Copied(drive, _) => {
+                    let is_it = member.replacement.as_ref().is_some_and(|filled| filled.uuid == *drive);
+                    !is_it || report.change().is_some_and(note)
                 }
-                What::Moved(regions, to_spare) => {
-                    note_moved(&mut next, volume.uuid, *slot, &volume.array_regions(regions), *to_spare)
-                }
-                What::Punctured(ranges, punctured) => {
-                    note_punctured(&mut next, volume.uuid, *slot, ranges, *punctured)
-                }
-                What::ReplacementFailed(_) => before.member[*slot].replacement.is_none(),
+                What::Moved(..) | What::Punctured(..) => report.change().is_some_and(note),
+                What::ReplacementFailed(_) => member.replacement.is_none(),
                 What::Uncovered => {
                     let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
                     label.into_iter().for_each(|journal| journal.tells_all = false);
@@ -314,33 +331,17 @@ impl Arrays {
         array.look_at_state(self.env.unix_time());
     }
 
+    /// Sends the shards the change that was recorded.
     async fn report_recorded(&self, volume: &Volume, report: &ToRecord) {
-        let (Some(id), drive) = (volume.id(), DriveIndex(report.slot as u16)) else { return };
+        let (Some(id), Some(change)) = (volume.id(), report.change()) else { return };
         match &report.what {
-            What::Current { regions, .. } => {
-                let change = Change::Current { slot: drive, regions: regions.clone() };
-                self.tell_all(|| ShardMessage::Apply(id, change.clone(), None, None))
-            }
-            What::Punctured(ranges, punctured) => {
-                let (slot, ranges) = (drive, ranges.clone());
-                let change = match punctured {
-                    true => Change::Punctured { slot, ranges },
-                    false => Change::Rewritten { slot, ranges },
-                };
+            What::Current { .. } => self.tell_all(|| ShardMessage::Apply(id, change.clone(), None, None)),
+            What::Moved(..) | What::Punctured(..) => {
                 if let Err(why) = self.apply(id, &change).await {
-                    tracing::error!("lost blocks of '{}' are not known to every shard: {why}", volume.name());
+                    tracing::error!("not every shard knows of '{}' that {change:?}: {why}", volume.name());
                 }
             }
-            What::Moved(regions, to_spare) => {
-                let (regions, to_spare) = (regions.clone(), *to_spare);
-                let change = Change::Moved { slot: drive, regions, to_spare };
-                if let Err(why) = self.apply(id, &change).await {
-                    tracing::error!(
-                        "what of '{}' was moved is not known to every shard: {why}",
-                        volume.name()
-                    );
-                }
-            }
+            // The shard that copied knows; what others plan does not depend on it.
             What::ReplacementFailed(_) | What::Copied(..) | What::Uncovered => {}
         }
     }
@@ -389,71 +390,4 @@ fn completes(array: &Array, reports: &[ToRecord]) -> bool {
         }
     }
     false
-}
-
-fn note_current(next: &mut ondisk::Label, slot: usize, regions: &RegionSet) {
-    if let Some(member) = next.member.get_mut(slot) {
-        member.stale = runs(&set_of(&member.stale).minus(regions));
-    }
-}
-
-fn note_copied(next: &mut ondisk::Label, slot: usize, drive: Uuid, regions: &RegionSet) {
-    let replacement = next.member.get_mut(slot).and_then(|member| member.replacement.as_mut());
-    if let Some(replacement) = replacement.filter(|replacement| replacement.uuid == drive) {
-        replacement.stale = runs(&set_of(&replacement.stale).minus(regions));
-    }
-}
-
-/// Notes that regions are in the distributed spare, or back. Whether that can be.
-fn note_moved(
-    next: &mut ondisk::Label,
-    volume: Uuid,
-    slot: usize,
-    regions: &RegionSet,
-    to_spare: bool,
-) -> bool {
-    let Some(label) = next.volume_mut(volume) else { return false };
-    let slot = slot as u16;
-    let before = match &label.relocated {
-        Some(relocated) if relocated.slot != slot => return false,
-        Some(relocated) => set_of(&relocated.regions),
-        None => RegionSet::EMPTY,
-    };
-    let now = if to_spare { before.union(regions) } else { before.minus(regions) };
-    label.relocated = (!now.is_empty()).then(|| ondisk::Relocated { slot, regions: runs(&now) });
-    true
-}
-
-/// Notes lost blocks, or that they are written again. Whether there is room for them.
-fn note_punctured(
-    next: &mut ondisk::Label,
-    volume: Uuid,
-    slot: usize,
-    ranges: &[ByteRange],
-    punctured: bool,
-) -> bool {
-    let Some(label) = next.volume_mut(volume) else { return false };
-    let mut table = crate::arrays::serve::punctured_blocks(label, slot);
-    for range in ranges {
-        if punctured {
-            table.insert(*range)
-        } else {
-            table.remove(*range)
-        };
-    }
-    set_punctured(label, slot, &table)
-}
-
-fn set_punctured(label: &mut ondisk::VolumeLabel, slot: usize, table: &PuncturedBlocks) -> bool {
-    let bytes: Vec<[u64; 2]> = table.ranges().iter().map(|range| [range.start.0, range.end().0]).collect();
-    if bytes.len() > ondisk::MAX_PUNCTURED_RUNS {
-        return false;
-    }
-    let slot = slot as u16;
-    label.punctured.retain(|punctured| punctured.slot != slot);
-    if !bytes.is_empty() {
-        label.punctured.push(Punctured { slot, bytes });
-        label.punctured.sort_by_key(|punctured| punctured.slot);
-    }
-    true
 }

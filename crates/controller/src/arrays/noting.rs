@@ -1,0 +1,253 @@
+//! Changes of a volume's state, written into the label: the other half of [`VolumeState::apply`](engine::VolumeState::apply).
+//!
+//! # Invariant
+//! What a label says after a change was noted, read again, is what the state says after the same change was applied. The
+//! property below holds that, change by change.
+
+use crate::arrays::array::{runs, set_of};
+use crate::arrays::serve::punctured_blocks;
+use engine::{Change, PuncturedBlocks, RegionSet};
+use ondisk::{Label, Punctured, Runs, Uuid, VolumeLabel};
+use units::DriveIndex;
+
+/// Notes a change of a volume. `to_array`: regions of the volume as those of its array, which labels count. Whether it can
+/// be noted: there is room for it, and it agrees with what is there.
+///
+/// # Panics
+/// When labels do not tell of such a change: marks and what is unsynced are in the map, who serves is decided elsewhere.
+pub(super) fn note_change(
+    next: &mut Label,
+    volume: Uuid,
+    to_array: impl Fn(&RegionSet) -> RegionSet,
+    change: &Change,
+) -> bool {
+    match change {
+        Change::Current { slot, regions } => {
+            let member = next.member.get_mut(slot.as_usize());
+            member.is_some_and(|member| take_out(&mut member.stale, &to_array(regions)))
+        }
+        Change::Copied { slot, regions } => {
+            let replacement =
+                next.member.get_mut(slot.as_usize()).and_then(|member| member.replacement.as_mut());
+            replacement.is_some_and(|replacement| take_out(&mut replacement.stale, &to_array(regions)))
+        }
+        Change::Moved { slot, regions, to_spare } => {
+            let label = next.volume_mut(volume);
+            label.is_some_and(|label| note_moved(label, *slot, &to_array(regions), *to_spare))
+        }
+        Change::Punctured { slot, ranges } => {
+            note_punctured(next, volume, *slot, |table| ranges.iter().for_each(|range| table.insert(*range)))
+        }
+        Change::Rewritten { slot, ranges } => {
+            note_punctured(next, volume, *slot, |table| ranges.iter().for_each(|range| table.remove(*range)))
+        }
+        other => panic!("labels do not tell of {other:?}"),
+    }
+}
+
+fn take_out(of: &mut Runs, regions: &RegionSet) -> bool {
+    *of = runs(&set_of(of).minus(regions));
+    true
+}
+
+fn note_moved(label: &mut VolumeLabel, slot: DriveIndex, regions: &RegionSet, to_spare: bool) -> bool {
+    let before = match &label.relocated {
+        Some(relocated) if relocated.slot != slot.0 => return false,
+        Some(relocated) => set_of(&relocated.regions),
+        None => RegionSet::EMPTY,
+    };
+    let now = if to_spare { before.union(regions) } else { before.minus(regions) };
+    label.relocated = (!now.is_empty()).then(|| ondisk::Relocated { slot: slot.0, regions: runs(&now) });
+    true
+}
+
+fn note_punctured(
+    next: &mut Label,
+    volume: Uuid,
+    slot: DriveIndex,
+    change: impl Fn(&mut PuncturedBlocks),
+) -> bool {
+    let Some(label) = next.volume_mut(volume) else { return false };
+    let mut table = punctured_blocks(label, slot.as_usize());
+    change(&mut table);
+    let bytes: Vec<[u64; 2]> = table.ranges().iter().map(|range| [range.start.0, range.end().0]).collect();
+    if bytes.len() > ondisk::MAX_PUNCTURED_RUNS {
+        return false;
+    }
+    label.punctured.retain(|punctured| punctured.slot != slot.0);
+    if !bytes.is_empty() {
+        label.punctured.push(Punctured { slot: slot.0, bytes });
+        label.punctured.sort_by_key(|punctured| punctured.slot);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrays::serve::punctured_blocks;
+    use engine::{Regions, VolumeState};
+    use layout::{Geometry, Level};
+    use ondisk::{Init, Member, Phase, Policy, Replacement, TailPlace, WriteHole};
+    use proptest::prelude::*;
+    use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};
+
+    const SLOTS: u16 = 5;
+    /// The volume's first region in its array.
+    const FIRST: u32 = 3;
+    const VOLUME: Uuid = Uuid([7; 16]);
+
+    fn geometry() -> Geometry {
+        Geometry::new(Level::Raid5ee, DriveCount(SLOTS), StripSize::KIB_64, ByteCount(256 << 20))
+            .expect("a geometry")
+    }
+
+    fn to_array(regions: &RegionSet) -> RegionSet {
+        RegionSet::from_runs(regions.runs().iter().map(|[from, to]| [from + FIRST, to + FIRST]))
+    }
+
+    fn regions() -> impl Strategy<Value = RegionSet> {
+        let count = Regions::of(&geometry()).count;
+        prop::collection::vec((0..count, 1..count), 0..3).prop_map(move |runs| {
+            RegionSet::from_runs(runs.into_iter().map(|(at, len)| [at, (at + len).min(count)]))
+        })
+    }
+
+    fn ranges() -> impl Strategy<Value = Vec<ByteRange>> {
+        let range = (0u64..64, 1u64..8)
+            .prop_map(|(at, len)| ByteRange::new(ByteOffset(at * 512), ByteCount(len * 512)));
+        prop::collection::vec(range, 0..3)
+    }
+
+    /// Every kind of change that a label tells.
+    fn change() -> impl Strategy<Value = Change> {
+        let slot = || (0..SLOTS).prop_map(DriveIndex);
+        prop_oneof![
+            (slot(), regions()).prop_map(|(slot, regions)| Change::Current { slot, regions }),
+            (slot(), regions()).prop_map(|(slot, regions)| Change::Copied { slot, regions }),
+            (slot(), regions(), any::<bool>()).prop_map(|(slot, regions, to_spare)| Change::Moved {
+                slot,
+                regions,
+                to_spare
+            }),
+            (slot(), ranges()).prop_map(|(slot, ranges)| Change::Punctured { slot, ranges }),
+            (slot(), ranges()).prop_map(|(slot, ranges)| Change::Rewritten { slot, ranges }),
+        ]
+    }
+
+    /// A label of five drives, each of which is stale somewhere, and is being replaced.
+    fn label(stale: &RegionSet) -> Label {
+        let stale = || runs(&to_array(stale));
+        let member = |slot: u8| Member {
+            stale: stale(),
+            replacement: Some(Replacement {
+                uuid: Uuid([100 + slot; 16]),
+                name: format!("/drives/new{slot}"),
+                size_bytes: 1 << 30,
+                block_bytes: 512,
+                stale: stale(),
+                stands_in: None,
+            }),
+            ..Member::online(
+                Uuid([slot; 16]),
+                format!("/drives/{slot}"),
+                (ByteCount(1 << 30), SectorSize::B512),
+                1,
+            )
+        };
+        Label {
+            array: Uuid([9; 16]),
+            drive: Uuid([0; 16]),
+            generation: 1,
+            confirmed: 1,
+            phase: Phase::Online,
+            clean: false,
+            shut_down: false,
+            tail: TailPlace::End,
+            policy: Policy::default(),
+            volume: vec![volume()],
+            member: (0..SLOTS as u8).map(member).collect(),
+            failed: Vec::new(),
+        }
+    }
+
+    fn volume() -> VolumeLabel {
+        let geometry = geometry();
+        VolumeLabel {
+            uuid: VOLUME,
+            name: "v".into(),
+            level: geometry.level(),
+            parity: None,
+            mirrors: None,
+            copies: 1,
+            spans: 1,
+            strip_bytes: geometry.strip().bytes().0,
+            data_start_bytes: 0,
+            member_bytes: geometry.member_size().0,
+            first_region: FIRST,
+            regions: Regions::of(&geometry).count,
+            sector_bytes: 512,
+            capacity_bytes: geometry.capacity().0,
+            write_hole: WriteHole::Resync,
+            init: Init::Background,
+            created_unix_s: 0,
+            lost: Vec::new(),
+            unwritten: Runs::default(),
+            journal: None,
+            relocated: None,
+            punctured: Vec::new(),
+        }
+    }
+
+    /// What the label says of the volume's drives, as the state would say it.
+    fn told(label: &Label) -> Vec<(RegionSet, RegionSet, Vec<ByteRange>)> {
+        let own = |of: &Runs| {
+            RegionSet::from_runs(set_of(of).runs().iter().map(|[from, to]| [from - FIRST, to - FIRST]))
+        };
+        let of_slot = |(slot, member): (usize, &Member)| {
+            let left = member.replacement.as_ref().map(|replacement| own(&replacement.stale));
+            let punctured = punctured_blocks(&label.volume[0], slot).ranges().to_vec();
+            (own(&member.stale), left.unwrap_or(RegionSet::EMPTY), punctured)
+        };
+        label.member.iter().enumerate().map(of_slot).collect()
+    }
+
+    fn known(state: &VolumeState) -> Vec<(RegionSet, RegionSet, Vec<ByteRange>)> {
+        let of_slot = |slot: u16| {
+            let slot = state.slot(DriveIndex(slot)).expect("a slot");
+            let left = slot.replacement().cloned().unwrap_or(RegionSet::EMPTY);
+            (slot.stale().clone(), left, slot.punctured().ranges().to_vec())
+        };
+        (0..SLOTS).map(of_slot).collect()
+    }
+
+    proptest! {
+        /// A change that was recorded and one that was applied come to the same: what a start finds is what was served.
+        #[test]
+        fn a_label_that_a_change_was_noted_in_tells_the_state_that_it_was_applied_to(
+            stale in regions(),
+            changes in prop::collection::vec(change(), 0..24),
+        ) {
+            let mut label = label(&stale);
+            let mut state = VolumeState::optimal(&Regions::of(&geometry()));
+            for slot in (0..SLOTS).map(DriveIndex) {
+                state = state.with_stale(slot, &stale);
+                state.apply(&Change::ReplacementBegan { slot, left: stale.clone() });
+            }
+            for change in changes {
+                let is_other = match (&change, state.relocated()) {
+                    (Change::Moved { slot, .. }, Some(moved)) => moved.slot != *slot,
+                    _ => false,
+                };
+                let noted = note_change(&mut label, VOLUME, to_array, &change);
+                prop_assert_eq!(noted, !is_other, "{:?}", change);
+                state.apply(&change);
+                prop_assert_eq!(told(&label), known(&state), "{:?}", change);
+                let of_label = label.volume[0].relocated.as_ref();
+                let of_label = of_label.map(|moved| (DriveIndex(moved.slot), set_of(&moved.regions)));
+                let of_state = state.relocated().map(|moved| (moved.slot, to_array(&moved.regions)));
+                prop_assert_eq!(of_label, of_state, "{:?}", change);
+            }
+        }
+    }
+}
