@@ -30,6 +30,7 @@ mod shards;
 mod spare_labels;
 pub(crate) mod starting;
 pub(crate) mod volume;
+mod write_hole;
 
 pub(crate) use spare_labels::volume_names;
 
