@@ -78,6 +78,6 @@ pub use messages::{
 pub use server::{Shard, ShardSeed};
 pub use shard::Resources;
 pub use state::{Change, PuncturedBlocks, RegionIndex, RegionSet, Regions, Relocated, VolumeState};
-pub use stripe::ring_len;
+pub use stripe::{JournalTerms, ring_len};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 pub use volume::{Counters, FaultPolicy, VolumeId, VolumeSpec, served};

@@ -4,7 +4,7 @@
 //! request away and gets it back with the answer, so that the mailboxes, dimensioned for all credits, cannot
 //! overflow.
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, JournalPlace};
 use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::{FaultPolicy, VolumeId};
 use ::cache::RequestTag;
@@ -121,6 +121,9 @@ pub enum ShardMessage {
     Apply(VolumeId, Change, Option<Arc<dyn DriveSource>>, Option<Done>),
     /// When drives of a volume go out of use for their errors.
     SetPolicy(VolumeId, FaultPolicy, Done),
+    /// Keep the writes to a volume there from now on before they are done, or nowhere. Answered when what was kept does not count
+    /// any more, and what was written is on the drives.
+    SetJournal(VolumeId, Option<JournalPlace>, Done),
     /// Begin a background task on this shard's regions. Answered when it has begun.
     StartTask(Box<TaskOrder>, Done),
     /// Change how fast a task may be.

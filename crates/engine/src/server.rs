@@ -1,6 +1,6 @@
 //! One shard of the engine: a thread, a ring, an executor, and the sole owner of its regions.
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, JournalPlace};
 use crate::background::Tasks;
 use crate::host::{Exchange, Job, Then, Volume};
 use crate::members::when_quiet;
@@ -161,6 +161,9 @@ impl Shard {
                 }
                 answer_control(&done, Ok(()));
             }
+            ShardMessage::SetJournal(id, place, done) => {
+                self.env().spawn("change the journal", self.clone().set_journal(id, place, done));
+            }
             ShardMessage::StartTask(order, done) => {
                 let result =
                     self.volume_or(order.volume).and_then(|volume| inner.tasks.start(&volume, *order));
@@ -264,6 +267,17 @@ impl Shard {
             }
         }
         answer_control(&done, Ok(()));
+    }
+
+    async fn set_journal(self, id: VolumeId, place: Option<JournalPlace>, done: Done) {
+        let result = match self.volume_or(id) {
+            Ok(volume) => match volume.enter() {
+                Ok(_user) => volume.change_journal(place).await.map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            },
+            Err(why) => Err(why),
+        };
+        answer_control(&done, result);
     }
 
     async fn clean_regions(self) {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, NewDrive, Setup, data, drive, envs, open, parity, pattern, write};
-use engine::{JournalPlace, RegionSet, Volume};
+use engine::{JournalPlace, RegionSet, ShardMessage, Volume};
 use env::IoErrorKind;
 use layout::Level;
 use log::{LogId, Patch, Record, counting, patches, scan};
@@ -253,5 +253,55 @@ fn what_does_not_count_any_more_stays_so_when_drives_are_swapped() {
         for here in [[5, 2, 3], [4, 2, 3], [4, 5, 3], [4, 5, 2]] {
             assert_eq!(scene.patches(&here), [], "{first} records, {here:?} are left");
         }
+    }
+}
+
+/// A journal that is given up leaves no record that counts, on whichever drives it lay: a replay would put back what they say over
+/// what was written without one. Writes that come meanwhile wait, and are done.
+#[test]
+fn a_journal_that_goes_leaves_nothing_that_counts() {
+    for seed in 0..8_u64 {
+        let mut scene = Scene::new(seed);
+        let setup = scene.setup.clone();
+        scene.run(move |bench, _| async move {
+            for number in 0..seed {
+                write(bench.volume(), at(&setup, number, 0), &[number as u8; 512]).await.expect("written");
+            }
+            let beside: Vec<_> =
+                (0..4).map(|number| begin(bench.volume(), at(&setup, number, 1), 9)).collect();
+            let id = bench.volume().spec().id;
+            bench.tell(|done| ShardMessage::SetJournal(id, None, done)).await;
+            bench.wait(Duration::from_secs(1)).await;
+            assert!(beside.iter().all(|written| written.get() == Some(true)));
+        });
+        for here in [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]] {
+            assert_eq!(scene.patches(&here), [], "{seed} records, {here:?} are left");
+        }
+    }
+}
+
+/// What was written before a journal comes is on the drives, not in their caches: its first record relies on it. A record is as
+/// long as its terms say, and it is there.
+#[test]
+fn a_journal_that_comes_finds_all_that_was_written_on_the_drives() {
+    for seed in 0..8 {
+        let mut scene = Scene::new(seed);
+        scene.run(move |bench, drives| async move {
+            let (id, stripe) =
+                (bench.volume().spec().id, bench.volume().layout().geometry().stripe_bytes().0);
+            bench.tell(|done| ShardMessage::SetJournal(id, None, done)).await;
+            write(bench.volume(), 0, &pattern(2, stripe)).await.expect("written");
+            assert!(drives.iter().any(|drive| drive.unflushed_writes() > 0));
+            let place = JournalPlace { id: Uuid([8; 16]), ..PLACE };
+            bench.tell(|done| ShardMessage::SetJournal(id, Some(place), done)).await;
+            assert!(drives.iter().all(|drive| drive.unflushed_writes() == 0));
+            write(bench.volume(), 512, &[7; 512]).await.expect("written");
+        });
+        let room = Tail::of(SIZE).expect("a tail").journals();
+        let found = scene.drives.iter().filter(|drive| {
+            let bytes = drive.peek(room.start + PLACE.at, PLACE.len).expect("readable");
+            !scan(&bytes, LogId([8; 16])).is_empty()
+        });
+        assert_eq!(found.count(), 2, "it is on as many drives as it has to be");
     }
 }

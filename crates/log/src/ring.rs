@@ -103,6 +103,11 @@ impl Ring {
         self.len / LARGEST / BLOCK * BLOCK
     }
 
+    /// From so many bytes of records that are not retired on, a flush is asked for.
+    pub fn due(&self) -> u64 {
+        self.due
+    }
+
     /// Where a record of that length can go now.
     pub fn place_for(&self, len: u64) -> Option<u64> {
         let first = NOTICES * BLOCK;

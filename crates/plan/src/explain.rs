@@ -2,9 +2,10 @@
 
 use crate::picture::{StepLine, body, state, step_lines, stripe_heading};
 use crate::reason::{cost_text, reason};
-use crate::text::{address, exact};
+use crate::text::{address, counted, exact};
 use crate::{
-    CopyChoice, Cost, ErrorKind, Health, Method, Plan, Request, Unplannable, WHOLE_STRIP, plan_into,
+    CopyChoice, Cost, ErrorKind, Health, Journal, Method, Plan, Recorded, Request, Unplannable, WHOLE_STRIP,
+    plan_into,
 };
 use layout::Geometry;
 use serde::Serialize;
@@ -76,17 +77,20 @@ impl FromStr for RequestKind {
 }
 
 /// What would be done for a request. `Display` shows it with its pictures.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Explanation {
     /// The layout, the request and the state of the drives, in one line.
     pub title: String,
     /// What happens on each stripe, ascending.
     pub stripes: Vec<StripeExplanation>,
-    /// What it costs in all.
+    /// What it costs in all, without the journal.
     pub cost: Cost,
+    /// What its records cost in all, where the volume has a journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<Recorded>,
 }
 
-/// What would be done on one stripe.
+/// What would be done on one stripe, or on the part of it whose record is as long as one may be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct StripeExplanation {
     /// Which stripe.
@@ -101,8 +105,11 @@ pub struct StripeExplanation {
     pub reason: String,
     /// The steps in order.
     pub steps: Vec<StepLine>,
-    /// What it costs.
+    /// What it costs, without the journal.
     pub cost: Cost,
+    /// What its record costs, where the volume has a journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<Recorded>,
     /// A heading for when there are several stripes.
     #[serde(skip)]
     pub heading: String,
@@ -123,6 +130,10 @@ impl fmt::Display for Explanation {
         }
         if several {
             writeln!(f, "\nin all: {}", cost_text(&self.cost))?;
+            if let Some(journal) = self.journal.as_ref().filter(|journal| journal.writes > 0) {
+                let (ios, bytes) = (journal.writes, exact(journal.bytes_written));
+                writeln!(f, "and the journal: {} ({bytes})", counted(ios, "durable write"))?;
+            }
         }
         Ok(())
     }
@@ -158,29 +169,37 @@ pub fn explain_in(
     range: ByteRange,
     health: impl Fn(StripeIndex) -> Health,
 ) -> Result<Explanation, Unplannable> {
+    explain_kept(geometry, kind, range, health, None)
+}
+
+/// Explains a request on a range of a volume that keeps records, or none, of what is about to be written.
+///
+/// # Errors
+/// As [`explain`].
+pub fn explain_kept(
+    geometry: &Geometry,
+    kind: RequestKind,
+    range: ByteRange,
+    health: impl Fn(StripeIndex) -> Health,
+    journal: Option<&dyn Journal>,
+) -> Result<Explanation, Unplannable> {
     check_range(geometry, kind, range)?;
     let (first, _) = geometry.stripe_of(range.start);
     let (last, _) = geometry.stripe_of(range.end() - ByteCount(1));
     let mut plan = Plan::new(geometry);
-    let mut explanation = Explanation { title: String::new(), stripes: Vec::new(), cost: Cost::default() };
+    let mut explanation =
+        Explanation { journal: journal.map(|_| Recorded::default()), ..Explanation::default() };
     for stripe in (first.0..=last.0).map(StripeIndex) {
         let piece = range.intersection(geometry.stripe_range(stripe));
         let start = ByteOffset((piece.start - geometry.stripe_start(stripe)).0);
-        let request = kind.on_stripe(ByteRange::new(start, piece.len));
-        plan_into(&mut plan, geometry, stripe, request, &health(stripe))?;
-        let cost = plan.cost();
-        explanation.cost = explanation.cost + cost;
-        explanation.stripes.push(StripeExplanation {
-            stripe: stripe.0,
-            start_bytes: piece.start.0,
-            size_bytes: piece.len.0,
-            method: plan.method(),
-            reason: reason(&plan),
-            steps: step_lines(&plan),
-            cost,
-            heading: stripe_heading(geometry, &plan),
-            picture: body(&plan),
-        });
+        let within = ByteRange::new(start, piece.len);
+        let parts = journal.filter(|_| kind.on_stripe(within).is_write());
+        let parts = parts.map_or_else(|| vec![within], |journal| journal.parts(stripe, within));
+        for part in parts {
+            plan_into(&mut plan, geometry, stripe, kind.on_stripe(part), &health(stripe))?;
+            let journal = journal.map(|journal| journal.record(&plan));
+            explanation.add(on_stripe(&plan, part, journal));
+        }
     }
     let asked = match (plan.request().range(), first == last) {
         (Some(_), _) => format!("{} at {}", exact(range.len.0), address(range.start.0)),
@@ -189,6 +208,37 @@ pub fn explain_in(
     };
     explanation.title = format!("{geometry}: {} {asked}, {}", plan.request().name(), state(&plan));
     Ok(explanation)
+}
+
+impl Explanation {
+    fn add(&mut self, stripe: StripeExplanation) {
+        self.cost = self.cost + stripe.cost;
+        if let (Some(all), Some(journal)) = (&mut self.journal, &stripe.journal) {
+            all.add(journal);
+        }
+        self.stripes.push(stripe);
+    }
+}
+
+/// What a plan does for a part of its stripe.
+fn on_stripe(plan: &Plan, part: ByteRange, journal: Option<Recorded>) -> StripeExplanation {
+    let (geometry, stripe) = (plan.geometry(), plan.stripe());
+    let mut picture = body(plan);
+    if let Some(journal) = &journal {
+        picture.push_str(&format!("  log:  {journal}\n"));
+    }
+    StripeExplanation {
+        stripe: stripe.0,
+        start_bytes: geometry.stripe_start(stripe).0 + part.start.0,
+        size_bytes: part.len.0,
+        method: plan.method(),
+        reason: reason(plan),
+        steps: step_lines(plan),
+        cost: plan.cost(),
+        journal,
+        heading: stripe_heading(geometry, plan),
+        picture,
+    }
 }
 
 fn check_range(geometry: &Geometry, kind: RequestKind, range: ByteRange) -> Result<(), Unplannable> {

@@ -1,11 +1,11 @@
 //! What is seen while something runs: bars and a live view on a terminal, plain lines elsewhere. Without colours.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::IsTerminal;
 use std::time::Duration;
 use storagebench::{
-    LatencyShape, Observer, Phase, Progress, Row, Settings, duration_text, number_text, row_text,
+    LatencyShape, Observer, Phase, Progress, Remaining, Row, Settings, duration_text, number_text, row_text,
 };
 
 fn target() -> ProgressDrawTarget {
@@ -38,10 +38,9 @@ pub fn bar(length: u64) -> ProgressBar {
 pub struct Live {
     bar: ProgressBar,
     terminal: bool,
-    per_point: Duration,
     points: usize,
     /// Of this target and those before.
-    points_done: Cell<usize>,
+    remaining: RefCell<Remaining>,
     preconditioning: Cell<bool>,
 }
 
@@ -55,16 +54,10 @@ impl Live {
         Live {
             bar: bar(LENGTH),
             terminal: std::io::stderr().is_terminal(),
-            per_point: settings.duration() / settings.points().max(1) as u32,
             points,
-            points_done: Cell::new(0),
+            remaining: RefCell::new(Remaining::new(settings, targets)),
             preconditioning: Cell::new(false),
         }
-    }
-
-    /// How long the points after the one under way will take at the least.
-    fn left_after(&self, points: usize) -> Duration {
-        self.per_point * self.points.saturating_sub(points) as u32
     }
 }
 
@@ -77,23 +70,28 @@ impl Observer for Live {
             }
             return;
         }
-        let done = self.points_done.get();
+        let done = self.remaining.borrow().points_done();
         let share = progress.elapsed.as_secs_f64() / progress.total.as_secs_f64().max(1e-9);
         let at = if preconditioning { done as f64 } else { done as f64 + share.clamp(0.0, 1.0) };
         self.bar.set_position((at / self.points.max(1) as f64 * LENGTH as f64) as u64);
-        let left = progress.total.saturating_sub(progress.elapsed)
-            + self.left_after(if preconditioning { done } else { done + 1 });
+        let left = self.remaining.borrow().left_in(progress);
         self.bar.set_message(lines(progress, done, self.points, left));
     }
 
+    fn preconditioned(&self, took: Duration) {
+        self.remaining.borrow_mut().preconditioning_took(took);
+    }
+
+    fn point_took(&self, took: Duration) {
+        self.remaining.borrow_mut().point_took(took);
+    }
+
     fn row(&self, row: &Row) {
-        let done = self.points_done.get() + 1;
-        self.points_done.set(done);
         if !self.terminal {
-            let left = self.left_after(done);
-            let left =
-                if left.is_zero() { String::new() } else { format!("; at least {} left", seconds(left)) };
-            eprintln!("[{done}/{}] {}{left}", self.points, row_text(row));
+            let remaining = self.remaining.borrow();
+            let left = remaining.left();
+            let left = if left.is_zero() { String::new() } else { format!("; about {} left", seconds(left)) };
+            eprintln!("[{}/{}] {}{left}", remaining.points_done(), self.points, row_text(row));
         }
     }
 }

@@ -11,6 +11,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("softroc task resume NUMBER", "no task 999"),
     ("softroc drive clear-failed /dev/sdc", "is not remembered as failed"),
     ("softroc volume start data --degraded", "is started already"),
+    ("softroc volume forget data --yes", "is not missing"),
     ("softroc foreign import old", "old"),
     ("softroc rescue /dev/sdg", "no array"),
 ];

@@ -164,6 +164,7 @@ pub use measurement::guard;
 pub use measurement::observe::{Observer, Phase, Progress};
 pub use measurement::precondition::Precondition;
 pub use measurement::read_back::Verified;
+pub use measurement::remaining::Remaining;
 pub use measurement::settings::Settings;
 pub use measurement::target::{DEFAULT_TIME_LIMIT, Target};
 pub use report::iometer::iometer_csv;

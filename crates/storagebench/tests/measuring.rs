@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use storagebench::{
-    Bench, Ending, Measured, Observer, Phase, Profile, Progress, Row, Settings, Snapshot, Surroundings,
-    Target,
+    Bench, Ending, Measured, Observer, Phase, Precondition, Profile, Progress, Remaining, Row, Settings,
+    Snapshot, SteadyRule, Surroundings, Target,
 };
 use world::{Fault, Service, TestDrive, TestWorld};
 
@@ -376,4 +376,86 @@ fn a_percentile_that_too_few_requests_show_is_not_a_number() {
     let latency = some.latency_us.unwrap();
     assert!(latency.p99.is_some() && latency.p999.is_none(), "{} requests", some.ios);
     assert!(storagebench::row_text(&some).contains("p99 10"), "{}", storagebench::row_text(&some));
+}
+
+/// Remembers how much time it was told is left, and when.
+struct Estimates {
+    env: env::Env,
+    remaining: RefCell<Remaining>,
+    /// Points done, the time, and what was left.
+    told: RefCell<Vec<(usize, f64, f64)>>,
+}
+
+impl Estimates {
+    fn tell(&self, left: Duration) {
+        let done = self.remaining.borrow().points_done();
+        self.told.borrow_mut().push((done, self.env.now().ns as f64 / 1e9, left.as_secs_f64()));
+    }
+}
+
+impl Observer for Estimates {
+    fn progress(&self, progress: &Progress<'_>) {
+        let left = self.remaining.borrow().left_in(progress);
+        self.tell(left);
+    }
+    fn preconditioned(&self, took: Duration) {
+        self.remaining.borrow_mut().preconditioning_took(took);
+    }
+    fn point_took(&self, took: Duration) {
+        self.remaining.borrow_mut().point_took(took);
+    }
+    fn row(&self, _: &Row) {
+        let left = self.remaining.borrow().left();
+        self.tell(left);
+    }
+}
+
+/// Measures two targets, one after the other. What was told, and when it was over.
+fn estimated(settings: Settings, service: Service) -> (Vec<(usize, f64, f64)>, f64) {
+    let world = TestWorld::new(1);
+    let estimates = Rc::new(Estimates {
+        env: world.env.clone(),
+        remaining: RefCell::new(Remaining::new(&settings, 2)),
+        told: RefCell::default(),
+    });
+    for _ in 0..2 {
+        let drive = Rc::new(TestDrive::new(&world.env, GIB, 1, service));
+        measure(&world, &drive, Bench::new(settings.clone()).observed_by(estimates.clone()));
+    }
+    let told = estimates.told.borrow().clone();
+    (told, world.env.now().ns as f64 / 1e9)
+}
+
+/// Points that never get steady take all the rounds they may, five times as long as the settings promise: that is known from the
+/// first one on. So is how long the second target's preconditioning takes.
+#[test]
+fn what_is_left_is_learned_from_what_was_measured() {
+    let never_steady = Service::At(|ns| [100, 170, 400][(ns / 1_700_000_000 % 3) as usize] * US);
+    let settings = Settings {
+        steady_state: Some(SteadyRule::snia(Duration::from_secs(1))),
+        precondition: Precondition::Written(units::ByteCount(4 * GIB)),
+        ..settings("random,read,4K", "1,2,4")
+    };
+    let least = settings.duration().as_secs_f64() * 2.0;
+    let (told, end) = estimated(settings, never_steady);
+    let truth = |at: f64| end - at;
+    let (_, at, left) = *told.iter().find(|(done, ..)| *done == 1).expect("a point is done");
+    assert!(truth(at) > 3.0 * least, "the settings alone promise {least} s, and {} s were left", truth(at));
+    assert_within(left, truth(at), 3.0, "after the first point");
+    for (done, at, left) in told.iter().filter(|(done, ..)| *done >= 1) {
+        // In the middle of a point that is not steady yet nobody knows that it will not be.
+        assert!(*left <= truth(*at) * 1.03 + 0.5, "{done} points are done at {at}: {left} of {}", truth(*at));
+        assert!(*left >= truth(*at) - 25.0, "{done} points are done at {at}: {left} of {}", truth(*at));
+    }
+    let (_, _, left) = *told.last().expect("it was told");
+    assert_eq!(left, 0.0);
+}
+
+/// Where points take what the settings say, nothing else is learned.
+#[test]
+fn what_is_left_of_points_that_are_sure_at_once_is_what_the_settings_say() {
+    let (told, end) = estimated(settings("random,read,4K", "1,2"), Service::Fixed(100 * US));
+    for (done, at, left) in told {
+        assert!((left - (end - at)).abs() < 0.3, "{done} points are done at {at}: {left} of {}", end - at);
+    }
 }

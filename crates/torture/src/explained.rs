@@ -79,7 +79,7 @@ fn plan_of(shards: &[Rc<Volume>], kind: RequestKind, range: ByteRange) -> String
         let owner = ShardIndex::owning(regions.region_of(stripe), shards.len() as u16);
         shards[usize::from(owner.0)].planned_health(stripe)
     };
-    match plan::explain_in(regions.geometry(), kind, range, health) {
+    match shards[0].explain(kind, range, health) {
         Ok(explanation) => explanation.to_string(),
         Err(unplannable) => unplannable.to_string(),
     }

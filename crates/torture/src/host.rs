@@ -4,9 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::scene::Scene;
 use crate::stamp::Sector;
 use crate::tally::Deed;
-use controller::{
-    Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo, VolumeState,
-};
+use controller::{Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo};
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume};
 use env::Env;
 use std::collections::BTreeSet;
@@ -264,7 +262,7 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
 
 /// What the controller says of the journal of a volume that is served: it takes nothing back without need.
 fn note_cover(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
-    if volume.state == VolumeState::Offline || !scene.setup.has_journal() {
+    if !volume.state.serves() || !scene.setup.has_journal() {
         return Ok(());
     }
     let mut policies = volume.policies.iter();

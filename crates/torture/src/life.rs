@@ -114,7 +114,7 @@ pub(crate) async fn begin(scene: Rc<Scene>, envs: Vec<Env>, plan: &Plan) -> Resu
         Found::NeedsDrives => return Ok(None),
     }
     let volume = host.show().await?;
-    if volume.state == VolumeState::Offline {
+    if !volume.state.serves() {
         if host.needs_drives(&volume)? {
             return Ok(None);
         }
@@ -252,7 +252,7 @@ async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
         env.sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));
         let Ok(volume) = show(&scene, &env, &control).await else { return };
-        if volume.state == VolumeState::Offline || note_lost(&scene, &volume).is_err() {
+        if !volume.state.serves() || note_lost(&scene, &volume).is_err() {
             return; // The next look tells of it.
         }
         note_rebuilt(&scene, &volume);
@@ -312,12 +312,12 @@ async fn look_at_all(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
 pub(crate) async fn without_some(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<()> {
     let host = start(scene, envs, given).await;
     let mut volume = host.show().await?;
-    if volume.state == VolumeState::Offline && host.may_have_gone_on(&out_of(&volume)) {
+    if !volume.state.serves() && host.may_have_gone_on(&out_of(&volume)) {
         let (name, accept_stale_parity, degraded) = (VOLUME.to_owned(), false, true);
         host.must(Command::VolumeStart { volume: name, accept_stale_parity, degraded }).await?;
         volume = host.show().await?;
     }
-    if volume.state == VolumeState::Offline || volume.resync.is_some() {
+    if !volume.state.serves() || volume.resync.is_some() {
         return Error::wrong_state(format!(
             "stopped in order, then started without some drives, the volume is {} (resync: {:?}): {}",
             volume.state,

@@ -9,7 +9,7 @@ use engine::{Change, RegionIndex, RegionSet, Seat, ShardIndex, VolumeId};
 use env::sync::{Credits, Signal};
 use env::{Env, IoErrorKind};
 use ondisk::{
-    Cause, FoundArray, IntentMap, Label, MemberState, Readiness, Role, Runs, Uuid, readiness, slots,
+    Cause, FoundArray, IntentMap, Label, Member, MemberState, Readiness, Role, Runs, Uuid, readiness, slots,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,13 +156,28 @@ impl Array {
         Some(())
     }
 
-    /// None of its drives is there any more.
+    /// None of its drives is there any more, or was since the start.
     pub(crate) fn nothing_found(&self) {
-        for place in self.places.borrow_mut().iter_mut() {
-            let reason = Some("it is missing".to_owned());
-            *place = SlotContent { drive: None, role: Role::Missing, reason, replacement: None };
-        }
-        *self.reasons.borrow_mut() = vec![format!("none of the drives of {} is there", self.names())];
+        let (names, label) = (self.names(), self.label());
+        let missing = |_: &Member| SlotContent {
+            drive: None,
+            role: Role::Missing,
+            reason: Some("it is missing".to_owned()),
+            replacement: None,
+        };
+        *self.places.borrow_mut() = label.member.iter().map(missing).collect();
+        let drives: Vec<&str> = label.member.iter().map(|member| member.name.as_str()).collect();
+        *self.reasons.borrow_mut() = vec![format!(
+            "none of the drives of {names} is there ({}); connect one and register it with 'softroc drive add', or, if they are gone for good, run 'softroc volume forget {}'",
+            drives.join(", "),
+            self.name()
+        )];
+    }
+
+    /// Whether none of its drives is there.
+    pub(crate) fn is_missing(&self) -> bool {
+        let places = self.places.borrow();
+        !self.is_running() && !places.is_empty() && places.iter().all(|place| place.drive.is_none())
     }
 
     pub(crate) fn label(&self) -> Label {
@@ -477,7 +492,9 @@ impl Array {
     pub(crate) fn current_state(&self, volume: &Volume) -> VolumeState {
         let label = self.label.borrow();
         let out = label.out();
-        if !volume.is_served() || !self.lost.borrow().is_empty() || !volume.lost().is_empty() {
+        if self.is_missing() {
+            VolumeState::Missing
+        } else if !volume.is_served() || !self.lost.borrow().is_empty() || !volume.lost().is_empty() {
             VolumeState::Offline
         } else if out.is_empty() && self.behind(volume).is_empty() {
             VolumeState::Optimal

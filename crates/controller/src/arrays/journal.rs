@@ -234,17 +234,22 @@ impl Arrays {
             return;
         }
         let (this, array, volume) = (self.clone(), array.clone(), volume.clone());
-        self.env.spawn("cover by the journal", async move {
-            let _turn = array.metadata.take(1).await;
-            let agrees = !array.is_unsynced(&volume) && volume.is_served();
-            if agrees && array.is_running() && !volume.is_covered() {
-                let mut next = array.label();
-                let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
-                let Some(journal) = label else { return };
-                journal.tells_all = true;
-                this.commit(&array, next, Vec::new()).await;
-            }
-        });
+        self.env.spawn("cover by the journal", async move { this.cover_now(&array, &volume).await });
+    }
+
+    /// The same, done when it is recorded.
+    pub(super) async fn cover_now(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) {
+        let _turn = array.metadata.take(1).await;
+        // It may be given up by the time there is a turn.
+        let is_kept = volume.journal_place(self.shards.len(), array.label().tail).is_some();
+        let agrees = !array.is_unsynced(volume) && volume.is_served() && is_kept;
+        if agrees && array.is_running() && !volume.is_covered() {
+            let mut next = array.label();
+            let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
+            let Some(journal) = label else { return };
+            journal.tells_all = true;
+            self.commit(array, next, Vec::new()).await;
+        }
     }
 }
 

@@ -30,6 +30,7 @@ mod shards;
 mod spare_labels;
 pub(crate) mod starting;
 pub(crate) mod volume;
+mod write_hole;
 
 pub(crate) use spare_labels::volume_names;
 
@@ -109,8 +110,10 @@ impl Arrays {
         self.by_uuid.borrow_mut().insert(array.uuid, array);
     }
 
-    /// An array is gone.
+    /// An array is gone: it is not looked for any more.
     pub(crate) fn remove(&self, array: Uuid) {
         self.by_uuid.borrow_mut().remove(&array);
+        let inventory = self.inventory.clone();
+        self.env.spawn("forget an array", async move { inventory.forget_array(array).await });
     }
 }

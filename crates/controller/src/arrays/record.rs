@@ -137,6 +137,8 @@ impl Arrays {
         array.set_label(&self.env, label);
         failing.iter().for_each(|failing| self.report_out(array, failing));
         self.remember_failed(array);
+        let (inventory, label) = (self.inventory.clone(), array.label());
+        self.env.spawn("remember an array", async move { inventory.remember_arrays(vec![label]).await });
         self.attention.look_after();
         for (uuid, was_whole) in before {
             if let Some(volume) = array.volume(uuid)

@@ -22,14 +22,15 @@ impl Commands {
                 range.len.0, range.start.0
             )));
         }
-        let (regions, state) = match &request.volume {
+        let (regions, state, terms) = match &request.volume {
             Some(volume) => {
                 let (array, volume) = self.arrays.find_volume(volume)?;
-                (Regions::of(&engine::served(&volume.geometry)), volume_state(&array, &volume))
+                let regions = Regions::of(&engine::served(&volume.geometry));
+                (regions, volume_state(&array, &volume), self.arrays.journal_terms(&array, &volume))
             }
             None => {
                 let regions = Regions::of(&parameters(request)?);
-                (regions, VolumeState::optimal(&regions))
+                (regions, VolumeState::optimal(&regions), None)
             }
         };
         let geometry = regions.geometry();
@@ -45,7 +46,9 @@ impl Commands {
         }
         // Stripe by stripe: a drive that is being rebuilt is current in some regions and stale in others.
         let health = |stripe| failed.iter().fold(state.planned_health(&regions, stripe), Health::without);
-        let explanation = plan::explain_in(geometry, kind, range, health).map_err(invalid)?;
+        let journal = terms.as_ref().map(|terms| terms.told(&regions, &state, &failed));
+        let journal = journal.as_ref().map(|journal| journal as &dyn plan::Journal);
+        let explanation = plan::explain_kept(geometry, kind, range, health, journal).map_err(invalid)?;
         let value = serde_json::to_value(&explanation).map_err(invalid)?;
         Ok(Reply::Explained { text: explanation.to_string(), explanation: value })
     }

@@ -30,6 +30,7 @@ impl Commands {
             volumes_optimal: count(VolumeState::Optimal),
             volumes_degraded: count(VolumeState::Degraded),
             volumes_offline: count(VolumeState::Offline),
+            volumes_missing: count(VolumeState::Missing),
             drives: self.inventory.drives().len() as u32,
         }
     }
@@ -173,7 +174,7 @@ impl Commands {
         let (state, since_unix_s) = array.state(volume, self.env.unix_time());
         let drives = self.member_infos(array);
         let out = array.out().union(&array.behind(volume));
-        let left = volume.survives_more(&out).filter(|_| state != VolumeState::Offline);
+        let left = volume.survives_more(&out).filter(|_| state.serves());
         let (may_lose, may_lose_at_most) = left.unwrap_or((0, 0));
         let arrangement =
             label.parity.map(|parity| parity.name()).or(label.mirrors.map(|mirrors| mirrors.name()));
@@ -206,6 +207,7 @@ impl Commands {
             policies: policies(array, volume, label.created_unix_s),
             generation: of_array.generation,
             created_unix_s: label.created_unix_s,
+            last_seen_unix_s: array.is_missing().then(|| self.inventory.last_seen(array.uuid)).flatten(),
         }
     }
 }

@@ -73,6 +73,7 @@ impl Commands {
             | Command::VolumeCreate(_)
             | Command::VolumeSet { .. }
             | Command::VolumeDelete { .. }
+            | Command::VolumeForget { .. }
             | Command::VolumeStart { .. }
             | Command::VolumePolicy(_)
             | Command::ForeignList {}
@@ -122,6 +123,7 @@ impl Commands {
             Command::VolumeSet { volume, name } => {
                 self.of_volume(self.lifecycle.rename_volume(&volume, &name).await)
             }
+            Command::VolumeForget { volume } => done(self.lifecycle.forget_volume(&volume)),
             Command::VolumeDelete { volume } => done(self.lifecycle.delete_volume(&volume).await),
             Command::VolumeStart { volume, accept_stale_parity, degraded } => {
                 self.of_volume(self.lifecycle.start_volume(&volume, accept_stale_parity, degraded).await)
@@ -160,6 +162,8 @@ impl Commands {
     /// `shutdown`: everything is stopped in order. Notes, a sentence each.
     async fn shut_down(&self) -> Vec<String> {
         self.tasks.close().await;
+        self.lifecycle.remember_arrays().await;
+        self.inventory.store_seen().await;
         let notes = self.lifecycle.stop_all().await;
         let text = "the controller was shut down".to_owned();
         self.events.report(

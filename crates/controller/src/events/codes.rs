@@ -54,7 +54,9 @@ event_codes! {
 
     VolumeCreated "volume.created" Info "A volume was created.";
     VolumeDeleted "volume.deleted" Info "A volume was deleted.";
+    VolumeForgotten "volume.forgotten" Info "A volume of which no drive was there is not listed any more, by order.";
     VolumeRenamed "volume.renamed" Info "A volume has another name.";
+    VolumeWriteHole "volume.write-hole-changed" Info "A volume was given a journal, or has given it up, by order.";
     VolumeOverwritten "volume.overwritten" Warning "A volume that was not started is gone: its drives were taken for another one, by order.";
     VolumeImported "volume.imported" Info "A volume of another system was imported.";
     VolumeStarted "volume.started" Info "A volume was started with all of its drives.";

@@ -85,6 +85,12 @@ pub enum Command {
         /// Which.
         volume: String,
     },
+    /// Lists a volume no more of which no drive is there, and the others of its array. Answered by
+    /// [`Reply::Done`](crate::interface::Reply::Done), with notes.
+    VolumeForget {
+        /// Which.
+        volume: String,
+    },
     /// Starts a volume that is offline. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumeStart {
         /// Which.

@@ -183,6 +183,15 @@ pub enum VolumeState {
     Degraded,
     /// It does not serve.
     Offline,
+    /// None of its drives is there. What is said of it is what it was when it was last seen.
+    Missing,
+}
+
+impl VolumeState {
+    /// Whether hosts can use it.
+    pub fn serves(self) -> bool {
+        matches!(self, VolumeState::Optimal | VolumeState::Degraded)
+    }
 }
 
 /// How far making redundancy agree with data has come.
@@ -266,6 +275,8 @@ pub struct VolumeInfo {
     pub generation: u64,
     /// When it was created, in seconds since 1970.
     pub created_unix_s: u64,
+    /// Of one that is missing: when a drive of it was last seen, in seconds since 1970.
+    pub last_seen_unix_s: Option<u64>,
 }
 
 /// How much an event matters.
@@ -323,6 +334,8 @@ pub struct ControllerInfo {
     pub volumes_degraded: u32,
     /// Volumes that are offline.
     pub volumes_offline: u32,
+    /// Volumes of which no drive is there.
+    pub volumes_missing: u32,
     /// Drives it knows.
     pub drives: u32,
 }
@@ -350,6 +363,7 @@ impl fmt::Display for VolumeState {
             VolumeState::Optimal => "optimal",
             VolumeState::Degraded => "degraded",
             VolumeState::Offline => "offline",
+            VolumeState::Missing => "missing",
         })
     }
 }

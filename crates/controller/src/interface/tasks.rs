@@ -1,6 +1,6 @@
 //! Background tasks, their schedules, and spares: what can be asked of them, and what is answered.
 
-use ondisk::StartDegraded;
+use ondisk::{StartDegraded, WriteHole};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -367,6 +367,17 @@ pub struct SetPolicy {
     /// The share of time that background tasks take beside hosts, 1 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_share_percent: Option<u8>,
+    /// How a stripe that is interrupted in the middle is dealt with, of this volume alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_hole: Option<WriteHole>,
+}
+
+impl SetPolicy {
+    /// Whether nothing of it concerns the other volumes of the array.
+    pub(crate) fn is_of_volume_alone(&self) -> bool {
+        let (volume, write_hole) = (self.volume.clone(), self.write_hole);
+        write_hole.is_some() && *self == SetPolicy { volume, write_hole, ..SetPolicy::default() }
+    }
 }
 
 /// See [`Command::SpareAdd`](crate::interface::Command::SpareAdd).

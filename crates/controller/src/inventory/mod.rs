@@ -1,8 +1,8 @@
 //! The room of drives: opened, looked at, remembered, asked for their health.
 //!
 //! **Owns** the drives that the controller knows ([`Drive`]), the list of their names over restarts (`drives.toml`,
-//! a list of hints where to look: the truth is in the drives' labels), which of them failed (`failed-drives.toml`), and
-//! what they said of their health.
+//! a list of hints where to look: the truth is in the drives' labels), which of them failed (`failed-drives.toml`),
+//! which arrays they made (`arrays.toml`), and what they said of their health.
 //!
 //! **Invariants.** A drive is known by one name. One that still has operations under way which nobody waits for is
 //! not read or written on behalf of somebody else (rule (d): [`Drive::holds_writes_back`]). What is written to a
@@ -16,6 +16,7 @@ mod failed;
 pub(crate) mod health;
 mod kept;
 mod made_for;
+mod seen;
 pub(crate) mod structures;
 mod undo_log;
 
@@ -27,7 +28,9 @@ use crate::interface::{Error, ErrorKind, HealthInfo, Result};
 use access::{Access, LabelSeen};
 use drive::unavailable;
 use env::Env;
+use env::sync::Credits;
 use ondisk::{FailedDrive, SpareLabel, Telling};
+use seen::SeenArray;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -51,6 +54,10 @@ pub(crate) struct Inventory {
     health: RefCell<BTreeMap<String, HealthInfo>>,
     /// Drives that failed by their own fault.
     failed: RefCell<Vec<FailedDrive>>,
+    /// Arrays of which drives were there.
+    seen: RefCell<Vec<SeenArray>>,
+    /// The turn to store these.
+    storing: Credits,
 }
 
 impl Inventory {
@@ -61,6 +68,8 @@ impl Inventory {
             drives: RefCell::default(),
             health: RefCell::default(),
             failed: RefCell::default(),
+            seen: RefCell::default(),
+            storing: Credits::new(env, 1),
         })
     }
 
@@ -108,6 +117,7 @@ impl Inventory {
     /// The drives that were remembered and those given, opened and looked at.
     pub(crate) async fn open_known_drives(&self, given: &[String]) {
         self.load_failed().await;
+        self.load_seen().await;
         let hints = self.load_hints().await;
         for spec in hints.iter().chain(given) {
             if self.drive_called(spec).is_some() && !is_volatile(spec) {

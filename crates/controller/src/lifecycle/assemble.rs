@@ -46,6 +46,7 @@ impl Lifecycle {
     /// Starts every array that can be started without asking.
     pub(crate) async fn start_all(self: &Rc<Self>) {
         self.take_in_labels().await;
+        self.list_missing();
         for array in self.arrays.all() {
             let started = self.start_array(&array, StartOrder::NONE).await;
             for volume in array.volumes().iter().filter(|volume| !volume.is_served()) {

@@ -100,6 +100,33 @@ impl Lifecycle {
         Ok((array, volume, notes))
     }
 
+    /// `volume forget`: an operator knows that the drives of a missing volume do not come back.
+    pub(crate) fn forget_volume(&self, volume: &str) -> Result<Vec<String>> {
+        let (array, volume) = self.arrays.find_volume(volume)?;
+        let (name, names) = (volume.name(), array.names());
+        if !array.is_missing() {
+            return Err(wrong(format!(
+                "'{name}' is not missing, some of its drives are there; to delete it, run 'softroc volume delete {name}'"
+            )));
+        }
+        self.arrays.remove(array.uuid);
+        let text = format!("{names} was forgotten: its drives are not looked for any more");
+        self.events.report(
+            EventCode::VolumeForgotten,
+            &name,
+            "an operator knows that its drives do not come back",
+            "it is not listed any more",
+            text,
+        );
+        let mut notes = vec![format!(
+            "what its drives hold stays; if one of them is registered here again, {names} is listed again"
+        )];
+        if array.volumes().len() > 1 {
+            notes.push(format!("all volumes of its array were forgotten: {names}"));
+        }
+        Ok(notes)
+    }
+
     /// `volume start`.
     pub(crate) async fn start_volume(
         self: &Rc<Self>,

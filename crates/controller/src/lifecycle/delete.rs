@@ -53,6 +53,8 @@ impl Lifecycle {
         }
         array.forget_lost();
         let deleted = self.arrays.write_labels(array, &label).await.unwrap_or_default();
+        // While a label still says so: it is not to be looked for when none is left.
+        self.inventory.forget_array(array.uuid).await;
         for (slot, place) in array.places().iter().enumerate() {
             let erased = match place.drive.as_ref().and_then(|drive| drive.access()) {
                 Some(access) if !deleted.contains_key(&slot) => {

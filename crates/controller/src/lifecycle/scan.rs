@@ -71,6 +71,9 @@ impl Lifecycle {
         self.settle_imports().await;
         self.repair_structures().await;
         for drive in self.scan() {
+            if let Some(array) = drive.array() {
+                self.inventory.forget_array(array).await;
+            }
             let erased = match drive.access() {
                 Some(access) => access.erase().await.map_err(|error| error.to_string()),
                 None => Ok(()),
@@ -87,6 +90,26 @@ impl Lifecycle {
             }
         }
         self.arrays.all().iter().for_each(|array| self.arrays.remember_failed(array));
+        self.remember_arrays().await;
+    }
+
+    /// Remembers the arrays of which a drive is there.
+    pub(crate) async fn remember_arrays(&self) {
+        let here = self.arrays.all().into_iter().filter(|array| !array.is_missing());
+        self.inventory.remember_arrays(here.map(|array| array.label()).collect()).await;
+    }
+
+    /// Lists the arrays that were seen before and of which no drive is there.
+    pub(super) fn list_missing(&self) {
+        for seen in self.inventory.arrays_seen() {
+            if self.arrays.get(seen.label.array).is_some() {
+                continue;
+            }
+            if let Some(array) = Array::new(&self.env, seen.label) {
+                array.nothing_found();
+                self.arrays.insert(array);
+            }
+        }
     }
 
     /// Drives that are not in use and carry the label of a member, as they were last looked at; none that has not returned

@@ -79,10 +79,22 @@ impl Policies {
                 format!("'{0}' is not started; first run 'softroc volume start {0}'", volume.name());
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
+        let mut notes = Vec::new();
+        // What may be refused comes first: then nothing is changed.
+        if let Some(write_hole) = set.write_hole {
+            notes.extend(self.arrays.set_write_hole(&array, &volume, write_hole).await?);
+        }
+        if !set.is_of_volume_alone() {
+            notes.extend(self.set_of_array(&array, &volume, &set).await?);
+        }
+        Ok((array, volume, notes))
+    }
+
+    async fn set_of_array(&self, array: &Rc<Array>, volume: &Volume, set: &SetPolicy) -> Result<Vec<String>> {
         let changed = {
             let _turn = array.metadata_turn().await;
             // On the drives that are left it would make strangers of those that are lost.
-            self.arrays.check_can_record(&array, &volume.name())?;
+            self.arrays.check_can_record(array, &volume.name())?;
             let mut next = array.label();
             let before = next.policy.clone();
             let policy = &mut next.policy;
@@ -101,7 +113,7 @@ impl Policies {
             let changed = *policy != before;
             if changed {
                 policy.set_unix_s = self.env.unix_time();
-                if !self.arrays.commit(&array, next, Vec::new()).await {
+                if !self.arrays.commit(array, next, Vec::new()).await {
                     let sentence = format!(
                         "the change could not be recorded; run 'softroc volume show {}'",
                         volume.name()
@@ -112,8 +124,8 @@ impl Policies {
             changed
         };
         if changed {
-            self.report_policy(&array).await;
-            self.tasks.follow_policy(&array);
+            self.report_policy(array).await;
+            self.tasks.follow_policy(array);
             let text =
                 format!("policies of {} were changed; 'softroc volume show' lists them", array.names());
             self.events.report(
@@ -124,11 +136,9 @@ impl Policies {
                 text,
             );
         }
-        let mut notes = Vec::new();
-        if array.volumes().len() > 1 {
-            notes.push(format!("this concerns all volumes of the array: {}", array.names()));
-        }
-        Ok((array, volume, notes))
+        let is_shared = array.volumes().len() > 1;
+        let note = || format!("this concerns all volumes of the array: {}", array.names());
+        Ok(is_shared.then(note).into_iter().collect())
     }
 
     async fn report_policy(&self, array: &Array) {

@@ -40,6 +40,7 @@ pub(crate) async fn write_stripe(
 async fn carry_out(cache: &Rc<Cache>, destage: &Destage) {
     let stripe = destage.stripe;
     let held = lock_columns(cache, stripe, destage.columns.clone()).await;
+    let _by_journal = cache.go_by_journal();
     let marked = begin_write(cache, cache.region_of(stripe)).await;
     let writes = cache.lines.borrow_mut().take(destage, cache.most_to_keep());
     match marked {

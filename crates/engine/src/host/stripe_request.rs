@@ -69,6 +69,7 @@ async fn write_unaligned(
     // Before the lock: whoever waits for this memory must not hold what its holders wait for.
     let _edges = volume.shard.reserve_write_edges(aligned.len).await;
     let _held = lock_to_write(volume, stripe, aligned).await;
+    let _by_journal = volume.go_by_journal();
     let _writing = match volume.is_redundant() {
         true => Some(begin_write(volume, volume.region_of(stripe)).await?),
         false => None,
@@ -148,6 +149,7 @@ async fn trim_redundant(
     within: ByteRange,
 ) -> Result<(), IoError> {
     let _held = lock_to_write(volume, stripe, within).await;
+    let _by_journal = volume.go_by_journal();
     let _writing = begin_write(volume, volume.region_of(stripe)).await?;
     volume.silence(stripe).await?;
     if !trim_drives(volume, stripe, within).await? {

@@ -288,6 +288,7 @@ impl Recovery {
         if how == Mend::Look {
             return Ok(());
         }
+        let _by_journal = self.go_by_journal();
         // A replay must not bring parity back that the zeroes do not agree with.
         self.silence(stripe).await?;
         // From the first zero to the new parity a crash must be followed by a resync.

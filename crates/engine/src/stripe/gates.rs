@@ -1,4 +1,4 @@
-//! Regions that are changing sides between the distributed spare and home: writes to them wait.
+//! Regions that are changing sides between the distributed spare and home, and journals that come and go: writes to them wait.
 
 use crate::stripe::Stripes;
 use state::RegionIndex;
@@ -24,11 +24,11 @@ impl Stripes {
         self.gate_opened.notify(self.shard.env());
     }
 
-    /// Whether writes to a stripe have to wait, because its region is changing sides. Asked by whoever holds the stripe:
+    /// Whether writes to a stripe have to wait, because its region is changing sides, or the journal is. Asked by whoever holds the stripe:
     /// until he lets go, the answer stands.
     pub(crate) fn is_gated(&self, stripe: StripeIndex) -> bool {
         let gated = self.gated.borrow();
-        !gated.is_empty() && gated.contains_key(&self.region_of(stripe))
+        self.journal.is_changing() || !gated.is_empty() && gated.contains_key(&self.region_of(stripe))
     }
 
     /// Waits until a stripe may be written. Nothing may be held meanwhile.

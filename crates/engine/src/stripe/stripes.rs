@@ -3,7 +3,7 @@
 use crate::attachment::Attachment;
 use crate::members::Drives;
 use crate::messages::ShardIndex;
-use crate::stripe::{DirtyRegions, Flush, Journal};
+use crate::stripe::{DirtyRegions, Flush, JournalSlot};
 use env::Buf;
 use env::locks::Mode;
 use env::sync::Signal;
@@ -23,7 +23,7 @@ pub struct Stripes {
     drives: Rc<Drives>,
     pub(super) dirty: DirtyRegions,
     pub(super) flushing: Flush,
-    pub(super) journal: Option<Journal>,
+    pub(super) journal: JournalSlot,
     /// Regions that are changing sides between the distributed spare and home, and how many tasks are at it: writes to
     /// them wait.
     pub(super) gated: RefCell<BTreeMap<RegionIndex, u32>>,
@@ -51,10 +51,10 @@ impl Stripes {
         Rc::new(Stripes {
             dirty: DirtyRegions::new(drives.regions.count, attachment.state.marked(), owns),
             flushing: Flush::default(),
-            journal: Journal::new(
+            journal: JournalSlot::new(
                 shard.env(),
                 attachment.journal,
-                drives.geometry(),
+                &attachment.spec,
                 shard.index().0,
                 shard.count(),
             ),

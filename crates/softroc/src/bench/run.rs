@@ -292,6 +292,14 @@ impl Observer for Watch {
         self.live.progress(progress);
     }
 
+    fn preconditioned(&self, took: Duration) {
+        self.live.preconditioned(took);
+    }
+
+    fn point_took(&self, took: Duration) {
+        self.live.point_took(took);
+    }
+
     fn row(&self, row: &Row) {
         self.live.row(row);
         if let Some(keeping) = &self.keeping {

@@ -1,6 +1,6 @@
 //! `softroc task` and `softroc spare`.
 
-use super::{Checked, Output};
+use super::{Checked, Output, WriteHole};
 use clap::{Args, Subcommand, ValueEnum};
 use units::ByteCount;
 
@@ -272,8 +272,12 @@ pub enum Switch {
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct VolumeSet {
-    /// The volume. The policies apply to all volumes of its array.
+    /// The volume. The policies apply to all volumes of its array, except --write-hole.
     pub name: String,
+
+    /// How this volume closes the write hole: see 'softroc volume create --help'. Hosts may go on using it.
+    #[arg(long, group = "what", value_name = "HOW")]
+    pub write_hole: Option<WriteHole>,
 
     /// The share of time that rebuilds, resyncs, checks and copies take while hosts do I/O, such as 30%.
     #[arg(long, group = "what", value_name = "PERCENT", value_parser = parse_percent, visible_alias = "rebuild-rate")]

@@ -167,6 +167,17 @@ impl Control {
                 };
                 self.show_each(of_each(names, start)?, output.json)
             }
+            VolumeCommand::Forget { names, yes, output } => {
+                for name in names {
+                    self.ask(&Command::VolumeShow { volume: name.clone() })?;
+                }
+                let (what, it) = (quoted(names), it_or_them(names));
+                let question =
+                    format!("The drives of the volume {what} will not be looked for any more. Forget {it}?");
+                output::confirm(&question, *yes)?;
+                let forget = |name: &String| Ok(Command::VolumeForget { volume: name.clone() });
+                self.show_each(of_each(names, forget)?, output.json)
+            }
             VolumeCommand::Delete { names, yes, output } => {
                 // First whether there are such volumes: nobody should be asked about one that is not.
                 for name in names {

@@ -191,6 +191,7 @@ impl Control {
             mixed_kinds: is_on(set.mixed_kinds),
             start_degraded: set.start_degraded,
             task_share_percent: set.task_rate,
+            write_hole: set.write_hole.map(Into::into),
         };
         self.show(&Command::VolumePolicy(policy), set.output.json)
     }

@@ -178,6 +178,7 @@ fn one_volume(volume: &VolumeInfo) -> String {
         }
         list.push((policy.name.as_str(), format!("{text}: {}", policy.reason)));
     }
+    list.extend(volume.last_seen_unix_s.map(|seen| ("last seen", date(seen))));
     list.push(("created", date(volume.created_unix_s)));
     list.push(("uuid", volume.uuid.clone()));
     let mut text = facts(&list);
@@ -220,8 +221,8 @@ fn controller_facts(info: &ControllerInfo) -> String {
         (
             "volumes",
             format!(
-                "{} optimal, {} degraded, {} offline",
-                info.volumes_optimal, info.volumes_degraded, info.volumes_offline
+                "{} optimal, {} degraded, {} offline, {} missing",
+                info.volumes_optimal, info.volumes_degraded, info.volumes_offline, info.volumes_missing
             ),
         ),
         ("drives", info.drives.to_string()),

@@ -252,6 +252,7 @@ impl Run<'_> {
         let (point, watched, began) = self
             .drive(&profile, &ways, precondition::OUTSTANDING, Duration::ZERO, Until::Moved(bytes))
             .await?;
+        self.bench.observer.preconditioned(self.env.now().since(began));
         Ok(self.ending(&point, &watched, |at_ns| {
             format!("{:.1} s into preconditioning", at_ns.saturating_sub(began.ns) as f64 / 1e9)
         }))
@@ -275,6 +276,7 @@ impl Run<'_> {
         };
         if let Some(mut row) = Row::of(&about, &point, &reading) {
             row.notes = notes::judge(&row, &around, &self.expected());
+            self.bench.observer.point_took(self.env.now().since(began));
             self.bench.observer.row(&row);
             self.rows.push(row);
         }

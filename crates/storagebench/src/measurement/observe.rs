@@ -67,6 +67,16 @@ pub trait Observer {
         let _ = progress;
     }
 
+    /// When a target is preconditioned: how long that took.
+    fn preconditioned(&self, took: Duration) {
+        let _ = took;
+    }
+
+    /// Before a point has its row: how long it took, from its ramp to its last request.
+    fn point_took(&self, took: Duration) {
+        let _ = took;
+    }
+
     /// When a point has its row.
     fn row(&self, row: &Row) {
         let _ = row;

@@ -45,22 +45,27 @@
 //! What is pure in this is the crate [`log`]: bytes, places, order, what shares a record. Here are the tasks, the memory and the
 //! drives.
 
+mod slot;
+mod terms;
 mod writer;
 
 use crate::attachment::JournalPlace;
 use crate::stripe::Stripes;
 use crate::stripe::execute::Memory;
+use crate::volume::VolumeSpec;
 use env::sync::{Answerer, Credits, Signal};
 use env::{Buf, Durability, Env, Instant, IoError, Slice, Slices};
-use layout::Geometry;
 pub use log::ring_len;
 use log::{About, Change, ChangeKind, StripeRing, WholeStripes};
-use plan::{Plan, Request};
+use plan::{Explanation, Health, Plan, RequestKind, Unplannable};
+pub(crate) use slot::JournalSlot;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
+pub use terms::JournalTerms;
+use terms::{Changes, Need, need};
+use units::{ByteCount, ByteRange, DriveSet, StripeIndex};
 
 /// What one write asks to be kept.
 struct Entry {
@@ -87,8 +92,7 @@ pub(crate) struct Journal {
     number: u32,
     /// Where its ring begins, from the journal's beginning.
     start: u64,
-    /// On how many members a record is.
-    copies: usize,
+    terms: JournalTerms,
     ring: RefCell<StripeRing>,
     whole_stripes: WholeStripes,
     waiting: RefCell<VecDeque<Entry>>,
@@ -104,27 +108,29 @@ pub(crate) struct Journal {
     retired_at: Cell<Instant>,
     /// Heads of records that none uses.
     heads: RefCell<Vec<Buf>>,
+    /// The volume has another journal now, or none: nothing is written here any more.
+    is_closed: Cell<bool>,
     /// A record has been settled, or retired.
     changed: Signal,
 }
 
 impl Journal {
     /// The ring of a shard. `None` where the volume needs none, or the share of each shard is too small.
-    pub(crate) fn new(
+    fn new(
         env: &Env,
         place: Option<JournalPlace>,
-        geometry: &Geometry,
+        spec: &VolumeSpec,
         shard: u16,
         shards: u16,
     ) -> Option<Journal> {
-        let place = place.filter(|_| geometry.parity_strips() > 0)?;
-        let len = ring_len(place.len, shards)?;
+        let place = place?;
+        let terms = JournalTerms::new(&crate::served(&spec.geometry), spec.sector, place.len, shards)?;
         Some(Journal {
-            place,
             number: u32::from(shard),
-            start: len.0 * u64::from(shard),
-            copies: usize::from(geometry.parity_strips()) + 1,
-            ring: RefCell::new(StripeRing::new(len)),
+            start: terms.ring.0 * u64::from(shard),
+            ring: RefCell::new(StripeRing::new(terms.ring)),
+            place,
+            terms,
             whole_stripes: WholeStripes::new(),
             waiting: RefCell::default(),
             turn: Credits::new(env, 1),
@@ -134,6 +140,7 @@ impl Journal {
             retiring: Cell::new(false),
             retired_at: Cell::new(env.now()),
             heads: RefCell::default(),
+            is_closed: Cell::new(false),
             changed: Signal::default(),
         })
     }
@@ -143,6 +150,7 @@ impl Journal {
 /// dropped.
 pub(crate) struct Kept {
     volume: Rc<Stripes>,
+    journal: Rc<Journal>,
     sequence: Option<u64>,
     carries: bool,
     /// It writes a stripe that no record carries, into the drives' caches.
@@ -161,28 +169,14 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if let Some(journal) = &self.volume.journal {
-            if let Some(stripe) = self.whole {
-                journal.whole_stripes.note(stripe);
-            }
-            if let Some(sequence) = self.sequence {
-                journal.ring.borrow_mut().end(sequence);
-                journal.changed.notify(self.volume.shard.env());
-            }
+        if let Some(stripe) = self.whole {
+            self.journal.whole_stripes.note(stripe);
+        }
+        if let Some(sequence) = self.sequence {
+            self.journal.ring.borrow_mut().end(sequence);
+            self.journal.changed.notify(self.volume.shard.env());
         }
     }
-}
-
-/// What has to be kept of a plan.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
-    Nothing,
-    /// What it writes.
-    All,
-    /// That what was said of its stripe does not count any more.
-    Revoke,
-    /// It cannot be kept, and must not be undone either: nothing may be said of its stripe.
-    Silence,
 }
 
 impl Stripes {
@@ -196,16 +190,20 @@ impl Stripes {
         memory: &Memory,
         asked: Durability,
     ) -> Result<Option<Kept>, IoError> {
-        let Some(journal) = &self.journal else { return Ok(None) };
+        let Some(journal) = self.journal.now() else { return Ok(None) };
+        let journal = &journal;
         // What a drive misses that is not known to be out would be believed after a crash, as nobody is asked.
         let left_out = self.left_out(plan);
         if !left_out.is_empty() {
             Box::pin(self.recorded(&left_out)).await?;
         }
-        let need = self.need(journal, plan);
+        let parts: DriveSet = self.map(plan.stripe()).drives().collect();
+        let said = journal.ring.borrow().says(plan.stripe());
+        let need = need(plan, &parts, said, || journal.ring.borrow().promises(plan.stripe()));
         let carries = need == Need::All;
         let whole = (!carries && asked == Durability::Cached && self.is_whole(plan)).then_some(plan.stripe());
-        let kept = |sequence| Kept { volume: self.clone(), sequence, carries, whole };
+        let kept =
+            |sequence| Kept { volume: self.clone(), journal: journal.clone(), sequence, carries, whole };
         match need {
             Need::Nothing => return Ok(whole.map(|_| kept(None))),
             Need::Silence => {
@@ -220,11 +218,17 @@ impl Stripes {
         let Some(entry) = entry(plan, memory, need == Need::Revoke, asked) else {
             panic!("the plan of {} writes what its memory has not", plan.stripe());
         };
-        if entry.len > journal.most_bytes() {
+        if entry.len > journal.terms.most {
             // What is given up for lost may be long, and a whole stripe that lost a drive just now. Other writes of hosts were cut
             // up before.
             let whole = (asked == Durability::Cached).then_some(plan.stripe());
-            let unkept = Kept { volume: self.clone(), sequence: None, carries: false, whole };
+            let unkept = Kept {
+                volume: self.clone(),
+                journal: journal.clone(),
+                sequence: None,
+                carries: false,
+                whole,
+            };
             return Box::pin(self.silence(plan.stripe())).await.map(|()| Some(unkept));
         }
         self.record(journal, entry).await.map(|sequence| Some(kept(Some(sequence))))
@@ -236,69 +240,44 @@ impl Stripes {
 
     /// A stripe has been given up as a whole, without a record.
     pub(crate) fn note_whole_stripe(&self, stripe: StripeIndex) {
-        if let Some(journal) = &self.journal {
+        if let Some(journal) = self.journal.now() {
             journal.whole_stripes.note(stripe);
-        }
-    }
-
-    fn need(&self, journal: &Journal, plan: &Plan) -> Need {
-        let said = journal.ring.borrow().says(plan.stripe());
-        match plan.request() {
-            request if request.is_write() => {
-                let parts: DriveSet = self.map(plan.stripe()).drives().collect();
-                let health = plan.health();
-                let missing = parts.minus(&health.readable.intersection(&health.writable));
-                let whole = plan.is_whole_stripe_write() && missing.is_empty();
-                let written: DriveSet = plan.writes().iter().map(|write| write.drive).collect();
-                match (whole, said) {
-                    // The drives may not have what a host was promised: revoked, it would be gone with the power.
-                    (true, true) if journal.ring.borrow().promises(plan.stripe()) => Need::Silence,
-                    (true, true) => Need::Revoke,
-                    (true, false) => Need::Nothing,
-                    (false, false) if written.count().0 < 2 => Need::Nothing,
-                    (false, _) => Need::All,
-                }
-            }
-            Request::Read { .. } | Request::Verify { .. } => Need::Nothing,
-            _ if plan.writes().is_empty() || !said => Need::Nothing,
-            _ => Need::Silence,
         }
     }
 
     /// How many bytes of data and redundancy a write may write that can be kept as a whole; `None` if nothing is kept.
     pub(crate) fn most_to_keep(&self) -> Option<ByteCount> {
-        self.journal.as_ref().map(|journal| ByteCount(journal.most_bytes()))
+        self.journal.now().map(|journal| ByteCount(journal.terms.most))
     }
 
     /// Cuts a write to a stripe into parts of which each can be kept as a whole.
     pub(crate) fn parts_to_keep(&self, within: ByteRange) -> SmallVec<[ByteRange; 1]> {
-        let whole = within.len == self.geometry().stripe_bytes() && self.all_well.get();
-        let Some(journal) = self.journal.as_ref().filter(|_| !whole) else {
-            return SmallVec::from_iter([within]);
-        };
-        let strip = self.geometry().strip().bytes();
-        let parity = u64::from(self.geometry().parity_strips());
-        let most = journal.most_bytes();
-        if within.len.0 + parity * within.len.0.min(strip.0) <= most {
-            return SmallVec::from_iter([within]);
+        match self.journal.now() {
+            Some(journal) => journal.terms.parts(within, self.all_well.get()),
+            None => SmallVec::from_iter([within]),
         }
-        let step = ByteCount((most / (1 + parity)).max(self.spec.sector.bytes().0));
-        let step = step.align_down(self.spec.sector.bytes()).min(strip);
-        let mut parts = SmallVec::new();
-        let mut at = within.start;
-        while at < within.end() {
-            let strip_ends = ByteOffset((at.0 / strip.0 + 1) * strip.0);
-            let end = (at + step).min(strip_ends).min(within.end());
-            parts.push(ByteRange::from_to(at, end));
-            at = end;
-        }
-        parts
+    }
+
+    /// What a request would do, journal included, in the health that each of its stripes is in.
+    ///
+    /// # Errors
+    /// Those of [`plan::explain_kept`].
+    pub fn explain(
+        &self,
+        kind: RequestKind,
+        range: ByteRange,
+        health: impl Fn(StripeIndex) -> Health,
+    ) -> Result<Explanation, Unplannable> {
+        let (journal, state, none) = (self.journal.now(), self.state(), DriveSet::EMPTY);
+        let told = journal.as_ref().map(|journal| journal.terms.told(&self.regions, &state, &none));
+        let told = told.as_ref().map(|told| told as &dyn plan::Journal);
+        plan::explain_kept(self.geometry(), kind, range, health, told)
     }
 }
 
 /// What is kept of a plan. `None` where the plan does not fit the memory.
 fn entry(plan: &Plan, memory: &Memory, revokes: bool, asked: Durability) -> Option<Entry> {
-    let mut changes: SmallVec<[Change; 4]> = SmallVec::new();
+    let mut changes = Changes::default();
     let mut bytes: SmallVec<[Slice; 4]> = SmallVec::new();
     for write in plan.writes() {
         let mut at = write.offset;
@@ -313,16 +292,7 @@ fn entry(plan: &Plan, memory: &Memory, revokes: bool, asked: Durability) -> Opti
                 };
                 let range = ByteRange::new(at, slice.len());
                 at = range.end();
-                match changes.last_mut() {
-                    Some(last)
-                        if last.slot == write.drive.0
-                            && last.kind == kind
-                            && last.range.end() == range.start =>
-                    {
-                        last.range.len += range.len;
-                    }
-                    _ => changes.push(Change { slot: write.drive.0, kind, range }),
-                }
+                changes.add(write.drive, kind, range);
                 if kind == ChangeKind::Bytes {
                     bytes.push(slice);
                 }
@@ -332,5 +302,5 @@ fn entry(plan: &Plan, memory: &Memory, revokes: bool, asked: Durability) -> Opti
     let len = bytes.iter().map(|slice| slice.len().0).sum();
     let promises = !revokes && asked == Durability::Durable;
     let about = About { stripe: plan.stripe(), revokes, promises };
-    Some(Entry { about, changes, bytes, len, tell: None })
+    Some(Entry { about, changes: changes.0, bytes, len, tell: None })
 }

@@ -26,11 +26,6 @@ struct Record {
 }
 
 impl Journal {
-    /// The most bytes that a record carries for one write.
-    pub(super) fn most_bytes(&self) -> u64 {
-        self.ring.borrow().most() - log::BLOCK.0
-    }
-
     /// What of those that wait fits one record.
     fn next_batch(&self) -> Batch {
         let waiting = self.waiting.borrow();
@@ -103,13 +98,17 @@ impl Journal {
     /// The drives among which copies of a record are, in the order in which they are asked.
     fn span(&self, volume: &Stripes, number: u64) -> impl Iterator<Item = DriveIndex> + use<> {
         let geometry = volume.geometry();
-        log::span_of(number, self.copies, geometry.drives(), geometry.drives_per_span())
+        log::span_of(number, self.terms.copies, geometry.drives(), geometry.drives_per_span())
     }
 }
 
 impl Stripes {
     /// Has a write's changes kept in a record, with what others wait for. The record's number, when it is durable.
-    pub(super) async fn record(self: &Rc<Self>, journal: &Journal, mut entry: Entry) -> Result<u64, IoError> {
+    pub(super) async fn record(
+        self: &Rc<Self>,
+        journal: &Rc<Journal>,
+        mut entry: Entry,
+    ) -> Result<u64, IoError> {
         let env = self.shard.env();
         let (tell, told) = env::sync::answer(env);
         entry.tell = Some(tell);
@@ -125,7 +124,7 @@ impl Stripes {
     }
 
     /// Writes what waits, as one record; the first of it is the caller's.
-    async fn write_record(self: &Rc<Self>, journal: &Journal) -> Result<u64, IoError> {
+    async fn write_record(self: &Rc<Self>, journal: &Rc<Journal>) -> Result<u64, IoError> {
         let (record, entries) = self.begin_record(journal).await;
         journal.go_on();
         let result = match record {
@@ -145,6 +144,9 @@ impl Stripes {
         let _turn = journal.turn.take(1).await;
         let (batch, place) = loop {
             let batch = journal.next_batch();
+            if journal.is_closed.get() {
+                break (batch, Err(IoError::new(IoErrorKind::Gone)));
+            }
             let place = journal.ring.borrow().place_for(batch.len().0);
             match place {
                 Some(place) if !journal.ring.borrow().has_failed() => break (batch, Ok(place)),
@@ -195,9 +197,9 @@ impl Stripes {
             let span: SmallVec<[DriveIndex; 16]> = journal.span(self, number).collect();
             let next = span.iter().filter(|drive| usable.contains(**drive) && !tried.contains(**drive));
             let next: SmallVec<[DriveIndex; 4]> =
-                next.take(journal.copies.saturating_sub(done)).copied().collect();
+                next.take(journal.terms.copies.saturating_sub(done)).copied().collect();
             if next.is_empty() {
-                let all = done >= journal.copies || (done > 0 && refused.is_empty());
+                let all = done >= journal.terms.copies || (done > 0 && refused.is_empty());
                 return if all { Ok(()) } else { Err(failure.unwrap_or(IoError::new(IoErrorKind::Gone))) };
             }
             let mut ops = DriveOps::default();
@@ -235,7 +237,7 @@ impl Stripes {
     }
 
     /// Has records retired, and says so on the drives. The caller has the turn.
-    async fn make_room(self: &Rc<Self>, journal: &Journal) -> Result<(), IoError> {
+    pub(super) async fn make_room(self: &Rc<Self>, journal: &Journal) -> Result<(), IoError> {
         let is_news = journal.ring.borrow().can_announce();
         if is_news {
             return self.announce(journal).await;
@@ -251,16 +253,16 @@ impl Stripes {
 
     /// What a flush that begins now makes certain.
     pub(crate) fn settled_by_now(&self) -> Settled {
-        let settled = |journal: &Journal| Settled {
+        let settled = |journal: &Rc<Journal>| Settled {
             records_before: journal.ring.borrow().settled(),
             whole_stripes: journal.whole_stripes.done(),
         };
-        self.journal.as_ref().map(settled).unwrap_or_default()
+        self.journal.now().as_ref().map(settled).unwrap_or_default()
     }
 
     /// All drives were flushed since that was settled.
     pub(crate) fn note_flushed(&self, settled: Settled) {
-        if let Some(journal) = &self.journal {
+        if let Some(journal) = self.journal.now() {
             journal.ring.borrow_mut().retire(settled.records_before);
             journal.whole_stripes.flushed(settled.whole_stripes);
         }
@@ -286,7 +288,7 @@ impl Stripes {
     }
 
     /// Has records retired in the background, before anybody has to wait for that.
-    fn retire_in_time(self: &Rc<Self>, journal: &Journal) {
+    fn retire_in_time(self: &Rc<Self>, journal: &Rc<Journal>) {
         let is_due = {
             let ring = journal.ring.borrow();
             ring.is_due() && ring.can_retire()
@@ -296,23 +298,21 @@ impl Stripes {
         }
         let Ok(user) = self.enter() else { return };
         journal.retiring.set(true);
-        let volume = self.clone();
+        let (volume, journal) = (self.clone(), journal.clone());
         self.shard.env().spawn("retire records of the journal", async move {
             let _user = user;
-            if let Some(journal) = &volume.journal {
-                let began = volume.shard.env().now();
-                let before = journal.retired_at.replace(began);
-                match volume.retire(journal).await {
-                    Ok(()) => {
-                        let took = volume.shard.env().now().since(began);
-                        journal.ring.borrow_mut().flushed(took, began.since(before));
-                    }
-                    Err(error) => {
-                        tracing::warn!(volume = %volume.spec.name, "records stay in the journal: {error}");
-                    }
+            let began = volume.shard.env().now();
+            let before = journal.retired_at.replace(began);
+            match volume.retire(&journal).await {
+                Ok(()) => {
+                    let took = volume.shard.env().now().since(began);
+                    journal.ring.borrow_mut().flushed(took, began.since(before));
                 }
-                journal.retiring.set(false);
+                Err(error) => {
+                    tracing::warn!(volume = %volume.spec.name, "records stay in the journal: {error}");
+                }
             }
+            journal.retiring.set(false);
         });
     }
 
@@ -321,10 +321,10 @@ impl Stripes {
     /// # Errors
     /// When that cannot be made durable.
     pub(crate) async fn silence(self: &Rc<Self>, stripe: StripeIndex) -> Result<(), IoError> {
-        let Some(journal) = &self.journal else { return Ok(()) };
+        let Some(journal) = self.journal.now() else { return Ok(()) };
         // What is said of it from now on is about columns of others.
         let before = journal.ring.borrow().next();
-        self.forget_records(journal, |ring| !ring.says(stripe) || ring.counts_from() >= before).await
+        self.forget_records(&journal, |ring| !ring.says(stripe) || ring.counts_from() >= before).await
     }
 
     /// Done when no record of what was written before the call counts any more: what it is on may be lost from now on.
@@ -332,12 +332,16 @@ impl Stripes {
     /// # Errors
     /// When that cannot be made durable.
     pub(crate) async fn renew_journal(self: &Rc<Self>) -> Result<(), IoError> {
-        let Some(journal) = &self.journal else { return Ok(()) };
+        let Some(journal) = self.journal.now() else { return Ok(()) };
         let before = journal.ring.borrow().next();
-        self.forget_records(journal, |ring| ring.counts_from() >= before).await?;
+        self.forget_records(&journal, |ring| ring.counts_from() >= before).await?;
         // What says so may lie on what may be lost, too.
         let _turn = journal.turn.take(1).await;
-        self.announce(journal).await
+        match journal.is_closed.get() {
+            // Its place may be another one's by now.
+            true => Ok(()),
+            false => self.announce(&journal).await,
+        }
     }
 
     async fn forget_records(
@@ -347,7 +351,7 @@ impl Stripes {
     ) -> Result<(), IoError> {
         let _turn = journal.turn.take(1).await;
         // Somebody else may have seen to it meanwhile.
-        while !are_forgotten(&journal.ring.borrow()) {
+        while !journal.is_closed.get() && !are_forgotten(&journal.ring.borrow()) {
             self.make_room(journal).await?;
         }
         Ok(())
@@ -355,7 +359,7 @@ impl Stripes {
 
     /// A drive has left the volume that records may lie on: has them renewed on those that are left.
     pub(crate) fn renew_journal_later(self: &Rc<Self>) {
-        if self.journal.is_none() {
+        if self.journal.now().is_none() {
             return;
         }
         let Ok(user) = self.enter() else { return };

@@ -1,0 +1,171 @@
+//! How the write hole of a volume is closed, changed while hosts use it.
+//!
+//! # The order of things
+//! - A journal *comes*: its place and identity are in the label, and it tells nothing. Then the shards keep what they write there, one
+//!   after the other; each waits for its writes and flushes the drives first. Then it tells all, if all regions agree. Killed in
+//!   between: a crash is dealt with as without a journal, and the next start takes it up.
+//! - A journal *goes*: the label says that it tells nothing. Then the shards retire what it holds and keep nothing more. Then the
+//!   label names none. Killed in between: what still counts is replayed, which is what was promised to be durable; everything
+//!   else is dealt with as without a journal.
+//!
+//! A journal that is asked for again, or given up again, after one of these steps failed, goes through all of them.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::Array;
+use crate::arrays::journal::with_write_hole;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result};
+use engine::{JournalPlace, JournalTerms, ShardMessage};
+use ondisk::{VolumeLabel, WriteHole};
+use std::rc::Rc;
+use units::ByteCount;
+
+impl Arrays {
+    /// `volume set --write-hole`. What is worth knowing about it.
+    ///
+    /// # Errors
+    /// When it cannot be as asked, with what to do.
+    pub(crate) async fn set_write_hole(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        asked: WriteHole,
+    ) -> Result<Vec<String>> {
+        let name = volume.name();
+        let wrong = |sentence: String| Err(Error::new(ErrorKind::WrongState, sentence));
+        if !volume.has_parity() {
+            let level = volume.label().level;
+            let sentence = format!("'{name}' is {level}, which has no parity and therefore no write hole");
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+        let _starting = array.starting_turn().await;
+        if !volume.is_served() {
+            return wrong(format!("'{name}' is not started; first run 'softroc volume start {name}'"));
+        }
+        self.check_can_record(array, &name)?;
+        let is_kept = volume.journal_place(self.shards.len(), array.label().tail).is_some();
+        let is_so = match asked {
+            WriteHole::Journal => volume.label().write_hole == asked && is_kept,
+            WriteHole::Resync => volume.label().write_hole == asked && volume.label().journal.is_none(),
+        };
+        if is_so {
+            return Ok(Vec::new());
+        }
+        match asked {
+            WriteHole::Journal => self.begin_journal(array, volume).await?,
+            WriteHole::Resync => self.end_journal(array, volume).await?,
+        }
+        let (text, effect) = match asked {
+            WriteHole::Journal if volume.is_covered() => (
+                format!("'{name}' has a journal now: a crash is repaired from it"),
+                "no crash needs an operator any more",
+            ),
+            WriteHole::Journal => (
+                format!("'{name}' has a journal now, which is used when the resync of '{name}' is complete"),
+                "no crash needs an operator any more when the resync is complete",
+            ),
+            WriteHole::Resync => (
+                format!(
+                    "'{name}' has no journal any more: after a crash, what was being written is resynced"
+                ),
+                "writes are faster; an operator has to start it if it is degraded when it crashes",
+            ),
+        };
+        self.events.report(EventCode::VolumeWriteHole, &name, "an operator changed it", effect, text.clone());
+        Ok(vec![text])
+    }
+
+    /// What the journal of a volume makes of writes, if it is used.
+    pub(crate) fn journal_terms(&self, array: &Array, volume: &Volume) -> Option<JournalTerms> {
+        let place = volume.journal_place(self.shards.len(), array.label().tail)?;
+        let (geometry, sector) = (engine::served(&volume.geometry), volume.label().sector().ok()?);
+        JournalTerms::new(&geometry, sector, place.len, self.shards.len() as u16)
+    }
+
+    async fn begin_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let name = volume.name();
+        volume.journal_id.set(None);
+        let id = self.new_uuid();
+        let place = {
+            let _turn = array.metadata.take(1).await;
+            let mut next = array.label();
+            // What it has is too small for its shards, or was not taken up: another one takes its place.
+            let without = VolumeLabel { write_hole: WriteHole::Resync, journal: None, ..volume.label() };
+            set_label(&mut next, &without);
+            let with = with_write_hole(without, Some(WriteHole::Journal), Some(&next));
+            let mut with = with.map_err(|_| no_room(array, &name))?;
+            let Some(journal) = with.journal.as_mut() else { return Err(no_room(array, &name)) };
+            journal.id = Some(id);
+            let (at, len) = (ByteCount(journal.start_bytes), ByteCount(journal.len_bytes));
+            if engine::ring_len(len, self.shards.len() as u16).is_none() {
+                return Err(no_room(array, &name));
+            }
+            let place = JournalPlace { id, at, len, tail: next.tail };
+            set_label(&mut next, &with);
+            if !self.commit(array, next, Vec::new()).await {
+                return Err(not_recorded(&name));
+            }
+            place
+        };
+        self.give_journal(volume, Some(place)).await?;
+        volume.journal_id.set(Some(id));
+        self.cover_now(array, volume).await;
+        Ok(())
+    }
+
+    async fn end_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let name = volume.name();
+        // From now on nobody has it tell all again.
+        volume.journal_id.set(None);
+        let untold = |label: &mut VolumeLabel| label.journal.iter_mut().for_each(|of| of.tells_all = false);
+        self.relabel(array, volume, untold).await?;
+        self.give_journal(volume, None).await?;
+        let gone = |label: &mut VolumeLabel| (label.journal, label.write_hole) = (None, WriteHole::Resync);
+        self.relabel(array, volume, gone).await.map_err(|_| not_recorded(&name))
+    }
+
+    async fn relabel(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Volume,
+        change: impl FnMut(&mut VolumeLabel),
+    ) -> Result<()> {
+        let _turn = array.metadata.take(1).await;
+        let mut next = array.label();
+        next.volume_mut(volume.uuid).into_iter().for_each(change);
+        let is_recorded = self.commit(array, next, Vec::new()).await;
+        if is_recorded { Ok(()) } else { Err(not_recorded(&volume.name())) }
+    }
+
+    /// Has all shards keep the writes of a volume there, or nowhere.
+    async fn give_journal(&self, volume: &Volume, place: Option<JournalPlace>) -> Result<()> {
+        let name = volume.name();
+        let failed = |why: String| {
+            let sentence = format!(
+                "the journal of '{name}' could not be changed ({why}); run 'softroc volume show {name}' and try again"
+            );
+            Error::new(ErrorKind::Failed, sentence)
+        };
+        let id = volume.id().ok_or_else(|| failed("it is not served any more".to_owned()))?;
+        self.tell_shards(|done| ShardMessage::SetJournal(id, place, done)).await.map_err(failed)
+    }
+}
+
+fn set_label(of: &mut ondisk::Label, label: &VolumeLabel) {
+    of.volume_mut(label.uuid).into_iter().for_each(|of| of.clone_from(label));
+}
+
+fn no_room(array: &Array, name: &str) -> Error {
+    let others = array.label().volume.iter().filter(|of| of.journal.is_some() && of.name != name).count();
+    let sentence = format!(
+        "there is no room for a journal of '{name}': {} of the array have one; first give one up, such as with 'softroc volume set NAME --write-hole resync'",
+        units::counted(others, "other volume")
+    );
+    Error::new(ErrorKind::OutOfSpace, sentence)
+}
+
+fn not_recorded(name: &str) -> Error {
+    let sentence = format!("the change could not be recorded; run 'softroc volume show {name}'");
+    Error::new(ErrorKind::Failed, sentence)
+}

@@ -1,0 +1,152 @@
+//! Volumes of which nothing is found: they are listed as missing, with when they were last seen and on which drives, until a drive
+//! returns or an operator forgets them.
+
+mod common;
+
+use common::events::{End, at_every_event};
+use common::{Bench, MIB};
+use controller::{Command, CreateVolume, DriveState, ErrorKind, Reply, VolumeInfo, VolumeState};
+
+const DRIVES: [&str; 3] = ["a", "b", "c"];
+
+fn forget(volume: &str) -> Command {
+    Command::VolumeForget { volume: volume.into() }
+}
+
+fn volumes(bench: &mut Bench) -> Vec<VolumeInfo> {
+    match bench.ask(Command::VolumeList {}) {
+        Ok(Reply::Volumes { volumes }) => volumes,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn vanish(bench: &mut Bench) {
+    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("it is there").vanish());
+}
+
+fn come_back(bench: &mut Bench, names: &[&str]) {
+    names.iter().for_each(|name| bench.sim.drive(name).expect("it is there").come_back());
+}
+
+fn prepared(seed: u64) -> Bench {
+    let mut bench = Bench::in_order(seed, 1, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &DRIVES);
+    bench.write("data", 0, 7, MIB / 2);
+    bench.settle("data");
+    bench
+}
+
+#[test]
+fn a_volume_of_which_nothing_is_found_is_listed_as_missing() {
+    let mut bench = prepared(1);
+    let before = bench.show("data");
+    assert_eq!(before.last_seen_unix_s, None, "it is there");
+    bench.wait(7200);
+    bench.shut_down();
+    vanish(&mut bench);
+    bench.restart(&[]);
+    bench.wait(3600);
+    let listed = volumes(&mut bench);
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    let info = bench.show("data");
+    assert_eq!(
+        (info.state, info.uuid.clone(), info.level.as_str()),
+        (VolumeState::Missing, before.uuid, "raid5")
+    );
+    let names: Vec<&str> = info.drives.iter().map(|drive| drive.name.as_str()).collect();
+    assert_eq!(names, DRIVES);
+    assert!(info.drives.iter().all(|drive| drive.state == DriveState::Missing), "{:?}", info.drives);
+    assert!(info.reasons.iter().any(|why| why.contains("softroc volume forget data")), "{:?}", info.reasons);
+    let seen = info.last_seen_unix_s.expect("it was seen");
+    assert!(seen >= info.created_unix_s + 7200, "it was there when the controller was stopped: {seen}");
+    match bench.ask(Command::Info {}) {
+        Ok(Reply::Info { info }) => assert_eq!((info.volumes_missing, info.volumes_offline), (1, 0)),
+        other => panic!("{other:?}"),
+    }
+    assert!(bench.has_event("none of the drives of 'data' is there"), "{:?}", bench.events());
+    bench.refused(ErrorKind::NameTaken, common::create("data", "raid5", &DRIVES));
+    // It comes back drive by drive, and is what it was.
+    come_back(&mut bench, &["a"]);
+    bench.ask(Command::DriveAdd { drive: "a".into(), size_bytes: None }).expect("it is there");
+    assert_eq!(bench.show("data").state, VolumeState::Offline);
+    come_back(&mut bench, &["b", "c"]);
+    for drive in ["b", "c"] {
+        bench.ask(Command::DriveAdd { drive: drive.into(), size_bytes: None }).expect("it is there");
+    }
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    assert_eq!(bench.show("data").last_seen_unix_s, None);
+    bench.expect("data", 0, 7, MIB / 2);
+}
+
+#[test]
+fn a_missing_volume_is_forgotten_by_order_and_comes_back_with_its_drives() {
+    let mut bench = prepared(2);
+    let why = bench.refused(ErrorKind::WrongState, forget("data"));
+    assert!(why.contains("softroc volume delete data"), "{why}");
+    vanish(&mut bench);
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Missing);
+    match bench.ask(forget("data")) {
+        Ok(Reply::Done { notes }) => assert!(notes[0].contains("stays"), "{notes:?}"),
+        other => panic!("{other:?}"),
+    }
+    bench.refused(ErrorKind::NotFound, Command::VolumeShow { volume: "data".into() });
+    bench.wait(1);
+    bench.restart(&[]);
+    assert_eq!(volumes(&mut bench), [], "it stays forgotten");
+    come_back(&mut bench, &DRIVES);
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal, "what the drives hold was not touched");
+    vanish(&mut bench);
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Missing, "it was seen again");
+}
+
+/// What is listed is as it was called last, with all volumes of its array; all of them are forgotten together.
+#[test]
+fn what_was_renamed_or_laid_beside_is_remembered_so() {
+    let mut bench = Bench::in_order(3, 1, 0);
+    bench.add_drives(&DRIVES, 40 * MIB);
+    bench.boot(&[]);
+    let sized = |wanted: &mut CreateVolume| wanted.size_bytes = Some(MIB);
+    bench.create_with("old", "raid5", &DRIVES, sized).expect("there is room");
+    bench.create_with("beside", "raid1", &DRIVES, sized).expect("there is room");
+    bench.ask(Command::VolumeSet { volume: "old".into(), name: "new".into() }).expect("it is renamed");
+    bench.wait(1);
+    vanish(&mut bench);
+    bench.restart(&[]);
+    let names: Vec<String> = volumes(&mut bench).into_iter().map(|volume| volume.name).collect();
+    assert_eq!(names, ["beside", "new"]);
+    bench.ask(forget("beside")).expect("it is missing");
+    assert_eq!(volumes(&mut bench), []);
+}
+
+#[test]
+fn a_deleted_volume_is_not_missed_wherever_the_deletion_ends() {
+    for how in [End::Killed, End::PowerCut] {
+        let scene = |bench: &mut Bench| bench.try_ask(Command::VolumeDelete { volume: "data".into() }).ok();
+        at_every_event(
+            2,
+            how,
+            || prepared(4),
+            scene,
+            |bench, deleted, event| {
+                bench.boot(&[]);
+                let there = volumes(bench);
+                let is_whole = there.iter().all(|volume| volume.state == VolumeState::Optimal);
+                assert!(is_whole, "{how:?} at event {event}: {there:?}");
+                assert!(
+                    deleted.is_none() || there.is_empty(),
+                    "{how:?} at event {event}: it was acknowledged"
+                );
+                if !there.is_empty() {
+                    return;
+                }
+                vanish(bench);
+                bench.restart(&[]);
+                assert_eq!(volumes(bench), [], "{how:?} at event {event}: nobody misses it");
+            },
+        );
+    }
+}

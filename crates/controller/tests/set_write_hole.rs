@@ -1,0 +1,281 @@
+//! A journal that comes and goes while hosts write (`volume set --write-hole`): what they do is undisturbed, what is said of the
+//! write hole is so at every event, and what cannot be is refused with what to do.
+
+mod common;
+
+use common::events::{End, at_every_event};
+use common::{Bench, MIB};
+use controller::{Command, CreateVolume, ErrorKind, Explain, Reply, SetPolicy, VolumeState, WriteHole};
+use engine::Volume;
+use env::{Buf, Durability, JoinHandle};
+use std::cell::RefCell;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+const STRIP: u64 = 64 << 10;
+const DRIVES: [&str; 3] = ["a", "b", "c"];
+const ALL: u64 = 12 * STRIP;
+const OLD: u8 = 5;
+
+fn set(volume: &str, write_hole: WriteHole) -> Command {
+    let (volume, write_hole) = (volume.to_owned(), Some(write_hole));
+    Command::VolumePolicy(SetPolicy { volume, write_hole, ..SetPolicy::default() })
+}
+
+/// What is configured, and what is in force.
+fn write_hole(bench: &mut Bench, volume: &str) -> (String, String) {
+    let policies = bench.show(volume).policies;
+    let policy = policies.iter().find(|policy| policy.name == "write-hole").expect("it is told");
+    (policy.configured.clone(), policy.current.clone())
+}
+
+fn prepared(seed: u64, shards: usize, how: WriteHole) -> Bench {
+    let mut bench = Bench::in_order(seed, shards, 3);
+    bench.boot(&[]);
+    bench.create_with("data", "raid5", &DRIVES, |wanted| wanted.write_hole = Some(how)).expect("it is made");
+    bench.write("data", 0, OLD, ALL);
+    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    bench.sim.run(async move { volume.flush().await }).expect("it ends").expect("flushed");
+    bench.settle("data");
+    bench
+}
+
+/// What a worker writes next, and what it was told.
+struct Asked {
+    at: u64,
+    len: u64,
+    value: u8,
+    /// It is of a whole stripe.
+    whole: bool,
+    acknowledged: bool,
+    durable: bool,
+}
+
+type Log = Rc<RefCell<Vec<Asked>>>;
+
+async fn work(volume: Rc<Volume>, log: Log, deeds: Vec<(u64, u64, Durability)>) {
+    for (nth, (at, len, durability)) in deeds.into_iter().enumerate() {
+        let value = 50 + nth as u8;
+        let number = log.borrow().len();
+        let whole = len == 2 * STRIP;
+        log.borrow_mut().push(Asked { at, len, value, whole, acknowledged: false, durable: false });
+        let range = ByteRange::new(ByteOffset(at), ByteCount(len));
+        let data = Buf::copy_of(&vec![value; len as usize]).freeze();
+        volume.write(range, data, durability).await.expect("hosts are not disturbed");
+        let asked = &mut log.borrow_mut()[number];
+        (asked.acknowledged, asked.durable) = (true, durability == Durability::Durable);
+    }
+}
+
+/// Hosts write, beside each other and one after the other, while the journal comes or goes. No two write the same.
+fn begin_work(bench: &Bench, log: &Log) -> Vec<JoinHandle<()>> {
+    log.borrow_mut().clear();
+    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let env = volume.shard().env().clone();
+    let small = |at: u64, durability| (0..150).map(|_| (at, 8192, durability)).collect::<Vec<_>>();
+    let deeds = vec![
+        small(2 * STRIP + 4096, Durability::Cached),
+        small(3 * STRIP + 4096, Durability::Durable),
+        // All of a stripe without a record, then a part of it that is promised to be durable.
+        (0..80)
+            .map(|nth| match nth % 2 {
+                0 => (4 * STRIP, 2 * STRIP, Durability::Cached),
+                _ => (5 * STRIP, 4096, Durability::Durable),
+            })
+            .collect(),
+    ];
+    deeds.into_iter().map(|deeds| env.spawn("worker", work(volume.clone(), log.clone(), deeds))).collect()
+}
+
+/// Every sector is one of those that it may be, over a crash with which a drive was lost.
+fn look(bench: &mut Bench, log: &Log, how: End, is_drive_lost: bool, what: &str) {
+    let bytes = bench.try_read("data", 0, ALL).expect("it can be read");
+    for (number, sector) in bytes.chunks(512).enumerate() {
+        let at = number as u64 * 512;
+        let (mut may, mut is_excused, log) = (vec![OLD], false, log.borrow());
+        for asked in log.iter().filter(|asked| (asked.at..asked.at + asked.len).contains(&at)) {
+            let is_kept = if how == End::Killed { asked.acknowledged } else { asked.durable };
+            if is_kept {
+                may.clear();
+            }
+            may.push(asked.value);
+            is_excused |= asked.whole && !is_kept && is_drive_lost;
+        }
+        let fits = may.iter().any(|value| sector.iter().all(|byte| byte == value));
+        assert!(fits || is_excused, "{what}: sector at {at} is {} …, and may be one of {may:?}", sector[0]);
+    }
+}
+
+/// The process dies or the power goes at any event of the change, beside hosts that write. With it a drive is lost: who says that
+/// the journal tells all is started without a word, and every sector is what it may be. Otherwise an operator is asked.
+fn changed(from: WriteHole, to: WriteHole, how: End, shards: usize) {
+    let log = Log::default();
+    let scene = |bench: &mut Bench| {
+        // They go on to write when it is done.
+        drop(begin_work(bench, &log));
+        bench.try_ask(set("data", to)).ok()?.expect("it is changed");
+        Some(())
+    };
+    let ends = RefCell::new((0, 0));
+    at_every_event(
+        1,
+        how,
+        || prepared(7, shards, from),
+        scene,
+        |bench, _, event| {
+            let lost = [None, Some("a"), Some("b"), Some("c")][event as usize % 4];
+            lost.iter().for_each(|name| bench.sim.drive(name).expect("it is there").vanish());
+            bench.boot(&[]);
+            let state = bench.show("data").state;
+            let what = format!("{from:?} to {to:?}, {how:?} at event {event}, without {lost:?}");
+            match (lost, state) {
+                (None, VolumeState::Optimal) | (Some(_), VolumeState::Degraded) => {
+                    look(bench, &log, how, lost.is_some(), &what);
+                    ends.borrow_mut().0 += 1;
+                }
+                // Not covered: an operator is asked.
+                (Some(_), VolumeState::Offline) => ends.borrow_mut().1 += 1,
+                other => panic!("{what}: {other:?}"),
+            }
+            if lost.is_none() {
+                bench.settle("data");
+                look(bench, &log, how, false, &what);
+                // What was begun can be done again.
+                bench.ask(set("data", to)).expect("it is changed");
+                let (configured, current) = write_hole(bench, "data");
+                assert_eq!((&configured, &current), (&current, &configured), "{what}");
+            }
+        },
+    );
+    let (told, asked) = ends.into_inner();
+    assert!(told > 0 && asked > 0, "both ends are met: {told} started, {asked} asked");
+}
+
+#[test]
+fn a_journal_that_comes_tells_all_only_when_it_does() {
+    changed(WriteHole::Resync, WriteHole::Journal, End::Killed, 1);
+    changed(WriteHole::Resync, WriteHole::Journal, End::PowerCut, 2);
+}
+
+#[test]
+fn a_journal_that_goes_tells_nothing_from_the_first_write_without_it() {
+    changed(WriteHole::Journal, WriteHole::Resync, End::Killed, 2);
+    changed(WriteHole::Journal, WriteHole::Resync, End::PowerCut, 1);
+}
+
+/// To and fro, with hosts at it: what is said is in force at once, and is so after a restart.
+#[test]
+fn it_is_said_as_it_is_and_outlives_a_restart() {
+    let (mut bench, log) = (prepared(3, 2, WriteHole::Resync), Log::default());
+    for (how, name) in [(WriteHole::Journal, "journal"), (WriteHole::Resync, "resync")].repeat(2) {
+        let workers = begin_work(&bench, &log);
+        let notes = match bench.ask(set("data", how)).expect("it is changed") {
+            Reply::Volume { notes, .. } => notes,
+            other => panic!("{other:?}"),
+        };
+        assert!(notes.iter().any(|note| note.contains("journal")), "{notes:?}");
+        assert_eq!(write_hole(&mut bench, "data"), (name.to_owned(), name.to_owned()));
+        for worker in &workers {
+            bench.sim.finish(worker).expect("hosts go on");
+        }
+        look(&mut bench, &log, End::Killed, false, name);
+        for at in [2 * STRIP, 4 * STRIP] {
+            bench.write("data", at, OLD, 2 * STRIP);
+        }
+        bench.settle("data");
+        bench.restart(&[]);
+        assert_eq!(write_hole(&mut bench, "data"), (name.to_owned(), name.to_owned()));
+    }
+    assert_eq!(bench.count_events("has a journal now"), 2, "{:?}", bench.events());
+    assert_eq!(bench.count_events("has no journal any more"), 2);
+}
+
+/// `explain` tells the journal's I/Os of a volume that has one, and nothing of one that has none.
+#[test]
+fn the_journals_writes_are_explained() {
+    let mut bench = prepared(4, 1, WriteHole::Journal);
+    let explain = |bench: &mut Bench, operation: &str, at: u64, size: u64| {
+        let (volume, operation) = (Some("data".to_owned()), operation.to_owned());
+        let asked = Explain { volume, operation, offset_bytes: at, size_bytes: size, ..Explain::default() };
+        match bench.ask(Command::Explain(asked)) {
+            Ok(Reply::Explained { text, explanation }) => (text, explanation),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (text, json) = explain(&mut bench, "write", 4096, 8192);
+    // 8 KiB of data and 8 KiB of parity behind a head of a block, on two drives.
+    assert!(text.contains("2 durable writes of a record of 20 KiB (40 KiB)"), "{text}");
+    assert_eq!(json["journal"]["bytes_written"], 40960);
+    assert_eq!(json["stripes"][0]["journal"]["writes"], 2);
+    assert!(json["journal"]["flush_after_bytes"].as_u64().is_some_and(|bytes| bytes >= 128 << 10), "{json}");
+    let (text, json) = explain(&mut bench, "write", 2 * STRIP, 2 * STRIP);
+    assert!(text.contains("no record; a full stripe needs none"), "{text}");
+    assert_eq!(json["journal"]["writes"], 0);
+    let (text, _) = explain(&mut bench, "read", 0, 4096);
+    assert!(text.contains("no record; only writes of hosts need one"), "{text}");
+    let (text, json) = explain(&mut bench, "write-zeroes", 4096, 8192);
+    assert!(text.contains("a record of 12 KiB"), "zeroes are not carried: {text}");
+    assert_eq!(json["journal"]["record_bytes"], 12288);
+    bench.ask(set("data", WriteHole::Resync)).expect("it is changed");
+    let (text, json) = explain(&mut bench, "write", 4096, 8192);
+    assert!(!text.contains("record") && json["journal"].is_null(), "{text}");
+}
+
+/// What `explain` says of a record is what is on the drives.
+#[test]
+fn a_record_is_as_long_as_was_explained() {
+    let mut bench = prepared(5, 1, WriteHole::Journal);
+    let asked = Explain {
+        volume: Some("data".to_owned()),
+        operation: "write".to_owned(),
+        offset_bytes: 2 * STRIP - 4096,
+        size_bytes: 8192,
+        ..Explain::default()
+    };
+    let json = match bench.ask(Command::Explain(asked)) {
+        Ok(Reply::Explained { explanation, .. }) => explanation,
+        other => panic!("{other:?}"),
+    };
+    let written = |bench: &Bench| -> u64 {
+        DRIVES.iter().map(|name| bench.sim.drive(name).expect("it is there").stats().written_bytes).sum()
+    };
+    // Its region is marked by the first write, the second is the one that counts.
+    bench.write("data", 2 * STRIP - 4096, 8, 8192);
+    let before = written(&bench);
+    bench.write("data", 2 * STRIP - 4096, 9, 8192);
+    let both = json["cost"]["bytes_written"].as_u64().zip(json["journal"]["bytes_written"].as_u64());
+    assert_eq!(Some(written(&bench) - before), both.map(|(plan, journal)| plan + journal));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_to_do() {
+    let mut bench = Bench::in_order(6, 1, 0);
+    bench.add_drives(&DRIVES, 64 * MIB);
+    bench.boot(&[]);
+    let sized = |wanted: &mut CreateVolume| {
+        (wanted.size_bytes, wanted.write_hole) = (Some(MIB), Some(WriteHole::Resync));
+    };
+    bench.create_with("mirror", "raid1", &DRIVES, |wanted| wanted.size_bytes = Some(MIB)).expect("made");
+    let why = bench.refused(ErrorKind::Invalid, set("mirror", WriteHole::Journal));
+    assert!(why.contains("no parity"), "{why}");
+    bench.create_with("last", "raid5", &DRIVES, sized).expect("there is room");
+    // Journals of others take the room, half of what is left each.
+    let mut others = 0;
+    loop {
+        let name = format!("other{others}");
+        let journal = |wanted: &mut CreateVolume| {
+            (wanted.size_bytes, wanted.write_hole) = (Some(MIB), Some(WriteHole::Journal));
+        };
+        if bench.create_with(&name, "raid5", &DRIVES, journal).is_err() {
+            break;
+        }
+        others += 1;
+    }
+    assert!(others > 0);
+    let why = bench.refused(ErrorKind::OutOfSpace, set("last", WriteHole::Journal));
+    assert!(why.contains(&format!("{others} other volume")) && why.contains("--write-hole resync"), "{why}");
+    assert_eq!(write_hole(&mut bench, "last"), ("resync".into(), "resync".into()));
+    bench.ask(set("other0", WriteHole::Resync)).expect("it is given up");
+    bench.ask(set("last", WriteHole::Journal)).expect("there is room again");
+    assert_eq!(write_hole(&mut bench, "last"), ("journal".into(), "journal".into()));
+}

@@ -1,0 +1,182 @@
+//! What of a plan has to be kept, and what its record comes to: arithmetic, without tasks or drives. The engine goes by it, and
+//! `explain` tells it.
+
+use layout::Geometry;
+use log::{Batch, Change, ChangeKind, Part, Ring, ring_len};
+use plan::{Plan, Recorded, Request, Source};
+use smallvec::SmallVec;
+use state::{Regions, VolumeState};
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet, SectorSize, StripeIndex};
+
+/// What has to be kept of a plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    Nothing,
+    /// What it writes.
+    All,
+    /// That what was said of its stripe does not count any more.
+    Revoke,
+    /// It cannot be kept, and must not be undone either: nothing may be said of its stripe.
+    Silence,
+}
+
+/// What has to be kept of a plan. `parts`: the drives that have a part in its stripe; `said`: whether records that count say
+/// something of the stripe; `promises`: whether a host relies on one of them.
+pub(super) fn need(plan: &Plan, parts: &DriveSet, said: bool, promises: impl FnOnce() -> bool) -> Need {
+    match plan.request() {
+        request if request.is_write() => {
+            let health = plan.health();
+            let missing = parts.minus(&health.readable.intersection(&health.writable));
+            let whole = plan.is_whole_stripe_write() && missing.is_empty();
+            let written: DriveSet = plan.writes().iter().map(|write| write.drive).collect();
+            match (whole, said) {
+                // The drives may not have what a host was promised: revoked, it would be gone with the power.
+                (true, true) if promises() => Need::Silence,
+                (true, true) => Need::Revoke,
+                (true, false) => Need::Nothing,
+                (false, false) if written.count().0 < 2 => Need::Nothing,
+                (false, _) => Need::All,
+            }
+        }
+        Request::Read { .. } | Request::Verify { .. } => Need::Nothing,
+        _ if plan.writes().is_empty() || !said => Need::Nothing,
+        _ => Need::Silence,
+    }
+}
+
+/// The changes of a record: runs that touch are one.
+#[derive(Default)]
+pub(super) struct Changes(pub(super) SmallVec<[Change; 4]>);
+
+impl Changes {
+    pub(super) fn add(&mut self, drive: DriveIndex, kind: ChangeKind, range: ByteRange) {
+        match self.0.last_mut() {
+            Some(last) if last.slot == drive.0 && last.kind == kind && last.range.end() == range.start => {
+                last.range.len += range.len;
+            }
+            _ => self.0.push(Change { slot: drive.0, kind, range }),
+        }
+    }
+}
+
+/// What the journal of a volume makes of plans.
+#[derive(Clone, Debug)]
+pub struct JournalTerms {
+    geometry: Geometry,
+    sector: SectorSize,
+    pub(super) ring: ByteCount,
+    /// On how many members a record is.
+    pub(super) copies: usize,
+    /// The most bytes that a record carries for one write.
+    pub(super) most: u64,
+}
+
+impl JournalTerms {
+    /// Those of a journal of that length, of which each of so many shards has a ring. `None` where the volume needs none, or the
+    /// share of each shard is too small.
+    pub fn new(geometry: &Geometry, sector: SectorSize, len: ByteCount, shards: u16) -> Option<JournalTerms> {
+        if geometry.parity_strips() == 0 {
+            return None;
+        }
+        let ring = ring_len(len, shards)?;
+        Some(JournalTerms {
+            geometry: *geometry,
+            sector,
+            ring,
+            copies: usize::from(geometry.parity_strips()) + 1,
+            most: Ring::new(ring).most() - log::BLOCK.0,
+        })
+    }
+
+    /// Cuts a write to a stripe into parts of which each can be kept as a whole. `is_well`: nothing of the volume is missing.
+    pub(super) fn parts(&self, within: ByteRange, is_well: bool) -> SmallVec<[ByteRange; 1]> {
+        let geometry = &self.geometry;
+        if within.len == geometry.stripe_bytes() && is_well {
+            return SmallVec::from_iter([within]);
+        }
+        let strip = geometry.strip().bytes();
+        let parity = u64::from(geometry.parity_strips());
+        if within.len.0 + parity * within.len.0.min(strip.0) <= self.most {
+            return SmallVec::from_iter([within]);
+        }
+        let sector = self.sector.bytes();
+        let step = ByteCount((self.most / (1 + parity)).max(sector.0)).align_down(sector).min(strip);
+        let mut parts = SmallVec::new();
+        let mut at = within.start;
+        while at < within.end() {
+            let strip_ends = ByteOffset((at.0 / strip.0 + 1) * strip.0);
+            let end = (at + step).min(strip_ends).min(within.end());
+            parts.push(ByteRange::from_to(at, end));
+            at = end;
+        }
+        parts
+    }
+
+    /// The same for a volume of which that is known, as `explain` asks it; `without`: drives that are taken for failed besides.
+    pub fn told<'a>(
+        &'a self,
+        regions: &'a Regions,
+        state: &'a VolumeState,
+        without: &'a DriveSet,
+    ) -> impl plan::Journal + 'a {
+        Told { terms: self, regions, state, without }
+    }
+
+    /// What a plan's record comes to where nothing was said of its stripe before; `parts`: the drives that have a part in the
+    /// stripe; `usable`: the drives that can take records.
+    fn recorded(&self, plan: &Plan, parts: &DriveSet, usable: &DriveSet) -> Recorded {
+        if need(plan, parts, false, || false) != Need::All {
+            return Recorded::nothing(if !plan.request().is_write() {
+                "only writes of hosts need one"
+            } else if plan.is_whole_stripe_write() {
+                "a full stripe needs none: after a crash it is resynced, and nobody else's data is in it"
+            } else {
+                "a write of one drive needs none: each of its sectors is old or new"
+            });
+        }
+        let mut changes = Changes::default();
+        for write in plan.writes() {
+            let mut at = write.offset;
+            for part in plan.write_parts(write) {
+                let kind = if part.from == Source::Zero { ChangeKind::Zeroes } else { ChangeKind::Bytes };
+                changes.add(write.drive, kind, ByteRange::new(at, part.len));
+                at += part.len;
+            }
+        }
+        let bytes = changes.0.iter().filter(|change| change.kind == ChangeKind::Bytes);
+        let carried = ByteCount(bytes.map(|change| change.range.len.0).sum());
+        if carried.0 > self.most {
+            return Recorded::nothing("what is written is longer than a record may be");
+        }
+        let part = Part { changes: changes.0.len(), slices: 0, carried };
+        let record = Batch::of([part], self.most + log::BLOCK.0).len();
+        let (drives, width) = (self.geometry.drives(), self.geometry.drives_per_span());
+        let spans = u64::from(drives.0 / width.0.max(1));
+        let able = (0..spans).map(|span| {
+            let of_span = log::span_of(span, self.copies, drives, width);
+            of_span.filter(|drive| usable.contains(*drive)).take(self.copies).count()
+        });
+        let flush_after = ByteCount(Ring::new(self.ring).due());
+        Recorded::new(able.max().unwrap_or(0) as u32, record, flush_after)
+    }
+}
+
+/// See [`JournalTerms::told`].
+struct Told<'a> {
+    terms: &'a JournalTerms,
+    regions: &'a Regions,
+    state: &'a VolumeState,
+    without: &'a DriveSet,
+}
+
+impl plan::Journal for Told<'_> {
+    fn parts(&self, _: StripeIndex, within: ByteRange) -> Vec<ByteRange> {
+        let is_well = self.state.is_optimal() && self.without.is_empty();
+        self.terms.parts(within, is_well).into_vec()
+    }
+
+    fn record(&self, plan: &Plan) -> Recorded {
+        let parts: DriveSet = self.state.map(self.regions, plan.stripe()).drives().collect();
+        self.terms.recorded(plan, &parts, &self.state.in_service().minus(self.without))
+    }
+}
