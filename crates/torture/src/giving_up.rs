@@ -128,7 +128,7 @@ fn begin_write(scene: &Scene, volume: &Rc<Volume>, number: u8, rng: &mut Rng) {
     }));
 }
 
-/// An operator deletes the volume; it may have got another name just before, and was served anew with it.
+/// An operator deletes the volume; it may have got another name just before.
 async fn delete(host: &Host, shown: &VolumeInfo, rng: &mut Rng) -> Result<()> {
     if rng.chance(1, 3) {
         let renamed =

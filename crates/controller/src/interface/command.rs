@@ -77,7 +77,7 @@ pub enum Command {
     VolumeSet {
         /// Which.
         volume: String,
-        /// A new name. Hosts that use the volume under its old name are disconnected from it.
+        /// A new name. Hosts that use the volume stay connected; whoever connects finds it under the new name alone.
         name: String,
     },
     /// Deletes a volume: its data is lost. Answered by [`Reply::Done`](crate::interface::Reply::Done).

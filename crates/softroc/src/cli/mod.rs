@@ -332,7 +332,7 @@ pub enum VolumeCommand {
         #[command(flatten)]
         checked: Checked,
     },
-    /// Rename a volume. Hosts that use the old name are disconnected.
+    /// Rename a volume. Hosts that use it stay connected; who connects asks for the new name.
     Rename {
         /// The name of the volume.
         name: String,
