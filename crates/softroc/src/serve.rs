@@ -8,13 +8,13 @@
 use crate::cli::Serve;
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
-use crate::shards::{self, Node};
+use crate::shards::{self, Node, PortOptions};
 use crate::signals;
 use api::SocketAccess;
 use controller::{Command, Controller, ControllerHandle, Options, Reply};
 use env::{Address, Env, mailbox};
 use ports::nbd::Nbd;
-use ports::{Server, ServerOptions, SessionOptions};
+use ports::{Server, ServerOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::{ByteCount, counted};
@@ -139,7 +139,7 @@ struct Plan {
 
 impl Plan {
     async fn serve(self, env: &Env) -> Outcome {
-        let mut node = Node::start(env, self.shards, self.memory, SessionOptions::default())?;
+        let mut node = Node::start(env, self.shards, self.memory, PortOptions::default())?;
         let (stops, threads) = node.take_threads();
         let outcome = self.serve_on(env, node).await;
         shards::stop(stops, threads)?;

@@ -21,7 +21,7 @@
 //! | `ring`, `op`, `wait` | the ring and what is in it |
 //! | `open`, `file_drive`, `transfer` | drives: opened and locked, their requests, one request's way |
 //! | `sysfs`, `behind`, `health` | the device behind a drive: what it is, its light, its health |
-//! | `listener`, `connect`, `stream` | sockets |
+//! | `listener`, `connect`, `stream`, `peer` | sockets, and who is at their other end |
 //! | `dying`, `ports` | waiting for what a killed process still holds |
 //! | `state` | the directory of durable state |
 //! | `parking`, `worker` | waking a shard; threads for what blocks |
@@ -41,6 +41,7 @@ mod listener;
 mod op;
 mod open;
 mod parking;
+mod peer;
 mod ports;
 mod ring;
 mod shard;

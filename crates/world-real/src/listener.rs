@@ -6,13 +6,14 @@
 use crate::connect::{set_no_delay, unix_address};
 use crate::dying::{is_dead, outlive};
 use crate::errno::system_error;
+use crate::peer;
 use crate::ports::port_holder;
 use crate::ring::Ring;
 use crate::stream::SocketSource;
 use crate::wait::WaitFor;
 use crate::worker::Worker;
 use crate::world::resolve;
-use env::{Address, Error, ErrorKind, Listener, LocalFuture, Result, StreamSource};
+use env::{Address, Error, ErrorKind, Listener, LocalFuture, Peer, Result, StreamSource};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
@@ -102,8 +103,7 @@ fn remove_leftover(path: &str) -> Result<()> {
 
 /// Whether the process that listens at the other end has ended.
 fn listener_is_dead(probe: &OwnedFd) -> bool {
-    rustix::net::sockopt::socket_peercred(probe)
-        .is_ok_and(|peer| is_dead(peer.pid.as_raw_nonzero().get().unsigned_abs()))
+    peer::credentials(probe).is_some_and(|(pid, _)| is_dead(pid))
 }
 
 async fn listen_tcp(host: &str, port: u16) -> Result<(OwnedFd, u16)> {
@@ -190,12 +190,12 @@ impl SocketListener {
 
     fn accepted(&self, socket: OwnedFd) -> Result<Box<dyn StreamSource>> {
         let peer = match &self.address {
-            Address::Unix(path) => format!("unix:{path}"),
+            Address::Unix(_) => peer::of_unix(&socket, &self.address),
             Address::Tcp { .. } => {
                 set_no_delay(&socket)?;
                 let peer = rustix::net::getpeername(&socket).ok().flatten();
                 let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                peer.map_or_else(|| "a peer that has gone".to_owned(), |peer| peer.to_string())
+                Peer::at(peer.map_or_else(|| "a peer that has gone".to_owned(), |peer| peer.to_string()))
             }
         };
         Ok(Box::new(SocketSource { socket, peer }))

@@ -63,7 +63,7 @@ fn echoes(address: &str) {
     on_a_shard(move |env| async move {
         let address = echo_at(&env, &address).await;
         let source = env.world().connect(&address).await.unwrap();
-        assert_eq!(source.peer(), address.to_string());
+        assert_eq!(source.peer(), env::Peer::at(address.to_string()));
         let stream = source.attach(&env).unwrap();
         // Pieces of several kinds, and more than the sockets' buffers hold.
         let long: Vec<u8> = (0..3 << 20).map(|i: u32| (i % 251) as u8).collect();
