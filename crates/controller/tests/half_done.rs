@@ -389,7 +389,7 @@ fn hanging(mut bench: Bench, level: &str) -> Bench {
 const LATE: &str = "has outstanding writes";
 
 fn delete(volume: &str) -> Command {
-    Command::VolumeDelete { volume: volume.into() }
+    Command::VolumeDelete { volume: volume.into(), disconnect_hosts: false }
 }
 
 fn spare(drive: &str) -> Command {

@@ -12,7 +12,7 @@ use crate::shards::{self, Node, PortOptions};
 use crate::signals;
 use api::SocketAccess;
 use controller::{Command, Controller, ControllerHandle, Options, Reply};
-use env::{Address, Env, mailbox};
+use env::{Address, Env, Hosts, mailbox};
 use ports::nbd::Nbd;
 use ports::{Server, ServerOptions};
 use std::path::{Path, PathBuf};
@@ -139,21 +139,23 @@ struct Plan {
 
 impl Plan {
     async fn serve(self, env: &Env) -> Outcome {
-        let mut node = Node::start(env, self.shards, self.memory, PortOptions::default())?;
+        let port = PortOptions::default();
+        let hosts = port.hosts.clone();
+        let mut node = Node::start(env, self.shards, self.memory, port)?;
         let (stops, threads) = node.take_threads();
-        let outcome = self.serve_on(env, node).await;
+        let outcome = self.serve_on(env, node, hosts).await;
         shards::stop(stops, threads)?;
         outcome
     }
 
-    async fn serve_on(&self, env: &Env, node: Node) -> Outcome {
+    async fn serve_on(&self, env: &Env, node: Node, hosts: Hosts) -> Outcome {
         let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
         let options = ServerOptions { allow_remote: self.allow_remote, ..ServerOptions::default() };
         // Addresses first: a socket in use is found before any drive is touched.
         let nbd =
             Server::<Nbd>::start(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
         let drives = self.drives.clone();
-        let controller = Controller::start(env, Options { drives }, node.engines, node.reports).await;
+        let controller = Controller::start(env, Options { drives, hosts }, node.engines, node.reports).await;
         let served = self.serve_until_asked(env, &nbd, &controller, ask_to_end, &mut asked_to_end).await;
         tracing::info!("stopping: outstanding requests finish first");
         nbd.shut_down(LAST_REQUESTS).await;

@@ -138,7 +138,7 @@ async fn delete(host: &Host, shown: &VolumeInfo, rng: &mut Rng) -> Result<()> {
             Err(error) => format!("it is not called another name: {error}"),
         });
     }
-    host.must(Command::VolumeDelete { volume: shown.uuid.clone() }).await?;
+    host.must(Command::VolumeDelete { volume: shown.uuid.clone(), disconnect_hosts: false }).await?;
     host.scene.tell_of("operator", || "it is deleted".to_owned());
     Ok(())
 }

@@ -31,6 +31,7 @@ impl Commands {
             volumes_degraded: count(VolumeState::Degraded),
             volumes_offline: count(VolumeState::Offline),
             drives: self.inventory.drives().len() as u32,
+            hosts: self.arrays.host_count() as u32,
         }
     }
 
@@ -204,6 +205,7 @@ impl Commands {
             resync: progress(array, volume),
             dirty_regions: u32::try_from(dirty).unwrap_or(u32::MAX),
             policies: policies(array, volume, label.created_unix_s),
+            hosts: self.arrays.host_infos(volume),
             generation: of_array.generation,
             created_unix_s: label.created_unix_s,
         }

@@ -84,6 +84,9 @@ pub enum Command {
     VolumeDelete {
         /// Which.
         volume: String,
+        /// Hosts that are connected to it may be disconnected.
+        #[serde(default)]
+        disconnect_hosts: bool,
     },
     /// Starts a volume that is offline. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumeStart {

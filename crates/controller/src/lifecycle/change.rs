@@ -91,6 +91,9 @@ impl Lifecycle {
         let effect = "hosts that use it stay connected";
         self.events.report(EventCode::VolumeRenamed, name, "an operator renamed it", effect, text);
         let mut notes = Vec::new();
+        if let Some(hosts) = self.arrays.users(&volume) {
+            notes.push(format!("still connected: {hosts}; whoever connects again asks for '{name}'"));
+        }
         if !volume.is_served() {
             notes.push(format!("'{name}' is not started; run 'softroc volume start {name}'"));
         }

@@ -88,7 +88,7 @@ pub enum VolumeCommand {
     Create(VolumeCreate),
     /// List all volumes.
     List(Checked),
-    /// Show volumes: their state, their drives, and the reasons.
+    /// Show volumes: their state, their drives, the reasons, and the hosts that are connected.
     Show {
         /// The names of the volumes.
         #[arg(required = true, value_name = "NAME")]
@@ -132,6 +132,9 @@ pub enum VolumeCommand {
         /// The names of the volumes.
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
+        /// Delete them even while hosts are connected, and disconnect these.
+        #[arg(long)]
+        disconnect_hosts: bool,
         /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
