@@ -30,7 +30,7 @@ pub fn run(rescue: &Rescue) -> Outcome {
         )));
     }
     let named = named(rescue)?;
-    let settings = world_real::Settings { memory: rescue.memory, state: None };
+    let settings = world_real::Settings::with_memory(rescue.memory);
     let shard = world_real::Shard::new(&settings)?;
     let (env, rescue) = (shard.env().clone(), rescue.clone());
     shard.run(async move {

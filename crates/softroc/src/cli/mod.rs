@@ -124,8 +124,8 @@ pub struct Quickstart {
 /// See [`Command::Serve`].
 #[derive(Args, Debug)]
 pub struct Serve {
-    /// The address of the NBD port: HOST:PORT or unix:PATH. May be given several times
-    /// [default: unix:STATE/nbd.sock].
+    /// The address of the NBD port: HOST:PORT or unix:PATH. May be given several times. Listening sockets that are handed
+    /// over by LISTEN_FDS are served, too [default: unix:STATE/nbd.sock].
     #[arg(long, value_name = "ADDR")]
     pub nbd: Vec<Address>,
 
