@@ -21,7 +21,7 @@ fn bench(seed: u64, shards: usize, drives: &[&str], room_mib: u64) -> Bench {
 }
 
 fn delete(volume: &str) -> Command {
-    Command::VolumeDelete { volume: volume.into() }
+    Command::VolumeDelete { volume: volume.into(), disconnect_hosts: false }
 }
 
 #[test]

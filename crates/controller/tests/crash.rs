@@ -305,7 +305,9 @@ fn a_shutdown_that_is_interrupted_loses_nothing() {
 #[test]
 fn a_deletion_that_is_interrupted_leaves_all_of_the_volume_or_nothing() {
     for how in [End::Killed, End::PowerCut] {
-        let scene = |bench: &mut Bench| bench.try_ask(Command::VolumeDelete { volume: "data".into() }).ok();
+        let scene = |bench: &mut Bench| {
+            bench.try_ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).ok()
+        };
         at_every_event(
             1,
             how,

@@ -235,7 +235,7 @@ fn a_drive_as_large_as_the_others_takes_a_place_in_an_imported_array() {
         // No other volume gets what the tail takes.
         assert!(bench.show("data").array_free_bytes <= rest, "rest {rest}");
         // Deleted, they are anybody's: a tail at the end again.
-        bench.ask(Command::VolumeDelete { volume: "data".into() }).unwrap();
+        bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).unwrap();
         assert_eq!(bench.drive("x").state, DriveState::Unused);
         bench.create("new", "raid1", &["x", "y"]);
         bench.restart(&[]);

@@ -81,7 +81,7 @@ fn memory_drives_of_one_name_are_drives_of_their_own() {
     bench.write("data", 0, 5, 65536);
     bench.ask(Command::DriveFail { drive: "data:0".into() }).unwrap();
     bench.expect("data", 0, 5, 65536);
-    bench.ask(Command::VolumeDelete { volume: "data".into() }).unwrap();
+    bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).unwrap();
     bench.create("more", "raid0", &["null:40M", "mem:40M"]);
 }
 
@@ -496,7 +496,7 @@ fn a_volume_is_renamed_and_deleted() {
     bench.expect("new", 0, 4, 65536);
     bench.restart(&[]);
     bench.expect("new", 0, 4, 65536);
-    bench.ask(Command::VolumeDelete { volume: "new".into() }).unwrap();
+    bench.ask(Command::VolumeDelete { volume: "new".into(), disconnect_hosts: false }).unwrap();
     assert!(bench.shards.iter().all(|shard| shard.volumes().is_empty()));
     assert_eq!(bench.drive("a").state, DriveState::Unused);
     bench.restart(&[]);

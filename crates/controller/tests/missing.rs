@@ -125,7 +125,9 @@ fn what_was_renamed_or_laid_beside_is_remembered_so() {
 #[test]
 fn a_deleted_volume_is_not_missed_wherever_the_deletion_ends() {
     for how in [End::Killed, End::PowerCut] {
-        let scene = |bench: &mut Bench| bench.try_ask(Command::VolumeDelete { volume: "data".into() }).ok();
+        let scene = |bench: &mut Bench| {
+            bench.try_ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).ok()
+        };
         at_every_event(
             2,
             how,

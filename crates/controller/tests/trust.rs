@@ -2,16 +2,16 @@
 
 mod common;
 use common::*;
-use controller::{Command, ErrorKind, VolumeState};
+use controller::{Command, ErrorKind, Reply, StartTask, Startable, VolumeState};
 use env::IoErrorKind;
 use layout::{Geometry, Level, ParityIndex};
 use std::time::Duration;
 use units::{ByteCount, DriveCount, StripSize, StripeIndex};
 
-/// A clearing of marks that waited for a slow drive's flush went on after the volume had been stopped and started
-/// again under another name: it unmarked a region that the new attachment counted on and was writing.
+/// A clearing of marks that waited for a slow drive's flush went on after the shards had let go of the volume and served
+/// it again: it unmarked a region that the new attachment counted on and was writing.
 #[test]
-fn a_clearing_from_before_a_rename_does_not_unmark_what_is_written_after_it() {
+fn a_clearing_from_before_a_volume_is_served_anew_does_not_unmark_what_is_written_after_it() {
     let mut bench = Bench::new(1, 1, 2);
     bench.boot(&["a", "b"]);
     bench.create("v", "raid1", &["a", "b"]);
@@ -19,10 +19,16 @@ fn a_clearing_from_before_a_rename_does_not_unmark_what_is_written_after_it() {
     bench.write("v", 0, 1, 4096);
     bench.sim.drive("a").unwrap().stall_next(1, Duration::from_secs(20));
     bench.wait(11);
-    bench.ask(Command::VolumeSet { volume: "v".into(), name: "w".into() }).unwrap();
+    // As happens when a volume is zeroed as a whole.
+    let (what, volume, limit) = (Startable::InitFull, Some("v".to_owned()), Some(1));
+    let start = StartTask { what, volume, limit_bytes_per_s: limit, ..StartTask::default() };
+    let Reply::Task { task, .. } = bench.ask(Command::TaskStart(start)).unwrap() else { panic!() };
+    bench.wait(1);
+    bench.ask(Command::TaskStop { task: task.task }).unwrap();
+    bench.wait(1);
     for second in 0..30 {
-        bench.write("w", 0, 2, 4096);
-        let dirty = bench.show("w").dirty_regions;
+        bench.write("v", 0, 2, 4096);
+        let dirty = bench.show("v").dirty_regions;
         assert_eq!(dirty, 1, "after {second} s a region that is being written is not marked");
         bench.wait(1);
     }

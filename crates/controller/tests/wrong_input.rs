@@ -301,7 +301,7 @@ fn things_that_are_not_there() {
     let mut bench = bench();
     for command in [
         Command::VolumeShow { volume: "none".into() },
-        Command::VolumeDelete { volume: "none".into() },
+        Command::VolumeDelete { volume: "none".into(), disconnect_hosts: false },
         Command::VolumeStart { volume: "none".into(), accept_stale_parity: false, degraded: false },
         Command::VolumeSet { volume: "none".into(), name: "new".into() },
         Command::DriveShow { drive: "none".into() },

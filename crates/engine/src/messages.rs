@@ -119,6 +119,8 @@ pub enum ShardMessage {
     /// drive leaves its seat, when it has returned everything that this shard had asked of it, late operations too:
     /// from then on nothing can land there any more.
     Apply(VolumeId, Change, Option<Arc<dyn DriveSource>>, Option<Done>),
+    /// A volume has another name. Who uses it goes on; who asks for it finds it under that name alone.
+    Rename(VolumeId, String, Done),
     /// When drives of a volume go out of use for their errors.
     SetPolicy(VolumeId, FaultPolicy, Done),
     /// Keep the writes to a volume there from now on before they are done, or nowhere. Answered when what was kept does not count

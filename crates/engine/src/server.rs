@@ -118,7 +118,7 @@ impl Shard {
     /// A volume by its name, if hosts may use it.
     pub fn volume_named(&self, name: &str) -> Option<Rc<Volume>> {
         let volumes = self.inner.volumes.borrow();
-        volumes.values().find(|volume| volume.spec().name == name && !volume.is_hidden()).cloned()
+        volumes.values().find(|volume| *volume.name() == *name && !volume.is_hidden()).cloned()
     }
 
     /// Every volume that hosts may use, by number.
@@ -164,6 +164,12 @@ impl Shard {
             ShardMessage::SetJournal(id, place, done) => {
                 self.env().spawn("change the journal", self.clone().set_journal(id, place, done));
             }
+            ShardMessage::Rename(id, name, done) => {
+                if let Some(volume) = self.volume(id) {
+                    volume.rename(&name);
+                }
+                answer_control(&done, Ok(()));
+            }
             ShardMessage::StartTask(order, done) => {
                 let result =
                     self.volume_or(order.volume).and_then(|volume| inner.tasks.start(&volume, *order));
@@ -184,7 +190,7 @@ impl Shard {
         if need > self.scratch_total() {
             return Err(format!(
                 "volume '{}' needs {need} of memory for one stripe, but a shard has {} for that; start with a larger --memory",
-                volume.spec().name,
+                volume.name(),
                 self.scratch_total()
             ));
         }

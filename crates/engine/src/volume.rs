@@ -25,12 +25,12 @@ impl Default for FaultPolicy {
     }
 }
 
-/// What a volume is: the same on every shard, and never changed while it is served.
+/// What a volume is: the same on every shard, and never changed while it is served (but for its name).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeSpec {
     /// Its number.
     pub id: VolumeId,
-    /// Its name, for people.
+    /// Its name when it was attached: it may get another one ([`Volume::name`](crate::Volume)).
     pub name: String,
     /// How it lies over its drives.
     pub geometry: Geometry,

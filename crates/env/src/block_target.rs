@@ -39,8 +39,11 @@ pub struct TargetGeometry {
 
 /// What a host port reads and writes. See the [module](self).
 pub trait BlockTarget: 'static {
-    /// Its name, by which hosts ask for it.
-    fn name(&self) -> &str;
+    /// Its number: no other target of this process has it, then or later. A target that is renamed keeps it.
+    fn number(&self) -> u64;
+
+    /// Its name, by which hosts ask for it. It may get another one while it is served; who uses it goes on.
+    fn name(&self) -> Rc<str>;
 
     /// A few words on what it is, for people.
     fn description(&self) -> String;

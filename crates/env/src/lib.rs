@@ -14,8 +14,8 @@
 //!
 //! # One thread, one executor
 //! An [`Executor`] runs the tasks of one shard, single-threaded; nothing in here is shared between
-//! threads but [`mailbox`] (bounded messages), [`Block`](buffers) reference counts, and what a
-//! [`DriveSource`] shares between its attachments. State lives in cells; nothing is borrowed over an await.
+//! threads but [`mailbox`] (bounded messages), [`Block`](buffers) reference counts, the counters of [`Hosts`], and what
+//! a [`DriveSource`] shares between its attachments. State lives in cells; nothing is borrowed over an await.
 //!
 //! Budget: starting, completing and awaiting an operation costs about 25 ns beyond what the drive does.
 
@@ -25,6 +25,7 @@ mod drive;
 mod error;
 mod executor;
 mod health;
+mod hosts;
 pub mod locks;
 pub mod mailbox;
 mod member;
@@ -45,11 +46,12 @@ pub use drive::{
 pub use error::{Error, ErrorKind, IoError, IoErrorKind, Result};
 pub use executor::{Executor, JoinHandle, RemoteWaker, Schedule, TaskId, Unpark};
 pub use health::{DriveHealth, Hardware, HealthScript, HealthSource};
+pub use hosts::{Connected, Connection, Host, HostWork, Hosts};
 pub use member::{DEFAULT_TIME_LIMIT, Member, Zeroes};
 pub use ops::{Completion, Io, IoOutcome};
 pub use runners::Runners;
 pub use service::{Served, Service};
 pub use state::StateStore;
-pub use stream::{Address, Listener, Stream, StreamSource};
+pub use stream::{Address, Listener, Peer, Process, Stream, StreamSource};
 pub use time::Instant;
 pub use world::{Env, LocalFuture, Work, World};

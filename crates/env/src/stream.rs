@@ -67,6 +67,46 @@ impl FromStr for Address {
     }
 }
 
+/// Who is at the other end of a stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Its address; of a Unix socket, which has one end with a name, that of the socket.
+    pub address: String,
+    /// The process, where it runs on this machine and the system tells.
+    pub process: Option<Process>,
+}
+
+/// A process of this machine, as it was when it connected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// The number of its user.
+    pub uid: u32,
+    /// What runs in it, as the system abbreviates it; `None` if it had ended before that was asked.
+    pub command: Option<String>,
+}
+
+impl Peer {
+    /// Known by its address alone.
+    pub fn at(address: impl Into<String>) -> Peer {
+        Peer { address: address.into(), process: None }
+    }
+}
+
+/// For people: a process by what runs in it, anything else by its address.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.process {
+            None => f.write_str(&self.address),
+            Some(Process { pid, uid, command: Some(command) }) => {
+                write!(f, "{command} (pid {pid}, uid {uid})")
+            }
+            Some(Process { pid, uid, command: None }) => write!(f, "pid {pid} (uid {uid})"),
+        }
+    }
+}
+
 /// A connected stream of bytes, attached to one shard. At most one receive and one send at a time.
 pub trait Stream {
     /// Starts receiving into `buf`: at least one byte, as many as there are, up to its length. The
@@ -94,8 +134,8 @@ pub trait StreamSource: Send {
     /// When the shard's world cannot take one more stream.
     fn attach(self: Box<Self>, env: &Env) -> Result<Rc<dyn Stream>>;
 
-    /// Who is at the other end, for people.
-    fn peer(&self) -> String;
+    /// Who is at the other end.
+    fn peer(&self) -> Peer;
 }
 
 /// Waits for streams. Dropping it closes it (and removes a Unix socket's file).

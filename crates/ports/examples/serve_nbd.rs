@@ -75,7 +75,7 @@ fn start_shard(
     let (port, messages) = port_mailbox(env);
     let ready = (seed.sender(), port);
     let shard: Shard = seed.start(ShardIndex(index), count, reports);
-    (ready, serve_shard::<Nbd, _>(shard, messages, SessionOptions::default()))
+    (ready, serve_shard::<Nbd, _>(shard, env::Hosts::default(), messages, SessionOptions::default()))
 }
 
 async fn attach(

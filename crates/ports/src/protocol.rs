@@ -1,7 +1,7 @@
 //! What a protocol has to say for itself; everything else is the session's.
 
 use crate::session::{Inlet, Life, Session};
-use env::{BlockTarget, Buf, Slice, Slices, Stream, Targets};
+use env::{BlockTarget, Buf, Peer, Slice, Slices, Stream, Targets};
 use std::rc::Rc;
 use units::ByteCount;
 
@@ -156,8 +156,8 @@ pub struct Wire<'a> {
 }
 
 impl Wire<'_> {
-    /// Who is at the other end, for messages.
-    pub fn peer(&self) -> &str {
+    /// Who is at the other end.
+    pub fn peer(&self) -> &Peer {
         &self.life.peer
     }
 

@@ -67,8 +67,23 @@ impl<P: Protocol> Server<P> {
     /// Listens at `addresses` and deals connections to `shards` in turn.
     ///
     /// # Errors
-    /// When an address is beyond this machine and that is not allowed, or cannot be listened at: then at none.
+    /// As [`Server::listen`].
     pub async fn start(
+        env: &Env,
+        addresses: &[Address],
+        shards: Vec<mailbox::Sender<PortMessage>>,
+        options: ServerOptions,
+    ) -> Result<Server<P>> {
+        let mut server = Server::listen(env, addresses, shards, options).await?;
+        server.accept();
+        Ok(server)
+    }
+
+    /// Listens at `addresses`, and accepts nobody yet: who connects waits until [`Server::accept`].
+    ///
+    /// # Errors
+    /// When an address is beyond this machine and that is not allowed, or cannot be listened at: then at none.
+    pub async fn listen(
         env: &Env,
         addresses: &[Address],
         shards: Vec<mailbox::Sender<PortMessage>>,
@@ -113,10 +128,16 @@ impl<P: Protocol> Server<P> {
             closing: Cell::new(false),
             protocol: PhantomData,
         });
-        let accept =
-            |listener: &Rc<dyn Listener>| env.spawn("port accept", shared.clone().accept(listener.clone()));
-        let acceptors = listeners.iter().map(accept).collect();
-        Ok(Server { shared, listeners, acceptors })
+        Ok(Server { shared, listeners, acceptors: Vec::new() })
+    }
+
+    /// Begins to accept connections, and to deal them to the shards.
+    pub fn accept(&mut self) {
+        let shared = &self.shared;
+        let accept = |listener: &Rc<dyn Listener>| {
+            shared.env.spawn("port accept", shared.clone().accept(listener.clone()))
+        };
+        self.acceptors.extend(self.listeners.iter().map(accept));
     }
 
     /// Where it listens, with the ports that were chosen for it.

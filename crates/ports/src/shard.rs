@@ -4,12 +4,13 @@ use crate::protocol::{Offer, Protocol};
 use crate::server::Place;
 use crate::session::{self, Life, SessionOptions};
 use env::sync::{Signal, Taken};
-use env::{BlockTarget, Env, StreamSource, Targets, mailbox};
+use env::{BlockTarget, Connection, Env, Host, Hosts, StreamSource, Targets, mailbox};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use units::ByteCount;
@@ -47,7 +48,13 @@ pub fn port_mailbox(env: &Env) -> (mailbox::Sender<PortMessage>, mailbox::Receiv
 pub(crate) struct Guest<T> {
     pub life: Rc<Life>,
     /// Once the greeting is over.
-    pub target: RefCell<Option<Rc<T>>>,
+    pub uses: RefCell<Option<Uses<T>>>,
+}
+
+/// What the client of a connection uses, and how it is known to who asks.
+pub(crate) struct Uses<T> {
+    pub target: Rc<T>,
+    pub host: Arc<Host>,
 }
 
 /// What the sessions of a shard share.
@@ -56,6 +63,7 @@ pub(crate) struct Port<S: Targets> {
     pub offer: Offer<S>,
     pub options: SessionOptions,
     name: &'static str,
+    hosts: Hosts,
     guests: RefCell<BTreeMap<u64, Rc<Guest<S::Target>>>>,
     next: Cell<u64>,
     ended: Signal,
@@ -64,9 +72,11 @@ pub(crate) struct Port<S: Targets> {
     stopped: Cell<bool>,
 }
 
-/// Serves the connections that come through `messages` until told to stop, or until nobody can tell any more.
+/// Serves the connections that come through `messages` until told to stop, or until nobody can tell any more. Who is
+/// connected is among `hosts`.
 pub async fn serve_shard<P: Protocol, S: Targets>(
     targets: S,
+    hosts: Hosts,
     mut messages: mailbox::Receiver<PortMessage>,
     options: SessionOptions,
 ) {
@@ -75,6 +85,7 @@ pub async fn serve_shard<P: Protocol, S: Targets>(
         offer: Offer { targets, read_only: options.read_only },
         options,
         name: P::NAME,
+        hosts,
         guests: RefCell::default(),
         next: Cell::new(0),
         ended: Signal::default(),
@@ -122,7 +133,7 @@ impl<S: Targets> Port<S> {
         let number = self.next.get();
         self.next.set(number + 1);
         let life = Life::new(self.env(), stream, peer);
-        let guest = Rc::new(Guest { life, target: RefCell::default() });
+        let guest = Rc::new(Guest { life, uses: RefCell::default() });
         self.guests.borrow_mut().insert(number, guest.clone());
         let port = self.clone();
         self.env().spawn("port session", async move {
@@ -158,7 +169,24 @@ impl<S: Targets> Port<S> {
         self.ended.wait_until(self.env(), all_ended).await;
     }
 
-    /// Closes connections of targets that are no longer served, and those that stand still on memory.
+    /// How a host that was greeted is known from now on.
+    pub fn connection(&self, life: &Life, target: &S::Target) -> Connection {
+        Connection {
+            peer: life.peer.clone(),
+            protocol: self.name,
+            target: target.number(),
+            asked_for: target.name().to_string(),
+            since: self.env().now(),
+            since_unix_s: self.env().unix_time(),
+        }
+    }
+
+    pub fn hosts(&self) -> &Hosts {
+        &self.hosts
+    }
+
+    /// Closes connections of targets that are no longer served, and those that stand still on memory; remembers how
+    /// much hosts have done.
     async fn watch(self: Rc<Self>) {
         while !self.stopped.get() {
             self.env().sleep(LOOK_EVERY).await;
@@ -169,11 +197,14 @@ impl<S: Targets> Port<S> {
         }
     }
 
-    fn look_at(&self, Guest { life, target }: &Guest<S::Target>) {
-        if target.borrow().as_ref().is_some_and(|target| !target.is_served()) {
-            life.stop();
-        }
+    fn look_at(&self, Guest { life, uses }: &Guest<S::Target>) {
         let now = self.env().now();
+        if let Some(Uses { target, host }) = &*uses.borrow() {
+            host.look(now);
+            if !target.is_served() {
+                life.stop();
+            }
+        }
         let (moved, since) = life.seen.get();
         if !life.holds_memory() || moved != life.moved_bytes.get() {
             life.seen.set((life.moved_bytes.get(), now));

@@ -2,7 +2,7 @@
 
 use crate::cli::Rescue;
 use crate::failure::{Failure, Outcome};
-use crate::shards::Node;
+use crate::shards::{Node, PortOptions};
 use crate::{output, signals};
 use engine::{Attachment, ShardMessage, VolumeId};
 use env::{Address, Env, mailbox};
@@ -30,7 +30,7 @@ pub fn run(rescue: &Rescue) -> Outcome {
         )));
     }
     let named = named(rescue)?;
-    let settings = world_real::Settings { memory: rescue.memory, state: None };
+    let settings = world_real::Settings::with_memory(rescue.memory);
     let shard = world_real::Shard::new(&settings)?;
     let (env, rescue) = (shard.env().clone(), rescue.clone());
     shard.run(async move {
@@ -79,7 +79,8 @@ async fn serve(env: &Env, rescue: &Rescue, scan: &Scan) -> Outcome {
 /// Serves volumes read-only until interrupted.
 async fn serve_all(env: &Env, rescue: &Rescue, attachments: Vec<Attachment>) -> Outcome {
     let sessions = SessionOptions { read_only: true, ..SessionOptions::default() };
-    let node = Node::start(env, 1, rescue.memory, sessions)?;
+    let port = PortOptions { sessions, ..PortOptions::default() };
+    let node = Node::start(env, 1, rescue.memory, port)?;
     let gone = || Failure::failed("the engine's shard did not start");
     let shard = node.engines.first().ok_or_else(gone)?;
     let mut health = BTreeMap::new();

@@ -8,16 +8,17 @@
 use crate::cli::Serve;
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
-use crate::shards::{self, Node};
+use crate::shards::{self, Node, PortOptions};
 use crate::signals;
 use api::SocketAccess;
 use controller::{Command, Controller, ControllerHandle, Options, Reply};
-use env::{Address, Env, mailbox};
+use env::{Address, Env, Hosts, mailbox};
 use ports::nbd::Nbd;
-use ports::{Server, ServerOptions, SessionOptions};
+use ports::{Server, ServerOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::{ByteCount, counted};
+use world_real::InheritedSocket;
 
 /// The file in the state directory that says where NBD is served, an address a line.
 pub const ENDPOINTS: &str = "nbd.addresses";
@@ -45,16 +46,15 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
             counted(shards, "shard")
         )));
     }
-    let settings = world_real::Settings { memory, state: Some(control.state().to_owned()) };
+    let sockets = world_real::inherited_sockets()?;
+    let nbd = nbd_addresses(serve, control, &sockets)?;
+    let settings = world_real::Settings { memory, state: Some(control.state().to_owned()), sockets };
     let shard = world_real::Shard::new(&settings)?;
     let env = shard.env().clone();
     let plan = Plan {
         shards,
         memory,
-        nbd: match serve.nbd.is_empty() {
-            true => vec![Address::Unix(path_text(&control.state().join("nbd.sock"))?)],
-            false => serve.nbd.clone(),
-        },
+        nbd,
         drives: serve.drives.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
         allow_remote: serve.allow_remote,
         socket: control.socket().to_owned(),
@@ -125,6 +125,24 @@ fn path_text(path: &Path) -> Outcome<String> {
         .map_err(|path| Failure::refused(format!("the path {} is not text", path.to_string_lossy())))
 }
 
+/// Where NBD is served: where it is asked for, and at the sockets that were handed to this process; if there is none of
+/// these, in the state folder.
+fn nbd_addresses(serve: &Serve, control: &Control, sockets: &[InheritedSocket]) -> Outcome<Vec<Address>> {
+    let control_socket = Address::Unix(path_text(control.socket())?);
+    if sockets.iter().any(|socket| *socket.address() == control_socket) {
+        return Err(Failure::refused(format!(
+            "the control socket {control_socket} was handed over by LISTEN_FDS, but only sockets of NBD can be; hand over those alone"
+        )));
+    }
+    let handed = sockets.iter().map(|socket| socket.address().clone());
+    let mut addresses = serve.nbd.clone();
+    addresses.extend(handed.filter(|address| !serve.nbd.contains(address)));
+    if addresses.is_empty() {
+        addresses.push(Address::Unix(path_text(&control.state().join("nbd.sock"))?));
+    }
+    Ok(addresses)
+}
+
 /// What `serve` was asked for, worked out.
 struct Plan {
     shards: u16,
@@ -139,21 +157,25 @@ struct Plan {
 
 impl Plan {
     async fn serve(self, env: &Env) -> Outcome {
-        let mut node = Node::start(env, self.shards, self.memory, SessionOptions::default())?;
+        let port = PortOptions::default();
+        let hosts = port.hosts.clone();
+        let mut node = Node::start(env, self.shards, self.memory, port)?;
         let (stops, threads) = node.take_threads();
-        let outcome = self.serve_on(env, node).await;
+        let outcome = self.serve_on(env, node, hosts).await;
         shards::stop(stops, threads)?;
         outcome
     }
 
-    async fn serve_on(&self, env: &Env, node: Node) -> Outcome {
+    async fn serve_on(&self, env: &Env, node: Node, hosts: Hosts) -> Outcome {
         let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
         let options = ServerOptions { allow_remote: self.allow_remote, ..ServerOptions::default() };
         // Addresses first: a socket in use is found before any drive is touched.
-        let nbd =
-            Server::<Nbd>::start(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
+        let mut nbd =
+            Server::<Nbd>::listen(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
         let drives = self.drives.clone();
-        let controller = Controller::start(env, Options { drives }, node.engines, node.reports).await;
+        let controller = Controller::start(env, Options { drives, hosts }, node.engines, node.reports).await;
+        // Who connected before the volumes were there has waited.
+        nbd.accept();
         let served = self.serve_until_asked(env, &nbd, &controller, ask_to_end, &mut asked_to_end).await;
         tracing::info!("stopping: outstanding requests finish first");
         nbd.shut_down(LAST_REQUESTS).await;

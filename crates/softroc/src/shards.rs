@@ -2,12 +2,21 @@
 
 use crate::failure::{Failure, Outcome};
 use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
-use env::{Env, mailbox};
+use env::{Env, Hosts, mailbox};
 use ports::nbd::Nbd;
 use ports::{PortMessage, SessionOptions, port_mailbox, serve_shard};
 use std::sync::mpsc;
 use units::ByteCount;
 use world_real::{Settings, ShardHandle, spawn_shard};
+
+/// What the NBD port of every shard is given.
+#[derive(Clone, Default)]
+pub struct PortOptions {
+    /// What sessions may do.
+    pub sessions: SessionOptions,
+    /// Where hosts are known while they are connected.
+    pub hosts: Hosts,
+}
 
 /// How a shard is reached from the others.
 struct Contact {
@@ -31,14 +40,14 @@ pub struct Node {
 
 impl Node {
     /// Starts `count` shards; the first is on the thread of `env`. `memory` is for each.
-    pub fn start(env: &Env, count: u16, memory: ByteCount, sessions: SessionOptions) -> Outcome<Node> {
+    pub fn start(env: &Env, count: u16, memory: ByteCount, port: PortOptions) -> Outcome<Node> {
         let (reports, receiver) = mailbox::mailbox(env, usize::from(count) * engine::REPORTS_OPEN);
         let (introduce, contacts) = mpsc::channel();
         let mut threads = Vec::new();
         for index in 1..count {
-            let (introduce, reports) = (introduce.clone(), reports.clone());
+            let (introduce, reports, port) = (introduce.clone(), reports.clone(), port.clone());
             let thread = spawn_shard(&format!("shard {index}"), Settings::with_memory(memory), move |env| {
-                let stopped = start_shard(&env, index, count, reports, sessions, &introduce);
+                let stopped = start_shard(&env, index, count, reports, port, &introduce);
                 async move {
                     let (shard, mut stopped) = stopped;
                     stopped.receive().await;
@@ -47,7 +56,7 @@ impl Node {
             })?;
             threads.push(thread);
         }
-        let (first, _) = start_shard(env, 0, count, reports, sessions, &introduce);
+        let (first, _) = start_shard(env, 0, count, reports, port, &introduce);
         drop((first, introduce));
         let mut contacts: Vec<Contact> = contacts.iter().take(usize::from(count)).collect();
         if contacts.len() < usize::from(count) {
@@ -95,7 +104,7 @@ fn start_shard(
     index: u16,
     count: u16,
     reports: mailbox::Sender<Report>,
-    sessions: SessionOptions,
+    options: PortOptions,
     introduce: &mpsc::Sender<Contact>,
 ) -> (Shard, mailbox::Receiver<()>) {
     let seed = ShardSeed::new(env, count);
@@ -103,7 +112,8 @@ fn start_shard(
     let (port, port_messages) = port_mailbox(env);
     let (stop, stopped) = mailbox::mailbox(env, 1);
     let shard = seed.start(ShardIndex(index), count, reports);
-    env.spawn("nbd port", serve_shard::<Nbd, _>(shard.clone(), port_messages, sessions));
+    let PortOptions { sessions, hosts } = options;
+    env.spawn("nbd port", serve_shard::<Nbd, _>(shard.clone(), hosts, port_messages, sessions));
     if introduce.send(Contact { index, engine, port, stop }).is_err() {
         tracing::error!("nobody waits for shard {index}");
     }

@@ -128,7 +128,7 @@ fn begin_write(scene: &Scene, volume: &Rc<Volume>, number: u8, rng: &mut Rng) {
     }));
 }
 
-/// An operator deletes the volume; it may have got another name just before, and was served anew with it.
+/// An operator deletes the volume; it may have got another name just before.
 async fn delete(host: &Host, shown: &VolumeInfo, rng: &mut Rng) -> Result<()> {
     if rng.chance(1, 3) {
         let renamed =
@@ -138,7 +138,7 @@ async fn delete(host: &Host, shown: &VolumeInfo, rng: &mut Rng) -> Result<()> {
             Err(error) => format!("it is not called another name: {error}"),
         });
     }
-    host.must(Command::VolumeDelete { volume: shown.uuid.clone() }).await?;
+    host.must(Command::VolumeDelete { volume: shown.uuid.clone(), disconnect_hosts: false }).await?;
     host.scene.tell_of("operator", || "it is deleted".to_owned());
     Ok(())
 }

@@ -47,7 +47,7 @@ pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) 
     for sender in &senders {
         assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok(), "a new shard takes messages");
     }
-    let options = controller::Options { drives: given };
+    let options = controller::Options { drives: given, ..controller::Options::default() };
     let control = Controller::start(&envs[0], options, senders, receiver).await;
     Host { scene, env: envs[0].clone(), control, shards }
 }

@@ -5,7 +5,7 @@ use crate::ring::Ring;
 use crate::stream::SocketSource;
 use crate::wait::WaitFor;
 use crate::world::resolve;
-use env::{Address, Error, ErrorKind, Result, StreamSource};
+use env::{Address, Error, ErrorKind, Peer, Result, StreamSource};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, addr::SocketAddrArg};
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ pub(crate) async fn connect(ring: &Rc<Ring>, address: Address) -> Result<Box<dyn
         Address::Unix(path) => connect_unix(ring, path).await?,
         Address::Tcp { host, port } => connect_tcp(ring, host, *port).await?,
     };
-    Ok(Box::new(SocketSource { socket, peer: address.to_string() }))
+    Ok(Box::new(SocketSource { socket, peer: Peer::at(address.to_string()) }))
 }
 
 fn new_socket(family: AddressFamily) -> Result<OwnedFd> {

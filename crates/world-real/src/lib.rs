@@ -21,7 +21,7 @@
 //! | `ring`, `op`, `wait` | the ring and what is in it |
 //! | `open`, `file_drive`, `transfer` | drives: opened and locked, their requests, one request's way |
 //! | `sysfs`, `behind`, `health` | the device behind a drive: what it is, its light, its health |
-//! | `listener`, `connect`, `stream` | sockets |
+//! | `listener`, `inherited`, `connect`, `stream`, `peer` | sockets, those that are handed over, and who is at their other end |
 //! | `dying`, `ports` | waiting for what a killed process still holds |
 //! | `state` | the directory of durable state |
 //! | `parking`, `worker` | waking a shard; threads for what blocks |
@@ -37,10 +37,12 @@ mod dying;
 mod errno;
 mod file_drive;
 mod health;
+mod inherited;
 mod listener;
 mod op;
 mod open;
 mod parking;
+mod peer;
 mod ports;
 mod ring;
 mod shard;
@@ -52,4 +54,5 @@ mod wait;
 mod worker;
 mod world;
 
+pub use inherited::{InheritedSocket, inherited_sockets};
 pub use shard::{Settings, Shard, ShardHandle, spawn_shard};

@@ -1,25 +1,31 @@
 //! Listening sockets.
 //!
 //! A Unix socket's file outlives a server that was killed. Whoever comes next finds out by connecting: if
-//! nobody answers, the file is a leftover and is replaced; if somebody does, the address is in use.
+//! nobody answers, the file is a leftover and is replaced; if somebody does, the address is in use. A socket that was
+//! handed to this process (`inherited`) is taken over instead, where it listens at the address.
 
 use crate::connect::{set_no_delay, unix_address};
 use crate::dying::{is_dead, outlive};
 use crate::errno::system_error;
+use crate::inherited::InheritedSocket;
+use crate::peer;
 use crate::ports::port_holder;
 use crate::ring::Ring;
 use crate::stream::SocketSource;
 use crate::wait::WaitFor;
 use crate::worker::Worker;
 use crate::world::resolve;
-use env::{Address, Error, ErrorKind, Listener, LocalFuture, Result, StreamSource};
+use env::{Address, Error, ErrorKind, Listener, LocalFuture, Peer, Result, StreamSource, TaskId};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 use std::cell::Cell;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// Connections that may wait to be accepted.
@@ -33,10 +39,22 @@ struct SocketListener {
     address: Address,
     /// The socket's file, by device and inode: only our own is removed.
     file: Option<(u64, u64)>,
+    /// Others have it too, so that it must go on listening when this listener does not any more.
+    is_inherited: bool,
     closed: Cell<bool>,
+    /// Who waits for a connection.
+    acceptor: Cell<Option<TaskId>>,
 }
 
-pub(crate) async fn listen(ring: &Rc<Ring>, address: Address) -> Result<Rc<dyn Listener>> {
+pub(crate) async fn listen(
+    ring: &Rc<Ring>,
+    address: Address,
+    inherited: &[InheritedSocket],
+) -> Result<Rc<dyn Listener>> {
+    if let Some(found) = handed_over(&address, inherited).await? {
+        let socket = Rc::new(found.file()?);
+        return Ok(SocketListener::at(ring, socket, found.address().clone(), None, true));
+    }
     let (socket, address, file) = match address {
         Address::Unix(path) => {
             let socket = listen_unix(&path)?;
@@ -49,8 +67,22 @@ pub(crate) async fn listen(ring: &Rc<Ring>, address: Address) -> Result<Rc<dyn L
             (socket, Address::Tcp { host, port }, None)
         }
     };
-    let socket = Rc::new(socket);
-    Ok(Rc::new(SocketListener { socket, ring: ring.clone(), address, file, closed: Cell::new(false) }))
+    Ok(SocketListener::at(ring, Rc::new(socket), address, file, false))
+}
+
+/// The socket at that address, if one was handed to this process.
+async fn handed_over<'a>(
+    address: &Address,
+    inherited: &'a [InheritedSocket],
+) -> Result<Option<&'a InheritedSocket>> {
+    Ok(match address {
+        _ if inherited.is_empty() => None,
+        Address::Unix(path) => inherited.iter().find(|socket| socket.is_at_path(path)),
+        Address::Tcp { host, port } => {
+            let wanted = resolve(host.clone(), *port).await?;
+            inherited.iter().find(|socket| wanted.iter().any(|wanted| socket.is_at(wanted)))
+        }
+    })
 }
 
 fn new_socket(family: AddressFamily) -> Result<OwnedFd> {
@@ -74,7 +106,10 @@ fn listen_unix(path: &str) -> Result<OwnedFd> {
 }
 
 fn in_use(path: &str) -> Error {
-    Error::new(ErrorKind::InUse, format!("socket {path} is in use by another server"))
+    Error::new(
+        ErrorKind::InUse,
+        format!("socket {path} is in use by another server; stop it or listen elsewhere"),
+    )
 }
 
 fn remove_leftover(path: &str) -> Result<()> {
@@ -102,8 +137,7 @@ fn remove_leftover(path: &str) -> Result<()> {
 
 /// Whether the process that listens at the other end has ended.
 fn listener_is_dead(probe: &OwnedFd) -> bool {
-    rustix::net::sockopt::socket_peercred(probe)
-        .is_ok_and(|peer| is_dead(peer.pid.as_raw_nonzero().get().unsigned_abs()))
+    peer::credentials(probe).is_some_and(|(pid, _)| is_dead(pid))
 }
 
 async fn listen_tcp(host: &str, port: u16) -> Result<(OwnedFd, u16)> {
@@ -113,7 +147,10 @@ async fn listen_tcp(host: &str, port: u16) -> Result<(OwnedFd, u16)> {
         match listen_alone(address).await? {
             Ok(listening) => return Ok(listening),
             Err(Errno::ADDRINUSE) => {
-                last = Error::new(ErrorKind::InUse, format!("address {name} is in use by another server"));
+                last = Error::new(
+                    ErrorKind::InUse,
+                    format!("address {name} is in use by another server; stop it or listen elsewhere"),
+                );
             }
             Err(error) => last = system_error(error, format!("cannot serve at {name}")),
         }
@@ -157,18 +194,47 @@ impl Listener for SocketListener {
 
     fn close(&self) {
         self.closed.set(true);
-        // Wakes whoever accepts; it fails only if it was done before.
-        let _ = rustix::net::shutdown(&*self.socket, Shutdown::Both);
+        if !self.is_inherited {
+            // It fails only if it was done before.
+            let _ = rustix::net::shutdown(&*self.socket, Shutdown::Both);
+        }
+        if let Some(acceptor) = self.acceptor.take() {
+            self.ring.executor().wake(acceptor);
+        }
     }
 }
 
 impl SocketListener {
+    fn at(
+        ring: &Rc<Ring>,
+        socket: Rc<OwnedFd>,
+        address: Address,
+        file: Option<(u64, u64)>,
+        is_inherited: bool,
+    ) -> Rc<dyn Listener> {
+        let (ring, closed, acceptor) = (ring.clone(), Cell::new(false), Cell::new(None));
+        Rc::new(SocketListener { socket, ring, address, file, is_inherited, closed, acceptor })
+    }
+
+    /// The next connection, as the ring gives it; `None` when it is closed. What comes afterwards is for whoever else has
+    /// the socket.
+    async fn next(&self) -> Option<i32> {
+        let mut connection = self.ring.wait_for(WaitFor::Connection(self.socket.clone()));
+        poll_fn(|context| {
+            if self.closed.get() {
+                return Poll::Ready(None);
+            }
+            self.acceptor.set(Some(self.ring.executor().current()));
+            Pin::new(&mut connection).poll(context).map(Some)
+        })
+        .await
+    }
+
     async fn accept_one(&self) -> Result<Box<dyn StreamSource>> {
         loop {
-            if self.closed.get() {
+            let Some(result) = self.next().await else {
                 return Err(Error::new(ErrorKind::System, format!("{} is served no more", self.address)));
-            }
-            let result = self.ring.wait_for(WaitFor::Connection(self.socket.clone())).await;
+            };
             if result >= 0 {
                 // SAFETY: the kernel gave us this file with the result, and nobody else has it.
                 return self.accepted(unsafe { OwnedFd::from_raw_fd(result) });
@@ -190,12 +256,12 @@ impl SocketListener {
 
     fn accepted(&self, socket: OwnedFd) -> Result<Box<dyn StreamSource>> {
         let peer = match &self.address {
-            Address::Unix(path) => format!("unix:{path}"),
+            Address::Unix(_) => peer::of_unix(&socket, &self.address),
             Address::Tcp { .. } => {
                 set_no_delay(&socket)?;
                 let peer = rustix::net::getpeername(&socket).ok().flatten();
                 let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                peer.map_or_else(|| "a peer that has gone".to_owned(), |peer| peer.to_string())
+                Peer::at(peer.map_or_else(|| "a peer that has gone".to_owned(), |peer| peer.to_string()))
             }
         };
         Ok(Box::new(SocketSource { socket, peer }))

@@ -1,5 +1,6 @@
 //! A shard: one thread with its ring, its executor and its memory; and the loop that drives them.
 
+use crate::inherited::InheritedSocket;
 use crate::parking::Parking;
 use crate::ring::Ring;
 use crate::state::{MemoryState, StateDirectory};
@@ -30,12 +31,14 @@ pub struct Settings {
     /// The folder of the durable state, for the one shard that the controller lives on. Without one, what is
     /// stored lasts as long as the shard.
     pub state: Option<PathBuf>,
+    /// Listening sockets that were handed to this process: who listens at the address of one takes it over.
+    pub sockets: Vec<InheritedSocket>,
 }
 
 impl Settings {
     /// A shard with that much memory for buffers and no durable state.
     pub fn with_memory(memory: ByteCount) -> Settings {
-        Settings { memory, state: None }
+        Settings { memory, ..Settings::default() }
     }
 }
 
@@ -80,7 +83,7 @@ impl Shard {
         let pool = BufferPool::new(settings.memory);
         let ring = Ring::new(&executor, &parking, &pool)?;
         RINGS.with(|rings| rings.borrow_mut().push((Rc::as_ptr(&executor), Rc::downgrade(&ring))));
-        let world = Rc::new(RealWorld::new(ring.clone(), state));
+        let world = Rc::new(RealWorld::new(ring.clone(), state, settings.sockets.clone()));
         let env = Env::new(executor.clone(), world, pool);
         executor.fire_timers(now());
         Ok(Shard { env, executor, ring })

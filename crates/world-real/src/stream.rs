@@ -7,7 +7,7 @@ use crate::op::Op;
 use crate::ring::Ring;
 use crate::shard::ring_of;
 use env::buffers::total_len;
-use env::{Buf, Env, Io, IoError, IoErrorKind, IoOutcome, Result, Slices, Stream, StreamSource};
+use env::{Buf, Env, Io, IoError, IoErrorKind, IoOutcome, Peer, Result, Slices, Stream, StreamSource};
 use rustix::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// A connected socket on its way to a shard.
 pub(crate) struct SocketSource {
     pub(crate) socket: OwnedFd,
-    pub(crate) peer: String,
+    pub(crate) peer: Peer,
 }
 
 impl StreamSource for SocketSource {
@@ -25,7 +25,7 @@ impl StreamSource for SocketSource {
         Ok(Rc::new(SocketStream { socket: Rc::new(self.socket), ring, env: env.clone() }))
     }
 
-    fn peer(&self) -> String {
+    fn peer(&self) -> Peer {
         self.peer.clone()
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::errno::system_error;
 use crate::file_drive::FileDrive;
+use crate::inherited::InheritedSocket;
 use crate::open::{self, Access};
 use crate::ring::Ring;
 use crate::worker::Worker;
@@ -29,11 +30,16 @@ pub(crate) struct RealWorld {
     ring: Rc<Ring>,
     state: Box<dyn StateStore>,
     random: Cell<u64>,
+    sockets: Vec<InheritedSocket>,
 }
 
 impl RealWorld {
-    pub(crate) fn new(ring: Rc<Ring>, state: Box<dyn StateStore>) -> RealWorld {
-        RealWorld { ring, state, random: Cell::new(unpredictable_seed()) }
+    pub(crate) fn new(
+        ring: Rc<Ring>,
+        state: Box<dyn StateStore>,
+        sockets: Vec<InheritedSocket>,
+    ) -> RealWorld {
+        RealWorld { ring, state, random: Cell::new(unpredictable_seed()), sockets }
     }
 }
 
@@ -92,7 +98,7 @@ impl World for RealWorld {
     }
 
     fn listen<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Rc<dyn Listener>>> {
-        Box::pin(listener::listen(&self.ring, address.clone()))
+        Box::pin(listener::listen(&self.ring, address.clone(), &self.sockets))
     }
 
     fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Box<dyn StreamSource>>> {

@@ -13,7 +13,7 @@ use units::ByteCount;
 use world_real::{Settings, Shard};
 
 fn with_state(dir: &TestDir) -> Settings {
-    Settings { memory: ByteCount::MIB, state: Some(dir.path().join("state")) }
+    Settings { state: Some(dir.path().join("state")), ..Settings::with_memory(ByteCount::MIB) }
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn echoes(address: &str) {
     on_a_shard(move |env| async move {
         let address = echo_at(&env, &address).await;
         let source = env.world().connect(&address).await.unwrap();
-        assert_eq!(source.peer(), address.to_string());
+        assert_eq!(source.peer(), env::Peer::at(address.to_string()));
         let stream = source.attach(&env).unwrap();
         // Pieces of several kinds, and more than the sockets' buffers hold.
         let long: Vec<u8> = (0..3 << 20).map(|i: u32| (i % 251) as u8).collect();
@@ -198,7 +198,10 @@ fn an_address_in_use_is_refused_and_the_leftover_of_a_dead_server_is_replaced() 
         let listener = env.world().listen(&address).await.unwrap();
         let error = env.world().listen(&address).await.err().unwrap();
         assert_eq!(error.kind, ErrorKind::InUse);
-        assert_eq!(error.to_string(), format!("socket {path} is in use by another server"));
+        assert_eq!(
+            error.to_string(),
+            format!("socket {path} is in use by another server; stop it or listen elsewhere")
+        );
         drop(listener);
         assert!(!std::path::Path::new(&path).exists());
         let tcp = env.world().listen(&"127.0.0.1:0".parse().unwrap()).await.unwrap();

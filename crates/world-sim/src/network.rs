@@ -10,7 +10,7 @@ use crate::rng::Rng;
 use crate::trace::TraceEvent;
 use env::{
     Address, Buf, Completion, Env, Error, ErrorKind, Io, IoError, IoErrorKind, IoOutcome, Listener,
-    LocalFuture, Slices, Stream, StreamSource,
+    LocalFuture, Peer, Slices, Stream, StreamSource,
 };
 use smallvec::smallvec;
 use std::cell::{Cell, RefCell};
@@ -221,8 +221,8 @@ impl StreamSource for Source {
         Ok(Rc::new(Attached { core, connection, end: self.end, env: env.clone() }))
     }
 
-    fn peer(&self) -> String {
-        self.peer.clone()
+    fn peer(&self) -> Peer {
+        Peer::at(self.peer.clone())
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod draining;
 pub(crate) mod extents;
 pub(crate) mod failures;
 mod find;
+mod hosts;
 pub(crate) mod journal;
 mod marks;
 pub(crate) mod members;
@@ -39,7 +40,7 @@ use crate::inventory::Inventory;
 use crate::signals::Attention;
 use array::Array;
 use engine::{ShardMessage, VolumeId};
-use env::{Env, mailbox};
+use env::{Env, Hosts, mailbox};
 use ondisk::Uuid;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -52,6 +53,8 @@ pub(crate) struct Needs {
     pub(crate) attention: Rc<Attention>,
     /// How to reach all shards, in order.
     pub(crate) shards: Vec<mailbox::Sender<ShardMessage>>,
+    /// Hosts that are connected, as ports know them.
+    pub(crate) hosts: Hosts,
     /// Whether hosts may not see a volume.
     pub(crate) hides: Box<dyn Fn(Uuid) -> bool>,
 }
@@ -63,6 +66,7 @@ pub(crate) struct Arrays {
     events: Rc<Events>,
     inventory: Rc<Inventory>,
     attention: Rc<Attention>,
+    hosts: Hosts,
     hides: Box<dyn Fn(Uuid) -> bool>,
     by_uuid: RefCell<BTreeMap<Uuid, Rc<Array>>>,
     next_volume: Cell<u32>,
@@ -70,13 +74,14 @@ pub(crate) struct Arrays {
 
 impl Arrays {
     pub(crate) fn new(env: &Env, needs: Needs) -> Rc<Arrays> {
-        let Needs { events, inventory, attention, shards, hides } = needs;
+        let Needs { events, inventory, attention, shards, hosts, hides } = needs;
         Rc::new(Arrays {
             env: env.clone(),
             shards,
             events,
             inventory,
             attention,
+            hosts,
             hides,
             by_uuid: RefCell::default(),
             next_volume: Cell::new(0),

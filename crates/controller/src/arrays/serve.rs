@@ -124,6 +124,18 @@ impl Arrays {
         Ok(())
     }
 
+    /// Has the shards serve a volume under its name, which has changed. Whoever uses it goes on.
+    ///
+    /// # Errors
+    /// When a shard could not be told.
+    pub(crate) async fn tell_name(&self, volume: &Volume) -> Result<()> {
+        let (Some(id), name) = (volume.id(), volume.name()) else { return Ok(()) };
+        let told = self.tell_shards(|done| ShardMessage::Rename(id, name.clone(), done)).await;
+        told.map_err(|why| {
+            Error::new(ErrorKind::Failed, format!("'{name}' is not served under that name: {why}"))
+        })
+    }
+
     /// Offers a volume to hosts again, or no more, if that has to change: those that use it are disconnected from it.
     ///
     /// # Errors

@@ -32,6 +32,7 @@ impl Commands {
             volumes_offline: count(VolumeState::Offline),
             volumes_missing: count(VolumeState::Missing),
             drives: self.inventory.drives().len() as u32,
+            hosts: self.arrays.host_count() as u32,
         }
     }
 
@@ -205,6 +206,7 @@ impl Commands {
             resync: progress(array, volume),
             dirty_regions: u32::try_from(dirty).unwrap_or(u32::MAX),
             policies: policies(array, volume, label.created_unix_s),
+            hosts: self.arrays.host_infos(volume),
             generation: of_array.generation,
             created_unix_s: label.created_unix_s,
             last_seen_unix_s: array.is_missing().then(|| self.inventory.last_seen(array.uuid)).flatten(),

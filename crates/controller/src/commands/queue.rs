@@ -53,7 +53,7 @@ impl Commands {
             Command::TaskShow { task } => {
                 self.tasks.find_task(*task).map(|task| self.tasks.task_reply(&task, Vec::new()))
             }
-            Command::TaskStart(start) => self.tasks.start_task(start),
+            Command::TaskStart(start) if !start.what.is_init() => self.tasks.start_task(start),
             Command::TaskPause { task } => self.tasks.pause_task(*task),
             Command::TaskResume { task } => self.tasks.resume_task(*task),
             Command::TaskStop { task } => self.tasks.stop_task(*task),
@@ -76,6 +76,7 @@ impl Commands {
             | Command::VolumeForget { .. }
             | Command::VolumeStart { .. }
             | Command::VolumePolicy(_)
+            | Command::TaskStart(_)
             | Command::ForeignList {}
             | Command::ForeignImport { .. }
             | Command::ForeignClear { .. }
@@ -124,7 +125,10 @@ impl Commands {
                 self.of_volume(self.lifecycle.rename_volume(&volume, &name).await)
             }
             Command::VolumeForget { volume } => done(self.lifecycle.forget_volume(&volume)),
-            Command::VolumeDelete { volume } => done(self.lifecycle.delete_volume(&volume).await),
+            Command::VolumeDelete { volume, disconnect_hosts } => {
+                done(self.lifecycle.delete_volume(&volume, disconnect_hosts).await)
+            }
+            Command::TaskStart(start) if start.what.is_init() => self.tasks.start_init(&start).await,
             Command::VolumeStart { volume, accept_stale_parity, degraded } => {
                 self.of_volume(self.lifecycle.start_volume(&volume, accept_stale_parity, degraded).await)
             }

@@ -24,7 +24,7 @@ use crate::signals::Attention;
 use crate::tasks::{self, TaskList, Tasks};
 use engine::{REPORTS_OPEN, Report, ShardMessage};
 use env::sync::Signal;
-use env::{Env, mailbox};
+use env::{Env, Hosts, mailbox};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -33,6 +33,8 @@ use std::rc::Rc;
 pub struct Options {
     /// Drives to look at besides those that are remembered.
     pub drives: Vec<String>,
+    /// Hosts that are connected: the ports that serve the volumes have the same.
+    pub hosts: Hosts,
 }
 
 /// The controller: see [`Controller::start`].
@@ -54,7 +56,7 @@ impl Controller {
         reports: mailbox::Receiver<Report>,
     ) -> ControllerHandle {
         let (commands, receiver) = mailbox::mailbox(env, COMMANDS_WAITING);
-        let all = Rc::new(joined(env, shards));
+        let all = Rc::new(joined(env, shards, options.hosts));
         all.events.load().await;
         let events = all.events.clone();
         env.spawn("events", async move { events.write().await });
@@ -95,7 +97,7 @@ struct Lower {
 }
 
 /// The lower rooms, each with the way to those below it that it needs.
-fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>) -> Lower {
+fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, hosts: Hosts) -> Lower {
     let attention = Attention::new(env);
     let events = Rc::new(Events::new(env));
     let inventory = Inventory::new(env, &events);
@@ -106,6 +108,7 @@ fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>) -> Lower {
         inventory: inventory.clone(),
         attention: attention.clone(),
         shards,
+        hosts,
         hides: Box::new(move |volume| hidden_by.hides(volume)),
     };
     let arrays = Arrays::new(env, needs);
@@ -127,8 +130,8 @@ fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>) -> Lower {
 }
 
 /// All rooms.
-fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>) -> Commands {
-    let Lower { attention, events, inventory, arrays, tasks, lifecycle } = lower(env, shards);
+fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, hosts: Hosts) -> Commands {
+    let Lower { attention, events, inventory, arrays, tasks, lifecycle } = lower(env, shards, hosts);
     let needs = foreign::Needs {
         events: events.clone(),
         inventory: inventory.clone(),

@@ -77,13 +77,16 @@ pub enum Command {
     VolumeSet {
         /// Which.
         volume: String,
-        /// A new name. Hosts that use the volume under its old name are disconnected from it.
+        /// A new name. Hosts that use the volume stay connected; whoever connects finds it under the new name alone.
         name: String,
     },
     /// Deletes a volume: its data is lost. Answered by [`Reply::Done`](crate::interface::Reply::Done).
     VolumeDelete {
         /// Which.
         volume: String,
+        /// Hosts that are connected to it may be disconnected.
+        #[serde(default)]
+        disconnect_hosts: bool,
     },
     /// Lists a volume no more of which no drive is there, and the others of its array. Answered by
     /// [`Reply::Done`](crate::interface::Reply::Done), with notes.

@@ -13,7 +13,7 @@ pub enum ErrorKind {
     NameTaken,
     /// A value cannot be: an unknown level, a strip that is not a power of two, a bad name.
     Invalid,
-    /// The drive belongs to an array, or another controller has it.
+    /// The drive belongs to an array, or another controller has it; hosts are connected to the volume.
     InUse,
     /// The drive holds something that would be lost.
     HoldsData,

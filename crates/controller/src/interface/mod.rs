@@ -11,6 +11,7 @@ mod command;
 mod error;
 mod foreign;
 mod health;
+mod hosts;
 mod reply;
 mod tasks;
 
@@ -18,6 +19,7 @@ pub use command::{Command, CreateVolume, Explain};
 pub use error::{Error, ErrorKind, Result};
 pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;
+pub use hosts::HostInfo;
 pub use reply::{
     ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo, VolumeState,
 };

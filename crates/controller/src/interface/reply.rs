@@ -1,7 +1,7 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
 use crate::interface::{
-    CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, ScheduleInfo, SpareInfo, TaskInfo,
+    CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, HostInfo, ScheduleInfo, SpareInfo, TaskInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -271,6 +271,8 @@ pub struct VolumeInfo {
     pub dirty_regions: u32,
     /// Policies: write hole, cache.
     pub policies: Vec<Policy>,
+    /// Hosts that are connected to it, in the order in which they came.
+    pub hosts: Vec<HostInfo>,
     /// The number of the latest change that its labels record.
     pub generation: u64,
     /// When it was created, in seconds since 1970.
@@ -338,6 +340,8 @@ pub struct ControllerInfo {
     pub volumes_missing: u32,
     /// Drives it knows.
     pub drives: u32,
+    /// Hosts that are connected, each connection counted.
+    pub hosts: u32,
 }
 
 impl fmt::Display for DriveState {

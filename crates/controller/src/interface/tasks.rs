@@ -266,6 +266,13 @@ pub enum Startable {
     Rebuild,
 }
 
+impl Startable {
+    /// Whether it destroys what a volume holds.
+    pub(crate) fn is_init(self) -> bool {
+        matches!(self, Startable::InitFull | Startable::InitFast)
+    }
+}
+
 /// See [`Command::TaskStart`](crate::interface::Command::TaskStart).
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -284,6 +291,9 @@ pub struct StartTask {
     /// The most bytes per second, of the volume or of the drive that it is about; no limit otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bytes_per_s: Option<u64>,
+    /// Hosts that are connected to the volume may be disconnected: for an initialisation.
+    #[serde(default)]
+    pub disconnect_hosts: bool,
 }
 
 /// See [`Command::TaskSet`](crate::interface::Command::TaskSet).

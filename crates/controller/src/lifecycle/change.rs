@@ -72,8 +72,6 @@ impl Lifecycle {
         self.check_new_name(name)?;
         self.arrays.check_can_record(&array, &old)?;
         let _starting = array.starting_turn().await;
-        let was_served = volume.is_served();
-        self.arrays.withdraw(&array, &volume).await;
         let recorded = {
             let _turn = array.metadata_turn().await;
             let mut next = array.label();
@@ -82,19 +80,21 @@ impl Lifecycle {
             }
             self.arrays.commit(&array, next, Vec::new()).await
         };
-        if was_served && !array.has_lost() {
-            self.arrays.attach(&array, &volume).await?;
-        }
         if !recorded {
             let sentence =
                 format!("the name could not be recorded; run 'softroc volume show {}'", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
+        // Durable first, then sent: a host that finds it under the new name will find it there after a crash.
+        self.arrays.tell_name(&volume).await?;
         let text = format!("'{old}' was renamed to '{name}'; hosts find it under the new name");
-        let effect = "hosts that used it were disconnected from it";
+        let effect = "hosts that use it stay connected";
         self.events.report(EventCode::VolumeRenamed, name, "an operator renamed it", effect, text);
         let mut notes = Vec::new();
-        if !was_served {
+        if let Some(hosts) = self.arrays.users(&volume) {
+            notes.push(format!("still connected: {hosts}; whoever connects again asks for '{name}'"));
+        }
+        if !volume.is_served() {
             notes.push(format!("'{name}' is not started; run 'softroc volume start {name}'"));
         }
         Ok((array, volume, notes))

@@ -20,10 +20,19 @@ use ondisk::{MemberState, Phase};
 use std::rc::Rc;
 
 impl Lifecycle {
-    pub(crate) async fn delete_volume(self: &Rc<Self>, volume: &str) -> Result<Vec<String>> {
+    pub(crate) async fn delete_volume(
+        self: &Rc<Self>,
+        volume: &str,
+        disconnect_hosts: bool,
+    ) -> Result<Vec<String>> {
         let (array, volume) = self.arrays.find_volume(volume)?;
         let name = volume.name();
-        let (effect, notes) = if array.volumes().len() == 1 {
+        if !disconnect_hosts {
+            let insisting = format!("softroc volume delete {name} --disconnect-hosts");
+            self.arrays.check_unused(&volume, &insisting).await?;
+        }
+        let disconnected = self.arrays.users(&volume);
+        let (effect, mut notes) = if array.volumes().len() == 1 {
             ("its drives are free", self.delete_array(&array).await)
         } else {
             self.delete_one(&array, &volume).await?;
@@ -36,6 +45,7 @@ impl Lifecycle {
             effect,
             format!("'{name}' was deleted"),
         );
+        notes.extend(disconnected.map(|hosts| format!("disconnected from '{name}': {hosts}")));
         Ok(notes)
     }
 

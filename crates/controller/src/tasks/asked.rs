@@ -55,9 +55,12 @@ impl Tasks {
     /// `task start`.
     pub(crate) fn start_task(&self, start: &StartTask) -> Result<Reply> {
         check_share(start.share_percent)?;
+        if start.disconnect_hosts && !start.what.is_init() {
+            return Err(invalid("only an initialisation disconnects hosts; leave 'disconnect_hosts' out"));
+        }
         let task = match start.what {
             Startable::Check | Startable::Repair => self.start_check(start)?,
-            Startable::InitFull | Startable::InitFast => self.start_init(start)?,
+            Startable::InitFull | Startable::InitFast => self.new_init(start)?,
             Startable::Patrol => self.start_patrol(start)?,
             Startable::Rebuild => self.start_rebuild(start)?,
         };
@@ -124,7 +127,27 @@ impl Tasks {
         Ok(task)
     }
 
-    fn start_init(&self, start: &StartTask) -> Result<Rc<Task>> {
+    /// `task start init`: not while hosts use the volume, unless they may be disconnected.
+    pub(crate) async fn start_init(&self, start: &StartTask) -> Result<Reply> {
+        check_share(start.share_percent)?;
+        let (array, volume) = self.volume_to_zero(start)?;
+        let is_full = start.what == Startable::InitFull;
+        if !start.disconnect_hosts {
+            let (name, how) = (volume.name(), if is_full { "full" } else { "fast" });
+            let insisting = format!("softroc task start init {name} --{how} --disconnect-hosts");
+            self.arrays.check_unused(&volume, &insisting).await?;
+        } else if !is_full {
+            // One that is zeroed as a whole is hidden from hosts anyhow.
+            self.arrays.disconnect(&array, &volume).await?;
+        }
+        self.start_task(start)
+    }
+
+    /// The volume of an initialisation.
+    ///
+    /// # Errors
+    /// When none is named, or it has another task that has to end first.
+    fn volume_to_zero(&self, start: &StartTask) -> Result<(Rc<Array>, Rc<Volume>)> {
         let Some(name) = &start.volume else {
             return Err(invalid("an initialisation needs a volume; name it"));
         };
@@ -138,6 +161,12 @@ impl Tasks {
         if let Some(task) = self.list.all().into_iter().find(open) {
             return Err(wrong(format!("{} (task {}) has to end first", task.title(), task.id())));
         }
+        Ok((array, volume))
+    }
+
+    fn new_init(&self, start: &StartTask) -> Result<Rc<Task>> {
+        let (array, volume) = self.volume_to_zero(start)?;
+        let about = About::of_volume(array.uuid, volume.uuid);
         let name = volume.name();
         let task = self.list.add(NewTask {
             kind: TaskKind::Init,

@@ -8,7 +8,7 @@ use controller::{
     VolumeInfo,
 };
 use engine::{Shard, ShardIndex, ShardMessage, ShardSeed};
-use env::{Buf, Durability, IoError, JoinHandle};
+use env::{Buf, Durability, Hosts, IoError, JoinHandle};
 use units::{ByteCount, ByteOffset, ByteRange};
 use world_sim::{DriveOptions, Latency, Order, Sim, SimOptions, Stall};
 
@@ -20,6 +20,8 @@ pub const DRIVE: u64 = 33 * MIB + (128 << 10);
 pub struct Bench {
     pub sim: Sim,
     pub shards: Vec<Shard>,
+    /// What ports would tell of who is connected.
+    pub hosts: Hosts,
     count: usize,
     handle: Option<ControllerHandle>,
 }
@@ -35,8 +37,13 @@ pub fn drive_options() -> DriveOptions {
 impl Bench {
     /// A machine with drives `a`, `b`, `c`, ...; no controller yet.
     pub fn new(seed: u64, shards: usize, drives: usize) -> Bench {
-        let mut bench =
-            Bench { sim: Sim::new(options(seed, shards)), shards: Vec::new(), count: shards, handle: None };
+        let mut bench = Bench {
+            sim: Sim::new(options(seed, shards)),
+            shards: Vec::new(),
+            hosts: Hosts::default(),
+            count: shards,
+            handle: None,
+        };
         for name in names(drives) {
             bench.sim.add_drive(&name, drive_options());
         }
@@ -78,7 +85,8 @@ impl Bench {
         for sender in &senders {
             sender.send(ShardMessage::Peers(senders.clone())).ok().unwrap();
         }
-        let options = Options { drives: drives.iter().map(ToString::to_string).collect() };
+        let options =
+            Options { drives: drives.iter().map(ToString::to_string).collect(), hosts: self.hosts.clone() };
         let handle =
             self.sim.run(async move { Controller::start(&env, options, senders, receiver).await })?;
         self.handle = Some(handle);

@@ -88,7 +88,7 @@ async fn resync_stripe(task: Rc<Running>, stripe: StripeIndex) -> Result<Step, I
     let key = volume.lock_key(stripe);
     let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
     let skipped = volume.restore_stripe(stripe, &DriveSet::EMPTY).await.inspect_err(|error| {
-        tracing::warn!(volume = %volume.spec.name, stripe = stripe.0, "resync stopped: {error}");
+        tracing::warn!(volume = %volume.name(), stripe = stripe.0, "resync stopped: {error}");
     })?;
     volume.recorded(&skipped).await?;
     volume.count(|counters| counters.resynced_stripes += 1);

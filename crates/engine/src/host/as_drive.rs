@@ -24,7 +24,7 @@ pub struct VolumeService {
 impl VolumeService {
     /// The requests to a volume, on its shard.
     pub fn new(volume: Rc<Volume>) -> VolumeService {
-        let VolumeSpec { name, sector, capacity, .. } = volume.spec().clone();
+        let (&VolumeSpec { sector, capacity, .. }, name) = (volume.spec(), volume.name().to_string());
         let info = DriveInfo {
             identity: DriveIdentity(format!("volume:{name}")),
             name,

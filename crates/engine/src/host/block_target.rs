@@ -4,6 +4,7 @@
 //! them. Nothing happens here: each call is the volume's own function, without a frame or an allocation in between.
 
 use crate::host::Volume;
+use crate::members::Drives;
 use env::{BlockTarget, Buf, DriveInfo, Durability, IoError, Slice, StatusExtent, TargetGeometry};
 use std::rc::Rc;
 use units::ByteRange;
@@ -14,8 +15,12 @@ fn drives(volume: &Volume) -> impl Iterator<Item = DriveInfo> + '_ {
 }
 
 impl BlockTarget for Volume {
-    fn name(&self) -> &str {
-        &self.spec().name
+    fn number(&self) -> u64 {
+        self.spec().id.0.into()
+    }
+
+    fn name(&self) -> Rc<str> {
+        Drives::name(self)
     }
 
     fn description(&self) -> String {

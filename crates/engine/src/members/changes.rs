@@ -107,7 +107,7 @@ impl Drives {
     fn promote(self: &Rc<Self>, slot: DriveIndex, change: &Change) -> Result<Option<Rc<Member>>, String> {
         self.check_slot(slot)?;
         let Some(replacement) = self.members.swap_replacement(slot, None) else {
-            return Err(format!("no drive is being filled for slot {slot} of '{}'", self.spec.name));
+            return Err(format!("no drive is being filled for slot {slot} of '{}'", self.name()));
         };
         let before = self.members.swap(slot, Some(replacement.member.clone()));
         self.apply(change);
@@ -146,11 +146,9 @@ impl Drives {
     fn check_slot(&self, slot: DriveIndex) -> Result<(), String> {
         match self.members.slot(slot) {
             Some(_) => Ok(()),
-            None => Err(format!(
-                "'{}' has {} slots, and no slot {slot}",
-                self.spec.name,
-                self.geometry().drives()
-            )),
+            None => {
+                Err(format!("'{}' has {} slots, and no slot {slot}", self.name(), self.geometry().drives()))
+            }
         }
     }
 }

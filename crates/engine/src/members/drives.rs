@@ -18,6 +18,8 @@ use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripeIndex};
 pub struct Drives {
     pub(crate) shard: Resources,
     pub(crate) spec: Arc<VolumeSpec>,
+    /// What it is called now.
+    name: RefCell<Rc<str>>,
     /// How the stripes lie as they are served ([`served`]), and into which regions they fall.
     pub(crate) regions: Regions,
     pub(crate) members: Members,
@@ -63,6 +65,7 @@ impl Drives {
             all_well: Cell::new(false),
             closing: Cell::new(false),
             users: Cell::new(0),
+            name: RefCell::new(spec.name.as_str().into()),
             spec,
         });
         if !drives.is_redundant() {
@@ -76,6 +79,16 @@ impl Drives {
     /// What it is.
     pub fn spec(&self) -> &VolumeSpec {
         &self.spec
+    }
+
+    /// What it is called now.
+    pub fn name(&self) -> Rc<str> {
+        self.name.borrow().clone()
+    }
+
+    /// It has another name from now on; whoever uses it goes on.
+    pub(crate) fn rename(&self, name: &str) {
+        *self.name.borrow_mut() = name.into();
     }
 
     /// What is recorded of it, as far as this shard has been told.

@@ -115,7 +115,7 @@ impl Recovery {
         let key = self.lock_key(stripe);
         let _guard = self.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
         if let Err(error) = self.settle_by_word(stripe).await {
-            tracing::debug!(volume = %self.spec.name, stripe = stripe.0, "not settled: {error}");
+            tracing::debug!(volume = %self.name(), stripe = stripe.0, "not settled: {error}");
         }
     }
 }

@@ -78,7 +78,7 @@ impl Recovery {
                 let key = volume.lock_key(stripe);
                 let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
                 if let Err(error) = volume.mend(stripe, &places, Mend::Look).await {
-                    tracing::debug!(volume = %volume.spec.name, stripe = stripe.0, "not repaired: {error}");
+                    tracing::debug!(volume = %volume.name(), stripe = stripe.0, "not repaired: {error}");
                 }
             }
             volume.repairing.borrow_mut().remove(&stripe);
@@ -428,7 +428,8 @@ impl Recovery {
         recovered: bool,
         healed: bool,
     ) {
-        self.shard.report_later(&self.spec, ReportKind::MediumError { drive, range, recovered, healed });
+        let kind = ReportKind::MediumError { drive, range, recovered, healed };
+        self.shard.report_later(self.spec.id, self.name(), kind);
     }
 
     /// Brings the redundancy of a stripe in order, and what it holds on the drives in `filling`, which are stale in it.

@@ -2,7 +2,7 @@
 
 use crate::messages::{REPORTS_OPEN, Report, ReportKind, ShardIndex, ShardMessage};
 use crate::shard::HostActivity;
-use crate::volume::{VolumeId, VolumeSpec};
+use crate::volume::VolumeId;
 use env::locks::StripeLocks;
 use env::sync::{Answerer, Credits, Signal, Taken, answer};
 use env::{Buf, Env, IoError, IoErrorKind, mailbox};
@@ -10,7 +10,6 @@ use state::RegionIndex;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use units::ByteCount;
 
 /// Buckets of the stripe lock table: several times the stripe requests that can be under way.
@@ -197,19 +196,18 @@ impl Resources {
         self.report(volume, ReportKind::MarkDirty(region.into())).await
     }
 
-    pub(crate) async fn report_unsynced(&self, spec: &VolumeSpec, region: RegionIndex) {
-        let id = spec.id;
+    pub(crate) async fn report_unsynced(&self, id: VolumeId, name: &str, region: RegionIndex) {
         if let Err(error) = self.report(id, ReportKind::Unsynced(region.into())).await {
-            tracing::error!(volume = %spec.name, region = region.0, "nobody remembers not to trust it: {error}");
+            tracing::error!(volume = name, region = region.0, "nobody remembers not to trust it: {error}");
         }
     }
 
     /// Reports without waiting in the caller's task.
-    pub(crate) fn report_later(&self, spec: &Arc<VolumeSpec>, kind: ReportKind) {
-        let (shard, spec) = (self.clone(), spec.clone());
+    pub(crate) fn report_later(&self, id: VolumeId, name: Rc<str>, kind: ReportKind) {
+        let shard = self.clone();
         self.inner.env.spawn("report", async move {
-            if let Err(error) = shard.report(spec.id, kind).await {
-                tracing::debug!(volume = %spec.name, "a report came to nothing: {error}");
+            if let Err(error) = shard.report(id, kind).await {
+                tracing::debug!(volume = %name, "a report came to nothing: {error}");
             }
         });
     }

@@ -180,7 +180,7 @@ impl Stripes {
     }
 
     fn unplannable(&self, lost: &Unplannable) -> Ended {
-        tracing::debug!(volume = %self.spec.name, "{lost}");
+        tracing::debug!(volume = %self.name(), "{lost}");
         match lost.kind {
             plan::ErrorKind::DataLost | plan::ErrorKind::NothingToCompare => Ended::Lost,
             plan::ErrorKind::NothingWritable => Ended::Failed(IoError::new(IoErrorKind::Gone)),

@@ -34,7 +34,7 @@ impl Stripes {
             if self.stale_regions(slot).contains(region)
                 && let Err(error) = self.blank(slot, region).await
             {
-                let name = &self.spec.name;
+                let name = self.name();
                 tracing::warn!(volume = %name, drive = slot.0, region = region.0, "it stays stale: {error}");
             }
         }

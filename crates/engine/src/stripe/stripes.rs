@@ -150,7 +150,7 @@ impl Stripes {
         let region = self.region_of(stripe);
         let was_synced = self.state().is_synced(region);
         self.apply(&Change::Unsynced(region.into()));
-        self.shard.report_unsynced(&self.spec, region).await;
+        self.shard.report_unsynced(self.spec.id, &self.name(), region).await;
         if was_synced {
             self.on_unsynced.borrow().iter().for_each(|act| act());
         }

@@ -11,7 +11,7 @@ pub(super) struct Offered<'a, S>(pub &'a Offer<S>);
 impl<S: Targets> Exports for Offered<'_, S> {
     fn list(&self) -> Vec<ExportEntry> {
         let entry = |target: &S::Target| ExportEntry {
-            name: target.name().to_owned(),
+            name: target.name().to_string(),
             description: target.description(),
         };
         self.0.targets().iter().map(|target| entry(target)).collect()
@@ -32,7 +32,7 @@ impl<S: Targets> Offered<'_, S> {
     fn info(&self, target: &S::Target) -> ExportInfo {
         let geometry = target.geometry();
         ExportInfo {
-            name: target.name().to_owned(),
+            name: target.name().to_string(),
             description: target.description(),
             size_bytes: geometry.capacity.0,
             flags: ExportFlags {

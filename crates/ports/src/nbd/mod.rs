@@ -71,7 +71,7 @@ impl Protocol for Nbd {
         };
         let name = &negotiated.export.name;
         let target = offer.find(name).ok_or("the volume went away")?;
-        tracing::debug!(peer = wire.peer(), volume = name, style = ?negotiated.style, "NBD: connection open");
+        tracing::debug!(peer = %wire.peer(), volume = name, style = ?negotiated.style, "NBD: connection open");
         let protocol = Nbd { replies: Replies::new(&negotiated), longest_transfer: offer.longest_transfer() };
         Ok(Some(Greeted { target, protocol, decoder: RequestStream::new(*negotiated) }))
     }
@@ -81,7 +81,7 @@ impl Protocol for Nbd {
         let mut handshake = ServerHandshake::start(&mut output);
         handshake.shut_down();
         if let Err(error) = shake_hands(wire, handshake, output, &NoExports).await {
-            tracing::debug!(peer = wire.peer(), error, "NBD: who is turned away said something odd");
+            tracing::debug!(peer = %wire.peer(), error, "NBD: who is turned away said something odd");
         }
     }
 

@@ -13,11 +13,12 @@ use super::life::Life;
 use super::writer::Queued;
 use super::{Memory, Refused};
 use crate::protocol::{Protocol, Reply};
-use env::{BlockTarget, Env, IoError, IoErrorKind, Slice, Stream, TargetGeometry, TaskId, Work};
+use env::{BlockTarget, Env, Host, IoError, IoErrorKind, Slice, Stream, TargetGeometry, TaskId, Work};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use units::ByteCount;
 
@@ -68,6 +69,8 @@ pub struct Session<P: Protocol, T> {
     pub(super) life: Rc<Life>,
     pub(super) stream: Rc<dyn Stream>,
     pub(super) counters: Cell<Counters>,
+    /// What others see of it.
+    pub(super) host: Arc<Host>,
     pub(super) limits: Limits,
     requests_under_way: Cell<u32>,
     bytes_under_way: Cell<u64>,
@@ -88,6 +91,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         target: Rc<T>,
         protocol: P,
         life: &Rc<Life>,
+        host: &Arc<Host>,
         limits: Limits,
     ) -> Rc<Session<P, T>> {
         Rc::new(Session {
@@ -98,6 +102,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
             life: life.clone(),
             stream: life.stream.clone(),
             counters: Cell::default(),
+            host: host.clone(),
             limits,
             requests_under_way: Cell::new(0),
             bytes_under_way: Cell::new(0),
@@ -163,9 +168,14 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
                 && self.bytes_under_way.get() + bytes <= bytes_limit
         })
         .await;
-        self.requests_under_way.set(self.requests_under_way.get() + 1);
+        self.set_under_way(self.requests_under_way.get() + 1);
         self.bytes_under_way.set(self.bytes_under_way.get() + bytes);
         self.count(|counters| counters.requests += 1);
+    }
+
+    fn set_under_way(&self, requests: u32) {
+        self.requests_under_way.set(requests);
+        self.host.set_outstanding(requests);
     }
 
     /// Hands an admitted request to a worker.
@@ -279,7 +289,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
 
     /// Counts out requests whose replies were sent or dropped.
     pub(super) fn release(&self, requests: u32, bytes: u64) {
-        self.requests_under_way.set(self.requests_under_way.get() - requests);
+        self.set_under_way(self.requests_under_way.get() - requests);
         self.bytes_under_way.set(self.bytes_under_way.get() - bytes);
         self.tell_reader();
     }

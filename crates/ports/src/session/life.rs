@@ -1,6 +1,6 @@
 //! One connection from its first byte to its last, as the shard sees it: how it ends, and whether it stands still.
 
-use env::{Env, Instant, Stream, TaskId};
+use env::{Env, Instant, Peer, Stream, TaskId};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use std::rc::Rc;
 pub(crate) struct Life {
     env: Env,
     pub stream: Rc<dyn Stream>,
-    pub peer: String,
+    pub peer: Peer,
     stopping: Cell<bool>,
     cut: Cell<bool>,
     /// The session's own task.
@@ -23,7 +23,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    pub fn new(env: &Env, stream: Rc<dyn Stream>, peer: String) -> Rc<Life> {
+    pub fn new(env: &Env, stream: Rc<dyn Stream>, peer: Peer) -> Rc<Life> {
         Rc::new(Life {
             env: env.clone(),
             stream,

@@ -16,7 +16,7 @@ pub(crate) use life::Life;
 pub use requests::Refused;
 
 use crate::protocol::{Arrived, Greeted, Protocol, Wire};
-use crate::shard::{Guest, Port};
+use crate::shard::{Guest, Port, Uses};
 use connection::{Job, Limits};
 use env::sync::Taken;
 use env::{Buf, BufferPool, Targets};
@@ -112,7 +112,10 @@ async fn transmit<P: Protocol, S: Targets>(
     greeted: Greeted<P, S::Target>,
 ) -> String {
     let Greeted { target, protocol, decoder } = greeted;
-    *guest.target.borrow_mut() = Some(target.clone());
+    // Until the connection is over, whatever ends it.
+    let connected = port.hosts().connect(port.connection(&guest.life, &target));
+    let host = connected.host();
+    *guest.uses.borrow_mut() = Some(Uses { target: target.clone(), host: host.clone() });
     let longest = port.offer.longest_transfer();
     let limits = Limits {
         requests: port.options.requests_under_way.max(1),
@@ -120,7 +123,7 @@ async fn transmit<P: Protocol, S: Targets>(
         longest,
         read_only: port.offer.is_read_only(&target),
     };
-    let session = Session::new(port.env(), target, protocol, &guest.life, limits);
+    let session = Session::new(port.env(), target, protocol, &guest.life, host, limits);
     port.env().spawn("port writer", writer::write_replies(session.clone()));
     let end = Reader { port, session: &session, inlet, decoder }.run().await;
     session.drained().await;

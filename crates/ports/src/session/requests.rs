@@ -37,6 +37,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         // A drive kept the buffer, and there was none in its place.
         let buf = buf.ok_or(Refused::Failed(IoError::new(IoErrorKind::TimedOut)))?;
         self.count(|counters| counters.read_bytes += range.len.0);
+        self.host.count_read(range.len.0);
         Ok(buf.freeze())
     }
 
@@ -55,6 +56,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         let result = self.target().write(range, payload, durability).await;
         result.map_err(|error| self.refused(error))?;
         self.count(|counters| counters.written_bytes += range.len.0);
+        self.host.count_write(range.len.0);
         Ok(())
     }
 
@@ -69,6 +71,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
             let result = self.target().write_zeroes(run, durability).await;
             result.map_err(|error| self.refused(error))?;
         }
+        self.host.count_write(0);
         Ok(())
     }
 
@@ -82,6 +85,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
             self.still_open()?;
             self.target().trim(run).await.map_err(|error| self.refused(error))?;
         }
+        self.host.count_write(0);
         Ok(())
     }
 

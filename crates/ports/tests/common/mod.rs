@@ -4,7 +4,7 @@
 use engine::{
     Attachment, Regions, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec, VolumeState,
 };
-use env::{Address, Buf, Env, Slices, Stream, mailbox};
+use env::{Address, Buf, Env, Hosts, Slices, Stream, mailbox};
 use layout::{Geometry, Level};
 use nbd::{
     ClientHandshake, ClientOptions, ClientStream, Command, CommandFlags, Cookie, Extent, Failure, ReplyEvent,
@@ -38,6 +38,7 @@ pub struct MachineOf<P> {
     pub shards: Vec<Shard>,
     pub server: RefCell<Option<Server<P>>>,
     pub clients: ProcessId,
+    pub hosts: Hosts,
     senders: Vec<mailbox::Sender<ShardMessage>>,
 }
 
@@ -100,9 +101,10 @@ impl<P: Protocol> MachineOf<P> {
                 sim.finish(&attached).unwrap().unwrap().unwrap();
             }
         }
+        let hosts = Hosts::default();
         let ports = started.iter().zip(&envs).map(|(shard, env)| {
             let (sender, receiver) = port_mailbox(env);
-            env.spawn("port", serve_shard::<P, _>(shard.clone(), receiver, session));
+            env.spawn("port", serve_shard::<P, _>(shard.clone(), hosts.clone(), receiver, session));
             sender
         });
         let ports = ports.collect();
@@ -110,7 +112,7 @@ impl<P: Protocol> MachineOf<P> {
             .run(async move { Server::<P>::start(&env, &[address()], ports, server).await })
             .unwrap()
             .unwrap();
-        MachineOf { sim, shards: started, server: RefCell::new(Some(server)), clients, senders }
+        MachineOf { sim, shards: started, server: RefCell::new(Some(server)), clients, hosts, senders }
     }
 
     pub fn client_env(&self) -> Env {
@@ -126,13 +128,22 @@ impl<P: Protocol> MachineOf<P> {
 
     /// Stops serving the first volume on every shard.
     pub fn detach(&mut self) -> env::JoinHandle<()> {
+        self.tell_all(|done| ShardMessage::Detach(VolumeId(1), Vec::new(), done))
+    }
+
+    /// Gives the first volume another name on every shard.
+    pub fn rename(&mut self, name: &str) -> env::JoinHandle<()> {
+        self.tell_all(|done| ShardMessage::Rename(VolumeId(1), name.to_owned(), done))
+    }
+
+    fn tell_all(&mut self, message: impl Fn(engine::Done) -> ShardMessage) -> env::JoinHandle<()> {
         let env = self.sim.env();
         let (done, mut answers) = mailbox::mailbox(&env, self.senders.len());
         for sender in &self.senders {
-            assert!(sender.send(ShardMessage::Detach(VolumeId(1), Vec::new(), done.clone())).is_ok());
+            assert!(sender.send(message(done.clone())).is_ok());
         }
         drop(done);
-        env.spawn("detach", async move { while answers.receive().await.is_some() {} })
+        env.spawn("tell all shards", async move { while answers.receive().await.is_some() {} })
     }
 
     /// Lets what is under way end, then checks that sessions have left nothing behind.
@@ -148,6 +159,7 @@ impl<P: Protocol> MachineOf<P> {
         }
         if let Some(server) = &*self.server.borrow() {
             assert_eq!(server.connections(), 0);
+            assert_eq!(self.hosts.count(), 0, "somebody who has left is still known");
         }
     }
 }

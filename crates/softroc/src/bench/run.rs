@@ -21,10 +21,14 @@ use storagebench::{
     Ending, Environment, Ladder, Method, Observer, Precondition, Profile, Progress, Results, Row, Settings,
     SteadyRule, Target,
 };
-use units::ByteCount;
+use units::{ByteCount, counted};
 
 /// The length of a round in the SNIA test.
 const SNIA_ROUND: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether hosts that use a volume have left, and how long it takes until the next look.
+const LOOKS_AT_HOSTS: u32 = 20;
+const LOOK_AT_HOSTS: Duration = Duration::from_millis(50);
 
 /// Runs the command.
 pub fn measure(run: &BenchRun, control: &Control, state: &Path) -> Outcome {
@@ -35,7 +39,7 @@ pub fn measure(run: &BenchRun, control: &Control, state: &Path) -> Outcome {
     let targets = run
         .targets
         .iter()
-        .map(|target| resolve(target, control))
+        .map(|target| resolve(target, control, run.beside_hosts))
         .collect::<Outcome<Vec<(String, String)>>>()?;
     let made = match run.create {
         Some(size) => create_missing(&run.targets, size)?,
@@ -212,10 +216,35 @@ fn remove(made: &[String]) {
 }
 
 /// What a target is called in the results, and how it is opened.
-fn resolve(target: &str, control: &Control) -> Outcome<(String, String)> {
-    match target.strip_prefix("volume:") {
-        None => Ok((target.to_owned(), target.to_owned())),
-        Some(name) => Ok((target.to_owned(), control.volume_address(name)?)),
+fn resolve(target: &str, control: &Control, beside_hosts: bool) -> Outcome<(String, String)> {
+    let Some(name) = target.strip_prefix("volume:") else {
+        return Ok((target.to_owned(), target.to_owned()));
+    };
+    if !beside_hosts {
+        unused(name, control)?;
+    }
+    Ok((target.to_owned(), control.volume_address(name)?))
+}
+
+/// Refuses a volume that hosts use. One that has just left is waited for.
+fn unused(name: &str, control: &Control) -> Outcome {
+    let mut looks = 0;
+    loop {
+        let hosts = control.volume_info(name)?.hosts;
+        let Some(first) = hosts.first() else { return Ok(()) };
+        if looks == LOOKS_AT_HOSTS {
+            let others = match hosts.len() - 1 {
+                0 => String::new(),
+                others => format!(" and {}", counted(others, "other host")),
+            };
+            let sentence = format!(
+                "'{name}' is used by {}{others}: they and a measurement would disturb each other; disconnect there first, or measure beside them: run 'softroc bench volume:{name} --beside-hosts'",
+                first.host
+            );
+            return Err(controller::Error::new(controller::ErrorKind::InUse, sentence).into());
+        }
+        looks += 1;
+        std::thread::sleep(LOOK_AT_HOSTS);
     }
 }
 

@@ -255,6 +255,10 @@ pub struct BenchRun {
     #[arg(long)]
     pub destroy_data: bool,
 
+    /// Measure a volume even while hosts are connected to it. They and the measurement disturb each other.
+    #[arg(long)]
+    pub beside_hosts: bool,
+
     /// Where to write the results.
     #[command(flatten)]
     pub files: Files,

@@ -5,11 +5,13 @@ mod create;
 pub mod foreign;
 mod predictions;
 pub mod tasks;
+mod volume;
 
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
 pub use create::{VolumeCreate, WriteHole};
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
+pub use volume::VolumeCommand;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -124,8 +126,8 @@ pub struct Quickstart {
 /// See [`Command::Serve`].
 #[derive(Args, Debug)]
 pub struct Serve {
-    /// The address of the NBD port: HOST:PORT or unix:PATH. May be given several times
-    /// [default: unix:STATE/nbd.sock].
+    /// The address of the NBD port: HOST:PORT or unix:PATH. May be given several times. Listening sockets that are handed
+    /// over by LISTEN_FDS are served, too [default: unix:STATE/nbd.sock].
     #[arg(long, value_name = "ADDR")]
     pub nbd: Vec<Address>,
 
@@ -236,78 +238,6 @@ pub enum DriveCommand {
         /// The drives: paths.
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
-        /// The output format.
-        #[command(flatten)]
-        output: Output,
-    },
-}
-
-/// See [`Command::Volume`].
-#[derive(Subcommand, Debug)]
-pub enum VolumeCommand {
-    /// Create a volume.
-    Create(VolumeCreate),
-    /// List all volumes.
-    List(Checked),
-    /// Show volumes: their state, their drives, and the reasons.
-    Show {
-        /// The names of the volumes.
-        #[arg(required = true, value_name = "NAME")]
-        names: Vec<String>,
-        /// What the exit code says.
-        #[command(flatten)]
-        checked: Checked,
-    },
-    /// Rename a volume. Hosts that use the old name are disconnected.
-    Rename {
-        /// The name of the volume.
-        name: String,
-        /// The new name.
-        to: String,
-        /// The output format.
-        #[command(flatten)]
-        output: Output,
-    },
-    /// Set how a volume closes the write hole, and the policies of its array: medium-error limit, spares, rate of tasks.
-    Set(tasks::VolumeSet),
-    /// Start volumes that need an operator's decision because drives are missing.
-    Start {
-        /// The names of the volumes.
-        #[arg(required = true, value_name = "NAME")]
-        names: Vec<String>,
-        /// Start despite stale parity; blocks of the missing drive may read wrongly where a write was interrupted.
-        #[arg(long)]
-        accept_stale_parity: bool,
-        /// Start without the missing drives. Make sure that they were not used on their own since.
-        #[arg(long)]
-        degraded: bool,
-        /// Do not ask for confirmation.
-        #[arg(long)]
-        yes: bool,
-        /// The output format.
-        #[command(flatten)]
-        output: Output,
-    },
-    /// Forget missing volumes: those of which no drive is there, nor will be. What their drives hold stays.
-    Forget {
-        /// The names of the volumes. All volumes of their arrays are forgotten.
-        #[arg(required = true, value_name = "NAME")]
-        names: Vec<String>,
-        /// Do not ask for confirmation.
-        #[arg(long)]
-        yes: bool,
-        /// The output format.
-        #[command(flatten)]
-        output: Output,
-    },
-    /// Delete volumes. Their data is lost.
-    Delete {
-        /// The names of the volumes.
-        #[arg(required = true, value_name = "NAME")]
-        names: Vec<String>,
-        /// Do not ask for confirmation.
-        #[arg(long)]
-        yes: bool,
         /// The output format.
         #[command(flatten)]
         output: Output,

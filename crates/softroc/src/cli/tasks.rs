@@ -139,6 +139,9 @@ pub enum StartCommand {
         /// Zero only the first and the last MiB, so that no file system or partition table is found.
         #[arg(long, group = "how")]
         fast: bool,
+        /// Zero it even while hosts are connected, and disconnect these.
+        #[arg(long)]
+        disconnect_hosts: bool,
         /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,

@@ -3,7 +3,7 @@
 use crate::cli::{Checked, Cli, DriveCommand, Events, Explain, VolumeCommand};
 use crate::failure::{Failure, Outcome};
 use crate::{explain, output, place, render};
-use controller::{Command, Reply};
+use controller::{Command, Reply, VolumeInfo};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -46,11 +46,17 @@ impl Control {
         Ok(api::client::call(&self.socket, command)?)
     }
 
+    /// A volume of the running controller.
+    pub fn volume_info(&self, name: &str) -> Outcome<Box<VolumeInfo>> {
+        match self.ask(&Command::VolumeShow { volume: name.into() })? {
+            Reply::Volume { volume, .. } => Ok(volume),
+            _ => Err(Failure::failed("the controller's answer is not a volume")),
+        }
+    }
+
     /// The NBD address of a volume of the running controller.
     pub fn volume_address(&self, name: &str) -> Outcome<String> {
-        let Reply::Volume { volume, .. } = self.ask(&Command::VolumeShow { volume: name.into() })? else {
-            return Err(Failure::failed("the controller's answer is not a volume"));
-        };
+        let volume = self.volume_info(name)?;
         let endpoints = self.state.join(crate::serve::ENDPOINTS);
         let listening = std::fs::read_to_string(&endpoints).unwrap_or_default();
         let address = listening.lines().next().ok_or_else(|| {
@@ -178,14 +184,17 @@ impl Control {
                 let forget = |name: &String| Ok(Command::VolumeForget { volume: name.clone() });
                 self.show_each(of_each(names, forget)?, output.json)
             }
-            VolumeCommand::Delete { names, yes, output } => {
+            VolumeCommand::Delete { names, disconnect_hosts, yes, output } => {
                 // First whether there are such volumes: nobody should be asked about one that is not.
                 for name in names {
                     self.ask(&Command::VolumeShow { volume: name.clone() })?;
                 }
                 let (what, it) = (quoted(names), it_or_them(names));
                 output::confirm(&format!("All data of the volume {what} will be lost. Delete {it}?"), *yes)?;
-                let delete = |name: &String| Ok(Command::VolumeDelete { volume: name.clone() });
+                let delete = |name: &String| {
+                    let (volume, disconnect_hosts) = (name.clone(), *disconnect_hosts);
+                    Ok(Command::VolumeDelete { volume, disconnect_hosts })
+                };
                 self.show_each(of_each(names, delete)?, output.json)
             }
         }

@@ -63,6 +63,7 @@ impl Control {
                 drives,
                 share_percent: pace.rate,
                 limit_bytes_per_s: pace.limit.map(|limit| limit.0),
+                disconnect_hosts: matches!(start, StartCommand::Init { disconnect_hosts: true, .. }),
             })
         };
         let (starts, follow) = match start {
@@ -75,7 +76,7 @@ impl Control {
                 let drives = drives.iter().map(|drive| named(drive)).collect::<Outcome<_>>()?;
                 (vec![with(Startable::Patrol, None, drives, pace)], follow)
             }
-            StartCommand::Init { volume, full, fast: _, yes, pace, follow } => {
+            StartCommand::Init { volume, full, fast: _, disconnect_hosts: _, yes, pace, follow } => {
                 // First whether there is such a volume: nobody should be asked about one that is not.
                 self.ask(&Command::VolumeShow { volume: volume.clone() })?;
                 output::confirm(&format!("All data of the volume '{volume}' will be lost. Zero it?"), *yes)?;

@@ -1,6 +1,7 @@
 //! The controller's answers as text.
 
 mod foreign;
+mod hosts;
 pub mod tasks;
 
 use crate::output::table;
@@ -134,14 +135,15 @@ fn volume_table(volumes: &[VolumeInfo]) -> String {
                 volume.drives.len().to_string(),
                 ByteCount(volume.strip_bytes).to_string(),
                 ByteCount(volume.capacity_bytes).to_string(),
+                volume.hosts.len().to_string(),
                 resync,
             ]
         })
         .collect();
     table(
-        &["volume", "state", "level", "drives", "strip", "capacity", ""],
+        &["volume", "state", "level", "drives", "strip", "capacity", "hosts", ""],
         &rows,
-        &[false, false, false, true, true, true],
+        &[false, false, false, true, true, true, true],
     )
 }
 
@@ -188,6 +190,10 @@ fn one_volume(volume: &VolumeInfo) -> String {
     }
     text.push_str("\n\n");
     text.push_str(&drive_table(&volume.drives, false));
+    if !volume.hosts.is_empty() {
+        text.push_str("\n\n");
+        text.push_str(&hosts::table(volume));
+    }
     text
 }
 
@@ -226,6 +232,7 @@ fn controller_facts(info: &ControllerInfo) -> String {
             ),
         ),
         ("drives", info.drives.to_string()),
+        ("hosts", info.hosts.to_string()),
         ("levels", info.levels.join(" ")),
     ])
 }

@@ -5,7 +5,11 @@ pub mod host;
 pub mod judged;
 pub mod mounted;
 
+use std::fs::File;
 use std::io::Write;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -73,6 +77,8 @@ pub struct Controller {
     pub folder: Folder,
     /// More arguments to `serve`.
     pub arguments: Vec<String>,
+    /// Listening sockets that are handed to it, and stay when it ends.
+    pub sockets: Option<(UnixListener, TcpListener)>,
     child: Option<Child>,
 }
 
@@ -124,7 +130,7 @@ impl Controller {
 
     /// One in a new folder that does not run yet.
     pub fn unstarted(name: &str) -> Controller {
-        Controller { folder: Folder::new(name), child: None, arguments: Vec::new() }
+        Controller { folder: Folder::new(name), child: None, arguments: Vec::new(), sockets: None }
     }
 
     pub fn state(&self) -> String {
@@ -147,11 +153,10 @@ impl Controller {
             .append(true)
             .open(self.folder.file("serve.log"))
             .expect("a log file");
-        let child = Command::new(env!("CARGO_BIN_EXE_softroc"))
+        let mut command = self.serve_command(&log);
+        let child = command
             .args(["serve", "--state", &self.state()])
             .args(&self.arguments)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a log file"))
             .stderr(log)
             .spawn()
             .expect("softroc starts");
@@ -162,6 +167,22 @@ impl Controller {
             assert!(ended.is_none() && Instant::now() < deadline, "serve did not start: {}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// `softroc`, with its sockets handed over as systemd does: files 3 and 4, for the process of that number.
+    fn serve_command(&self, log: &File) -> Command {
+        let program = env!("CARGO_BIN_EXE_softroc");
+        let Some((unix, tcp)) = &self.sockets else {
+            let mut command = Command::new(program);
+            command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log file"));
+            return command;
+        };
+        let hand_over = "LISTEN_PID=$$ LISTEN_FDS=2 exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null";
+        let mut command = Command::new("sh");
+        command.args(["-c", hand_over, program]);
+        command.stdin(OwnedFd::from(unix.try_clone().expect("another file of it")));
+        command.stdout(OwnedFd::from(tcp.try_clone().expect("another file of it")));
+        command
     }
 
     pub fn log(&self) -> String {

@@ -309,7 +309,7 @@ impl Stripes {
                     journal.ring.borrow_mut().flushed(took, began.since(before));
                 }
                 Err(error) => {
-                    tracing::warn!(volume = %volume.spec.name, "records stay in the journal: {error}");
+                    tracing::warn!(volume = %volume.name(), "records stay in the journal: {error}");
                 }
             }
             journal.retiring.set(false);
@@ -367,7 +367,7 @@ impl Stripes {
         self.shard.env().spawn("renew the journal", async move {
             let _user = user;
             if let Err(error) = volume.renew_journal().await {
-                tracing::warn!(volume = %volume.spec.name, "records of a drive that left still count: {error}");
+                tracing::warn!(volume = %volume.name(), "records of a drive that left still count: {error}");
             }
         });
     }

@@ -1,0 +1,102 @@
+//! Hosts that are connected to volumes: what is said of them, and what is not done to a volume that they use.
+//!
+//! Ports count them ([`env::Hosts`]), and nobody is waited for here.
+
+use super::Arrays;
+use super::array::Array;
+use super::volume::Volume;
+use crate::interface::{Error, ErrorKind, HostInfo, Result};
+use env::Host;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a host may take to be gone that has just left: its connection ends when all that it asked is done, a moment
+/// after its program has ended.
+const LEAVING: Duration = Duration::from_secs(1);
+
+/// How often that is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+impl Arrays {
+    /// Those that use a volume, in the order in which they came.
+    fn using(&self, volume: &Volume) -> Vec<Arc<Host>> {
+        volume.id().map_or_else(Vec::new, |id| self.hosts.of(id.0.into()))
+    }
+
+    /// How many hosts are connected.
+    pub(crate) fn host_count(&self) -> usize {
+        self.hosts.count()
+    }
+
+    /// Those that use a volume.
+    pub(crate) fn host_infos(&self, volume: &Volume) -> Vec<HostInfo> {
+        self.using(volume).iter().map(|host| self.host_info(host)).collect()
+    }
+
+    fn host_info(&self, host: &Host) -> HostInfo {
+        let (connection, work, lately) = (host.connection(), host.work(), host.lately(self.env.now()));
+        let process = connection.peer.process.as_ref();
+        HostInfo {
+            host: connection.peer.to_string(),
+            address: connection.peer.address.clone(),
+            pid: process.map(|process| process.pid),
+            uid: process.map(|process| process.uid),
+            process: process.and_then(|process| process.command.clone()),
+            protocol: connection.protocol.to_owned(),
+            asked_for: connection.asked_for.clone(),
+            since_unix_s: connection.since_unix_s,
+            outstanding: host.outstanding(),
+            reads: work.reads,
+            read_bytes: work.read_bytes,
+            writes: work.writes,
+            written_bytes: work.written_bytes,
+            reads_per_s: lately.reads,
+            read_bytes_per_s: lately.read_bytes,
+            writes_per_s: lately.writes,
+            written_bytes_per_s: lately.written_bytes,
+        }
+    }
+
+    /// Who uses a volume, as part of a sentence; `None` if nobody does.
+    pub(crate) fn users(&self, volume: &Volume) -> Option<String> {
+        let names: Vec<String> =
+            self.using(volume).iter().map(|host| host.connection().peer.to_string()).collect();
+        match &names[..] {
+            [] => None,
+            [one] => Some(one.clone()),
+            [one, other] => Some(format!("{one} and {other}")),
+            [one, others @ ..] => Some(format!("{one} and {} other hosts", others.len())),
+        }
+    }
+
+    /// Whether nobody uses a volume. A host that is just leaving is waited for.
+    ///
+    /// # Errors
+    /// Who uses it, and the command that insists.
+    pub(crate) async fn check_unused(&self, volume: &Volume, insisting: &str) -> Result<()> {
+        let until = self.env.now() + LEAVING;
+        while self.users(volume).is_some() && self.env.now() < until {
+            self.env.sleep(LOOK_EVERY).await;
+        }
+        let Some(users) = self.users(volume) else { return Ok(()) };
+        let sentence = format!(
+            "'{}' is used by {users}; disconnect there first, or disconnect every host and go on: run '{insisting}'",
+            volume.name()
+        );
+        Err(Error::new(ErrorKind::InUse, sentence))
+    }
+
+    /// Disconnects every host from a volume: it is served anew.
+    ///
+    /// # Errors
+    /// When a shard cannot serve it; then none does.
+    pub(crate) async fn disconnect(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let _turn = array.starting_turn().await;
+        if self.users(volume).is_none() {
+            return Ok(());
+        }
+        self.withdraw(array, volume).await;
+        self.attach(array, volume).await
+    }
+}

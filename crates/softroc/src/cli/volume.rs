@@ -1,0 +1,80 @@
+//! `softroc volume`.
+
+use super::create::VolumeCreate;
+use super::{Checked, Output, tasks};
+use clap::Subcommand;
+
+/// See [`Command::Volume`](super::Command::Volume).
+#[derive(Subcommand, Debug)]
+pub enum VolumeCommand {
+    /// Create a volume.
+    Create(VolumeCreate),
+    /// List all volumes.
+    List(Checked),
+    /// Show volumes: their state, their drives, the reasons, and the hosts that are connected.
+    Show {
+        /// The names of the volumes.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// What the exit code says.
+        #[command(flatten)]
+        checked: Checked,
+    },
+    /// Rename a volume. Hosts that use it stay connected; who connects asks for the new name.
+    Rename {
+        /// The name of the volume.
+        name: String,
+        /// The new name.
+        to: String,
+        /// The output format.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Set how a volume closes the write hole, and the policies of its array: medium-error limit, spares, rate of tasks.
+    Set(tasks::VolumeSet),
+    /// Start volumes that need an operator's decision because drives are missing.
+    Start {
+        /// The names of the volumes.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Start despite stale parity; blocks of the missing drive may read wrongly where a write was interrupted.
+        #[arg(long)]
+        accept_stale_parity: bool,
+        /// Start without the missing drives. Make sure that they were not used on their own since.
+        #[arg(long)]
+        degraded: bool,
+        /// Do not ask for confirmation.
+        #[arg(long)]
+        yes: bool,
+        /// The output format.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Forget missing volumes: those of which no drive is there, nor will be. What their drives hold stays.
+    Forget {
+        /// The names of the volumes. All volumes of their arrays are forgotten.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Do not ask for confirmation.
+        #[arg(long)]
+        yes: bool,
+        /// The output format.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Delete volumes. Their data is lost.
+    Delete {
+        /// The names of the volumes.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Delete them even while hosts are connected, and disconnect these.
+        #[arg(long)]
+        disconnect_hosts: bool,
+        /// Do not ask for confirmation.
+        #[arg(long)]
+        yes: bool,
+        /// The output format.
+        #[command(flatten)]
+        output: Output,
+    },
+}

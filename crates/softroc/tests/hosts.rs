@@ -1,0 +1,111 @@
+//! Hosts are known: programs that nobody here wrote are connected to a volume, and the command line tells who they are,
+//! and does not take the volume from under them.
+
+mod common;
+
+use common::host::Host;
+use common::{Controller, have};
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// `qemu-io` on a volume. It stays until its input ends.
+struct QemuIo(Child);
+
+impl QemuIo {
+    fn on(uri: &str) -> QemuIo {
+        let child = Command::new("qemu-io")
+            .args(["-f", "raw", uri])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("qemu-io starts");
+        QemuIo(child)
+    }
+
+    fn ask(&mut self, command: &str) {
+        let input = self.0.stdin.as_mut().expect("it has an input");
+        writeln!(input, "{command}").and_then(|()| input.flush()).expect("it listens");
+    }
+
+    /// Ends it.
+    fn leave(mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().expect("it ends");
+    }
+}
+
+/// The volume, when `is_so`.
+fn until(controller: &Controller, is_so: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let show = controller.show("data");
+        if is_so(&show["hosts"]) {
+            return show;
+        }
+        assert!(Instant::now() < deadline, "{show}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_host_is_named_by_its_program_and_keeps_its_volume() {
+    if !have("qemu-io") {
+        return;
+    }
+    let controller = Controller::new("hosts");
+    controller.volume("data", "raid5", 3);
+    let mut qemu = QemuIo::on(&controller.uri("data"));
+    // One after the other: it looks at its input once for all that came together.
+    qemu.ask("write -P 7 0 1M");
+    until(&controller, |hosts| hosts[0]["writes"] == 1);
+    qemu.ask("read 0 64k");
+    let show = until(&controller, |hosts| hosts[0]["read_bytes"] == 65_536);
+    let host = &show["hosts"][0];
+    let pid = qemu.0.id();
+    assert_eq!((host["process"].as_str(), host["pid"].as_u64()), (Some("qemu-io"), Some(pid.into())));
+    assert_eq!((host["written_bytes"].as_u64(), host["writes"].as_u64()), (Some(1 << 20), Some(1)));
+    let name = host["host"].as_str().expect("a name").to_owned();
+    for look in ["show data", "list"] {
+        let text = controller.softroc(&format!("volume {look}").split(' ').collect::<Vec<_>>()).ok();
+        let expected = if look == "list" { "hosts" } else { &name };
+        assert!(text.contains(expected), "{text}");
+    }
+    for (command, insists) in [
+        ("volume delete data --yes", "volume delete data --disconnect-hosts"),
+        ("task start init data --fast --yes", "task start init data --fast --disconnect-hosts"),
+        ("bench volume:data --profile database --runtime 100ms", "bench volume:data --beside-hosts"),
+    ] {
+        let answer = controller.softroc(&command.split(' ').collect::<Vec<_>>());
+        assert_eq!(answer.code, 3, "{command}: {}", answer.stderr);
+        assert!(answer.stderr.contains(&name) && answer.stderr.contains(insists), "{}", answer.stderr);
+    }
+    // Its pattern is there still, under any name.
+    controller.softroc(&["volume", "rename", "data", "home"]).ok();
+    controller.softroc(&["volume", "rename", "home", "data"]).ok();
+    qemu.ask("read -P 7 0 1M");
+    until(&controller, |hosts| hosts[0]["read_bytes"] == 65_536 + (1 << 20));
+    qemu.leave();
+    // The connection ends a moment after the program: nobody has to wait for that.
+    controller.softroc(&["volume", "delete", "data", "--yes"]).ok();
+}
+
+#[test]
+fn who_insists_measures_beside_hosts_and_disconnects_them() {
+    let controller = Controller::new("hosts-insisting");
+    controller.volume("data", "raid1", 2);
+    let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served");
+    host.write(0, &[9; 4096]).expect("it is written");
+    let bench = "bench volume:data --profile random,100%read,4K --outstanding 1 --runtime 100ms --ramp 0s \
+                 --confidence none --beside-hosts --no-save";
+    controller.softroc(&bench.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>()).ok();
+    assert_eq!(host.read(0, 4096).expect("it is there still"), [9; 4096]);
+    let zero = "task start init data --fast --yes --disconnect-hosts --follow";
+    controller.softroc(&zero.split(' ').collect::<Vec<_>>()).ok();
+    assert!(host.read(0, 4096).is_err(), "it was disconnected");
+    let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served again");
+    assert_eq!(host.read(0, 4096).expect("it is there"), [0; 4096]);
+    let said = controller.softroc(&["volume", "delete", "data", "--yes", "--disconnect-hosts"]).ok();
+    assert!(said.contains("disconnected from 'data'"), "{said}");
+    assert!(host.read(0, 4096).is_err(), "it was disconnected");
+}
