@@ -128,7 +128,7 @@ fn an_array_that_other_software_changed_is_imported_with_its_data_whatever_its_l
         let all = fill(&mut bench, "data");
         elsewhere(&mut bench, drives, |_| {});
         bench.boot(drives);
-        assert!(bench.ask(Command::VolumeShow { volume: "data".into() }).is_err(), "{level}");
+        assert!(!bench.has("data"), "{level}");
         let (volumes, _) = list(&mut bench);
         assert_eq!(volumes.len(), 1, "{level}");
         assert_eq!((volumes[0].obstacle.as_deref(), &volumes[0].state[..]), (None, "complete"), "{level}");
@@ -398,7 +398,7 @@ fn an_import_that_is_interrupted_leaves_the_foreign_array_or_ours() {
         at_every_event(7, how, prepare, scene, |bench, acknowledged, event| {
             let what = format!("{by}, {how:?} at event {event}");
             bench.boot(&NAMES[..3]);
-            if bench.ask(Command::VolumeShow { volume: "data".into() }).is_err() {
+            if !bench.has("data") {
                 assert!(acknowledged.is_none(), "{what}");
                 let (volumes, drives) = list(bench);
                 assert_eq!(volumes.len(), 1, "{what}: {drives:?}");
@@ -435,7 +435,7 @@ fn an_interrupted_import_waits_for_drives_that_alone_can_tell_how_far_it_came() 
         bench.sim.drive("c").unwrap().come_back();
         bench.ask(Command::DriveAdd { drive: "c".into(), size_bytes: None }).unwrap();
         let (volumes, drives) = list(bench);
-        if bench.ask(Command::VolumeShow { volume: "data".into() }).is_err() {
+        if !bench.has("data") {
             assert_eq!(volumes.len(), 1, "event {event}: {drives:?}");
             assert_eq!((&volumes[0].state[..], &volumes[0].obstacle), ("complete", &None), "event {event}");
             import(bench, "data");

@@ -65,7 +65,8 @@ fn a_volume_of_which_nothing_is_found_is_listed_as_missing() {
         other => panic!("{other:?}"),
     }
     assert!(bench.has_event("none of the drives of 'data' is there"), "{:?}", bench.events());
-    bench.refused(ErrorKind::NameTaken, common::create("data", "raid5", &DRIVES));
+    // Its name is nobody's meanwhile: what is refused here is for want of the drives.
+    bench.refused(ErrorKind::Unavailable, common::create("data", "raid5", &DRIVES));
     // It comes back drive by drive, and is what it was.
     come_back(&mut bench, &["a"]);
     bench.ask(Command::DriveAdd { drive: "a".into(), size_bytes: None }).expect("it is there");

@@ -224,7 +224,7 @@ impl Explanation {
 fn on_stripe(plan: &Plan, part: ByteRange, journal: Option<Recorded>) -> StripeExplanation {
     let (geometry, stripe) = (plan.geometry(), plan.stripe());
     let mut picture = body(plan);
-    if let Some(journal) = &journal {
+    if let Some(journal) = journal.as_ref().filter(|_| plan.request().is_write()) {
         picture.push_str(&format!("  log:  {journal}\n"));
     }
     StripeExplanation {

@@ -21,6 +21,10 @@ pub enum Fault {
     Dies,
     /// It is pulled out. It may be put back after a crash, or after so long.
     Vanishes(Option<Duration>),
+    /// Its file is deleted, and goes on taking writes that nobody will find again.
+    FileDeleted,
+    /// Its file is truncated to so many 64ths of its length.
+    FileTruncated(u64),
     /// Its next writes fail.
     WriteErrors(u64),
     /// Its next flushes fail.
@@ -65,6 +69,14 @@ impl Fault {
         }
     }
 
+    /// Something that is done to a drive's file below the controller.
+    fn draw_for_file(rng: &mut Rng) -> Fault {
+        match rng.below(2) {
+            0 => Fault::FileDeleted,
+            _ => Fault::FileTruncated(rng.below(64)),
+        }
+    }
+
     /// Whether the drive tells of it, or is late.
     fn is_reported(self) -> bool {
         !matches!(self, Fault::Rots | Fault::LosesWrites(_) | Fault::MisdirectsWrites(_))
@@ -74,6 +86,7 @@ impl Fault {
     fn may_cost_the_drive(self) -> bool {
         match self {
             Fault::Dies | Fault::Vanishes(_) | Fault::WriteErrors(_) | Fault::FlushErrors(_) => true,
+            Fault::FileDeleted | Fault::FileTruncated(_) => true,
             // Where the map or the label cannot be read or written, that is the drive's end too.
             Fault::MediumErrors | Fault::Rots | Fault::LosesWrites(_) | Fault::MisdirectsWrites(_) => false,
             Fault::Slows(..) => false,
@@ -85,6 +98,8 @@ impl Fault {
         match self {
             Fault::Dies => Deed::Dies,
             Fault::Vanishes(_) => Deed::Vanishes,
+            Fault::FileDeleted => Deed::FileDeleted,
+            Fault::FileTruncated(_) => Deed::FileTruncated,
             Fault::WriteErrors(_) => Deed::WriteErrors,
             Fault::FlushErrors(_) => Deed::FlushErrors,
             Fault::MediumErrors => Deed::MediumErrors,
@@ -241,6 +256,9 @@ pub fn first_incident(life: u64) -> u64 {
 /// How far the numbers of what operators do are from those of faults.
 pub const OPERATORS: u64 = 50;
 
+/// How far the number of what is done to a drive's file is from those of other faults.
+const OF_FILES: u64 = 40;
+
 /// Between 100 µs and some tenths of a second, every order of magnitude as likely as any.
 pub fn delay(rng: &mut Rng) -> Duration {
     Duration::from_micros(100 << rng.below(12)) + Duration::from_nanos(rng.below(100_000))
@@ -248,6 +266,7 @@ pub fn delay(rng: &mut Rng) -> Duration {
 
 /// Plans the faults of a life.
 pub fn plan(scene: &Rc<Scene>) {
+    plan_for_files(scene);
     let life = scene.life.get();
     let stream = |instance: String| Rng::new(scene.setup.seed, "faults", &instance);
     let mut rng = stream(life.to_string());
@@ -275,6 +294,25 @@ pub fn plan(scene: &Rc<Scene>) {
             }
         });
     }
+}
+
+/// Plans what is done to drives' files in a life. Its draws are its own: histories of seeds that were kept stay what they are,
+/// but where one of these happens.
+fn plan_for_files(scene: &Rc<Scene>) {
+    let life = scene.life.get();
+    let mut rng = Rng::new(scene.setup.seed, "file faults", &life.to_string());
+    let number = first_incident(life) + OF_FILES;
+    let is_wanted = rng.chance(1, 4) && scene.setup.level.is_redundant();
+    if !is_wanted || scene.setup.without.incidents.contains(&number) {
+        return;
+    }
+    let drive = DriveIndex(rng.below(scene.drives.borrow().len() as u64) as u16);
+    let (fault, delay) = (Fault::draw_for_file(&mut rng), delay(&mut rng));
+    later(scene, delay, move |scene| {
+        if scene.life.get() == life {
+            happen(scene, number, drive, fault, &mut rng);
+        }
+    });
 }
 
 /// Does something later, if the run still goes on then. What waits in the simulation must not own it.
@@ -329,7 +367,7 @@ fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: 
             faults.suspect(index, scene.life.get());
         }
         match fault {
-            Fault::Dies => faults.dead.insert(index),
+            Fault::Dies | Fault::FileDeleted | Fault::FileTruncated(_) => faults.dead.insert(index),
             Fault::Vanishes(_) => faults.away.insert(index),
             Fault::MediumErrors => {
                 faults.unreadable.insert(index);
@@ -351,6 +389,8 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
                 later(scene, after, move |scene| put_back(scene, index));
             }
         }
+        Fault::FileDeleted => drive.delete_file(),
+        Fault::FileTruncated(part) => drive.truncate_file(ByteCount(drive.size().0 / 64 * part)),
         Fault::WriteErrors(count) => drive.fail_next(count, Some("write"), IoErrorKind::Medium),
         Fault::FlushErrors(count) => drive.fail_next(count, Some("flush"), IoErrorKind::Medium),
         Fault::MediumErrors => {

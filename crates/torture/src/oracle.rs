@@ -161,7 +161,28 @@ impl Oracle {
             let entry = Entry { of_whole_stripe, ..Entry::new(generation, kind, value.clone()) };
             self.touched.push(sector, entry, &self.beginning);
         }
+        self.note_joined(&operation);
         operation
+    }
+
+    /// Writes that are outstanding together may go to the drives together: where they make up a whole stripe, it is written as
+    /// one, as if one operation had covered it.
+    fn note_joined(&mut self, operation: &Issued) {
+        let stripes = operation.first / self.stripe
+            ..operation.end.div_ceil(self.stripe).min(self.sectors / self.stripe);
+        for stripe in stripes.map(|stripe| stripe * self.stripe..(stripe + 1) * self.stripe) {
+            let is_open = |entry: &Entry| entry.finished.is_none() && entry.kind != Kind::Trim;
+            let open =
+                self.touched.of(stripe.clone()).filter(|cell| cell.entries.iter().any(is_open)).count();
+            if open as u64 == self.stripe {
+                self.touched.each(stripe, |entries| {
+                    entries
+                        .iter_mut()
+                        .filter(|entry| is_open(entry))
+                        .for_each(|entry| entry.of_whole_stripe = true);
+                });
+            }
+        }
     }
 
     /// The sectors of the stripes that an operation covers as a whole.

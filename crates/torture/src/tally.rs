@@ -13,6 +13,10 @@ pub enum Deed {
     Dies,
     /// A drive is pulled out.
     Vanishes,
+    /// A drive's file is deleted while it is used.
+    FileDeleted,
+    /// A drive's file is truncated while it is used.
+    FileTruncated,
     /// One that was pulled out is put back, holding what it held.
     ComesBack,
     /// Writes fail.
@@ -65,11 +69,13 @@ pub enum Deed {
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Deed; 28] = [
+    pub const ALL: [Deed; 30] = [
         Deed::Kill,
         Deed::PowerCut,
         Deed::Dies,
         Deed::Vanishes,
+        Deed::FileDeleted,
+        Deed::FileTruncated,
         Deed::ComesBack,
         Deed::WriteErrors,
         Deed::FlushErrors,
@@ -126,6 +132,8 @@ impl Deed {
             Deed::PowerCut => "power cut",
             Deed::Dies => "drive dies",
             Deed::Vanishes => "drive vanishes",
+            Deed::FileDeleted => "file deleted",
+            Deed::FileTruncated => "file truncated",
             Deed::ComesBack => "drive comes back",
             Deed::WriteErrors => "write errors",
             Deed::FlushErrors => "flush errors",

@@ -9,6 +9,7 @@ use crate::worker::Worker;
 use env::{DriveHealth, DriveKind, IoError, IoErrorKind, IoOutcome};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use units::ByteOffset;
 
 /// See the [module](self).
 pub(crate) struct Behind {
@@ -90,6 +91,13 @@ impl OpenDrive {
 }
 
 impl OpenDrive {
+    /// Whether a file ends before that byte. It was truncated then, and to write there would make it as long as it was, with
+    /// zeroes for what is gone: nobody would notice any more.
+    pub(crate) fn ends_before(&self, end: ByteOffset) -> bool {
+        rustix::fs::fstat(&self.fd)
+            .is_ok_and(|file| u64::try_from(file.st_size).is_ok_and(|size| size < end.0))
+    }
+
     /// Looks whether what was opened still is where it was opened, and as long.
     ///
     /// # Errors
@@ -166,6 +174,31 @@ mod tests {
         std::fs::write(&other, [0; 8192]).unwrap();
         std::fs::rename(&other, &path).unwrap();
         assert_eq!(drive.look(), changed, "replaced by another of that name");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    /// A file was truncated, and the next write made it as long as it was: zeroes stood for what was gone, and no look told.
+    #[test]
+    fn a_write_does_not_hide_that_a_file_was_truncated() {
+        let path = std::env::temp_dir().join(format!("truncated-{}", std::process::id()));
+        std::fs::write(&path, [1; 16384]).unwrap();
+        let open = crate::open::open_drive(path.to_str().unwrap(), crate::open::Access::Writing).unwrap();
+        let source = crate::file_drive::FileDrive { open: Arc::new(open) };
+        let shard = crate::Shard::new(&crate::Settings::with_memory(units::ByteCount::MIB)).unwrap();
+        let (env, file) = (shard.env().clone(), path.clone());
+        let (before, after, health) = shard.run(async move {
+            use env::DriveSource;
+            let drive = env::Member::new(&env, source.attach(&env).unwrap());
+            let write = async || {
+                let bytes = env::Buf::copy_of(&[2; 4096]).freeze();
+                drive.write(ByteOffset(12288), [bytes].into_iter().collect(), env::Durability::Cached).await
+            };
+            let before = write().await.result;
+            std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(4096).unwrap();
+            (before, write().await.result, drive.health().await.map(drop))
+        });
+        let changed = IoError::new(IoErrorKind::Changed);
+        assert_eq!((before, after, health), (Ok(4096), Err(changed), Err(changed)));
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -178,7 +178,11 @@ impl AttachedDrive {
         }
         let inside = self.is_inside(range);
         let whole = range.is_aligned(info.logical_sector.bytes());
-        (!inside || !whole || !is_solid(work)).then_some(IoErrorKind::Invalid)
+        if !inside || !whole || !is_solid(work) {
+            return Some(IoErrorKind::Invalid);
+        }
+        let is_cut = || info.kind == DriveKind::File && self.attachment.open.ends_before(range.end());
+        (writes && is_cut()).then_some(IoErrorKind::Changed)
     }
 
     fn is_inside(&self, range: ByteRange) -> bool {

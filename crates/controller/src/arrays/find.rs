@@ -58,7 +58,7 @@ impl Arrays {
         ))
     }
 
-    /// A volume by its name or UUID, and its array.
+    /// A volume by its name or UUID, and its array. One that is there is meant rather than one that is missing.
     pub(crate) fn find_volume(&self, text: &str) -> Result<(Rc<Array>, Rc<Volume>)> {
         let arrays = self.all();
         let with_array = |array: &Rc<Array>| {
@@ -66,8 +66,11 @@ impl Arrays {
             array.volumes().into_iter().map(move |volume| (array.clone(), volume))
         };
         let all: Vec<(Rc<Array>, Rc<Volume>)> = arrays.iter().flat_map(with_array).collect();
-        let named: Vec<&(Rc<Array>, Rc<Volume>)> =
+        let mut named: Vec<&(Rc<Array>, Rc<Volume>)> =
             all.iter().filter(|(_, volume)| volume.name() == text).collect();
+        if named.iter().any(|(array, _)| !array.is_missing()) {
+            named.retain(|(array, _)| !array.is_missing());
+        }
         match named[..] {
             [(array, volume)] => Ok((array.clone(), volume.clone())),
             [] => {

@@ -53,7 +53,10 @@ impl Lifecycle {
                 ondisk::LONGEST_NAME
             )));
         }
-        let has_name = |array: &Rc<Array>| array.volumes().iter().any(|volume| volume.name() == name);
+        // One of which no drive is there keeps nobody from its name: should it come back, UUIDs tell the two apart.
+        let has_name = |array: &Rc<Array>| {
+            !array.is_missing() && array.volumes().iter().any(|volume| volume.name() == name)
+        };
         if self.arrays.all().iter().any(has_name) {
             let sentence = format!("a volume '{name}' exists already; choose another name");
             return Err(Error::new(ErrorKind::NameTaken, sentence));

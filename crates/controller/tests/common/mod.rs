@@ -141,6 +141,12 @@ impl Bench {
         self.create_with(name, level, drives, resync).unwrap()
     }
 
+    /// Whether there is such a volume, and some drive of it.
+    pub fn has(&mut self, name: &str) -> bool {
+        let shown = self.ask(Command::VolumeShow { volume: name.into() });
+        matches!(shown, Ok(Reply::Volume { volume, .. }) if volume.state != controller::VolumeState::Missing)
+    }
+
     pub fn show(&mut self, name: &str) -> VolumeInfo {
         volume(self.ask(Command::VolumeShow { volume: name.into() })).0
     }

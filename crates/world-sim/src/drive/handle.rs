@@ -210,6 +210,18 @@ impl SimDrive {
         self.depart(Presence::Away);
     }
 
+    /// Its file is deleted. Whoever has it open goes on as if nothing were, until he looks; nobody opens it again.
+    pub fn delete_file(&self) {
+        self.note("file deleted");
+        self.cell.state.borrow_mut().presence = Presence::Deleted;
+    }
+
+    /// Its file is truncated: what lies past `len`, a multiple of 4096 bytes, is gone, and so is its end.
+    pub fn truncate_file(&self, len: ByteCount) {
+        self.note("file truncated");
+        self.cell.state.borrow_mut().cut = Some(len.align_down(ByteCount(4096)));
+    }
+
     fn depart(&self, presence: Presence) {
         self.cell.interrupt(&self.core, None);
         let mut state = self.cell.state.borrow_mut();
@@ -221,12 +233,14 @@ impl SimDrive {
     /// It comes back (even from death: somebody repaired it), to be opened again.
     pub fn come_back(&self) {
         self.note("comes back");
-        self.cell.state.borrow_mut().presence = Presence::Present;
+        let mut state = self.cell.state.borrow_mut();
+        (state.presence, state.cut) = (Presence::Present, None);
     }
 
-    /// Whether it answers.
+    /// Whether it is there, with all that it held.
     pub fn is_present(&self) -> bool {
-        self.cell.state.borrow().presence == Presence::Present
+        let state = self.cell.state.borrow();
+        state.presence == Presence::Present && state.cut.is_none()
     }
 
     /// Keeps operations that are due until [`SimDrive::release`]: their waiters see time limits pass.

@@ -48,6 +48,8 @@ enum Presence {
     Away,
     /// Dead for good.
     Failed,
+    /// Its file was deleted: whoever has it open goes on writing what nobody will find again.
+    Deleted,
 }
 
 /// An operation in flight.
@@ -76,6 +78,8 @@ struct Ordered {
 struct State {
     content: Content,
     presence: Presence,
+    /// Its file was truncated to so many bytes.
+    cut: Option<ByteCount>,
     /// Counts departures: attachments from before one stay dead.
     epoch: u64,
     lease: Weak<Lease>,
@@ -122,6 +126,7 @@ impl DriveCell {
         let state = State {
             content: Content::new(&options, key),
             presence: Presence::Present,
+            cut: None,
             epoch: 0,
             lease: Weak::new(),
             lease_of: 0,
@@ -181,7 +186,8 @@ impl DriveCell {
         let lease = Arc::new(Lease);
         state.lease = Arc::downgrade(&lease);
         state.lease_of = process;
-        let info = self.info(name);
+        let mut info = self.info(name);
+        info.size = state.cut.unwrap_or(info.size);
         Ok(Arc::new(Source {
             sim: core.id(),
             drive: self.name.clone(),
@@ -355,10 +361,16 @@ impl State {
 
     /// What a request is refused or fails for before it does anything.
     fn refusal(&mut self, options: &DriveOptions, stale: bool, request: &IoRequest) -> Option<IoErrorKind> {
-        if self.presence != Presence::Present || stale {
+        let is_gone = !matches!(self.presence, Presence::Present | Presence::Deleted) || stale;
+        if is_gone {
             return Some(IoErrorKind::Gone);
         }
         let range = request.range();
+        let is_past_the_cut = self.cut.is_some_and(|cut| range.end().0 > cut.0);
+        let is_looked_at = matches!(request, IoRequest::Health);
+        if is_past_the_cut || is_looked_at && (self.cut.is_some() || self.presence == Presence::Deleted) {
+            return Some(IoErrorKind::Changed);
+        }
         let in_bounds = range.start.checked_add(range.len).is_some_and(|end| end.0 <= options.size.0);
         if !in_bounds || !range.is_aligned(options.logical_sector.bytes()) {
             return Some(IoErrorKind::Invalid);
@@ -485,13 +497,16 @@ impl State {
 
     /// The writes of operations that will not finish.
     fn unfinished_writes(&mut self, options: &DriveOptions, operations: &[Operation]) -> Vec<Written> {
-        let present = self.presence == Presence::Present;
+        let present = matches!(self.presence, Presence::Present | Presence::Deleted);
+        let cut = self.cut;
+        let is_cut = |range: ByteRange| cut.is_some_and(|cut| range.end().0 > cut.0);
         let mut unfinished = Vec::new();
         for operation in operations.iter().filter(|operation| present && is_write(&operation.request)) {
             let range = operation.request.range();
             let in_bounds = range.start.checked_add(range.len).is_some_and(|end| end.0 <= options.size.0);
             if !operation.stale
                 && in_bounds
+                && !is_cut(range)
                 && range.is_aligned(options.logical_sector.bytes())
                 && !options.read_only
             {

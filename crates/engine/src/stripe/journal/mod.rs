@@ -199,7 +199,8 @@ impl Stripes {
         }
         let parts: DriveSet = self.map(plan.stripe()).drives().collect();
         let said = journal.ring.borrow().says(plan.stripe());
-        let need = need(plan, &parts, said, || journal.ring.borrow().promises(plan.stripe()));
+        let stale = self.state().stale_in(self.region_of(plan.stripe()));
+        let need = need(plan, &parts, &stale, said, || journal.ring.borrow().promises(plan.stripe()));
         let carries = need == Need::All;
         let whole = (!carries && asked == Durability::Cached && self.is_whole(plan)).then_some(plan.stripe());
         let kept =

@@ -20,13 +20,23 @@ pub(super) enum Need {
     Silence,
 }
 
-/// What has to be kept of a plan. `parts`: the drives that have a part in its stripe; `said`: whether records that count say
-/// something of the stripe; `promises`: whether a host relies on one of them.
-pub(super) fn need(plan: &Plan, parts: &DriveSet, said: bool, promises: impl FnOnce() -> bool) -> Need {
+/// What has to be kept of a plan. `parts`: the drives that have a part in its stripe; `stale`: drives that are recorded as
+/// stale there, although they may be current by now; `said`: whether records that count say something of the stripe;
+/// `promises`: whether a host relies on one of them.
+pub(super) fn need(
+    plan: &Plan,
+    parts: &DriveSet,
+    stale: &DriveSet,
+    said: bool,
+    promises: impl FnOnce() -> bool,
+) -> Need {
     match plan.request() {
         request if request.is_write() => {
             let health = plan.health();
-            let missing = parts.minus(&health.readable.intersection(&health.writable));
+            // A drive that has been made current in this stripe, which is not recorded yet, is stale again after a crash:
+            // what it holds would be computed from the others, some of which were written and some not.
+            let current = health.readable.intersection(&health.writable).minus(stale);
+            let missing = parts.minus(&current);
             let whole = plan.is_whole_stripe_write() && missing.is_empty();
             let written: DriveSet = plan.writes().iter().map(|write| write.drive).collect();
             match (whole, said) {
@@ -123,9 +133,9 @@ impl JournalTerms {
     }
 
     /// What a plan's record comes to where nothing was said of its stripe before; `parts`: the drives that have a part in the
-    /// stripe; `usable`: the drives that can take records.
-    fn recorded(&self, plan: &Plan, parts: &DriveSet, usable: &DriveSet) -> Recorded {
-        if need(plan, parts, false, || false) != Need::All {
+    /// stripe; `stale`: those that are recorded as stale there; `usable`: the drives that can take records.
+    fn recorded(&self, plan: &Plan, parts: &DriveSet, stale: &DriveSet, usable: &DriveSet) -> Recorded {
+        if need(plan, parts, stale, false, || false) != Need::All {
             return Recorded::nothing(if !plan.request().is_write() {
                 "only writes of hosts need one"
             } else if plan.is_whole_stripe_write() {
@@ -177,6 +187,7 @@ impl plan::Journal for Told<'_> {
 
     fn record(&self, plan: &Plan) -> Recorded {
         let parts: DriveSet = self.state.map(self.regions, plan.stripe()).drives().collect();
-        self.terms.recorded(plan, &parts, &self.state.in_service().minus(self.without))
+        let stale = self.state.stale_in(self.regions.region_of(plan.stripe()));
+        self.terms.recorded(plan, &parts, &stale, &self.state.in_service().minus(self.without))
     }
 }
