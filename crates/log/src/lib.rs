@@ -8,6 +8,8 @@
 //! | `share` | the ring of each shard, the members of each copy | the engine |
 //! | `batch` | what shares one record, and when the next one begins | the engine |
 //! | `ring` | places, order, what is settled, retired, announced; when to ask for a flush | the engine |
+//! | `destages` | plans that write redundancy first: what each may do next, which records it needs | the engine, from the cache's log on |
+//! | `intent` | what a column holds after a crash, where the log has data and no redundancy | the controller, from the cache's log on |
 //! | `said` | what records that count say of stripes | the engine |
 //! | `whole` | stripes without a record, on which one may stand | the engine |
 //! | `replay` | which records count after a crash, which need copies, and what they leave to be written | the controller |
@@ -25,6 +27,8 @@
 
 mod batch;
 mod bytes;
+mod destages;
+mod intent;
 mod record;
 mod replay;
 mod ring;
@@ -33,6 +37,8 @@ mod share;
 mod whole;
 
 pub use batch::{Batch, MOST_SLICES, Part, is_time};
+pub use destages::{Destages, FlushBegun, Stage};
+pub use intent::{Column, Intent, Logged, Source};
 pub use record::{BLOCK, BodyCrc, Change, ChangeKind, Head, LogId, NOTICES, Record, scan};
 pub use replay::{Holders, Missing, Patch, counting, patches};
 pub use ring::{Begun, Ring};
