@@ -156,3 +156,59 @@ impl Destages {
         plan
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{BLOCK, NOTICES};
+
+    const AT: u64 = NOTICES * BLOCK.0;
+
+    /// A ring with a data record of one extent that is durable.
+    fn with_data() -> (Destages, u64) {
+        let mut ring = Destages::new(Ring::LEAST);
+        let begun = ring.begin_data(AT, BLOCK.0, 1);
+        ring.landed(&begun);
+        (ring, begun.sequence)
+    }
+
+    #[test]
+    fn a_plan_goes_from_its_intent_to_its_data_by_way_of_a_flush() {
+        let (mut ring, data) = with_data();
+        let plan = ring.begin_plan(&[data], false);
+        let intent = ring.begin_intent(plan, AT + BLOCK.0, BLOCK.0);
+        assert_eq!(ring.stage(plan), Some(Stage::Intent));
+        ring.landed(&intent);
+        assert_eq!(ring.stage(plan), Some(Stage::Redundancy));
+        let too_early = ring.begin_flush();
+        ring.redundancy_written(plan);
+        ring.end_flush(too_early);
+        assert_eq!(ring.stage(plan), Some(Stage::Flush), "it began before redundancy was written");
+        let flush = ring.begin_flush();
+        ring.end_flush(flush);
+        assert_eq!(ring.stage(plan), Some(Stage::Data));
+        ring.end_plan(plan);
+        assert_eq!((ring.stage(plan), ring.can_retire(), ring.can_announce()), (None, true, false));
+        let flush = ring.begin_flush();
+        ring.end_flush(flush);
+        assert!(ring.can_announce(), "both records are retired");
+    }
+
+    #[test]
+    fn newer_data_does_not_end_what_a_plan_has_taken() {
+        let (mut ring, older) = with_data();
+        let plan = ring.begin_plan(&[older], false);
+        let newer = ring.begin_data(AT + BLOCK.0, BLOCK.0, 1);
+        ring.landed(&newer);
+        assert_eq!(ring.settled(), older, "the plan goes on");
+        assert_eq!(ring.stage(plan), Some(Stage::Intent));
+    }
+
+    #[test]
+    #[should_panic(expected = "a plan takes what is durable")]
+    fn a_plan_does_not_take_what_memory_alone_has() {
+        let mut ring = Destages::new(Ring::LEAST);
+        let begun = ring.begin_data(AT, BLOCK.0, 1);
+        ring.begin_plan(&[begun.sequence], false);
+    }
+}

@@ -107,7 +107,8 @@ impl<S: PartialEq> Column<S> {
         }
         data.sort_by_key(|logged| logged.strip);
         let newest = self.live.len().checked_sub(1);
-        let has_all = data.iter().all(|logged| self.under(newest, logged.strip) == Source::Log(logged.record));
+        let has_all =
+            data.iter().all(|logged| self.under(newest, logged.strip) == Source::Log(logged.record));
         let is_said = has_all && self.live.last().is_some_and(|last| last.sums == sums);
         (!is_said).then_some(Intent { data, sums })
     }

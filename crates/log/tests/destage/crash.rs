@@ -40,6 +40,8 @@ pub(super) struct Left {
     pub(super) cut: [u8; 3],
     /// Strips of a whole stripe that was not logged: when any drive is out, nobody knows what they hold.
     pub(super) loose: u8,
+    /// A host may write while the replay goes on.
+    pub(super) is_served: bool,
 }
 
 /// Every set of drives that may be out, with these.
@@ -56,7 +58,8 @@ fn parts(set: u8) -> impl Iterator<Item = u8> {
 impl State {
     /// All that a crash depends on.
     pub(super) fn rest(&self) -> impl Hash + '_ {
-        let entries: Vec<_> = self.log.iter().map(|entry| (entry.begun.sequence, entry.copies, entry.is_durable)).collect();
+        let entries: Vec<_> =
+            self.log.iter().map(|entry| (entry.begun.sequence, entry.copies, entry.is_durable)).collect();
         let content: Vec<&Content> = self.log.iter().map(|entry| &entry.content).collect();
         ((&self.cells, &self.sure, self.failed), (self.fenced, self.deaf, self.loose), entries, content)
     }
@@ -65,7 +68,9 @@ impl State {
     pub(super) fn crash(&self, setup: &Setup, walk: &mut Walk) {
         let absent: &[u8] = if setup.place == Place::Devices { &[0, 1, 2] } else { &[0] };
         let failed = if setup.defect == Defect::ReturnedBelieved { 0 } else { self.failed };
-        for (lost, absent) in sets(setup, failed).flat_map(|lost| absent.iter().map(move |absent| (lost, *absent))) {
+        for (lost, absent) in
+            sets(setup, failed).flat_map(|lost| absent.iter().map(move |absent| (lost, *absent)))
+        {
             let unread = match setup.place {
                 Place::Members => lost,
                 Place::Devices => self.fenced | absent,
@@ -117,7 +122,7 @@ impl State {
         let (now, cut) = (self.allowed(setup, column, in_memory), self.allowed(setup, column, false));
         let is_loose = |strip: &usize| self.loose.is_some_and(|by| self.sure[column][*strip].by == by);
         let loose = (0..3).filter(is_loose).fold(0, |set, strip| set | 1 << strip);
-        Left { cells, failed: crash.lost, fenced, log, now, cut, loose }
+        Left { cells, failed: crash.lost, fenced, log, now, cut, loose, is_served: setup.serves }
     }
 
     /// What may be read: what is sure, and what was under way after it; of that the last word where memory has it.

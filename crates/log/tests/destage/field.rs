@@ -45,7 +45,8 @@ pub(super) fn solve(equations: &[Equation], lost: &[usize], wanted: u8) -> Optio
         if !holds {
             continue;
         }
-        let same = |other: &[u8; 3]| (0..3).all(|strip| wanted >> strip & 1 == 0 || other[strip] == values[strip]);
+        let same =
+            |other: &[u8; 3]| (0..3).all(|strip| wanted >> strip & 1 == 0 || other[strip] == values[strip]);
         match &found {
             Some(other) if !same(other) => return None,
             Some(_) => {}

@@ -81,6 +81,8 @@ struct Setup {
     returns: u8,
     /// So many log devices fail while the machine runs.
     device_fails: u8,
+    /// While a replay goes on, a host writes 3 to strip 1, and that is logged.
+    serves: bool,
     /// A log of an earlier start, and one that was discarded, can be read too.
     has_older: bool,
     defect: Defect,

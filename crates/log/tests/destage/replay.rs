@@ -64,7 +64,9 @@ impl Left {
     }
 
     fn under(&self, setup: &Setup, column: &Column<u8>, plan: Option<usize>, strip: u16) -> Source {
-        let (Defect::OwnDataAlone, Some(plan)) = (setup.defect, plan) else { return column.under(plan, strip) };
+        let (Defect::OwnDataAlone, Some(plan)) = (setup.defect, plan) else {
+            return column.under(plan, strip);
+        };
         let own = column.live()[plan].data.iter().find(|data| data.strip == strip);
         own.map_or(Source::Drive, |data| Source::Log(data.record))
     }
@@ -101,7 +103,8 @@ impl Left {
             }
             equations.push(Equation { redundancy, unknown, sum });
         }
-        let lost: SmallVec<[usize; 3]> = (0..setup.data).filter(|strip| self.failed >> strip & 1 == 1).collect();
+        let lost: SmallVec<[usize; 3]> =
+            (0..setup.data).filter(|strip| self.failed >> strip & 1 == 1).collect();
         let Some(solved) = solve(&equations, &lost, wanted) else { return (data, wanted) };
         bits(wanted).for_each(|strip| data[strip] = solved[strip]);
         (data, 0)
@@ -243,8 +246,21 @@ impl Left {
                 if is_cut {
                     left.now = left.cut;
                 }
+                if left.is_served {
+                    walk.crashed(left.with_write(setup), is_cut, label);
+                }
                 walk.crashed(left, is_cut, label);
             }
         }
+    }
+
+    /// A host has written meanwhile, and that is durable in the log.
+    fn with_write(&self, setup: &Setup) -> Left {
+        let mut left = self.clone();
+        let number = left.log.last().map_or(1, |last| last.number + 1);
+        let copies = left.homes(setup, 0);
+        left.log.push(Found { number, copies, what: What::Data(SmallVec::from_iter([(1, 3)])) });
+        (left.now[1], left.cut[1], left.is_served) = (1 << 3, 1 << 3, false);
+        left
     }
 }

@@ -3,7 +3,9 @@
 use super::defects::Defect;
 use super::drive::Cell;
 use super::steps::Step;
-use super::{Active, BLOCK, Content, Entry, Flush, Job, Noted, Place, Put, STRIPS, Setup, State, Sure, Write};
+use super::{
+    Active, BLOCK, Content, Entry, Flush, Job, Noted, Place, Put, STRIPS, Setup, State, Sure, Write,
+};
 use log::{Begun, Logged, NOTICES, Stage};
 use smallvec::SmallVec;
 
@@ -182,7 +184,8 @@ impl State {
                 data.push(Write { drive: put.strip, column, value: put.value });
             }
             let cell_of = |drive| setup.cell_of(drive, &self.truth[column]);
-            let writes = setup.redundancy_drives().map(|drive| Write { drive, column, value: cell_of(drive) });
+            let writes =
+                setup.redundancy_drives().map(|drive| Write { drive, column, value: cell_of(drive) });
             redundancy.extend(writes);
             let data = here().map(|(record, put)| Logged { strip: put.strip as u16, record: *record });
             let sums = setup.redundancy_drives().map(cell_of).collect();
@@ -226,7 +229,11 @@ impl State {
             _ => begun,
         };
         self.ring.end_flush(begun);
-        if covers_whole && setup.defect != Defect::WholeUnflushed {
+        let is_partial = matches!(
+            setup.defect,
+            Defect::WholeUnflushed | Defect::DataDrivesUnflushed | Defect::RedundancyDrivesUnflushed
+        );
+        if covers_whole && !is_partial {
             self.sure_of_whole(setup);
         }
     }
@@ -264,7 +271,8 @@ impl State {
             *sure = Sure { values: sure.values | 1 << value, by };
         }
         let here = (0..setup.drives()).filter(|drive| self.failed >> drive & 1 == 0);
-        self.whole = here.map(|drive| Write { drive, column: 0, value: setup.cell_of(drive, values) }).collect();
+        self.whole =
+            here.map(|drive| Write { drive, column: 0, value: setup.cell_of(drive, values) }).collect();
     }
 
     fn fail(&mut self, setup: &Setup, drive: usize) {
@@ -288,7 +296,9 @@ impl State {
         }
         self.deaf = self.failed;
         for at in 0..self.log.len() {
-            self.log[at].copies &= !(1 << drive);
+            if setup.defect != Defect::ReturnedBelieved || !self.log[at].is_durable {
+                self.log[at].copies &= !(1 << drive);
+            }
             if self.log[at].copies == 0 && !self.log[at].is_durable {
                 self.log[at].copies = self.homes_for(setup, self.log[at].begun.sequence);
             }

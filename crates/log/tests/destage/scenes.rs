@@ -1,4 +1,4 @@
-//! What is tried. `DESTAGE_MODEL=all`: all of it.
+//! What is tried; with `DESTAGE_MODEL=all` forty times as many histories, and what takes minutes (docs/testing.md).
 
 use super::defects::{DEFECTS, Defect};
 use super::walk::{Counts, explore};
@@ -24,6 +24,7 @@ fn setup(data: usize, redundancy: usize, jobs: &[Job]) -> Setup {
         fails: 0,
         returns: 0,
         device_fails: 0,
+        serves: false,
         has_older: false,
         defect: Defect::None,
     }
@@ -41,6 +42,10 @@ fn in_memory(setup: Setup) -> Setup {
     Setup { memory: true, ..setup }
 }
 
+fn served(setup: Setup) -> Setup {
+    Setup { serves: true, ..setup }
+}
+
 /// Stories that are worth telling: every rule matters in one of them.
 fn stories() -> Vec<Setup> {
     let (one, other) = (log(&[(0, 1)]), log(&[(1, 1)]));
@@ -53,6 +58,12 @@ fn stories() -> Vec<Setup> {
     vec![
         Setup { has_older: true, ..setup(2, 1, std::slice::from_ref(&one)) },
         on_devices(0, Setup { has_older: true, ..setup(2, 1, std::slice::from_ref(&one)) }),
+        // Small ones first, so that what is planted is found soon: a device that fails, a drive that fails and comes back, a whole
+        // stripe without a record before and behind another.
+        on_devices(1, setup(2, 1, std::slice::from_ref(&one))),
+        failing(2, 1, setup(2, 1, std::slice::from_ref(&one))),
+        setup(2, 1, &[one.clone(), whole.clone()]),
+        setup(2, 1, &[whole.clone(), one.clone()]),
         // One strip, the other one, the same again, both; what it was before.
         setup(2, 1, &[one.clone(), other.clone()]),
         setup(2, 1, &[one.clone(), again.clone()]),
@@ -61,26 +72,20 @@ fn stories() -> Vec<Setup> {
         setup(2, 1, &[one.clone(), back.clone()]),
         setup(2, 2, &[one.clone(), both.clone()]),
         setup(3, 1, &[one.clone(), other.clone()]),
-        setup(3, 1, &[back.clone(), both.clone()]),
+        // The redundancy of both plans is equal by chance.
+        setup(3, 1, &[back.clone(), log(&[(0, 1), (1, 1)])]),
         // A trim of all strips is a record as any other.
         setup(2, 1, &[one.clone(), log(&[(0, 0), (1, 0)])]),
         // Memory that outlives the process.
         in_memory(setup(2, 1, &[one.clone(), other.clone()])),
-        in_memory(setup(2, 2, &[both.clone()])),
-        // Two devices, one of which fails.
-        on_devices(1, setup(2, 1, &[one.clone(), both.clone()])),
-        on_devices(1, in_memory(setup(2, 1, &[one.clone(), again.clone()]))),
+        in_memory(setup(2, 2, std::slice::from_ref(&both))),
         // Drives that fail and come back.
-        failing(1, 0, setup(2, 1, &[one.clone(), both.clone()])),
-        failing(1, 1, setup(2, 1, &[one.clone(), other.clone()])),
-        failing(2, 1, setup(2, 1, std::slice::from_ref(&one))),
         failing(2, 1, on_devices(0, setup(2, 1, std::slice::from_ref(&one)))),
         failing(1, 1, setup(2, 2, std::slice::from_ref(&one))),
         failing(2, 0, setup(2, 2, std::slice::from_ref(&one))),
+        failing(1, 0, setup(2, 1, &[one.clone(), both.clone()])),
         // Whole stripes without a record, before and behind others.
         setup(2, 1, std::slice::from_ref(&whole)),
-        setup(2, 1, &[one.clone(), whole.clone()]),
-        setup(2, 1, &[whole.clone(), one.clone()]),
         failing(1, 0, setup(2, 1, &[whole.clone(), one.clone()])),
         failing(1, 0, setup(3, 1, &[whole.clone(), one.clone()])),
         setup(2, 2, &[whole.clone(), one.clone()]),
@@ -88,6 +93,15 @@ fn stories() -> Vec<Setup> {
         setup(2, 1, &[one.clone(), elsewhere.clone(), both.clone()]),
         setup(2, 1, &[both.clone(), elsewhere.clone(), one.clone()]),
         setup(2, 1, &[log(&[(0, 1)]), elsewhere, log(&[(1, 2)])]),
+        // A drive that comes back while what one plan wrote counts, and another begins.
+        failing(1, 1, setup(2, 1, &[one.clone(), other.clone()])),
+        // Two devices, one of which fails.
+        on_devices(1, setup(2, 1, &[one.clone(), both.clone()])),
+        on_devices(1, in_memory(setup(2, 1, &[one.clone(), again.clone()]))),
+        // Hosts are served while the replay goes on.
+        served(setup(2, 1, &[one.clone(), both.clone()])),
+        served(setup(2, 2, std::slice::from_ref(&both))),
+        served(setup(3, 1, std::slice::from_ref(&both))),
         // Two columns: plans of both, of either, of the one again.
         two(std::slice::from_ref(&wide)),
         two(&[wide.clone(), Job::Log(vec![put(1, 0, 2)])]),
@@ -98,12 +112,38 @@ fn stories() -> Vec<Setup> {
     ]
 }
 
+/// Plans that overlap partly, and failures beside them: what takes minutes.
+fn long_stories() -> Vec<Setup> {
+    let (one, other, both) = (log(&[(0, 1)]), log(&[(1, 1)]), log(&[(0, 2), (1, 3)]));
+    let two = |redundancy, jobs: &[Job]| Setup { columns: 2, ..setup(2, redundancy, jobs) };
+    let wide = Job::Log(vec![put(0, 0, 1), put(1, 0, 1)]);
+    let right = Job::Log(vec![put(1, 0, 2)]);
+    let across = Job::Log(vec![put(0, 1, 1), put(1, 1, 3)]);
+    let whole = Job::Whole([2, 3, 0]);
+    vec![
+        two(1, &[wide.clone(), right.clone(), across.clone()]),
+        two(1, &[wide.clone(), across.clone()]),
+        two(2, &[wide.clone(), right.clone()]),
+        failing(1, 1, two(1, &[wide.clone(), right])),
+        failing(1, 1, setup(2, 2, &[one.clone(), other.clone()])),
+        failing(2, 1, setup(2, 2, &[one.clone(), both.clone()])),
+        failing(2, 1, setup(2, 1, &[one.clone(), both.clone()])),
+        failing(1, 1, setup(3, 1, &[one.clone(), other.clone()])),
+        failing(1, 1, on_devices(1, in_memory(setup(2, 1, &[one.clone(), other.clone()])))),
+        failing(1, 1, setup(2, 1, &[one.clone(), whole.clone(), other.clone()])),
+        setup(2, 2, &[one.clone(), whole, both.clone()]),
+        served(setup(2, 2, &[one.clone(), both.clone()])),
+        served(failing(1, 1, setup(2, 1, &[one, both]))),
+    ]
+}
+
 /// Every write of some strips.
 fn writes(data: usize) -> Vec<Vec<(usize, u8)>> {
     let mut all: Vec<Vec<(usize, u8)>> = vec![Vec::new()];
     for strip in 0..data {
         let with = all.iter().flat_map(|some| (0..4).map(move |value| (some, value)));
-        let with: Vec<_> = with.map(|(some, value)| some.iter().copied().chain([(strip, value)]).collect()).collect();
+        let with: Vec<_> =
+            with.map(|(some, value)| some.iter().copied().chain([(strip, value)]).collect()).collect();
         all.extend(with);
     }
     all.retain(|some| !some.is_empty());
@@ -123,10 +163,13 @@ fn histories(data: usize, records: usize) -> Vec<Vec<Job>> {
     all.iter().map(|history| history.iter().map(|write| log(write)).collect()).collect()
 }
 
-/// So many of them, evenly, or all.
+fn is_all() -> bool {
+    std::env::var("DESTAGE_MODEL").is_ok_and(|model| model == "all")
+}
+
+/// So many of them, evenly; forty times as many where all is asked for.
 fn some<T: Clone>(of: &[T], most: usize) -> Vec<T> {
-    let all = std::env::var("DESTAGE_MODEL").is_ok_and(|model| model == "all");
-    let most = if all { most * 40 } else { most };
+    let most = if is_all() { most * 40 } else { most };
     let stride = of.len().div_ceil(most).max(1);
     // A stride that has no factor in common with what repeats.
     let stride = if stride > 1 { stride | 1 } else { 1 };
@@ -145,8 +188,14 @@ fn sampled() -> Vec<(&'static str, Vec<Setup>)> {
         ("RAID 5 x 4, two records", of(3, 1, 2, 5)),
         ("RAID 6 x 5, two records", of(3, 2, 2, 1)),
         ("RAID 5 x 3, three records", of(2, 1, 3, 2)),
-        ("RAID 5 x 3, two records, a drive fails and comes back", with(of(2, 1, 2, 2), &|one| failing(1, 1, one))),
-        ("RAID 5 x 3, two records in memory, on devices", with(of(2, 1, 2, 3), &|one| on_devices(1, in_memory(one)))),
+        (
+            "RAID 5 x 3, two records, a drive fails and comes back",
+            with(of(2, 1, 2, 2), &|one| failing(1, 1, one)),
+        ),
+        (
+            "RAID 5 x 3, two records in memory, on devices",
+            with(of(2, 1, 2, 3), &|one| on_devices(1, in_memory(one))),
+        ),
     ]
 }
 
@@ -166,6 +215,9 @@ fn pass(what: &str, setups: Vec<Setup>) -> Counts {
 fn everything_reads_as_it_was_written_whenever_the_machine_dies() {
     for (number, story) in stories().into_iter().enumerate() {
         pass(&format!("story {number}"), vec![story]);
+    }
+    for (number, story) in long_stories().into_iter().enumerate().filter(|_| is_all()) {
+        pass(&format!("long story {number}"), vec![story]);
     }
 }
 

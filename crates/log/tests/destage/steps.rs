@@ -1,7 +1,7 @@
 //! What can happen next while the machine runs.
 
 use super::defects::Defect;
-use super::{Active, Job, State, Setup, drive::bits};
+use super::{Active, Job, Setup, State, drive::bits};
 use log::Stage;
 
 /// A step.
@@ -12,7 +12,10 @@ pub(super) enum Step {
     /// A record is durable: which, of those in the log.
     Land(usize),
     /// A plan begins in these columns, by bit, with all data that waits there up to that record; its intent is under way.
-    Plan { columns: u8, upto: u64 },
+    Plan {
+        columns: u8,
+        upto: u64,
+    },
     /// A plan, and which of its writes.
     Redundancy(usize, usize),
     Data(usize, usize),
@@ -69,13 +72,15 @@ impl State {
     /// Nothing that counts is about its columns.
     fn may_write_whole(&self, setup: &Setup) -> bool {
         let is_free = self.active.is_empty() && self.dirty.is_empty() && self.loose.is_none();
-        let over_records = setup.defect == Defect::WholeOverRecords && self.log.iter().all(|entry| entry.is_durable);
+        let over_records =
+            setup.defect == Defect::WholeOverRecords && self.log.iter().all(|entry| entry.is_durable);
         is_free && (self.log.is_empty() || over_records)
     }
 
     fn plans(&self, setup: &Setup, steps: &mut Vec<Step>) {
         let is_busy = |column: usize| {
-            let taken = self.active.iter().any(|active| active.notes.iter().any(|note| note.column == column));
+            let taken =
+                self.active.iter().any(|active| active.notes.iter().any(|note| note.column == column));
             taken && setup.defect != Defect::TwoPlansAtOnce
         };
         if !self.whole.is_empty() {
