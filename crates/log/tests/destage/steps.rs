@@ -1,7 +1,7 @@
 //! What can happen next while the machine runs.
 
 use super::defects::Defect;
-use super::{Active, Job, Setup, State, drive::bits};
+use super::{Active, ELSEWHERE, Job, Setup, State, drive::bits};
 use log::Stage;
 
 /// A step.
@@ -62,6 +62,14 @@ impl State {
         }
         self.failures(setup, &mut steps);
         steps
+    }
+
+    /// Whether records count, or jobs wait, though none of them is elsewhere.
+    pub(super) fn is_stuck(&self, setup: &Setup) -> bool {
+        let is_elsewhere =
+            |job: &Job| matches!(job, Job::Log(puts) if puts.iter().any(|put| put.column == ELSEWHERE));
+        let waits = !self.log.is_empty() || self.job < setup.jobs.len();
+        waits && setup.defect == Defect::None && !setup.jobs.iter().any(is_elsewhere)
     }
 
     /// No plan waits for a flush: what is planted is about retirement alone.

@@ -155,7 +155,13 @@ pub(super) fn explore(setup: &Setup) -> Result<Counts, String> {
             }
         }
         walk.from = hash;
-        for step in state.steps(setup) {
+        let steps = state.steps(setup);
+        if steps.is_empty() && state.is_stuck(setup) {
+            return Err(format!(
+                "{setup:?}\nnothing can happen, and records count that nothing keeps: {state:?}"
+            ));
+        }
+        for step in steps {
             let mut next = state.clone();
             next.take(setup, step);
             let hash = walk.hash(&next);
