@@ -48,22 +48,25 @@ fn served(setup: Setup) -> Setup {
 
 /// Stories that are worth telling: every rule matters in one of them.
 fn stories() -> Vec<Setup> {
+    let mut stories = plain_stories();
+    stories.extend(stories_of_more());
+    stories
+}
+
+/// Of plans and crashes; the first of a device that fails, and so on, so that what is planted is found soon.
+fn plain_stories() -> Vec<Setup> {
     let (one, other) = (log(&[(0, 1)]), log(&[(1, 1)]));
     let (again, both) = (log(&[(0, 2)]), log(&[(0, 2), (1, 1)]));
     let back = log(&[(0, 0)]);
     let whole = Job::Whole([2, 3, 0]);
-    let elsewhere = Job::Log(vec![put(ELSEWHERE, 0, 1)]);
-    let two = |jobs: &[Job]| Setup { columns: 2, ..setup(2, 1, jobs) };
-    let wide = Job::Log(vec![put(0, 0, 1), put(1, 0, 1)]);
     vec![
         Setup { has_older: true, ..setup(2, 1, std::slice::from_ref(&one)) },
         on_devices(0, Setup { has_older: true, ..setup(2, 1, std::slice::from_ref(&one)) }),
-        // Small ones first, so that what is planted is found soon: a device that fails, a drive that fails and comes back, a whole
-        // stripe without a record before and behind another.
+        // A device that fails, a drive that comes back, a whole stripe without a record before and behind another.
         on_devices(1, setup(2, 1, std::slice::from_ref(&one))),
         failing(2, 1, setup(2, 1, std::slice::from_ref(&one))),
         setup(2, 1, &[one.clone(), whole.clone()]),
-        setup(2, 1, &[whole.clone(), one.clone()]),
+        setup(2, 1, &[whole, one.clone()]),
         // One strip, the other one, the same again, both; what it was before.
         setup(2, 1, &[one.clone(), other.clone()]),
         setup(2, 1, &[one.clone(), again.clone()]),
@@ -76,6 +79,19 @@ fn stories() -> Vec<Setup> {
         setup(3, 1, &[back.clone(), log(&[(0, 1), (1, 1)])]),
         // A trim of all strips is a record as any other.
         setup(2, 1, &[one.clone(), log(&[(0, 0), (1, 0)])]),
+    ]
+}
+
+/// Of whatever else happens beside them.
+fn stories_of_more() -> Vec<Setup> {
+    let (one, other) = (log(&[(0, 1)]), log(&[(1, 1)]));
+    let (again, both) = (log(&[(0, 2)]), log(&[(0, 2), (1, 1)]));
+    let back = log(&[(0, 0)]);
+    let whole = Job::Whole([2, 3, 0]);
+    let elsewhere = Job::Log(vec![put(ELSEWHERE, 0, 1)]);
+    let two = |jobs: &[Job]| Setup { columns: 2, ..setup(2, 1, jobs) };
+    let wide = Job::Log(vec![put(0, 0, 1), put(1, 0, 1)]);
+    vec![
         // Memory that outlives the process.
         in_memory(setup(2, 1, &[one.clone(), other.clone()])),
         in_memory(setup(2, 2, std::slice::from_ref(&both))),
@@ -92,7 +108,8 @@ fn stories() -> Vec<Setup> {
         // A record that stays dirty, so that what is behind it stays, and what is before it goes.
         setup(2, 1, &[one.clone(), elsewhere.clone(), both.clone()]),
         setup(2, 1, &[both.clone(), elsewhere.clone(), one.clone()]),
-        setup(2, 1, &[log(&[(0, 1)]), elsewhere, log(&[(1, 2)])]),
+        setup(2, 1, &[one.clone(), elsewhere.clone(), log(&[(1, 2)])]),
+        setup(3, 1, &[one.clone(), elsewhere, other.clone()]),
         // A drive that comes back while what one plan wrote counts, and another begins.
         failing(1, 1, setup(2, 1, &[one.clone(), other.clone()])),
         // Two devices, one of which fails.
