@@ -28,6 +28,7 @@ test-long: tools-test
 	./target/release/torture --seeds 0..5000
 	PARITY_TESTS=all $(CARGO) test --release -p parity
 	PLAN_TESTS=all $(CARGO) test --release -p plan
+	DESTAGE_MODEL=all $(CARGO) test --release -p log --test destage
 	CRASH_TESTS=all $(CARGO) test --release -p controller
 	LEVELS_TESTS=all $(CARGO) test --release -p softroc --test levels
 

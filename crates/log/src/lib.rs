@@ -8,13 +8,16 @@
 //! | `share` | the ring of each shard, the members of each copy | the engine |
 //! | `batch` | what shares one record, and when the next one begins | the engine |
 //! | `ring` | places, order, what is settled, retired, announced; when to ask for a flush | the engine |
+//! | `destages` | plans that write redundancy first: what each may do next, which records it needs | nobody yet: a cache's log |
+//! | `intent` | what a column holds after a crash, where the log has data and no redundancy | nobody yet: its replay |
 //! | `said` | what records that count say of stripes | the engine |
 //! | `whole` | stripes without a record, on which one may stand | the engine |
 //! | `replay` | which records count after a crash, which need copies, and what they leave to be written | the controller |
 //!
 //! `tests/model` goes through every order in which the steps of the protocol can happen, with a crash after each, and again in
 //! the replay, for the ring and the replay as they are; defects that are planted there are found. Why the protocol is right is in
-//! ARCHITECTURE.md ("The write hole"), and at the top of the engine's `journal`.
+//! ARCHITECTURE.md ("The write hole"), and at the top of the engine's `journal`. `tests/destage` does the same for `destages` and
+//! `intent`, which nothing asks yet; docs/log.md has their rules, and what breaks without each.
 //!
 //! # What it does not know
 //! What a log outlives is a property of where it lies: on the members, on a device, in memory that outlives the process. Nothing
@@ -25,6 +28,8 @@
 
 mod batch;
 mod bytes;
+mod destages;
+mod intent;
 mod record;
 mod replay;
 mod ring;
@@ -33,6 +38,8 @@ mod share;
 mod whole;
 
 pub use batch::{Batch, MOST_SLICES, Part, is_time};
+pub use destages::{Destages, FlushBegun, Stage};
+pub use intent::{Column, Intent, Logged, Source};
 pub use record::{BLOCK, BodyCrc, Change, ChangeKind, Head, LogId, NOTICES, Record, scan};
 pub use replay::{Holders, Missing, Patch, counting, patches};
 pub use ring::{Begun, Ring};

@@ -216,6 +216,11 @@ impl Ring {
         self.settled
     }
 
+    /// The first record that is not firm: all before it that count are durable.
+    pub fn firm(&self) -> u64 {
+        self.firm
+    }
+
     /// All drives were flushed since records before this one were settled.
     pub fn retire(&mut self, before: u64) {
         self.tail = self.tail.max(before);

@@ -1,0 +1,174 @@
+//! The walk through all states that a setup can come to, and through all that crashes leave of each.
+
+use super::crash::Left;
+use super::drive::{bits, cuts};
+use super::steps::Step;
+use super::{Setup, start};
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write as _;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+
+/// How a state came about.
+#[derive(Clone, Copy)]
+pub(super) enum Label {
+    Start,
+    Step(Step),
+    /// The drives that are out, by bit; whether the power was cut.
+    Crash(u8, bool),
+    Replay(&'static str, usize),
+}
+
+impl Label {
+    fn line(self) -> String {
+        match self {
+            Label::Start => "start".to_owned(),
+            Label::Step(step) => format!("{step:?}"),
+            Label::Crash(lost, is_cut) => {
+                let what = if is_cut { "power cut" } else { "kill" };
+                format!("{what}, drives out: {:?}", bits(lost).collect::<Vec<usize>>())
+            }
+            Label::Replay(what, which) => format!("replay: {what} ({which}), crash"),
+        }
+    }
+}
+
+/// A hash that is quick: states are many, and nobody chooses them.
+#[derive(Clone, Copy, Default)]
+struct Quick(u64);
+
+impl Hasher for Quick {
+    fn finish(&self) -> u64 {
+        let mixed = (self.0 ^ self.0 >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed ^ mixed >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u8(&mut self, value: u8) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let mixed = (self.0.rotate_left(23) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 29;
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.write_u64(value as u64);
+    }
+}
+
+type BuildQuick = BuildHasherDefault<Quick>;
+
+/// All states so far: from which each came, and how.
+pub(super) struct Walk {
+    known: HashMap<u64, (u64, Label), BuildQuick>,
+    left: VecDeque<(Left, u64)>,
+    from: u64,
+}
+
+/// How many states there were.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Counts {
+    pub(super) running: usize,
+    pub(super) crashed: usize,
+}
+
+impl Walk {
+    fn hash(&self, of: impl Hash) -> u64 {
+        self.known.hasher().hash_one(of)
+    }
+
+    fn is_new(&mut self, hash: u64, label: Label) -> bool {
+        let from = self.from;
+        let mut is_new = false;
+        self.known.entry(hash).or_insert_with(|| {
+            is_new = true;
+            (from, label)
+        });
+        is_new
+    }
+
+    /// A crash has left this, or any of what a power cut may make of it.
+    pub(super) fn crashed(&mut self, left: Left, is_cut: bool, label: Label) {
+        let hash = self.hash((&left, is_cut));
+        if !self.is_new(hash, label) {
+            return;
+        }
+        let ways = if is_cut { cuts(&left.cells) } else { vec![left.cells] };
+        for cells in ways {
+            let left = Left { cells, ..left.clone() };
+            let hash = self.hash(&left);
+            if self.is_new(hash, label) {
+                self.left.push_back((left, hash));
+            }
+        }
+    }
+
+    fn story(&self, setup: &Setup, last: &Left, mut at: u64, wrong: &str) -> String {
+        let mut steps = Vec::new();
+        while let Some((from, label)) = self.known.get(&at)
+            && *from != at
+        {
+            steps.push(label);
+            at = *from;
+        }
+        let mut story = format!("{setup:?}\n");
+        for (number, label) in steps.iter().rev().enumerate() {
+            let _ = writeln!(story, "{number:3}. {}", label.line());
+        }
+        let _ = write!(story, "{last:?}\n{wrong}");
+        story
+    }
+}
+
+/// Goes through all states.
+///
+/// # Errors
+/// The shortest way to what can go wrong.
+pub(super) fn explore(setup: &Setup) -> Result<Counts, String> {
+    let mut walk = Walk { known: HashMap::default(), left: VecDeque::new(), from: 0 };
+    let mut counts = Counts::default();
+    let first = start(setup);
+    let hash = walk.hash(&first);
+    walk.from = hash;
+    walk.is_new(hash, Label::Start);
+    let mut open = VecDeque::from([(first, hash)]);
+    while let Some((state, hash)) = open.pop_front() {
+        counts.running += 1;
+        walk.from = hash;
+        let rest = walk.hash(state.rest());
+        if walk.is_new(rest, Label::Start) {
+            state.crash(setup, &mut walk);
+        }
+        while let Some((left, hash)) = walk.left.pop_front() {
+            counts.crashed += 1;
+            walk.from = hash;
+            if let Some(wrong) = left.clone().replay(setup, &mut walk) {
+                return Err(walk.story(setup, &left, hash, &wrong));
+            }
+        }
+        walk.from = hash;
+        let steps = state.steps(setup);
+        if steps.is_empty() && state.is_stuck(setup) {
+            return Err(format!(
+                "{setup:?}\nnothing can happen, and records count that nothing keeps: {state:?}"
+            ));
+        }
+        for step in steps {
+            let mut next = state.clone();
+            next.take(setup, step);
+            let hash = walk.hash(&next);
+            if walk.is_new(hash, Label::Step(step)) {
+                open.push_back((next, hash));
+            }
+        }
+    }
+    Ok(counts)
+}
