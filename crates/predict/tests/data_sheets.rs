@@ -127,6 +127,9 @@ fn an_nvme_drive_does_not_fit_behind_sas_ports() {
     for part in ["Samsung MZQL23T8HCLS is an NVMe drive", "CP400i has SAS 12G ports", "--controller direct"] {
         assert!(refused.contains(part), "'{part}' is not in '{refused}'");
     }
+    let mut backplane = catalog.controller("CP400i").unwrap().clone();
+    backplane.drive_link = Some("PCIe 4.0 x4".parse().unwrap());
+    assert!(Configuration::new(&backplane, vec![nvme(); 2], shape, None, &Policies::default()).is_ok());
     let two = behind("direct").unwrap_err().to_string();
     assert!(two.contains("direct has no raid1"), "{two}");
 }

@@ -45,8 +45,8 @@ pub fn run(command: &Predict) -> Outcome {
 /// How good figures of a drive can be that nobody measured.
 fn note(model: &str) -> String {
     format!(
-        "\nnote: {model} is from its data sheet, not calibrated against measurements; \
-         softroc catalog show '{model}' names the source of each number"
+        "\nnote: {model} is from its data sheet, not calibrated against measurements; for the source of each number run \
+         softroc catalog show \"{model}\""
     )
 }
 
