@@ -24,56 +24,121 @@ impl LinkShares {
     pub const IN_2016: LinkShares = LinkShares { drive_percent: 90, host_percent: 90 };
 }
 
-/// How a drive is connected: `SAS 12G`, `SATA 6G`.
+/// How a drive is connected: `SAS 12G`, `SATA 6G`, `PCIe 4.0 x4` (NVMe).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DriveLink {
-    /// SAS; otherwise SATA, which carries data one way at a time.
-    pub sas: bool,
-    /// Bits per second on the wire, in 10^9: 3, 6 or 12.
-    pub gigabit: u64,
+pub enum DriveLink {
+    /// SAS; its ports take SATA drives as well.
+    Sas {
+        /// Bits per second on the wire, in 10^9: 3, 6 or 12.
+        gigabit: u64,
+    },
+    /// SATA, which carries data one way at a time.
+    Sata {
+        /// Bits per second on the wire, in 10^9: 3 or 6.
+        gigabit: u64,
+    },
+    /// PCIe: an NVMe drive.
+    Pcie {
+        /// 1 to 5.
+        generation: u64,
+        /// 1 to 16.
+        lanes: u64,
+    },
 }
 
 impl DriveLink {
-    /// Bytes per second in each direction: ten bits carry a byte (8b/10b).
+    /// Bytes per second in each direction: of SAS and SATA, ten bits carry a byte (8b/10b).
     pub fn bytes_per_s(self, shares: LinkShares) -> u64 {
-        self.gigabit * 1_000_000 * shares.drive_percent
+        match self {
+            DriveLink::Sas { gigabit } | DriveLink::Sata { gigabit } => {
+                gigabit * 1_000_000 * shares.drive_percent
+            }
+            DriveLink::Pcie { generation, lanes } => {
+                pcie_lane_bytes_per_s(generation) * lanes * shares.host_percent / 100
+            }
+        }
     }
 
-    /// What this and what it is plugged into agree on.
-    #[must_use]
-    pub fn negotiated(self, port: DriveLink) -> DriveLink {
-        DriveLink { gigabit: self.gigabit.min(port.gigabit), ..self }
+    /// Bits per second on the wire, coding and all.
+    pub fn wire_bits_per_s(self) -> u64 {
+        match self {
+            DriveLink::Sas { gigabit } | DriveLink::Sata { gigabit } => gigabit * 1_000_000_000,
+            DriveLink::Pcie { generation, lanes } => pcie_lane_bits_per_s(generation) * lanes,
+        }
+    }
+
+    /// What this and the port that it is plugged into agree on; `None`: it does not fit there.
+    pub fn negotiated(self, port: DriveLink) -> Option<DriveLink> {
+        match (self, port) {
+            (DriveLink::Sas { gigabit }, DriveLink::Sas { gigabit: most }) => {
+                Some(DriveLink::Sas { gigabit: gigabit.min(most) })
+            }
+            (
+                DriveLink::Sata { gigabit },
+                DriveLink::Sas { gigabit: most } | DriveLink::Sata { gigabit: most },
+            ) => Some(DriveLink::Sata { gigabit: gigabit.min(most) }),
+            (
+                DriveLink::Pcie { generation, lanes },
+                DriveLink::Pcie { generation: latest, lanes: most_lanes },
+            ) => Some(DriveLink::Pcie { generation: generation.min(latest), lanes: lanes.min(most_lanes) }),
+            _ => None,
+        }
+    }
+
+    /// Whether both directions share one way.
+    pub(crate) fn is_half_duplex(self) -> bool {
+        matches!(self, DriveLink::Sata { .. })
     }
 }
 
 impl fmt::Display for DriveLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}G", if self.sas { "SAS" } else { "SATA" }, self.gigabit)
+        match self {
+            DriveLink::Sas { gigabit } => write!(f, "SAS {gigabit}G"),
+            DriveLink::Sata { gigabit } => write!(f, "SATA {gigabit}G"),
+            DriveLink::Pcie { generation, lanes } => write!(f, "PCIe {generation}.0 x{lanes}"),
+        }
     }
 }
 
 impl FromStr for DriveLink {
     type Err = Error;
     fn from_str(text: &str) -> Result<DriveLink> {
+        if let Ok(HostLink { dmi: false, generation, lanes }) = text.parse() {
+            return Ok(DriveLink::Pcie { generation, lanes });
+        }
         let (kind, speed) = text.split_once(' ').unwrap_or((text, ""));
-        let sas = match kind.to_ascii_uppercase().as_str() {
-            "SAS" => Some(true),
-            "SATA" => Some(false),
-            _ => None,
-        };
         let gigabit = match speed {
             "3G" => Some(3),
             "6G" => Some(6),
-            "12G" if sas == Some(true) => Some(12),
+            "12G" => Some(12),
             _ => None,
         };
-        match (sas, gigabit) {
-            (Some(sas), Some(gigabit)) => Ok(DriveLink { sas, gigabit }),
+        match (kind.to_ascii_uppercase().as_str(), gigabit) {
+            ("SAS", Some(gigabit)) => Ok(DriveLink::Sas { gigabit }),
+            ("SATA", Some(gigabit @ (3 | 6))) => Ok(DriveLink::Sata { gigabit }),
             _ => Err(Error(format!(
-                "'{text}' is no drive link; expected SAS 3G, SAS 6G, SAS 12G, SATA 3G or SATA 6G"
+                "'{text}' is no drive link; expected SAS 3G, SAS 6G, SAS 12G, SATA 3G, SATA 6G or such as PCIe 4.0 x4"
             ))),
         }
     }
+}
+
+/// What a lane of PCIe has on the wire (PCI Express base specification: 2.5, 5, 8, 16 and 32 GT/s).
+fn pcie_lane_bits_per_s(generation: u64) -> u64 {
+    match generation {
+        1 => 2_500_000_000,
+        2 => 5_000_000_000,
+        3 => 8_000_000_000,
+        4 => 16_000_000_000,
+        _ => 32_000_000_000,
+    }
+}
+
+/// The same less its coding: 8b/10b up to generation 2, 128b/130b from 3 on.
+fn pcie_lane_bytes_per_s(generation: u64) -> u64 {
+    let bits_per_s = pcie_lane_bits_per_s(generation);
+    if generation <= 2 { bits_per_s / 10 } else { bits_per_s * 128 / 130 / 8 }
 }
 
 /// How a controller is connected to its host: `PCIe 3.0 x8`, `DMI 2.0 x4`.
@@ -81,22 +146,21 @@ impl FromStr for DriveLink {
 pub struct HostLink {
     /// DMI, the chipset's way to the processor; otherwise PCIe.
     pub dmi: bool,
-    /// 1 to 3.
+    /// 1 to 5.
     pub generation: u64,
     /// 1 to 16.
     pub lanes: u64,
 }
 
 impl HostLink {
-    /// Bytes per second in each direction. 8b/10b up to generation 2, 128b/130b from 3 on; DMI's generations
-    /// are PCIe's.
+    /// Bytes per second in each direction; DMI's generations are PCIe's.
     pub fn bytes_per_s(self, shares: LinkShares) -> u64 {
-        let lane = match self.generation {
-            1 => 250_000_000,
-            2 => 500_000_000,
-            _ => 8_000_000_000 * 128 / 130 / 8,
-        };
-        lane * self.lanes * shares.host_percent / 100
+        pcie_lane_bytes_per_s(self.generation) * self.lanes * shares.host_percent / 100
+    }
+
+    /// Bits per second on the wire, coding and all.
+    pub fn wire_bits_per_s(self) -> u64 {
+        pcie_lane_bits_per_s(self.generation) * self.lanes
     }
 }
 
@@ -119,6 +183,8 @@ impl FromStr for HostLink {
             Some("1.0" | "1.1") => Some(1),
             Some("2.0") => Some(2),
             Some("3.0") => Some(3),
+            Some("4.0") => Some(4),
+            Some("5.0") => Some(5),
             _ => None,
         };
         let lanes = words.next().and_then(|lanes| lanes.strip_prefix('x')?.parse().ok());
@@ -189,15 +255,37 @@ mod tests {
         assert_eq!(host("PCIe 2.0 x8"), 3433);
         assert_eq!(host("DMI 2.0 x4"), 1717);
         assert_eq!(host("PCIe 3.0 x8"), 6761);
+        assert_eq!(host("PCIe 4.0 x8"), 2 * 6761);
+        assert_eq!(drive("PCIe 4.0 x4", LinkShares::IN_2016), 6761);
+        assert_eq!(drive("PCIe 5.0 x4", LinkShares::IN_2016), 2 * 6761);
+    }
+
+    #[test]
+    fn a_drive_and_its_port_agree_on_the_slower_or_do_not_fit() {
+        let agreed = |drive: &str, port: &str| {
+            let drive: DriveLink = drive.parse().unwrap();
+            drive.negotiated(port.parse().unwrap()).map(|link| link.to_string())
+        };
+        for (drive, port, link) in [
+            ("SATA 6G", "SAS 12G", Some("SATA 6G")),
+            ("SAS 12G", "SAS 6G", Some("SAS 6G")),
+            ("PCIe 4.0 x4", "PCIe 3.0 x16", Some("PCIe 3.0 x4")),
+            ("PCIe 4.0 x4", "PCIe 5.0 x2", Some("PCIe 4.0 x2")),
+            ("SAS 6G", "SATA 6G", None),
+            ("PCIe 4.0 x4", "SAS 12G", None),
+            ("SATA 6G", "PCIe 4.0 x4", None),
+        ] {
+            assert_eq!(agreed(drive, port).as_deref(), link, "{drive} in {port}");
+        }
     }
 
     #[test]
     fn links_are_written_as_they_are_read() {
-        for text in ["SAS 3G", "SAS 12G", "SATA 6G"] {
+        for text in ["SAS 3G", "SAS 12G", "SATA 6G", "PCIe 4.0 x4"] {
             assert_eq!(text.parse::<DriveLink>().unwrap().to_string(), text);
         }
         assert_eq!("PCIe 3.0 x8".parse::<HostLink>().unwrap().to_string(), "PCIe 3.0 x8");
-        for text in ["SATA 12G", "SAS", "USB 3G"] {
+        for text in ["SATA 12G", "SAS", "USB 3G", "DMI 2.0 x4", "PCIe 6.0 x4"] {
             assert!(text.parse::<DriveLink>().unwrap_err().to_string().contains(text));
         }
         assert!("PCIe 3.0 x3".parse::<HostLink>().is_err());

@@ -224,8 +224,10 @@ fn port(
     drive: &DriveSpec,
 ) -> Rc<DrivePort> {
     let name = format!("model:{slot}");
-    let speed = drive.link.negotiated(core.controller.drive_link);
-    let link = Link::new(speed.bytes_per_s(spec.shares), !drive.link.sas);
+    // What does not fit is refused before a server is made of it.
+    let agreed = core.controller.drive_link.and_then(|port| drive.link.negotiated(port));
+    let speed = agreed.unwrap_or(drive.link);
+    let link = Link::new(speed.bytes_per_s(spec.shares), speed.is_half_duplex());
     let write_cache = spec.drive_cache.unwrap_or(drive.write_cache);
     let sim = &core.sim;
     let info = info(name.clone(), drive);

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use layout::{Level, Shape};
-use models::{Catalog, ControllerSpec, DriveSpec};
+use models::{Catalog, ControllerSpec, DriveLink, DriveSpec};
 use units::{ByteCount, DriveCount, StripSize};
 
 /// A server's storage, checked.
@@ -105,12 +105,7 @@ impl Configuration {
                 drives.len()
             )));
         }
-        if let Some(sas) = drives.iter().find(|drive| drive.link.sas && !controller.drive_link.sas) {
-            return Err(Error::refused(format!(
-                "{} is a SAS drive, and {name} has {} ports; choose SATA drives, or a controller with SAS ports",
-                sas.model, controller.drive_link
-            )));
-        }
+        fits(controller, &name, &drives)?;
         let strip = match shape.level {
             // A drive as it is has no strips: what a host asks for reaches it whole, as far as the engine goes.
             Level::Jbod if strip.is_none() => StripSize::MAX,
@@ -136,10 +131,38 @@ impl Configuration {
         Ok(Shape { spans, ..Shape::new(level, drives) })
     }
 
+    /// The models of the drives, each once, of which no number was fitted to measurements: what is predicted of them is as
+    /// good as their data sheets, and what was assumed besides.
+    pub fn not_calibrated(&self) -> Vec<&str> {
+        let mut models: Vec<&str> = Vec::new();
+        for drive in self.drives.iter().filter(|drive| !drive.is_calibrated()) {
+            if !models.contains(&drive.model.as_str()) {
+                models.push(&drive.model);
+            }
+        }
+        models
+    }
+
     /// Whether any drive has a spindle.
     pub fn rotates(&self) -> bool {
         self.drives.iter().any(DriveSpec::is_rotating)
     }
+}
+
+/// Whether every drive can be plugged into the controller's ports.
+fn fits(controller: &ControllerSpec, name: &str, drives: &[DriveSpec]) -> Result<()> {
+    let Some(port) = controller.drive_link else { return Ok(()) };
+    let Some(drive) = drives.iter().find(|drive| drive.link.negotiated(port).is_none()) else {
+        return Ok(());
+    };
+    let (kind, advice) = match drive.link {
+        DriveLink::Sas { .. } => ("a SAS", "choose SATA drives, or a controller with SAS ports"),
+        DriveLink::Sata { .. } => ("a SATA", "choose another drive, or a controller with SAS or SATA ports"),
+        DriveLink::Pcie { .. } => {
+            ("an NVMe", "measure it by itself with --controller direct, or choose other drives")
+        }
+    };
+    Err(Error::refused(format!("{} is {kind} drive, and {name} has {port} ports; {advice}", drive.model)))
 }
 
 fn counted(drives: &[DriveSpec]) -> String {

@@ -100,6 +100,10 @@ fn described(request: &Request) -> Environment {
     for (slot, drive) in drives.iter().enumerate() {
         facts.push(fact(&format!("slot {slot}"), drive.model.clone()));
     }
+    let not = request.configuration.not_calibrated();
+    if !not.is_empty() {
+        facts.push(fact("not calibrated", not.join(", ")));
+    }
     Environment(facts)
 }
 

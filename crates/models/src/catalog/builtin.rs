@@ -26,6 +26,14 @@ pub(super) const FILES: &[(&str, &str)] = &[
         include_str!("../../../../catalog/drives/intel-ssdsc2ba400g3c.toml"),
     ),
     (
+        "catalog/drives/samsung-mzql23t8hcls.toml",
+        include_str!("../../../../catalog/drives/samsung-mzql23t8hcls.toml"),
+    ),
+    (
+        "catalog/drives/seagate-st20000nm007d.toml",
+        include_str!("../../../../catalog/drives/seagate-st20000nm007d.toml"),
+    ),
+    (
         "catalog/drives/seagate-st200fm0002.toml",
         include_str!("../../../../catalog/drives/seagate-st200fm0002.toml"),
     ),

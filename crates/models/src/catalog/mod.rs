@@ -89,6 +89,11 @@ impl DriveSpec {
         matches!(self.kind, DriveKind::Rotating(_))
     }
 
+    /// Whether any of its numbers was fitted to measurements. Otherwise all of them are of data sheets, or assumed.
+    pub fn is_calibrated(&self) -> bool {
+        self.values.iter().any(|sourced| sourced.source.starts_with("calibrated"))
+    }
+
     /// A parameter of its inside, to read or to change.
     pub fn parameter(&mut self, name: &str) -> Option<&mut u64> {
         match &mut self.kind {
@@ -119,8 +124,8 @@ pub struct ControllerSpec {
     pub source: String,
     /// Its way to the host; `None`: no limit (drives measured by themselves).
     pub host_link: Option<HostLink>,
-    /// What its ports speak.
-    pub drive_link: DriveLink,
+    /// What its ports speak; `None`: whatever a drive speaks (drives measured by themselves).
+    pub drive_link: Option<DriveLink>,
     /// How many ports.
     pub ports: u64,
     /// The most drives.

@@ -312,7 +312,10 @@ fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<Contr
         Some(host) if host.get_ref() == "none" => None,
         host => Some(file.parsed("host", host.as_ref(), "host = \"PCIe 3.0 x8\"")?),
     };
-    let drive_link = file.parsed("interface", form.interface.as_ref(), "interface = \"SAS 12G\"")?;
+    let drive_link = match &form.interface {
+        Some(interface) if interface.get_ref() == "any" => None,
+        interface => Some(file.parsed("interface", interface.as_ref(), "interface = \"SAS 12G\"")?),
+    };
     let missing = |key: &str, such_as: &str| {
         file.error(0..0, format_args!("the key '{key}' is missing; add one such as {such_as}"))
     };

@@ -5,6 +5,9 @@ use crate::error::{Error, Result};
 use models::{Catalog, ControllerSpec, DriveLink, HostLink, LinkShares};
 use std::fmt;
 
+const SAS_6G: DriveLink = DriveLink::Sas { gigabit: 6 };
+const SATA_6G: DriveLink = DriveLink::Sata { gigabit: 6 };
+
 /// All of the theoretical rate.
 const WHOLE: LinkShares = LinkShares { drive_percent: 100, host_percent: 100 };
 
@@ -40,18 +43,11 @@ impl Interface {
         bytes_per_s as f64 / f64::from(1 << 20)
     }
 
-    /// Bits per second on the wire, coding and all (PCI Express base specification: 2.5, 5 and 8 GT/s a lane).
+    /// Bits per second on the wire, coding and all.
     fn wire_bits_per_s(self) -> f64 {
         match self {
-            Interface::Drives(link, lanes) => (link.gigabit * lanes) as f64 * 1e9,
-            Interface::Host(link) => {
-                let lane = match link.generation {
-                    1 => 2.5e9,
-                    2 => 5e9,
-                    _ => 8e9,
-                };
-                lane * link.lanes as f64
-            }
+            Interface::Drives(link, lanes) => (link.wire_bits_per_s() * lanes) as f64,
+            Interface::Host(link) => link.wire_bits_per_s() as f64,
         }
     }
 
@@ -146,9 +142,9 @@ fn side(catalog: &Catalog, figure: &Figure) -> Result<(String, Interface)> {
         Ok(controller) => side_of(controller, count, drives),
         Err(_) => side_as_written(figure, drives)?,
     };
-    let interface = match interface.ok_or_else(|| Error::refused("it has no host link"))? {
+    let interface = match interface.ok_or_else(|| Error::refused("it has no link of its own there"))? {
         Interface::Drives(link, lanes) if figure.setting("condition").is_some() => {
-            Interface::Drives(DriveLink { gigabit: 6, ..link }, lanes)
+            Interface::Drives(link.negotiated(SAS_6G).unwrap_or(link), lanes)
         }
         Interface::Host(link) => {
             let lanes = figure.setting("width").and_then(|width| width.strip_prefix('x')?.parse().ok());
@@ -165,7 +161,7 @@ fn side(catalog: &Catalog, figure: &Figure) -> Result<(String, Interface)> {
 
 fn side_of(controller: &ControllerSpec, count: u64, drives: bool) -> Option<Interface> {
     match drives {
-        true => Some(Interface::Drives(controller.drive_link, controller.ports * count)),
+        true => controller.drive_link.map(|link| Interface::Drives(link, controller.ports * count)),
         false => controller.host_link.map(Interface::Host),
     }
 }
@@ -190,12 +186,12 @@ fn side_as_written(figure: &Figure, drives: bool) -> Result<Option<Interface>> {
 fn of_kinds(figure: &Figure, value: impl Fn(Interface) -> f64) -> Result<Vec<Reproduced>> {
     let (said, wanted) = (figure.setting("interface").unwrap_or_default(), published(figure)?);
     let host = |dmi, generation| Interface::Host(HostLink { dmi, generation, lanes: 1 });
-    let drive = |sas| Interface::Drives(DriveLink { sas, gigabit: 6 }, 1);
+    let drive = |link| Interface::Drives(link, 1);
     let generations = [("1.0", 1), ("2.0", 2), ("3.0", 3)];
     let any = said.contains("PCIe") && !generations.iter().any(|(name, _)| said.contains(name));
     let mut kinds = Vec::new();
-    kinds.extend(said.contains("SAS").then(|| drive(true)));
-    kinds.extend(said.contains("SATA").then(|| drive(false)));
+    kinds.extend(said.contains("SAS").then(|| drive(SAS_6G)));
+    kinds.extend(said.contains("SATA").then(|| drive(SATA_6G)));
     for (name, generation) in generations {
         kinds.extend((any || said.contains(name)).then(|| host(false, generation)));
     }
@@ -205,7 +201,7 @@ fn of_kinds(figure: &Figure, value: impl Fn(Interface) -> f64) -> Result<Vec<Rep
 }
 
 fn wide_port(figure: &Figure) -> Result<Vec<Reproduced>> {
-    let link = DriveLink { sas: true, gigabit: 6 };
+    let link = SAS_6G;
     let ratio =
         |shares| Interface::Drives(link, 4).mib_per_s(shares) / Interface::Drives(link, 1).mib_per_s(shares);
     let what = format!("4 x {link} : {link}");

@@ -2,7 +2,7 @@
 
 use super::{Case, Figure, Metric, Reproduced, Runner, compared};
 use crate::error::{Error, Result};
-use models::Catalog;
+use models::{Catalog, DriveLink};
 
 /// What is to be run for a figure.
 #[derive(Debug)]
@@ -89,7 +89,9 @@ fn cases(catalog: &Catalog, figure: &Figure, head: &str, single: bool) -> Result
 
 /// Whether the drives' caches were on: for the paper of 2016 off on SAS disks in arrays, else on.
 fn cache(catalog: &Catalog, figure: &Figure, single: bool) -> &'static str {
-    let sas_disk = catalog.drive(&figure.drive).is_ok_and(|drive| drive.is_rotating() && drive.link.sas);
+    let sas_disk = catalog
+        .drive(&figure.drive)
+        .is_ok_and(|drive| drive.is_rotating() && matches!(drive.link, DriveLink::Sas { .. }));
     let off = figure.settings.contains("disk cache disabled")
         || (figure.doc == "fujitsu2016" && sas_disk && !single);
     if off { "off" } else { "on" }

@@ -28,7 +28,14 @@ fn list(catalog: &Catalog) -> String {
         .map(|drive| {
             let capacity = decimal_capacity(ByteCount(drive.capacity_bytes));
             let kind = if drive.is_rotating() { "rotating" } else { "ssd" };
-            vec![drive.aliases.join(", "), drive.model.clone(), kind.into(), drive.link.to_string(), capacity]
+            vec![
+                drive.aliases.join(", "),
+                drive.model.clone(),
+                kind.into(),
+                drive.link.to_string(),
+                capacity,
+                figures(drive).into(),
+            ]
         })
         .collect();
     let controllers: Vec<Vec<String>> = catalog
@@ -40,16 +47,26 @@ fn list(catalog: &Catalog) -> String {
                 controller.aliases.join(", "),
                 controller.model.clone(),
                 host,
-                format!("{} x {}", controller.ports, controller.drive_link),
+                format!("{} x {}", controller.ports, ports(controller)),
                 controller.levels.join(" "),
             ]
         })
         .collect();
     format!(
         "{}\n\n{}",
-        output::table(&["drive", "model", "kind", "link", "capacity"], &drives, &[]),
+        output::table(&["drive", "model", "kind", "link", "capacity", "figures"], &drives, &[]),
         output::table(&["controller", "product", "host", "drives", "levels"], &controllers, &[])
     )
+}
+
+/// Where a drive's numbers come from, in short.
+fn figures(drive: &DriveSpec) -> &'static str {
+    if drive.is_calibrated() { "calibrated" } else { "from the data sheet" }
+}
+
+/// What a controller's ports speak, as its file says it.
+fn ports(controller: &ControllerSpec) -> String {
+    controller.drive_link.map_or_else(|| "any".to_owned(), |link| link.to_string())
 }
 
 fn numbers_json(values: &[Sourced]) -> Value {
@@ -63,7 +80,8 @@ fn drive_json(drive: &DriveSpec) -> Value {
     json!({
         "model": drive.model, "aliases": drive.aliases, "file": drive.file, "source": drive.source,
         "kind": if drive.is_rotating() { "rotating" } else { "ssd" },
-        "interface": drive.link.to_string(), "values": numbers_json(&drive.values),
+        "interface": drive.link.to_string(), "calibrated": drive.is_calibrated(),
+        "values": numbers_json(&drive.values),
     })
 }
 
@@ -71,15 +89,19 @@ fn controller_json(controller: &ControllerSpec) -> Value {
     json!({
         "model": controller.model, "aliases": controller.aliases, "file": controller.file,
         "source": controller.source, "host": controller.host_link.map(|link| link.to_string()),
-        "interface": controller.drive_link.to_string(), "levels": controller.levels,
+        "interface": ports(controller), "levels": controller.levels,
         "strips_kib": controller.strips_kib, "values": numbers_json(&controller.values),
     })
 }
 
 fn show(catalog: &Catalog, name: &str, as_json: bool) -> Outcome {
-    let (json, file, values) = match (catalog.drive(name), catalog.controller(name)) {
-        (Ok(drive), _) => (drive_json(drive), &drive.file, &drive.values),
-        (_, Ok(controller)) => (controller_json(controller), &controller.file, &controller.values),
+    let (json, file, values, note) = match (catalog.drive(name), catalog.controller(name)) {
+        (Ok(drive), _) if !drive.is_calibrated() => {
+            let note = "\n\nFrom the data sheet, not calibrated against measurements.";
+            (drive_json(drive), &drive.file, &drive.values, note)
+        }
+        (Ok(drive), _) => (drive_json(drive), &drive.file, &drive.values, ""),
+        (_, Ok(controller)) => (controller_json(controller), &controller.file, &controller.values, ""),
         (Err(_), Err(_)) => {
             return Err(Failure::not_found(format!(
                 "there is no drive and no controller '{name}' in the catalog; 'softroc catalog list' shows them all"
@@ -106,5 +128,5 @@ fn show(catalog: &Catalog, name: &str, as_json: bool) -> Outcome {
         })
         .collect();
     let table = output::table(&["key", "value", "source", "meaning"], &rows, &[false, true]);
-    output::print(&format!("{file}\n\n{table}\n\n{}", Catalog::text_of(file).unwrap_or_default()))
+    output::print(&format!("{file}{note}\n\n{table}\n\n{}", Catalog::text_of(file).unwrap_or_default()))
 }

@@ -36,7 +36,18 @@ pub fn run(command: &Predict) -> Outcome {
     let mut text = bench::text(&results);
     text.push_str("\n\n");
     text.push_str(&limits(&request.profiles, &results));
+    for model in request.configuration.not_calibrated() {
+        text.push_str(&note(model));
+    }
     output::print(&text)
+}
+
+/// How good figures of a drive can be that nobody measured.
+fn note(model: &str) -> String {
+    format!(
+        "\nnote: {model} is from its data sheet, not calibrated against measurements; for the source of each number run \
+         softroc catalog show \"{model}\""
+    )
 }
 
 fn request(command: &Predict) -> Outcome<Request> {

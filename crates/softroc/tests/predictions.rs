@@ -1,0 +1,57 @@
+//! Predictions on the command line: a drive of today by itself, and how sure its figures are.
+
+mod common;
+
+use common::softroc;
+
+const NVME: &str = "Samsung MZQL23T8HCLS";
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&softroc(arguments).ok()).expect("JSON")
+}
+
+/// A short prediction of a drive by itself.
+fn predict(drives: &str, extra: &[&str]) -> Vec<String> {
+    let mut arguments = vec!["predict", "--controller", "direct", "--drives", drives];
+    arguments.extend(["--profile", "random-read", "--outstanding", "1", "--runtime", "10ms", "--seeds", "1"]);
+    arguments.extend(extra);
+    arguments.into_iter().map(str::to_owned).collect()
+}
+
+fn text_of(drives: &str) -> String {
+    let arguments = predict(drives, &[]);
+    softroc(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).ok()
+}
+
+#[test]
+fn a_prediction_says_when_nobody_measured_the_drive() {
+    let text = text_of("1xNVMe-SSD");
+    let note = format!("note: {NVME} is from its data sheet, not calibrated against measurements");
+    assert!(text.contains(&note), "{text}");
+    // The command that the note ends in.
+    let shown = softroc(&["catalog", "show", NVME]).ok();
+    assert!(shown.contains("From the data sheet, not calibrated against measurements."), "{shown}");
+    assert!(shown.contains("PM9A3"), "{shown}");
+    let arguments = predict("1xNVMe-SSD", &["--json"]);
+    let results = json(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(results["environment"]["not calibrated"], NVME);
+    let calibrated = text_of("1xSAS-12G-SSD");
+    assert!(!calibrated.contains("note:"), "{calibrated}");
+}
+
+#[test]
+fn the_catalog_says_which_drives_were_calibrated() {
+    let list = softroc(&["catalog", "list"]).ok();
+    let line = |name: &str| list.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
+    assert!(line("NVMe-SSD").contains("PCIe 4.0 x4"), "{list}");
+    for (drive, figures) in [
+        ("NVMe-SSD", "from the data sheet"),
+        ("Nearline-20TB-HDD", "from the data sheet"),
+        ("SAS-12G-SSD", "calibrated"),
+    ] {
+        assert!(line(drive).trim_end().ends_with(figures), "{}", line(drive));
+        assert_eq!(json(&["catalog", "show", drive, "--json"])["calibrated"], figures == "calibrated");
+    }
+    assert_eq!(json(&["catalog", "show", "direct", "--json"])["interface"], "any");
+    assert!(!softroc(&["catalog", "show", "SAS-12G-SSD"]).ok().contains("not calibrated"));
+}
