@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Bench, NewDrive, Setup, data, drive, envs, open, parity, pattern, write};
-use engine::{JournalPlace, RegionSet, ShardMessage, Volume};
+use common::{Bench, NewDrive, PACE, Setup, data, drive, envs, open, parity, pattern, regions, write};
+use engine::{JournalPlace, RegionSet, ReportKind, ShardMessage, TaskKind, Volume};
 use env::IoErrorKind;
 use layout::Level;
 use log::{LogId, Patch, Record, counting, patches, scan};
@@ -11,7 +11,7 @@ use ondisk::{Tail, TailPlace, Uuid};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, ByteRange};
+use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 use world_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
 
 const SIZE: ByteCount = ByteCount(40 << 20);
@@ -304,4 +304,36 @@ fn a_journal_that_comes_finds_all_that_was_written_on_the_drives() {
         });
         assert_eq!(found.count(), 2, "it is on as many drives as it has to be");
     }
+}
+
+/// A drive was being rebuilt, and the rebuild had passed a stripe, which was not recorded yet. The stripe was then written as a
+/// whole, without a record, as nothing was missing; the process was killed in the middle. After the start the drive was stale
+/// there again, and its strip was computed from old and new (`torture --seed 6100263`).
+#[test]
+fn a_whole_stripe_is_kept_while_a_drive_is_recorded_as_stale() {
+    let mut scene = Scene::new(11);
+    let setup = scene.setup.clone();
+    scene.run(move |bench, drives| async move {
+        let records = || drives.iter().map(|drive| records(drive).len()).sum::<usize>();
+        let stripe = setup.geometry().stripe_bytes().0;
+        let before = records();
+        write(bench.volume(), 0, &pattern(2, stripe)).await.expect("written");
+        assert_eq!(records(), before, "nothing is missing: a whole stripe needs no record");
+        let source = Some(open(&bench.env, 4).await);
+        let new = NewDrive { slot: DriveIndex(1), source, stale: regions(&setup), in_service: bench.health };
+        bench.tell(|done| new.message(done)).await;
+        bench.is_deaf.set(true);
+        bench.begin(TaskKind::Rebuild { slot: DriveIndex(1) }, PACE).await;
+        let is_current = |kind: &ReportKind| matches!(kind, ReportKind::Current { .. });
+        for _ in 0..2_000 {
+            if bench.count(is_current) > 0 {
+                break;
+            }
+            bench.wait(Duration::from_millis(1)).await;
+        }
+        assert!(bench.count(is_current) > 0, "it is rebuilt, and nobody has recorded it");
+        let before = records();
+        write(bench.volume(), 0, &pattern(3, stripe)).await.expect("written");
+        assert!(records() > before, "after a crash the drive is stale there");
+    });
 }
