@@ -92,7 +92,7 @@ impl Drives {
         let mut lacking = plan
             .writes()
             .iter()
-            .filter(|write| missed.contains(write.drive) && (strip_of(write.role).is_some()));
+            .filter(|write| missed.contains(write.drive) && strip_of(write.role).is_some());
         if self.geometry().parity_strips() == 0 {
             return lacking.all(|write| has_copy(strip_of(write.role)));
         }
