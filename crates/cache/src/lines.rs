@@ -1,17 +1,23 @@
 //! Lines: what waits for each stripe, and what of it may be destaged now.
 
-use crate::merge::merge;
+use crate::dirt::{Dirt, Sequence};
+use crate::line::{Busy, Entry, Line, overlaps};
+use crate::shape::LineShape;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use units::{ByteCount, ByteRange, StripeIndex};
 
-/// The most writes that one plan carries out: each is a run of memory, of which a drive's operation has not too many.
-const MOST_WRITES: usize = 128;
-
 /// Names a request of a host among those that are outstanding. A request that touches several stripes is a write in each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RequestTag(pub u64);
+
+/// What a caller keeps with a write: its bytes, or what stands for them.
+pub trait Held: Clone {
+    /// What belongs to a part of the write, of `len` bytes from `at` on.
+    #[must_use]
+    fn cut(&self, at: ByteCount, len: ByteCount) -> Self;
+}
 
 /// A write of one stripe.
 #[derive(Clone, Debug)]
@@ -22,21 +28,10 @@ pub struct Write<T> {
     pub columns: Range<u32>,
     /// The request that it is part of.
     pub request: RequestTag,
+    /// Whether its host has been answered, so that the cache alone has it: it is *dirty*.
+    pub answered: bool,
     /// What its caller keeps with it.
     pub held: T,
-}
-
-/// How the stripes of a volume lie, and how much of one can be destaged by one plan.
-#[derive(Clone, Copy, Debug)]
-pub struct LineShape {
-    /// Bytes of data in a stripe.
-    pub stripe: ByteCount,
-    /// Bytes of a strip.
-    pub strip: ByteCount,
-    /// How many strips of a stripe are parity. Where there are none, a whole stripe is worth no waiting.
-    pub parity_strips: u16,
-    /// Into how many runs of columns the extents of a plan may cut a strip.
-    pub most_runs: usize,
 }
 
 /// Columns of a line that are being destaged, or about to be.
@@ -49,41 +44,25 @@ pub struct Destage {
     number: u64,
 }
 
-/// A destage that has begun.
-#[derive(Debug)]
-struct Busy {
-    destage: Destage,
-    /// Whether it writes the last bytes of the stripe; nothing before its writes were taken.
-    writes_end: bool,
-    /// The requests that its writes are part of.
-    requests: SmallVec<[RequestTag; 1]>,
-    /// How long these writes are.
-    bytes: ByteCount,
-}
-
-#[derive(Debug)]
-struct Line<T> {
-    /// In the order in which they came.
-    waiting: Vec<Write<T>>,
-    busy: SmallVec<[Busy; 1]>,
-}
-
-/// What waits for the stripes of a volume.
+/// What waits for the stripes of a volume, and what is dirty of them.
 #[derive(Debug)]
 pub struct Lines<T> {
     shape: LineShape,
     lines: BTreeMap<StripeIndex, Line<T>>,
-    /// How many writes of each request there are: a few dozen requests, and seldom more.
+    dirt: Dirt,
+    /// How many writes each request has that was not answered: a few dozen requests, and seldom more.
     requests: Vec<(RequestTag, u32)>,
-    /// How long all writes are that wait or are being destaged.
+    /// How long all writes are that were not answered.
     bytes: ByteCount,
+    came: Sequence,
     begun: u64,
 }
 
-impl<T> Lines<T> {
+impl<T: Held> Lines<T> {
     /// Nothing waits.
     pub fn new(shape: LineShape) -> Lines<T> {
-        Lines { shape, lines: BTreeMap::new(), requests: Vec::new(), bytes: ByteCount::ZERO, begun: 0 }
+        let (lines, requests, bytes) = (BTreeMap::new(), Vec::new(), ByteCount::ZERO);
+        Lines { shape, lines, dirt: Dirt::default(), requests, bytes, came: Sequence(0), begun: 0 }
     }
 
     /// A write comes. [`Lines::begin`] says what may be destaged after that.
@@ -93,45 +72,50 @@ impl<T> Lines<T> {
     pub fn admit(&mut self, stripe: StripeIndex, write: Write<T>) {
         let is_inside = !write.range.is_empty() && write.range.end().0 <= self.shape.stripe.0;
         assert!(is_inside && !write.columns.is_empty(), "a write of {:?} is not of one stripe", write.range);
-        self.bytes += write.range.len;
-        match self.requests.iter_mut().find(|(request, _)| *request == write.request) {
-            Some((_, count)) => *count += 1,
-            None => self.requests.push((write.request, 1)),
+        self.came.0 += 1;
+        let mut since = self.came;
+        let line = self.lines.entry(stripe).or_default();
+        if write.answered {
+            since = line.supersede(write.range, since, &mut self.dirt);
+            self.dirt.add(since, write.range.len);
+        } else {
+            self.bytes += write.range.len;
+            match self.requests.iter_mut().find(|(request, _)| *request == write.request) {
+                Some((_, count)) => *count += 1,
+                None => self.requests.push((write.request, 1)),
+            }
         }
-        let line = self.lines.entry(stripe);
-        line.or_insert_with(|| Line { waiting: Vec::new(), busy: SmallVec::new() }).waiting.push(write);
+        line.waiting.push(Entry { write, since });
+        if line.is_full(&self.shape) {
+            line.wanted = self.came;
+        }
+        self.look_for_lazy(stripe);
     }
 
-    /// Begins a destage in a line, if one may begin: of the columns of the oldest write that neither overlaps what is being
-    /// destaged nor an older one that waits, and of what touches them. Ask until there is none.
+    /// Begins a destage in a line, if one may begin: of the columns of a write that is to be destaged, that are not being
+    /// destaged already, with what must come before it, and with what touches them. Ask until there is none.
     pub fn begin(&mut self, stripe: StripeIndex) -> Option<Destage> {
-        if self.waits_to_be_filled(stripe) {
-            return None;
-        }
+        let waits_to_be_filled = self.waits_to_be_filled(stripe);
         let line = self.lines.get_mut(&stripe)?;
-        let columns = line.free_columns()?;
+        let may_begin =
+            |entry: &Entry<T>| line.is_wanted(entry) && (entry.write.answered || !waits_to_be_filled);
+        let columns = line.free_columns(may_begin)?;
         self.begun += 1;
         let destage = Destage { stripe, columns, number: self.begun };
-        line.busy.push(Busy {
-            destage: destage.clone(),
-            writes_end: false,
-            requests: SmallVec::new(),
-            bytes: ByteCount::ZERO,
-        });
+        line.busy.push(Busy { destage: destage.clone(), has_taken: false, entries: SmallVec::new() });
         Some(destage)
     }
 
     /// The oldest write that a destage which has begun will take.
     pub fn oldest_of(&self, destage: &Destage) -> Option<&Write<T>> {
-        self.lines
-            .get(&destage.stripe)?
-            .waiting
-            .iter()
-            .find(|write| is_within(&write.columns, &destage.columns))
+        let line = self.lines.get(&destage.stripe)?;
+        let first = *line.candidates(&destage.columns).first()?;
+        Some(&line.waiting[first].write)
     }
 
-    /// Takes the writes that a destage carries out: what waits within its columns by now, oldest first, and one at least.
-    /// `most`: bytes of data and redundancy that it may write, unless it writes the whole stripe.
+    /// The writes that a destage carries out: what waits within its columns by now, oldest first. None where all that it
+    /// began for was dirty, and lies under newer data of more columns by now. `most`: bytes of data and redundancy that it
+    /// may write, unless it writes the whole stripe.
     ///
     /// # Panics
     /// When the destage has not begun, or has taken its writes.
@@ -139,40 +123,141 @@ impl<T> Lines<T> {
         let line = self.lines.get_mut(&destage.stripe).expect("a line is kept while it is destaged");
         let candidates = line.candidates(&destage.columns);
         let ranges: SmallVec<[ByteRange; 8]> =
-            candidates.iter().map(|index| line.waiting[*index].range).collect();
+            candidates.iter().map(|index| line.waiting[*index].write.range).collect();
         let count = self.shape.how_many_fit(&ranges, most);
         // What is taken from before it moves each of them down by one.
         let taken = candidates[..count].iter().enumerate();
-        let writes: SmallVec<[Write<T>; 1]> =
+        let entries: SmallVec<[Entry<T>; 1]> =
             taken.map(|(before, index)| line.waiting.remove(index - before)).collect();
         let busy = line.busy.iter_mut().find(|busy| busy.destage == *destage).expect("it has begun");
-        assert!(busy.requests.is_empty() && !writes.is_empty(), "{destage:?} takes its writes once");
-        busy.writes_end = writes.iter().any(|write| write.range.end().0 == self.shape.stripe.0);
-        busy.requests = writes.iter().map(|write| write.request).collect();
-        busy.bytes = ByteCount(writes.iter().map(|write| write.range.len.0).sum());
+        assert!(!std::mem::replace(&mut busy.has_taken, true), "{destage:?} takes its writes once");
+        let writes = entries.iter().map(|entry| entry.write.clone()).collect();
+        busy.entries = entries;
+        self.look_for_lazy(destage.stripe);
         writes
     }
 
-    /// A destage is done, whatever it came to. Its line, and the one after it, are to be asked whether something may begin.
+    /// A destage is done. `failed`: which of its writes did not get to the drives, by their places among those it took. What of
+    /// these was answered stays in the line, which is *pinned*: it waits for [`Lines::retry`]. The line, and the one after it,
+    /// are to be asked whether something may begin.
     ///
     /// # Panics
     /// When it has not begun.
-    pub fn end(&mut self, destage: &Destage) {
+    pub fn end(&mut self, destage: &Destage, failed: &[usize]) {
         let line = self.lines.get_mut(&destage.stripe).expect("a line is kept while it is destaged");
         let place = line.busy.iter().position(|busy| busy.destage == *destage).expect("it has begun");
         let busy = line.busy.swap_remove(place);
-        if line.waiting.is_empty() && line.busy.is_empty() {
-            self.lines.remove(&destage.stripe);
-        }
-        self.bytes -= busy.bytes;
-        for request in busy.requests {
-            let place = self.requests.iter().position(|(other, _)| *other == request);
+        let mut back: Vec<Entry<T>> = Vec::new();
+        for (index, entry) in busy.entries.into_iter().enumerate() {
+            let has_failed = failed.contains(&index);
+            if !has_failed {
+                // It lies on the drives over whatever came before it.
+                back = back.iter().flat_map(|older| older.without(entry.write.range)).collect();
+            }
+            if entry.write.answered {
+                self.dirt.remove(entry.since, entry.write.range.len);
+                back.extend(has_failed.then_some(entry));
+                continue;
+            }
+            self.bytes -= entry.write.range.len;
+            let place = self.requests.iter().position(|(other, _)| *other == entry.write.request);
             let place = place.expect("a request is counted while it is destaged");
             self.requests[place].1 -= 1;
             if self.requests[place].1 == 0 {
                 self.requests.swap_remove(place);
             }
         }
+        let has_failed = !back.is_empty();
+        line.put_back(back, &mut self.dirt);
+        let is_dirty = line.waiting.iter().any(|entry| entry.write.answered);
+        line.is_pinned = has_failed || (line.is_pinned && is_dirty);
+        self.dirt.set_pinned(destage.stripe, line.is_pinned);
+        if line.is_empty() {
+            self.lines.remove(&destage.stripe);
+        }
+        self.look_for_lazy(destage.stripe);
+    }
+
+    /// Chooses the next line to be destaged among those of which something dirty waits that nobody wants yet: the next one of
+    /// an elevator that ascends. It is wanted from now on: [`Lines::begin`] begins it. `up_to`: only lines of which something
+    /// that old waits.
+    pub fn choose(&mut self, up_to: Option<Sequence>) -> Option<StripeIndex> {
+        let stripe = self.dirt.choose(up_to)?;
+        let line = self.lines.get_mut(&stripe).expect("a line is kept while something of it waits");
+        line.wanted = self.came;
+        self.look_for_lazy(stripe);
+        Some(stripe)
+    }
+
+    /// Has the pinned lines destaged that a volume has: all of them, or the first. They are to be begun.
+    pub fn retry(&mut self, most: usize) -> Vec<StripeIndex> {
+        let pinned: Vec<StripeIndex> = self.dirt.pinned().iter().take(most).copied().collect();
+        for stripe in &pinned {
+            self.dirt.set_pinned(*stripe, false);
+            let line = self.lines.get_mut(stripe).expect("a line is kept while it is pinned");
+            (line.is_pinned, line.wanted) = (false, self.came);
+        }
+        pinned
+    }
+
+    /// What the cache has of bytes of a stripe, each with the part of the range that it covers. Later ones lie over earlier ones.
+    pub fn within(
+        &self,
+        stripe: StripeIndex,
+        range: ByteRange,
+    ) -> impl Iterator<Item = (ByteRange, &Write<T>)> {
+        let entries = self.lines.get(&stripe).into_iter().flat_map(|line| {
+            let busy = line.busy.iter().flat_map(|busy| &busy.entries);
+            busy.chain(&line.waiting).map(|entry| &entry.write)
+        });
+        entries.filter_map(move |write| {
+            let (start, end) = (range.start.max(write.range.start), range.end().min(write.range.end()));
+            (start < end).then(|| (ByteRange::from_to(start, end), write))
+        })
+    }
+
+    /// The latest write that came.
+    pub fn latest(&self) -> Sequence {
+        self.came
+    }
+
+    /// The oldest write of which something is dirty still: what came before it is on the drives, or lies under what is.
+    pub fn oldest_dirty(&self) -> Option<Sequence> {
+        self.dirt.oldest()
+    }
+
+    /// The same, but for what waits in pinned lines.
+    pub fn oldest_that_moves(&self) -> Option<Sequence> {
+        let moving = self.lines.values().flat_map(|line| {
+            let busy = line.busy.iter().flat_map(|busy| &busy.entries);
+            busy.chain(line.waiting.iter().filter(|_| !line.is_pinned))
+        });
+        moving.filter(|entry| entry.write.answered).map(|entry| entry.since).min()
+    }
+
+    /// The oldest write of which something is dirty still in a line.
+    pub fn oldest_of_line(&self, stripe: StripeIndex) -> Option<Sequence> {
+        let line = self.lines.get(&stripe)?;
+        let busy = line.busy.iter().flat_map(|busy| &busy.entries);
+        let dirty = busy.chain(&line.waiting).filter(|entry| entry.write.answered);
+        dirty.map(|entry| entry.since).min()
+    }
+
+    /// How much is dirty, pinned lines and what is being destaged included.
+    pub fn dirty_bytes(&self) -> ByteCount {
+        self.dirt.bytes()
+    }
+
+    /// The lines that could not be destaged.
+    pub fn pinned(&self) -> &BTreeSet<StripeIndex> {
+        self.dirt.pinned()
+    }
+
+    /// How much is dirty of the lines that could not be destaged.
+    pub fn pinned_bytes(&self) -> ByteCount {
+        let lines = self.dirt.pinned().iter().filter_map(|stripe| self.lines.get(stripe));
+        let dirty = lines.flat_map(|line| line.waiting.iter().filter(|entry| entry.write.answered));
+        ByteCount(dirty.map(|entry| entry.write.range.len.0).sum())
     }
 
     /// Whether a line waits for a stream to fill it: the third rule of the crate.
@@ -180,16 +265,21 @@ impl<T> Lines<T> {
         self.requests.len() >= 2 && self.bytes >= self.shape.stripe && self.continues_a_stream(stripe)
     }
 
-    /// Whether a line has been begun, and not filled, while the end of the line before it is in the cache.
+    /// Whether a line has been begun, and not filled, while the end of the line before it is on its way to the drives.
     fn continues_a_stream(&self, stripe: StripeIndex) -> bool {
         if self.shape.parity_strips == 0 {
             return false;
         }
         let before = stripe.0.checked_sub(1).and_then(|before| self.lines.get(&StripeIndex(before)));
-        let ends = |line: &Line<T>| line.writes_end(self.shape.stripe);
+        let ends = |line: &Line<T>| line.writes_end(self.shape.stripe) && self.is_on_its_way(line);
         let Some(line) = self.lines.get(&stripe).filter(|_| before.is_some_and(ends)) else { return false };
-        let is_begun = line.waiting.iter().any(|write| write.range.start.0 == 0);
-        is_begun && !self.shape.is_whole(line.waiting.iter().map(|write| write.range))
+        let is_begun = line.waiting.iter().any(|entry| entry.write.range.start.0 == 0);
+        is_begun && !self.shape.is_whole(line.waiting.iter().map(|entry| entry.write.range))
+    }
+
+    /// Whether something of a line is being destaged, or waits for that: its end will have the next line looked at.
+    fn is_on_its_way(&self, line: &Line<T>) -> bool {
+        !line.busy.is_empty() || line.waiting.iter().any(|entry| line.is_wanted(entry))
     }
 
     /// Whether nothing waits and nothing is destaged.
@@ -197,123 +287,50 @@ impl<T> Lines<T> {
         self.lines.is_empty()
     }
 
+    fn look_for_lazy(&mut self, stripe: StripeIndex) {
+        let oldest = self.lines.get(&stripe).and_then(Line::oldest_lazy);
+        self.dirt.set_lazy(stripe, oldest);
+    }
+
     /// Checks the invariants of the crate. An error is a sentence about somebody's mistake.
     ///
     /// # Errors
     /// The sentence.
     pub fn check(&self) -> Result<(), String> {
+        let (mut bytes, mut count) = (0, 0);
         for (stripe, line) in &self.lines {
             let busy: Vec<&Range<u32>> = line.busy.iter().map(|busy| &busy.destage.columns).collect();
             let is_apart = |i: usize| busy[..i].iter().all(|other| !overlaps(other, busy[i]));
             if !(0..busy.len()).all(is_apart) {
                 return Err(format!("columns of line {stripe} are destaged twice: {busy:?}"));
             }
-            if line.waiting.is_empty() && line.busy.is_empty() {
+            if line.is_empty() {
                 return Err(format!("line {stripe} is kept, and is empty"));
             }
-            if line.busy.is_empty() && !self.continues_a_stream(*stripe) {
+            let waits = line.waiting.iter().filter(|entry| line.is_wanted(entry));
+            let mut waits = waits.filter(|_| line.busy.is_empty());
+            if waits.any(|entry| entry.write.answered || !self.continues_a_stream(*stripe)) {
                 return Err(format!("what waits in line {stripe} is forgotten"));
             }
-        }
-        Ok(())
-    }
-}
-
-impl<T> Line<T> {
-    /// Whether the last bytes of the stripe are in it.
-    fn writes_end(&self, stripe: ByteCount) -> bool {
-        self.busy.iter().any(|busy| busy.writes_end)
-            || self.waiting.iter().any(|write| write.range.end().0 == stripe.0)
-    }
-
-    /// What waits within these columns, by its place, oldest first: but for what an older one overlaps that does not lie
-    /// within them, and so comes first.
-    fn candidates(&self, columns: &Range<u32>) -> SmallVec<[usize; 8]> {
-        let mut passed: SmallVec<[&Range<u32>; 4]> = SmallVec::new();
-        let mut candidates = SmallVec::new();
-        for (index, write) in self.waiting.iter().enumerate() {
-            if is_within(&write.columns, columns)
-                && !passed.iter().any(|older| overlaps(older, &write.columns))
+            if line.is_pinned != self.dirt.pinned().contains(stripe)
+                || line.oldest_lazy() != self.dirt.lazy(*stripe)
             {
-                candidates.push(index);
-            } else {
-                passed.push(&write.columns);
+                return Err(format!("line {stripe} is not known as what it is"));
+            }
+            let waiting: Vec<&Entry<T>> = line.waiting.iter().filter(|entry| entry.write.answered).collect();
+            let covers = |i: usize, range| waiting[..i].iter().any(|entry| entry.write.range.overlaps(range));
+            if (0..waiting.len()).any(|i| covers(i, waiting[i].write.range)) {
+                return Err(format!("bytes of line {stripe} are dirty twice"));
+            }
+            let busy = line.busy.iter().flat_map(|busy| &busy.entries).filter(|entry| entry.write.answered);
+            for entry in busy.chain(waiting) {
+                bytes += entry.write.range.len.0;
+                count += 1;
             }
         }
-        candidates
-    }
-
-    /// The columns that may be destaged next.
-    fn free_columns(&self) -> Option<Range<u32>> {
-        let busy = self.busy.iter().map(|busy| &busy.destage.columns);
-        let mut columns = self.waiting.iter().enumerate().find_map(|(index, write)| {
-            let mut older = self.waiting.iter().take(index).map(|write| &write.columns);
-            let is_free = !busy.clone().any(|busy| overlaps(busy, &write.columns))
-                && !older.any(|older| overlaps(older, &write.columns));
-            is_free.then(|| write.columns.clone())
-        })?;
-        loop {
-            let before = columns.clone();
-            for write in &self.waiting {
-                let wider = columns.start.min(write.columns.start)..columns.end.max(write.columns.end);
-                if touches(&columns, &write.columns) && !busy.clone().any(|busy| overlaps(busy, &wider)) {
-                    columns = wider;
-                }
-            }
-            if columns == before {
-                return Some(columns);
-            }
+        match (ByteCount(bytes), count) == (self.dirt.bytes(), self.dirt.count()) {
+            true => Ok(()),
+            false => Err(format!("{} bytes are dirty, and {bytes} are in lines", self.dirt.bytes())),
         }
     }
-}
-
-impl LineShape {
-    /// Whether writes cover the whole stripe.
-    fn is_whole(&self, writes: impl Iterator<Item = ByteRange>) -> bool {
-        let writes: Vec<ByteRange> = writes.collect();
-        let at_most: u64 = writes.iter().map(|range| range.len.0).sum();
-        at_most >= self.stripe.0
-            && merge(&writes).iter().map(|extent| extent.range.len.0).sum::<u64>() == self.stripe.0
-    }
-
-    /// How many of these writes, from the first on, one plan can carry out: one at least.
-    fn how_many_fit(&self, writes: &[ByteRange], most: Option<ByteCount>) -> usize {
-        let writes = &writes[..writes.len().min(MOST_WRITES)];
-        if writes.len() < 2 || self.is_whole(writes.iter().copied()) {
-            return writes.len();
-        }
-        let (mut cuts, mut data): (BTreeSet<u64>, u64) = (BTreeSet::new(), 0);
-        for (index, write) in writes.iter().enumerate() {
-            data += write.len.0;
-            self.cut(*write, &mut cuts);
-            let columns = cuts.last().zip(cuts.first()).map_or(0, |(last, first)| last - first);
-            let bytes = data + u64::from(self.parity_strips) * columns;
-            let is_too_much = cuts.len() > self.most_runs + 1 || most.is_some_and(|most| bytes > most.0);
-            if index > 0 && is_too_much {
-                return index;
-            }
-        }
-        writes.len()
-    }
-
-    /// Notes where a write cuts the columns of a strip.
-    fn cut(&self, write: ByteRange, cuts: &mut BTreeSet<u64>) {
-        let (strip, start, end) = (self.strip.0, write.start.0, write.end().0);
-        cuts.extend([start % strip, (end - 1) % strip + 1]);
-        if start / strip != (end - 1) / strip {
-            cuts.extend([0, strip]);
-        }
-    }
-}
-
-fn overlaps(one: &Range<u32>, other: &Range<u32>) -> bool {
-    one.start < other.end && other.start < one.end
-}
-
-fn touches(one: &Range<u32>, other: &Range<u32>) -> bool {
-    one.start <= other.end && other.start <= one.end
-}
-
-fn is_within(part: &Range<u32>, whole: &Range<u32>) -> bool {
-    whole.start <= part.start && part.end <= whole.end
 }

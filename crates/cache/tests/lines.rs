@@ -1,47 +1,29 @@
 //! What waits is destaged: all of it, in columns that nobody else has, and together where that is worth it.
 
+mod common;
+
 use cache::{Destage, LineShape, Lines, RequestTag, Write, merge};
+use common::{KIB, Number, SHAPE, columns, kib, ranges};
 use proptest::prelude::*;
-use std::ops::Range;
-use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
-
-const KIB: u64 = 1024;
-const SHAPE: LineShape = LineShape {
-    stripe: ByteCount(4 * 64 * KIB),
-    strip: ByteCount(64 * KIB),
-    parity_strips: 1,
-    most_runs: 16,
-};
-
-fn kib(start: u64, len: u64) -> ByteRange {
-    ByteRange::new(ByteOffset(start * KIB), ByteCount(len * KIB))
-}
-
-/// The columns of a write: its own within one strip, all of them over several.
-fn columns(range: ByteRange) -> Range<u32> {
-    let strip = SHAPE.strip.0;
-    match range.start.0 / strip == (range.end().0 - 1) / strip {
-        true => (range.start.0 % strip) as u32..((range.end().0 - 1) % strip + 1) as u32,
-        false => 0..strip as u32,
-    }
-}
+use units::{ByteCount, ByteRange, StripeIndex};
 
 /// Requests of one write each, by number.
-fn admit(lines: &mut Lines<u64>, stripe: u64, range: ByteRange, number: u64) {
-    let write = Write { range, columns: columns(range), request: RequestTag(number), held: number };
+fn admit(lines: &mut Lines<Number>, stripe: u64, range: ByteRange, number: u64) {
+    let (columns, request, held) = (columns(range), RequestTag(number), Number(number));
+    let write = Write { range, columns, request, answered: false, held };
     lines.admit(StripeIndex(stripe), write);
 }
 
-fn begin(lines: &mut Lines<u64>, stripe: u64) -> Vec<Destage> {
+fn begin(lines: &mut Lines<Number>, stripe: u64) -> Vec<Destage> {
     std::iter::from_fn(|| lines.begin(StripeIndex(stripe))).collect()
 }
 
-fn take(lines: &mut Lines<u64>, destage: &Destage) -> Vec<u64> {
-    lines.take(destage, None).into_iter().map(|write| write.held).collect()
+fn take(lines: &mut Lines<Number>, destage: &Destage) -> Vec<u64> {
+    lines.take(destage, None).into_iter().map(|write| write.held.0).collect()
 }
 
 /// What begins in this line and is taken at once.
-fn go(lines: &mut Lines<u64>, stripe: u64) -> Vec<(Destage, Vec<u64>)> {
+fn go(lines: &mut Lines<Number>, stripe: u64) -> Vec<(Destage, Vec<u64>)> {
     let begun = begin(lines, stripe);
     begun.into_iter().map(|destage| (destage.clone(), take(lines, &destage))).collect()
 }
@@ -57,7 +39,7 @@ fn one_write_alone_waits_for_nothing() {
         admit(&mut lines, stripe, kib(0, 64), number);
         let begun = go(&mut lines, stripe);
         assert_eq!(numbers(&begun), [[number]]);
-        lines.end(&begun[0].0);
+        lines.end(&begun[0].0, &[]);
         assert!(lines.is_empty());
     }
 }
@@ -72,7 +54,7 @@ fn what_waits_for_the_same_columns_is_destaged_together() {
         admit(&mut lines, 7, kib(start, 64), number);
         assert!(begin(&mut lines, 7).is_empty(), "its columns are being destaged");
     }
-    lines.end(&first[0].0);
+    lines.end(&first[0].0, &[]);
     let second = go(&mut lines, 7);
     assert_eq!(numbers(&second), [[1, 2, 3]]);
 }
@@ -103,7 +85,7 @@ fn what_is_taken_overtakes_nobody() {
     admit(&mut lines, 0, kib(0, 8), 2);
     assert_eq!(take(&mut lines, &first), [0]);
     assert!(begin(&mut lines, 0).is_empty());
-    lines.end(&first);
+    lines.end(&first, &[]);
     assert_eq!(numbers(&go(&mut lines, 0)), [[1, 2]]);
 }
 
@@ -126,9 +108,9 @@ fn a_stream_fills_its_lines_before_they_are_destaged() {
     // The stream ends in the middle of a line: that is destaged when the one before it is done.
     admit(&mut lines, 2, kib(0, 64), 8);
     assert!(begin(&mut lines, 2).is_empty());
-    lines.end(&first[0].0);
+    lines.end(&first[0].0, &[]);
     assert!(begin(&mut lines, 2).is_empty(), "the line before it is the second");
-    lines.end(&second[0].0);
+    lines.end(&second[0].0, &[]);
     assert_eq!(numbers(&go(&mut lines, 2)), [[8]]);
 }
 
@@ -150,7 +132,13 @@ fn the_end_of_a_request_does_not_wait_for_its_own_beginning() {
         let range = kib(0, len);
         lines.admit(
             StripeIndex(stripe),
-            Write { range, columns: columns(range), request: RequestTag(1), held: stripe },
+            Write {
+                range,
+                columns: columns(range),
+                request: RequestTag(1),
+                answered: false,
+                held: Number(stripe),
+            },
         );
         assert_eq!(numbers(&go(&mut lines, stripe)), [[stripe]]);
     }
@@ -174,24 +162,16 @@ fn as_much_is_taken_as_may_be_written_at_once() {
     for (number, start) in [(1, 0), (2, 64), (3, 128)] {
         admit(&mut lines, 0, kib(start, 64), number);
     }
-    lines.end(&first[0].0);
+    lines.end(&first[0].0, &[]);
     let destage = lines.begin(StripeIndex(0)).unwrap();
     let taken = lines.take(&destage, Some(ByteCount(200 * KIB)));
-    assert_eq!(taken.iter().map(|write| write.held).collect::<Vec<_>>(), [1, 2], "and one strip of parity");
+    assert_eq!(taken.iter().map(|write| write.held.0).collect::<Vec<_>>(), [1, 2], "and one strip of parity");
     admit(&mut lines, 0, kib(0, 128), 4);
     admit(&mut lines, 0, kib(192, 64), 5);
-    lines.end(&destage);
+    lines.end(&destage, &[]);
     let destage = lines.begin(StripeIndex(0)).unwrap();
     let taken = lines.take(&destage, Some(ByteCount(64 * KIB)));
-    assert_eq!(taken.iter().map(|write| write.held).collect::<Vec<_>>(), [3, 4, 5]);
-}
-
-fn ranges() -> impl Strategy<Value = ByteRange> {
-    prop_oneof![
-        (0u64..64, 1u64..12).prop_map(|(start, len)| kib(start * 4, (len * 4).min(256 - start * 4))),
-        (0u64..4).prop_map(|strip| kib(strip * 64, 64)),
-        Just(kib(0, 256)),
-    ]
+    assert_eq!(taken.iter().map(|write| write.held.0).collect::<Vec<_>>(), [3, 4, 5]);
 }
 
 /// What happens: a write comes, a destage takes its writes, one ends.
@@ -212,7 +192,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Lines as the engine uses them, and what it has done.
 struct Used {
-    lines: Lines<u64>,
+    lines: Lines<Number>,
     begun: Vec<Destage>,
     taken: Vec<Destage>,
     done: Vec<u64>,
@@ -231,26 +211,25 @@ impl Used {
         let oldest = self.lines.oldest_of(&destage).map(|write| write.held);
         let writes = self.lines.take(&destage, most);
         for write in &writes {
-            let before = self.writes[..write.held as usize].iter().zip(0..);
+            let before = self.writes[..write.held.0 as usize].iter().zip(0..);
             let mut same =
                 before.filter(|(older, _)| older.0 == destage.stripe.0 && older.1.overlaps(write.range));
             assert!(
-                same.all(
-                    |(_, older)| self.done.contains(&older) || writes.iter().any(|write| write.held == older)
-                ),
+                same.all(|(_, older)| self.done.contains(&older)
+                    || writes.iter().any(|write| write.held.0 == older)),
                 "{} overtakes an older write of the same bytes",
-                write.held
+                write.held.0
             );
         }
         assert_eq!(oldest, writes.first().map(|write| write.held), "who is to carry it out is part of it");
         assert!(writes.iter().all(|write| destage.columns.contains(&write.columns.start)));
-        self.done.extend(writes.iter().map(|write| write.held));
+        self.done.extend(writes.iter().map(|write| write.held.0));
         self.taken.push(destage);
     }
 
     fn end(&mut self, which: usize) {
         let destage = self.taken.swap_remove(which % self.taken.len());
-        self.lines.end(&destage);
+        self.lines.end(&destage, &[]);
         self.look_at(destage.stripe.0);
         self.look_at(destage.stripe.0 + 1);
     }

@@ -1,7 +1,7 @@
 //! The engine: the life of I/Os on one shard.
 //!
 //! # The life of a request
-//! A **read**: *admit → fast path*, or *admit → plan → execute*; where bytes have to be computed from others,
+//! A **read**: *admit → fast path*, or *admit → look into the cache → plan → execute*; where bytes have to be computed from others,
 //! *admit → lock → plan → execute*, because a stripe that is being written does not add up. What a drive could not
 //! read is repaired afterwards, behind the host's back.
 //!
@@ -9,11 +9,15 @@
 //! waits there too → execute (reads, compute, commit, writes) → record what failed → acknowledge → release*. What cannot be
 //! read and stands in its way is repaired first.
 //!
+//! A **write** (write-back): *admit → wait for room in the cache → acknowledge*; the rest of the way is that of its destage,
+//! which nobody waits for but a flush.
+//!
 //! | step | where | what it guarantees |
 //! | --- | --- | --- |
 //! | admit | `host::volume`, `host::split` | inside the volume; cut into requests on one stripe, dealt to the shards that own them; memory reserved whole or waited for |
 //! | fast path | `host::fast_path`, `members::balance` | a request that needs nothing but mapping takes nothing else; of several copies the least busy and nearest |
 //! | wait | `cache`, the crate `cache` | writes that wait for the same columns of a stripe are one plan; nobody waits for what may not come |
+//! | destage | `cache::write_back` | what is dirty is destaged for a flush, for room, for its age, or while nothing else is to be done |
 //! | lock | `env::locks`, `cache::held` | nobody else writes these columns of the stripe, or computes from them |
 //! | mark dirty | `stripe::dirty`, `stripe::first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
 //! | plan | `stripe::attempt`, the crate `plan` | which drives are read and written, and what is computed: a value, made for the stripe's health of this moment |
@@ -68,7 +72,8 @@ mod task;
 pub mod unkept;
 mod volume;
 
-pub use attachment::{Attachment, JournalPlace, StreamSharing};
+pub use attachment::{Attachment, JournalPlace, StreamSharing, WriteBack};
+pub use cache::CacheCounters;
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
 pub use messages::{

@@ -40,6 +40,9 @@ pub enum StripeWork {
     Write(Slice, Durability),
     /// Give up the content.
     Trim,
+    /// Write what this shard has of the volume in its cache to the drives: all that came before. The request is about no
+    /// stripe.
+    Drain,
 }
 
 /// A request on bytes of one stripe, on its way to the shard that owns the stripe.

@@ -254,11 +254,17 @@ impl Shard {
     async fn detach(self, id: VolumeId, leaving: Vec<(Seat, Done)>, done: Done) {
         let inner = &self.inner;
         let volume = self.volume(id);
+        let mut left = Ok(());
         if let Some(volume) = &volume {
             volume.closing.set(true);
             inner.tasks.stop_all_of(&inner.resources, id);
             self.changed().wait_until(self.env(), || volume.users.get() == 0).await;
+            if let Err(error) = volume.drain_cache().await {
+                let (name, dirty) = (volume.name(), volume.cache_counters().dirty);
+                left = Err(format!("{dirty} that hosts wrote to volume '{name}' cannot be written: {error}"));
+            }
             inner.volumes.borrow_mut().remove(&id);
+            volume.close_cache();
         }
         for (seat, quiet) in leaving {
             let member = volume.as_ref().and_then(|volume| volume.members.at(seat));
@@ -272,7 +278,7 @@ impl Shard {
                 None => answer_control(&quiet, Ok(())),
             }
         }
-        answer_control(&done, Ok(()));
+        answer_control(&done, left);
     }
 
     async fn set_journal(self, id: VolumeId, place: Option<JournalPlace>, done: Done) {

@@ -1,6 +1,6 @@
 //! From a line to the drives.
 
-use crate::cache::{Cache, Told, Waiting, lock_columns};
+use crate::cache::{Cache, Held, Told, Waiting, lock_columns};
 use crate::recovery::{Recovery, WRITE};
 use crate::stripe::{Attempt, Host, Payload, begin_write};
 use ::cache::{Destage, Extent, RequestTag, Write, merge};
@@ -11,9 +11,13 @@ use std::rc::Rc;
 use units::{ByteRange, StripeIndex};
 
 /// The writes of a destage.
-type Writes = SmallVec<[Write<Rc<Waiting>>; 1]>;
+type Writes = SmallVec<[Write<Held>; 1]>;
 
-/// Writes whole sectors of one stripe of a level with redundancy: alone, or with others that wait for the same columns.
+/// Which of them failed.
+type Failed = SmallVec<[usize; 4]>;
+
+/// Writes whole sectors of one stripe: alone, or with others that wait for the same columns. Done when the host may be
+/// answered.
 ///
 /// # Errors
 /// Those of [`Volume::write`](crate::Volume::write).
@@ -25,9 +29,12 @@ pub(crate) async fn write_stripe(
     durability: Durability,
     request: RequestTag,
 ) -> Result<(), IoError> {
-    let waiting = Waiting::new(data, durability);
-    let (columns, held) = (cache.columns(range), waiting.clone());
-    cache.admit(stripe, Write { range, columns, request, held });
+    let room = cache.room_for(range.len, durability).await;
+    cache.admit(stripe, range, data, durability, room, request).done(cache).await
+}
+
+/// Waits until a write is destaged. Whoever is told to does that.
+pub(super) async fn wait(cache: &Rc<Cache>, waiting: &Rc<Waiting>) -> Result<(), IoError> {
     loop {
         match waiting.hear(cache.shard.env()).await {
             Told::CarryOut(destage) => Box::pin(carry_out(cache, &destage)).await,
@@ -37,21 +44,25 @@ pub(crate) async fn write_stripe(
 }
 
 /// Carries out a destage for all whose writes it takes, and tells them.
-async fn carry_out(cache: &Rc<Cache>, destage: &Destage) {
+pub(super) async fn carry_out(cache: &Rc<Cache>, destage: &Destage) {
     let stripe = destage.stripe;
     let held = lock_columns(cache, stripe, destage.columns.clone()).await;
     let _by_journal = cache.go_by_journal();
-    let marked = begin_write(cache, cache.region_of(stripe)).await;
+    let marked = match cache.is_redundant() {
+        true => begin_write(cache, cache.region_of(stripe)).await.map(Some),
+        false => Ok(None),
+    };
     let writes = cache.lines.borrow_mut().take(destage, cache.most_to_keep());
-    match marked {
+    let failed = match marked {
         Ok(_writing) => carry_out_held(cache, stripe, &writes).await,
         Err(error) => tell_all(cache, &writes, Err(error)),
-    }
-    drop(held);
-    cache.end(destage);
+    };
+    // With the last of it goes the room that it takes.
+    drop((held, writes));
+    cache.end(destage, &failed);
 }
 
-async fn carry_out_held(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes) {
+async fn carry_out_held(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes) -> Failed {
     if writes.len() > 1 {
         let joined = Box::pin(put_together(cache, stripe, writes)).await;
         if joined.is_ok() {
@@ -59,15 +70,27 @@ async fn carry_out_held(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes)
             return tell_all(cache, writes, joined);
         }
     }
-    for write in writes {
-        let Waiting { data, durability, .. } = &*write.held;
-        let result = put(cache, stripe, write.range, data.clone().into(), *durability).await;
-        write.held.tell(cache.shard.env(), Told::Done(result));
+    let mut failed = Failed::new();
+    for (index, write) in writes.iter().enumerate() {
+        let durability = write.held.write.durability;
+        let result = put(cache, stripe, write.range, write.held.data.clone().into(), durability).await;
+        failed.extend(tell(cache, write, result).err().map(|_| index));
     }
+    failed
 }
 
-fn tell_all(cache: &Cache, writes: &Writes, result: Result<(), IoError>) {
-    writes.iter().for_each(|write| write.held.tell(cache.shard.env(), Told::Done(result)));
+fn tell_all(cache: &Cache, writes: &Writes, result: Result<(), IoError>) -> Failed {
+    let failed = |(index, write)| tell(cache, write, result).err().map(|_| index);
+    writes.iter().enumerate().filter_map(failed).collect()
+}
+
+/// Tells the host of a write, or the cache where that was answered, what became of it.
+fn tell(cache: &Cache, write: &Write<Held>, result: Result<(), IoError>) -> Result<(), IoError> {
+    match write.answered {
+        true => cache.note_destaged(result),
+        false => write.held.write.tell(cache.shard.env(), Told::Done(result)),
+    }
+    result
 }
 
 /// Writes what several writes come to, by one plan.
@@ -76,7 +99,7 @@ async fn put_together(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes) -
     let extents = merge(&ranges);
     let slice_of = |extent: &Extent| writes[extent.write].held.data.cut(extent.at, extent.range.len);
     let payload = Payload::of(extents.iter().map(slice_of));
-    let is_durable = writes.iter().any(|write| write.held.durability == Durability::Durable);
+    let is_durable = writes.iter().any(|write| write.held.write.durability == Durability::Durable);
     let durability = if is_durable { Durability::Durable } else { Durability::Cached };
     let runs = runs_of(&extents);
     if let [range] = runs[..] {

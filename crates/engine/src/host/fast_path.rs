@@ -7,6 +7,7 @@
 //!
 //! Budget: 50 ns beyond the drive's own time.
 
+use crate::cache::Cache;
 use crate::members::is_gone;
 use crate::recovery::Recovery;
 use env::locks::Mode;
@@ -67,7 +68,10 @@ fn copy_in_doubt(
 }
 
 /// Reads on the fast path. `Err` with the buffer: take the long way; without: a drive kept the buffer.
-pub(super) async fn read(volume: &Rc<Recovery>, range: ByteRange, buf: Buf) -> Result<Buf, Option<Buf>> {
+pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, buf: Buf) -> Result<Buf, Option<Buf>> {
+    if volume.may_be_dirty(range) {
+        return Err(Some(buf));
+    }
     let Some(Spot { member, offset, .. }) = spot_to_read(volume, range) else { return Err(Some(buf)) };
     let io = member.read(offset, smallvec![buf]);
     let mut outcome = io.await;
@@ -88,12 +92,12 @@ pub(super) async fn read(volume: &Rc<Recovery>, range: ByteRange, buf: Buf) -> R
 
 /// Writes on the fast path; `None`: take the long way.
 pub(super) async fn write(
-    volume: &Rc<Recovery>,
+    volume: &Rc<Cache>,
     range: ByteRange,
     data: &Slice,
     durability: Durability,
 ) -> Option<Result<(), IoError>> {
-    let eligible = !volume.is_redundant()
+    let eligible = !volume.uses_lines()
         && volume.all_well.get()
         && !data.is_zero()
         && range.is_aligned(volume.spec.sector.bytes())

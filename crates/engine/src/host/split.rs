@@ -50,7 +50,7 @@ impl StripeWork {
     pub(crate) fn into_buffer(self) -> Option<Buf> {
         match self {
             StripeWork::Read(buf) => Some(buf),
-            StripeWork::Write(..) | StripeWork::Trim => None,
+            StripeWork::Write(..) | StripeWork::Trim | StripeWork::Drain => None,
         }
     }
 }
@@ -96,6 +96,29 @@ impl Whole {
             Whole::Trim => StripeWork::Trim,
         }
     }
+}
+
+/// Has every shard write to the drives what it has of the volume in its cache: all that hosts were answered for before. Each
+/// takes its cut-off when it is asked, which is before any of them is done.
+///
+/// # Errors
+/// The first of what shards could not write.
+pub(super) async fn drain(volume: &Volume, of: RequestTag) -> Result<(), IoError> {
+    let parent = Rc::new(Parent::default());
+    let shards = (0..volume.shard.count()).map(ShardIndex);
+    for (number, shard) in (0..).zip(shards.filter(|shard| *shard != volume.shard.index())) {
+        let (stripe, within) = (StripeIndex(0), ByteRange::new(ByteOffset::ZERO, ByteCount::ZERO));
+        let request = StripeRequest { volume: volume.spec().id, stripe, within, of, work: StripeWork::Drain };
+        parent.unfinished.set(parent.unfinished.get() + 1);
+        parent.buffers.borrow_mut().push(None);
+        volume.exchange.send_away(shard, request, &parent, number).await;
+    }
+    let here = volume.drain_cache().await;
+    parent.done.wait_until(volume.shard.env(), || parent.unfinished.get() == 0).await;
+    if let Some(request) = parent.request.get() {
+        volume.exchange.forget_away(request);
+    }
+    here.and(parent.error.get().map_or(Ok(()), Err))
 }
 
 /// Runs a request as stripe requests. The buffer of a read comes back, but for a drive that holds on to it after a timeout.

@@ -3,6 +3,7 @@
 //! | request | holds |
 //! | --- | --- |
 //! | read | nothing; the columns, shared, where bytes have to be computed |
+//! | write that the cache answers | nothing; its destage holds what another write would |
 //! | write without redundancy | the columns, shared: beside others of its kind, but not beside one that reads a sector to complete it |
 //! | any other write, trim | the columns, exclusively, and its region's mark |
 
@@ -25,11 +26,12 @@ pub(super) async fn run(volume: &Rc<Cache>, request: StripeRequest) -> StripeOut
         return StripeOutcome { result: Err(IoError::new(IoErrorKind::Gone)), buffer: work.into_buffer() };
     };
     let (result, buffer) = match work {
-        StripeWork::Read(buf) => volume.read_stripe(stripe, within, buf).await,
+        StripeWork::Read(buf) => volume.read_cached(stripe, within, buf).await,
         StripeWork::Write(data, durability) => {
             (Box::pin(write(volume, stripe, within, data, durability, of)).await, None)
         }
         StripeWork::Trim => (Box::pin(trim(volume, stripe, within)).await, None),
+        StripeWork::Drain => (Box::pin(volume.drain_cache()).await, None),
     };
     StripeOutcome { result, buffer }
 }
@@ -47,40 +49,49 @@ pub(super) async fn write(
     of: RequestTag,
 ) -> Result<(), IoError> {
     let aligned = within.align_out(volume.spec.sector.bytes());
-    match (aligned == within, volume.is_redundant()) {
+    match (aligned == within, volume.uses_lines()) {
         (true, true) => write_stripe(volume, stripe, within, data, durability, of).await,
         (true, false) => {
             let _held = volume.lock(stripe, Mode::Shared, within).await;
             put_part(volume, stripe, within, data.into(), durability).await
         }
-        (false, _) => Box::pin(write_unaligned(volume, stripe, within, aligned, data, durability)).await,
+        (false, _) => Box::pin(write_unaligned(volume, stripe, within, aligned, data, durability, of)).await,
     }
 }
 
-/// Writes bytes that are not whole sectors: `aligned` are those around them.
+/// Writes bytes that are not whole sectors: `aligned` are those around them. Where writes go through lines, it is a write of
+/// these sectors from the moment on in which they are complete.
 async fn write_unaligned(
-    volume: &Rc<Recovery>,
+    volume: &Rc<Cache>,
     stripe: StripeIndex,
     within: ByteRange,
     aligned: ByteRange,
     data: Slice,
     durability: Durability,
+    of: RequestTag,
 ) -> Result<(), IoError> {
-    // Before the lock: whoever waits for this memory must not hold what its holders wait for.
+    // Both before the lock: whoever waits for memory must not hold what its holders wait for.
     let _edges = volume.shard.reserve_write_edges(aligned.len).await;
-    let _held = lock_to_write(volume, stripe, aligned).await;
-    let _by_journal = volume.go_by_journal();
-    let _writing = match volume.is_redundant() {
+    let room = volume.room_for(aligned.len, durability).await;
+    let held = lock_to_write(volume, stripe, aligned).await;
+    let by_journal = volume.go_by_journal();
+    let writing = match volume.is_redundant() {
         true => Some(begin_write(volume, volume.region_of(stripe)).await?),
         false => None,
     };
     let data = complete_sectors(volume, stripe, within, aligned, &data).await?;
-    put(volume, stripe, aligned, data.into(), durability).await
+    if !volume.uses_lines() {
+        return put(volume, stripe, aligned, data.into(), durability).await;
+    }
+    // Nothing has waited since the sectors were completed: what comes from now on lies over them.
+    let admitted = volume.admit(stripe, aligned, data, durability, room, of);
+    drop((writing, by_journal, held));
+    admitted.done(volume).await
 }
 
 /// Rule (h) of the promises: bytes that are not whole sectors are completed to sectors under the lock.
 async fn complete_sectors(
-    volume: &Rc<Recovery>,
+    volume: &Rc<Cache>,
     stripe: StripeIndex,
     within: ByteRange,
     aligned: ByteRange,
@@ -109,6 +120,7 @@ async fn complete_sectors(
         }
     }
     if !whole.is_hollow() {
+        volume.lay_over(stripe, aligned, &mut whole);
         let at = (within.start - aligned.start).as_usize();
         data.copy_to(&mut whole.bytes_mut()[at..at + within.len.as_usize()]);
     }
@@ -118,11 +130,9 @@ async fn complete_sectors(
 /// Gives up the content of bytes of one stripe, where redundancy can follow: on levels without any, each drive is told;
 /// on others whole stripes become zeroes on every drive, which every level's redundancy agrees with; parts of stripes
 /// are left as they are.
-pub(super) async fn trim(
-    volume: &Rc<Recovery>,
-    stripe: StripeIndex,
-    within: ByteRange,
-) -> Result<(), IoError> {
+pub(super) async fn trim(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
+    // What is dirty would be written after it.
+    volume.clean_line(stripe).await?;
     if !volume.state().being_replaced().is_empty() {
         return Ok(()); // A drive that is being filled could not follow for certain.
     }

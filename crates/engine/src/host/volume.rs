@@ -43,7 +43,7 @@ impl Volume {
         attachment: &Attachment,
     ) -> env::Result<Rc<Volume>> {
         let drives = Drives::attach(shard, attachment)?;
-        let cache = Cache::new(Recovery::new(Stripes::new(drives, attachment)));
+        let cache = Cache::new(Recovery::new(Stripes::new(drives, attachment)), attachment);
         let (exchange, hidden) = (exchange.clone(), attachment.hidden);
         Ok(Rc::new(Volume { cache, exchange, hidden, requests: Cell::new(0) }))
     }
@@ -155,7 +155,7 @@ impl Volume {
     /// Reads whole sectors, not on the fast path.
     async fn read_sectors(self: &Rc<Self>, range: ByteRange, buf: Buf) -> (Result<(), IoError>, Option<Buf>) {
         match self.only_stripe(range) {
-            Some((stripe, within)) => Box::pin(self.read_stripe(stripe, within, buf)).await,
+            Some((stripe, within)) => Box::pin(self.read_cached(stripe, within, buf)).await,
             None => Box::pin(split::run(self, range, Whole::Read(buf), self.next_tag())).await,
         }
     }
@@ -240,15 +240,25 @@ impl Volume {
         }
     }
 
-    /// Flushes every drive in use. Done when all writes that were acknowledged before the call are durable.
+    /// Destages what is dirty, and flushes every drive in use. Done when all writes that were acknowledged before the call
+    /// are durable.
     ///
     /// # Errors
-    /// When some drive that holds such writes cannot make them durable.
+    /// When something that is dirty cannot be destaged, or some drive cannot make durable what it holds.
     pub async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
         let _user = self.enter()?;
         self.note_request();
         self.count(|counters| counters.flushes += 1);
+        self.drain().await?;
         self.flush_once().await
+    }
+
+    /// Has all shards destage what is dirty.
+    async fn drain(&self) -> Result<(), IoError> {
+        match self.uses_write_back() {
+            true => Box::pin(split::drain(self, self.next_tag())).await,
+            false => Ok(()),
+        }
     }
 
     /// Which parts of `range` hold data, from its start on; the answer may cover less than was asked, but
@@ -261,6 +271,8 @@ impl Volume {
         const MOST_STRIPS: usize = 256;
         self.check(range)?;
         let _user = self.enter()?;
+        // The drives say what there is.
+        self.drain().await?;
         let mut extents: Vec<StatusExtent> = Vec::new();
         let mut add = |len: ByteCount, status: BlockStatus| match extents.last_mut() {
             Some(last) if last.status == status => last.len += len,

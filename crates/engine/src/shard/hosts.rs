@@ -44,6 +44,11 @@ impl HostActivity {
         self.requests.set(self.requests.get() + 1);
     }
 
+    /// How many requests there were here.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.get()
+    }
+
     pub(crate) fn are_around(&self, now: Instant) -> bool {
         self.seen.get().is_some_and(|seen| now.since(seen) < LINGER)
     }

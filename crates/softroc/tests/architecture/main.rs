@@ -231,7 +231,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("engine", "members", &["volume", "attachment", "messages", "shard"]),
     ("engine", "stripe", &["volume", "attachment", "messages", "shard", "members"]),
     ("engine", "recovery", &["volume", "attachment", "messages", "shard", "members", "stripe"]),
-    ("engine", "cache", &["volume", "messages", "shard", "members", "stripe", "recovery"]),
+    ("engine", "cache", &["volume", "attachment", "messages", "shard", "members", "stripe", "recovery"]),
     (
         "engine",
         "host",

@@ -1,0 +1,45 @@
+//! Lines of four strips, and the writes that come to them.
+
+use cache::{Held, LineShape};
+use proptest::prelude::*;
+use std::ops::Range;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+pub const KIB: u64 = 1024;
+pub const SHAPE: LineShape = LineShape {
+    stripe: ByteCount(4 * 64 * KIB),
+    strip: ByteCount(64 * KIB),
+    parity_strips: 1,
+    most_runs: 16,
+};
+
+/// The number of a write, which all its parts have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Number(pub u64);
+
+impl Held for Number {
+    fn cut(&self, _at: ByteCount, _len: ByteCount) -> Number {
+        *self
+    }
+}
+
+pub fn kib(start: u64, len: u64) -> ByteRange {
+    ByteRange::new(ByteOffset(start * KIB), ByteCount(len * KIB))
+}
+
+/// The columns of a write: its own within one strip, all of them over several.
+pub fn columns(range: ByteRange) -> Range<u32> {
+    let strip = SHAPE.strip.0;
+    match range.start.0 / strip == (range.end().0 - 1) / strip {
+        true => (range.start.0 % strip) as u32..((range.end().0 - 1) % strip + 1) as u32,
+        false => 0..strip as u32,
+    }
+}
+
+pub fn ranges() -> impl Strategy<Value = ByteRange> {
+    prop_oneof![
+        (0u64..64, 1u64..12).prop_map(|(start, len)| kib(start * 4, (len * 4).min(256 - start * 4))),
+        (0u64..4).prop_map(|strip| kib(strip * 64, 64)),
+        Just(kib(0, 256)),
+    ]
+}

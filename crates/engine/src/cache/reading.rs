@@ -1,0 +1,121 @@
+//! Reading what may be dirty: from the line where it is there, from the drives where it is not.
+
+use crate::cache::{Cache, Held};
+use ::cache::Write;
+use env::{Buf, IoError, IoErrorKind, Slice};
+use smallvec::SmallVec;
+use std::rc::Rc;
+use units::{ByteRange, StripeIndex};
+
+/// Bytes of a stripe that the cache has. Later ones lie over earlier ones.
+type Cached = SmallVec<[(ByteRange, Slice); 2]>;
+
+impl Cache {
+    /// Reads bytes of one stripe.
+    pub(crate) async fn read_cached(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        within: ByteRange,
+        buf: Buf,
+    ) -> (Result<(), IoError>, Option<Buf>) {
+        if !self.uses_write_back() {
+            return self.read_stripe(stripe, within, buf).await;
+        }
+        // Taken now: what is destaged while the drives are read is not on all of them, and then not in the line. What
+        // hosts wait for may come to nothing.
+        let cached = self.cached(stripe, within, |write| write.answered);
+        if cached.is_empty() {
+            return self.read_stripe(stripe, within, buf).await;
+        }
+        self.note_hit();
+        let gaps = gaps(within, &cached);
+        let (result, buf) = Box::pin(self.read_gaps(stripe, within, &gaps, buf)).await;
+        match buf {
+            Some(mut buf) => {
+                lay(&cached, within, &mut buf);
+                (result, Some(buf))
+            }
+            None => (result, None),
+        }
+    }
+
+    /// Lays what is in the line, answered or not, over what was read of it.
+    pub(crate) fn lay_over(&self, stripe: StripeIndex, range: ByteRange, buf: &mut Buf) {
+        lay(&self.cached(stripe, range, |_| true), range, buf);
+    }
+
+    fn cached(&self, stripe: StripeIndex, range: ByteRange, counts: impl Fn(&Write<Held>) -> bool) -> Cached {
+        let lines = self.lines.borrow();
+        let found = lines.within(stripe, range).filter(|(_, write)| counts(write));
+        found
+            .map(|(part, write)| (part, write.held.data.cut(part.start - write.range.start, part.len)))
+            .collect()
+    }
+
+    /// Reads parts of a range into their places in its buffer: as one where several are to be had so, and one by one if
+    /// that fails, as what lies between them is not asked for.
+    async fn read_gaps(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        within: ByteRange,
+        gaps: &[ByteRange],
+        mut buf: Buf,
+    ) -> (Result<(), IoError>, Option<Buf>) {
+        if let ([first, .., last], true) = (gaps, gaps.len() > 1) {
+            let hull = ByteRange::from_to(first.start, last.end());
+            let (result, back) = self.read_into(stripe, within, hull, buf).await;
+            match (result, back) {
+                (Err(_), Some(back)) => buf = back,
+                (Err(_), None) => buf = self.shard.env().pool().take_reserved(within.len),
+                done => return done,
+            }
+        }
+        for gap in gaps {
+            match self.read_into(stripe, within, *gap, buf).await {
+                (Ok(()), Some(back)) => buf = back,
+                failed => return failed,
+            }
+        }
+        (Ok(()), Some(buf))
+    }
+
+    /// Reads a part of a range into its place in the range's buffer.
+    async fn read_into(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        within: ByteRange,
+        part: ByteRange,
+        mut buf: Buf,
+    ) -> (Result<(), IoError>, Option<Buf>) {
+        let mut middle = buf.split_off(part.start - within.start);
+        let after = middle.split_off(part.len);
+        let (result, middle) = self.read_stripe(stripe, part, middle).await;
+        let parts = [Some(buf), middle, Some(after)].into_iter().flatten();
+        match self.put_together(parts.filter(|part| !part.is_empty())) {
+            Some(whole) if whole.len() == within.len => (result, Some(whole)),
+            _ => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), None),
+        }
+    }
+}
+
+/// The parts of a range that nothing covers.
+fn gaps(within: ByteRange, cached: &Cached) -> SmallVec<[ByteRange; 4]> {
+    let ranges: SmallVec<[ByteRange; 4]> = cached.iter().map(|(range, _)| *range).collect();
+    let (mut at, mut gaps) = (within.start, SmallVec::new());
+    for extent in ::cache::merge(&ranges) {
+        gaps.extend((at < extent.range.start).then(|| ByteRange::from_to(at, extent.range.start)));
+        at = extent.range.end();
+    }
+    gaps.extend((at < within.end()).then(|| ByteRange::from_to(at, within.end())));
+    gaps
+}
+
+fn lay(cached: &Cached, range: ByteRange, buf: &mut Buf) {
+    if buf.is_hollow() {
+        return;
+    }
+    for (part, slice) in cached {
+        let at = (part.start - range.start).as_usize();
+        slice.copy_to(&mut buf.bytes_mut()[at..at + part.len.as_usize()]);
+    }
+}

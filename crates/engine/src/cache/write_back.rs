@@ -1,0 +1,340 @@
+//! Write-back: what is dirty, how much of it there may be, and when it is destaged.
+//!
+//! | what is dirty is destaged | because |
+//! | --- | --- |
+//! | at once | its line is whole: it needs no reads, and nothing is to be won by waiting |
+//! | when a flush asks, a volume is given back, or its drives are asked what they hold | it must be on the drives |
+//! | after [`AGE`] | a power cut should not take what is long ago |
+//! | when more than half of the room is taken, until less than [`LOW`] percent are | what comes needs room |
+//! | when no host has asked for anything for a while | the drives have nothing else to do |
+//!
+//! Lines are destaged as an elevator comes to them, as many at a time as the drives can put in order.
+
+use crate::attachment::WriteBack;
+use crate::cache::{Cache, destage};
+use crate::recovery::Recovery;
+use ::cache::{Destage, Sequence};
+use env::sync::{Credits, Signal, Taken};
+use env::{BufferPool, Durability, Instant, IoError, Runners};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
+
+/// How long something may be dirty before it is destaged for its age.
+const AGE: Duration = Duration::from_secs(5);
+
+/// How often the clock is looked at, while anything is dirty.
+const TICK: Duration = Duration::from_millis(250);
+
+/// When destaging for room begins and ends, and when hosts' reads no longer come first, in percent of the room.
+const HIGH: u64 = 50;
+const LOW: u64 = 40;
+const PRESSING: u64 = 75;
+
+/// Destages under way at a time, for each drive: as many as a rotating drive can put in order, and as many as flash needs to be
+/// busy.
+const DEPTH_ROTATING: usize = 32;
+const DEPTH_FLASH: usize = 8;
+
+/// The most destages that are under way at a time.
+const MOST_DESTAGES: usize = 512;
+
+/// The largest part of the room that one write of a stripe may take.
+const LARGEST_SHARE: u64 = 4;
+
+/// What a shard has of a volume in its cache, and what it has counted since the volume was attached.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CacheCounters {
+    /// What is not on the drives yet.
+    pub dirty: ByteCount,
+    /// What of that could not be written when it was tried.
+    pub pinned: ByteCount,
+    /// Writes to a stripe that were answered from the cache.
+    pub absorbed: u64,
+    /// Reads of a stripe of which the cache had a part, or all.
+    pub hits: u64,
+    /// Destages of what had been answered.
+    pub destages: u64,
+}
+
+/// How a volume's writes are absorbed on a shard.
+pub(super) struct Absorbing {
+    room: Credits,
+    /// To be the next who gets room.
+    turn: Credits,
+    destages: Runners<Destage>,
+    under_way: Cell<usize>,
+    /// What is as old as that is destaged: somebody waits for it, or it is too old.
+    due: Cell<Sequence>,
+    /// When writes came: the latest of each tick.
+    ages: RefCell<VecDeque<(Instant, Sequence)>>,
+    is_ticking: Cell<bool>,
+    /// Whether there is too much.
+    is_full: Cell<bool>,
+    is_idle: Cell<bool>,
+    /// Requests that there had been at the last tick.
+    requests: Cell<u64>,
+    /// Whether anything has been destaged since the last tick: what could not be may be now.
+    has_destaged: Cell<bool>,
+    last_error: Cell<Option<IoError>>,
+    /// A destage has ended.
+    changed: Signal,
+    counters: Cell<CacheCounters>,
+}
+
+impl Absorbing {
+    pub(super) fn new(volume: &Rc<Recovery>, terms: WriteBack) -> Absorbing {
+        let env = volume.shard.env();
+        Absorbing {
+            room: Credits::new(env, terms.room.0),
+            turn: Credits::new(env, 1),
+            destages: Runners::new(env, "destage", MOST_DESTAGES),
+            under_way: Cell::new(0),
+            due: Cell::default(),
+            ages: RefCell::default(),
+            is_ticking: Cell::new(false),
+            is_full: Cell::new(false),
+            is_idle: Cell::new(false),
+            requests: Cell::new(0),
+            has_destaged: Cell::new(false),
+            last_error: Cell::new(None),
+            changed: Signal::default(),
+            counters: Cell::default(),
+        }
+    }
+
+    /// Has destages carried out whose oldest write was answered. The tasks hold the cache while they are at it, and no longer.
+    pub(super) fn run_destages_of(&self, cache: &Rc<Cache>) {
+        let cache = Rc::downgrade(cache);
+        self.destages.run(async move |destage| {
+            let Some(cache) = cache.upgrade() else { return };
+            Box::pin(destage::carry_out(&cache, &destage)).await;
+            if let Some(absorbing) = &cache.absorbing {
+                absorbing.under_way.set(absorbing.under_way.get() - 1);
+                cache.pump();
+            }
+        });
+    }
+
+    /// Gives a destage to somebody who carries it out.
+    pub(super) fn give(&self, destage: Destage) {
+        self.under_way.set(self.under_way.get() + 1);
+        self.count(|counters| counters.destages += 1);
+        self.destages.give(destage);
+    }
+
+    fn count(&self, change: impl FnOnce(&mut CacheCounters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    /// How much of the room is taken, in percent.
+    fn fill(&self) -> u64 {
+        (self.room.total() - self.room.free()) * 100 / self.room.total().max(1)
+    }
+
+    /// Whether there is too much, since it passed the one mark and until it passes the other.
+    fn is_too_full(&self) -> bool {
+        let fill = self.fill();
+        self.is_full.set(fill >= HIGH || (self.is_full.get() && fill >= LOW));
+        self.is_full.get()
+    }
+}
+
+impl Cache {
+    /// Whether hosts may be answered from the cache.
+    pub(crate) fn uses_write_back(&self) -> bool {
+        self.absorbing.is_some()
+    }
+
+    /// Whether bytes of the volume may be dirty: here, or on the shard that owns them.
+    pub(crate) fn may_be_dirty(&self, range: ByteRange) -> bool {
+        if !self.uses_write_back() {
+            return false;
+        }
+        let (stripe, within) = self.geometry().stripe_of(range.start);
+        let within = ByteRange::new(ByteOffset(within.0), range.len);
+        !self.is_mine(stripe) || self.lines.borrow().within(stripe, within).next().is_some()
+    }
+
+    /// Room for a write that is to be answered now, as soon as there is some. `None`: it is to be answered when it is on
+    /// the drives.
+    pub(crate) async fn room_for(&self, len: ByteCount, durability: Durability) -> Option<Taken> {
+        let absorbing = self.absorbing.as_ref().filter(|_| durability == Durability::Cached)?;
+        let need = BufferPool::block_size(len).0;
+        if need > absorbing.room.total() / LARGEST_SHARE {
+            return None;
+        }
+        let is_pinned = || !self.lines.borrow().pinned().is_empty();
+        let _turn = match absorbing.turn.try_take(1) {
+            Some(turn) => turn,
+            None => Box::pin(absorbing.turn.take(1)).await,
+        };
+        let mut room = None;
+        let found = || {
+            // While something cannot be written, hosts are to hear of it: there may never be room again.
+            is_pinned() || {
+                room = absorbing.room.try_take(need);
+                room.is_some()
+            }
+        };
+        absorbing.changed.wait_until(self.shard.env(), found).await;
+        room
+    }
+
+    /// Something was answered.
+    pub(super) fn note_absorbed(self: &Rc<Self>) {
+        let Some(absorbing) = &self.absorbing else { return };
+        absorbing.count(|counters| counters.absorbed += 1);
+        absorbing.is_idle.set(false);
+        if !absorbing.is_ticking.replace(true) {
+            self.shard.env().spawn("cache clock", tick(Rc::downgrade(self)));
+        }
+        self.pump();
+    }
+
+    /// A read was answered from the cache, in part at least.
+    pub(super) fn note_hit(&self) {
+        if let Some(absorbing) = &self.absorbing {
+            absorbing.count(|counters| counters.hits += 1);
+        }
+    }
+
+    /// What came of destaging something that was answered.
+    pub(super) fn note_destaged(&self, result: Result<(), IoError>) {
+        let Some(absorbing) = &self.absorbing else { return };
+        match result {
+            Ok(()) => absorbing.has_destaged.set(true),
+            Err(error) => absorbing.last_error.set(Some(error)),
+        }
+    }
+
+    /// A destage has ended.
+    pub(super) fn note_ended(&self) {
+        if let Some(absorbing) = &self.absorbing {
+            absorbing.changed.notify(self.shard.env());
+        }
+    }
+
+    /// Begins to destage what is to be, as many lines at a time as is good for the drives.
+    fn pump(&self) {
+        let Some(absorbing) = &self.absorbing else { return };
+        let depth = self.depth(absorbing);
+        while absorbing.under_way.get() < depth {
+            let mut lines = self.lines.borrow_mut();
+            let mut chosen = lines.choose(Some(absorbing.due.get()));
+            if chosen.is_none() && (absorbing.is_idle.get() || absorbing.is_too_full()) {
+                chosen = lines.choose(None);
+            }
+            drop(lines);
+            let Some(stripe) = chosen else { return };
+            self.begin(stripe);
+        }
+    }
+
+    /// How many destages may be under way.
+    fn depth(&self, absorbing: &Absorbing) -> usize {
+        let in_service = self.in_service();
+        let drives = in_service.iter().filter_map(|drive| self.members.get(drive));
+        let per_drive =
+            drives.map(|member| if member.info().rotational { DEPTH_ROTATING } else { DEPTH_FLASH });
+        let most: usize = per_drive.sum();
+        // Hosts' reads wait behind what is destaged: they come first as long as there is room.
+        let is_pressing = absorbing.is_idle.get() || absorbing.fill() >= PRESSING;
+        (if is_pressing { most } else { most / 4 }).clamp(1, MOST_DESTAGES)
+    }
+
+    /// Destages what is dirty now. Done when all of it is on the drives.
+    ///
+    /// # Errors
+    /// Why something could not be written.
+    pub(crate) async fn drain_cache(self: &Rc<Self>) -> Result<(), IoError> {
+        let Some(absorbing) = &self.absorbing else { return Ok(()) };
+        let cut_off = self.lines.borrow().latest();
+        absorbing.due.set(cut_off.max(absorbing.due.get()));
+        self.retry(usize::MAX);
+        self.pump();
+        let is_settled = || {
+            let lines = self.lines.borrow();
+            let is_past = |oldest: Option<Sequence>| oldest.is_none_or(|oldest| oldest > cut_off);
+            is_past(lines.oldest_dirty())
+                || (!lines.pinned().is_empty() && is_past(lines.oldest_that_moves()))
+        };
+        absorbing.changed.wait_until(self.shard.env(), is_settled).await;
+        let oldest = self.lines.borrow().oldest_dirty();
+        match oldest.is_some_and(|oldest| oldest <= cut_off) {
+            true => Err(absorbing.last_error.get().unwrap_or(IoError::new(env::IoErrorKind::Gone))),
+            false => Ok(()),
+        }
+    }
+
+    /// Destages what is dirty of a line. Done when all of it that there was is on the drives.
+    ///
+    /// # Errors
+    /// Why it could not be written.
+    pub(crate) async fn clean_line(self: &Rc<Self>, stripe: StripeIndex) -> Result<(), IoError> {
+        if !self.uses_write_back() || self.lines.borrow().oldest_of_line(stripe).is_none() {
+            return Ok(());
+        }
+        // Few trims meet anything dirty, and what is dirty elsewhere has to go some time.
+        Box::pin(self.drain_cache()).await
+    }
+
+    /// Tries what could not be destaged.
+    fn retry(&self, most: usize) {
+        let pinned = self.lines.borrow_mut().retry(most);
+        pinned.into_iter().for_each(|stripe| self.begin(stripe));
+    }
+
+    /// What the cache has, and has done.
+    pub fn cache_counters(&self) -> CacheCounters {
+        let counted = self.absorbing.as_ref().map(|absorbing| absorbing.counters.get());
+        let lines = self.lines.borrow();
+        let (dirty, pinned) = (lines.dirty_bytes(), lines.pinned_bytes());
+        CacheCounters { dirty, pinned, ..counted.unwrap_or_default() }
+    }
+
+    /// Nothing will be destaged any more.
+    pub(crate) fn close_cache(&self) {
+        if let Some(absorbing) = &self.absorbing {
+            absorbing.destages.close();
+        }
+    }
+
+    /// The clock has moved on. Whether it is looked at again.
+    fn look_at_clock(&self, absorbing: &Absorbing) -> bool {
+        let (now, mut ages) = (self.shard.env().now(), absorbing.ages.borrow_mut());
+        if self.lines.borrow().oldest_dirty().is_none() {
+            ages.clear();
+            return false;
+        }
+        ages.push_back((now, self.lines.borrow().latest()));
+        while let Some((_, latest)) = ages.front().filter(|(then, _)| now.since(*then) >= AGE).copied() {
+            absorbing.due.set(latest.max(absorbing.due.get()));
+            ages.pop_front();
+        }
+        drop(ages);
+        let requests = self.shard.hosts().requests() + absorbing.counters.get().absorbed;
+        absorbing.is_idle.set(absorbing.requests.replace(requests) == requests);
+        self.retry(if absorbing.has_destaged.replace(false) { usize::MAX } else { 1 });
+        self.pump();
+        true
+    }
+}
+
+/// Looks at the clock as long as anything is dirty.
+async fn tick(cache: Weak<Cache>) {
+    loop {
+        let Some(env) = cache.upgrade().map(|cache| cache.shard.env().clone()) else { return };
+        env.sleep(TICK).await;
+        let Some(cache) = cache.upgrade() else { return };
+        let Some(absorbing) = &cache.absorbing else { return };
+        if !cache.look_at_clock(absorbing) {
+            absorbing.is_ticking.set(false);
+            return;
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! What the cache answers is read as it was written, gets to the drives when it must, and is not lost by an error.
+
+mod common;
+
+use common::{Bench, Setup, VOLUME, envs, range, read, write};
+use engine::{Attachment, ShardMessage, Volume, WriteBack};
+use env::{BlockStatus, Durability, IoErrorKind};
+use layout::Level;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use units::{ByteCount, ByteOffset};
+use world_sim::{Rng, SimDrive};
+
+const ROOM: ByteCount = ByteCount(64 << 10);
+const SECTOR: u64 = 512;
+
+fn strip(setup: &Setup) -> u64 {
+    setup.geometry().strip().bytes().0
+}
+
+async fn start(envs: Vec<env::Env>, setup: &Setup, room: ByteCount) -> Bench {
+    let attachment = setup.attachment(&envs[0]).await;
+    Bench::attach(envs, Attachment { write_back: Some(WriteBack { room }), ..attachment }).await
+}
+
+/// Runs something on a volume that answers from its cache.
+fn run<T: 'static, F: Future<Output = T> + 'static>(
+    setup: &Setup,
+    seed: u64,
+    work: impl FnOnce(Bench, Vec<SimDrive>) -> F + 'static,
+) -> T {
+    let mut sim = setup.sim(seed, 0);
+    let drives: Vec<SimDrive> = (0..setup.drives).map(|drive| common::drive(&sim, drive)).collect();
+    let (envs, setup) = (envs(&sim, setup), setup.clone());
+    sim.run(async move { work(start(envs, &setup, ROOM).await, drives).await }).expect("no stall")
+}
+
+/// Runs something as a task of a shard.
+async fn on<T: Send + 'static>(bench: &Bench, shard: usize, work: impl Future<Output = T> + 'static) -> T {
+    let (done, mut result) = env::mailbox::mailbox(&bench.env, 1);
+    bench.shards[shard].env().spawn("host", async move { assert!(done.send(work.await).is_ok()) });
+    result.receive().await.expect("it ends")
+}
+
+fn dirty(bench: &Bench) -> u64 {
+    bench.volumes.iter().map(|volume| volume.cache_counters().dirty.0).sum()
+}
+
+fn ios(drives: &[SimDrive]) -> (u64, u64) {
+    let stats = drives.iter().map(SimDrive::stats);
+    stats.fold((0, 0), |(reads, writes), stats| (reads + stats.reads, writes + stats.writes))
+}
+
+fn bytes_of(number: u64, len: u64) -> Vec<u8> {
+    (0..len).map(|i| ((i / SECTOR) ^ number.wrapping_mul(37) ^ (number >> 5) | 1) as u8).collect()
+}
+
+/// A host with one outstanding I/O writes a stream: 2 reads and 2 writes for each strip of RAID 5, until now.
+#[test]
+fn a_stream_with_one_outstanding_write_is_written_in_whole_stripes() {
+    for (level, drives, parity) in [(Level::Raid5, 5, 1), (Level::Raid6, 6, 2), (Level::Raid60, 12, 2)] {
+        let setup = Setup { member: ByteCount::MIB, ..Setup::new(level, drives) };
+        let (strip, strips) = (strip(&setup), setup.geometry().capacity().0 / strip(&setup));
+        let (reads, writes) = run(&setup, 1, move |bench, drives| async move {
+            write(bench.volume(), 0, &bytes_of(0, strip)).await.expect("written");
+            bench.volume().flush().await.expect("flushed");
+            let before = ios(&drives);
+            for number in 0..strips {
+                write(bench.volume(), number * strip, &bytes_of(number, strip)).await.expect("written");
+                assert_eq!(bench.volume().check_invariants(), Ok(()));
+            }
+            bench.volume().flush().await.expect("flushed");
+            let after = ios(&drives);
+            drives.iter().take(parity).for_each(SimDrive::fail_now);
+            for number in 0..strips {
+                let got = read(bench.volume(), number * strip, strip).await.expect("readable");
+                assert!(got == bytes_of(number, strip), "{level} strip {number}");
+            }
+            (after.0 - before.0, after.1 - before.1)
+        });
+        assert_eq!(reads, 0, "{level}");
+        assert_eq!(writes, strips + strips / 4 * parity as u64, "{level}: each strip once");
+    }
+}
+
+#[test]
+fn a_write_is_answered_before_any_drive_is_asked() {
+    let setup = Setup::new(Level::Raid5, 4);
+    run(&setup, 2, |bench, drives| async move {
+        let (before, then) = (ios(&drives), bench.env.now());
+        write(bench.volume(), 3 * SECTOR, &bytes_of(1, SECTOR)).await.expect("written");
+        assert_eq!((ios(&drives), bench.env.now()), (before, then));
+        assert!(read(bench.volume(), 3 * SECTOR, SECTOR).await.expect("readable") == bytes_of(1, SECTOR));
+        assert_eq!(bench.volume().cache_counters().hits, 1);
+        // One that must be durable is so when it is answered, and takes what is dirty beneath it along.
+        let bytes = env::Buf::copy_of(&bytes_of(2, 2 * SECTOR)).freeze();
+        bench
+            .volume()
+            .write(range(3 * SECTOR, 2 * SECTOR), bytes, Durability::Durable)
+            .await
+            .expect("written");
+        assert_eq!(dirty(&bench), 0);
+    });
+}
+
+/// What is dirty on one shard is not where a host of another shard reads.
+#[test]
+fn a_host_of_any_shard_reads_what_is_dirty_and_flushes_it() {
+    for level in [Level::Raid0, Level::Raid1, Level::Raid5] {
+        let setup = Setup { shards: 3, member: ByteCount::MIB, ..Setup::new(level, 4) };
+        let capacity = setup.geometry().capacity().0;
+        run(&setup, 3, move |bench, drives| async move {
+            let places: Vec<u64> = (0..12).map(|i| i * (capacity / 12) / 4096 * 4096).collect();
+            for (number, at) in (1..).zip(&places) {
+                write(&bench.volumes[0], *at, &bytes_of(number, 4096)).await.expect("written");
+            }
+            assert!(dirty(&bench) > 0);
+            for (number, at) in (1..).zip(&places) {
+                for shard in 0..3 {
+                    let (volume, at) = (bench.volumes[shard].clone(), *at);
+                    let got = on(&bench, shard, async move { read(&volume, at, 4096).await }).await;
+                    let got = got.expect("readable");
+                    assert!(got == bytes_of(number, 4096), "{level} at {at}");
+                }
+            }
+            let volume = bench.volumes[1].clone();
+            on(&bench, 1, async move { volume.flush().await }).await.expect("flushed");
+            assert_eq!(dirty(&bench), 0, "{level}");
+            for (number, at) in (1..).zip(&places) {
+                let has = |drive: &SimDrive| {
+                    let all = drive.read_durable(ByteOffset::ZERO, ByteCount::MIB);
+                    all.windows(4096).step_by(512).any(|bytes| bytes == bytes_of(number, 4096))
+                };
+                assert!(drives.iter().any(has), "{level}: what was flushed at {at} is durable");
+            }
+        });
+    }
+}
+
+/// Nobody flushes, and hosts go on: what is old goes to the drives.
+#[test]
+fn what_is_dirty_does_not_stay_so_for_ever() {
+    let setup = Setup::new(Level::Raid5, 4);
+    run(&setup, 4, |bench, _| async move {
+        write(bench.volume(), 0, &bytes_of(1, SECTOR)).await.expect("written");
+        for number in 0..70 {
+            assert!(number > 40 || dirty(&bench) > 0, "nobody asked for it yet");
+            write(bench.volume(), 9 * SECTOR, &bytes_of(number, SECTOR)).await.expect("written");
+            bench.wait(Duration::from_millis(100)).await;
+        }
+        assert!(dirty(&bench) <= SECTOR, "the first is destaged: it is older than 5 s");
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!(dirty(&bench), 0, "the drives have nothing else to do");
+    });
+}
+
+/// A cache of 64 KiB takes a megabyte: what comes waits for what goes.
+#[test]
+fn no_more_is_dirty_than_there_is_room() {
+    let setup = Setup { member: ByteCount::MIB, ..Setup::new(Level::Raid6, 5) };
+    run(&setup, 5, |bench, _| async move {
+        let volume = bench.volume().clone();
+        let (done, count) = (Rc::new(Cell::new(0)), 16);
+        for worker in 0..count {
+            let (volume, done) = (volume.clone(), done.clone());
+            bench.env.spawn("worker", async move {
+                let mut rng = Rng::new(5, "worker", &worker.to_string());
+                for round in 0..64 {
+                    let at = rng.below(500) * 4096;
+                    write(&volume, at, &bytes_of(round, 4096)).await.expect("written");
+                    assert!(volume.cache_counters().dirty <= ROOM);
+                }
+                done.set(done.get() + 1);
+            });
+        }
+        while done.get() < count {
+            bench.wait(Duration::from_millis(10)).await;
+        }
+        assert_eq!(bench.volume().check_invariants(), Ok(()));
+        assert_eq!(bench.volume().cache_counters().absorbed, 1024);
+    });
+}
+
+/// Hosts that each have sectors of their own, beside each other's, and others that are not whole; drives fail under them.
+struct Hosts {
+    volume: Rc<Volume>,
+    model: Rc<RefCell<Vec<u8>>>,
+    seed: u64,
+}
+
+const WORKERS: u64 = 12;
+const RUN: u64 = 1500;
+const ROUNDS: u64 = 60;
+const SIZE: u64 = 4 * WORKERS * RUN;
+
+impl Hosts {
+    async fn work(&self, worker: u64, on_round: impl Fn()) {
+        let mut rng = Rng::new(self.seed, "worker", &worker.to_string());
+        for round in 0..ROUNDS {
+            let volume = &self.volume;
+            // Runs of bytes go round among the workers: what one writes shares sectors with what others write.
+            let run = rng.below(4) * WORKERS + worker;
+            let (skip, is_aligned) = (rng.below(RUN - 1), rng.below(3) > 0);
+            let (mut at, mut len) = (run * RUN + skip, 1 + rng.below(RUN - skip));
+            if is_aligned {
+                let start = at.next_multiple_of(SECTOR);
+                (at, len) = (start, (at + len).saturating_sub(start) / SECTOR * SECTOR);
+            }
+            if len == 0 {
+                continue;
+            }
+            let bytes =
+                if rng.below(6) == 0 { vec![0; len as usize] } else { bytes_of(worker ^ (round << 8), len) };
+            let durability = if rng.below(8) == 0 { Durability::Durable } else { Durability::Cached };
+            let data = match bytes.iter().all(|byte| *byte == 0) {
+                true => env::Slice::zero(ByteCount(len)),
+                false => env::Buf::copy_of(&bytes).freeze(),
+            };
+            volume.write(range(at, len), data, durability).await.expect("it can be written");
+            self.model.borrow_mut()[at as usize..][..len as usize].copy_from_slice(&bytes);
+            match rng.below(10) {
+                0 => volume.flush().await.expect("it can be flushed"),
+                1..4 => {
+                    let got = read(volume, at, len).await.expect("readable");
+                    assert!(got == bytes, "worker {worker} round {round} at {at}+{len}, seed {}", self.seed);
+                }
+                _ => {}
+            }
+            assert_eq!(volume.check_invariants(), Ok(()));
+            on_round();
+        }
+    }
+}
+
+fn write_beside_each_other(setup: &Setup, seed: u64) {
+    let fails = setup.geometry().survives_set(&common::slots(&[1]));
+    let level = setup.level;
+    run(setup, seed, move |bench, drives| async move {
+        let model = Rc::new(RefCell::new(vec![0; SIZE as usize]));
+        // Nobody has written here: what is read is what it is.
+        let bytes = read(bench.volume(), 0, SIZE).await.expect("readable");
+        model.borrow_mut().copy_from_slice(&bytes);
+        let (rounds, done) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        for worker in 0..WORKERS {
+            let shard = worker as usize % bench.shards.len();
+            let hosts = Hosts { volume: bench.volumes[shard].clone(), model: model.clone(), seed };
+            let (rounds, done, victim) = (rounds.clone(), done.clone(), drives[1].clone());
+            bench.shards[shard].env().spawn("worker", async move {
+                let on_round = || {
+                    rounds.set(rounds.get() + 1);
+                    if fails && rounds.get() == WORKERS * ROUNDS / 2 {
+                        victim.fail_now();
+                    }
+                };
+                hosts.work(worker, on_round).await;
+                done.set(done.get() + 1);
+            });
+        }
+        while done.get() < WORKERS {
+            bench.wait(Duration::from_millis(1)).await;
+        }
+        let got = read(bench.volume(), 0, SIZE).await.expect("readable");
+        assert!(got == *model.borrow(), "{level} seed {seed}, from the cache");
+        bench.volume().flush().await.expect("flushed");
+        let got = read(bench.volume(), 0, SIZE).await.expect("readable");
+        assert!(got == *model.borrow(), "{level} seed {seed}, from the drives");
+        assert_eq!(dirty(&bench), 0);
+    });
+}
+
+#[test]
+fn what_is_read_is_what_was_written() {
+    for (level, drives) in [
+        (Level::Raid0, 3),
+        (Level::Raid1, 2),
+        (Level::Raid10, 4),
+        (Level::Raid5, 4),
+        (Level::Raid5ee, 5),
+        (Level::Raid6, 6),
+        (Level::Raid60, 8),
+    ] {
+        for seed in 0..6 {
+            let shards = if seed % 2 == 0 { 1 } else { 3 };
+            let setup = Setup { shards, member: ByteCount(512 << 10), ..Setup::new(level, drives) };
+            write_beside_each_other(&setup, seed);
+        }
+    }
+}
+
+/// The file system below a drive is full for a moment, and the level has nothing else. What was answered is not forgotten; hosts
+/// hear of it at the next flush, and wait for the drives until it is mended.
+#[test]
+fn what_cannot_be_written_is_pinned_and_told() {
+    let setup = Setup::new(Level::Raid0, 2);
+    run(&setup, 7, |bench, drives| async move {
+        write(bench.volume(), 0, &bytes_of(1, SECTOR)).await.expect("written");
+        drives[0].fail_next(3, Some("write"), IoErrorKind::OutOfSpace);
+        let error = bench.volume().flush().await.expect_err("it is not on the drives");
+        assert_eq!(error.kind, IoErrorKind::OutOfSpace);
+        let counters = bench.volume().cache_counters();
+        assert_eq!((counters.pinned, counters.dirty), (ByteCount(SECTOR), ByteCount(SECTOR)));
+        assert!(read(bench.volume(), 0, SECTOR).await.expect("readable") == bytes_of(1, SECTOR));
+        assert_eq!(bench.volume().check_invariants(), Ok(()));
+        let strip = bench.volume().spec().geometry.strip().bytes().0;
+        write(bench.volume(), strip, &bytes_of(2, SECTOR)).await.expect("the other drive takes it");
+        assert_eq!(bench.volume().cache_counters().absorbed, 1, "its host waited");
+        bench.wait(Duration::from_secs(2)).await;
+        assert_eq!(bench.volume().cache_counters().pinned, ByteCount::ZERO, "it is tried again by itself");
+        bench.volume().flush().await.expect("all is on the drives");
+    });
+}
+
+/// A trim of a whole stripe must not be followed by older data.
+#[test]
+fn a_trim_is_not_undone_by_what_was_dirty() {
+    for level in [Level::Raid0, Level::Raid5] {
+        let setup = Setup::new(level, 4);
+        let stripe = setup.geometry().stripe_bytes().0;
+        run(&setup, 8, move |bench, _| async move {
+            write(bench.volume(), 0, &bytes_of(1, SECTOR)).await.expect("written");
+            bench.volume().trim(range(0, stripe)).await.expect("given up");
+            write(bench.volume(), SECTOR, &bytes_of(2, SECTOR)).await.expect("written");
+            bench.volume().flush().await.expect("flushed");
+            let got = read(bench.volume(), 0, 2 * SECTOR).await.expect("readable");
+            assert!(got[..512].iter().all(|byte| *byte == 0), "{level}");
+            assert!(got[512..] == bytes_of(2, SECTOR), "{level}");
+        });
+    }
+}
+
+/// A client that copies an image asks where there is data, and leaves the rest out.
+#[test]
+fn what_is_dirty_counts_as_data() {
+    let setup = Setup { shards: 2, ..Setup::new(Level::Raid5, 4) };
+    run(&setup, 9, |bench, _| async move {
+        let strip = strip_of(&bench);
+        for number in 0..8 {
+            write(&bench.volumes[0], number * strip, &bytes_of(number, SECTOR)).await.expect("written");
+        }
+        for number in 0..8 {
+            let volume = bench.volumes[1].clone();
+            let extents =
+                on(&bench, 1, async move { volume.status(range(number * strip, SECTOR)).await }).await;
+            let extents = extents.expect("known");
+            assert!(extents.iter().all(|extent| extent.status == BlockStatus::Data), "strip {number}");
+        }
+    });
+}
+
+fn strip_of(bench: &Bench) -> u64 {
+    bench.volume().spec().geometry.strip().bytes().0
+}
+
+/// A volume that is given back takes nothing with it.
+#[test]
+fn a_volume_that_is_detached_has_all_on_its_drives() {
+    let setup = Setup::new(Level::Raid10, 4);
+    run(&setup, 10, |bench, drives| async move {
+        write(bench.volume(), 0, &bytes_of(5, 4096)).await.expect("written");
+        assert!(dirty(&bench) > 0);
+        bench.tell(|done| ShardMessage::Detach(VOLUME, Vec::new(), done)).await;
+        let has = |drive: &SimDrive| drive.read_true(ByteOffset::ZERO, ByteCount(4096)) == bytes_of(5, 4096);
+        assert_eq!(drives.iter().filter(|drive| has(drive)).count(), 2, "on both halves of its mirror");
+    });
+}
