@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let shape = Shape::new(Level::Raid5, DriveCount(DRIVES));
         let strip = StripSize::new(ByteCount(64 << 10))?;
-        let volume = assemble(&env, &shape, strip, sources, StreamSharing::default()).await?;
+        let volume = assemble(&env, &shape, strip, sources, StreamSharing::default(), None).await?;
         let volume = Member::new(&env, Rc::new(volume.as_drive()));
         println!("{} of RAID 5 on {DRIVES} drives", volume.info().size);
 

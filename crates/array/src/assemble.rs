@@ -2,7 +2,7 @@
 
 use engine::{
     Attachment, Change, FaultPolicy, JournalPlace, RegionSet, Regions, ShardIndex, ShardMessage, ShardSeed,
-    StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState,
+    StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState, WriteBack,
 };
 use env::{DriveSource, Env, Error, ErrorKind, Result};
 use layout::Shape;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use units::{ByteCount, ByteOffset, DriveSet, SectorSize, StripSize};
 
 /// An array of drives on this thread's shard: the engine alone, nothing kept. `streams` says how its mirrors share a
-/// sequential stream.
+/// sequential stream, `write_back` how much of it may be in the cache alone; `None`: nothing.
 ///
 /// # Errors
 /// When the drives are too small or too few for the shape, or cannot be opened.
@@ -22,9 +22,10 @@ pub async fn assemble(
     strip: StripSize,
     sources: Vec<Arc<dyn DriveSource>>,
     streams: StreamSharing,
+    write_back: Option<WriteBack>,
 ) -> Result<VolumeService> {
     let attachment = attachment(shape, strip, sources, &DriveSet::EMPTY, |_| None)?;
-    attach(env, Attachment { streams, ..attachment }).await
+    attach(env, Attachment { streams, write_back, ..attachment }).await
 }
 
 /// These drives cannot become this array.

@@ -5,6 +5,9 @@ use layout::{Level, Shape};
 use models::{Catalog, ControllerSpec, DriveLink, DriveSpec};
 use units::{ByteCount, DriveCount, StripSize};
 
+/// The smallest cache: a few whole stripes of any array.
+const LEAST_CACHE: ByteCount = ByteCount(64 << 20);
+
 /// A server's storage, checked.
 #[derive(Clone, Debug)]
 pub struct Configuration {
@@ -20,6 +23,9 @@ pub struct Configuration {
     pub strip: StripSize,
     /// The drives' own caches; `None`: as each drive is by itself.
     pub drive_cache: Option<bool>,
+    /// How much SoftROC's own cache may have of the volume, in memory that nothing takes away; `None`: writes are answered
+    /// when they are on the drives.
+    pub write_back: Option<ByteCount>,
 }
 
 /// What is asked of a controller's settings. What cannot be set is refused in a sentence that names the setting as the
@@ -36,6 +42,8 @@ pub struct Policies {
     pub cache_mode: Option<String>,
     /// The drives' own caches.
     pub drive_cache: Option<bool>,
+    /// The size of SoftROC's own cache, if that is to answer writes.
+    pub write_back: Option<ByteCount>,
 }
 
 impl Policies {
@@ -119,7 +127,11 @@ impl Configuration {
         shape.check()?;
         let kinds = counted(&drives);
         let name = format!("{name}, {kinds}, {level}");
-        Ok(Configuration { name, controller, drives, shape, strip, drive_cache })
+        let write_back = policies.write_back;
+        if write_back.is_some_and(|size| size < LEAST_CACHE) {
+            return Err(Error::refused(format!("a cache has {LEAST_CACHE} at least; give it with --cache")));
+        }
+        Ok(Configuration { name, controller, drives, shape, strip, drive_cache, write_back })
     }
 
     /// The level on that many drives, with spans.

@@ -83,7 +83,7 @@ pub fn predict(request: &Request, progress: OnProgress<'_>) -> Result<Results> {
 /// What was simulated, for the record.
 fn described(request: &Request) -> Environment {
     let fact = |name: &str, value: String| (name.to_owned(), value);
-    let Configuration { controller, drives, strip, drive_cache, .. } = &request.configuration;
+    let Configuration { controller, drives, strip, drive_cache, write_back, .. } = &request.configuration;
     let mut facts = vec![
         fact("kind", "prediction: models in virtual time".to_owned()),
         fact("controller", controller.model.clone()),
@@ -96,6 +96,9 @@ fn described(request: &Request) -> Environment {
     }
     if let Some(on) = drive_cache {
         facts.push(fact("drive cache", if *on { "on" } else { "off" }.to_owned()));
+    }
+    if let Some(size) = write_back {
+        facts.push(fact("cache", format!("{size}, write-back, full to its mark before each measurement")));
     }
     for (slot, drive) in drives.iter().enumerate() {
         facts.push(fact(&format!("slot {slot}"), drive.model.clone()));

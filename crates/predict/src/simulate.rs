@@ -6,15 +6,16 @@ use crate::method::MeasuringMethod;
 use crate::parallel;
 use crate::request::Runs;
 use array::assemble;
-use engine::StreamSharing;
+use engine::{StreamSharing, Volume, WriteBack};
 use env::Env;
 use models::{Prepared, Server, ServerSpec};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 use storagebench::{
-    Bench, Ending, Interval95, Latency, Observer, Profile, Row, Settings, Snapshot, Split, Surroundings,
-    Target, student_t_95,
+    Bench, Ending, Interval95, Ladder, Latency, Observer, Profile, Row, Settings, Snapshot, Split,
+    Surroundings, Target, student_t_95,
 };
 use units::ByteCount;
 use world_sim::{Order, Sim, SimOptions};
@@ -53,6 +54,35 @@ impl Observer for Watch {
         }
         self.resources.borrow_mut().push(percent);
     }
+}
+
+/// Puts the load on until the cache has as much as it destages for room, or has no more than it had: a cache that fills up
+/// while it is measured shows its memory, not the drives.
+///
+/// # Errors
+/// When the run cannot end.
+async fn fill_cache(env: &Env, target: &Target, volume: &Volume, settings: &Settings) -> Result<()> {
+    /// How many times the load is put on at the most.
+    const MOST_ROUNDS: usize = 200;
+    let filling = Settings {
+        outstanding: Ladder::new(vec![settings.outstanding.highest()])?,
+        runtime: Duration::from_secs(20),
+        ramp: Duration::ZERO,
+        ..settings.clone()
+    };
+    let mut before = ByteCount::ZERO;
+    for _ in 0..MOST_ROUNDS {
+        let measured = Bench::new(filling.clone()).run(env, target).await?;
+        if let Ending::Cancelled(sentence) | Ending::Failed(sentence) = measured.ending {
+            return Err(Error::failed(sentence));
+        }
+        let dirty = volume.cache_counters().dirty;
+        if dirty <= before || volume.is_destaging_for_room() {
+            break;
+        }
+        before = dirty;
+    }
+    Ok(())
 }
 
 /// One profile on one seed: a row for each number of outstanding I/Os.
@@ -96,9 +126,14 @@ fn run_once(
         false => StreamSharing::Requests,
     };
     let (shape, strip, name) = (configuration.shape, configuration.strip, configuration.name.clone());
+    let write_back = configuration.write_back.map(|room| WriteBack { room });
     let measured = sim.run(async move {
-        let volume = assemble(&env, &shape, strip, server.drives(), streams).await?;
+        let volume = assemble(&env, &shape, strip, server.drives(), streams, write_back).await?;
+        let cached = volume.volume().clone();
         let target = Target::attached(name, server.host_port(&env, volume));
+        if write_back.is_some() {
+            fill_cache(&env, &target, &cached, &settings).await?;
+        }
         let watch = Rc::new(Watch {
             env: env.clone(),
             server,

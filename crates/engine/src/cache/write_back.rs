@@ -5,7 +5,7 @@
 //! | at once | its line is whole: it needs no reads, and nothing is to be won by waiting |
 //! | when a flush asks, a volume is given back, or its drives are asked what they hold | it must be on the drives |
 //! | after [`AGE`] | a power cut should not take what is long ago |
-//! | when more than half of the room is taken, until less than [`LOW`] percent are | what comes needs room |
+//! | when more than [`LOW`] percent of the room are taken | what comes needs room |
 //! | when no host has asked for anything for a while | the drives have nothing else to do |
 //!
 //! Lines are destaged as an elevator comes to them, as many at a time as the drives can put in order.
@@ -28,10 +28,11 @@ const AGE: Duration = Duration::from_secs(5);
 /// How often the clock is looked at, while anything is dirty.
 const TICK: Duration = Duration::from_millis(250);
 
-/// When destaging for room begins and ends, and when hosts' reads no longer come first, in percent of the room.
-const HIGH: u64 = 50;
+/// How much of the room is taken when destaging for room begins, and when all that the drives can do is done for it, in
+/// percent. In between hosts' reads come first: few destages are under way, and more with each percent, so that what comes and
+/// what goes find their balance.
 const LOW: u64 = 40;
-const PRESSING: u64 = 75;
+const HIGH: u64 = 50;
 
 /// Destages under way at a time, for each drive: as many as a rotating drive can put in order, and as many as flash needs to be
 /// busy.
@@ -71,8 +72,8 @@ pub(super) struct Absorbing {
     /// When writes came: the latest of each tick.
     ages: RefCell<VecDeque<(Instant, Sequence)>>,
     is_ticking: Cell<bool>,
-    /// Whether there is too much.
-    is_full: Cell<bool>,
+    /// What is as old as that is waited for.
+    asked: Cell<Sequence>,
     is_idle: Cell<bool>,
     /// Requests that there had been at the last tick.
     requests: Cell<u64>,
@@ -95,7 +96,7 @@ impl Absorbing {
             due: Cell::default(),
             ages: RefCell::default(),
             is_ticking: Cell::new(false),
-            is_full: Cell::new(false),
+            asked: Cell::default(),
             is_idle: Cell::new(false),
             requests: Cell::new(0),
             has_destaged: Cell::new(false),
@@ -136,11 +137,9 @@ impl Absorbing {
         (self.room.total() - self.room.free()) * 100 / self.room.total().max(1)
     }
 
-    /// Whether there is too much, since it passed the one mark and until it passes the other.
+    /// Whether there is so much that some has to go.
     fn is_too_full(&self) -> bool {
-        let fill = self.fill();
-        self.is_full.set(fill >= HIGH || (self.is_full.get() && fill >= LOW));
-        self.is_full.get()
+        self.fill() > LOW
     }
 }
 
@@ -235,16 +234,19 @@ impl Cache {
         }
     }
 
-    /// How many destages may be under way.
+    /// How many destages may be under way: as many as the drives can order where nobody else is to be served, or somebody
+    /// waits for them; otherwise the more, the less room there is.
     fn depth(&self, absorbing: &Absorbing) -> usize {
         let in_service = self.in_service();
         let drives = in_service.iter().filter_map(|drive| self.members.get(drive));
         let per_drive =
             drives.map(|member| if member.info().rotational { DEPTH_ROTATING } else { DEPTH_FLASH });
-        let most: usize = per_drive.sum();
-        // Hosts' reads wait behind what is destaged: they come first as long as there is room.
-        let is_pressing = absorbing.is_idle.get() || absorbing.fill() >= PRESSING;
-        (if is_pressing { most } else { most / 4 }).clamp(1, MOST_DESTAGES)
+        let most = per_drive.sum::<usize>().clamp(1, MOST_DESTAGES);
+        let pressure = absorbing.fill().saturating_sub(LOW).min(HIGH - LOW) as usize;
+        match absorbing.is_idle.get() || self.lines.borrow().oldest_dirty() <= Some(absorbing.asked.get()) {
+            true => most,
+            false => (most * pressure / (HIGH - LOW) as usize).max(1),
+        }
     }
 
     /// Destages what is dirty now. Done when all of it is on the drives.
@@ -255,6 +257,7 @@ impl Cache {
         let Some(absorbing) = &self.absorbing else { return Ok(()) };
         let cut_off = self.lines.borrow().latest();
         absorbing.due.set(cut_off.max(absorbing.due.get()));
+        absorbing.asked.set(cut_off.max(absorbing.asked.get()));
         self.retry(usize::MAX);
         self.pump();
         let is_settled = || {
@@ -295,6 +298,11 @@ impl Cache {
         let lines = self.lines.borrow();
         let (dirty, pinned) = (lines.dirty_bytes(), lines.pinned_bytes());
         CacheCounters { dirty, pinned, ..counted.unwrap_or_default() }
+    }
+
+    /// Whether the cache has so much that it destages for room.
+    pub fn is_destaging_for_room(&self) -> bool {
+        self.absorbing.as_ref().is_some_and(Absorbing::is_too_full)
     }
 
     /// Nothing will be destaged any more.

@@ -40,6 +40,11 @@ impl VolumeService {
         VolumeService { volume, info }
     }
 
+    /// The volume.
+    pub fn volume(&self) -> &Rc<Volume> {
+        &self.volume
+    }
+
     /// The volume as a drive.
     pub fn as_drive(self) -> VolumeDrive {
         let env = self.volume.shard().env().clone();

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use layout::Level;
 use std::path::PathBuf;
 use storagebench::Area;
-use units::StripSize;
+use units::{ByteCount, StripSize};
 
 /// How a paper measured: the part of the drives, the alignment, the outstanding I/Os, and the usable share of links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -68,6 +68,11 @@ pub struct Predict {
     /// The cache mode of a controller with a cache.
     #[arg(long, value_name = "MODE")]
     pub cache_mode: Option<String>,
+
+    /// Answer writes from a cache of this size that SoftROC itself has, in memory that neither a crash nor a power cut takes
+    /// away. It is full to its mark before each measurement [default: writes are answered when they are on the drives].
+    #[arg(long, value_name = "SIZE")]
+    pub cache: Option<ByteCount>,
 
     /// The write caches of the drives [default: the own setting of each drive].
     #[arg(long, value_name = "on|off")]

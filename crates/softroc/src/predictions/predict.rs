@@ -92,6 +92,7 @@ fn configured(command: &Predict) -> Outcome<Configuration> {
         read_mode: command.read_mode.clone(),
         cache_mode: command.cache_mode.clone(),
         drive_cache,
+        write_back: command.cache,
     };
     let shape = Configuration::shape(level, drives.len(), command.spans)?;
     Ok(Configuration::new(controller, drives, shape, command.strip, &policies)?)
