@@ -10,6 +10,7 @@
 //! | `ring` | places, order, what is settled, retired, announced; when to ask for a flush | the engine |
 //! | `destages` | plans that write redundancy first: what each may do next, which records it needs | nobody yet: a cache's log |
 //! | `intent` | what a column holds after a crash, where the log has data and no redundancy | nobody yet: its replay |
+//! | `cells` | what a cache answered, in memory that outlives the process: where it is, and when it may be forgotten | nobody yet: a cache's log |
 //! | `said` | what records that count say of stripes | the engine |
 //! | `whole` | stripes without a record, on which one may stand | the engine |
 //! | `replay` | which records count after a crash, which need copies, and what they leave to be written | the controller |
@@ -28,6 +29,7 @@
 
 mod batch;
 mod bytes;
+mod cells;
 mod destages;
 mod intent;
 mod record;
@@ -38,6 +40,7 @@ mod share;
 mod whole;
 
 pub use batch::{Batch, MOST_SLICES, Part, is_time};
+pub use cells::{CELL, CellRange, Cells, DESCRIPTOR, Descriptor, in_order};
 pub use destages::{Destages, FlushBegun, Stage};
 pub use intent::{Column, Intent, Logged, Source};
 pub use record::{BLOCK, BodyCrc, Change, ChangeKind, Head, LogId, NOTICES, Record, scan};
