@@ -360,6 +360,63 @@ fn a_plan_that_waits_for_memory_is_not_about_a_drive_that_takes_a_slot_meanwhile
     .expect("no stall");
 }
 
+/// The same of a read that has to be computed. What was read in place of the drive before is noise.
+#[test]
+fn a_read_that_waits_for_memory_is_not_of_a_drive_that_takes_a_slot_meanwhile() {
+    let setup = Setup::new(Level::Raid6, 5);
+    let options = SimOptions { memory: ByteCount(512 << 10), ..SimOptions::seeded(1) };
+    let mut sim = Sim::new(options);
+    for number in 0..6 {
+        let options = DriveOptions { unwritten: Unwritten::Noise, ..DriveOptions::sized(setup.member) };
+        sim.add_drive(&format!("d{number}"), options);
+    }
+    let (held, lost, envs) = (drive(&sim, 0), drive(&sim, 3), envs(&sim, &setup));
+    sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let strip = setup.strip.bytes().0;
+        let all = bench.volume().spec().capacity.0;
+        for at in (0..all).step_by(16 << 10) {
+            write(bench.volume(), at, &pattern(at, (16 << 10).min(all - at))).await.expect("writable");
+        }
+        lost.fail_now();
+        let places: Vec<(u64, u16)> = (0..setup.geometry().stripes().0)
+            .flat_map(|stripe| (0..3).map(move |index| (stripe, index)))
+            .collect();
+        let at = move |(stripe, index): (u64, u16)| (stripe * 3 + u64::from(index)) * strip;
+        let of_lost = |place: &(u64, u16)| data(&setup, place.0, place.1).0 == 3;
+        let mut lost_ones = places.iter().copied().filter(of_lost);
+        let first = lost_ones.next().expect("data is on every drive");
+        let (last, expected) = {
+            // The first one makes the failure known, another is read while a drive is exchanged.
+            read(bench.volume(), at(first), strip).await.expect("readable");
+            let last = lost_ones.last().expect("there are several");
+            (last, read(bench.volume(), at(last), strip).await.expect("readable"))
+        };
+        held.hold();
+        for place in places.iter().copied().filter(|place| place.0 != last.0) {
+            let volume = bench.volume().clone();
+            bench.env.spawn("waits", async move {
+                write(&volume, at(place), &vec![8; strip as usize]).await.expect("writable");
+            });
+        }
+        bench.wait(SECOND / 100).await;
+        let volume = bench.volume().clone();
+        let got = bench.env.spawn("the last one", async move { read(&volume, at(last), strip).await });
+        bench.wait(SECOND / 100).await;
+        let source = open(&bench.env, 5).await;
+        let health = bench.volume().recorded_state().in_service().clone();
+        bench
+            .tell(|done| {
+                let change = change(1, Some(source.clone()), health);
+                change.message(done)
+            })
+            .await;
+        held.release();
+        assert!(got.await.expect("readable") == expected, "it is of the drive that came");
+    })
+    .expect("no stall");
+}
+
 /// A drive that did not answer in time still has what it was asked. The shards forgot that with the volume, and nobody could
 /// tell when the drive was free: a late write landed on what it was given next. They tell it of each drive; the volume
 /// itself is let go of without waiting for that.

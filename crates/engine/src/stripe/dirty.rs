@@ -203,4 +203,16 @@ mod tests {
         assert_eq!(quiet_on(true), RegionSet::first(1));
         assert_eq!(quiet_on(false), RegionSet::EMPTY);
     }
+
+    /// A write that takes longer than a region is left marked without one, because its drive is slow.
+    #[test]
+    fn a_region_is_not_quiet_while_a_write_to_it_is_under_way() {
+        let regions = DirtyRegions::new(1, &RegionSet::first(1), |_| true);
+        assert_eq!(regions.try_begin(RegionIndex(0)), Ok(()));
+        let quiet = |ns| regions.take_quiet(Instant { ns }, &RegionSet::EMPTY);
+        assert_eq!(quiet(60_000_000_000), RegionSet::EMPTY);
+        regions.end(RegionIndex(0), Instant { ns: 60_000_000_000 });
+        assert_eq!(quiet(59_000_000_000), RegionSet::EMPTY, "it has just ended");
+        assert_eq!(quiet(65_000_000_000), RegionSet::first(1));
+    }
 }
