@@ -26,6 +26,7 @@ test: tools-test
 test-long: tools-test
 	$(CARGO) build --release -p torture
 	./target/release/torture --seeds 0..5000
+	./target/release/torture --seeds 0..1000 --once --write-back
 	PARITY_TESTS=all $(CARGO) test --release -p parity
 	PLAN_TESTS=all $(CARGO) test --release -p plan
 	DESTAGE_MODEL=all $(CARGO) test --release -p log --test destage

@@ -2,7 +2,7 @@
 
 use engine::{
     Attachment, Change, FaultPolicy, JournalPlace, RegionSet, Regions, ShardIndex, ShardMessage, ShardSeed,
-    StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState, WriteBack,
+    StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState,
 };
 use env::{DriveSource, Env, Error, ErrorKind, Result};
 use layout::Shape;
@@ -22,10 +22,11 @@ pub async fn assemble(
     strip: StripSize,
     sources: Vec<Arc<dyn DriveSource>>,
     streams: StreamSharing,
-    write_back: Option<WriteBack>,
+    write_back: Option<ByteCount>,
 ) -> Result<VolumeService> {
     let attachment = attachment(shape, strip, sources, &DriveSet::EMPTY, |_| None)?;
-    attach(env, Attachment { streams, write_back, ..attachment }).await
+    let attachment = Attachment { streams, write_back: write_back.is_some(), ..attachment };
+    attach(env, attachment, write_back.unwrap_or_default()).await
 }
 
 /// These drives cannot become this array.
@@ -65,11 +66,11 @@ pub(crate) fn attachment(
     Ok(Attachment { journal, ..Attachment::new(Arc::new(spec), sources, state) })
 }
 
-/// Starts a shard on this thread, and attaches the volume to it.
-pub(crate) async fn attach(env: &Env, attachment: Attachment) -> Result<VolumeService> {
+/// Starts a shard with so much of a cache on this thread, and attaches the volume to it.
+pub(crate) async fn attach(env: &Env, attachment: Attachment, cache: ByteCount) -> Result<VolumeService> {
     let (id, state) = (attachment.spec.id, attachment.state.clone());
     let gone = || Error::new(ErrorKind::System, "the engine's shard did not start");
-    let seed = ShardSeed::new(env, 1);
+    let seed = ShardSeed::new(env, 1).with_cache(cache);
     let sender = seed.sender();
     let (reports, receiver) = env::mailbox::mailbox(env, engine::REPORTS_OPEN);
     let shard = seed.start(ShardIndex(0), 1, reports);

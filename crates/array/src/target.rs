@@ -123,7 +123,7 @@ impl ArrayTarget {
         if self.journal && attachment.journal.is_none() {
             return Err(refused("a journal lies in the last 32 MiB of each drive; take larger drives"));
         }
-        Ok(Rc::new(attach(env, attachment).await?.as_drive()))
+        Ok(Rc::new(attach(env, attachment, ByteCount::ZERO).await?.as_drive()))
     }
 }
 

@@ -77,6 +77,11 @@ impl Dirt {
         self.lazy.get(&stripe).copied()
     }
 
+    /// The oldest of what waits that nobody wants yet.
+    pub(crate) fn oldest_lazy(&self) -> Option<Sequence> {
+        self.by_age.first().map(|(oldest, _)| *oldest)
+    }
+
     /// How many extents are dirty.
     pub(crate) fn count(&self) -> u64 {
         self.since.values().map(|count| u64::from(*count)).sum()
@@ -97,7 +102,7 @@ impl Dirt {
     }
 
     fn next_of_round(&mut self, up_to: Sequence) -> Option<StripeIndex> {
-        if self.by_age.first().is_none_or(|(oldest, _)| *oldest > up_to) {
+        if self.oldest_lazy().is_none_or(|oldest| oldest > up_to) {
             return None;
         }
         loop {

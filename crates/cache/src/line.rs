@@ -97,6 +97,22 @@ impl<T: Held> Line<T> {
         since
     }
 
+    /// Takes out what must come after answered writes that could not be destaged, and whose hosts wait: it could not be destaged
+    /// before them, nor they again and again for its sake.
+    pub(crate) fn take_behind(&mut self, failed: &[Entry<T>]) -> Vec<Write<T>> {
+        let is_behind = |index: usize| {
+            let first = self.with_what_comes_first(index);
+            failed.iter().any(|entry| overlaps(&entry.write.columns, &first))
+        };
+        let waits = (0..self.waiting.len()).filter(|index| !self.waiting[*index].write.answered);
+        let behind: Vec<usize> = waits.filter(|index| is_behind(*index)).collect();
+        // From the last on: what is taken out moves nothing before it.
+        let mut taken: Vec<Write<T>> =
+            behind.iter().rev().map(|index| self.waiting.remove(*index).write).collect();
+        taken.reverse();
+        taken
+    }
+
     /// Puts answered writes that could not be destaged back to where they were: before all that came after them. What came
     /// after them and was answered lies over them.
     pub(crate) fn put_back(&mut self, failed: Vec<Entry<T>>, dirt: &mut Dirt) {

@@ -138,12 +138,13 @@ impl<T: Held> Lines<T> {
     }
 
     /// A destage is done. `failed`: which of its writes did not get to the drives, by their places among those it took. What of
-    /// these was answered stays in the line, which is *pinned*: it waits for [`Lines::retry`]. The line, and the one after it,
-    /// are to be asked whether something may begin.
+    /// these was answered stays in the line, which is *pinned*: it waits for [`Lines::retry`]. Writes whose hosts wait, and that
+    /// must come after it, fail as well: these are handed out. The line, and the one after it, are to be asked whether
+    /// something may begin.
     ///
     /// # Panics
     /// When it has not begun.
-    pub fn end(&mut self, destage: &Destage, failed: &[usize]) {
+    pub fn end(&mut self, destage: &Destage, failed: &[usize]) -> Vec<Write<T>> {
         let line = self.lines.get_mut(&destage.stripe).expect("a line is kept while it is destaged");
         let place = line.busy.iter().position(|busy| busy.destage == *destage).expect("it has begun");
         let busy = line.busy.swap_remove(place);
@@ -159,15 +160,11 @@ impl<T: Held> Lines<T> {
                 back.extend(has_failed.then_some(entry));
                 continue;
             }
-            self.bytes -= entry.write.range.len;
-            let place = self.requests.iter().position(|(other, _)| *other == entry.write.request);
-            let place = place.expect("a request is counted while it is destaged");
-            self.requests[place].1 -= 1;
-            if self.requests[place].1 == 0 {
-                self.requests.swap_remove(place);
-            }
+            let Lines { requests, bytes, .. } = self;
+            count_out(requests, bytes, &entry.write);
         }
         let has_failed = !back.is_empty();
+        let behind = line.take_behind(&back);
         line.put_back(back, &mut self.dirt);
         let is_dirty = line.waiting.iter().any(|entry| entry.write.answered);
         line.is_pinned = has_failed || (line.is_pinned && is_dirty);
@@ -176,6 +173,8 @@ impl<T: Held> Lines<T> {
             self.lines.remove(&destage.stripe);
         }
         self.look_for_lazy(destage.stripe);
+        behind.iter().for_each(|write| count_out(&mut self.requests, &mut self.bytes, write));
+        behind
     }
 
     /// Chooses the next line to be destaged among those of which something dirty waits that nobody wants yet: the next one of
@@ -187,6 +186,11 @@ impl<T: Held> Lines<T> {
         line.wanted = self.came;
         self.look_for_lazy(stripe);
         Some(stripe)
+    }
+
+    /// Whether something that old waits that nobody wants yet: whether [`Lines::choose`] would find a line.
+    pub fn waits_since(&self, up_to: Sequence) -> bool {
+        self.dirt.oldest_lazy().is_some_and(|oldest| oldest <= up_to)
     }
 
     /// Has the pinned lines destaged that a volume has: all of them, or the first. They are to be begun.
@@ -332,5 +336,16 @@ impl<T: Held> Lines<T> {
             true => Ok(()),
             false => Err(format!("{} bytes are dirty, and {bytes} are in lines", self.dirt.bytes())),
         }
+    }
+}
+
+/// A write whose host waited is done.
+fn count_out<T>(requests: &mut Vec<(RequestTag, u32)>, bytes: &mut ByteCount, write: &Write<T>) {
+    *bytes -= write.range.len;
+    let place = requests.iter().position(|(other, _)| *other == write.request);
+    let place = place.expect("a request is counted while a write of it waits");
+    requests[place].1 -= 1;
+    if requests[place].1 == 0 {
+        requests.swap_remove(place);
     }
 }

@@ -130,6 +130,26 @@ fn what_cannot_be_destaged_stays_in_its_order_until_it_is_tried_again() {
     assert!(lines.is_empty() && lines.pinned().is_empty());
 }
 
+/// A log takes one of two writes at a time. The older cannot be written, so the newer, whose host waits, was never tried: the
+/// older was begun again and again for its sake.
+#[test]
+fn who_waits_behind_what_cannot_be_destaged_is_told() {
+    let mut lines = Lines::new(SHAPE);
+    admit(&mut lines, 0, kib(0, 16), 0, true);
+    admit(&mut lines, 0, kib(32, 8), 1, true);
+    admit(&mut lines, 0, kib(64, 16), 2, false);
+    admit(&mut lines, 0, kib(96, 4), 3, false);
+    let destage = begin(&mut lines, 0).expect("somebody waits");
+    assert_eq!(lines.take(&destage, Some(ByteCount(KIB))).len(), 1);
+    let behind = lines.end(&destage, &[0]);
+    assert_eq!(behind.iter().map(|write| write.held.0).collect::<Vec<_>>(), [2]);
+    // The other one has nothing to do with it.
+    let (destage, taken) = go(&mut lines, 0);
+    assert_eq!(taken, [(1, kib(32, 8)), (3, kib(96, 4))]);
+    assert!(lines.end(&destage, &[]).is_empty());
+    assert_eq!((begin(&mut lines, 0), lines.check()), (None, Ok(())));
+}
+
 /// Two writes were tried one by one: the older failed, and the newer is on the drives. The older must not follow it there.
 #[test]
 fn what_failed_does_not_come_back_over_newer_data_that_did_not() {
@@ -146,7 +166,8 @@ enum Step {
     Admit(u64, ByteRange, bool),
     Choose(bool),
     Retry,
-    Take(usize),
+    /// Which, and whether one write is the most that it may take.
+    Take(usize, bool),
     /// Which of its writes fail, as bits, and whether what fails is half written.
     End(usize, u64),
 }
@@ -156,7 +177,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0u64..4, ranges(), any::<bool>()).prop_map(|(stripe, range, is)| Step::Admit(stripe, range, is)),
         2 => any::<bool>().prop_map(Step::Choose),
         1 => Just(Step::Retry),
-        2 => any::<usize>().prop_map(Step::Take),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(which, one)| Step::Take(which, one)),
         2 => (any::<usize>(), prop_oneof![3 => Just(0), 1 => any::<u64>()]).prop_map(|(which, failed)| Step::End(which, failed)),
     ]
 }
@@ -212,9 +233,9 @@ impl Used {
                 }
             }
             Step::Retry => self.lines.retry(1).into_iter().for_each(|stripe| self.look_at(stripe.0)),
-            Step::Take(which) if !self.begun.is_empty() => {
+            Step::Take(which, one) if !self.begun.is_empty() => {
                 let destage = self.begun.swap_remove(which % self.begun.len());
-                let writes = self.lines.take(&destage, None).to_vec();
+                let writes = self.lines.take(&destage, one.then_some(ByteCount(KIB))).to_vec();
                 self.taken.push((destage, writes));
             }
             Step::End(which, failed) if !self.taken.is_empty() => self.end(which, failed),
@@ -277,7 +298,7 @@ proptest! {
         while !used.lines.is_empty() {
             rounds += 1;
             prop_assert!(rounds < 1000, "something waits for ever: {:?}", used.lines);
-            for step in [Step::Retry, Step::Choose(false), Step::Take(0), Step::End(0, 0)] {
+            for step in [Step::Retry, Step::Choose(false), Step::Take(0, false), Step::End(0, 0)] {
                 used.step(&step);
             }
         }

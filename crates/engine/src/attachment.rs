@@ -32,13 +32,6 @@ pub struct JournalPlace {
     pub tail: TailPlace,
 }
 
-/// How writes are answered before they are on the drives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WriteBack {
-    /// How much each shard may have of the volume that is not on its drives yet.
-    pub room: ByteCount,
-}
-
 /// Everything a shard needs to serve a volume.
 #[derive(Clone)]
 pub struct Attachment {
@@ -57,9 +50,9 @@ pub struct Attachment {
     pub hidden: bool,
     /// How copies share a stream.
     pub streams: StreamSharing,
-    /// Whether the cache answers writes. Nothing but the memory of the shard holds them then until they are flushed: a kill
-    /// loses them, as a power cut does.
-    pub write_back: Option<WriteBack>,
+    /// Whether the cache answers writes, on shards that have room for that ([`ShardSeed::with_cache`](crate::ShardSeed)).
+    /// Nothing but the memory of the shard holds them then until they are flushed: a kill loses them, as a power cut does.
+    pub write_back: bool,
 }
 
 impl Attachment {
@@ -77,7 +70,7 @@ impl Attachment {
             journal: None,
             hidden: false,
             streams: StreamSharing::default(),
-            write_back: None,
+            write_back: false,
         }
     }
 }

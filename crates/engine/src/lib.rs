@@ -72,7 +72,7 @@ mod task;
 pub mod unkept;
 mod volume;
 
-pub use attachment::{Attachment, JournalPlace, StreamSharing, WriteBack};
+pub use attachment::{Attachment, JournalPlace, StreamSharing};
 pub use cache::CacheCounters;
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};

@@ -72,6 +72,7 @@ pub struct ShardSeed {
     receiver: mailbox::Receiver<ShardMessage>,
     sender: mailbox::Sender<ShardMessage>,
     env: Env,
+    cache: ByteCount,
 }
 
 impl ShardSeed {
@@ -79,7 +80,13 @@ impl ShardSeed {
     pub fn new(env: &Env, shards: u16) -> ShardSeed {
         let capacity = usize::from(shards) * 2 * REQUESTS_AWAY + REPORTS_OPEN + 64;
         let (sender, receiver) = mailbox::mailbox(env, capacity);
-        ShardSeed { receiver, sender, env: env.clone() }
+        ShardSeed { receiver, sender, env: env.clone(), cache: ByteCount::ZERO }
+    }
+
+    /// Sets so much of the shard's memory aside for what volumes answer before it is on their drives.
+    #[must_use]
+    pub fn with_cache(self, room: ByteCount) -> ShardSeed {
+        ShardSeed { cache: room, ..self }
     }
 
     /// How to send it messages. The first must be [`ShardMessage::Peers`].
@@ -87,12 +94,12 @@ impl ShardSeed {
         self.sender.clone()
     }
 
-    /// Begins to run it. Half the memory of the shard's pool is for payloads of hosts, a sixteenth each for
+    /// Begins to run it. What the cache leaves of the shard's pool is dealt out: half is for payloads of hosts, a sixteenth each for
     /// reads and writes that are not whole sectors, the rest for what plans need. They are taken in this order and no other, so
     /// that nobody waits for memory held by somebody who waits for his.
     pub fn start(self, index: ShardIndex, count: u16, reports: mailbox::Sender<Report>) -> Shard {
         let env = self.env;
-        let resources = Resources::new(&env, index, count, reports);
+        let resources = Resources::new(&env, index, count, reports, self.cache);
         let shard = Shard {
             inner: Rc::new(Inner {
                 exchange: Exchange::new(&resources),

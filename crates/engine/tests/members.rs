@@ -389,7 +389,7 @@ fn a_read_that_waits_for_memory_is_not_of_a_drive_that_takes_a_slot_meanwhile() 
         let (last, expected) = {
             // The first one makes the failure known, another is read while a drive is exchanged.
             read(bench.volume(), at(first), strip).await.expect("readable");
-            let last = lost_ones.last().expect("there are several");
+            let last = lost_ones.next_back().expect("there are several");
             (last, read(bench.volume(), at(last), strip).await.expect("readable"))
         };
         held.hold();
@@ -404,7 +404,7 @@ fn a_read_that_waits_for_memory_is_not_of_a_drive_that_takes_a_slot_meanwhile() 
         let got = bench.env.spawn("the last one", async move { read(&volume, at(last), strip).await });
         bench.wait(SECOND / 100).await;
         let source = open(&bench.env, 5).await;
-        let health = bench.volume().recorded_state().in_service().clone();
+        let health = bench.volume().recorded_state().in_service();
         bench
             .tell(|done| {
                 let change = change(1, Some(source.clone()), health);

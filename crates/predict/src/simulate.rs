@@ -6,7 +6,7 @@ use crate::method::MeasuringMethod;
 use crate::parallel;
 use crate::request::Runs;
 use array::assemble;
-use engine::{StreamSharing, Volume, WriteBack};
+use engine::{StreamSharing, Volume};
 use env::Env;
 use models::{Prepared, Server, ServerSpec};
 use std::cell::RefCell;
@@ -85,6 +85,26 @@ async fn fill_cache(env: &Env, target: &Target, volume: &Volume, settings: &Sett
     Ok(())
 }
 
+/// How one profile is measured on one seed.
+///
+/// # Errors
+/// When it cannot be aligned as the method asks.
+fn settings(method: &MeasuringMethod, runs: &Runs, profile: &Profile, seed: u64) -> Result<Settings> {
+    Ok(Settings {
+        profiles: vec![method.aligned(profile)?],
+        outstanding: method.ladder.clone(),
+        runtime: runs.runtime,
+        ramp: runs.ramp,
+        confidence_percent: None,
+        workers: runs.workers,
+        area: method.area,
+        destroy_data: true,
+        hollow: true,
+        seed: Some(seed),
+        ..Settings::default()
+    })
+}
+
 /// One profile on one seed: a row for each number of outstanding I/Os.
 ///
 /// # Errors
@@ -105,20 +125,13 @@ fn run_once(
         shares: method.shares,
         prepared: Prepared { random_percent: method.random_percent(profile, volume) },
     };
-    let settings = Settings {
-        profiles: vec![method.aligned(profile)?],
-        outstanding: method.ladder.clone(),
-        runtime: runs.runtime,
-        ramp: runs.ramp,
-        confidence_percent: None,
-        workers: runs.workers,
-        area: method.area,
-        destroy_data: true,
-        hollow: true,
-        seed: Some(seed),
-        ..Settings::default()
+    let settings = settings(method, runs, profile, seed)?;
+    let options = SimOptions {
+        seed,
+        order: Order::Fifo,
+        memory: MEMORY + configuration.write_back.unwrap_or_default(),
+        ..SimOptions::default()
     };
-    let options = SimOptions { seed, order: Order::Fifo, memory: MEMORY, ..SimOptions::default() };
     let mut sim = Sim::new(options);
     let (env, server) = (sim.env(), Server::new(&sim.handle(), &spec));
     let streams = match configuration.controller.mirror_runs {
@@ -126,7 +139,7 @@ fn run_once(
         false => StreamSharing::Requests,
     };
     let (shape, strip, name) = (configuration.shape, configuration.strip, configuration.name.clone());
-    let write_back = configuration.write_back.map(|room| WriteBack { room });
+    let write_back = configuration.write_back;
     let measured = sim.run(async move {
         let volume = assemble(&env, &shape, strip, server.drives(), streams, write_back).await?;
         let cached = volume.volume().clone();

@@ -173,7 +173,13 @@ impl Plan {
         let mut nbd =
             Server::<Nbd>::listen(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
         let drives = self.drives.clone();
-        let controller = Controller::start(env, Options { drives, hosts }, node.engines, node.reports).await;
+        let controller = Controller::start(
+            env,
+            Options { drives, hosts, ..Options::default() },
+            node.engines,
+            node.reports,
+        )
+        .await;
         // Who connected before the volumes were there has waited.
         nbd.accept();
         let served = self.serve_until_asked(env, &nbd, &controller, ask_to_end, &mut asked_to_end).await;

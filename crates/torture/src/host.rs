@@ -37,7 +37,8 @@ pub(crate) enum Found {
 pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Host {
     let count = envs.len() as u16;
     let (reports, receiver) = Controller::reports(&envs[0], count);
-    let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
+    let seeds: Vec<ShardSeed> =
+        envs.iter().map(|env| ShardSeed::new(env, count).with_cache(scene.setup.cache)).collect();
     let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
     let mut shards = Vec::new();
     for (index, seed) in seeds.into_iter().enumerate() {
@@ -47,7 +48,8 @@ pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) 
     for sender in &senders {
         assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok(), "a new shard takes messages");
     }
-    let options = controller::Options { drives: given, ..controller::Options::default() };
+    let write_back = scene.setup.has_cache();
+    let options = controller::Options { drives: given, write_back, ..controller::Options::default() };
     let control = Controller::start(&envs[0], options, senders, receiver).await;
     Host { scene, env: envs[0].clone(), control, shards }
 }

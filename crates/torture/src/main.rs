@@ -39,6 +39,9 @@ struct Cli {
     /// Whether volumes with parity keep a journal; two thirds of the seeds do if it is not said
     #[arg(long, value_name = "HOW")]
     write_hole: Option<WriteHoleName>,
+    /// Answer writes from a cache, in memory that is gone with the process: a kill takes what was not flushed
+    #[arg(long)]
+    write_back: bool,
     /// Leave lives out, by their numbers
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     without_lives: Vec<u64>,
@@ -115,7 +118,8 @@ fn main() -> ExitCode {
         WriteHoleName::Resync => WriteHole::Resync,
     });
     let times = if cli.once { Times::Once } else { Times::Twice };
-    let options = Options { ops: cli.ops, levels: cli.levels.clone(), lie, write_hole, without };
+    let (levels, write_back) = (cli.levels.clone(), cli.write_back);
+    let options = Options { ops: cli.ops, levels, lie, write_hole, write_back, without };
     if let (Some(seed), true) = (cli.seed, cli.trace) {
         return trace(seed, &options);
     }
@@ -220,6 +224,9 @@ fn given(cli: &Cli) -> String {
         None => {}
         Some(WriteHoleName::Journal) => text += " --write-hole journal",
         Some(WriteHoleName::Resync) => text += " --write-hole resync",
+    }
+    if cli.write_back {
+        text += " --write-back";
     }
     match cli.lie {
         None => {}

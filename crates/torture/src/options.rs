@@ -28,6 +28,8 @@ pub struct Options {
     pub lie: Lie,
     /// How volumes with parity mend a stripe whose write was cut off; drawn if it is not said.
     pub write_hole: Option<WriteHole>,
+    /// Whether a cache answers writes, in memory that is gone with the process: a kill takes what was not flushed.
+    pub write_back: bool,
     /// What is left out.
     pub without: Without,
 }
@@ -39,6 +41,7 @@ impl Default for Options {
             levels: Vec::new(),
             lie: Lie::None,
             write_hole: None,
+            write_back: false,
             without: Without::default(),
         }
     }

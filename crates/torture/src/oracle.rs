@@ -87,6 +87,8 @@ pub struct Oracle {
     /// Sectors of which nobody knew what they held at the beginning, and what a read found when redundancy agreed.
     unwritten: BTreeMap<u64, Seen>,
     excused: BTreeSet<u64>,
+    /// Whether writes are acknowledged before they are on the drives.
+    answers_early: bool,
 }
 
 /// What a sector held that nobody had written.
@@ -121,7 +123,14 @@ impl Oracle {
             agrees_since: None,
             unwritten: BTreeMap::new(),
             excused: BTreeSet::new(),
+            answers_early: false,
         }
+    }
+
+    /// The same of a volume whose writes are acknowledged before they are on the drives.
+    #[must_use]
+    pub fn answering_early(self, answers_early: bool) -> Oracle {
+        Oracle { answers_early, ..self }
     }
 
     /// The volume's sector.
@@ -165,15 +174,24 @@ impl Oracle {
         operation
     }
 
-    /// Writes that are outstanding together may go to the drives together: where they make up a whole stripe, it is written as
-    /// one, as if one operation had covered it.
+    /// Writes that are outstanding together, or wait in a cache together, may go to the drives together: where they make up a
+    /// whole stripe, it is written as one, as if one operation had covered it.
     fn note_joined(&mut self, operation: &Issued) {
         let stripes = operation.first / self.stripe
             ..operation.end.div_ceil(self.stripe).min(self.sectors / self.stripe);
         for stripe in stripes.map(|stripe| stripe * self.stripe..(stripe + 1) * self.stripe) {
-            let is_open = |entry: &Entry| entry.finished.is_none() && entry.kind != Kind::Trim;
-            let open =
-                self.touched.of(stripe.clone()).filter(|cell| cell.entries.iter().any(is_open)).count();
+            let early = self.answers_early;
+            let is_open = move |entry: &Entry| {
+                let may_wait = early && !entry.gone;
+                entry.kind != Kind::Trim && (entry.finished.is_none() || may_wait)
+            };
+            let cells = self.touched.of(stripe.clone()).filter(|cell| {
+                // Where there is one thing alone, it is on the drives.
+                let entries = cell.entries.iter();
+                entries.clone().any(is_open)
+                    && (cell.entries.len() > 1 || entries.clone().any(|entry| entry.finished.is_none()))
+            });
+            let open = cells.count();
             if open as u64 == self.stripe {
                 self.touched.each(stripe, |entries| {
                     entries

@@ -111,7 +111,8 @@ impl Scene {
         let is_redundant = setup.level.is_redundant();
         let trims_leave_anything = !is_redundant && setup.drives[0].trimmed == Trimmed::Anything;
         let (capacity, stripe) = (setup.geometry.capacity(), setup.geometry.stripe_bytes());
-        let oracle = Oracle::new(setup.sector(), capacity, stripe, beginning, trims_leave_anything);
+        let oracle = Oracle::new(setup.sector(), capacity, stripe, beginning, trims_leave_anything)
+            .answering_early(setup.has_cache());
         Scene {
             shards: RefCell::default(),
             untrue: RefCell::default(),
@@ -285,8 +286,9 @@ impl Scene {
     /// The process died, or the power was cut.
     pub(crate) fn crash(&self, fate: Fate) {
         let torn = match fate {
-            Fate::Kill => self.oracle.borrow_mut().kill(),
-            Fate::PowerCut => {
+            Fate::Kill if !self.setup.has_cache() => self.oracle.borrow_mut().kill(),
+            // What is in a cache alone goes with the process as what is in a drive's does with the power.
+            Fate::Kill | Fate::PowerCut => {
                 self.without_parity.borrow_mut().power_cut();
                 self.torn.borrow_mut().power_cut();
                 self.oracle.borrow_mut().power_cut()

@@ -41,6 +41,8 @@ pub struct Setup {
     pub lie: Lie,
     /// How a stripe whose write was cut off is mended.
     pub write_hole: WriteHole,
+    /// The cache of each shard, if one answers writes.
+    pub cache: ByteCount,
     /// Whether drives may change what they hold without telling anybody, at any time.
     pub silent: bool,
     /// Whether they do so in the end, when all else is well.
@@ -107,7 +109,19 @@ fn drives(rng: &mut Rng, count: DriveCount, member: ByteCount, is_far: bool) -> 
     (drives, drives_are_made)
 }
 
+/// From one that is always full to one that is never.
+fn cache(seed: u64, options: &Options) -> ByteCount {
+    let mut rng = Rng::new(seed, "torture cache", "");
+    let drawn = ByteCount([32 << 10, 256 << 10, 1 << 20, 8 << 20][rng.below(4) as usize]);
+    if options.write_back { drawn } else { ByteCount::ZERO }
+}
+
 impl Setup {
+    /// Whether a cache answers writes.
+    pub fn has_cache(&self) -> bool {
+        !self.cache.is_zero()
+    }
+
     /// What `seed` draws.
     pub fn draw(seed: u64, options: &Options) -> Setup {
         let mut rng = Rng::new(seed, "torture setup", "");
@@ -153,6 +167,7 @@ impl Setup {
             geometry,
             lie: options.lie,
             write_hole: options.write_hole.unwrap_or(drawn),
+            cache: cache(seed, options),
             silent: may_be_silent && silence == 0,
             silent_in_the_end: may_be_silent && (1..=3).contains(&silence),
             without: options.without.clone(),

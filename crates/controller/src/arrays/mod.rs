@@ -55,6 +55,8 @@ pub(crate) struct Needs {
     pub(crate) shards: Vec<mailbox::Sender<ShardMessage>>,
     /// Hosts that are connected, as ports know them.
     pub(crate) hosts: Hosts,
+    /// Whether volumes answer writes from the shards' caches.
+    pub(crate) write_back: bool,
     /// Whether hosts may not see a volume.
     pub(crate) hides: Box<dyn Fn(Uuid) -> bool>,
 }
@@ -67,6 +69,7 @@ pub(crate) struct Arrays {
     inventory: Rc<Inventory>,
     attention: Rc<Attention>,
     hosts: Hosts,
+    write_back: bool,
     hides: Box<dyn Fn(Uuid) -> bool>,
     by_uuid: RefCell<BTreeMap<Uuid, Rc<Array>>>,
     next_volume: Cell<u32>,
@@ -74,7 +77,7 @@ pub(crate) struct Arrays {
 
 impl Arrays {
     pub(crate) fn new(env: &Env, needs: Needs) -> Rc<Arrays> {
-        let Needs { events, inventory, attention, shards, hosts, hides } = needs;
+        let Needs { events, inventory, attention, shards, hosts, write_back, hides } = needs;
         Rc::new(Arrays {
             env: env.clone(),
             shards,
@@ -82,6 +85,7 @@ impl Arrays {
             inventory,
             attention,
             hosts,
+            write_back,
             hides,
             by_uuid: RefCell::default(),
             next_volume: Cell::new(0),

@@ -87,6 +87,7 @@ impl Arrays {
             replacements: members.clone().map(replacement).collect(),
             journal: volume.journal_place(self.shards.len(), of_array.tail),
             hidden: volume.is_hidden(),
+            write_back: self.write_back,
             ..Attachment::new(Arc::new(spec), members.map(source).collect(), volume_state(array, volume))
         })
     }

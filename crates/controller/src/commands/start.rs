@@ -35,6 +35,9 @@ pub struct Options {
     pub drives: Vec<String>,
     /// Hosts that are connected: the ports that serve the volumes have the same.
     pub hosts: Hosts,
+    /// Whether volumes answer writes from the shards' caches. A kill takes what was not flushed: for runs in virtual time, as long
+    /// as no log keeps what was answered.
+    pub write_back: bool,
 }
 
 /// The controller: see [`Controller::start`].
@@ -56,7 +59,7 @@ impl Controller {
         reports: mailbox::Receiver<Report>,
     ) -> ControllerHandle {
         let (commands, receiver) = mailbox::mailbox(env, COMMANDS_WAITING);
-        let all = Rc::new(joined(env, shards, options.hosts));
+        let all = Rc::new(joined(env, shards, &options));
         all.events.load().await;
         let events = all.events.clone();
         env.spawn("events", async move { events.write().await });
@@ -97,7 +100,7 @@ struct Lower {
 }
 
 /// The lower rooms, each with the way to those below it that it needs.
-fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, hosts: Hosts) -> Lower {
+fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Options) -> Lower {
     let attention = Attention::new(env);
     let events = Rc::new(Events::new(env));
     let inventory = Inventory::new(env, &events);
@@ -108,7 +111,8 @@ fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, hosts: Hosts) ->
         inventory: inventory.clone(),
         attention: attention.clone(),
         shards,
-        hosts,
+        hosts: options.hosts.clone(),
+        write_back: options.write_back,
         hides: Box::new(move |volume| hidden_by.hides(volume)),
     };
     let arrays = Arrays::new(env, needs);
@@ -130,8 +134,8 @@ fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, hosts: Hosts) ->
 }
 
 /// All rooms.
-fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, hosts: Hosts) -> Commands {
-    let Lower { attention, events, inventory, arrays, tasks, lifecycle } = lower(env, shards, hosts);
+fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Options) -> Commands {
+    let Lower { attention, events, inventory, arrays, tasks, lifecycle } = lower(env, shards, options);
     let needs = foreign::Needs {
         events: events.clone(),
         inventory: inventory.clone(),

@@ -85,8 +85,11 @@ impl Bench {
         for sender in &senders {
             sender.send(ShardMessage::Peers(senders.clone())).ok().unwrap();
         }
-        let options =
-            Options { drives: drives.iter().map(ToString::to_string).collect(), hosts: self.hosts.clone() };
+        let options = Options {
+            drives: drives.iter().map(ToString::to_string).collect(),
+            hosts: self.hosts.clone(),
+            ..Options::default()
+        };
         let handle =
             self.sim.run(async move { Controller::start(&env, options, senders, receiver).await })?;
         self.handle = Some(handle);

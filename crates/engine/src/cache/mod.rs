@@ -133,7 +133,7 @@ impl Cache {
             most_runs: ((geometry.strip().bytes().0 / LEAST_RUN) as usize).clamp(1, MOST_RUNS),
         };
         let lines = RefCell::new(Lines::new(shape));
-        let absorbing = attachment.write_back.map(|terms| Absorbing::new(&recovery, terms));
+        let absorbing = attachment.write_back.then(|| Absorbing::new(&recovery));
         let cache = Rc::new(Cache { lines, absorbing, recovery });
         if let Some(absorbing) = &cache.absorbing {
             absorbing.run_destages_of(&cache);
@@ -199,7 +199,10 @@ impl Cache {
 
     /// A destage is done: what waited for it goes on, in its line and in the next.
     fn end(self: &Rc<Self>, destage: &Destage, failed: &[usize]) {
-        self.lines.borrow_mut().end(destage, failed);
+        let behind = self.lines.borrow_mut().end(destage, failed);
+        for write in behind {
+            write.held.write.tell(self.shard.env(), Told::Done(Err(self.last_error())));
+        }
         self.begin(destage.stripe);
         self.begin(StripeIndex(destage.stripe.0 + 1));
         self.note_ended();

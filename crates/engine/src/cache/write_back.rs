@@ -10,11 +10,10 @@
 //!
 //! Lines are destaged as an elevator comes to them, as many at a time as the drives can put in order.
 
-use crate::attachment::WriteBack;
 use crate::cache::{Cache, destage};
 use crate::recovery::Recovery;
 use ::cache::{Destage, Sequence};
-use env::sync::{Credits, Signal, Taken};
+use env::sync::{Signal, Taken};
 use env::{BufferPool, Durability, Instant, IoError, Runners};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -62,9 +61,6 @@ pub struct CacheCounters {
 
 /// How a volume's writes are absorbed on a shard.
 pub(super) struct Absorbing {
-    room: Credits,
-    /// To be the next who gets room.
-    turn: Credits,
     destages: Runners<Destage>,
     under_way: Cell<usize>,
     /// What is as old as that is destaged: somebody waits for it, or it is too old.
@@ -86,11 +82,9 @@ pub(super) struct Absorbing {
 }
 
 impl Absorbing {
-    pub(super) fn new(volume: &Rc<Recovery>, terms: WriteBack) -> Absorbing {
+    pub(super) fn new(volume: &Rc<Recovery>) -> Absorbing {
         let env = volume.shard.env();
         Absorbing {
-            room: Credits::new(env, terms.room.0),
-            turn: Credits::new(env, 1),
             destages: Runners::new(env, "destage", MOST_DESTAGES),
             under_way: Cell::new(0),
             due: Cell::default(),
@@ -131,16 +125,6 @@ impl Absorbing {
         change(&mut counters);
         self.counters.set(counters);
     }
-
-    /// How much of the room is taken, in percent.
-    fn fill(&self) -> u64 {
-        (self.room.total() - self.room.free()) * 100 / self.room.total().max(1)
-    }
-
-    /// Whether there is so much that some has to go.
-    fn is_too_full(&self) -> bool {
-        self.fill() > LOW
-    }
 }
 
 impl Cache {
@@ -162,25 +146,25 @@ impl Cache {
     /// Room for a write that is to be answered now, as soon as there is some. `None`: it is to be answered when it is on
     /// the drives.
     pub(crate) async fn room_for(&self, len: ByteCount, durability: Durability) -> Option<Taken> {
-        let absorbing = self.absorbing.as_ref().filter(|_| durability == Durability::Cached)?;
-        let need = BufferPool::block_size(len).0;
-        if need > absorbing.room.total() / LARGEST_SHARE {
+        self.absorbing.as_ref().filter(|_| durability == Durability::Cached)?;
+        let (cache, need) = (self.shard.cache_room(), BufferPool::block_size(len).0);
+        if need > cache.credits.total() / LARGEST_SHARE {
             return None;
         }
         let is_pinned = || !self.lines.borrow().pinned().is_empty();
-        let _turn = match absorbing.turn.try_take(1) {
+        let _turn = match cache.turn.try_take(1) {
             Some(turn) => turn,
-            None => Box::pin(absorbing.turn.take(1)).await,
+            None => Box::pin(cache.turn.take(1)).await,
         };
         let mut room = None;
         let found = || {
             // While something cannot be written, hosts are to hear of it: there may never be room again.
             is_pinned() || {
-                room = absorbing.room.try_take(need);
+                room = cache.credits.try_take(need);
                 room.is_some()
             }
         };
-        absorbing.changed.wait_until(self.shard.env(), found).await;
+        cache.changed.wait_until(self.shard.env(), found).await;
         room
     }
 
@@ -211,21 +195,36 @@ impl Cache {
         }
     }
 
+    /// Why something that was answered could not be destaged.
+    pub(super) fn last_error(&self) -> IoError {
+        let error = self.absorbing.as_ref().and_then(|absorbing| absorbing.last_error.get());
+        error.unwrap_or(IoError::new(env::IoErrorKind::Gone))
+    }
+
     /// A destage has ended.
     pub(super) fn note_ended(&self) {
         if let Some(absorbing) = &self.absorbing {
             absorbing.changed.notify(self.shard.env());
+            self.shard.cache_room().changed.notify(self.shard.env());
         }
     }
 
     /// Begins to destage what is to be, as many lines at a time as is good for the drives.
     fn pump(&self) {
         let Some(absorbing) = &self.absorbing else { return };
-        let depth = self.depth(absorbing);
-        while absorbing.under_way.get() < depth {
+        loop {
+            // Asked with every write that is absorbed: mostly there is nothing to do, which costs little to find out.
+            let is_pressing = absorbing.is_idle.get() || self.is_destaging_for_room();
+            let due = absorbing.due.get();
+            if !is_pressing && !self.lines.borrow().waits_since(due) {
+                return;
+            }
+            if absorbing.under_way.get() >= self.depth(absorbing) {
+                return;
+            }
             let mut lines = self.lines.borrow_mut();
-            let mut chosen = lines.choose(Some(absorbing.due.get()));
-            if chosen.is_none() && (absorbing.is_idle.get() || absorbing.is_too_full()) {
+            let mut chosen = lines.choose(Some(due));
+            if chosen.is_none() && is_pressing {
                 chosen = lines.choose(None);
             }
             drop(lines);
@@ -242,7 +241,7 @@ impl Cache {
         let per_drive =
             drives.map(|member| if member.info().rotational { DEPTH_ROTATING } else { DEPTH_FLASH });
         let most = per_drive.sum::<usize>().clamp(1, MOST_DESTAGES);
-        let pressure = absorbing.fill().saturating_sub(LOW).min(HIGH - LOW) as usize;
+        let pressure = self.fill().saturating_sub(LOW).min(HIGH - LOW) as usize;
         match absorbing.is_idle.get() || self.lines.borrow().oldest_dirty() <= Some(absorbing.asked.get()) {
             true => most,
             false => (most * pressure / (HIGH - LOW) as usize).max(1),
@@ -269,7 +268,7 @@ impl Cache {
         absorbing.changed.wait_until(self.shard.env(), is_settled).await;
         let oldest = self.lines.borrow().oldest_dirty();
         match oldest.is_some_and(|oldest| oldest <= cut_off) {
-            true => Err(absorbing.last_error.get().unwrap_or(IoError::new(env::IoErrorKind::Gone))),
+            true => Err(self.last_error()),
             false => Ok(()),
         }
     }
@@ -300,9 +299,15 @@ impl Cache {
         CacheCounters { dirty, pinned, ..counted.unwrap_or_default() }
     }
 
-    /// Whether the cache has so much that it destages for room.
+    /// How much of the shard's room is taken, in percent.
+    fn fill(&self) -> u64 {
+        let room = &self.shard.cache_room().credits;
+        (room.total() - room.free()) * 100 / room.total().max(1)
+    }
+
+    /// Whether the shard's cache has so much that some has to go.
     pub fn is_destaging_for_room(&self) -> bool {
-        self.absorbing.as_ref().is_some_and(Absorbing::is_too_full)
+        self.uses_write_back() && self.fill() > LOW
     }
 
     /// Nothing will be destaged any more.

@@ -31,12 +31,22 @@ struct Inner {
     write_edges: Credits,
     /// Memory for payloads of host requests: ports take from it before they take a buffer.
     payload: Credits,
+    cache: CacheRoom,
     reports_open: Credits,
     open_reports: RefCell<BTreeMap<u64, Answerer<Result<(), IoError>>>>,
     next_report: Cell<u64>,
     changed: Signal,
     stopping: Cell<bool>,
     hosts: HostActivity,
+}
+
+/// Memory for what volumes have answered and not written yet. Whoever waits for it waits for destages, which need none of it.
+pub(crate) struct CacheRoom {
+    pub(crate) credits: Credits,
+    /// To be the next who gets some: large writes are not starved by small ones.
+    pub(crate) turn: Credits,
+    /// There may be more.
+    pub(crate) changed: Signal,
 }
 
 /// What a shard gives to whatever runs on it. Cheap to clone.
@@ -46,7 +56,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Half the memory of the shard's pool is for payloads of hosts, a sixteenth each for reads and writes that are not
+    /// `cache` of the shard's pool is for what volumes have answered and not written yet. Half the rest is for payloads of hosts, a sixteenth each for reads and writes that are not
     /// whole sectors, the rest for what plans need. They are taken in this order and no other, so that nobody waits for
     /// memory held by somebody who waits for his.
     pub(crate) fn new(
@@ -54,8 +64,14 @@ impl Resources {
         index: ShardIndex,
         count: u16,
         reports: mailbox::Sender<Report>,
+        cache: ByteCount,
     ) -> Resources {
-        let memory = env.pool().limit().0;
+        let memory = env.pool().limit().0.saturating_sub(cache.0);
+        let cache = CacheRoom {
+            credits: Credits::new(env, cache.0),
+            turn: Credits::new(env, 1),
+            changed: Signal::default(),
+        };
         let inner = Inner {
             index,
             count,
@@ -66,6 +82,7 @@ impl Resources {
             read_edges: Credits::new(env, memory / 16),
             write_edges: Credits::new(env, memory / 16),
             payload: Credits::new(env, memory / 2),
+            cache,
             reports_open: Credits::new(env, REPORTS_OPEN as u64),
             open_reports: RefCell::default(),
             next_report: Cell::new(0),
@@ -108,6 +125,10 @@ impl Resources {
 
     pub(crate) async fn reserve_write_edges(&self, len: ByteCount) -> Taken {
         self.inner.write_edges.take(env::BufferPool::block_size(len).0 + 4096).await
+    }
+
+    pub(crate) fn cache_room(&self) -> &CacheRoom {
+        &self.inner.cache
     }
 
     pub(crate) fn scratch_total(&self) -> ByteCount {

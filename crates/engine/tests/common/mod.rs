@@ -143,6 +143,11 @@ impl Bench {
 
     /// Starts every shard with the volume attached.
     pub async fn attach(envs: Vec<Env>, attachment: Attachment) -> Bench {
+        Bench::attach_with_cache(envs, attachment, ByteCount::ZERO).await
+    }
+
+    /// The same, with a cache on every shard.
+    pub async fn attach_with_cache(envs: Vec<Env>, attachment: Attachment, room: ByteCount) -> Bench {
         let count = envs.len() as u16;
         let env = envs[0].clone();
         let (reports, mut receiver) =
@@ -160,7 +165,8 @@ impl Bench {
                 assert!(kept.send(report).is_ok());
             }
         });
-        let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
+        let seeds: Vec<ShardSeed> =
+            envs.iter().map(|env| ShardSeed::new(env, count).with_cache(room)).collect();
         let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
         let mut shards = Vec::new();
         for (index, seed) in seeds.into_iter().enumerate() {
