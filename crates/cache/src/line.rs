@@ -100,6 +100,9 @@ impl<T: Held> Line<T> {
     /// Takes out what must come after answered writes that could not be destaged, and whose hosts wait: it could not be destaged
     /// before them, nor they again and again for its sake.
     pub(crate) fn take_behind(&mut self, failed: &[Entry<T>]) -> Vec<Write<T>> {
+        if failed.is_empty() {
+            return Vec::new();
+        }
         let is_behind = |index: usize| {
             let first = self.with_what_comes_first(index);
             failed.iter().any(|entry| overlaps(&entry.write.columns, &first))

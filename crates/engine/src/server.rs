@@ -94,9 +94,7 @@ impl ShardSeed {
         self.sender.clone()
     }
 
-    /// Begins to run it. What the cache leaves of the shard's pool is dealt out: half is for payloads of hosts, a sixteenth each for
-    /// reads and writes that are not whole sectors, the rest for what plans need. They are taken in this order and no other, so
-    /// that nobody waits for memory held by somebody who waits for his.
+    /// Begins to run it. How it deals out its memory: [`Resources`].
     pub fn start(self, index: ShardIndex, count: u16, reports: mailbox::Sender<Report>) -> Shard {
         let env = self.env;
         let resources = Resources::new(&env, index, count, reports, self.cache);

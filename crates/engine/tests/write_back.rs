@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, Setup, VOLUME, envs, range, read, write};
-use engine::{Attachment, ShardMessage, Volume};
+use engine::{Attachment, ShardMessage, Volume, VolumeId, VolumeSpec};
 use env::{BlockStatus, Durability, IoErrorKind};
 use layout::Level;
 use std::cell::{Cell, RefCell};
@@ -309,6 +309,34 @@ fn what_cannot_be_written_is_pinned_and_told() {
         assert_eq!(bench.volume().cache_counters().pinned, ByteCount::ZERO, "it is tried again by itself");
         bench.volume().flush().await.expect("all is on the drives");
     });
+}
+
+/// The drives of one volume hang, and what it has answered takes all the room. The other volume had to wait for them.
+#[test]
+fn a_volume_does_not_wait_for_the_drives_of_another() {
+    const OTHER: VolumeId = VolumeId(2);
+    let setup = Setup::new(Level::Raid0, 2);
+    let mut sim = setup.sim(11, 2);
+    let (envs, hung) = (envs(&sim, &setup), [2, 3].map(|drive| common::drive(&sim, drive)));
+    sim.run(async move {
+        let mut other = setup.attachment(&envs[0]).await;
+        other.sources = vec![Some(common::open(&envs[0], 2).await), Some(common::open(&envs[0], 3).await)];
+        other.spec = VolumeSpec { id: OTHER, name: "other".into(), ..(*other.spec).clone() }.into();
+        other.write_back = true;
+        let bench = start(envs, &setup, ROOM).await;
+        bench.tell(|done| ShardMessage::Attach(Box::new(other.clone()), done)).await;
+        let other = bench.shards[0].volume(OTHER).expect("attached");
+        hung.iter().for_each(SimDrive::hold);
+        for number in 0..ROOM.0 / 4096 {
+            write(&other, number * 4096, &bytes_of(number, 4096)).await.expect("there is room");
+        }
+        let then = bench.env.now();
+        write(bench.volume(), 0, &bytes_of(1, 4096)).await.expect("its own drives answer");
+        assert!(bench.env.now().since(then) < Duration::from_secs(1));
+        hung.iter().for_each(SimDrive::release);
+        other.flush().await.expect("all is on the drives");
+    })
+    .expect("no stall");
 }
 
 /// A trim of a whole stripe must not be followed by older data.

@@ -159,10 +159,12 @@ impl Cache {
         let mut room = None;
         let found = || {
             // While something cannot be written, hosts are to hear of it: there may never be room again.
-            is_pinned() || {
-                room = cache.credits.try_take(need);
-                room.is_some()
+            if is_pinned() {
+                return true;
             }
+            room = cache.credits.try_take(need);
+            // Another volume may have all of it, and never give it back: nothing of this one would make room.
+            room.is_some() || self.lines.borrow().oldest_dirty().is_none()
         };
         cache.changed.wait_until(self.shard.env(), found).await;
         room

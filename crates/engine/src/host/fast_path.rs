@@ -1,9 +1,9 @@
 //! FastPath: the shorter way through the same rooms, for requests that need nothing but mapping.
 //!
 //! A read inside one strip that its drive holds, and a write inside one strip where no redundancy has to
-//! follow, is mapped and issued: no cache lookup, no plan, no waiting, no allocation. Anything else, and anything
-//! that fails here, goes the long way, which knows what to do about it. While something is wrong with the volume
-//! (a drive out or being rebuilt, regions unsynced, blocks lost), reads still come this way where that is elsewhere.
+//! follow, is mapped and issued: no plan, no waiting, no allocation; a look into the cache only where that answers
+//! writes. Anything else, and anything that fails here, goes the long way, which knows what to do about it. While
+//! something is wrong with the volume (a drive out or being rebuilt, regions unsynced, blocks lost), reads still come this way where that is elsewhere.
 //!
 //! Budget: 50 ns beyond the drive's own time.
 

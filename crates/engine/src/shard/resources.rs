@@ -56,9 +56,9 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// `cache` of the shard's pool is for what volumes have answered and not written yet. Half the rest is for payloads of hosts, a sixteenth each for reads and writes that are not
-    /// whole sectors, the rest for what plans need. They are taken in this order and no other, so that nobody waits for
-    /// memory held by somebody who waits for his.
+    /// `cache` of the shard's pool is for what volumes have answered and not written yet. Half of what is left is for
+    /// payloads of hosts, a sixteenth each for reads and writes that are not whole sectors, the rest for what plans need.
+    /// They are taken in this order and no other, so that nobody waits for memory held by somebody who waits for his.
     pub(crate) fn new(
         env: &Env,
         index: ShardIndex,
