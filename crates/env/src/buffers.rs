@@ -3,7 +3,8 @@
 //! A [`Buf`] is the only way to some bytes and may write them; [`Buf::freeze`] turns it into a [`Slice`],
 //! which may be cloned and cut but only read, so that one payload goes to two mirrors and into parity from
 //! where it lies. Both are views of a *block*: memory from a shard's [`BufferPool`], 4 KiB aligned, which goes
-//! home when its last view is dropped, on whichever thread that happens.
+//! home when its last view is dropped, on whichever thread that happens. A block may also be an allocation of its
+//! own, a part of another block ([`Buf::carve`]), or memory that somebody else provides ([`Buf::over`]).
 //!
 //! A slice is one of three kinds: *solid* (bytes), *hollow* (a length and no bytes: models run on these, so
 //! that a simulated terabyte costs no memory) or *zero* (a length of zeroes that nobody stores).
@@ -11,7 +12,8 @@
 //! # Invariants
 //! - A byte of a block belongs to at most one `Buf`, or to any number of `Slice`s: `Buf` is not `Clone`,
 //!   [`Buf::split_off`] cuts without overlap, and `freeze` consumes.
-//! - The memory of a block outlives its views (each holds a count of the block).
+//! - The memory of a block outlives its views (each holds a count of the block). A block that is a part of another
+//!   is a view of that one.
 //! - A pool never gives out more than its limit; what does not fit waits at intake (`engine`), never half.
 
 use smallvec::SmallVec;
@@ -38,19 +40,30 @@ pub type Slices = SmallVec<[Slice; 2]>;
 /// A few buffers in order: what one read scatters into.
 pub type Bufs = SmallVec<[Buf; 2]>;
 
-/// One allocation and how many views it has.
+/// Some memory and how many views it has.
 struct Block {
     memory: NonNull<u8>,
     size: usize,
     views: AtomicU32,
-    home: mpsc::Sender<Returned>,
-    shard: u32,
+    owner: Owner,
+}
+
+/// Whose the memory of a block is: where it goes after the last view.
+enum Owner {
+    /// A pool's.
+    Pool { shard: u32, home: mpsc::Sender<Returned> },
+    /// The block's: an allocation.
+    Block,
+    /// Another block's, which this one views.
+    Whole { _view: BlockRef },
+    /// Somebody else's, who keeps it until this is dropped.
+    Keeper { _keeper: Arc<dyn Send + Sync> },
 }
 
 /// A block on its way home from another thread.
 struct Returned(NonNull<Block>);
 // SAFETY: a `Returned` is the only pointer left to its block (its view count reached zero), and whoever
-// receives it becomes its owner; a block has no thread-bound content.
+// receives it becomes its owner; a block has no thread-bound content (senders, views and keepers may travel).
 unsafe impl Send for Returned {}
 
 /// A counted pointer to a block. The count is atomic because views travel between shards.
@@ -87,17 +100,20 @@ impl Drop for BlockRef {
             return;
         }
         std::sync::atomic::fence(Ordering::Acquire);
-        let shard = block.shard;
+        let Owner::Pool { shard, home } = &block.owner else {
+            free_block(self.0);
+            return;
+        };
         let local = LOCAL
             .try_with(|pools| {
-                pools.borrow().iter().find(|(id, _)| *id == shard).and_then(|(_, pool)| pool.upgrade())
+                pools.borrow().iter().find(|(id, _)| id == shard).and_then(|(_, pool)| pool.upgrade())
             })
             .ok()
             .flatten();
         match local {
             Some(pool) => pool.take_back(self.0),
             None => {
-                if let Err(mpsc::SendError(returned)) = block.home.send(Returned(self.0)) {
+                if let Err(mpsc::SendError(returned)) = home.send(Returned(self.0)) {
                     // The pool is gone: its memory ends here.
                     free_block(returned.0);
                 }
@@ -110,12 +126,25 @@ fn layout_of(size: usize) -> Layout {
     Layout::from_size_align(size, ALIGNMENT).expect("block sizes are far below isize::MAX")
 }
 
+fn allocate_zeroed(size: usize) -> NonNull<u8> {
+    // SAFETY: the size is not zero (see `BufferPool::block_size`).
+    let memory = NonNull::new(unsafe { alloc_zeroed(layout_of(size)) });
+    memory.unwrap_or_else(|| std::alloc::handle_alloc_error(layout_of(size)))
+}
+
+/// A block with its first view to come.
+fn new_block(memory: NonNull<u8>, size: usize, owner: Owner) -> NonNull<Block> {
+    NonNull::from(Box::leak(Box::new(Block { memory, size, views: AtomicU32::new(1), owner })))
+}
+
 fn free_block(block: NonNull<Block>) {
-    // SAFETY: the caller owns the block (no view is left), it was made by `Box::new` in `PoolInner::allocate`,
-    // and its memory came from `alloc_zeroed` with this very layout.
-    unsafe {
-        let block = Box::from_raw(block.as_ptr());
-        dealloc(block.memory.as_ptr(), layout_of(block.size));
+    // SAFETY: the caller owns the block (no view is left), which was made by `Box::new` in `new_block`.
+    let block = unsafe { Box::from_raw(block.as_ptr()) };
+    match block.owner {
+        // SAFETY: the memory came from `allocate_zeroed` with this very size, and nobody views it.
+        Owner::Pool { .. } | Owner::Block => unsafe { dealloc(block.memory.as_ptr(), layout_of(block.size)) },
+        // Dropping the block tells them.
+        Owner::Whole { .. } | Owner::Keeper { .. } => {}
     }
 }
 
@@ -164,17 +193,8 @@ impl PoolInner {
             unsafe { block.as_ref() }.views.store(1, Ordering::Relaxed);
             return block;
         }
-        // SAFETY: the size is not zero (see `BufferPool::block_size`).
-        let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout_of(size)) }) else {
-            std::alloc::handle_alloc_error(layout_of(size))
-        };
-        NonNull::from(Box::leak(Box::new(Block {
-            memory,
-            size,
-            views: AtomicU32::new(1),
-            home: self.home.clone(),
-            shard: self.shard,
-        })))
+        let owner = Owner::Pool { shard: self.shard, home: self.home.clone() };
+        new_block(allocate_zeroed(size), size, owner)
     }
 }
 
@@ -270,14 +290,20 @@ impl Buf {
     /// A buffer outside any pool, for the odd place without one (labels, tests): its memory is its own.
     pub fn unpooled(len: ByteCount) -> Buf {
         let size = BufferPool::block_size(len).as_usize();
-        // SAFETY: the size is not zero.
-        let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout_of(size)) }) else {
-            std::alloc::handle_alloc_error(layout_of(size))
-        };
-        // A channel whose receiver is gone: the last view frees the block.
-        let (home, _) = mpsc::channel();
-        let block = Box::new(Block { memory, size, views: AtomicU32::new(1), home, shard: u32::MAX });
-        Buf { block: Some(BlockRef(NonNull::from(Box::leak(block)))), start: 0, len: len.as_usize() }
+        let block = new_block(allocate_zeroed(size), size, Owner::Block);
+        Buf { block: Some(BlockRef(block)), start: 0, len: len.as_usize() }
+    }
+
+    /// A buffer over memory that somebody else provides, until `keeper` is dropped: with the last view, on whichever
+    /// thread that happens.
+    ///
+    /// # Safety
+    /// Until then `len` bytes from `memory` on must be there, hold values, and be read and written by nobody but
+    /// through this buffer and what becomes of it.
+    pub unsafe fn over(memory: NonNull<u8>, len: ByteCount, keeper: Arc<dyn Send + Sync>) -> Buf {
+        let len = len.as_usize();
+        let block = new_block(memory, len, Owner::Keeper { _keeper: keeper });
+        Buf { block: Some(BlockRef(block)), start: 0, len }
     }
 
     /// An unpooled buffer with a copy of `bytes`.
@@ -355,6 +381,31 @@ impl Buf {
     #[must_use]
     pub fn join_or_keep(self, rest: Buf) -> Buf {
         self.join(rest).unwrap_or_else(|(this, _)| this)
+    }
+
+    /// Cuts into pieces of that size (the last may be shorter), each a block of its own: its views are counted by
+    /// themselves, so that [`Slice::try_unfreeze`] of one does not depend on others. The whole lives as long as any
+    /// of them. Hollow ones give hollow ones. Panics if `size` is zero.
+    pub fn carve(self, size: ByteCount) -> impl Iterator<Item = Buf> {
+        assert!(!size.is_zero(), "pieces of no bytes");
+        let mut rest = Some(self);
+        std::iter::from_fn(move || {
+            let mut piece = rest.take().filter(|left| !left.is_empty())?;
+            if piece.len() > size {
+                rest = Some(piece.split_off(size));
+            }
+            Some(piece.apart())
+        })
+    }
+
+    /// The same bytes as a block of their own.
+    fn apart(self) -> Buf {
+        let (memory, len) = (self.pointer(), self.len);
+        let block = self.block.map(|view| {
+            let memory = NonNull::new(memory).expect("a place in a block");
+            BlockRef(new_block(memory, len, Owner::Whole { _view: view }))
+        });
+        Buf { block, start: 0, len }
     }
 
     /// Gives up writing: the same bytes as a slice that may be cloned and cut.
@@ -500,85 +551,3 @@ const _: () = {
     assert_send::<Slice>();
     assert_send::<Arc<()>>();
 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pool_gives_no_more_than_its_limit_and_takes_back_what_is_dropped() {
-        let pool = BufferPool::new(ByteCount(16384));
-        let first = pool.take(ByteCount(8192)).unwrap();
-        let second = pool.take(ByteCount(5000)).unwrap();
-        assert!(pool.take(ByteCount(1)).is_none());
-        drop(first);
-        assert_eq!(pool.used(), ByteCount(8192));
-        let again = pool.take(ByteCount(100)).unwrap();
-        assert_eq!(pool.used(), ByteCount(8192 + 4096));
-        drop((second, again));
-        assert_eq!(pool.used(), ByteCount::ZERO);
-    }
-
-    #[test]
-    fn views_of_one_block_are_disjoint_and_keep_it_alive() {
-        let pool = BufferPool::new(ByteCount(1 << 20));
-        let mut whole = pool.take(ByteCount(8192)).unwrap();
-        whole.bytes_mut().fill(1);
-        let mut tail = whole.split_off(ByteCount(4096));
-        tail.bytes_mut().fill(2);
-        let frozen = whole.freeze();
-        let part = frozen.cut(ByteCount(4000), ByteCount(96));
-        drop(frozen);
-        assert_eq!(part.solid().unwrap(), [1; 96]);
-        assert_eq!(tail.bytes(), [2; 4096]);
-        assert_eq!(pool.used(), ByteCount(8192));
-        drop((part, tail));
-        assert_eq!(pool.used(), ByteCount::ZERO);
-    }
-
-    #[test]
-    fn what_was_split_can_be_joined_and_nothing_else() {
-        let mut whole = Buf::copy_of(b"abcdef");
-        let mut rest = whole.split_off(ByteCount(2));
-        let tail = rest.split_off(ByteCount(2));
-        let (whole, tail) = whole.join(tail).unwrap_err();
-        let whole = whole.join(rest).unwrap().join(tail).unwrap();
-        assert_eq!(whole.bytes(), b"abcdef");
-        assert!(whole.join(Buf::copy_of(b"x")).is_err());
-    }
-
-    #[test]
-    #[allow(clippy::disallowed_methods)]
-    fn a_view_dropped_on_another_thread_sends_its_block_home() {
-        let pool = BufferPool::new(ByteCount(4096));
-        let slice = pool.take(ByteCount(4096)).unwrap().freeze();
-        std::thread::spawn(move || drop(slice)).join().unwrap();
-        assert_eq!(pool.used(), ByteCount::ZERO);
-        assert!(pool.take(ByteCount(4096)).is_some());
-    }
-
-    #[test]
-    fn blocks_outlive_their_pool() {
-        let pool = BufferPool::new(ByteCount(4096));
-        let mut buf = pool.take(ByteCount(10)).unwrap();
-        drop(pool);
-        buf.bytes_mut().fill(7);
-        assert_eq!(buf.freeze().solid().unwrap(), [7; 10]);
-    }
-
-    #[test]
-    fn only_the_last_view_can_write_again() {
-        let slice = Buf::copy_of(b"abc").freeze();
-        let other = slice.clone();
-        let slice = slice.try_unfreeze().unwrap_err();
-        drop(other);
-        assert_eq!(slice.try_unfreeze().unwrap().bytes(), b"abc");
-    }
-
-    #[test]
-    fn blocks_start_on_the_strictest_sector() {
-        for len in [1, 4096, 5000, 3 << 20] {
-            assert_eq!(Buf::unpooled(ByteCount(len)).bytes().as_ptr() as usize % ALIGNMENT, 0);
-        }
-    }
-}

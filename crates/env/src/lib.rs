@@ -14,8 +14,11 @@
 //!
 //! # One thread, one executor
 //! An [`Executor`] runs the tasks of one shard, single-threaded; nothing in here is shared between
-//! threads but [`mailbox`] (bounded messages), [`Block`](buffers) reference counts, the counters of [`Hosts`], and what
-//! a [`DriveSource`] shares between its attachments. State lives in cells; nothing is borrowed over an await.
+//! threads but [`mailbox`] (bounded messages), [`Block`](buffers) reference counts, the counters of [`Hosts`], what
+//! a [`DriveSource`] shares between its attachments, and [`Words`]. State lives in cells; nothing is borrowed over an await.
+//!
+//! # What outlives a process
+//! Drives, the state ([`StateStore`]), and, until the power goes, memory that it keeps ([`KeptMemory`]).
 //!
 //! Budget: starting, completing and awaiting an operation costs about 25 ns beyond what the drive does.
 
@@ -26,6 +29,7 @@ mod error;
 mod executor;
 mod health;
 mod hosts;
+mod kept;
 pub mod locks;
 pub mod mailbox;
 mod member;
@@ -47,6 +51,7 @@ pub use error::{Error, ErrorKind, IoError, IoErrorKind, Result};
 pub use executor::{Executor, JoinHandle, RemoteWaker, Schedule, TaskId, Unpark};
 pub use health::{DriveHealth, Hardware, HealthScript, HealthSource};
 pub use hosts::{Connected, Connection, Host, HostWork, Hosts};
+pub use kept::{KeptMemory, KeptSize, Words};
 pub use member::{DEFAULT_TIME_LIMIT, Member, Zeroes};
 pub use ops::{Completion, Io, IoOutcome};
 pub use runners::Runners;

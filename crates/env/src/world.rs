@@ -4,6 +4,7 @@ use crate::buffers::BufferPool;
 use crate::drive::DriveSource;
 use crate::error::Result;
 use crate::executor::{Executor, JoinHandle};
+use crate::kept::{KeptMemory, KeptSize};
 use crate::ops::{Completion, Io};
 use crate::state::StateStore;
 use crate::stream::{Address, Listener, StreamSource};
@@ -61,6 +62,28 @@ pub trait World {
 
     /// Connects.
     fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Box<dyn StreamSource>>>;
+
+    /// Memory of that name that outlives this process (see [`KeptMemory`]): what is there, of whatever size; or, with a
+    /// size, new memory if there is none. `None`: there is none, and no size was given. Whoever has it has it alone, and
+    /// as long as it views it.
+    ///
+    /// # Errors
+    /// When somebody has it; when there is no room; when what is there cannot be understood; when this world offers none.
+    fn kept_memory<'a>(
+        &'a self,
+        name: &'a str,
+        size: Option<KeptSize>,
+    ) -> LocalFuture<'a, Result<Option<KeptMemory>>>;
+
+    /// Gives up the memory of that name; done when it is gone. If this process still views it, it may go on. Where there
+    /// is none, all is well.
+    ///
+    /// # Errors
+    /// When another process has it; when it cannot be removed.
+    fn forget_kept_memory<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<()>>;
+
+    /// Which start of the machine this is: the same until its power goes, and never the same again.
+    fn boot_id(&self) -> u128;
 
     /// The durable state of this controller.
     fn state(&self) -> &dyn StateStore;

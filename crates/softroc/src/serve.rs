@@ -48,7 +48,11 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
     }
     let sockets = world_real::inherited_sockets()?;
     let nbd = nbd_addresses(serve, control, &sockets)?;
-    let settings = world_real::Settings { memory, state: Some(control.state().to_owned()), sockets };
+    let settings = world_real::Settings {
+        state: Some(control.state().to_owned()),
+        sockets,
+        ..world_real::Settings::with_memory(memory)
+    };
     let shard = world_real::Shard::new(&settings)?;
     let env = shard.env().clone();
     let plan = Plan {

@@ -11,8 +11,8 @@
 
 use env::{
     Address, BufferPool, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env, Error,
-    ErrorKind, Executor, Instant, IoOutcome, IoRequest, Listener, LocalFuture, Member, Schedule, StateStore,
-    StreamSource, Unpark, Work, World,
+    ErrorKind, Executor, Instant, IoOutcome, IoRequest, KeptMemory, KeptSize, Listener, LocalFuture, Member,
+    Schedule, StateStore, StreamSource, Unpark, Work, World,
 };
 use smallvec::smallvec;
 use std::cell::{Cell, RefCell};
@@ -58,6 +58,19 @@ impl World for Real {
     }
     fn connect<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, env::Result<Box<dyn StreamSource>>> {
         Box::pin(async { nothing() })
+    }
+    fn kept_memory<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<KeptSize>,
+    ) -> LocalFuture<'a, env::Result<Option<KeptMemory>>> {
+        Box::pin(async { nothing() })
+    }
+    fn forget_kept_memory<'a>(&'a self, _: &'a str) -> LocalFuture<'a, env::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+    fn boot_id(&self) -> u128 {
+        1
     }
     fn state(&self) -> &dyn StateStore {
         unreachable!("nothing here keeps state")

@@ -24,6 +24,7 @@
 //! | `listener`, `inherited`, `connect`, `stream`, `peer` | sockets, those that are handed over, and who is at their other end |
 //! | `dying`, `ports` | waiting for what a killed process still holds |
 //! | `state` | the directory of durable state |
+//! | `kept` | memory that outlives the process |
 //! | `parking`, `worker` | waking a shard; threads for what blocks |
 #![allow(
     clippy::disallowed_methods,
@@ -38,6 +39,7 @@ mod errno;
 mod file_drive;
 mod health;
 mod inherited;
+mod kept;
 mod listener;
 mod op;
 mod open;

@@ -187,7 +187,7 @@ fn lock_out_others(path: &str, fd: &OwnedFd, stat: &Stat, read_only: bool) -> Re
 
 /// Takes the `flock`, or says that somebody holds it, and who. A holder that went away between the two looks is
 /// none: then it is tried again.
-fn try_flock(fd: &OwnedFd, stat: &Stat) -> std::result::Result<rustix::io::Result<()>, Holder> {
+pub(crate) fn try_flock(fd: &OwnedFd, stat: &Stat) -> std::result::Result<rustix::io::Result<()>, Holder> {
     for _ in 0..8 {
         match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => {}
@@ -296,7 +296,7 @@ fn reserve(path: &str, fd: &OwnedFd, size: ByteCount) -> Result<()> {
 }
 
 /// For file systems that cannot reserve: written is reserved.
-fn write_zeroes(fd: &OwnedFd, size: ByteCount) -> rustix::io::Result<()> {
+pub(crate) fn write_zeroes(fd: &OwnedFd, size: ByteCount) -> rustix::io::Result<()> {
     let mut at = 0;
     while at < size.0 {
         let piece = (size.0 - at).min(1 << 20) as usize;

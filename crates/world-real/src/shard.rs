@@ -31,6 +31,8 @@ pub struct Settings {
     /// The folder of the durable state, for the one shard that the controller lives on. Without one, what is
     /// stored lasts as long as the shard.
     pub state: Option<PathBuf>,
+    /// The folder of memory that outlives this process, on a file system of memory. Without one there is no such memory.
+    pub kept: Option<PathBuf>,
     /// Listening sockets that were handed to this process: who listens at the address of one takes it over.
     pub sockets: Vec<InheritedSocket>,
 }
@@ -83,7 +85,7 @@ impl Shard {
         let pool = BufferPool::new(settings.memory);
         let ring = Ring::new(&executor, &parking, &pool)?;
         RINGS.with(|rings| rings.borrow_mut().push((Rc::as_ptr(&executor), Rc::downgrade(&ring))));
-        let world = Rc::new(RealWorld::new(ring.clone(), state, settings.sockets.clone()));
+        let world = Rc::new(RealWorld::new(ring.clone(), state, settings));
         let env = Env::new(executor.clone(), world, pool);
         executor.fire_timers(now());
         Ok(Shard { env, executor, ring })

@@ -5,12 +5,15 @@ use crate::file_drive::FileDrive;
 use crate::inherited::InheritedSocket;
 use crate::open::{self, Access};
 use crate::ring::Ring;
+use crate::shard::Settings;
 use crate::worker::Worker;
-use crate::{connect, listener};
+use crate::{connect, kept, listener};
 use env::{
-    Address, DriveSource, Instant, Listener, LocalFuture, Result, StateStore, StreamSource, Work, World,
+    Address, DriveSource, Instant, KeptMemory, KeptSize, Listener, LocalFuture, Result, StateStore,
+    StreamSource, Work, World,
 };
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -30,16 +33,14 @@ pub(crate) struct RealWorld {
     ring: Rc<Ring>,
     state: Box<dyn StateStore>,
     random: Cell<u64>,
+    kept: Option<PathBuf>,
     sockets: Vec<InheritedSocket>,
 }
 
 impl RealWorld {
-    pub(crate) fn new(
-        ring: Rc<Ring>,
-        state: Box<dyn StateStore>,
-        sockets: Vec<InheritedSocket>,
-    ) -> RealWorld {
-        RealWorld { ring, state, random: Cell::new(unpredictable_seed()), sockets }
+    pub(crate) fn new(ring: Rc<Ring>, state: Box<dyn StateStore>, settings: &Settings) -> RealWorld {
+        let (kept, sockets) = (settings.kept.clone(), settings.sockets.clone());
+        RealWorld { ring, state, random: Cell::new(unpredictable_seed()), kept, sockets }
     }
 }
 
@@ -103,6 +104,24 @@ impl World for RealWorld {
 
     fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Box<dyn StreamSource>>> {
         Box::pin(connect::connect(&self.ring, address.clone()))
+    }
+
+    fn kept_memory<'a>(
+        &'a self,
+        name: &'a str,
+        size: Option<KeptSize>,
+    ) -> LocalFuture<'a, Result<Option<KeptMemory>>> {
+        let (folder, name) = (self.kept.clone(), name.to_owned());
+        Box::pin(async move { Worker::run_alone(move || kept::take(folder, &name, size)).await? })
+    }
+
+    fn forget_kept_memory<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<()>> {
+        let (folder, name) = (self.kept.clone(), name.to_owned());
+        Box::pin(async move { Worker::run_alone(move || kept::forget(folder, &name)).await? })
+    }
+
+    fn boot_id(&self) -> u128 {
+        kept::boot_id(|| self.random())
     }
 
     fn state(&self) -> &dyn StateStore {

@@ -5,6 +5,7 @@
 
 use crate::agenda::Agenda;
 use crate::drive::{DriveCell, SimDrive};
+use crate::kept::Kept;
 use crate::network::Network;
 use crate::options::SimOptions;
 use crate::rng::Rng;
@@ -48,6 +49,7 @@ pub(crate) struct Core {
     pub drives: RefCell<BTreeMap<String, Rc<DriveCell>>>,
     pub network: RefCell<Network>,
     pub state: RefCell<StateFiles>,
+    pub kept: RefCell<Kept>,
     /// The processes that live.
     pub living: RefCell<BTreeSet<u64>>,
     /// How many events there have been.
@@ -87,6 +89,7 @@ impl Core {
             id,
             network: RefCell::new(Network::default()),
             state: RefCell::new(StateFiles::new(options.seed)),
+            kept: RefCell::new(Kept::new(options.seed)),
             options,
             now: Cell::default(),
             due: RefCell::default(),

@@ -29,6 +29,7 @@
 mod agenda;
 mod core;
 mod drive;
+mod kept;
 mod network;
 mod options;
 mod rng;

@@ -35,6 +35,10 @@ pub struct SimOptions {
     pub file_drives: DriveOptions,
     /// How much all drives that the code above creates may take together; `None` is no limit.
     pub file_space: Option<ByteCount>,
+    /// How much memory that outlives processes may take on one machine; `None` is no limit.
+    pub kept_space: Option<ByteCount>,
+    /// Whether the bytes of such memory are hollow (its words never are): for predictions, where they would cost memory.
+    pub kept_hollow: bool,
     /// More polls and events than this without time passing are taken for tasks that wake for ever.
     pub steps_per_instant: u64,
     /// More virtual time than this is taken for a simulation that does not end.
@@ -55,6 +59,8 @@ impl Default for SimOptions {
             state_latency: Latency::range_us(100, 2000),
             file_drives: DriveOptions::default(),
             file_space: None,
+            kept_space: None,
+            kept_hollow: false,
             steps_per_instant: 1_000_000,
             time_limit: Duration::from_secs(7 * 24 * 3600),
             unix_epoch: 1_700_000_000,

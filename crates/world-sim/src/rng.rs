@@ -16,6 +16,8 @@
 //! | `unwritable` | drive | which sectors cannot be written |
 //! | `network` | connection | latencies and fragments of a stream |
 //! | `state` | | latencies and losses of the state store |
+//! | `kept` | | how long memory that outlives processes takes to come and go |
+//! | `boot` | process; empty for the machine | numbers of starts |
 
 use env::sync::split_mix;
 

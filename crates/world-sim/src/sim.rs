@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! - What happens is a function of the options and of what the test calls, in order; [`Sim::hash`] proves it.
-//! - Processes die and start; drives, state and time go on.
+//! - Processes die and start; drives, state and time go on; and until the power goes, kept memory.
 
 use crate::core::{Action, Core, SimHandle};
 use crate::drive::{DriveCell, DriveImage, SimDrive};
@@ -163,7 +163,7 @@ impl Sim {
     }
 
     /// Kills the main process, as SIGKILL would: its tasks end where they stand, its operations in flight land or
-    /// not, drive caches keep what they have, its streams close.
+    /// not, drive caches keep what they have, its streams close, and kept memory has what it had at that moment.
     pub fn kill(&mut self) {
         self.kill_process(self.main);
     }
@@ -177,10 +177,11 @@ impl Sim {
         }
     }
 
-    /// Cuts the power of the machine: the main process dies and every drive loses what its cache loses. Other
-    /// processes are elsewhere and live on.
+    /// Cuts the power of the machine: the main process dies, every drive loses what its cache loses, kept memory is
+    /// gone, and the machine has another boot. Other processes are elsewhere and live on.
     pub fn power_cut(&mut self) {
         self.end_tasks(self.main, "power cut");
+        self.core.kept.borrow_mut().power_cut();
         for drive in self.core.all_drives() {
             drive.power_cut(&self.core);
             drive.break_lease(self.main.0);
@@ -191,6 +192,7 @@ impl Sim {
     pub fn restart_process(&mut self) -> Env {
         self.kill();
         self.main = self.add_process();
+        self.core.kept.borrow_mut().main_process = self.main.0;
         self.env()
     }
 
@@ -202,6 +204,8 @@ impl Sim {
         self.list_executors();
         self.core.trace(TraceEvent::Process { process: process.id.0, name: how });
         self.core.living.borrow_mut().remove(&process.id.0);
+        // Before its tasks are dropped, which a killed process does not do: nothing that they store then was stored.
+        self.core.kept.borrow_mut().process_died(process.id.0);
         for shard in &process.shards {
             shard.executor().kill_all();
         }

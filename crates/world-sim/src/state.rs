@@ -88,7 +88,7 @@ pub(crate) struct SimState {
     pub process: u64,
 }
 
-fn check(name: &str) -> env::Result<()> {
+pub(crate) fn check(name: &str) -> env::Result<()> {
     let plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
     if plain {
         return Ok(());

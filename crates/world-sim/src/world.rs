@@ -2,13 +2,14 @@
 
 use crate::core::Core;
 use crate::drive::{DriveCell, not_found};
+use crate::kept;
 use crate::network;
 use crate::rng::Rng;
 use crate::state::SimState;
 use crate::trace::TraceEvent;
 use env::{
-    Address, DriveSource, Error, ErrorKind, Instant, Listener, LocalFuture, StateStore, StreamSource, Work,
-    World,
+    Address, DriveSource, Error, ErrorKind, Instant, KeptMemory, KeptSize, Listener, LocalFuture, StateStore,
+    StreamSource, Work, World,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -109,6 +110,22 @@ impl World for SimWorld {
 
     fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, env::Result<Box<dyn StreamSource>>> {
         Box::pin(network::connect(&self.core, address, self.process))
+    }
+
+    fn kept_memory<'a>(
+        &'a self,
+        name: &'a str,
+        size: Option<KeptSize>,
+    ) -> LocalFuture<'a, env::Result<Option<KeptMemory>>> {
+        Box::pin(kept::take(&self.core, self.process, name, size))
+    }
+
+    fn forget_kept_memory<'a>(&'a self, name: &'a str) -> LocalFuture<'a, env::Result<()>> {
+        Box::pin(kept::forget(&self.core, self.process, name))
+    }
+
+    fn boot_id(&self) -> u128 {
+        self.core.kept.borrow().boot_of(self.process)
     }
 
     fn state(&self) -> &dyn StateStore {

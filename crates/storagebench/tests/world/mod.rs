@@ -6,7 +6,8 @@ use env::sync::split_mix;
 use env::{
     Address, BlockStatus, Buf, BufferPool, Completion, Drive, DriveIdentity, DriveInfo, DriveKind,
     DriveSource, Env, Error, ErrorKind, Executor, Instant, IoError, IoErrorKind, IoOutcome, IoRequest,
-    Listener, LocalFuture, Schedule, StateStore, StatusExtent, StreamSource, Unpark, Work, World,
+    KeptMemory, KeptSize, Listener, LocalFuture, Schedule, StateStore, StatusExtent, StreamSource, Unpark,
+    Work, World,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -81,6 +82,19 @@ impl World for VirtualWorld {
     }
     fn connect<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, env::Result<Box<dyn StreamSource>>> {
         Box::pin(async { absent() })
+    }
+    fn kept_memory<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<KeptSize>,
+    ) -> LocalFuture<'a, env::Result<Option<KeptMemory>>> {
+        Box::pin(async { absent() })
+    }
+    fn forget_kept_memory<'a>(&'a self, _: &'a str) -> LocalFuture<'a, env::Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+    fn boot_id(&self) -> u128 {
+        1
     }
     fn state(&self) -> &dyn StateStore {
         &self.state
