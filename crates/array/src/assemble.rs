@@ -1,8 +1,8 @@
 //! Drives and a shape become a volume on this thread's shard.
 
 use engine::{
-    Attachment, Change, FaultPolicy, JournalPlace, RegionSet, Regions, ShardIndex, ShardMessage, ShardSeed,
-    StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState,
+    Absorb, Attachment, CELL, CacheTerms, CellShare, Change, FaultPolicy, JournalPlace, RegionSet, Regions,
+    ShardIndex, ShardMessage, ShardSeed, StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState,
 };
 use env::{DriveSource, Env, Error, ErrorKind, Result};
 use layout::Shape;
@@ -25,8 +25,9 @@ pub async fn assemble(
     write_back: Option<ByteCount>,
 ) -> Result<VolumeService> {
     let attachment = attachment(shape, strip, sources, &DriveSet::EMPTY, |_| None)?;
-    let attachment = Attachment { streams, write_back: write_back.is_some(), ..attachment };
-    attach(env, attachment, write_back.unwrap_or_default()).await
+    let absorb = if write_back.is_some() { Absorb::Unflushed } else { Absorb::Nothing };
+    let cache = CacheTerms { absorb, ..CacheTerms::none(attachment.spec.id) };
+    attach(env, Attachment { streams, cache, ..attachment }, write_back.unwrap_or_default()).await
 }
 
 /// These drives cannot become this array.
@@ -66,15 +67,18 @@ pub(crate) fn attachment(
     Ok(Attachment { journal, ..Attachment::new(Arc::new(spec), sources, state) })
 }
 
-/// Starts a shard with so much of a cache on this thread, and attaches the volume to it.
+/// Starts a shard with so much of a cache on this thread, whose bytes are hollow, and attaches the volume to it.
 pub(crate) async fn attach(env: &Env, attachment: Attachment, cache: ByteCount) -> Result<VolumeService> {
     let (id, state) = (attachment.spec.id, attachment.state.clone());
     let gone = || Error::new(ErrorKind::System, "the engine's shard did not start");
-    let seed = ShardSeed::new(env, 1).with_cache(cache);
+    let seed = ShardSeed::new(env, 1);
     let sender = seed.sender();
     let (reports, receiver) = env::mailbox::mailbox(env, engine::REPORTS_OPEN);
     let shard = seed.start(ShardIndex(0), 1, reports);
     sender.send(ShardMessage::Peers(vec![sender.clone()])).map_err(|_| gone())?;
+    let cells =
+        u32::try_from(cache.0 / CELL.0).map_err(|_| refused(format!("{cache} is too large a cache")))?;
+    sender.send(ShardMessage::Cells(CellShare::unkept(cells, true))).map_err(|_| gone())?;
     let (done, mut answers) = env::mailbox::mailbox(env, 1);
     sender.send(ShardMessage::Attach(Box::new(attachment), done)).map_err(|_| gone())?;
     answers.receive().await.ok_or_else(gone)?.map_err(refused)?;

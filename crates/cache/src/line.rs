@@ -193,12 +193,14 @@ impl<T: Held> Line<T> {
 }
 
 impl<T: Held> Entry<T> {
-    /// What is left of a write outside a range.
+    /// What is left of an answered write of which these bytes lie under newer data: they need not be kept.
     pub(crate) fn without(&self, range: ByteRange) -> SmallVec<[Entry<T>; 2]> {
         let whole = self.write.range;
         if !whole.overlaps(range) {
             return SmallVec::from_iter([self.clone()]);
         }
+        let beneath = ByteRange::from_to(whole.start.max(range.start), whole.end().min(range.end()));
+        self.write.held.cut(beneath.start - whole.start, beneath.len).settled();
         let before = ByteRange::from_to(whole.start, range.start.max(whole.start));
         let after = ByteRange::from_to(range.end().min(whole.end()), whole.end());
         let rest = [before, after].into_iter().filter(|part| !part.is_empty());

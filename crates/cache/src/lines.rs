@@ -17,6 +17,10 @@ pub trait Held: Clone {
     /// What belongs to a part of the write, of `len` bytes from `at` on.
     #[must_use]
     fn cut(&self, at: ByteCount, len: ByteCount) -> Self;
+
+    /// A write that was answered, or what was cut from one, need not be kept any more: it is on the drives, or lies under newer
+    /// data that is there or was answered. Said once of each of its bytes.
+    fn settled(&self);
 }
 
 /// A write of one stripe.
@@ -24,7 +28,8 @@ pub trait Held: Clone {
 pub struct Write<T> {
     /// Which bytes of the stripe's data: whole sectors.
     pub range: ByteRange,
-    /// The columns that its destage has to itself.
+    /// The columns that its destage has to itself: of a write whose host waits, those of all the [cells](LineShape::cell) that it
+    /// touches, so that what is dirty there goes before it or with it.
     pub columns: Range<u32>,
     /// The request that it is part of.
     pub request: RequestTag,
@@ -65,7 +70,8 @@ impl<T: Held> Lines<T> {
         Lines { shape, lines, dirt: Dirt::default(), requests, bytes, came: Sequence(0), begun: 0 }
     }
 
-    /// A write comes. [`Lines::begin`] says what may be destaged after that.
+    /// A write comes. [`Lines::begin`] says what may be destaged after that. Of one that was answered, what it lies over need not be
+    /// kept from now on: it must be kept itself.
     ///
     /// # Panics
     /// When it is of no bytes, or not within the stripe.
@@ -140,10 +146,12 @@ impl<T: Held> Lines<T> {
     /// A destage is done. `failed`: which of its writes did not get to the drives, by their places among those it took. What of
     /// these was answered stays in the line, which is *pinned*: it waits for [`Lines::retry`]. Writes whose hosts wait, and that
     /// must come after it, fail as well: these are handed out. The line, and the one after it, are to be asked whether
-    /// something may begin.
+    /// something may begin. Hosts whose writes are on the drives are told after this: until then, what lies beneath is kept,
+    /// and a kill would lay it over them.
     ///
     /// # Panics
-    /// When it has not begun.
+    /// When it has not begun; or when a write of it that is on the drives, and whose host waits, comes after one of the same cells
+    /// that was answered and is not.
     pub fn end(&mut self, destage: &Destage, failed: &[usize]) -> Vec<Write<T>> {
         let line = self.lines.get_mut(&destage.stripe).expect("a line is kept while it is destaged");
         let place = line.busy.iter().position(|busy| busy.destage == *destage).expect("it has begun");
@@ -151,15 +159,17 @@ impl<T: Held> Lines<T> {
         let mut back: Vec<Entry<T>> = Vec::new();
         for (index, entry) in busy.entries.into_iter().enumerate() {
             let has_failed = failed.contains(&index);
-            if !has_failed {
-                // It lies on the drives over whatever came before it.
-                back = back.iter().flat_map(|older| older.without(entry.write.range)).collect();
-            }
             if entry.write.answered {
                 self.dirt.remove(entry.since, entry.write.range.len);
-                back.extend(has_failed.then_some(entry));
+                match has_failed {
+                    true => back.push(entry),
+                    false => entry.write.held.settled(),
+                }
                 continue;
             }
+            let cells = entry.write.range.align_out(self.shape.cell);
+            let is_behind = back.iter().any(|older| older.write.range.overlaps(cells));
+            assert!(has_failed || !is_behind, "{:?} comes after what failed, and failed with it", cells);
             let Lines { requests, bytes, .. } = self;
             count_out(requests, bytes, &entry.write);
         }

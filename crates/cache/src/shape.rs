@@ -19,6 +19,8 @@ pub struct LineShape {
     pub strip: ByteCount,
     /// How many strips of a stripe are parity. Where there are none, a whole stripe is worth no waiting.
     pub parity_strips: u16,
+    /// What is answered is kept in cells of so many bytes, each of which is forgotten as a whole.
+    pub cell: ByteCount,
     /// Into how many runs of columns the extents of a plan may cut a strip.
     pub most_runs: usize,
 }

@@ -9,7 +9,7 @@ use units::{ByteCount, ByteRange, StripeIndex};
 
 /// Requests of one write each, by number.
 fn admit(lines: &mut Lines<Number>, stripe: u64, range: ByteRange, number: u64) {
-    let (columns, request, held) = (columns(range), RequestTag(number), Number(number));
+    let (columns, request, held) = (columns(range), RequestTag(number), Number(number, range));
     let write = Write { range, columns, request, answered: false, held };
     lines.admit(StripeIndex(stripe), write);
 }
@@ -137,7 +137,7 @@ fn the_end_of_a_request_does_not_wait_for_its_own_beginning() {
                 columns: columns(range),
                 request: RequestTag(1),
                 answered: false,
-                held: Number(stripe),
+                held: Number(stripe, range),
             },
         );
         assert_eq!(numbers(&go(&mut lines, stripe)), [[stripe]]);

@@ -17,7 +17,7 @@
 //! | `policy` | what operators wish for an array, for good | |
 //! | `lifecycle` | volumes made, found, started, ended; drives that come and go | `scan` from labels to arrays, `assemble` arrays started and stopped, `candidates` drives that are to be taken, `shape` what a volume is like on them, `create`, `delete`, `change` names and starts by order, `failed` failures that are cleared, `returning` drives back online or replaced, `repair` of structures, `unfinished_imports` |
 //! | `tasks` | background tasks | `list` of them, `task`, `steps` on shards, `next` what is to do, `run` it, `rate` how fast, `store` over restarts, `asked` by operators, `begin` by the reconciler, `schedule` and `due`, `patrol` |
-//! | `arrays` | **the promises while an array is started** | `array` and `volume` as they are kept, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (how marks go), `reports` of shards, `noting` changes in the label, `journal` after a crash, `write_hole` (journals that come and go), `members` that come and are replaced, `draining` drives, `starting` and `serve` (volumes given to shards), `shards` (the way to them), `extents` (where volumes lie), `marks` as others may read and change them, `find` by name, `hosts` that are connected, `spare_labels` |
+//! | `arrays` | **the promises while an array is started** | `array` and `volume` as they are kept, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (how marks go), `reports` of shards, `noting` changes in the label, `journal` after a crash, `write_hole` (journals that come and go), `cache` (its memory, and when writes are answered), `members` that come and are replaced, `draining` drives, `starting` and `serve` (volumes given to shards), `shards` (the way to them), `extents` (where volumes lie), `marks` as others may read and change them, `find` by name, `hosts` that are connected, `spare_labels` |
 //! | `inventory` | drives | `drive`, `access` to labels and maps on it, `structures` written step by step, `health`, `failed` drives that are not trusted, `kept` files of the state folder, `seen` arrays that were there once, `made_for` a drive or a document, `undo_log` |
 //! | `events` | what happened | `codes` every kind of event |
 //! | `interface` | what interfaces see: values only | `command`, `reply`, `error`, `tasks`, `foreign`, `health`, `hosts` that are connected |
@@ -50,10 +50,10 @@ mod tasks;
 pub use commands::{Answer, Controller, ControllerHandle, Options, Request};
 pub use events::EventCode;
 pub use interface::{
-    AddSpare, Blamed, Command, ControllerInfo, CoverageInfo, CreateVolume, DriveInfo, DriveState, Error,
-    ErrorKind, Event, Explain, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Found, HealthInfo,
-    HostInfo, Policy, Progress, Reply, Result, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask,
-    Severity, SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState, VolumeInfo,
+    AddSpare, Blamed, CacheInfo, Command, ControllerInfo, CoverageInfo, CreateVolume, DriveInfo, DriveState,
+    Error, ErrorKind, Event, Explain, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Found,
+    HealthInfo, HostInfo, Policy, Progress, Reply, Result, ScheduleInfo, Scheduled, SetPolicy, SetSchedule,
+    SetTask, Severity, SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState, VolumeInfo,
     VolumeState,
 };
-pub use ondisk::{StartDegraded, WriteHole};
+pub use ondisk::{StartDegraded, WriteHole, WriteMode};

@@ -1,5 +1,6 @@
 //! What a shard needs to serve a volume: what it is, its drives, and what is known of it.
 
+use crate::memory::CacheTerms;
 use crate::volume::VolumeSpec;
 use env::DriveSource;
 use ondisk::{TailPlace, Uuid};
@@ -50,9 +51,8 @@ pub struct Attachment {
     pub hidden: bool,
     /// How copies share a stream.
     pub streams: StreamSharing,
-    /// Whether the cache answers writes, on shards that have room for that ([`ShardSeed::with_cache`](crate::ShardSeed)).
-    /// Nothing but the memory of the shard holds them then until they are flushed: a kill loses them, as a power cut does.
-    pub write_back: bool,
+    /// What it has of the cache.
+    pub cache: CacheTerms,
 }
 
 impl Attachment {
@@ -62,6 +62,7 @@ impl Attachment {
         sources: Vec<Option<Arc<dyn DriveSource>>>,
         state: VolumeState,
     ) -> Attachment {
+        let cache = CacheTerms::none(spec.id);
         Attachment {
             spec,
             sources,
@@ -70,7 +71,7 @@ impl Attachment {
             journal: None,
             hidden: false,
             streams: StreamSharing::default(),
-            write_back: false,
+            cache,
         }
     }
 }

@@ -61,6 +61,7 @@ mod background;
 mod cache;
 mod host;
 mod members;
+mod memory;
 mod messages;
 mod recovery;
 mod server;
@@ -73,9 +74,10 @@ pub mod unkept;
 mod volume;
 
 pub use attachment::{Attachment, JournalPlace, StreamSharing};
-pub use cache::CacheCounters;
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
+pub use log::CELL;
+pub use memory::{Absorb, CacheCounters, CacheMemory, CacheTerms, CellShare, FoundCell};
 pub use messages::{
     Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage, StripeOutcome,
     StripeRequest, StripeWork, Ticket,

@@ -5,6 +5,7 @@
 //! overflow.
 
 use crate::attachment::{Attachment, JournalPlace};
+use crate::memory::{Absorb, CellShare};
 use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::{FaultPolicy, VolumeId};
 use ::cache::RequestTag;
@@ -129,6 +130,17 @@ pub enum ShardMessage {
     /// Keep the writes to a volume there from now on before they are done, or nowhere. Answered when what was kept does not count
     /// any more, and what was written is on the drives.
     SetJournal(VolumeId, Option<JournalPlace>, Done),
+    /// Memory for the cache of this shard.
+    Cells(CellShare),
+    /// Which writes the cache of a volume answers from now on. Where these are fewer, answered when nothing is dirty on this shard.
+    /// From [`Absorb::Nothing`] and to it the way leads over [`Absorb::NoMore`], on all shards, and where it goes to nothing, with
+    /// nothing dirty on any.
+    /// The number is the volume's place in the memory, which changes while nothing is answered.
+    SetAbsorb(VolumeId, Absorb, u32, Done),
+    /// Write what this shard has of a volume in its cache to the drives, and flush them.
+    Drain(VolumeId, Done),
+    /// Forget what is in cells of a volume of the memory that is not served: nobody will want it.
+    DiscardCells(u32, Done),
     /// Begin a background task on this shard's regions. Answered when it has begun.
     StartTask(Box<TaskOrder>, Done),
     /// Change how fast a task may be.

@@ -72,7 +72,6 @@ pub struct ShardSeed {
     receiver: mailbox::Receiver<ShardMessage>,
     sender: mailbox::Sender<ShardMessage>,
     env: Env,
-    cache: ByteCount,
 }
 
 impl ShardSeed {
@@ -80,13 +79,7 @@ impl ShardSeed {
     pub fn new(env: &Env, shards: u16) -> ShardSeed {
         let capacity = usize::from(shards) * 2 * REQUESTS_AWAY + REPORTS_OPEN + 64;
         let (sender, receiver) = mailbox::mailbox(env, capacity);
-        ShardSeed { receiver, sender, env: env.clone(), cache: ByteCount::ZERO }
-    }
-
-    /// Sets so much of the shard's memory aside for what volumes answer before it is on their drives.
-    #[must_use]
-    pub fn with_cache(self, room: ByteCount) -> ShardSeed {
-        ShardSeed { cache: room, ..self }
+        ShardSeed { receiver, sender, env: env.clone() }
     }
 
     /// How to send it messages. The first must be [`ShardMessage::Peers`].
@@ -97,7 +90,7 @@ impl ShardSeed {
     /// Begins to run it. How it deals out its memory: [`Resources`].
     pub fn start(self, index: ShardIndex, count: u16, reports: mailbox::Sender<Report>) -> Shard {
         let env = self.env;
-        let resources = Resources::new(&env, index, count, reports, self.cache);
+        let resources = Resources::new(&env, index, count, reports);
         let shard = Shard {
             inner: Rc::new(Inner {
                 exchange: Exchange::new(&resources),
@@ -168,6 +161,19 @@ impl Shard {
             }
             ShardMessage::SetJournal(id, place, done) => {
                 self.env().spawn("change the journal", self.clone().set_journal(id, place, done));
+            }
+            ShardMessage::Cells(share) => inner.resources.cells().take_over(share),
+            ShardMessage::SetAbsorb(id, absorb, index, done) => {
+                let work = async move |volume: Rc<Volume>| volume.set_absorb(absorb, index).await;
+                self.env().spawn("set what is answered", self.clone().answer_with(id, done, work));
+            }
+            ShardMessage::Drain(id, done) => {
+                let work = async move |volume: Rc<Volume>| volume.drain_and_flush().await;
+                self.env().spawn("drain the cache", self.clone().answer_with(id, done, work));
+            }
+            ShardMessage::DiscardCells(index, done) => {
+                inner.resources.cells().discard(index);
+                answer_control(&done, Ok(()));
             }
             ShardMessage::Rename(id, name, done) => {
                 if let Some(volume) = self.volume(id) {
@@ -290,6 +296,23 @@ impl Shard {
         let result = match self.volume_or(id) {
             Ok(volume) => match volume.enter() {
                 Ok(_user) => volume.change_journal(place).await.map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            },
+            Err(why) => Err(why),
+        };
+        answer_control(&done, result);
+    }
+
+    /// Does something with a volume as one of its users, and answers.
+    async fn answer_with(
+        self,
+        id: VolumeId,
+        done: Done,
+        work: impl AsyncFnOnce(Rc<Volume>) -> Result<(), IoError>,
+    ) {
+        let result = match self.volume_or(id) {
+            Ok(volume) => match volume.clone().enter() {
+                Ok(_user) => work(volume).await.map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
             },
             Err(why) => Err(why),

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, Setup, VOLUME, envs, range, read, write};
-use engine::{Attachment, ShardMessage, Volume, VolumeId, VolumeSpec};
+use engine::{Absorb, Attachment, CacheTerms, ShardMessage, Volume, VolumeId, VolumeSpec};
 use env::{BlockStatus, Durability, IoErrorKind};
 use layout::Level;
 use std::cell::{Cell, RefCell};
@@ -21,7 +21,8 @@ fn strip(setup: &Setup) -> u64 {
 
 async fn start(envs: Vec<env::Env>, setup: &Setup, room: ByteCount) -> Bench {
     let attachment = setup.attachment(&envs[0]).await;
-    Bench::attach_with_cache(envs, Attachment { write_back: true, ..attachment }, room).await
+    let cache = CacheTerms { absorb: Absorb::Unflushed, ..CacheTerms::none(VOLUME) };
+    Bench::attach_with_cache(envs, Attachment { cache, ..attachment }, room).await
 }
 
 /// Runs something on a volume that answers from its cache.
@@ -322,7 +323,7 @@ fn a_volume_does_not_wait_for_the_drives_of_another() {
         let mut other = setup.attachment(&envs[0]).await;
         other.sources = vec![Some(common::open(&envs[0], 2).await), Some(common::open(&envs[0], 3).await)];
         other.spec = VolumeSpec { id: OTHER, name: "other".into(), ..(*other.spec).clone() }.into();
-        other.write_back = true;
+        other.cache = CacheTerms { absorb: Absorb::Unflushed, ..CacheTerms::none(OTHER) };
         let bench = start(envs, &setup, ROOM).await;
         bench.tell(|done| ShardMessage::Attach(Box::new(other.clone()), done)).await;
         let other = bench.shards[0].volume(OTHER).expect("attached");

@@ -136,8 +136,9 @@ struct Live {
     is_done: bool,
 }
 
-/// Which cells are free, and which descriptors may be cleared.
-#[derive(Debug)]
+/// Which cells are free, and which descriptors may be cleared. None is there before it is [given](Cells::give), or
+/// [found](Cells::found).
+#[derive(Default, Debug)]
 pub struct Cells {
     free: BTreeSet<u32>,
     /// The valid descriptors of each cell of each volume, from the oldest on.
@@ -145,18 +146,30 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// Nothing is in `slots` cells but what was found there.
+    /// A cell that is free.
     ///
     /// # Panics
-    /// When a cell was found that there is not, or one twice.
-    pub fn new(slots: u32, found: impl IntoIterator<Item = (u32, Descriptor)>) -> Cells {
-        let mut cells = Cells { free: (0..slots).collect(), live: BTreeMap::new() };
+    /// When it is here already.
+    pub fn give(&mut self, slot: u32) {
+        assert!(self.free.insert(slot), "cell {slot} is given once");
+    }
+
+    /// What was found after a kill, or [forgotten](Cells::forget).
+    ///
+    /// # Panics
+    /// When one of them is free.
+    pub fn found(&mut self, found: impl IntoIterator<Item = (u32, Descriptor)>) {
         for (slot, Descriptor { sequence, bytes }) in in_order(found) {
-            assert!(cells.free.remove(&slot), "cell {slot} of {slots} is found once");
-            let live = cells.live.entry((bytes.volume, bytes.cell)).or_default();
-            live.push(Live { slot, sequence, is_done: false });
+            assert!(!self.free.contains(&slot), "something was found in cell {slot}");
+            let live = self.live.entry((bytes.volume, bytes.cell)).or_default();
+            let place = live.partition_point(|live| live.sequence <= sequence);
+            live.insert(place, Live { slot, sequence, is_done: false });
         }
-        cells
+    }
+
+    /// Forgets what is in cells of a volume, so that it may be [found](Cells::found) there: they are not free.
+    pub fn forget(&mut self, volume: u32) {
+        self.live.retain(|(of, _), _| *of != volume);
     }
 
     /// How many cells are free.

@@ -10,7 +10,8 @@
 //! | `ring` | places, order, what is settled, retired, announced; when to ask for a flush | the engine |
 //! | `destages` | plans that write redundancy first: what each may do next, which records it needs | nobody yet: a cache's log |
 //! | `intent` | what a column holds after a crash, where the log has data and no redundancy | nobody yet: its replay |
-//! | `cells` | what a cache answered, in memory that outlives the process: where it is, and when it may be forgotten | nobody yet: a cache's log |
+//! | `cells` | what a cache answered, in memory that outlives the process: where it is, and when it may be forgotten | the engine |
+//! | `memory` | how that memory is laid out | both |
 //! | `said` | what records that count say of stripes | the engine |
 //! | `whole` | stripes without a record, on which one may stand | the engine |
 //! | `replay` | which records count after a crash, which need copies, and what they leave to be written | the controller |
@@ -32,6 +33,7 @@ mod bytes;
 mod cells;
 mod destages;
 mod intent;
+pub mod memory;
 mod record;
 mod replay;
 mod ring;

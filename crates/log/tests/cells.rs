@@ -1,5 +1,6 @@
 //! What was answered is there after a kill between any two stores, whatever had been destaged in whatever order.
 
+use log::memory::{self, MemoryHead};
 use log::{CELL, CellRange, Cells, DESCRIPTOR, Descriptor, in_order};
 use proptest::prelude::*;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -11,6 +12,14 @@ const SLOTS: u32 = 24;
 fn descriptor(sequence: u64, range: std::ops::Range<u64>) -> Descriptor {
     let range = ByteRange::new(ByteOffset(range.start), ByteCount(range.end - range.start));
     Descriptor { sequence, bytes: CellRange::parts(3, range).next().unwrap() }
+}
+
+fn cells(slots: u32, found: &[(u32, Descriptor)]) -> Cells {
+    let mut cells = Cells::default();
+    let is_free = |slot: &u32| found.iter().all(|(taken, _)| taken != slot);
+    (0..slots).filter(is_free).for_each(|slot| cells.give(slot));
+    cells.found(found.iter().copied());
+    cells
 }
 
 #[test]
@@ -34,7 +43,7 @@ fn a_descriptor_is_read_as_it_was_written() {
 /// descriptor cleared, a kill would lay the older data over the newer.
 #[test]
 fn newer_data_is_not_forgotten_before_older() {
-    let mut cells = Cells::new(4, []);
+    let mut cells = cells(4, &[]);
     let older = cells.take(&descriptor(1, 0..4096)).unwrap();
     let newer = cells.take(&descriptor(2, 0..512)).unwrap();
     assert!(cells.done(3, 0, 2).is_empty());
@@ -46,7 +55,7 @@ fn newer_data_is_not_forgotten_before_older() {
 
 #[test]
 fn a_full_memory_takes_nothing() {
-    let mut cells = Cells::new(1, [(0, descriptor(5, 0..512))]);
+    let mut cells = cells(1, &[(0, descriptor(5, 0..512))]);
     assert_eq!(cells.take(&descriptor(6, 512..1024)), None);
     let cleared = cells.done(3, 0, 5);
     cells.cleared(&cleared);
@@ -76,7 +85,7 @@ impl Machine {
     fn new(stores: usize) -> Machine {
         let memory = vec![([0; DESCRIPTOR], [0; 8]); SLOTS as usize];
         let (drives, answered) = ([0; SECTORS], [0; SECTORS]);
-        let cells = Cells::new(SLOTS, []);
+        let cells = cells(SLOTS, &[]);
         Machine { memory, drives, answered, stores, cells, dirty: Vec::new(), sequence: 0 }
     }
 
@@ -178,7 +187,7 @@ impl Machine {
             assert!(seen[sector] >= self.answered[sector], "sector {sector}: {seen:?}, {:?}", self.answered);
         }
         self.answered = seen;
-        self.cells = Cells::new(SLOTS, found);
+        self.cells = cells(SLOTS, &found);
         // What lies under newer data is no longer dirty.
         let all: Vec<(usize, Vec<usize>)> =
             self.dirty.iter().enumerate().map(|(place, (_, sectors))| (place, sectors.clone())).collect();
@@ -243,4 +252,27 @@ proptest! {
         prop_assert_eq!(machine.drives, machine.answered);
         prop_assert_eq!(machine.cells.free(), SLOTS as usize, "nothing is kept for ever");
     }
+}
+
+#[test]
+fn a_memory_is_what_it_was_made_as_or_nothing() {
+    let head = MemoryHead { id: *b"0123456789abcdef", cells: 3 };
+    let mut words = vec![0; MemoryHead::words(head.cells)];
+    for (at, value) in head.stores() {
+        assert!(MemoryHead::read(words.len(), |word| words[word]).is_err(), "not all of it is stored");
+        words[at] = value;
+    }
+    assert_eq!(MemoryHead::read(words.len(), |word| words[word]), Ok(head));
+    assert!(MemoryHead::read(words.len() - 1, |word| words[word]).is_err());
+    let written = descriptor(7, 4096..4608);
+    for (at, value) in written.stores(2) {
+        assert_eq!(Descriptor::load(2, |word| words[word]), None, "its number comes last");
+        words[at] = value;
+    }
+    assert_eq!(Descriptor::load(2, |word| words[word]), Some(written));
+    assert_eq!(Descriptor::load(1, |word| words[word]), None);
+    words[memory::descriptor_at(2)] = 0;
+    assert_eq!(Descriptor::load(2, |word| words[word]), None);
+    words[1] = 2;
+    assert!(MemoryHead::read(words.len(), |word| words[word]).unwrap_err().contains("version is 2"));
 }

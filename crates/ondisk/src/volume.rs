@@ -28,6 +28,44 @@ pub enum WriteHole {
     Resync,
 }
 
+/// When a host is told that its write is done.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteMode {
+    /// When the drives have it.
+    #[default]
+    WriteThrough,
+    /// When the cache has it. What a flush covers is on the drives when that is answered.
+    WriteBack,
+    /// When the cache has it; and flushes are answered at once.
+    AlwaysWriteBack,
+}
+
+impl WriteMode {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            WriteMode::WriteThrough => "write-through",
+            WriteMode::WriteBack => "write-back",
+            WriteMode::AlwaysWriteBack => "always-write-back",
+        }
+    }
+
+    fn is_default(&self) -> bool {
+        *self == WriteMode::default()
+    }
+}
+
+/// Memory that may have what hosts were told is written, and the drives do not have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptLabel {
+    /// The identity of the memory.
+    pub memory: Uuid,
+    /// The start of the machine that the memory belongs to: when its power goes, so does what is in it.
+    pub boot: Uuid,
+}
+
 /// Where a volume's journal lies, and what its records are worth.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -153,6 +191,12 @@ pub struct VolumeLabel {
     /// Its journal, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalLabel>,
+    /// When hosts are to be told that a write is done.
+    #[serde(default, skip_serializing_if = "WriteMode::is_default")]
+    pub write_mode: WriteMode,
+    /// Where else its data may be. Programs that know nothing of that refuse the label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptLabel>,
     /// Regions that lie in the distributed spare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relocated: Option<Relocated>,

@@ -45,6 +45,8 @@ fn volume() -> VolumeLabel {
             tells_all: true,
         }),
         relocated: None,
+        write_mode: ondisk::WriteMode::default(),
+        kept: None,
         punctured: Vec::new(),
     }
 }

@@ -47,6 +47,8 @@ fn volume(number: u8, level: Level) -> VolumeLabel {
         unwritten: Runs::default(),
         journal: None,
         relocated: None,
+        write_mode: ondisk::WriteMode::default(),
+        kept: None,
         punctured: Vec::new(),
     }
 }

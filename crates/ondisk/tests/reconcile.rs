@@ -40,6 +40,8 @@ fn volume(level: Level, drives: u8) -> VolumeLabel {
         unwritten: Runs::default(),
         journal: None,
         relocated: None,
+        write_mode: ondisk::WriteMode::default(),
+        kept: None,
         punctured: Vec::new(),
     }
 }

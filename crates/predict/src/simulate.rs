@@ -126,12 +126,7 @@ fn run_once(
         prepared: Prepared { random_percent: method.random_percent(profile, volume) },
     };
     let settings = settings(method, runs, profile, seed)?;
-    let options = SimOptions {
-        seed,
-        order: Order::Fifo,
-        memory: MEMORY + configuration.write_back.unwrap_or_default(),
-        ..SimOptions::default()
-    };
+    let options = SimOptions { seed, order: Order::Fifo, memory: MEMORY, ..SimOptions::default() };
     let mut sim = Sim::new(options);
     let (env, server) = (sim.env(), Server::new(&sim.handle(), &spec));
     let streams = match configuration.controller.mirror_runs {

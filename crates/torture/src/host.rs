@@ -4,7 +4,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::scene::Scene;
 use crate::stamp::Sector;
 use crate::tally::Deed;
-use controller::{Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo};
+use controller::{
+    Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo, WriteMode,
+};
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume};
 use env::Env;
 use std::collections::BTreeSet;
@@ -37,8 +39,7 @@ pub(crate) enum Found {
 pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Host {
     let count = envs.len() as u16;
     let (reports, receiver) = Controller::reports(&envs[0], count);
-    let seeds: Vec<ShardSeed> =
-        envs.iter().map(|env| ShardSeed::new(env, count).with_cache(scene.setup.cache)).collect();
+    let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
     let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
     let mut shards = Vec::new();
     for (index, seed) in seeds.into_iter().enumerate() {
@@ -48,8 +49,8 @@ pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) 
     for sender in &senders {
         assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok(), "a new shard takes messages");
     }
-    let write_back = scene.setup.has_cache();
-    let options = controller::Options { drives: given, write_back, ..controller::Options::default() };
+    let cache_size = scene.setup.cache * u64::from(count);
+    let options = controller::Options { drives: given, cache_size, ..controller::Options::default() };
     let control = Controller::start(&envs[0], options, senders, receiver).await;
     Host { scene, env: envs[0].clone(), control, shards }
 }
@@ -102,6 +103,7 @@ impl Host {
             copies: setup.copies,
             destroy_data: true,
             write_hole: setup.has_parity().then_some(setup.write_hole),
+            write_mode: setup.has_cache().then_some(WriteMode::WriteBack),
             ..CreateVolume::default()
         };
         self.must(Command::VolumeCreate(create)).await?;

@@ -71,7 +71,7 @@ pub(crate) struct Run {
 pub(crate) fn simulation(setup: &Setup, number: u64) -> Sim {
     Sim::new(SimOptions {
         shards: usize::from(setup.shards),
-        memory: setup.memory + setup.cache,
+        memory: setup.memory,
         file_drives: setup.drives[0].clone(),
         time_limit: TIME_LIMIT,
         ..SimOptions::seeded(setup.seed ^ number.rotate_left(40))

@@ -286,9 +286,8 @@ impl Scene {
     /// The process died, or the power was cut.
     pub(crate) fn crash(&self, fate: Fate) {
         let torn = match fate {
-            Fate::Kill if !self.setup.has_cache() => self.oracle.borrow_mut().kill(),
-            // What is in a cache alone goes with the process as what is in a drive's does with the power.
-            Fate::Kill | Fate::PowerCut => {
+            Fate::Kill => self.oracle.borrow_mut().kill(),
+            Fate::PowerCut => {
                 self.without_parity.borrow_mut().power_cut();
                 self.torn.borrow_mut().power_cut();
                 self.oracle.borrow_mut().power_cut()

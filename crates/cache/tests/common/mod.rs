@@ -2,6 +2,7 @@
 
 use cache::{Held, LineShape};
 use proptest::prelude::*;
+use std::cell::RefCell;
 use std::ops::Range;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -10,16 +11,27 @@ pub const SHAPE: LineShape = LineShape {
     stripe: ByteCount(4 * 64 * KIB),
     strip: ByteCount(64 * KIB),
     parity_strips: 1,
+    cell: ByteCount(8 * KIB),
     most_runs: 16,
 };
 
-/// The number of a write, which all its parts have.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Number(pub u64);
+/// The number of a write, which all its parts have, and the bytes of the stripe that they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Number(pub u64, pub ByteRange);
+
+thread_local! {
+    /// What need not be kept any more.
+    pub static SETTLED: RefCell<Vec<Number>> = const { RefCell::new(Vec::new()) };
+}
 
 impl Held for Number {
-    fn cut(&self, _at: ByteCount, _len: ByteCount) -> Number {
-        *self
+    fn cut(&self, at: ByteCount, len: ByteCount) -> Number {
+        assert!(at.0 + len.0 <= self.1.len.0, "a part of {self:?}");
+        Number(self.0, ByteRange::new(self.1.start + at, len))
+    }
+
+    fn settled(&self) {
+        SETTLED.with_borrow_mut(|settled| settled.push(*self));
     }
 }
 

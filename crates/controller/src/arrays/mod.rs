@@ -15,6 +15,7 @@
 
 pub(crate) mod array;
 pub(crate) mod bitmap_clearer;
+pub(crate) mod cache;
 pub(crate) mod draining;
 pub(crate) mod extents;
 pub(crate) mod failures;
@@ -40,11 +41,13 @@ use crate::inventory::Inventory;
 use crate::signals::Attention;
 use array::Array;
 use engine::{ShardMessage, VolumeId};
+use env::sync::Credits;
 use env::{Env, Hosts, mailbox};
 use ondisk::Uuid;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use units::ByteCount;
 
 /// What the room needs of others.
 pub(crate) struct Needs {
@@ -55,8 +58,8 @@ pub(crate) struct Needs {
     pub(crate) shards: Vec<mailbox::Sender<ShardMessage>>,
     /// Hosts that are connected, as ports know them.
     pub(crate) hosts: Hosts,
-    /// Whether volumes answer writes from the shards' caches.
-    pub(crate) write_back: bool,
+    /// How much memory the cache may have, of all shards together.
+    pub(crate) cache_size: ByteCount,
     /// Whether hosts may not see a volume.
     pub(crate) hides: Box<dyn Fn(Uuid) -> bool>,
 }
@@ -69,7 +72,10 @@ pub(crate) struct Arrays {
     inventory: Rc<Inventory>,
     attention: Rc<Attention>,
     hosts: Hosts,
-    write_back: bool,
+    cache_size: ByteCount,
+    memory: RefCell<cache::Memory>,
+    /// The turn to make the memory.
+    memory_turn: Credits,
     hides: Box<dyn Fn(Uuid) -> bool>,
     by_uuid: RefCell<BTreeMap<Uuid, Rc<Array>>>,
     next_volume: Cell<u32>,
@@ -77,7 +83,7 @@ pub(crate) struct Arrays {
 
 impl Arrays {
     pub(crate) fn new(env: &Env, needs: Needs) -> Rc<Arrays> {
-        let Needs { events, inventory, attention, shards, hosts, write_back, hides } = needs;
+        let Needs { events, inventory, attention, shards, hosts, cache_size, hides } = needs;
         Rc::new(Arrays {
             env: env.clone(),
             shards,
@@ -85,7 +91,9 @@ impl Arrays {
             inventory,
             attention,
             hosts,
-            write_back,
+            cache_size,
+            memory: RefCell::default(),
+            memory_turn: Credits::new(env, 1),
             hides,
             by_uuid: RefCell::default(),
             next_volume: Cell::new(0),

@@ -195,6 +195,8 @@ mod tests {
             unwritten: Runs::default(),
             journal: None,
             relocated: None,
+            write_mode: ondisk::WriteMode::default(),
+            kept: None,
             punctured: Vec::new(),
         }
     }

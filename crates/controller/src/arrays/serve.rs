@@ -6,8 +6,8 @@ use crate::arrays::shards::answers;
 use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, Result};
 use engine::{
-    Attachment, Change, FaultPolicy, PuncturedBlocks, RegionIndex, RegionSet, Regions, ShardMessage,
-    VolumeId, VolumeSpec, VolumeState,
+    Attachment, CacheTerms, Change, FaultPolicy, PuncturedBlocks, RegionIndex, RegionSet, Regions,
+    ShardMessage, VolumeId, VolumeSpec, VolumeState,
 };
 use env::DriveSource;
 use ondisk::VolumeLabel;
@@ -60,7 +60,13 @@ impl Arrays {
         self.env.spawn("bitmap clearer", self.clone().clear_bitmap(array.clone(), running));
     }
 
-    fn attachment(&self, array: &Array, volume: &Volume, id: VolumeId) -> Result<Attachment> {
+    fn attachment(
+        &self,
+        array: &Array,
+        volume: &Volume,
+        id: VolumeId,
+        cache: CacheTerms,
+    ) -> Result<Attachment> {
         let (of_array, label) = (array.label(), volume.label());
         let sector = label.sector().map_err(|error| Error::new(ErrorKind::WrongState, error.to_string()))?;
         let spec = VolumeSpec {
@@ -87,7 +93,7 @@ impl Arrays {
             replacements: members.clone().map(replacement).collect(),
             journal: volume.journal_place(self.shards.len(), of_array.tail),
             hidden: volume.is_hidden(),
-            write_back: self.write_back,
+            cache,
             ..Attachment::new(Arc::new(spec), members.map(source).collect(), volume_state(array, volume))
         })
     }
@@ -111,9 +117,10 @@ impl Arrays {
             let sentence = format!("'{}' cannot be served: its journal cannot be created", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
+        let cache = self.cache_terms(array, volume).await?;
         let id = self.new_volume_id();
         volume.hide((self.hides)(volume.uuid));
-        let attachment = self.attachment(array, volume, id)?;
+        let attachment = self.attachment(array, volume, id, cache)?;
         volume.set_served(Some(id));
         let told = self.tell_shards(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
         if let Err(why) = told {
@@ -121,6 +128,7 @@ impl Arrays {
             let sentence = format!("'{}' cannot be served: {why}", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
+        self.cache_taken_up(array, volume);
         self.attention.look_after();
         Ok(())
     }
@@ -151,14 +159,15 @@ impl Arrays {
     }
 
     /// Takes a volume from all shards, once what is under way is done.
-    pub(crate) async fn withdraw(self: &Rc<Self>, array: &Array, volume: &Volume) {
+    pub(crate) async fn withdraw(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) {
         let Some(id) = volume.id() else { return };
         // With the attachment goes what knows of operations that timed out: the drives are to know of them.
         let (draining, asked) = self.drain_seats(array);
         draining.note(array, volume);
         let told = self.send_shards(|done| ShardMessage::Detach(id, asked.clone(), done));
         drop(asked);
-        if let Err(why) = answers(told).await {
+        let told = answers(told).await;
+        if let Err(why) = &told {
             tracing::error!("'{}' was not detached from every shard: {why}", volume.name());
         }
         // Another drive may have got a seat meanwhile, and writes.
@@ -171,10 +180,11 @@ impl Arrays {
         work.quiet.borrow_mut().retain(|region| !own.contains(region));
         work.clearing.borrow_mut().retain(|region, _| !own.contains(region));
         array.state(volume, self.env.unix_time());
+        self.cache_given_back(array, volume, told.is_ok()).await;
     }
 
     /// Takes all volumes of an array from the shards, and ends the keeping.
-    pub(crate) async fn detach(self: &Rc<Self>, array: &Array) {
+    pub(crate) async fn detach(self: &Rc<Self>, array: &Rc<Array>) {
         let _turn = array.starting.take(1).await;
         let Some(running) = array.running() else { return };
         for volume in array.served() {

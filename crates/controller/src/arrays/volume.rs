@@ -1,9 +1,11 @@
 //! A volume of an array, as the controller keeps it.
 
+use crate::arrays::cache::InEffect;
 use crate::interface::VolumeState;
 use crate::inventory::Drive;
 use crate::inventory::IsQuiesced;
 use engine::{JournalPlace, RegionIndex, RegionSet, VolumeId, ring_len};
+use env::Words;
 use layout::Geometry;
 use ondisk::{TailPlace, Uuid, VolumeLabel, slots};
 use state::Forced;
@@ -36,6 +38,9 @@ pub(crate) struct Volume {
     pub(super) state: Cell<(VolumeState, u64)>,
     /// Regions whose redundancy is taken as it is: an operator said so since the last start, or the journal tells.
     forced: RefCell<Forced>,
+    /// When its hosts are told that writes are done, and where the shards show what the cache has of it.
+    pub(super) in_effect: RefCell<Option<InEffect>>,
+    pub(super) gauge: RefCell<Option<Words>>,
 }
 
 impl Volume {
@@ -53,6 +58,8 @@ impl Volume {
             refusal: RefCell::default(),
             state: Cell::new((VolumeState::Offline, now_unix_s)),
             forced: RefCell::default(),
+            in_effect: RefCell::default(),
+            gauge: RefCell::default(),
         }
     }
 
@@ -283,6 +290,8 @@ mod tests {
             unwritten: Runs::default(),
             journal: None,
             relocated: None,
+            write_mode: ondisk::WriteMode::default(),
+            kept: None,
             punctured: Vec::new(),
         };
         Volume::new(label, geometry, 0)

@@ -125,7 +125,7 @@ impl Arrays {
         self.relabel(array, volume, gone).await.map_err(|_| not_recorded(&name))
     }
 
-    async fn relabel(
+    pub(super) async fn relabel(
         self: &Rc<Self>,
         array: &Rc<Array>,
         volume: &Volume,

@@ -1,6 +1,7 @@
 //! What the controller says of itself, its drives and its volumes.
 
 use crate::arrays::array::Array;
+use crate::arrays::cache;
 use crate::arrays::extents;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
@@ -206,6 +207,7 @@ impl Commands {
             resync: progress(array, volume),
             dirty_regions: u32::try_from(dirty).unwrap_or(u32::MAX),
             policies: policies(array, volume, label.created_unix_s),
+            cache: volume.cache_info(),
             hosts: self.arrays.host_infos(volume),
             generation: of_array.generation,
             created_unix_s: label.created_unix_s,
@@ -266,6 +268,23 @@ fn progress(array: &Array, volume: &Volume) -> Option<Progress> {
     })
 }
 
+/// When hosts are told that writes are done.
+fn write_mode(volume: &Volume, since_unix_s: u64) -> Policy {
+    let configured = volume.label().write_mode;
+    let now = volume.mode_in_effect();
+    let current = now.as_ref().map_or(configured, |now| now.mode);
+    Policy {
+        name: "write-mode".to_owned(),
+        configured: configured.name().to_owned(),
+        current: current.name().to_owned(),
+        reason: match now.as_ref().and_then(|now| now.why.as_ref()) {
+            Some(why) => format!("{}: {why}", cache::meaning(current)),
+            None => cache::meaning(current).to_owned(),
+        },
+        since_unix_s: now.map_or(since_unix_s, |now| now.since_unix_s),
+    }
+}
+
 /// What there is of policies now: each is as configured, and says what it means.
 fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     let policy = |name: &str, value: &str, reason: &str| Policy {
@@ -275,11 +294,7 @@ fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
         reason: reason.to_owned(),
         since_unix_s,
     };
-    let mut policies = vec![policy(
-        "cache",
-        "none",
-        "write-through: a write is acknowledged when the drives have it, and survives a power cut once it is flushed",
-    )];
+    let mut policies = vec![write_mode(volume, since_unix_s)];
     if volume.is_redundant() {
         let label = volume.label();
         let keeps = label.write_hole == ondisk::WriteHole::Journal;

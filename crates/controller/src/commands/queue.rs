@@ -76,6 +76,8 @@ impl Commands {
             | Command::VolumeForget { .. }
             | Command::VolumeStart { .. }
             | Command::VolumePolicy(_)
+            | Command::VolumeFlush { .. }
+            | Command::LogDiscard { .. }
             | Command::TaskStart(_)
             | Command::ForeignList {}
             | Command::ForeignImport { .. }
@@ -133,6 +135,8 @@ impl Commands {
                 self.of_volume(self.lifecycle.start_volume(&volume, accept_stale_parity, degraded).await)
             }
             Command::VolumePolicy(set) => self.of_volume(self.policies.set_policy(set).await),
+            Command::VolumeFlush { volume } => self.of_volume(self.arrays.flush_volume(&volume).await),
+            Command::LogDiscard { volume } => self.of_volume(self.arrays.discard_log(&volume).await),
             Command::ForeignList {} => Ok(self.foreign.list_foreign().await),
             Command::ForeignImport { volume, name } => {
                 self.imported(self.foreign.import(&volume, name).await)

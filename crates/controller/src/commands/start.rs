@@ -27,6 +27,7 @@ use env::sync::Signal;
 use env::{Env, Hosts, mailbox};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use units::ByteCount;
 
 /// How a controller is started.
 #[derive(Clone, Debug, Default)]
@@ -35,9 +36,8 @@ pub struct Options {
     pub drives: Vec<String>,
     /// Hosts that are connected: the ports that serve the volumes have the same.
     pub hosts: Hosts,
-    /// Whether volumes answer writes from the shards' caches. A kill takes what was not flushed: for runs in virtual time, as long
-    /// as no log keeps what was answered.
-    pub write_back: bool,
+    /// How much memory the cache may have, of all shards together: it is made when the first volume wants it.
+    pub cache_size: ByteCount,
 }
 
 /// The controller: see [`Controller::start`].
@@ -65,6 +65,7 @@ impl Controller {
         env.spawn("events", async move { events.write().await });
         env.spawn("reports", all.arrays.clone().take_reports(reports, all.tasks.clone()));
         all.inventory.open_known_drives(&options.drives).await;
+        all.arrays.open_memory().await;
         if let Err(why) = all.tasks.load().await {
             let text =
                 format!("stored tasks and schedules cannot be read: {why}; schedules are the default ones");
@@ -112,7 +113,7 @@ fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Option
         attention: attention.clone(),
         shards,
         hosts: options.hosts.clone(),
-        write_back: options.write_back,
+        cache_size: options.cache_size,
         hides: Box::new(move |volume| hidden_by.hides(volume)),
     };
     let arrays = Arrays::new(env, needs);

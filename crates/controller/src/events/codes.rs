@@ -57,6 +57,11 @@ event_codes! {
     VolumeForgotten "volume.forgotten" Info "A volume of which no drive was there is not listed any more, by order.";
     VolumeRenamed "volume.renamed" Info "A volume has another name.";
     VolumeWriteHole "volume.write-hole-changed" Info "A volume was given a journal, or has given it up, by order.";
+    VolumeWriteMode "volume.write-mode-changed" Info "Hosts of a volume are told at another time that their writes are done, by order.";
+    VolumeNotCached "volume.not-cached" Warning "A volume that is configured for write-back is write-through: the cache has no memory.";
+    VolumeCacheLost "volume.cache-lost" Warning "The machine lost its power, or was started anew, while the cache had data of a volume: what was not flushed is lost.";
+    VolumeCachePinned "volume.cache-pinned" Critical "What hosts were told is written cannot be written to the drives; the cache keeps it.";
+    VolumeCacheDiscarded "volume.cache-discarded" Warning "An operator gave up what the cache had of a volume.";
     VolumeOverwritten "volume.overwritten" Warning "A volume that was not started is gone: its drives were taken for another one, by order.";
     VolumeImported "volume.imported" Info "A volume of another system was imported.";
     VolumeStarted "volume.started" Info "A volume was started with all of its drives.";

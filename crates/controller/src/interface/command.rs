@@ -4,7 +4,7 @@
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
 use crate::interface::{AddSpare, SetPolicy, SetSchedule, SetTask, StartTask};
-use ondisk::WriteHole;
+use ondisk::{WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 
 /// A command.
@@ -105,6 +105,17 @@ pub enum Command {
         /// Start it though drives are missing that could have been used without those that are here: they were not.
         #[serde(default)]
         degraded: bool,
+    },
+    /// Writes what is dirty of a volume to its drives, and flushes them. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
+    VolumeFlush {
+        /// Which.
+        volume: String,
+    },
+    /// Gives up what the cache has of a volume, or had when it was lost: hosts were told that it is written. Answered by
+    /// [`Reply::Volume`](crate::interface::Reply::Volume), with notes.
+    LogDiscard {
+        /// Which.
+        volume: String,
     },
     /// Sets an array's policies. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumePolicy(SetPolicy),
@@ -212,6 +223,9 @@ pub struct CreateVolume {
     /// How a stripe that is interrupted in the middle is dealt with, on levels with parity: by a journal otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_hole: Option<WriteHole>,
+    /// When hosts are told that a write is done; none: when the drives have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_mode: Option<WriteMode>,
     /// What the drives hold may be lost.
     #[serde(default)]
     pub destroy_data: bool,

@@ -21,7 +21,8 @@ pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;
 pub use hosts::HostInfo;
 pub use reply::{
-    ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo, VolumeState,
+    CacheInfo, ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo,
+    VolumeState,
 };
 pub use tasks::{
     AddSpare, Blamed, CoverageInfo, Found, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask,

@@ -220,6 +220,21 @@ pub struct Policy {
     pub since_unix_s: u64,
 }
 
+/// What the cache has of a volume, and has done since it was started.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct CacheInfo {
+    /// What hosts were told is written, and the drives do not have yet.
+    pub dirty_bytes: u64,
+    /// What of that could not be written when it was tried.
+    pub pinned_bytes: u64,
+    /// Writes to a stripe that were answered from the cache.
+    pub absorbed: u64,
+    /// Reads of a stripe of which the cache had a part, or all.
+    pub hits: u64,
+    /// Destages of what had been answered.
+    pub destages: u64,
+}
+
 /// A volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VolumeInfo {
@@ -269,8 +284,10 @@ pub struct VolumeInfo {
     pub resync: Option<Progress>,
     /// Regions that are marked as being written.
     pub dirty_regions: u32,
-    /// Policies: write hole, cache.
+    /// Policies: write mode, write hole, and those of its array.
     pub policies: Vec<Policy>,
+    /// What the cache has of it, and has done since it was started.
+    pub cache: CacheInfo,
     /// Hosts that are connected to it, in the order in which they came.
     pub hosts: Vec<HostInfo>,
     /// The number of the latest change that its labels record.

@@ -1,6 +1,6 @@
 //! Background tasks, their schedules, and spares: what can be asked of them, and what is answered.
 
-use ondisk::{StartDegraded, WriteHole};
+use ondisk::{StartDegraded, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -380,13 +380,17 @@ pub struct SetPolicy {
     /// How a stripe that is interrupted in the middle is dealt with, of this volume alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_hole: Option<WriteHole>,
+    /// When hosts are told that a write is done, of this volume alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_mode: Option<WriteMode>,
 }
 
 impl SetPolicy {
     /// Whether nothing of it concerns the other volumes of the array.
     pub(crate) fn is_of_volume_alone(&self) -> bool {
-        let (volume, write_hole) = (self.volume.clone(), self.write_hole);
-        write_hole.is_some() && *self == SetPolicy { volume, write_hole, ..SetPolicy::default() }
+        let (volume, write_hole, write_mode) = (self.volume.clone(), self.write_hole, self.write_mode);
+        let is_any = write_hole.is_some() || write_mode.is_some();
+        is_any && *self == SetPolicy { volume, write_hole, write_mode, ..SetPolicy::default() }
     }
 }
 

@@ -35,7 +35,9 @@ use crate::lifecycle::shape::{Shape, Wanted};
 use crate::lifecycle::{Lifecycle, OfVolume};
 use engine::Regions;
 use layout::Geometry;
-use ondisk::{Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, TailPlace, VolumeLabel, WriteHole};
+use ondisk::{
+    Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, TailPlace, VolumeLabel, WriteHole, WriteMode,
+};
 use std::ops::Range;
 use std::rc::Rc;
 use units::{DriveSet, SectorSize};
@@ -223,6 +225,7 @@ impl Lifecycle {
             capacity_bytes: shape.capacity.0,
             init: if zeroed { Init::Zeroed } else { Init::Background },
             unwritten,
+            write_mode: create.write_mode.unwrap_or_default(),
             ..self.label_of(create.name.clone(), geometry, first_region..first_region + regions)
         };
         journal::with_write_hole(label, create.write_hole, beside).map_err(invalid)
@@ -252,6 +255,8 @@ impl Lifecycle {
             unwritten: Runs::default(),
             journal: None,
             relocated: None,
+            write_mode: WriteMode::default(),
+            kept: None,
             punctured: Vec::new(),
         }
     }

@@ -88,6 +88,9 @@ impl Lifecycle {
                 self.inventory.take_label_off(replacement, &names).await;
             }
         }
+        for volume in array.volumes() {
+            self.arrays.forget_cached(&volume).await;
+        }
         self.arrays.remove(array.uuid);
         let places = array.places();
         let drives = places.iter().flat_map(|place| place.drive.iter().chain(&place.replacement));
@@ -123,6 +126,7 @@ impl Lifecycle {
             recorded
         };
         if recorded {
+            self.arrays.forget_cached(volume).await;
             return Ok(());
         }
         let name = volume.name();

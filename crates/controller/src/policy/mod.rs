@@ -84,6 +84,9 @@ impl Policies {
         if let Some(write_hole) = set.write_hole {
             notes.extend(self.arrays.set_write_hole(&array, &volume, write_hole).await?);
         }
+        if let Some(write_mode) = set.write_mode {
+            notes.extend(self.arrays.set_write_mode(&array, &volume, write_mode).await?);
+        }
         if !set.is_of_volume_alone() {
             notes.extend(self.set_of_array(&array, &volume, &set).await?);
         }

@@ -1,20 +1,22 @@
 //! From a line to the drives.
 
-use crate::cache::{Cache, Held, Told, Waiting, lock_columns};
+use crate::cache::held::Held;
+use crate::cache::{Cache, Told, Waiting, lock_columns};
 use crate::recovery::{Recovery, WRITE};
 use crate::stripe::{Attempt, Host, Payload, begin_write};
-use ::cache::{Destage, Extent, RequestTag, Write, merge};
-use env::{Durability, IoError, Slice};
+use ::cache::{Destage, Extent, Held as _, RequestTag, Write, merge};
+use env::{Durability, IoError, Slice, Work};
+use log::CELL;
 use plan::Request;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::rc::Rc;
 use units::{ByteRange, StripeIndex};
 
 /// The writes of a destage.
 type Writes = SmallVec<[Write<Held>; 1]>;
 
-/// Which of them failed.
-type Failed = SmallVec<[usize; 4]>;
+/// What became of each.
+type Results = SmallVec<[Result<(), IoError>; 1]>;
 
 /// Writes whole sectors of one stripe: alone, or with others that wait for the same columns. Done when the host may be
 /// answered.
@@ -29,7 +31,10 @@ pub(crate) async fn write_stripe(
     durability: Durability,
     request: RequestTag,
 ) -> Result<(), IoError> {
-    let room = cache.room_for(range.len, durability).await;
+    let room = cache.room_for(stripe, range, &data, durability).await;
+    if room.is_some() {
+        cache.shard.env().compute(Work::Copy(range.len)).await;
+    }
     cache.admit(stripe, range, data, durability, room, request).done(cache).await
 }
 
@@ -53,52 +58,59 @@ pub(super) async fn carry_out(cache: &Rc<Cache>, destage: &Destage) {
         false => Ok(None),
     };
     let writes = cache.lines.borrow_mut().take(destage, cache.most_to_keep());
-    let failed = match marked {
+    let results = match marked {
         Ok(_writing) => carry_out_held(cache, stripe, &writes).await,
-        Err(error) => tell_all(cache, &writes, Err(error)),
+        Err(error) => smallvec![Err(error); writes.len()],
     };
-    // With the last of it goes the room that it takes.
-    drop((held, writes));
-    cache.end(destage, &failed);
+    drop(held);
+    for (_, result) in writes.iter().zip(&results).filter(|(write, _)| write.answered) {
+        cache.note_destaged(*result);
+    }
+    let failed = (0..writes.len()).filter(|index| results[*index].is_err());
+    // Before any host is told: what lies beneath its write is forgotten by that.
+    cache.end(destage, &failed.collect::<SmallVec<[usize; 4]>>());
+    for (write, result) in writes.iter().zip(results).filter(|(write, _)| !write.answered) {
+        write.held.write.tell(cache.shard.env(), Told::Done(result));
+    }
 }
 
-async fn carry_out_held(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes) -> Failed {
+async fn carry_out_held(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes) -> Results {
     if writes.len() > 1 {
         let joined = Box::pin(put_together(cache, stripe, writes)).await;
         if joined.is_ok() {
             cache.count(|counters| counters.joined_writes += writes.len() as u64);
-            return tell_all(cache, writes, joined);
+            return smallvec![joined; writes.len()];
         }
     }
-    let mut failed = Failed::new();
+    let mut results = Results::new();
     for (index, write) in writes.iter().enumerate() {
-        let durability = write.held.write.durability;
-        let result = put(cache, stripe, write.range, write.held.data.clone().into(), durability).await;
-        failed.extend(tell(cache, write, result).err().map(|_| index));
+        let failed = behind(&writes[..index], &results, write);
+        results.push(match failed {
+            Some(error) => Err(error),
+            None => {
+                let (durability, bytes) = (write.held.write.durability, Payload::of(write.held.slices()));
+                put(cache, stripe, write.range, bytes, durability).await
+            }
+        });
     }
-    failed
+    results
 }
 
-fn tell_all(cache: &Cache, writes: &Writes, result: Result<(), IoError>) -> Failed {
-    let failed = |(index, write)| tell(cache, write, result).err().map(|_| index);
-    writes.iter().enumerate().filter_map(failed).collect()
-}
-
-/// Tells the host of a write, or the cache where that was answered, what became of it.
-fn tell(cache: &Cache, write: &Write<Held>, result: Result<(), IoError>) -> Result<(), IoError> {
-    match write.answered {
-        true => cache.note_destaged(result),
-        false => write.held.write.tell(cache.shard.env(), Told::Done(result)),
-    }
-    result
+/// Why a write whose host waits cannot be tried: something older of its cells was answered, is not on the drives, and would be laid
+/// over it after a kill.
+fn behind(older: &[Write<Held>], results: &Results, write: &Write<Held>) -> Option<IoError> {
+    let cells = write.range.align_out(CELL);
+    let mut failed =
+        older.iter().zip(results).filter(|(older, _)| older.answered && older.range.overlaps(cells));
+    failed.find_map(|(_, result)| result.err()).filter(|_| !write.answered)
 }
 
 /// Writes what several writes come to, by one plan.
 async fn put_together(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes) -> Result<(), IoError> {
     let ranges: SmallVec<[ByteRange; 16]> = writes.iter().map(|write| write.range).collect();
     let extents = merge(&ranges);
-    let slice_of = |extent: &Extent| writes[extent.write].held.data.cut(extent.at, extent.range.len);
-    let payload = Payload::of(extents.iter().map(slice_of));
+    let slices_of = |extent: &Extent| writes[extent.write].held.cut(extent.at, extent.range.len).slices();
+    let payload = Payload::of(extents.iter().flat_map(slices_of));
     let is_durable = writes.iter().any(|write| write.held.write.durability == Durability::Durable);
     let durability = if is_durable { Durability::Durable } else { Durability::Cached };
     let runs = runs_of(&extents);

@@ -1,33 +1,80 @@
-//! What a write holds of its stripe.
+//! What a line holds of a write: its bytes, and who is told of it.
 
-use crate::recovery::Recovery;
-use env::locks::{Guard, Mode};
-use std::ops::Range;
+use crate::cache::Waiting;
+use crate::shard::Stored;
+use ::cache::Held as HeldOf;
+use env::Slice;
+use smallvec::SmallVec;
 use std::rc::Rc;
-use units::{ByteRange, StripeIndex};
+use units::ByteCount;
 
-/// Holds what a write to bytes of a stripe must hold, as soon as the stripe may be written.
-pub(crate) async fn lock_to_write(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange) -> Guard {
-    lock_columns(volume, stripe, volume.columns(within)).await
+/// A write in its line, or a part of one.
+#[derive(Clone)]
+pub(super) struct Held {
+    bytes: Bytes,
+    pub(super) write: Rc<Waiting>,
 }
 
-/// Holds columns of a stripe for a write, as soon as the stripe may be written.
-pub(crate) async fn lock_columns(volume: &Rc<Recovery>, stripe: StripeIndex, columns: Range<u32>) -> Guard {
-    let mut may_settle = true;
-    loop {
-        let key = volume.lock_key(stripe);
-        let guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, columns.clone()).await;
-        let is_gated = volume.is_gated(stripe);
-        let settle = may_settle && volume.is_doubtful(stripe);
-        if !is_gated && !settle {
-            return guard;
+#[derive(Clone)]
+enum Bytes {
+    /// As its host gave them, who waits.
+    Given(Slice),
+    /// Of a write in cells: which, from where on and how many.
+    InCells { cells: Rc<[Stored]>, at: ByteCount, len: ByteCount },
+}
+
+impl Held {
+    /// A write whose host waits.
+    pub(super) fn given(data: Slice, write: Rc<Waiting>) -> Held {
+        Held { bytes: Bytes::Given(data), write }
+    }
+
+    /// A write that is in cells.
+    pub(super) fn in_cells(cells: Rc<[Stored]>, write: Rc<Waiting>) -> Held {
+        let len = ByteCount(cells.iter().map(|stored| stored.slice.len().0).sum());
+        Held { bytes: Bytes::InCells { cells, at: ByteCount::ZERO, len }, write }
+    }
+
+    /// Its bytes, one slice after the other.
+    pub(super) fn slices(&self) -> SmallVec<[Slice; 2]> {
+        match &self.bytes {
+            Bytes::Given(data) => SmallVec::from_iter([data.clone()]),
+            Bytes::InCells { .. } => {
+                let parts = self.parts().into_iter();
+                parts.map(|(stored, at, len)| stored.slice.cut(at, len)).collect()
+            }
         }
-        drop(guard);
-        if is_gated {
-            Box::pin(volume.pass_gate(stripe)).await;
-        } else {
-            may_settle = false;
-            Box::pin(volume.settle_before_write(stripe)).await;
+    }
+
+    /// The parts of cells that it is: which, from where on and how many bytes.
+    fn parts(&self) -> SmallVec<[(&Stored, ByteCount, ByteCount); 2]> {
+        let Bytes::InCells { cells, at, len } = &self.bytes else { return SmallVec::new() };
+        let (mut before, end) = (0, at.0 + len.0);
+        let parts = cells.iter().filter_map(|stored| {
+            let (start, until) = (before, before + stored.slice.len().0);
+            before = until;
+            let (from, to) = (at.0.max(start), end.min(until));
+            (from < to).then(|| (stored, ByteCount(from - start), ByteCount(to - from)))
+        });
+        parts.collect()
+    }
+}
+
+impl HeldOf for Held {
+    fn cut(&self, from: ByteCount, len: ByteCount) -> Held {
+        let bytes = match &self.bytes {
+            Bytes::Given(data) => Bytes::Given(data.cut(from, len)),
+            Bytes::InCells { cells, at, len: of } => {
+                assert!(from.0 + len.0 <= of.0, "{len} from {from} on of {of}");
+                Bytes::InCells { cells: cells.clone(), at: *at + from, len }
+            }
+        };
+        Held { bytes, write: self.write.clone() }
+    }
+
+    fn settled(&self) {
+        for (stored, _, len) in self.parts() {
+            stored.settle(len);
         }
     }
 }

@@ -10,8 +10,10 @@
 //! region's mark, joins it.
 //!
 //! # Fault model and invariants
-//! - What is dirty is in the memory of this shard alone. A flush is answered when all that came before it is destaged, on
-//!   every shard, and the drives are flushed after that.
+//! - What is dirty is in cells of this shard ([`Stored`](crate::shard::Stored)), which outlive the process and not the power. A flush
+//!   is answered when all that came before it is destaged, on every shard, and the drives are flushed after that.
+//! - Before a host is told that its write is on the drives, nothing older is kept of the cells that it touches: a kill would lay
+//!   that over it. So such a write takes along, or waits for, what is dirty in all of these cells, and fails with that.
 //! - A destage holds its columns of the stripe exclusively, as any write does: trims, tasks and repairs do not have to know
 //!   of lines.
 //! - Whatever a host is to read is looked for in the line first. Bytes that are completed to sectors are completed from
@@ -25,22 +27,26 @@
 
 mod destage;
 mod held;
+mod locked;
 mod reading;
 mod write_back;
 
 pub(crate) use destage::{put, put_part, write_stripe};
-pub(crate) use held::{lock_columns, lock_to_write};
-pub use write_back::CacheCounters;
+pub(crate) use locked::{lock_columns, lock_to_write};
 
 use crate::attachment::Attachment;
+use crate::memory::{Absorb, CacheTerms};
 use crate::recovery::Recovery;
-use ::cache::{Destage, Held as Cut, LineShape, Lines, RequestTag, Write};
-use env::sync::{Signal, Taken};
-use env::{Durability, Env, IoError, Slice};
-use std::cell::RefCell;
-use std::ops::Deref;
+use crate::shard::Room;
+use ::cache::{Destage, LineShape, Lines, RequestTag, Write};
+use env::sync::Signal;
+use env::{Durability, Env, IoError, Slice, Words};
+use held::Held;
+use log::CELL;
+use std::cell::{Cell, RefCell};
+use std::ops::{Deref, Range};
 use std::rc::Rc;
-use units::{ByteCount, ByteRange, StripeIndex};
+use units::{ByteOffset, ByteRange, StripeIndex};
 use write_back::Absorbing;
 
 /// The least columns that a plan of several writes is cut into: a buffer of the pool is not smaller.
@@ -53,8 +59,13 @@ const MOST_RUNS: usize = 32;
 pub struct Cache {
     recovery: Rc<Recovery>,
     lines: RefCell<Lines<Held>>,
-    /// How writes are answered that are not on the drives yet, if they are.
-    absorbing: Option<Absorbing>,
+    /// Which of the volumes it is that the cache's memory knows.
+    index: Cell<u32>,
+    /// Where what it has is to be seen from outside.
+    gauge: Option<Words>,
+    /// Which writes are answered that are not on the drives yet.
+    absorb: Cell<Absorb>,
+    absorbing: Absorbing,
 }
 
 impl Deref for Cache {
@@ -65,24 +76,9 @@ impl Deref for Cache {
     }
 }
 
-/// A write in its line: its bytes, and who is told of it.
-#[derive(Clone)]
-struct Held {
-    data: Slice,
-    write: Rc<Waiting>,
-}
-
-impl Cut for Held {
-    fn cut(&self, at: ByteCount, len: ByteCount) -> Held {
-        Held { data: self.data.cut(at, len), write: self.write.clone() }
-    }
-}
-
 /// A write that waits, and what it is told.
 struct Waiting {
     durability: Durability,
-    /// What it takes of the cache's room, where it has been answered: until the last part of it is destaged.
-    _room: Option<Taken>,
     told: RefCell<Option<Told>>,
     changed: Signal,
 }
@@ -96,6 +92,10 @@ enum Told {
 }
 
 impl Waiting {
+    fn new(durability: Durability) -> Rc<Waiting> {
+        Rc::new(Waiting { durability, told: RefCell::new(None), changed: Signal::default() })
+    }
+
     fn tell(&self, env: &Env, what: Told) {
         let before = self.told.replace(Some(what));
         assert!(before.is_none(), "a write is told one thing at a time");
@@ -130,14 +130,18 @@ impl Cache {
             stripe: geometry.stripe_bytes(),
             strip: geometry.strip().bytes(),
             parity_strips: geometry.parity_strips(),
+            cell: CELL,
             most_runs: ((geometry.strip().bytes().0 / LEAST_RUN) as usize).clamp(1, MOST_RUNS),
         };
         let lines = RefCell::new(Lines::new(shape));
-        let absorbing = attachment.write_back.then(|| Absorbing::new(&recovery));
-        let cache = Rc::new(Cache { lines, absorbing, recovery });
-        if let Some(absorbing) = &cache.absorbing {
-            absorbing.run_destages_of(&cache);
-        }
+        let CacheTerms { index, absorb, found, gauge } = attachment.cache.clone();
+        let (index, absorb, absorbing) = (Cell::new(index), Cell::new(absorb), Absorbing::new(&recovery));
+        let cells = recovery.shard.cells();
+        let is_mine = |range: ByteRange| recovery.is_mine(geometry.stripe_of(range.start).0);
+        cells.adopt(found.iter().filter(|found| is_mine(found.descriptor.bytes.range())));
+        let cache = Rc::new(Cache { lines, index, gauge, absorb, absorbing, recovery });
+        cache.absorbing.run_destages_of(&cache);
+        cache.take_up();
         cache
     }
 
@@ -159,20 +163,59 @@ impl Cache {
         self.lines.borrow().check()
     }
 
-    /// Admits a write to its line. `room`: what it takes of the cache's, if its host is to be answered.
+    /// Takes up what is in cells of the volume: what an earlier process left, or what could not be destaged when it was served before.
+    fn take_up(self: &Rc<Self>) {
+        let left = self.shard.cells().all_of(self.index.get());
+        if left.is_empty() {
+            return;
+        }
+        self.absorb.set(self.absorb.get().max(Absorb::NoMore));
+        let waiting = Waiting::new(Durability::Cached);
+        for stored in left {
+            let bytes = stored.range();
+            let (stripe, within) = self.geometry().stripe_of(bytes.start);
+            let range = ByteRange::new(ByteOffset(within.0), bytes.len);
+            let held = Held::in_cells(Rc::new([stored]), waiting.clone());
+            let (columns, request) = (self.columns(range), RequestTag(0));
+            self.lines.borrow_mut().admit(stripe, Write { range, columns, request, answered: true, held });
+            self.begin(stripe);
+        }
+        self.note_dirty();
+    }
+
+    /// Where bytes of a stripe are in the volume.
+    fn in_volume(&self, stripe: StripeIndex, range: ByteRange) -> ByteRange {
+        let start = ByteOffset(stripe.0 * self.geometry().stripe_bytes().0 + range.start.0);
+        ByteRange::new(start, range.len)
+    }
+
+    /// The columns of a write whose host waits: those of all the cells that it touches, if something may be in them.
+    fn columns_of_cells(&self, range: ByteRange) -> Range<u32> {
+        match self.uses_write_back() {
+            true => self.columns(range.align_out(CELL)),
+            false => self.columns(range),
+        }
+    }
+
+    /// Admits a write to its line. `room`: what it takes of the cache's memory, if its host is to be answered.
     pub(crate) fn admit(
         self: &Rc<Self>,
         stripe: StripeIndex,
         range: ByteRange,
         data: Slice,
         durability: Durability,
-        room: Option<Taken>,
+        room: Option<Room>,
         request: RequestTag,
     ) -> Admitted {
-        let answered = room.is_some();
-        let (told, changed) = (RefCell::new(None), Signal::default());
-        let waiting = Rc::new(Waiting { durability, _room: room, told, changed });
-        let (columns, held) = (self.columns(range), Held { data, write: waiting.clone() });
+        let (answered, waiting) = (room.is_some(), Waiting::new(durability));
+        let (columns, held) = match room {
+            Some(room) => {
+                let start = self.in_volume(stripe, range).start;
+                let cells = self.shard.cells().store(self.index.get(), start, &data, room);
+                (self.columns(range), Held::in_cells(cells, waiting.clone()))
+            }
+            None => (self.columns_of_cells(range), Held::given(data, waiting.clone())),
+        };
         self.lines.borrow_mut().admit(stripe, Write { range, columns, request, answered, held });
         self.begin(stripe);
         if !answered {
@@ -189,10 +232,10 @@ impl Cache {
             let Some(destage) = lines.begin(stripe) else { return };
             let oldest = lines.oldest_of(&destage).map(|write| (write.answered, write.held.write.clone()));
             drop(lines);
-            match (oldest, &self.absorbing) {
-                (Some((false, oldest)), _) => oldest.tell(self.shard.env(), Told::CarryOut(destage)),
-                (Some((true, _)), Some(absorbing)) => absorbing.give(destage),
-                _ => panic!("{destage:?} begins for a write that somebody carries out"),
+            match oldest {
+                Some((false, oldest)) => oldest.tell(self.shard.env(), Told::CarryOut(destage)),
+                Some((true, _)) => self.absorbing.give(destage),
+                None => panic!("{destage:?} begins for a write"),
             }
         }
     }

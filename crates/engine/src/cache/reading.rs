@@ -1,7 +1,8 @@
 //! Reading what may be dirty: from the line where it is there, from the drives where it is not.
 
-use crate::cache::{Cache, Held};
-use ::cache::Write;
+use crate::cache::Cache;
+use crate::cache::held::Held;
+use ::cache::{Held as _, Write};
 use env::{Buf, IoError, IoErrorKind, Slice};
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -46,10 +47,16 @@ impl Cache {
 
     fn cached(&self, stripe: StripeIndex, range: ByteRange, counts: impl Fn(&Write<Held>) -> bool) -> Cached {
         let lines = self.lines.borrow();
-        let found = lines.within(stripe, range).filter(|(_, write)| counts(write));
-        found
-            .map(|(part, write)| (part, write.held.data.cut(part.start - write.range.start, part.len)))
-            .collect()
+        let mut cached = Cached::new();
+        for (part, write) in lines.within(stripe, range).filter(|(_, write)| counts(write)) {
+            let mut at = part.start;
+            for slice in write.held.cut(part.start - write.range.start, part.len).slices() {
+                let len = slice.len();
+                cached.push((ByteRange::new(at, len), slice));
+                at += len;
+            }
+        }
+        cached
     }
 
     /// Reads parts of a range into their places in its buffer: as one where several are to be had so, and one by one if

@@ -11,15 +11,17 @@
 //! Lines are destaged as an elevator comes to them, as many at a time as the drives can put in order.
 
 use crate::cache::{Cache, destage};
+use crate::memory::{Absorb, CacheCounters};
 use crate::recovery::Recovery;
+use crate::shard::{CellRoom, Room};
 use ::cache::{Destage, Sequence};
-use env::sync::{Signal, Taken};
-use env::{BufferPool, Durability, Instant, IoError, Runners};
+use env::sync::Signal;
+use env::{Durability, Instant, IoError, Runners, Slice};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
+use units::{ByteOffset, ByteRange, StripeIndex};
 
 /// How long something may be dirty before it is destaged for its age.
 const AGE: Duration = Duration::from_secs(5);
@@ -30,8 +32,8 @@ const TICK: Duration = Duration::from_millis(250);
 /// How much of the room is taken when destaging for room begins, and when all that the drives can do is done for it, in
 /// percent. In between hosts' reads come first: few destages are under way, and more with each percent, so that what comes and
 /// what goes find their balance.
-const LOW: u64 = 40;
-const HIGH: u64 = 50;
+const LOW: usize = 40;
+const HIGH: usize = 50;
 
 /// Destages under way at a time, for each drive: as many as a rotating drive can put in order, and as many as flash needs to be
 /// busy.
@@ -42,22 +44,7 @@ const DEPTH_FLASH: usize = 8;
 const MOST_DESTAGES: usize = 512;
 
 /// The largest part of the room that one write of a stripe may take.
-const LARGEST_SHARE: u64 = 4;
-
-/// What a shard has of a volume in its cache, and what it has counted since the volume was attached.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct CacheCounters {
-    /// What is not on the drives yet.
-    pub dirty: ByteCount,
-    /// What of that could not be written when it was tried.
-    pub pinned: ByteCount,
-    /// Writes to a stripe that were answered from the cache.
-    pub absorbed: u64,
-    /// Reads of a stripe of which the cache had a part, or all.
-    pub hits: u64,
-    /// Destages of what had been answered.
-    pub destages: u64,
-}
+const LARGEST_SHARE: usize = 4;
 
 /// How a volume's writes are absorbed on a shard.
 pub(super) struct Absorbing {
@@ -106,10 +93,8 @@ impl Absorbing {
         self.destages.run(async move |destage| {
             let Some(cache) = cache.upgrade() else { return };
             Box::pin(destage::carry_out(&cache, &destage)).await;
-            if let Some(absorbing) = &cache.absorbing {
-                absorbing.under_way.set(absorbing.under_way.get() - 1);
-                cache.pump();
-            }
+            cache.absorbing.under_way.set(cache.absorbing.under_way.get() - 1);
+            cache.pump();
         });
     }
 
@@ -128,9 +113,37 @@ impl Absorbing {
 }
 
 impl Cache {
-    /// Whether hosts may be answered from the cache.
+    /// Whether something may be dirty, on whichever shard.
     pub(crate) fn uses_write_back(&self) -> bool {
-        self.absorbing.is_some()
+        self.absorb.get() > Absorb::Nothing
+    }
+
+    /// Whether a flush is answered by what is in cells.
+    pub(crate) fn answers_flushes(&self) -> bool {
+        self.absorb.get() == Absorb::All
+    }
+
+    /// Which writes are answered from now on, and the volume's place in the memory. Where it is fewer, done when nothing is dirty on
+    /// this shard.
+    ///
+    /// # Errors
+    /// Why something could not be written.
+    pub(crate) async fn set_absorb(self: &Rc<Self>, absorb: Absorb, index: u32) -> Result<(), IoError> {
+        let has_less = absorb < self.absorb.get();
+        assert!(
+            self.index.replace(index) == index || self.absorb.get() == Absorb::Nothing,
+            "what is in cells is of one volume"
+        );
+        assert!(
+            absorb > Absorb::Nothing || self.absorb.get() <= Absorb::NoMore,
+            "every shard goes by the cache until nothing is dirty on any"
+        );
+        self.absorb.set(absorb.max(if has_less { Absorb::NoMore } else { absorb }));
+        if has_less {
+            self.drain_cache().await?;
+        }
+        self.absorb.set(absorb);
+        Ok(())
     }
 
     /// Whether bytes of the volume may be dirty: here, or on the shard that owns them.
@@ -145,37 +158,58 @@ impl Cache {
 
     /// Room for a write that is to be answered now, as soon as there is some. `None`: it is to be answered when it is on
     /// the drives.
-    pub(crate) async fn room_for(&self, len: ByteCount, durability: Durability) -> Option<Taken> {
-        self.absorbing.as_ref().filter(|_| durability == Durability::Cached)?;
-        let (cache, need) = (self.shard.cache_room(), BufferPool::block_size(len).0);
-        if need > cache.credits.total() / LARGEST_SHARE {
+    pub(crate) async fn room_for(
+        &self,
+        stripe: StripeIndex,
+        range: ByteRange,
+        data: &Slice,
+        durability: Durability,
+    ) -> Option<Room> {
+        let cells = self.shard.cells();
+        let need = CellRoom::cells_for(self.in_volume(stripe, range));
+        // Zeroes are dear in memory, and cheap for the drives.
+        if !self.answers(durability) || data.is_zero() || need > cells.total() / LARGEST_SHARE {
             return None;
         }
         let is_pinned = || !self.lines.borrow().pinned().is_empty();
-        let _turn = match cache.turn.try_take(1) {
+        let _turn = match cells.turn.try_take(1) {
             Some(turn) => turn,
-            None => Box::pin(cache.turn.take(1)).await,
+            None => Box::pin(cells.turn.take(1)).await,
         };
         let mut room = None;
         let found = || {
             // While something cannot be written, hosts are to hear of it: there may never be room again.
-            if is_pinned() {
+            if is_pinned() || !self.answers(durability) {
                 return true;
             }
-            room = cache.credits.try_take(need);
+            room = cells.try_reserve(need);
             // Another volume may have all of it, and never give it back: nothing of this one would make room.
             room.is_some() || self.lines.borrow().oldest_dirty().is_none()
         };
-        cache.changed.wait_until(self.shard.env(), found).await;
+        cells.changed.wait_until(self.shard.env(), found).await;
         room
+    }
+
+    /// Whether a write is answered that is in cells.
+    fn answers(&self, durability: Durability) -> bool {
+        match self.absorb.get() {
+            Absorb::Nothing | Absorb::NoMore => false,
+            Absorb::Unflushed => durability == Durability::Cached,
+            Absorb::All => true,
+        }
     }
 
     /// Something was answered.
     pub(super) fn note_absorbed(self: &Rc<Self>) {
-        let Some(absorbing) = &self.absorbing else { return };
-        absorbing.count(|counters| counters.absorbed += 1);
-        absorbing.is_idle.set(false);
-        if !absorbing.is_ticking.replace(true) {
+        self.absorbing.count(|counters| counters.absorbed += 1);
+        self.absorbing.is_idle.set(false);
+        self.note_dirty();
+        self.publish();
+    }
+
+    /// Something is dirty.
+    pub(super) fn note_dirty(self: &Rc<Self>) {
+        if !self.absorbing.is_ticking.replace(true) {
             self.shard.env().spawn("cache clock", tick(Rc::downgrade(self)));
         }
         self.pump();
@@ -183,37 +217,39 @@ impl Cache {
 
     /// A read was answered from the cache, in part at least.
     pub(super) fn note_hit(&self) {
-        if let Some(absorbing) = &self.absorbing {
-            absorbing.count(|counters| counters.hits += 1);
-        }
+        self.absorbing.count(|counters| counters.hits += 1);
     }
 
     /// What came of destaging something that was answered.
     pub(super) fn note_destaged(&self, result: Result<(), IoError>) {
-        let Some(absorbing) = &self.absorbing else { return };
         match result {
-            Ok(()) => absorbing.has_destaged.set(true),
-            Err(error) => absorbing.last_error.set(Some(error)),
+            Ok(()) => self.absorbing.has_destaged.set(true),
+            Err(error) => self.absorbing.last_error.set(Some(error)),
         }
     }
 
     /// Why something that was answered could not be destaged.
     pub(super) fn last_error(&self) -> IoError {
-        let error = self.absorbing.as_ref().and_then(|absorbing| absorbing.last_error.get());
-        error.unwrap_or(IoError::new(env::IoErrorKind::Gone))
+        self.absorbing.last_error.get().unwrap_or(IoError::new(env::IoErrorKind::Gone))
     }
 
     /// A destage has ended.
     pub(super) fn note_ended(&self) {
-        if let Some(absorbing) = &self.absorbing {
-            absorbing.changed.notify(self.shard.env());
-            self.shard.cache_room().changed.notify(self.shard.env());
+        self.absorbing.changed.notify(self.shard.env());
+        self.shard.cells().changed.notify(self.shard.env());
+        self.publish();
+    }
+
+    /// Tells whoever looks from outside what the cache has.
+    fn publish(&self) {
+        if let Some(gauge) = &self.gauge {
+            self.cache_counters().publish(gauge, self.shard.index().0.into());
         }
     }
 
     /// Begins to destage what is to be, as many lines at a time as is good for the drives.
     fn pump(&self) {
-        let Some(absorbing) = &self.absorbing else { return };
+        let absorbing = &self.absorbing;
         loop {
             // Asked with every write that is absorbed: mostly there is nothing to do, which costs little to find out.
             let is_pressing = absorbing.is_idle.get() || self.is_destaging_for_room();
@@ -243,10 +279,10 @@ impl Cache {
         let per_drive =
             drives.map(|member| if member.info().rotational { DEPTH_ROTATING } else { DEPTH_FLASH });
         let most = per_drive.sum::<usize>().clamp(1, MOST_DESTAGES);
-        let pressure = self.fill().saturating_sub(LOW).min(HIGH - LOW) as usize;
+        let pressure = self.shard.cells().fill().saturating_sub(LOW).min(HIGH - LOW);
         match absorbing.is_idle.get() || self.lines.borrow().oldest_dirty() <= Some(absorbing.asked.get()) {
             true => most,
-            false => (most * pressure / (HIGH - LOW) as usize).max(1),
+            false => (most * pressure / (HIGH - LOW)).max(1),
         }
     }
 
@@ -255,8 +291,10 @@ impl Cache {
     /// # Errors
     /// Why something could not be written.
     pub(crate) async fn drain_cache(self: &Rc<Self>) -> Result<(), IoError> {
-        let Some(absorbing) = &self.absorbing else { return Ok(()) };
-        let cut_off = self.lines.borrow().latest();
+        if self.lines.borrow().oldest_dirty().is_none() {
+            return Ok(());
+        }
+        let (absorbing, cut_off) = (&self.absorbing, self.lines.borrow().latest());
         absorbing.due.set(cut_off.max(absorbing.due.get()));
         absorbing.asked.set(cut_off.max(absorbing.asked.get()));
         self.retry(usize::MAX);
@@ -280,7 +318,7 @@ impl Cache {
     /// # Errors
     /// Why it could not be written.
     pub(crate) async fn clean_line(self: &Rc<Self>, stripe: StripeIndex) -> Result<(), IoError> {
-        if !self.uses_write_back() || self.lines.borrow().oldest_of_line(stripe).is_none() {
+        if self.lines.borrow().oldest_of_line(stripe).is_none() {
             return Ok(());
         }
         // Few trims meet anything dirty, and what is dirty elsewhere has to go some time.
@@ -295,32 +333,27 @@ impl Cache {
 
     /// What the cache has, and has done.
     pub fn cache_counters(&self) -> CacheCounters {
-        let counted = self.absorbing.as_ref().map(|absorbing| absorbing.counters.get());
         let lines = self.lines.borrow();
         let (dirty, pinned) = (lines.dirty_bytes(), lines.pinned_bytes());
-        CacheCounters { dirty, pinned, ..counted.unwrap_or_default() }
-    }
-
-    /// How much of the shard's room is taken, in percent.
-    fn fill(&self) -> u64 {
-        let room = &self.shard.cache_room().credits;
-        (room.total() - room.free()) * 100 / room.total().max(1)
+        CacheCounters { dirty, pinned, ..self.absorbing.counters.get() }
     }
 
     /// Whether the shard's cache has so much that some has to go.
     pub fn is_destaging_for_room(&self) -> bool {
-        self.uses_write_back() && self.fill() > LOW
+        self.uses_write_back() && self.shard.cells().fill() > LOW
     }
 
     /// Nothing will be destaged any more.
     pub(crate) fn close_cache(&self) {
-        if let Some(absorbing) = &self.absorbing {
-            absorbing.destages.close();
-        }
+        self.absorbing.destages.close();
     }
 
     /// The clock has moved on. Whether it is looked at again.
-    fn look_at_clock(&self, absorbing: &Absorbing) -> bool {
+    fn look_at_clock(&self) -> bool {
+        let absorbing = &self.absorbing;
+        // What somebody looked at may be free by now.
+        self.shard.cells().changed.notify(self.shard.env());
+        self.publish();
         let (now, mut ages) = (self.shard.env().now(), absorbing.ages.borrow_mut());
         if self.lines.borrow().oldest_dirty().is_none() {
             ages.clear();
@@ -346,9 +379,8 @@ async fn tick(cache: Weak<Cache>) {
         let Some(env) = cache.upgrade().map(|cache| cache.shard.env().clone()) else { return };
         env.sleep(TICK).await;
         let Some(cache) = cache.upgrade() else { return };
-        let Some(absorbing) = &cache.absorbing else { return };
-        if !cache.look_at_clock(absorbing) {
-            absorbing.is_ticking.set(false);
+        if !cache.look_at_clock() {
+            cache.absorbing.is_ticking.set(false);
             return;
         }
     }

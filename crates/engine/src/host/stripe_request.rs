@@ -14,7 +14,7 @@ use crate::recovery::Recovery;
 use crate::stripe::{DriveOp, DriveOps, begin_write};
 use ::cache::RequestTag;
 use env::locks::Mode;
-use env::{Durability, IoError, IoErrorKind, Member, Slice};
+use env::{Durability, IoError, IoErrorKind, Member, Slice, Work};
 use plan::Request;
 use std::rc::Rc;
 use units::{ByteRange, DriveSet, StripeIndex};
@@ -72,7 +72,10 @@ async fn write_unaligned(
 ) -> Result<(), IoError> {
     // Both before the lock: whoever waits for memory must not hold what its holders wait for.
     let _edges = volume.shard.reserve_write_edges(aligned.len).await;
-    let room = volume.room_for(aligned.len, durability).await;
+    let room = volume.room_for(stripe, aligned, &data, durability).await;
+    if room.is_some() {
+        volume.shard.env().compute(Work::Copy(aligned.len)).await;
+    }
     let held = lock_to_write(volume, stripe, aligned).await;
     let by_journal = volume.go_by_journal();
     let writing = match volume.is_redundant() {

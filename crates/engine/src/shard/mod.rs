@@ -1,7 +1,9 @@
 //! What the rooms of the engine have of the shard that they run on.
 
+mod cells;
 mod hosts;
 mod resources;
 
+pub(crate) use cells::{CellRoom, Room, Stored};
 pub(crate) use hosts::HostActivity;
 pub use resources::Resources;

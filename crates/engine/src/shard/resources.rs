@@ -1,7 +1,7 @@
 //! What a shard gives to whatever runs on it: its world, locks, memory, and the ways to the controller and to its peers.
 
 use crate::messages::{REPORTS_OPEN, Report, ReportKind, ShardIndex, ShardMessage};
-use crate::shard::HostActivity;
+use crate::shard::{CellRoom, HostActivity};
 use crate::volume::VolumeId;
 use env::locks::StripeLocks;
 use env::sync::{Answerer, Credits, Signal, Taken, answer};
@@ -31,22 +31,13 @@ struct Inner {
     write_edges: Credits,
     /// Memory for payloads of host requests: ports take from it before they take a buffer.
     payload: Credits,
-    cache: CacheRoom,
+    cells: Rc<CellRoom>,
     reports_open: Credits,
     open_reports: RefCell<BTreeMap<u64, Answerer<Result<(), IoError>>>>,
     next_report: Cell<u64>,
     changed: Signal,
     stopping: Cell<bool>,
     hosts: HostActivity,
-}
-
-/// Memory for what volumes have answered and not written yet. Whoever waits for it waits for destages, which need none of it.
-pub(crate) struct CacheRoom {
-    pub(crate) credits: Credits,
-    /// To be the next who gets some: large writes are not starved by small ones.
-    pub(crate) turn: Credits,
-    /// There may be more.
-    pub(crate) changed: Signal,
 }
 
 /// What a shard gives to whatever runs on it. Cheap to clone.
@@ -56,22 +47,16 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// `cache` of the shard's pool is for what volumes have answered and not written yet. Half of what is left is for
-    /// payloads of hosts, a sixteenth each for reads and writes that are not whole sectors, the rest for what plans need.
-    /// They are taken in this order and no other, so that nobody waits for memory held by somebody who waits for his.
+    /// Half of the shard's pool is for payloads of hosts, a sixteenth each for reads and writes that are not whole sectors, the
+    /// rest for what plans need. They are taken in this order and no other, so that nobody waits for memory held by somebody who
+    /// waits for his. The cache's memory is not of the pool.
     pub(crate) fn new(
         env: &Env,
         index: ShardIndex,
         count: u16,
         reports: mailbox::Sender<Report>,
-        cache: ByteCount,
     ) -> Resources {
-        let memory = env.pool().limit().0.saturating_sub(cache.0);
-        let cache = CacheRoom {
-            credits: Credits::new(env, cache.0),
-            turn: Credits::new(env, 1),
-            changed: Signal::default(),
-        };
+        let memory = env.pool().limit().0;
         let inner = Inner {
             index,
             count,
@@ -82,7 +67,7 @@ impl Resources {
             read_edges: Credits::new(env, memory / 16),
             write_edges: Credits::new(env, memory / 16),
             payload: Credits::new(env, memory / 2),
-            cache,
+            cells: CellRoom::new(env),
             reports_open: Credits::new(env, REPORTS_OPEN as u64),
             open_reports: RefCell::default(),
             next_report: Cell::new(0),
@@ -127,8 +112,8 @@ impl Resources {
         self.inner.write_edges.take(env::BufferPool::block_size(len).0 + 4096).await
     }
 
-    pub(crate) fn cache_room(&self) -> &CacheRoom {
-        &self.inner.cache
+    pub(crate) fn cells(&self) -> &Rc<CellRoom> {
+        &self.inner.cells
     }
 
     pub(crate) fn scratch_total(&self) -> ByteCount {

@@ -3,8 +3,9 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use engine::{
-    Attachment, Change, FaultPolicy, RegionSet, Regions, Report, ReportKind, Shard, ShardIndex, ShardMessage,
-    ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume, VolumeId, VolumeSpec, VolumeState,
+    Attachment, CellShare, Change, FaultPolicy, RegionSet, Regions, Report, ReportKind, Shard, ShardIndex,
+    ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume, VolumeId,
+    VolumeSpec, VolumeState,
 };
 use env::{Buf, Durability, Env, mailbox};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex};
@@ -165,8 +166,7 @@ impl Bench {
                 assert!(kept.send(report).is_ok());
             }
         });
-        let seeds: Vec<ShardSeed> =
-            envs.iter().map(|env| ShardSeed::new(env, count).with_cache(room)).collect();
+        let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
         let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
         let mut shards = Vec::new();
         for (index, seed) in seeds.into_iter().enumerate() {
@@ -174,6 +174,8 @@ impl Bench {
         }
         for sender in &senders {
             assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok());
+            let share = CellShare::unkept((room.0 / 4096) as u32, false);
+            assert!(sender.send(ShardMessage::Cells(share)).is_ok());
         }
         let (health, state) = (attachment.state.in_service(), attachment.state.clone());
         let keeper =

@@ -73,6 +73,7 @@ fn creation(create: &VolumeCreate) -> Outcome<Command> {
         arrangement: create.layout.clone(),
         size_bytes: create.size.map(|size| size.0),
         write_hole: create.write_hole.map(Into::into),
+        write_mode: None,
         destroy_data: create.destroy_data,
     }))
 }

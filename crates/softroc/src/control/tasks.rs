@@ -193,6 +193,7 @@ impl Control {
             start_degraded: set.start_degraded,
             task_share_percent: set.task_rate,
             write_hole: set.write_hole.map(Into::into),
+            write_mode: None,
         };
         self.show(&Command::VolumePolicy(policy), set.output.json)
     }

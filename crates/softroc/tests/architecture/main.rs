@@ -225,13 +225,18 @@ fn every_dependency_from_outside_has_its_reason() {
 const ROOMS: &[(&str, &str, &[&str])] = &[
     ("engine", "volume", &[]),
     ("engine", "task", &["volume"]),
-    ("engine", "attachment", &["volume"]),
-    ("engine", "messages", &["volume", "task", "attachment"]),
-    ("engine", "shard", &["volume", "messages"]),
+    ("engine", "memory", &["volume"]),
+    ("engine", "attachment", &["volume", "memory"]),
+    ("engine", "messages", &["volume", "task", "memory", "attachment"]),
+    ("engine", "shard", &["volume", "memory", "messages"]),
     ("engine", "members", &["volume", "attachment", "messages", "shard"]),
     ("engine", "stripe", &["volume", "attachment", "messages", "shard", "members"]),
     ("engine", "recovery", &["volume", "attachment", "messages", "shard", "members", "stripe"]),
-    ("engine", "cache", &["volume", "attachment", "messages", "shard", "members", "stripe", "recovery"]),
+    (
+        "engine",
+        "cache",
+        &["volume", "memory", "attachment", "messages", "shard", "members", "stripe", "recovery"],
+    ),
     (
         "engine",
         "host",

@@ -1,0 +1,588 @@
+//! When hosts of a volume are told that their writes are done, and the memory that the cache has for that.
+//!
+//! The memory outlives the process, and not the machine's power ([`env::KeptMemory`]). It is made when the first volume wants it, and
+//! found again by the next process.
+//!
+//! # The order of things
+//! - *A volume begins to be answered from the cache.* What older lives of the volume left in the memory is forgotten. The memory
+//!   gets the volume's place. Then the label names the memory and the start of the machine: from then on programs that know nothing of
+//!   this refuse it. Then all shards go by the cache, and only then the first of them answers. Killed in between: the label names a
+//!   memory in which nothing is.
+//! - *It ends.* No shard answers any more, and each destages. When nothing is dirty on any, they need not go by the cache. Then the
+//!   label names no memory; then its place is free. Killed in between: what is left is found, and destaged.
+//! - *A start.* Where the label names this memory, and this start of the machine, what is in the memory is taken up before hosts
+//!   see the volume. Where it names an earlier start of the machine, a power cut took what was not flushed. Where the memory is not
+//!   there though the machine was not started anew, the volume is not started: its data is somewhere else.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::Array;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{CacheInfo, Error, ErrorKind, Result};
+use engine::{Absorb, CELL, CacheCounters, CacheMemory, CacheTerms, CellShare, FoundCell, ShardMessage};
+use env::{KeptSize, Words};
+use log::memory::{MemoryHead, VOLUMES, halves, volume_words};
+use ondisk::{KeptLabel, Uuid, VolumeLabel, WriteMode};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use units::ByteCount;
+
+/// What the memory is called in its world.
+const NAME: &str = "cache";
+
+/// How long until what could not be destaged is tried again, where a volume is no longer to be answered from the cache.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The cache's memory.
+#[derive(Debug, Default)]
+pub(super) enum Memory {
+    /// Nobody has wanted it.
+    #[default]
+    None,
+    /// There is none to be had: why.
+    Unusable(String),
+    /// It is dealt out to the shards.
+    Open(Open),
+}
+
+#[derive(Debug)]
+pub(super) struct Open {
+    id: Uuid,
+    words: Words,
+    /// The volumes that have a place in it.
+    volumes: BTreeMap<u32, Uuid>,
+    /// What was found of them, until their shards have it.
+    found: BTreeMap<u32, Arc<Vec<FoundCell>>>,
+}
+
+impl Open {
+    fn place_of(&self, volume: Uuid) -> Option<u32> {
+        self.volumes.iter().find(|(_, of)| **of == volume).map(|(place, _)| *place)
+    }
+
+    /// A place for a volume. `None`: there is none left.
+    fn give_place(&mut self, volume: Uuid) -> Option<u32> {
+        if let Some(place) = self.place_of(volume) {
+            return Some(place);
+        }
+        let place = (0..VOLUMES as u32).find(|place| !self.volumes.contains_key(place))?;
+        let ([first, second], [low, high]) = (volume_words(place), halves(&volume.0));
+        self.words.store(second, high);
+        self.words.store(first, low);
+        self.volumes.insert(place, volume);
+        Some(place)
+    }
+
+    fn free_place(&mut self, volume: Uuid) {
+        if let Some(place) = self.place_of(volume) {
+            self.words.store(volume_words(place)[0], 0);
+            self.volumes.remove(&place);
+            self.found.remove(&place);
+        }
+    }
+}
+
+/// When hosts of a volume are told, as it is and not as it is wished.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct InEffect {
+    pub(crate) mode: WriteMode,
+    /// Why it is not what is wished.
+    pub(crate) why: Option<String>,
+    pub(crate) since_unix_s: u64,
+}
+
+fn absorb_of(mode: WriteMode) -> Absorb {
+    match mode {
+        WriteMode::WriteThrough => Absorb::Nothing,
+        WriteMode::WriteBack => Absorb::Unflushed,
+        WriteMode::AlwaysWriteBack => Absorb::All,
+    }
+}
+
+impl Arrays {
+    /// Opens the memory that an earlier process left, if it did. The drives have been opened: nothing that process asked of them is
+    /// under way any more.
+    pub(crate) async fn open_memory(&self) {
+        let kept = match self.env.world().kept_memory(NAME, None).await {
+            Ok(None) => return,
+            Ok(Some(kept)) => CacheMemory::read(kept),
+            Err(error) => Err(error.to_string()),
+        };
+        let memory = match kept {
+            Ok(memory) if memory.found.is_empty() => {
+                // Of another size, perhaps: another one is made when a volume wants it.
+                drop(memory);
+                match self.env.world().forget_kept_memory(NAME).await {
+                    Ok(()) => Memory::None,
+                    Err(error) => Memory::Unusable(error.to_string()),
+                }
+            }
+            Ok(memory) => self.deal_out(memory),
+            Err(why) => Memory::Unusable(why),
+        };
+        *self.memory.borrow_mut() = memory;
+    }
+
+    /// Gives the shards what is free, in equal parts.
+    fn deal_out(&self, memory: CacheMemory) -> Memory {
+        let sequence = memory.sequence();
+        let CacheMemory { id, words, volumes, found, mut free } = memory;
+        let shards = self.shards.len();
+        let share = free.len().div_ceil(shards);
+        for shard in &self.shards {
+            let rest = free.split_off(share.min(free.len()));
+            let share =
+                CellShare { words: words.clone(), free: std::mem::replace(&mut free, rest), sequence };
+            if shard.send(ShardMessage::Cells(share)).is_err() {
+                tracing::error!("a shard does not take its part of the cache's memory");
+            }
+        }
+        let mut by_volume: BTreeMap<u32, Vec<FoundCell>> = BTreeMap::new();
+        for cell in found {
+            by_volume.entry(cell.descriptor.bytes.volume).or_default().push(cell);
+        }
+        let found: BTreeMap<_, _> =
+            by_volume.into_iter().map(|(place, cells)| (place, Arc::new(cells))).collect();
+        let mut open = Open { id: Uuid(id), words, volumes: BTreeMap::new(), found };
+        for (place, id) in volumes {
+            open.volumes.insert(place, Uuid(id));
+            if !open.found.contains_key(&place) {
+                open.free_place(Uuid(id));
+            }
+        }
+        Memory::Open(open)
+    }
+
+    /// Makes the memory, if there is none.
+    ///
+    /// # Errors
+    /// Why there is none to be had: a sentence.
+    async fn want_memory(&self) -> std::result::Result<(), String> {
+        let _turn = self.memory_turn.take(1).await;
+        match &*self.memory.borrow() {
+            Memory::Open(_) => return Ok(()),
+            Memory::Unusable(why) => return Err(why.clone()),
+            Memory::None => {}
+        }
+        let cells = u32::try_from(self.cache_size.0 / CELL.0).unwrap_or(u32::MAX);
+        if cells == 0 {
+            return Err(
+                "the controller was started without a cache; start 'softroc serve' with --cache SIZE"
+                    .to_owned(),
+            );
+        }
+        let size = KeptSize { words: MemoryHead::words(cells), bytes: MemoryHead::bytes(cells) };
+        let kept = self.env.world().kept_memory(NAME, Some(size)).await.map_err(|error| error.to_string())?;
+        let kept = kept.ok_or("the machine has no memory for it")?;
+        let memory = CacheMemory::make(kept, self.new_uuid().0, cells)?;
+        *self.memory.borrow_mut() = self.deal_out(memory);
+        Ok(())
+    }
+
+    fn boot(&self) -> Uuid {
+        Uuid(self.env.world().boot_id().to_be_bytes())
+    }
+
+    /// What a label says while the cache may have something of its volume: this memory, this start of the machine.
+    fn named(&self) -> Option<KeptLabel> {
+        match &*self.memory.borrow() {
+            Memory::Open(open) => Some(KeptLabel { memory: open.id, boot: self.boot() }),
+            Memory::None | Memory::Unusable(_) => None,
+        }
+    }
+
+    /// What a volume has of the cache when it is given to the shards.
+    ///
+    /// # Errors
+    /// When what its hosts were told is written is in memory that is not here.
+    pub(super) async fn cache_terms(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<CacheTerms> {
+        let label = volume.label();
+        let is_named = self.check_named(volume, &label)?;
+        if !is_named {
+            self.forget_older_lives(volume).await?;
+        }
+        let wished = match label.write_mode {
+            WriteMode::WriteThrough => Ok(None),
+            mode => self.give_place(array, volume).await.map(|place| Some((mode, place))),
+        };
+        let (place, found) = match &*self.memory.borrow() {
+            Memory::Open(open) => {
+                let place = open.place_of(volume.uuid);
+                (place, place.and_then(|place| open.found.get(&place).cloned()).unwrap_or_default())
+            }
+            Memory::None | Memory::Unusable(_) => (None, Arc::default()),
+        };
+        let absorb = match &wished {
+            Ok(Some((mode, _))) => absorb_of(*mode),
+            // What it was answered from may have something still.
+            _ if is_named => Absorb::NoMore,
+            _ => Absorb::Nothing,
+        };
+        let mode = wished.as_ref().ok().and_then(|wished| *wished).map(|(mode, _)| mode);
+        self.note_mode(volume, mode.unwrap_or_default(), wished.err());
+        let gauge = volume.gauge(self.shards.len());
+        Ok(CacheTerms { index: place.unwrap_or_default(), absorb, found, gauge: Some(gauge) })
+    }
+
+    /// Whether the label names this memory, so that what is in it counts.
+    fn check_named(&self, volume: &Volume, label: &VolumeLabel) -> Result<bool> {
+        let Some(kept) = label.kept else { return Ok(false) };
+        if Some(kept) == self.named() {
+            return Ok(true);
+        }
+        let name = volume.name();
+        if kept.boot != self.boot() {
+            let text = format!(
+                "'{name}' was not stopped before the machine lost its power or was started anew: what hosts had written without a flush, and the drives did not have, is lost"
+            );
+            let effect = "what hosts had flushed is there; what they had not may be old";
+            self.events.report(EventCode::VolumeCacheLost, &name, "the power was cut", effect, text);
+            return Ok(false);
+        }
+        let why = match &*self.memory.borrow() {
+            Memory::Unusable(why) => format!(": {why}"),
+            Memory::None | Memory::Open(_) => String::new(),
+        };
+        let sentence = format!(
+            "'{name}' cannot be started: what its hosts were told is written is in the memory of another 'softroc serve' of this machine, which is not here{why}. Start it with the --state and --cache-folder that it had; or, if that data may be lost, run 'softroc log discard {name} --yes'"
+        );
+        Err(Error::new(ErrorKind::WrongState, sentence))
+    }
+
+    /// Forgets what is in the memory of a volume whose label does not name it.
+    async fn forget_older_lives(&self, volume: &Volume) -> Result<()> {
+        let (place, found, words) = match &mut *self.memory.borrow_mut() {
+            Memory::Open(open) => {
+                let Some(place) = open.place_of(volume.uuid) else { return Ok(()) };
+                (place, open.found.remove(&place), open.words.clone())
+            }
+            Memory::None | Memory::Unusable(_) => return Ok(()),
+        };
+        for cell in found.iter().flat_map(|found| found.iter()) {
+            words.store(log::memory::descriptor_at(cell.slot), 0);
+        }
+        let told = self.tell_shards(|done| ShardMessage::DiscardCells(place, done)).await;
+        told.map_err(|why| Error::new(ErrorKind::Failed, why))?;
+        if let Memory::Open(open) = &mut *self.memory.borrow_mut() {
+            open.free_place(volume.uuid);
+        }
+        Ok(())
+    }
+
+    /// Gives a volume a place in the memory, and has its label say so.
+    ///
+    /// # Errors
+    /// Why not: a sentence.
+    async fn give_place(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> std::result::Result<u32, String> {
+        self.want_memory().await?;
+        let place = match &mut *self.memory.borrow_mut() {
+            Memory::Open(open) => open.give_place(volume.uuid),
+            Memory::None | Memory::Unusable(_) => None,
+        };
+        let place = place.ok_or_else(|| format!("the cache has no more than {VOLUMES} volumes"))?;
+        let named = self.named();
+        if volume.label().kept != named {
+            let name = |label: &mut VolumeLabel| label.kept = named;
+            self.relabel(array, volume, name).await.map_err(|error| error.message)?;
+        }
+        Ok(place)
+    }
+
+    fn note_mode(&self, volume: &Volume, mode: WriteMode, why: Option<String>) {
+        let before = volume.mode_in_effect();
+        let has_changed = before.as_ref().is_none_or(|before| before.mode != mode || before.why != why);
+        if !has_changed {
+            return;
+        }
+        let name = volume.name();
+        if let Some(why) = &why {
+            let text = format!("'{name}' is write-through, and is configured for more: {why}");
+            let effect = "writes are answered when the drives have them";
+            self.events.report(EventCode::VolumeNotCached, &name, why, effect, text);
+        }
+        volume.set_mode_in_effect(InEffect { mode, why, since_unix_s: self.env.unix_time() });
+    }
+
+    /// The shards have a volume, and what was found of it. What it is answered from no more is destaged.
+    pub(super) fn cache_taken_up(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
+        if let Memory::Open(open) = &mut *self.memory.borrow_mut()
+            && let Some(place) = open.place_of(volume.uuid)
+        {
+            open.found.remove(&place);
+        }
+        let is_left = volume.label().kept.is_some();
+        if is_left && volume.mode_in_effect().is_some_and(|now| now.mode == WriteMode::WriteThrough) {
+            self.env.spawn("end write-back", self.clone().end_later(array.clone(), volume.clone()));
+        }
+    }
+
+    /// `volume set --write-mode`. What is worth knowing about it.
+    ///
+    /// # Errors
+    /// When it cannot be as asked, with what to do.
+    pub(crate) async fn set_write_mode(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        mode: WriteMode,
+    ) -> Result<Vec<String>> {
+        let _starting = array.starting_turn().await;
+        let name = volume.name();
+        self.check_can_record(array, &name)?;
+        if volume.label().write_mode != mode {
+            self.relabel(array, volume, |label| label.write_mode = mode).await?;
+            let text = format!("'{name}' is configured for {}", mode.name());
+            let effect = meaning(mode);
+            self.events.report(EventCode::VolumeWriteMode, &name, "an operator changed it", effect, text);
+        }
+        if !volume.is_served() {
+            return Ok(Vec::new());
+        }
+        match mode {
+            WriteMode::WriteThrough => self.end_write_back(array, volume).await,
+            mode => self.begin_write_back(array, volume, mode).await,
+        }
+    }
+
+    async fn begin_write_back(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        mode: WriteMode,
+    ) -> Result<Vec<String>> {
+        let place = match self.give_place(array, volume).await {
+            Ok(place) => place,
+            Err(why) => {
+                let note = format!("'{}' stays write-through for now: {why}", volume.name());
+                self.note_mode(volume, WriteMode::WriteThrough, Some(why));
+                return Ok(vec![note]);
+            }
+        };
+        if volume.mode_in_effect().is_none_or(|now| now.mode == WriteMode::WriteThrough) {
+            self.absorb(volume, Absorb::NoMore, place).await?;
+        }
+        self.absorb(volume, absorb_of(mode), place).await?;
+        self.note_mode(volume, mode, None);
+        Ok(Vec::new())
+    }
+
+    async fn end_write_back(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<Vec<String>> {
+        if let Err(error) = self.try_end(array, volume).await {
+            let note = format!("{}; it is tried again every {} seconds", error.message, AGAIN.as_secs());
+            self.env.spawn("end write-back", self.clone().end_later(array.clone(), volume.clone()));
+            return Ok(vec![note]);
+        }
+        Ok(Vec::new())
+    }
+
+    /// Has the shards answer nothing of a volume any more, destage what is dirty, and forget the cache.
+    async fn try_end(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        self.note_mode(volume, WriteMode::WriteThrough, None);
+        let place = match &*self.memory.borrow() {
+            Memory::Open(open) => open.place_of(volume.uuid),
+            Memory::None | Memory::Unusable(_) => None,
+        };
+        let Some(place) = place else { return Ok(()) };
+        if let Err(error) = self.absorb(volume, Absorb::NoMore, place).await {
+            let (name, left) = (volume.name(), ByteCount(volume.cache_info().dirty_bytes));
+            let text = format!(
+                "{left} that hosts wrote to '{name}' cannot be written to its drives yet: {}",
+                error.message
+            );
+            let effect = "the cache keeps it, and it is read from there";
+            self.events.report(EventCode::VolumeCachePinned, &name, &error.message, effect, text.clone());
+            return Err(Error::new(ErrorKind::Failed, text));
+        }
+        self.absorb(volume, Absorb::Nothing, place).await?;
+        self.forget_memory_of(array, volume).await
+    }
+
+    /// Nothing of a volume is in the memory any more: its label says so, and its place is free.
+    async fn forget_memory_of(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) -> Result<()> {
+        if volume.label().kept.is_some() {
+            self.relabel(array, volume, |label| label.kept = None).await?;
+        }
+        if let Memory::Open(open) = &mut *self.memory.borrow_mut() {
+            open.free_place(volume.uuid);
+        }
+        Ok(())
+    }
+
+    async fn end_later(self: Rc<Self>, array: Rc<Array>, volume: Rc<Volume>) {
+        let id = volume.id();
+        loop {
+            let turn = array.starting_turn().await;
+            let is_wanted = volume.label().write_mode == WriteMode::WriteThrough
+                || volume.mode_in_effect().is_some_and(|now| now.why.is_some());
+            if volume.id() != id || id.is_none() || !is_wanted || self.try_end(&array, &volume).await.is_ok()
+            {
+                return;
+            }
+            drop(turn);
+            self.env.sleep(AGAIN).await;
+        }
+    }
+
+    async fn absorb(&self, volume: &Volume, absorb: Absorb, place: u32) -> Result<()> {
+        let failed = |why| Error::new(ErrorKind::Failed, why);
+        let id = volume.id().ok_or_else(|| failed("it is not served any more".to_owned()))?;
+        self.tell_shards(|done| ShardMessage::SetAbsorb(id, absorb, place, done)).await.map_err(failed)
+    }
+
+    /// A volume was taken from the shards. `is_clean`: nothing of it is dirty.
+    pub(super) async fn cache_given_back(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Volume,
+        is_clean: bool,
+    ) {
+        let is_named = volume.label().kept.is_some() && volume.label().kept == self.named();
+        if !is_clean || !is_named || self.check_can_record(array, &volume.name()).is_err() {
+            return;
+        }
+        if let Err(error) = self.forget_memory_of(array, volume).await {
+            tracing::warn!("'{}' is still said to have data in the cache: {error}", volume.name());
+        }
+    }
+
+    /// A volume is gone for good: what the cache has of it is forgotten.
+    pub(crate) async fn forget_cached(&self, volume: &Volume) {
+        if let Err(error) = self.forget_older_lives(volume).await {
+            tracing::warn!("what the cache has of '{}' is kept: {error}", volume.name());
+        }
+    }
+
+    /// `volume flush`.
+    ///
+    /// # Errors
+    /// When something cannot be written.
+    pub(crate) async fn flush_volume(
+        self: &Rc<Self>,
+        name: &str,
+    ) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
+        let (array, volume) = self.find_volume(name)?;
+        let name = volume.name();
+        let Some(id) = volume.id() else {
+            let sentence = format!("'{name}' is not started; first run 'softroc volume start {name}'");
+            return Err(Error::new(ErrorKind::WrongState, sentence));
+        };
+        self.tell_shards(|done| ShardMessage::Drain(id, done)).await.map_err(|why| {
+            let sentence = format!(
+                "not all of '{name}' could be written to its drives: {why}; 'softroc volume show {name}' says what is left"
+            );
+            Error::new(ErrorKind::Failed, sentence)
+        })?;
+        Ok((array, volume, Vec::new()))
+    }
+
+    /// `log discard`.
+    ///
+    /// # Errors
+    /// When there is nothing to be given up, or that cannot be recorded.
+    pub(crate) async fn discard_log(
+        self: &Rc<Self>,
+        name: &str,
+    ) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
+        let (array, volume) = self.find_volume(name)?;
+        let name = volume.name();
+        let _starting = array.starting_turn().await;
+        if volume.label().kept.is_none() {
+            let sentence = format!("the cache has nothing of '{name}'");
+            return Err(Error::new(ErrorKind::WrongState, sentence));
+        }
+        self.check_can_record(&array, &name)?;
+        let was_served = volume.is_served();
+        self.withdraw(&array, &volume).await;
+        let lost = self.found_bytes(&volume) + ByteCount(volume.cache_info().dirty_bytes);
+        self.relabel(&array, &volume, |label| label.kept = None).await?;
+        self.forget_older_lives(&volume).await?;
+        let text = match lost {
+            ByteCount::ZERO => {
+                format!("what the cache had of '{name}' was given up: how much that was is not known")
+            }
+            lost => format!("{lost} that hosts wrote to '{name}' were given up"),
+        };
+        let effect = "blocks that hosts wrote last may be old; check what is on the volume";
+        self.events.report(
+            EventCode::VolumeCacheDiscarded,
+            &name,
+            "an operator discarded it",
+            effect,
+            text.clone(),
+        );
+        let mut notes = vec![text];
+        match was_served {
+            true => self.attach(&array, &volume).await?,
+            false => notes.push(format!("run 'softroc volume start {name}'")),
+        }
+        Ok((array, volume, notes))
+    }
+
+    fn found_bytes(&self, volume: &Volume) -> ByteCount {
+        match &*self.memory.borrow() {
+            Memory::Open(open) => {
+                let found = open.place_of(volume.uuid).and_then(|place| open.found.get(&place));
+                let bytes = found
+                    .iter()
+                    .flat_map(|found| found.iter())
+                    .map(|cell| u64::from(cell.descriptor.bytes.len));
+                ByteCount(bytes.sum())
+            }
+            Memory::None | Memory::Unusable(_) => ByteCount::ZERO,
+        }
+    }
+}
+
+/// What a mode means: a sentence.
+pub(crate) fn meaning(mode: WriteMode) -> &'static str {
+    match mode {
+        WriteMode::WriteThrough => {
+            "a write is answered when the drives have it, and survives a power cut once it is flushed"
+        }
+        WriteMode::WriteBack => {
+            "a write is answered when the cache has it: it survives the end of the daemon at once, and a power cut once it is flushed"
+        }
+        WriteMode::AlwaysWriteBack => {
+            "a write and a flush are answered when the cache has them: they survive the end of the daemon; a power cut loses them until the drives have them"
+        }
+    }
+}
+
+impl Volume {
+    /// What the cache shows of it.
+    pub(crate) fn cache_info(&self) -> CacheInfo {
+        let shown = self.gauge.borrow().as_ref().map(CacheCounters::shown).unwrap_or_default();
+        CacheInfo {
+            dirty_bytes: shown.dirty.0,
+            pinned_bytes: shown.pinned.0,
+            absorbed: shown.absorbed,
+            hits: shown.hits,
+            destages: shown.destages,
+        }
+    }
+
+    fn gauge(&self, shards: usize) -> Words {
+        let gauge = CacheCounters::gauge(shards);
+        *self.gauge.borrow_mut() = Some(gauge.clone());
+        gauge
+    }
+
+    /// When its hosts are told that writes are done, as it is; none while it was never served.
+    pub(crate) fn mode_in_effect(&self) -> Option<InEffect> {
+        self.in_effect.borrow().clone()
+    }
+
+    fn set_mode_in_effect(&self, now: InEffect) {
+        *self.in_effect.borrow_mut() = Some(now);
+    }
+}

@@ -1,0 +1,33 @@
+//! What a write holds of its stripe.
+
+use crate::recovery::Recovery;
+use env::locks::{Guard, Mode};
+use std::ops::Range;
+use std::rc::Rc;
+use units::{ByteRange, StripeIndex};
+
+/// Holds what a write to bytes of a stripe must hold, as soon as the stripe may be written.
+pub(crate) async fn lock_to_write(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange) -> Guard {
+    lock_columns(volume, stripe, volume.columns(within)).await
+}
+
+/// Holds columns of a stripe for a write, as soon as the stripe may be written.
+pub(crate) async fn lock_columns(volume: &Rc<Recovery>, stripe: StripeIndex, columns: Range<u32>) -> Guard {
+    let mut may_settle = true;
+    loop {
+        let key = volume.lock_key(stripe);
+        let guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, columns.clone()).await;
+        let is_gated = volume.is_gated(stripe);
+        let settle = may_settle && volume.is_doubtful(stripe);
+        if !is_gated && !settle {
+            return guard;
+        }
+        drop(guard);
+        if is_gated {
+            Box::pin(volume.pass_gate(stripe)).await;
+        } else {
+            may_settle = false;
+            Box::pin(volume.settle_before_write(stripe)).await;
+        }
+    }
+}
