@@ -1,15 +1,11 @@
 //! Memory that outlives processes: a kill keeps it, a power cut takes it.
 
-mod common;
-
-use common::open;
 use env::{Env, Error, ErrorKind, KeptMemory, KeptSize};
-use smallvec::smallvec;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use units::ByteCount;
-use world_sim::{DriveOptions, Sim, SimOptions};
+use world_sim::{Sim, SimOptions};
 
 const SIZE: KeptSize = KeptSize { words: 2, bytes: ByteCount(16 << 10) };
 
@@ -123,32 +119,21 @@ fn it_is_for_one_alone_as_long_as_any_of_it_is_viewed() {
 }
 
 #[test]
-fn a_drive_that_hangs_views_the_old_bytes_and_changes_nothing_any_more() {
+fn who_views_the_bytes_of_a_dead_process_changes_nothing_any_more() {
     let mut sim = Sim::new(SimOptions::seeded(1));
-    let drive = sim.add_drive("a", DriveOptions::sized(ByteCount::MIB));
-    drive.hold();
-    let mut pieces = take(&mut sim).bytes.carve(ByteCount(8192));
-    let (from, into) = (pieces.next().unwrap(), pieces.next().unwrap());
-    let env = sim.env();
-    let asked = Rc::new(Cell::new(false));
-    let told = asked.clone();
-    env.clone().spawn("ask", async move {
-        let drive = open(&env, "a").await;
-        let write = drive.write(units::ByteOffset(0), smallvec![from.freeze()], env::Durability::Cached);
-        let read = drive.read(units::ByteOffset(8192), smallvec![into]);
-        told.set(true);
-        (write.await, read.await)
-    });
-    while !asked.get() {
-        sim.step();
-    }
+    let (memory, env) = (take(&mut sim), sim.env());
+    memory.words.store(0, 1);
+    let old = hold(&env, memory);
+    old.borrow_mut().bytes.bytes_mut().fill(1);
+    sim.run_until(sim.now() + Duration::from_secs(1)).unwrap();
     sim.restart_process();
-    let mut memory = take(&mut sim);
-    assert!(memory.was_there);
-    memory.bytes.bytes_mut().fill(4);
-    drive.release();
-    sim.run_until(sim.now() + Duration::from_secs(60)).unwrap();
-    assert!(memory.bytes.bytes().iter().all(|byte| *byte == 4));
+    let mut new = take(&mut sim);
+    assert!(new.was_there, "what is still viewed of the dead one is no obstacle");
+    old.borrow_mut().bytes.bytes_mut().fill(2);
+    old.borrow().words.store(0, 2);
+    assert_eq!((new.words.load(0), new.bytes.bytes()[0]), (1, 1));
+    new.bytes.bytes_mut().fill(3);
+    assert_eq!(old.borrow().bytes.bytes()[0], 2);
 }
 
 #[test]
