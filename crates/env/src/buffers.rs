@@ -60,6 +60,9 @@ enum Owner {
     Keeper { _keeper: Arc<dyn Send + Sync> },
 }
 
+/// There may be one for every few KiB of a cache.
+const _: () = assert!(size_of::<Block>() <= 48);
+
 /// A block on its way home from another thread.
 struct Returned(NonNull<Block>);
 // SAFETY: a `Returned` is the only pointer left to its block (its view count reached zero), and whoever

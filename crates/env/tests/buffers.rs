@@ -2,6 +2,9 @@
 
 use env::buffers::ALIGNMENT;
 use env::{Buf, BufferPool};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use units::ByteCount;
 
 #[test]
@@ -79,4 +82,102 @@ fn blocks_start_on_the_strictest_sector() {
     for len in [1, 4096, 5000, 3 << 20] {
         assert_eq!(Buf::unpooled(ByteCount(len)).bytes().as_ptr() as usize % ALIGNMENT, 0);
     }
+}
+
+/// Says when it goes.
+struct Keeper(Arc<AtomicBool>);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A buffer over memory of the test's, which is never freed, and whether its keeper is gone.
+fn over(len: usize) -> (Buf, Arc<AtomicBool>) {
+    let memory: &'static mut [u8] = Box::leak(vec![0; len].into_boxed_slice());
+    let gone = Arc::new(AtomicBool::new(false));
+    let keeper = Arc::new(Keeper(gone.clone()));
+    // SAFETY: the memory is never freed, and nobody else has it.
+    let buf = unsafe { Buf::over(NonNull::from(memory).cast(), ByteCount(len as u64), keeper) };
+    (buf, gone)
+}
+
+#[test]
+fn pieces_lie_side_by_side_and_are_counted_by_themselves() {
+    let mut whole = Buf::unpooled(ByteCount(10_000));
+    whole.bytes_mut()[4096] = 1;
+    whole.bytes_mut()[9_999] = 2;
+    let start = whole.bytes().as_ptr() as usize;
+    let mut pieces: Vec<Buf> = whole.carve(ByteCount(4096)).collect();
+    assert_eq!(pieces.iter().map(|piece| piece.len().0).collect::<Vec<_>>(), [4096, 4096, 1808]);
+    assert_eq!(pieces[1].bytes().as_ptr() as usize - start, 4096);
+    assert_eq!((pieces[1].bytes()[0], pieces[2].bytes()[1807]), (1, 2));
+    let (last, middle) = (pieces.pop().unwrap(), pieces.pop().unwrap());
+    let (middle, last) = middle.join(last).unwrap_err();
+    let viewed = middle.freeze();
+    let again = viewed.clone();
+    let viewed = viewed.try_unfreeze().unwrap_err();
+    let mut last = last.freeze().try_unfreeze().expect("nobody else views this one");
+    last.bytes_mut().fill(3);
+    drop(again);
+    assert_eq!(viewed.try_unfreeze().unwrap().bytes()[0], 1, "its neighbour is another piece");
+}
+
+#[test]
+fn a_whole_lives_as_long_as_any_of_its_pieces() {
+    let pool = BufferPool::new(ByteCount(1 << 20));
+    let mut pieces = pool.take(ByteCount(16_384)).unwrap().carve(ByteCount(4096));
+    let (first, second) = (pieces.next().unwrap(), pieces.next().unwrap());
+    drop(first);
+    assert_eq!(pool.used(), ByteCount(16_384), "the rest is not cut yet, and the second is viewed");
+    drop(pieces);
+    let mut crumbs: Vec<Buf> = second.carve(ByteCount(1000)).collect();
+    crumbs.truncate(1);
+    assert_eq!(pool.used(), ByteCount(16_384), "a piece of a piece");
+    drop(crumbs);
+    assert_eq!(pool.used(), ByteCount::ZERO);
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn the_last_piece_may_be_dropped_on_another_thread() {
+    let pool = BufferPool::new(ByteCount(8192));
+    let pieces: Vec<Buf> = pool.take(ByteCount(8192)).unwrap().carve(ByteCount(4096)).collect();
+    let droppers = pieces.into_iter().map(|piece| std::thread::spawn(move || drop(piece.freeze())));
+    droppers.collect::<Vec<_>>().into_iter().for_each(|dropper| dropper.join().unwrap());
+    assert_eq!(pool.used(), ByteCount::ZERO);
+    assert!(pool.take(ByteCount(8192)).is_some());
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn a_keeper_goes_with_the_last_view_of_what_it_keeps() {
+    let (mut whole, gone) = over(12_288);
+    whole.bytes_mut().fill(7);
+    let mut pieces: Vec<Buf> = whole.carve(ByteCount(4096)).collect();
+    let last = pieces.pop().unwrap().freeze().cut(ByteCount(4000), ByteCount(96));
+    drop(pieces);
+    assert!(!gone.load(Ordering::Relaxed));
+    assert_eq!(last.solid().unwrap(), [7; 96]);
+    std::thread::spawn(move || drop(last)).join().unwrap();
+    assert!(gone.load(Ordering::Relaxed));
+    let (unused, gone) = over(1);
+    drop(unused);
+    assert!(gone.load(Ordering::Relaxed));
+}
+
+#[test]
+fn hollow_buffers_have_hollow_pieces_and_empty_ones_have_none() {
+    let pieces: Vec<Buf> = Buf::hollow(ByteCount(5000)).carve(ByteCount(4096)).collect();
+    assert!(pieces.iter().all(Buf::is_hollow));
+    assert_eq!(pieces.iter().map(|piece| piece.len().0).collect::<Vec<_>>(), [4096, 904]);
+    assert_eq!(Buf::hollow(ByteCount::ZERO).carve(ByteCount(4096)).count(), 0);
+    assert_eq!(Buf::copy_of(b"").carve(ByteCount(1)).count(), 0);
+}
+
+#[test]
+#[should_panic(expected = "pieces of no bytes")]
+fn pieces_of_no_bytes_are_a_mistake() {
+    let _ = Buf::hollow(ByteCount(1)).carve(ByteCount::ZERO);
 }

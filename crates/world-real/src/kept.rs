@@ -18,9 +18,8 @@ use env::buffers::ALIGNMENT;
 use env::{Buf, Error, ErrorKind, KeptMemory, KeptSize, Result, Words};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::collections::BTreeSet;
-use std::ffi::c_void;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -88,8 +87,6 @@ impl Mapping {
             file: (stat.st_dev, stat.st_ino),
         };
         mapped().insert(mapping.file);
-        // SAFETY: this range was just mapped. A program that this process starts must not hold the lock, however briefly.
-        unsafe { madvise(mapping.at(0).cast::<c_void>().as_ptr(), len, Advice::LinuxDontFork) }?;
         Ok(mapping)
     }
 
