@@ -12,7 +12,7 @@ use crate::scene::Scene;
 use crate::script::Fate;
 use std::rc::Rc;
 use units::DriveSet;
-use world_sim::{DriveImage, DriveOptions, Latency, Rng, Sim, SimDrive};
+use world_sim::{DriveImage, DriveOptions, KeptImage, Latency, Rng, Sim, SimDrive};
 
 /// How many sets of drives are removed, one after the other: all there are, if there are no more than `all`, otherwise
 /// `some` of them.
@@ -51,11 +51,12 @@ impl Run {
     }
 
     fn look_at_copies(&mut self, _fate: Fate) -> Result<()> {
-        let copies = self.copies();
+        let (copies, kept) = (self.copies(), self.sim.kept_image());
         if self.scene.setup.has_journal() && self.scene.covered.get() {
-            self.lose_drives_in_the_crash(&copies)?;
+            self.lose_drives_in_the_crash(&copies, &kept)?;
         }
         let (mut sim, scene) = self.copy(&copies);
+        sim.restore_kept(&kept);
         let plan = Plan {
             given: copies.iter().map(|(name, _)| name.clone()).collect(),
             look_first: true,
@@ -78,7 +79,7 @@ impl Run {
 
     /// With a journal drives may be lost together with the crash: no operator is asked for a word, no request fails, and
     /// every sector is what it may be.
-    fn lose_drives_in_the_crash(&mut self, copies: &Copies) -> Result<()> {
+    fn lose_drives_in_the_crash(&mut self, copies: &Copies, kept: &KeptImage) -> Result<()> {
         let bad = self.scene.faults.borrow().bad().union(&self.scene.out.get());
         for removed in self.sets(&bad, Sets::AFTER_A_CRASH) {
             let list: Vec<String> = removed.iter().map(|drive| drive.0.to_string()).collect();
@@ -87,6 +88,7 @@ impl Run {
             self.scene.count(|tally| tally.removals += 1);
             let left = self.left(copies, &removed);
             let (mut sim, scene) = self.copy(&left);
+            sim.restore_kept(kept);
             let life_now = scene.life.get();
             removed.iter().for_each(|slot| scene.faults.borrow_mut().lost(slot, life_now));
             scene.note_losses();

@@ -7,7 +7,7 @@ use crate::host::{Host, VOLUME, out_of};
 use crate::tally::Deed;
 use controller::{
     AddSpare, Command, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask, Startable, TaskInfo,
-    TaskState,
+    TaskState, WriteMode,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -382,6 +382,20 @@ async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
             }
         }
         Err(error) => host.scene.tell_of("operator", || format!("it is refused: {error}")),
+    }
+    match host.scene.setup.has_cache() {
+        true => set_write_mode(host, rng).await,
+        false => Ok(()),
+    }
+}
+
+/// An operator has hosts told at another time that their writes are done.
+async fn set_write_mode(host: &Host, rng: &mut Rng) -> Result<()> {
+    let mode = if rng.chance(1, 2) { WriteMode::WriteThrough } else { WriteMode::WriteBack };
+    let set = SetPolicy { volume: VOLUME.to_owned(), write_mode: Some(mode), ..SetPolicy::default() };
+    host.scene.tell_of("operator", || format!("the volume is to be {}", mode.name()));
+    if let Err(error) = host.ask(Command::VolumePolicy(set)).await {
+        host.scene.tell_of("operator", || format!("it is not: {error}"));
     }
     Ok(())
 }

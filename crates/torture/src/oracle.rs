@@ -24,7 +24,7 @@ mod entry;
 mod look;
 
 use crate::stamp::{self, Generation, Sector};
-use entry::{Cells, End, Entry};
+use entry::{Cell, Cells, End, Entry};
 pub use entry::{Kind, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -408,7 +408,16 @@ impl Oracle {
 
     /// Sectors of which it is not certain what they hold.
     pub fn undecided(&self) -> Vec<Sector> {
-        let several = self.touched.several().filter(|cell| cell.candidates() > 1);
+        self.several_where(|cell| cell.candidates() > 1)
+    }
+
+    /// Sectors of which the drives may hold something older than what was acknowledged, or be about to be given that.
+    pub fn underway(&self) -> Vec<Sector> {
+        self.several_where(|_| self.answers_early)
+    }
+
+    fn several_where(&self, is_one: impl Fn(&Cell) -> bool) -> Vec<Sector> {
+        let several = self.touched.several().filter(|cell| is_one(cell));
         let mut sectors: Vec<Sector> = several.map(|cell| Sector(cell.sector)).collect();
         sectors.sort_unstable();
         sectors

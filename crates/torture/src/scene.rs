@@ -286,7 +286,12 @@ impl Scene {
     /// The process died, or the power was cut.
     pub(crate) fn crash(&self, fate: Fate) {
         let torn = match fate {
-            Fate::Kill => self.oracle.borrow_mut().kill(),
+            Fate::Kill => {
+                // What the cache was writing may be on some drives of its stripe: what parity says beside it, nobody knows.
+                let underway = self.oracle.borrow().underway();
+                self.without_parity.borrow_mut().now.extend(underway.into_iter().map(|sector| sector.0));
+                self.oracle.borrow_mut().kill()
+            }
             Fate::PowerCut => {
                 self.without_parity.borrow_mut().power_cut();
                 self.torn.borrow_mut().power_cut();

@@ -139,7 +139,30 @@ fn draw_boot(rng: &mut Rng) -> u128 {
     u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64())
 }
 
+/// Such memory of a machine on which nothing runs, and which boot it is.
+pub struct KeptImage {
+    named: BTreeMap<String, Memory>,
+    boot: u128,
+}
+
 impl Kept {
+    /// What the machine has.
+    pub fn image(&self) -> KeptImage {
+        let mine = self.named.iter().filter(|((place, _), _)| *place == Place::Machine);
+        let named = mine.map(|((_, name), named)| (name.clone(), named.memory.copy())).collect();
+        KeptImage { named, boot: self.boot }
+    }
+
+    /// The machine has this, and nothing else.
+    pub fn restore(&mut self, image: &KeptImage) {
+        self.lose(Place::Machine);
+        for (name, memory) in &image.named {
+            let named = Named { memory: Arc::new(memory.copy()), hold: Weak::new() };
+            self.named.insert((Place::Machine, name.clone()), named);
+        }
+        self.boot = image.boot;
+    }
+
     pub fn new(seed: u64) -> Kept {
         let mut boots = Rng::new(seed, "boot", "");
         Kept {

@@ -41,6 +41,7 @@ mod world;
 
 pub use crate::core::{Actor, SimHandle, SimId};
 pub use drive::{DriveImage, DriveStats, FaultKind, SimDrive, StrayWrite};
+pub use kept::KeptImage;
 pub use options::{
     Costs, DriveFaults, DriveOptions, Latency, NetworkOptions, Order, SimOptions, Trimmed, Unwritten,
 };

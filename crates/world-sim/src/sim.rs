@@ -10,6 +10,7 @@
 
 use crate::core::{Action, Core, SimHandle};
 use crate::drive::{DriveCell, DriveImage, SimDrive};
+use crate::kept::KeptImage;
 use crate::network;
 use crate::options::{DriveOptions, Order, SimOptions};
 use crate::rng::Rng;
@@ -452,6 +453,17 @@ impl Sim {
     /// Replaces what is stored under `name`, or removes it.
     pub fn put_stored(&mut self, name: &str, content: Option<Vec<u8>>) {
         self.core.state.borrow_mut().put(name, content);
+    }
+
+    /// The machine's memory that outlives processes, as it is while none runs there.
+    pub fn kept_image(&self) -> KeptImage {
+        assert!(!self.is_alive(), "what a process views may change");
+        self.core.kept.borrow().image()
+    }
+
+    /// Gives the machine the memory of another one, and its boot: it is the same machine.
+    pub fn restore_kept(&mut self, image: &KeptImage) {
+        self.core.kept.borrow_mut().restore(image);
     }
 
     /// The next `count` stores and appends fail for want of space.

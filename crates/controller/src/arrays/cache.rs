@@ -111,18 +111,22 @@ impl Arrays {
             Err(error) => Err(error.to_string()),
         };
         let memory = match kept {
-            Ok(memory) if memory.found.is_empty() => {
-                // Of another size, perhaps: another one is made when a volume wants it.
-                drop(memory);
-                match self.env.world().forget_kept_memory(NAME).await {
-                    Ok(()) => Memory::None,
-                    Err(error) => Memory::Unusable(error.to_string()),
-                }
-            }
+            // Of whatever size: labels may name it.
             Ok(memory) => self.deal_out(memory),
             Err(why) => Memory::Unusable(why),
         };
         *self.memory.borrow_mut() = memory;
+    }
+
+    /// Gives the memory up, when nothing of any volume is in it: the next process makes one of the size that it is told.
+    pub(crate) async fn close_memory(&self) {
+        let is_empty = match &*self.memory.borrow() {
+            Memory::Open(open) => open.volumes.is_empty(),
+            Memory::None | Memory::Unusable(_) => false,
+        };
+        if is_empty && let Err(error) = self.env.world().forget_kept_memory(NAME).await {
+            tracing::warn!("the cache's memory is still there: {error}");
+        }
     }
 
     /// Gives the shards what is free, in equal parts.

@@ -173,6 +173,7 @@ impl Commands {
         self.lifecycle.remember_arrays().await;
         self.inventory.store_seen().await;
         let notes = self.lifecycle.stop_all().await;
+        self.arrays.close_memory().await;
         let text = "the controller was shut down".to_owned();
         self.events.report(
             EventCode::ControllerStopped,

@@ -22,6 +22,8 @@ pub struct Bench {
     pub shards: Vec<Shard>,
     /// What ports would tell of who is connected.
     pub hosts: Hosts,
+    /// How much memory the cache may have of controllers that are started from now on.
+    pub cache_size: ByteCount,
     count: usize,
     handle: Option<ControllerHandle>,
 }
@@ -41,6 +43,7 @@ impl Bench {
             sim: Sim::new(options(seed, shards)),
             shards: Vec::new(),
             hosts: Hosts::default(),
+            cache_size: ByteCount::ZERO,
             count: shards,
             handle: None,
         };
@@ -88,7 +91,7 @@ impl Bench {
         let options = Options {
             drives: drives.iter().map(ToString::to_string).collect(),
             hosts: self.hosts.clone(),
-            ..Options::default()
+            cache_size: self.cache_size,
         };
         let handle =
             self.sim.run(async move { Controller::start(&env, options, senders, receiver).await })?;

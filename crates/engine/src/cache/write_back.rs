@@ -204,7 +204,6 @@ impl Cache {
         self.absorbing.count(|counters| counters.absorbed += 1);
         self.absorbing.is_idle.set(false);
         self.note_dirty();
-        self.publish();
     }
 
     /// Something is dirty.
@@ -213,6 +212,7 @@ impl Cache {
             self.shard.env().spawn("cache clock", tick(Rc::downgrade(self)));
         }
         self.pump();
+        self.publish();
     }
 
     /// A read was answered from the cache, in part at least.

@@ -147,8 +147,14 @@ impl Bench {
         Bench::attach_with_cache(envs, attachment, ByteCount::ZERO).await
     }
 
-    /// The same, with a cache on every shard.
+    /// The same, with a cache on every shard that outlives nothing.
     pub async fn attach_with_cache(envs: Vec<Env>, attachment: Attachment, room: ByteCount) -> Bench {
+        let shares = envs.iter().map(|_| CellShare::unkept((room.0 / 4096) as u32, false)).collect();
+        Bench::attach_with_cells(envs, attachment, shares).await
+    }
+
+    /// The same, with these cells of a cache, in the order of the shards.
+    pub async fn attach_with_cells(envs: Vec<Env>, attachment: Attachment, shares: Vec<CellShare>) -> Bench {
         let count = envs.len() as u16;
         let env = envs[0].clone();
         let (reports, mut receiver) =
@@ -172,9 +178,8 @@ impl Bench {
         for (index, seed) in seeds.into_iter().enumerate() {
             shards.push(seed.start(ShardIndex(index as u16), count, reports.clone()));
         }
-        for sender in &senders {
+        for (sender, share) in senders.iter().zip(shares) {
             assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok());
-            let share = CellShare::unkept((room.0 / 4096) as u32, false);
             assert!(sender.send(ShardMessage::Cells(share)).is_ok());
         }
         let (health, state) = (attachment.state.in_service(), attachment.state.clone());

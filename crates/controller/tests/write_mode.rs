@@ -1,0 +1,277 @@
+//! When hosts are told that their writes are done (`volume set --write-mode`): what they were told outlives the end of the process,
+//! what they flushed outlives the power, and what is nowhere is said.
+
+mod common;
+
+use common::events::{End, at_every_event, end};
+use common::{Bench, MIB, volume};
+use controller::{Command, ErrorKind, SetPolicy, VolumeState, WriteMode};
+use engine::Volume;
+use env::{Buf, Durability, IoErrorKind, JoinHandle};
+use std::cell::RefCell;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange};
+use world_sim::DriveImage;
+
+const STRIP: u64 = 64 << 10;
+const DRIVES: [&str; 3] = ["a", "b", "c"];
+const OLD: u8 = 5;
+
+fn set(mode: WriteMode) -> Command {
+    let (volume, write_mode) = ("data".to_owned(), Some(mode));
+    Command::VolumePolicy(SetPolicy { volume, write_mode, ..SetPolicy::default() })
+}
+
+/// What is configured, what is in effect, and why.
+fn mode(bench: &mut Bench) -> (String, String, String) {
+    let policies = bench.show("data").policies;
+    let policy = policies.iter().find(|policy| policy.name == "write-mode").expect("it is told");
+    (policy.configured.clone(), policy.current.clone(), policy.reason.clone())
+}
+
+fn dirty(bench: &mut Bench) -> u64 {
+    bench.show("data").cache.dirty_bytes
+}
+
+fn flush(bench: &mut Bench) {
+    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    bench.sim.run(async move { volume.flush().await }).expect("it ends").expect("flushed");
+}
+
+fn prepared(seed: u64, shards: usize, mode: WriteMode) -> Bench {
+    let mut bench = Bench::in_order(seed, shards, 4);
+    bench.cache_size = ByteCount(MIB);
+    bench.boot(&[]);
+    bench.create_with("data", "raid5", &DRIVES, |wanted| wanted.write_mode = Some(mode)).expect("it is made");
+    bench.write("data", 0, OLD, 6 * STRIP);
+    flush(&mut bench);
+    bench.settle("data");
+    bench
+}
+
+#[test]
+fn what_was_answered_is_there_after_a_kill_on_however_many_shards() {
+    for (seed, before, after) in [(1, 1, 1), (2, 2, 2), (3, 3, 1), (4, 1, 3)] {
+        let mut bench = prepared(seed, 3, WriteMode::WriteBack);
+        bench.use_shards(before);
+        bench.restart(&DRIVES);
+        for number in 0..20 {
+            bench.write("data", number * 9000, 10 + number as u8, 5000);
+        }
+        bench.write("data", 9000, 99, 700);
+        assert!(dirty(&mut bench) > 0, "nobody has flushed");
+        bench.use_shards(after);
+        bench.restart(&DRIVES);
+        assert_eq!(bench.show("data").state, VolumeState::Optimal);
+        assert!(dirty(&mut bench) > 0, "hosts do not wait until it is on the drives");
+        bench.expect("data", 9000, 99, 700);
+        bench.expect("data", 9700, 11, 4300);
+        for number in (0..20).filter(|number| *number != 1) {
+            bench.expect("data", number * 9000, 10 + number as u8, 5000);
+        }
+        // A write of a part of what was found, which its host wants to be durable; and the process ends again.
+        let volume = bench.shards[0].volume_named("data").expect("it is served");
+        let data = Buf::copy_of(&[77; 512]).freeze();
+        let range = ByteRange::new(ByteOffset(9216), ByteCount(512));
+        let written = async move { volume.write(range, data, Durability::Durable).await };
+        bench.sim.run(written).expect("it ends").expect("durable");
+        bench.restart(&DRIVES);
+        bench.expect("data", 9216, 77, 512);
+        bench.expect("data", 9000, 99, 216);
+        bench.ask(Command::VolumeFlush { volume: "data".into() }).expect("flushed");
+        assert_eq!(dirty(&mut bench), 0);
+    }
+}
+
+/// A power cut takes what nobody flushed, and that is said. What was flushed is there.
+#[test]
+fn what_was_flushed_outlives_the_power() {
+    let mut bench = prepared(5, 2, WriteMode::WriteBack);
+    bench.write("data", 0, 6, STRIP);
+    flush(&mut bench);
+    bench.write("data", STRIP, 7, STRIP);
+    bench.power_cycle(&DRIVES);
+    bench.expect("data", 0, 6, STRIP);
+    assert!(bench.has_event("what hosts had written without a flush"), "{:?}", bench.events());
+    assert_eq!(mode(&mut bench).1, "write-back", "it goes on");
+    bench.shut_down();
+    bench.power_cycle(&DRIVES);
+    assert_eq!(bench.count_events("what hosts had written without a flush"), 1, "it was stopped in order");
+}
+
+/// The mode changes while hosts write, with the end of the process or the power at any event.
+#[test]
+fn a_mode_that_changes_loses_nothing() {
+    type Told = Rc<RefCell<Vec<(u64, u8, bool)>>>;
+    async fn work(volume: Rc<Volume>, told: Told, at: u64) {
+        for round in 0..24 {
+            let (value, is_durable) = (20 + round as u8, round % 6 == 5);
+            let durability = if is_durable { Durability::Durable } else { Durability::Cached };
+            let range = ByteRange::new(ByteOffset(at), ByteCount(3072));
+            let data = Buf::copy_of(&[value; 3072]).freeze();
+            volume.write(range, data, durability).await.expect("hosts are not disturbed");
+            told.borrow_mut().push((at, value, is_durable));
+        }
+    }
+    let told = Told::default();
+    let scene = |bench: &mut Bench| {
+        told.borrow_mut().clear();
+        let volume = bench.shards[0].volume_named("data").expect("it is served");
+        let env = volume.shard().env().clone();
+        let places = [0, 3072, STRIP + 512, 2 * STRIP];
+        let workers: Vec<JoinHandle<()>> =
+            places.map(|at| env.spawn("worker", work(volume.clone(), told.clone(), at))).into();
+        for mode in [WriteMode::WriteBack, WriteMode::WriteThrough, WriteMode::WriteBack] {
+            bench.try_ask(set(mode)).ok()?.expect("it is set");
+        }
+        workers.iter().try_for_each(|worker| bench.sim.finish(worker).ok())
+    };
+    for how in [End::Killed, End::PowerCut] {
+        let prepare = || prepared(6, 2, WriteMode::WriteThrough);
+        at_every_event(11, how, prepare, scene, |bench, _, event| {
+            bench.boot(&DRIVES);
+            for at in [0, 3072, STRIP + 512, 2 * STRIP] {
+                let got = bench.try_read("data", at, 3072).expect("readable")[0];
+                let told = told.borrow();
+                let counts =
+                    told.iter().filter(|(of, _, durable)| *of == at && (*durable || how == End::Killed));
+                let at_least = counts.map(|(_, value, _)| *value).max().unwrap_or(OLD);
+                assert!(got >= at_least, "{how:?} at event {event}: {got} at {at}, told {at_least}");
+            }
+        });
+    }
+}
+
+/// The file with the memory was deleted while nobody served: the volume must not come up without what its hosts were told.
+#[test]
+fn memory_that_is_not_there_is_not_done_without() {
+    let mut bench = prepared(7, 2, WriteMode::WriteBack);
+    bench.write("data", 0, 6, STRIP);
+    end(&mut bench, End::Killed);
+    let env = bench.sim.env();
+    bench
+        .sim
+        .run(async move { env.world().forget_kept_memory("cache").await })
+        .expect("ends")
+        .expect("deleted");
+    bench.boot(&DRIVES);
+    assert_eq!(bench.show("data").state, VolumeState::Offline);
+    let start = Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+    let why = bench.refused(ErrorKind::WrongState, start.clone());
+    assert!(why.contains("softroc log discard data --yes"), "{why}");
+    let (_, notes) = volume(bench.ask(Command::LogDiscard { volume: "data".into() }));
+    assert!(notes[0].contains("not known"), "{notes:?}");
+    bench.ask(start).expect("it starts");
+    bench.ask(set(WriteMode::WriteThrough)).expect("set");
+    bench.refused(ErrorKind::WrongState, Command::LogDiscard { volume: "data".into() });
+}
+
+/// The process ends with data in the cache. The drives are taken to another machine, where a host writes newer data, and come back.
+/// The memory is still there; what it says is older than what is on the drives.
+#[test]
+fn what_an_older_life_left_is_not_laid_over_a_newer() {
+    let mut bench = prepared(12, 2, WriteMode::WriteBack);
+    bench.write("data", 0, 6, STRIP);
+    bench.forget();
+    bench.sim.kill();
+    let (here, image) = (bench.sim.kept_image(), drives_of(&bench));
+    let mut elsewhere = Bench::in_order(13, 2, 0);
+    elsewhere.cache_size = ByteCount(MIB);
+    put(&mut elsewhere, &image);
+    elsewhere.boot(&DRIVES);
+    elsewhere.write("data", 0, 7, STRIP);
+    elsewhere.shut_down();
+    let image = drives_of(&elsewhere);
+    put(&mut bench, &image);
+    bench.sim.restart_process();
+    bench.sim.restore_kept(&here);
+    bench.boot(&DRIVES);
+    bench.expect("data", 0, 7, STRIP);
+    bench.write("data", 0, 8, 512);
+    bench.restart(&DRIVES);
+    bench.expect("data", 0, 8, 512);
+    bench.expect("data", 512, 7, STRIP - 512);
+}
+
+fn drives_of(bench: &Bench) -> Vec<DriveImage> {
+    DRIVES.iter().map(|name| bench.sim.drive(name).expect("it is there").snapshot()).collect()
+}
+
+fn put(bench: &mut Bench, images: &[DriveImage]) {
+    for (name, image) in DRIVES.iter().zip(images) {
+        bench.sim.add_drive_with(name, common::drive_options(), image);
+    }
+}
+
+/// Two drives fail: the volume is offline with data that only the cache has. When they are back, so is the data.
+#[test]
+fn what_a_volume_had_when_it_went_offline_comes_back_with_it() {
+    let mut bench = prepared(8, 2, WriteMode::WriteBack);
+    bench.write("data", 0, 6, STRIP);
+    for drive in ["a", "b"] {
+        bench.sim.drive(drive).expect("it is there").vanish();
+    }
+    let failed = bench.try_write("data", STRIP, 8, 6 * STRIP).expect("it ends");
+    assert!(failed.is_err() || bench.ask(Command::VolumeFlush { volume: "data".into() }).is_err());
+    bench.wait(120);
+    assert_eq!(bench.show("data").state, VolumeState::Offline);
+    for drive in ["a", "b"] {
+        bench.sim.drive(drive).expect("it is there").come_back();
+    }
+    bench.restart(&DRIVES);
+    if bench.show("data").state == VolumeState::Offline {
+        let start = Command::VolumeStart { volume: "data".into(), accept_stale_parity: true, degraded: true };
+        bench.ask(start).expect("it starts");
+    }
+    bench.expect("data", 0, 6, STRIP);
+    assert_ne!(bench.try_read("data", STRIP, 1).err().map(|error| error.kind), Some(IoErrorKind::Medium));
+}
+
+/// A volume is deleted with data that only the cache has. Another one of its name does not find it.
+#[test]
+fn a_deleted_volume_leaves_nothing() {
+    let mut bench = prepared(9, 1, WriteMode::WriteBack);
+    bench.write("data", 0, 6, STRIP);
+    bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).expect("deleted");
+    let again = |wanted: &mut controller::CreateVolume| {
+        (wanted.write_mode, wanted.destroy_data) = (Some(WriteMode::WriteBack), true);
+    };
+    bench.create_with("data", "raid0", &["a", "b"], again).expect("it is made");
+    bench.restart(&["a", "b"]);
+    assert_eq!(dirty(&mut bench), 0);
+}
+
+#[test]
+fn without_memory_a_volume_is_write_through_and_says_why() {
+    let mut bench = prepared(10, 2, WriteMode::WriteThrough);
+    bench.cache_size = ByteCount::ZERO;
+    bench.restart(&DRIVES);
+    let (_, notes) = volume(bench.ask(set(WriteMode::WriteBack)));
+    assert!(notes[0].contains("--cache SIZE"), "{notes:?}");
+    let (configured, current, why) = mode(&mut bench);
+    assert_eq!((configured.as_str(), current.as_str()), ("write-back", "write-through"));
+    assert!(why.contains("--cache SIZE"), "{why}");
+    bench.write("data", 0, 6, STRIP);
+    assert_eq!(dirty(&mut bench), 0);
+    bench.cache_size = ByteCount(MIB);
+    bench.restart(&DRIVES);
+    assert_eq!(mode(&mut bench).1, "write-back", "the next process has some");
+    bench.ask(set(WriteMode::WriteThrough)).expect("set");
+    assert_eq!(mode(&mut bench).1, "write-through");
+}
+
+/// By name alone: flushes are answered from the cache. The end of the process takes nothing, and another mode has all on the drives.
+#[test]
+fn always_write_back_answers_flushes() {
+    let mut bench = prepared(11, 2, WriteMode::AlwaysWriteBack);
+    bench.write("data", 0, 6, STRIP);
+    flush(&mut bench);
+    assert!(dirty(&mut bench) > 0, "a flush was answered at once");
+    bench.restart(&DRIVES);
+    bench.expect("data", 0, 6, STRIP);
+    bench.write("data", 0, 7, 512);
+    bench.ask(set(WriteMode::WriteBack)).expect("set");
+    assert_eq!(dirty(&mut bench), 0);
+    bench.power_cycle(&DRIVES);
+    bench.expect("data", 512, 6, STRIP - 512);
+}
