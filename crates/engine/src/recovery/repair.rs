@@ -289,7 +289,8 @@ impl Recovery {
             return Ok(());
         }
         let _by_journal = self.go_by_journal();
-        // A replay must not bring parity back that the zeroes do not agree with.
+        // A replay must not put back what was here: parity that is written from now on stands on the zeroes. Settling silences as
+        // well, but not where it has nothing to write, as a drive is out.
         self.silence(stripe).await?;
         // From the first zero to the new parity a crash must be followed by a resync.
         let _writing = match self.is_redundant() {
