@@ -193,6 +193,63 @@ fn an_unreadable_sector_does_not_keep_a_strip_of_a_stale_drive_from_being_writte
     .expect("no stall");
 }
 
+/// A sector was listed as lost. Then it could not be read again, and its neighbours neither, in one run: they were given up with it,
+/// and each of them has to be listed by itself, or the zeroes in its place pass for data.
+#[test]
+fn sectors_that_are_lost_beside_a_listed_one_are_listed_too() {
+    let setup = Setup::new(Level::Raid5, 4);
+    let mut sim = setup.sim(26, 0);
+    let all: Vec<_> = (0..4).map(|index| drive(&sim, index)).collect();
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let mut attachment = setup.attachment(&envs[0]).await;
+        attachment.state = stale(attachment.state, &stale_on(&setup, data(&setup, 3, 0).0));
+        let bench = Bench::attach(envs, attachment).await;
+        let volume = bench.volume();
+        let bytes = pattern(1, volume.spec().capacity.0);
+        write(volume, 0, &bytes).await.expect("writable");
+        let (other, offset) = data(&setup, 3, 1);
+        let (stale_strip, strip) = (3 * setup.geometry().stripe_bytes().0, 4096);
+        // Whoever writes the strip of the stale drive has to do without what cannot be read in these columns.
+        let give_up = async |first: u64, count: u64| {
+            all[usize::from(other)].make_unreadable(range(offset + 512 * first, 512 * count));
+            let written = vec![4; 512 * count as usize];
+            write(volume, stale_strip + 512 * first, &written).await.expect("writable");
+        };
+        let is_lost = async |sector: u64| {
+            let at = stale_strip + strip + 512 * sector;
+            match read(volume, at, 512).await {
+                Ok(got) => {
+                    assert!(got == bytes[at as usize..][..512], "sector {sector} is not what was written");
+                    false
+                }
+                Err(error) => {
+                    assert_eq!(error.kind, IoErrorKind::Medium, "sector {sector}");
+                    true
+                }
+            }
+        };
+        give_up(2, 1).await;
+        for (sector, lost) in [(1, false), (2, true), (3, false)] {
+            assert_eq!(is_lost(sector).await, lost, "sector {sector}");
+        }
+        give_up(1, 3).await;
+        for (sector, lost) in [(0, false), (1, true), (2, true), (3, true), (4, false)] {
+            assert_eq!(is_lost(sector).await, lost, "sector {sector}");
+        }
+        let reports = bench.reports.borrow();
+        let listed = reports.iter().filter_map(|kind| match kind {
+            ReportKind::PuncturedBlocks { drive, ranges, punctured: true } if drive.0 == other => {
+                Some(ranges)
+            }
+            _ => None,
+        });
+        let listed: Vec<_> = listed.flatten().map(|listed| (listed.start.0 - offset, listed.len.0)).collect();
+        assert_eq!(listed, [(1024, 512), (512, 512), (1536, 512)], "each once, and by itself");
+    })
+    .expect("no stall");
+}
+
 /// In one column of a stripe of RAID 10 a strip was lost, both copies of it; of another strip one copy could not be
 /// read. That copy was filled with zeroes too, and read as such from then on.
 #[test]

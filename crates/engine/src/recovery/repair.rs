@@ -243,8 +243,8 @@ impl Recovery {
         }
     }
 
-    /// In these columns blocks are lost. Those that nothing can give back are listed, if that is beyond doubt or they
-    /// have to be given up; what has to be given up is filled with zeroes, and redundancy computed over them.
+    /// In these columns, one sector of each strip, blocks are lost. Those that nothing can give back are listed, if that is beyond
+    /// doubt or they have to be given up; what has to be given up is filled with zeroes, and redundancy computed over them.
     async fn take_for_lost(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -289,7 +289,8 @@ impl Recovery {
             return Ok(());
         }
         let _by_journal = self.go_by_journal();
-        // A replay must not bring parity back that the zeroes do not agree with.
+        // A replay must not put back what was here: parity that is written from now on stands on the zeroes. Settling silences as
+        // well, but not where it has nothing to write, as a drive is out.
         self.silence(stripe).await?;
         // From the first zero to the new parity a crash must be followed by a resync.
         let _writing = match self.is_redundant() {
@@ -382,12 +383,12 @@ impl Recovery {
         absent >= parity
     }
 
-    async fn list_lost(self: &Rc<Self>, drive: DriveIndex, range: ByteRange) -> Result<(), IoError> {
-        let listed: u64 = self.state().punctured_within(drive, range).map(|punctured| punctured.len.0).sum();
-        if listed == range.len.0 {
+    /// Lists a sector as lost. The list has whole sectors: this one is in it, or no byte of it is.
+    async fn list_lost(self: &Rc<Self>, drive: DriveIndex, sector: ByteRange) -> Result<(), IoError> {
+        if self.state().is_punctured(drive, sector) {
             return Ok(());
         }
-        let kind = ReportKind::PuncturedBlocks { drive, ranges: vec![range], punctured: true };
+        let kind = ReportKind::PuncturedBlocks { drive, ranges: vec![sector], punctured: true };
         self.shard.report(self.spec.id, kind).await?;
         self.count(|counters| counters.lost_blocks += 1);
         Ok(())
