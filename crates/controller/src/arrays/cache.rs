@@ -18,8 +18,8 @@ use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
-use crate::interface::{CacheInfo, Error, ErrorKind, Result};
-use engine::{Absorb, CELL, CacheCounters, CacheMemory, CacheTerms, CellShare, FoundCell, ShardMessage};
+use crate::interface::{Error, ErrorKind, Result};
+use engine::{Absorb, CELL, CacheMemory, CacheTerms, CellShare, FoundCell, ShardMessage};
 use env::{KeptSize, Words};
 use log::memory::{MemoryHead, VOLUMES, halves, volume_words};
 use ondisk::{KeptLabel, Uuid, VolumeLabel, WriteMode};
@@ -559,34 +559,5 @@ pub(crate) fn meaning(mode: WriteMode) -> &'static str {
         WriteMode::AlwaysWriteBack => {
             "a write and a flush are answered when the cache has them: they survive the end of the daemon; a power cut loses them until the drives have them"
         }
-    }
-}
-
-impl Volume {
-    /// What the cache shows of it.
-    pub(crate) fn cache_info(&self) -> CacheInfo {
-        let shown = self.gauge.borrow().as_ref().map(CacheCounters::shown).unwrap_or_default();
-        CacheInfo {
-            dirty_bytes: shown.dirty.0,
-            pinned_bytes: shown.pinned.0,
-            absorbed: shown.absorbed,
-            hits: shown.hits,
-            destages: shown.destages,
-        }
-    }
-
-    fn gauge(&self, shards: usize) -> Words {
-        let gauge = CacheCounters::gauge(shards);
-        *self.gauge.borrow_mut() = Some(gauge.clone());
-        gauge
-    }
-
-    /// When its hosts are told that writes are done, as it is; none while it was never served.
-    pub(crate) fn mode_in_effect(&self) -> Option<InEffect> {
-        self.in_effect.borrow().clone()
-    }
-
-    fn set_mode_in_effect(&self, now: InEffect) {
-        *self.in_effect.borrow_mut() = Some(now);
     }
 }

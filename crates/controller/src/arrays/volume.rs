@@ -1,10 +1,10 @@
 //! A volume of an array, as the controller keeps it.
 
 use crate::arrays::cache::InEffect;
-use crate::interface::VolumeState;
+use crate::interface::{CacheInfo, VolumeState};
 use crate::inventory::Drive;
 use crate::inventory::IsQuiesced;
-use engine::{JournalPlace, RegionIndex, RegionSet, VolumeId, ring_len};
+use engine::{CacheCounters, JournalPlace, RegionIndex, RegionSet, VolumeId, ring_len};
 use env::Words;
 use layout::Geometry;
 use ondisk::{TailPlace, Uuid, VolumeLabel, slots};
@@ -39,8 +39,8 @@ pub(crate) struct Volume {
     /// Regions whose redundancy is taken as it is: an operator said so since the last start, or the journal tells.
     forced: RefCell<Forced>,
     /// When its hosts are told that writes are done, and where the shards show what the cache has of it.
-    pub(super) in_effect: RefCell<Option<InEffect>>,
-    pub(super) gauge: RefCell<Option<Words>>,
+    in_effect: RefCell<Option<InEffect>>,
+    gauge: RefCell<Option<Words>>,
 }
 
 impl Volume {
@@ -230,6 +230,33 @@ impl Volume {
             }
         }
         Some((at_least, at_most))
+    }
+
+    /// What the cache shows of it.
+    pub(crate) fn cache_info(&self) -> CacheInfo {
+        let shown = self.gauge.borrow().as_ref().map(CacheCounters::shown).unwrap_or_default();
+        CacheInfo {
+            dirty_bytes: shown.dirty.0,
+            pinned_bytes: shown.pinned.0,
+            absorbed: shown.absorbed,
+            hits: shown.hits,
+            destages: shown.destages,
+        }
+    }
+
+    pub(super) fn gauge(&self, shards: usize) -> Words {
+        let gauge = CacheCounters::gauge(shards);
+        *self.gauge.borrow_mut() = Some(gauge.clone());
+        gauge
+    }
+
+    /// When its hosts are told that writes are done, as it is; none while it was never served.
+    pub(crate) fn mode_in_effect(&self) -> Option<InEffect> {
+        self.in_effect.borrow().clone()
+    }
+
+    pub(super) fn set_mode_in_effect(&self, now: InEffect) {
+        *self.in_effect.borrow_mut() = Some(now);
     }
 
     /// Whether its journal tells all that may have been interrupted.

@@ -14,7 +14,7 @@ use env::{Buf, Env, Slice, Words};
 use log::memory::descriptor_at;
 use log::{CELL, CellRange, Cells, Descriptor};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -23,10 +23,9 @@ pub(crate) struct CellRoom {
     env: Env,
     words: RefCell<Option<Words>>,
     cells: RefCell<Cells>,
-    free: RefCell<HashMap<u32, Buf>>,
-    /// What is in cells, by their numbers.
-    kept: RefCell<HashMap<u32, (Descriptor, Slice)>>,
-    /// Cells that were cleared, and that somebody looks at still.
+    /// The cells by their numbers.
+    contents: RefCell<BTreeMap<u32, Content>>,
+    /// Cells that were cleared, and that somebody may look at still.
     viewed: RefCell<Vec<(u32, Slice)>>,
     reserved: Cell<usize>,
     total: Cell<usize>,
@@ -35,6 +34,16 @@ pub(crate) struct CellRoom {
     pub(crate) turn: Credits,
     /// There may be more.
     pub(crate) changed: Signal,
+}
+
+/// What a cell is.
+enum Content {
+    /// Free: the way to its bytes.
+    Free(Buf),
+    /// Bytes of a volume, and which.
+    Kept(Descriptor, Slice),
+    /// Cleared.
+    Viewed,
 }
 
 /// Cells that are set aside for a write.
@@ -65,8 +74,7 @@ impl CellRoom {
         Rc::new(CellRoom {
             words: RefCell::default(),
             cells: RefCell::default(),
-            free: RefCell::default(),
-            kept: RefCell::default(),
+            contents: RefCell::default(),
             viewed: RefCell::default(),
             reserved: Cell::new(0),
             total: Cell::new(0),
@@ -87,7 +95,9 @@ impl CellRoom {
             assert_eq!(words.load(descriptor_at(*slot)), 0, "nothing is in cell {slot}");
             cells.give(*slot);
         }
-        self.free.borrow_mut().extend(free);
+        drop(cells);
+        let free = free.into_iter().map(|(slot, bytes)| (slot, Content::Free(bytes)));
+        self.contents.borrow_mut().extend(free);
         *self.words.borrow_mut() = Some(words);
         self.changed.notify(&self.env);
     }
@@ -96,12 +106,13 @@ impl CellRoom {
     pub(crate) fn adopt<'a>(&self, found: impl Iterator<Item = &'a FoundCell>) {
         let words = self.words.borrow();
         let Some(words) = &*words else { return };
-        let mut kept = self.kept.borrow_mut();
+        let mut contents = self.contents.borrow_mut();
         let mut adopted = Vec::new();
         for FoundCell { slot, descriptor, bytes } in found {
             // A volume that is attached once more has let go of some.
             let is_there = Descriptor::load(*slot, |word| words.load(word)) == Some(*descriptor);
-            if is_there && kept.insert(*slot, (*descriptor, bytes.clone())).is_none() {
+            if is_there && !contents.contains_key(slot) {
+                contents.insert(*slot, Content::Kept(*descriptor, bytes.clone()));
                 self.total.set(self.total.get() + 1);
                 self.sequence.set(self.sequence.get().max(descriptor.sequence));
                 adopted.push((*slot, *descriptor));
@@ -113,10 +124,13 @@ impl CellRoom {
     /// Everything that is in cells of a volume, oldest first: what laid over its drives gives what its hosts were promised. Whatever
     /// was stored before is to be settled by these, and not by those that [`CellRoom::store`] gave.
     pub(crate) fn all_of(self: &Rc<Self>, volume: u32) -> Vec<Stored> {
-        let kept = self.kept.borrow();
-        let mine = kept.iter().filter(|(_, (descriptor, _))| descriptor.bytes.volume == volume);
+        let contents = self.contents.borrow();
+        let kept = contents.iter().filter_map(|(slot, content)| match content {
+            Content::Kept(descriptor, bytes) => Some((*slot, *descriptor, bytes.clone())),
+            Content::Free(_) | Content::Viewed => None,
+        });
         let mut mine: Vec<(u32, Descriptor, Slice)> =
-            mine.map(|(slot, (descriptor, bytes))| (*slot, *descriptor, bytes.clone())).collect();
+            kept.filter(|(_, descriptor, _)| descriptor.bytes.volume == volume).collect();
         mine.sort_unstable_by_key(|(slot, descriptor, _)| (descriptor.sequence, descriptor.bytes, *slot));
         let mut cells = self.cells.borrow_mut();
         cells.forget(volume);
@@ -168,7 +182,11 @@ impl CellRoom {
 
     fn store_part(self: &Rc<Self>, descriptor: Descriptor, start: ByteOffset, data: &Slice) -> Stored {
         let slot = self.cells.borrow_mut().take(&descriptor).expect("a cell was set aside");
-        let mut cell = self.free.borrow_mut().remove(&slot).expect("a free cell has its bytes");
+        let mut contents = self.contents.borrow_mut();
+        let content = contents.get_mut(&slot).expect("a cell is known");
+        let Content::Free(mut cell) = std::mem::replace(content, Content::Viewed) else {
+            panic!("cell {slot} is free");
+        };
         let (bytes, range) = (descriptor.bytes, descriptor.bytes.range());
         if !cell.is_hollow() {
             let (at, len) = (usize::from(bytes.start), usize::from(bytes.len));
@@ -180,8 +198,9 @@ impl CellRoom {
         for (word, value) in descriptor.stores(slot) {
             words.store(word, value);
         }
-        self.kept.borrow_mut().insert(slot, (descriptor, cell.clone()));
-        self.stored(descriptor, &cell)
+        let stored = self.stored(descriptor, &cell);
+        *content = Content::Kept(descriptor, cell);
+        stored
     }
 
     /// Forgets what is in cells of a volume, and would be laid over its drives. Nobody may have it in a line.
@@ -198,7 +217,8 @@ impl CellRoom {
         let words = self.words.borrow();
         for slot in cleared {
             words.as_ref().expect("cells come with their words").store(descriptor_at(slot), 0);
-            let (_, bytes) = self.kept.borrow_mut().remove(&slot).expect("something was in the cell");
+            let was = self.contents.borrow_mut().insert(slot, Content::Viewed);
+            let Some(Content::Kept(_, bytes)) = was else { panic!("something was in cell {slot}") };
             self.viewed.borrow_mut().push((slot, bytes));
         }
     }
@@ -209,7 +229,7 @@ impl CellRoom {
         for (slot, bytes) in viewed {
             match bytes.try_unfreeze() {
                 Ok(cell) => {
-                    self.free.borrow_mut().insert(slot, cell);
+                    self.contents.borrow_mut().insert(slot, Content::Free(cell));
                     self.cells.borrow_mut().cleared(&[slot]);
                 }
                 Err(bytes) => self.viewed.borrow_mut().push((slot, bytes)),
