@@ -92,6 +92,8 @@ fn full_label() -> Label {
         relocated: Some(Relocated { slot: 2, regions: Runs(vec![[10, 11]]) }),
         punctured: vec![Punctured { slot: 1, bytes: vec![[512, 1024], [4096, 8192]] }],
         journal: None,
+        write_mode: ondisk::WriteMode::AlwaysWriteBack,
+        kept: Some(ondisk::KeptLabel { memory: uuid(0xDD), boot: uuid(0xEE) }),
         ..volume()
     });
     label.member[0].enclosure = Some("shelf 1".into());

@@ -268,8 +268,14 @@ impl Arrays {
             }
             Memory::None | Memory::Unusable(_) => return Ok(()),
         };
-        for cell in found.iter().flat_map(|found| found.iter()) {
-            words.store(log::memory::descriptor_at(cell.slot), 0);
+        let mut free = Vec::new();
+        for FoundCell { slot, bytes, .. } in found.into_iter().flat_map(Arc::unwrap_or_clone) {
+            words.store(log::memory::descriptor_at(slot), 0);
+            free.extend(bytes.try_unfreeze().ok().map(|bytes| (slot, bytes)));
+        }
+        let share = CellShare { words, free, sequence: 0 };
+        if self.shards[place as usize % self.shards.len()].send(ShardMessage::Cells(share)).is_err() {
+            tracing::error!("a shard does not take what is free of the cache's memory");
         }
         let told = self.tell_shards(|done| ShardMessage::DiscardCells(place, done)).await;
         told.map_err(|why| Error::new(ErrorKind::Failed, why))?;
