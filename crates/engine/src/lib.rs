@@ -9,7 +9,7 @@
 //! waits there too → execute (reads, compute, commit, writes) → record what failed → acknowledge → release*. What cannot be
 //! read and stands in its way is repaired first.
 //!
-//! A **write** (write-back): *admit → wait for room in the cache → acknowledge*; the rest of the way is that of its destage,
+//! A **write** (write-back): *admit → wait for room in the cache → copy to cells → acknowledge*; the rest of the way is that of its destage,
 //! which nobody waits for but a flush.
 //!
 //! | step | where | what it guarantees |
@@ -17,6 +17,7 @@
 //! | admit | `host::volume`, `host::split` | inside the volume; cut into requests on one stripe, dealt to the shards that own them; memory reserved whole or waited for |
 //! | fast path | `host::fast_path`, `members::balance` | a request that needs nothing but mapping takes nothing else; of several copies the least busy and nearest |
 //! | wait | `cache`, the crate `cache` | writes that wait for the same columns of a stripe are one plan; nobody waits for what may not come |
+//! | cells | `shard::cells`, the crate `log` (`cells`) | what is acknowledged is in memory that outlives the process |
 //! | destage | `cache::write_back` | what is dirty is destaged for a flush, for room, for its age, or while nothing else is to be done |
 //! | lock | `env::locks`, `cache::held` | nobody else writes these columns of the stripe, or computes from them |
 //! | mark dirty | `stripe::dirty`, `stripe::first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |

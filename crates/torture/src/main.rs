@@ -39,7 +39,7 @@ struct Cli {
     /// Whether volumes with parity keep a journal; two thirds of the seeds do if it is not said
     #[arg(long, value_name = "HOW")]
     write_hole: Option<WriteHoleName>,
-    /// Answer writes from a cache, in memory that is gone with the process: a kill takes what was not flushed
+    /// Answer writes from a cache, in memory that outlives the process: a power cut takes what was not flushed
     #[arg(long)]
     write_back: bool,
     /// Leave lives out, by their numbers

@@ -28,7 +28,7 @@ pub struct Options {
     pub lie: Lie,
     /// How volumes with parity mend a stripe whose write was cut off; drawn if it is not said.
     pub write_hole: Option<WriteHole>,
-    /// Whether a cache answers writes, in memory that is gone with the process: a kill takes what was not flushed.
+    /// Whether a cache answers writes, in memory that outlives the process: a power cut takes what was not flushed.
     pub write_back: bool,
     /// What is left out.
     pub without: Without,
