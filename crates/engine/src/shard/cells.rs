@@ -227,7 +227,12 @@ impl CellRoom {
     fn reclaim(&self) {
         let viewed = self.viewed.take();
         for (slot, bytes) in viewed {
-            match bytes.try_unfreeze() {
+            // Of a model there is nothing to look at.
+            let unviewed = match bytes.is_hollow() {
+                true => Ok(Buf::hollow(bytes.len())),
+                false => bytes.try_unfreeze(),
+            };
+            match unviewed {
                 Ok(cell) => {
                     self.contents.borrow_mut().insert(slot, Content::Free(cell));
                     self.cells.borrow_mut().cleared(&[slot]);
