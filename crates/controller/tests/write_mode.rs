@@ -275,3 +275,43 @@ fn always_write_back_answers_flushes() {
     bench.power_cycle(&DRIVES);
     bench.expect("data", 512, 6, STRIP - 512);
 }
+
+/// A volume's drives were not there when a controller was started and stopped in order. The memory had nothing of it by then, but its
+/// label named it: the volume was refused when its drives were back.
+#[test]
+fn memory_that_a_label_names_stays_while_its_drives_are_away() {
+    let mut bench = prepared(14, 2, WriteMode::WriteBack);
+    flush(&mut bench);
+    end(&mut bench, End::Killed);
+    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("it is there").vanish());
+    bench.boot(&[]);
+    bench.shut_down();
+    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("it is there").come_back());
+    bench.restart(&DRIVES);
+    bench.expect("data", 0, OLD, 6 * STRIP);
+    assert_eq!(mode(&mut bench).1, "write-back");
+}
+
+/// A process without a cache finds what an earlier one left: it is destaged, nothing more is answered from it, and that is said.
+#[test]
+fn a_process_without_a_cache_destages_what_an_earlier_one_left() {
+    let mut bench = prepared(15, 2, WriteMode::WriteBack);
+    bench.write("data", 0, 6, STRIP);
+    end(&mut bench, End::Killed);
+    bench.cache_size = ByteCount::ZERO;
+    bench.boot(&DRIVES);
+    bench.expect("data", 0, 6, STRIP);
+    bench.wait(30);
+    let (configured, current, why) = mode(&mut bench);
+    assert_eq!((configured.as_str(), current.as_str()), ("write-back", "write-through"));
+    assert!(why.contains("--cache SIZE"), "{why}");
+    bench.write("data", 0, 7, STRIP);
+    assert_eq!(dirty(&mut bench), 0);
+    // Its label names no memory any more.
+    end(&mut bench, End::Killed);
+    let env = bench.sim.env();
+    let forgotten = bench.sim.run(async move { env.world().forget_kept_memory("cache").await });
+    forgotten.expect("it ends").expect("it is deleted");
+    bench.boot(&DRIVES);
+    bench.expect("data", 0, 7, STRIP);
+}

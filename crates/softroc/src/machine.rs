@@ -1,6 +1,7 @@
 //! What this machine is and has: for `softroc info` and for the environment of measurements.
 
 use std::fs::read_to_string;
+use units::ByteCount;
 
 /// Names and values, in the order in which they are shown.
 pub fn describe() -> Vec<(String, String)> {
@@ -38,10 +39,15 @@ pub fn host() -> String {
 }
 
 fn memory() -> Option<String> {
+    memory_bytes().map(|memory| memory.to_string())
+}
+
+/// How much memory there is.
+pub fn memory_bytes() -> Option<ByteCount> {
     let meminfo = read_to_string("/proc/meminfo").ok()?;
     let line = meminfo.lines().find(|line| line.starts_with("MemTotal"))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(units::ByteCount(kib * 1024).to_string())
+    kib.checked_mul(1024).map(ByteCount)
 }
 
 fn io_uring() -> Option<String> {

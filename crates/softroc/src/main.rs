@@ -20,6 +20,7 @@
 //! | `failure` | how a command fails: one sentence and an exit code |
 
 mod bench;
+mod cache;
 mod cli;
 mod control;
 mod explain;
@@ -88,6 +89,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Serve(serve) => serve::run(serve, &control),
         Command::Drive(command) => control.drive(command),
         Command::Volume(command) => control.volume(command),
+        Command::Log(command) => control.log(command),
         Command::Spare(command) => control.spare(command),
         Command::Foreign(command) => control.foreign(command),
         Command::Task(command) => control.task(command),

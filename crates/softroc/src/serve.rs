@@ -5,6 +5,7 @@
 //! way finish, volumes are stopped and marked clean, everything is on the drives. A second signal ends it at once,
 //! which loses nothing that was acknowledged.
 
+use crate::cache;
 use crate::cli::Serve;
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
@@ -48,8 +49,12 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
     }
     let sockets = world_real::inherited_sockets()?;
     let nbd = nbd_addresses(serve, control, &sockets)?;
+    let cache = cache::size(serve.cache)?;
+    let kept = cache::folder(serve.cache_folder.as_deref(), control.state())?;
+    say_where(cache, kept.as_deref());
     let settings = world_real::Settings {
         state: Some(control.state().to_owned()),
+        kept,
         sockets,
         ..world_real::Settings::with_memory(memory)
     };
@@ -58,6 +63,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
     let plan = Plan {
         shards,
         memory,
+        cache,
         nbd,
         drives: serve.drives.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
         allow_remote: serve.allow_remote,
@@ -84,6 +90,22 @@ fn end_with_a_shard() {
             std::process::abort();
         }
     }));
+}
+
+/// Where the cache's memory will be, for whoever looks for it one day.
+fn say_where(cache: ByteCount, folder: Option<&Path>) {
+    match folder {
+        _ if cache.is_zero() => tracing::info!("no cache: all volumes are write-through"),
+        None => {
+            tracing::warn!("no cache: neither /run nor /dev/shm is on tmpfs, and --cache-folder is not given")
+        }
+        Some(folder) if !world_real::is_in_memory(folder) => {
+            tracing::warn!("no cache: {} is not on tmpfs; give another --cache-folder", folder.display());
+        }
+        Some(folder) => {
+            tracing::info!("cache: at most {cache} for volumes that are write-back, in {}", folder.display());
+        }
+    }
 }
 
 /// The least memory that a shard can work with.
@@ -151,6 +173,7 @@ fn nbd_addresses(serve: &Serve, control: &Control, sockets: &[InheritedSocket]) 
 struct Plan {
     shards: u16,
     memory: ByteCount,
+    cache: ByteCount,
     nbd: Vec<Address>,
     drives: Vec<String>,
     allow_remote: bool,
@@ -179,7 +202,7 @@ impl Plan {
         let drives = self.drives.clone();
         let controller = Controller::start(
             env,
-            Options { drives, hosts, ..Options::default() },
+            Options { drives, hosts, cache_size: self.cache },
             node.engines,
             node.reports,
         )

@@ -29,20 +29,7 @@ fn the_examples_run_and_answer_what_is_written() {
         return;
     }
     let controller = controller("api-examples");
-    let mut lines = DOCUMENT.lines().peekable();
-    let mut examples = 0;
-    while let Some(line) = lines.next() {
-        let Some(command) = line.strip_prefix("$ ") else { continue };
-        let expected = lines.peek().expect("an answer follows");
-        let answer = run_in(&controller, command);
-        let mut rest = answer.as_str();
-        for (at, part) in expected.split('…').enumerate() {
-            let found = rest.find(part).filter(|place| at > 0 || *place == 0);
-            let place = found.unwrap_or_else(|| panic!("{command}\nanswered {answer}\nwithout {part}"));
-            rest = &rest[place + part.len()..];
-        }
-        examples += 1;
-    }
+    let examples = common::run_examples(DOCUMENT, |command| run_in(&controller, command));
     assert!(examples >= 8, "{examples}");
 }
 

@@ -16,7 +16,7 @@ use crate::errno::system_error;
 use crate::open::{try_flock, write_zeroes};
 use env::buffers::ALIGNMENT;
 use env::{Buf, Error, ErrorKind, KeptMemory, KeptSize, Result, Words};
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Stat, StatFs};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::collections::BTreeSet;
@@ -169,6 +169,23 @@ fn no_folder() -> Error {
     Error::new(ErrorKind::NotFound, sentence)
 }
 
+/// The file system that a folder is on, or will be when it is made.
+fn file_system_of(path: &Path) -> rustix::io::Result<StatFs> {
+    let there = |path: &&Path| path.as_os_str().is_empty() || path.exists();
+    let nearest = path.ancestors().find(there).filter(|path| !path.as_os_str().is_empty());
+    rustix::fs::statfs(nearest.unwrap_or(Path::new(".")))
+}
+
+fn is_memory(file_system: &StatFs) -> bool {
+    [TMPFS, RAMFS, HUGETLBFS].contains(&(file_system.f_type as u32))
+}
+
+/// Whether a folder is on a file system of memory, or will be when it is made: memory that outlives the process can lie there
+/// ([`Settings::kept`](crate::Settings::kept)).
+pub fn is_in_memory(folder: &Path) -> bool {
+    file_system_of(folder).is_ok_and(|file_system| is_memory(&file_system))
+}
+
 /// The file of that name: plain names alone.
 fn file_name(name: &str) -> Result<String> {
     let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
@@ -225,11 +242,9 @@ impl Folder<'_> {
     /// Opens the folder; makes it if it is missing and `make` says so. `None`: there is none.
     fn open(path: &Path, make: bool) -> Result<Option<Folder<'_>>> {
         let shown = path.display();
-        let there = |path: &&Path| path.as_os_str().is_empty() || path.exists();
-        let nearest = path.ancestors().find(there).filter(|path| !path.as_os_str().is_empty());
         let cannot = |error: Errno| system_error(error, format!("cannot use the cache folder {shown}"));
-        let file_system = rustix::fs::statfs(nearest.unwrap_or(Path::new("."))).map_err(cannot)?;
-        if ![TMPFS, RAMFS, HUGETLBFS].contains(&(file_system.f_type as u32)) {
+        let file_system = file_system_of(path).map_err(cannot)?;
+        if !is_memory(&file_system) {
             let sentence =
                 format!("the cache folder {shown} is not on a file system of memory; {ANOTHER_FOLDER}");
             return Err(Error::new(ErrorKind::WrongKind, sentence));

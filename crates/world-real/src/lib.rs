@@ -57,4 +57,6 @@ mod worker;
 mod world;
 
 pub use inherited::{InheritedSocket, inherited_sockets};
+pub use kept::is_in_memory;
 pub use shard::{Settings, Shard, ShardHandle, spawn_shard};
+pub use state::make_state_folder;

@@ -27,19 +27,29 @@ pub(crate) struct StateDirectory {
     worker: Worker,
 }
 
+/// Makes the directory of a durable state if it is missing. The one path that it has, whichever way it was named.
+///
+/// # Errors
+/// When it cannot be made, or is no directory.
+pub fn make_state_folder(path: &Path) -> Result<PathBuf> {
+    let shown = path.display();
+    let made = std::fs::DirBuilder::new().mode(0o700).recursive(true).create(path);
+    made.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotADirectory => {
+            let sentence = format!("{shown} is not a directory; the state needs one");
+            Error::new(ErrorKind::WrongKind, sentence)
+        }
+        _ => system_error(error, format!("cannot make the state directory {shown}")),
+    })?;
+    std::fs::canonicalize(path)
+        .map_err(|error| system_error(error, format!("cannot find the state directory {shown}")))
+}
+
 impl StateDirectory {
     /// Takes the directory for this process alone; makes it if it is missing.
     pub(crate) fn open(path: &Path) -> Result<StateDirectory> {
+        make_state_folder(path)?;
         let shown = path.display();
-        std::fs::DirBuilder::new().mode(0o700).recursive(true).create(path).map_err(|error| {
-            match error.kind() {
-                std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotADirectory => {
-                    let sentence = format!("{shown} is not a directory; the state needs one");
-                    Error::new(ErrorKind::WrongKind, sentence)
-                }
-                _ => system_error(error, format!("cannot make the state directory {shown}")),
-            }
-        })?;
         let lock_path = path.join(LOCK);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let lock = rustix::fs::open(&lock_path, flags, Mode::from_raw_mode(0o600))

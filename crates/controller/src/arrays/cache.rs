@@ -149,14 +149,9 @@ impl Arrays {
         }
         let found: BTreeMap<_, _> =
             by_volume.into_iter().map(|(place, cells)| (place, Arc::new(cells))).collect();
-        let mut open = Open { id: Uuid(id), words, volumes: BTreeMap::new(), found };
-        for (place, id) in volumes {
-            open.volumes.insert(place, Uuid(id));
-            if !open.found.contains_key(&place) {
-                open.free_place(Uuid(id));
-            }
-        }
-        Memory::Open(open)
+        // A volume of which nothing is there has its place still: its label may name this memory.
+        let volumes = volumes.into_iter().map(|(place, id)| (place, Uuid(id))).collect();
+        Memory::Open(Open { id: Uuid(id), words, volumes, found })
     }
 
     /// Makes the memory, if there is none.
@@ -165,17 +160,18 @@ impl Arrays {
     /// Why there is none to be had: a sentence.
     async fn want_memory(&self) -> std::result::Result<(), String> {
         let _turn = self.memory_turn.take(1).await;
-        match &*self.memory.borrow() {
-            Memory::Open(_) => return Ok(()),
-            Memory::Unusable(why) => return Err(why.clone()),
-            Memory::None => {}
-        }
         let cells = u32::try_from(self.cache_size.0 / CELL.0).unwrap_or(u32::MAX);
+        // Also where an earlier process left some: that is to become empty.
         if cells == 0 {
             return Err(
                 "the controller was started without a cache; start 'softroc serve' with --cache SIZE"
                     .to_owned(),
             );
+        }
+        match &*self.memory.borrow() {
+            Memory::Open(_) => return Ok(()),
+            Memory::Unusable(why) => return Err(why.clone()),
+            Memory::None => {}
         }
         let size = KeptSize { words: MemoryHead::words(cells), bytes: MemoryHead::bytes(cells) };
         let kept = self.env.world().kept_memory(NAME, Some(size)).await.map_err(|error| error.to_string())?;
@@ -397,7 +393,10 @@ impl Arrays {
 
     /// Has the shards answer nothing of a volume any more, destage what is dirty, and forget the cache.
     async fn try_end(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
-        self.note_mode(volume, WriteMode::WriteThrough, None);
+        // What it would be but for that stays the reason.
+        let is_wished = volume.label().write_mode == WriteMode::WriteThrough;
+        let why = volume.mode_in_effect().and_then(|now| now.why).filter(|_| !is_wished);
+        self.note_mode(volume, WriteMode::WriteThrough, why);
         let place = match &*self.memory.borrow() {
             Memory::Open(open) => open.place_of(volume.uuid),
             Memory::None | Memory::Unusable(_) => None,
@@ -516,6 +515,7 @@ impl Arrays {
         let lost = self.found_bytes(&volume) + ByteCount(volume.cache_info().dirty_bytes);
         self.relabel(&array, &volume, |label| label.kept = None).await?;
         self.forget_older_lives(&volume).await?;
+        volume.forget_gauge();
         let text = match lost {
             ByteCount::ZERO => {
                 format!("what the cache had of '{name}' was given up: how much that was is not known")
@@ -538,7 +538,8 @@ impl Arrays {
         Ok((array, volume, notes))
     }
 
-    fn found_bytes(&self, volume: &Volume) -> ByteCount {
+    /// What an earlier process left of a volume that was not started since.
+    pub(crate) fn found_bytes(&self, volume: &Volume) -> ByteCount {
         match &*self.memory.borrow() {
             Memory::Open(open) => {
                 let found = open.place_of(volume.uuid).and_then(|place| open.found.get(&place));

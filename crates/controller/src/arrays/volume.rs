@@ -250,6 +250,11 @@ impl Volume {
         gauge
     }
 
+    /// What the cache had of it was given up.
+    pub(super) fn forget_gauge(&self) {
+        self.gauge.take();
+    }
+
     /// When its hosts are told that writes are done, as it is; none while it was never served.
     pub(crate) fn mode_in_effect(&self) -> Option<InEffect> {
         self.in_effect.borrow().clone()

@@ -1,9 +1,11 @@
 //! `explain`: the plan of a request, by parameters or on a live volume in its present health.
 
 use crate::arrays::serve::volume_state;
+use crate::arrays::volume::Volume;
 use crate::commands::Commands;
 use crate::interface::{Error, ErrorKind, Explain, Reply, Result};
 use layout::{Geometry, Level, Shape};
+use ondisk::WriteMode;
 use plan::{Health, RequestKind};
 use state::{Regions, VolumeState};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize};
@@ -22,15 +24,16 @@ impl Commands {
                 range.len.0, range.start.0
             )));
         }
-        let (regions, state, terms) = match &request.volume {
+        let (regions, state, terms, cached) = match &request.volume {
             Some(volume) => {
                 let (array, volume) = self.arrays.find_volume(volume)?;
                 let regions = Regions::of(&engine::served(&volume.geometry));
-                (regions, volume_state(&array, &volume), self.arrays.journal_terms(&array, &volume))
+                let terms = self.arrays.journal_terms(&array, &volume);
+                (regions, volume_state(&array, &volume), terms, when_answered(&volume, kind))
             }
             None => {
                 let regions = Regions::of(&parameters(request)?);
-                (regions, VolumeState::optimal(&regions), None)
+                (regions, VolumeState::optimal(&regions), None, None)
             }
         };
         let geometry = regions.geometry();
@@ -49,9 +52,37 @@ impl Commands {
         let journal = terms.as_ref().map(|terms| terms.told(&regions, &state, &failed));
         let journal = journal.as_ref().map(|journal| journal as &dyn plan::Journal);
         let explanation = plan::explain_kept(geometry, kind, range, health, journal).map_err(invalid)?;
-        let value = serde_json::to_value(&explanation).map_err(invalid)?;
-        Ok(Reply::Explained { text: explanation.to_string(), explanation: value })
+        let mut value = serde_json::to_value(&explanation).map_err(invalid)?;
+        let mut text = explanation.to_string();
+        if let Some(sentence) = cached {
+            text = format!("{sentence}\n\n{text}");
+            value["cache"] = sentence.into();
+        }
+        Ok(Reply::Explained { text, explanation: value })
     }
+}
+
+/// When a write is answered, where that is not when its plan is carried out: a sentence.
+fn when_answered(volume: &Volume, kind: RequestKind) -> Option<String> {
+    let mode = volume.mode_in_effect()?.mode;
+    if kind != RequestKind::Write || mode == WriteMode::WriteThrough || !volume.is_served() {
+        return None;
+    }
+    let name = volume.name();
+    if volume.cache_info().pinned_bytes > 0 {
+        return Some(format!(
+            "'{name}' is {}, but the cache has something of it that cannot be written now: this write is answered when the drives have it.",
+            mode.name()
+        ));
+    }
+    let what = match mode {
+        WriteMode::AlwaysWriteBack => "this write, with FUA too,",
+        WriteMode::WriteThrough | WriteMode::WriteBack => "without FUA this write",
+    };
+    Some(format!(
+        "'{name}' is {}: {what} is absorbed, that is, answered when the cache has it. Its destage, if nothing else of these stripes is dirty by then:",
+        mode.name()
+    ))
 }
 
 fn parameters(request: &Explain) -> Result<Geometry> {

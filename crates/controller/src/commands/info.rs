@@ -6,14 +6,14 @@ use crate::arrays::extents;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
 use crate::interface::{
-    ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, VolumeInfo, VolumeState,
+    CacheInfo, ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, VolumeInfo, VolumeState,
 };
 use crate::inventory::Drive;
 use crate::lifecycle::{free_end, refuse_failed};
 use layout::Level;
 use ondisk::TailPlace;
 use std::rc::Rc;
-use units::StripSize;
+use units::{ByteCount, StripSize};
 
 impl Commands {
     pub(crate) fn info(&self) -> ControllerInfo {
@@ -73,7 +73,7 @@ impl Commands {
             uuid: member.map(|member| member.uuid.to_string()),
             free_bytes: of_drive.size_bytes.map(|size| {
                 let used: u64 = label.volume.iter().map(|volume| volume.member_bytes).sum();
-                let end = free_end([units::ByteCount(size)].into_iter(), label.tail).0;
+                let end = free_end([ByteCount(size)].into_iter(), label.tail).0;
                 end.saturating_sub(label.tail.data_start().0 + used)
             }),
             stale_regions: array.to_rebuild(slot).len(),
@@ -119,7 +119,7 @@ impl Commands {
         DriveInfo {
             state,
             reason: problem.map(|problem| problem.message),
-            free_bytes: free.map(|size| free_end([units::ByteCount(size)].into_iter(), TailPlace::End).0),
+            free_bytes: free.map(|size| free_end([ByteCount(size)].into_iter(), TailPlace::End).0),
             ..info
         }
     }
@@ -171,6 +171,16 @@ impl Commands {
         infos
     }
 
+    /// What the cache has of a volume, also of one that is not started.
+    fn cache_info(&self, volume: &Volume) -> CacheInfo {
+        let shown = volume.cache_info();
+        let found = match volume.label().kept {
+            Some(_) => self.arrays.found_bytes(volume).0,
+            None => 0,
+        };
+        CacheInfo { dirty_bytes: shown.dirty_bytes + found, ..shown }
+    }
+
     pub(super) fn volume_info(&self, array: &Array, volume: &Volume) -> VolumeInfo {
         let (of_array, label) = (array.label(), volume.label());
         let (state, since_unix_s) = array.state(volume, self.env.unix_time());
@@ -182,11 +192,15 @@ impl Commands {
             label.parity.map(|parity| parity.name()).or(label.mirrors.map(|mirrors| mirrors.name()));
         let lost = label.punctured.iter().flat_map(|punctured| &punctured.bytes);
         let dirty = array.marked_of(volume);
+        let cache = self.cache_info(volume);
         VolumeInfo {
             name: label.name.clone(),
             uuid: volume.uuid.to_string(),
             state,
-            reasons: reasons(array, volume, state, &drives),
+            reasons: reasons(array, volume, state, &drives)
+                .into_iter()
+                .chain(cached_alone(volume, cache))
+                .collect(),
             since_unix_s,
             level: label.level.name().to_owned(),
             spans: label.spans,
@@ -207,7 +221,7 @@ impl Commands {
             resync: progress(array, volume),
             dirty_regions: u32::try_from(dirty).unwrap_or(u32::MAX),
             policies: policies(array, volume, label.created_unix_s),
-            cache: volume.cache_info(),
+            cache,
             hosts: self.arrays.host_infos(volume),
             generation: of_array.generation,
             created_unix_s: label.created_unix_s,
@@ -216,9 +230,25 @@ impl Commands {
     }
 }
 
+/// What is in the cache alone, and does not get to the drives: a sentence.
+fn cached_alone(volume: &Volume, cache: CacheInfo) -> Option<String> {
+    let name = volume.name();
+    let (dirty, pinned) = (ByteCount(cache.dirty_bytes), ByteCount(cache.pinned_bytes));
+    if !volume.is_served() && !dirty.is_zero() {
+        return Some(format!(
+            "{dirty} that hosts wrote to '{name}' is in the cache alone, and the drives get it when '{name}' is started: do not delete the cache's memory, and do not switch the machine off"
+        ));
+    }
+    (volume.is_served() && !pinned.is_zero()).then(|| {
+        format!(
+            "{pinned} that hosts wrote to '{name}' cannot be written to its drives now: the cache keeps it, and tries again by itself; 'softroc volume flush {name}' tries at once, and says why not"
+        )
+    })
+}
+
 /// The longest free run on the drives of an array.
 fn free_bytes(label: &ondisk::Label, drives: &[DriveInfo]) -> u64 {
-    let sizes = drives.iter().filter_map(|drive| drive.size_bytes).map(units::ByteCount);
+    let sizes = drives.iter().filter_map(|drive| drive.size_bytes).map(ByteCount);
     let gaps = extents::free_bytes(Some(label), free_end(sizes, label.tail), StripSize::MIN);
     extents::longest(&gaps).map_or(0, |gap| gap.end - gap.start)
 }

@@ -52,11 +52,18 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "HOW")]
     pub write_hole: Option<WriteHole>,
 
+    /// When writes are answered. write-through: when the drives have them. write-back: when the cache has them, which outlives the
+    /// end of the controller; what is flushed, or written with FUA, is on the drives, and outlives a power cut.
+    /// always-write-back: the same, and flushes and FUA are answered at once, so that a power cut loses what was flushed. Where
+    /// there is no cache it is write-through for now. 'volume set' changes it later [default: write-through].
+    #[arg(long, value_name = "MODE")]
+    pub write_mode: Option<WriteMode>,
+
     /// Overwrite what the drives hold now: file systems, partitions, other arrays.
     #[arg(long)]
     pub destroy_data: bool,
 
-    /// Do not ask for confirmation where drives of different sizes waste space.
+    /// Do not ask for confirmation where drives of different sizes waste space, or a power cut may lose what was flushed.
     #[arg(long)]
     pub yes: bool,
 
@@ -79,6 +86,27 @@ impl From<WriteHole> for controller::WriteHole {
         match how {
             WriteHole::Journal => controller::WriteHole::Journal,
             WriteHole::Resync => controller::WriteHole::Resync,
+        }
+    }
+}
+
+/// See [`VolumeCreate::write_mode`].
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteMode {
+    /// Answer writes when the drives have them.
+    WriteThrough,
+    /// Answer writes when the cache has them; what is flushed is on the drives.
+    WriteBack,
+    /// Answer writes and flushes when the cache has them.
+    AlwaysWriteBack,
+}
+
+impl From<WriteMode> for controller::WriteMode {
+    fn from(mode: WriteMode) -> controller::WriteMode {
+        match mode {
+            WriteMode::WriteThrough => controller::WriteMode::WriteThrough,
+            WriteMode::WriteBack => controller::WriteMode::WriteBack,
+            WriteMode::AlwaysWriteBack => controller::WriteMode::AlwaysWriteBack,
         }
     }
 }

@@ -9,9 +9,9 @@ mod volume;
 
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
-pub use create::{VolumeCreate, WriteHole};
+pub use create::{VolumeCreate, WriteHole, WriteMode};
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
-pub use volume::VolumeCommand;
+pub use volume::{LogCommand, VolumeCommand};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -83,6 +83,9 @@ pub enum Command {
     /// Import volumes of other systems, and clear drives for use.
     #[command(subcommand)]
     Foreign(foreign::ForeignCommand),
+    /// Give up what the cache has of a volume.
+    #[command(subcommand)]
+    Log(LogCommand),
     /// Manage background tasks (rebuilds, consistency checks, patrol reads), their rates and schedules.
     #[command(subcommand)]
     Task(tasks::TaskCommand),
@@ -142,6 +145,17 @@ pub struct Serve {
     /// The memory for data of all shards together.
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     pub memory: ByteCount,
+
+    /// The most memory for the cache of all shards together; 0 for no cache. It is taken when the first volume is write-back,
+    /// and is there besides --memory [default: an eighth of the machine's memory, 4 GiB at most].
+    #[arg(long, value_name = "SIZE")]
+    pub cache: Option<ByteCount>,
+
+    /// The folder for the cache's memory, on a file system of memory (tmpfs). Each state folder has a folder of its own in it,
+    /// named by a checksum of its path: give both as they were to find what an earlier process left [default: what systemd
+    /// gives with RuntimeDirectory= (set RuntimeDirectoryPreserve=yes), or /run/softroc, or /dev/shm/softroc-UID].
+    #[arg(long, value_name = "DIR")]
+    pub cache_folder: Option<PathBuf>,
 
     /// Allow NBD addresses that other machines can reach. Connections are not encrypted; use a trusted network.
     #[arg(long)]

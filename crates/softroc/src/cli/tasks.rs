@@ -1,6 +1,6 @@
 //! `softroc task` and `softroc spare`.
 
-use super::{Checked, Output, WriteHole};
+use super::{Checked, Output, WriteHole, WriteMode};
 use clap::{Args, Subcommand, ValueEnum};
 use units::ByteCount;
 
@@ -275,8 +275,12 @@ pub enum Switch {
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct VolumeSet {
-    /// The volume. The policies apply to all volumes of its array, except --write-hole.
+    /// The volume. The policies apply to all volumes of its array, except --write-mode and --write-hole.
     pub name: String,
+
+    /// When writes of this volume are answered: see 'softroc volume create --help'. Hosts may go on using it.
+    #[arg(long, group = "what", value_name = "MODE")]
+    pub write_mode: Option<WriteMode>,
 
     /// How this volume closes the write hole: see 'softroc volume create --help'. Hosts may go on using it.
     #[arg(long, group = "what", value_name = "HOW")]
@@ -314,6 +318,10 @@ pub struct VolumeSet {
     /// Start the array without missing drives: after a clean shutdown (auto), or never without asking (ask).
     #[arg(long, group = "what", value_name = "auto|ask", value_parser = parse_start_degraded)]
     pub start_degraded: Option<controller::StartDegraded>,
+
+    /// Do not ask for confirmation where a power cut may lose what was flushed.
+    #[arg(long)]
+    pub yes: bool,
 
     /// The output format.
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `softroc volume`.
+//! `softroc volume` and `softroc log`.
 
 use super::create::VolumeCreate;
 use super::{Checked, Output, tasks};
@@ -30,7 +30,7 @@ pub enum VolumeCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Set how a volume closes the write hole, and the policies of its array: medium-error limit, spares, rate of tasks.
+    /// Set when writes of a volume are answered, how it closes the write hole, and the policies of its array: medium-error limit, spares, rate of tasks.
     Set(tasks::VolumeSet),
     /// Start volumes that need an operator's decision because drives are missing.
     Start {
@@ -46,6 +46,15 @@ pub enum VolumeCommand {
         /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
+        /// The output format.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Write what the cache has of volumes to their drives.
+    Flush {
+        /// The names of the volumes.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
         /// The output format.
         #[command(flatten)]
         output: Output,
@@ -70,6 +79,22 @@ pub enum VolumeCommand {
         /// Delete them even while hosts are connected, and disconnect these.
         #[arg(long)]
         disconnect_hosts: bool,
+        /// Do not ask for confirmation.
+        #[arg(long)]
+        yes: bool,
+        /// The output format.
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// See [`Command::Log`](super::Command::Log).
+#[derive(Subcommand, Debug)]
+pub enum LogCommand {
+    /// Give up what the cache has of a volume, or had when its memory was lost. Hosts were told that it is written.
+    Discard {
+        /// The name of the volume.
+        name: String,
         /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,

@@ -1,7 +1,7 @@
 //! `softroc volume create`, and what it says before it wastes space.
 
 use super::{Control, absolute};
-use crate::cli::VolumeCreate;
+use crate::cli::{VolumeCreate, WriteMode};
 use crate::failure::Outcome;
 use crate::output;
 use controller::{Command, CreateVolume, Reply};
@@ -17,6 +17,7 @@ impl Control {
         {
             output::confirm_on_terminal(&format!("{waste} Create it?"), &waste, create.yes)?;
         }
+        confirm_write_mode(&create.name, create.write_mode, create.yes)?;
         self.show(&command, create.output.json)
     }
 
@@ -32,6 +33,17 @@ impl Control {
         };
         drives.iter().map(size).collect::<Option<Vec<_>>>().unwrap_or_default()
     }
+}
+
+/// Asks before hosts are told what a power cut makes untrue.
+pub(super) fn confirm_write_mode(name: &str, mode: Option<WriteMode>, yes: bool) -> Outcome {
+    if mode != Some(WriteMode::AlwaysWriteBack) {
+        return Ok(());
+    }
+    let question = format!(
+        "A power cut will lose what hosts of '{name}' wrote and flushed in the seconds before, and may leave file systems and databases on it damaged. Answer flushes from the cache anyway?"
+    );
+    output::confirm(&question, yes)
 }
 
 /// The size of a drive that the controller does not know yet, as this process sees it.
@@ -73,7 +85,7 @@ fn creation(create: &VolumeCreate) -> Outcome<Command> {
         arrangement: create.layout.clone(),
         size_bytes: create.size.map(|size| size.0),
         write_hole: create.write_hole.map(Into::into),
-        write_mode: None,
+        write_mode: create.write_mode.map(Into::into),
         destroy_data: create.destroy_data,
     }))
 }

@@ -1,5 +1,6 @@
 //! `softroc task` and `softroc spare`.
 
+use super::create::confirm_write_mode;
 use super::{Control, absolute, each, named, of_each, well};
 use crate::cli::tasks::{
     Pace, ScheduleCommand, SpareCommand, StartCommand, Switch, TaskCommand, VolumeSet, When,
@@ -193,8 +194,11 @@ impl Control {
             start_degraded: set.start_degraded,
             task_share_percent: set.task_rate,
             write_hole: set.write_hole.map(Into::into),
-            write_mode: None,
+            write_mode: set.write_mode.map(Into::into),
         };
+        // First whether there is such a volume: nobody should be asked about one that is not.
+        self.ask(&Command::VolumeShow { volume: set.name.clone() })?;
+        confirm_write_mode(&set.name, set.write_mode, set.yes)?;
         self.show(&Command::VolumePolicy(policy), set.output.json)
     }
 

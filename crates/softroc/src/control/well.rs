@@ -72,6 +72,9 @@ fn volume(volume: &VolumeInfo) -> Option<String> {
     let lost = volume.lost_bytes > 0;
     match volume.state {
         VolumeState::Optimal if lost => Some(format!("volume '{}' has lost data", volume.name)),
+        VolumeState::Optimal if volume.cache.pinned_bytes > 0 => {
+            Some(format!("what the cache has of volume '{}' cannot be written to its drives", volume.name))
+        }
         VolumeState::Optimal => None,
         state => Some(format!("volume '{}' is {state}", volume.name)),
     }

@@ -5,7 +5,7 @@ mod hosts;
 pub mod tasks;
 
 use crate::output::table;
-use controller::{ControllerInfo, DriveInfo, Event, Reply, Severity, VolumeInfo};
+use controller::{ControllerInfo, DriveInfo, Event, Policy, Reply, Severity, VolumeInfo};
 use units::{ByteCount, both_capacities, counted, decimal_capacity};
 
 /// Any answer.
@@ -135,15 +135,16 @@ fn volume_table(volumes: &[VolumeInfo]) -> String {
                 volume.drives.len().to_string(),
                 ByteCount(volume.strip_bytes).to_string(),
                 ByteCount(volume.capacity_bytes).to_string(),
+                short_write_mode(volume),
                 volume.hosts.len().to_string(),
                 resync,
             ]
         })
         .collect();
     table(
-        &["volume", "state", "level", "drives", "strip", "capacity", "hosts", ""],
+        &["volume", "state", "level", "drives", "strip", "capacity", "writes", "hosts", ""],
         &rows,
-        &[false, false, false, true, true, true, true],
+        &[false, false, false, true, true, true, false, true],
     )
 }
 
@@ -178,8 +179,12 @@ fn one_volume(volume: &VolumeInfo) -> String {
         if policy.configured != policy.current {
             text.push_str(&format!(" (configured: {})", policy.configured));
         }
+        if policy.name == WRITE_MODE {
+            text.push_str(&format!(" since {}", date(policy.since_unix_s)));
+        }
         list.push((policy.name.as_str(), format!("{text}: {}", policy.reason)));
     }
+    list.extend(uses_cache(volume).then(|| ("cache", cache_of(volume))));
     list.extend(volume.last_seen_unix_s.map(|seen| ("last seen", date(seen))));
     list.push(("created", date(volume.created_unix_s)));
     list.push(("uuid", volume.uuid.clone()));
@@ -195,6 +200,45 @@ fn one_volume(volume: &VolumeInfo) -> String {
         text.push_str(&hosts::table(volume));
     }
     text
+}
+
+/// The policy that says when writes are answered.
+const WRITE_MODE: &str = "write-mode";
+
+fn write_mode(volume: &VolumeInfo) -> Option<&Policy> {
+    volume.policies.iter().find(|policy| policy.name == WRITE_MODE)
+}
+
+/// Whether the cache has, or may get, something of a volume.
+fn uses_cache(volume: &VolumeInfo) -> bool {
+    let through = |mode: &str| mode == controller::WriteMode::WriteThrough.name();
+    let is_used =
+        write_mode(volume).is_some_and(|mode| !through(&mode.current) || !through(&mode.configured));
+    is_used || volume.cache.dirty_bytes > 0
+}
+
+fn cache_of(volume: &VolumeInfo) -> String {
+    let cache = &volume.cache;
+    let pinned = match ByteCount(cache.pinned_bytes) {
+        ByteCount::ZERO => String::new(),
+        pinned => format!(" ({pinned} pinned)"),
+    };
+    format!(
+        "{} dirty{pinned}; {} absorbed, {}, {}",
+        ByteCount(cache.dirty_bytes),
+        counted(cache.absorbed, "write"),
+        counted(cache.hits, "read hit"),
+        counted(cache.destages, "destage")
+    )
+}
+
+/// As a table has room for.
+fn short_write_mode(volume: &VolumeInfo) -> String {
+    match write_mode(volume) {
+        None => "-".to_owned(),
+        Some(mode) if mode.current == mode.configured => mode.current.clone(),
+        Some(mode) => format!("{} (not {})", mode.current, mode.configured),
+    }
 }
 
 fn may_lose(volume: &VolumeInfo) -> String {

@@ -64,6 +64,11 @@ impl Host {
         self.command(0, 1, offset, data.len() as u32, data)
     }
 
+    /// The same with FUA.
+    pub fn write_durable(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+        self.command(1, 1, offset, data.len() as u32, data)
+    }
+
     /// Announces a write whose payload never comes.
     pub fn announce_write(&mut self, offset: u64, len: u32) {
         self.request(0, 1, offset, len, &[]).expect("the header is sent");

@@ -30,6 +30,19 @@ impl Folder {
         Folder(path)
     }
 
+    /// One in memory that outlives processes. `None`: this machine has none.
+    pub fn in_memory(name: &str) -> Option<Folder> {
+        let path = Path::new("/dev/shm").join(format!("softroc-{}-{name}", std::process::id()));
+        is_in_memory(Path::new("/dev/shm")).then(|| {
+            std::fs::create_dir_all(&path).expect("a folder in memory");
+            Folder(path)
+        })
+    }
+
+    pub fn path(&self) -> String {
+        self.0.to_str().expect("temporary paths are text").to_owned()
+    }
+
     pub fn file(&self, name: &str) -> String {
         self.0.join(name).to_str().expect("temporary paths are text").to_owned()
     }
@@ -39,6 +52,12 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// Whether a folder is on tmpfs.
+pub fn is_in_memory(folder: &Path) -> bool {
+    let output = output_of(Command::new("stat").args(["-f", "-c", "%T"]).arg(folder));
+    output.stdout.starts_with(b"tmpfs")
 }
 
 /// Says why a test did nothing, where the runner does not hide it.
@@ -148,6 +167,11 @@ impl Controller {
 
     /// Starts `serve` and waits until it answers.
     pub fn start(&mut self) {
+        self.start_at(&self.state());
+    }
+
+    /// The same, by another path to its state.
+    pub fn start_at(&mut self, state: &str) {
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -155,7 +179,7 @@ impl Controller {
             .expect("a log file");
         let mut command = self.serve_command(&log);
         let child = command
-            .args(["serve", "--state", &self.state()])
+            .args(["serve", "--state", state])
             .args(&self.arguments)
             .stderr(log)
             .spawn()
@@ -309,6 +333,26 @@ impl Drop for Controller {
             let _ = writeln!(std::io::stderr(), "The controller's log:\n{}", self.log());
         }
     }
+}
+
+/// Runs the examples of a document, in order: lines that begin with `$ `, each with what is answered below it, in parts with `…`
+/// between them. How many there were.
+pub fn run_examples(document: &str, run: impl Fn(&str) -> String) -> usize {
+    let mut lines = document.lines().peekable();
+    let mut examples = 0;
+    while let Some(line) = lines.next() {
+        let Some(command) = line.strip_prefix("$ ") else { continue };
+        let expected = lines.peek().expect("an answer follows");
+        let answer = run(command);
+        let mut rest = answer.as_str();
+        for (at, part) in expected.split('…').enumerate() {
+            let found = rest.find(part).filter(|place| at > 0 || *place == 0);
+            let place = found.unwrap_or_else(|| panic!("{command}\nanswered {answer}\nwithout {part}"));
+            rest = &rest[place + part.len()..];
+        }
+        examples += 1;
+    }
+    examples
 }
 
 /// Bytes that look random and are a function of the seed.
