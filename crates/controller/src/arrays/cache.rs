@@ -23,6 +23,7 @@ use engine::{Absorb, CELL, CacheMemory, CacheTerms, CellShare, FoundCell, ShardM
 use env::{KeptSize, Words};
 use log::memory::{MemoryHead, VOLUMES, halves, volume_words};
 use ondisk::{KeptLabel, Uuid, VolumeLabel, WriteMode};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,6 +32,10 @@ use units::ByteCount;
 
 /// What the memory is called in its world.
 const NAME: &str = "cache";
+
+/// How long an operator waits who has ended write-back, and how often it is looked whether that is done.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How long until what could not be destaged is tried again, where a volume is no longer to be answered from the cache.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -328,7 +333,8 @@ impl Arrays {
         }
         let is_left = volume.label().kept.is_some();
         if is_left && volume.mode_in_effect().is_some_and(|now| now.mode == WriteMode::WriteThrough) {
-            self.env.spawn("end write-back", self.clone().end_later(array.clone(), volume.clone()));
+            let end = self.clone().end_later(array.clone(), volume.clone(), Rc::default());
+            self.env.spawn("end write-back", end);
         }
     }
 
@@ -342,7 +348,7 @@ impl Arrays {
         volume: &Rc<Volume>,
         mode: WriteMode,
     ) -> Result<Vec<String>> {
-        let _starting = array.starting_turn().await;
+        let starting = array.starting_turn().await;
         let name = volume.name();
         self.check_can_record(array, &name)?;
         if volume.label().write_mode != mode {
@@ -355,7 +361,11 @@ impl Arrays {
             return Ok(Vec::new());
         }
         match mode {
-            WriteMode::WriteThrough => self.end_write_back(array, volume).await,
+            WriteMode::WriteThrough => {
+                self.note_mode(volume, WriteMode::WriteThrough, None);
+                drop(starting);
+                Ok(self.end_write_back(array, volume).await)
+            }
             mode => self.begin_write_back(array, volume, mode).await,
         }
     }
@@ -382,38 +392,76 @@ impl Arrays {
         Ok(Vec::new())
     }
 
-    async fn end_write_back(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<Vec<String>> {
-        if let Err(error) = self.try_end(array, volume).await {
-            let note = format!("{}; it is tried again every {} seconds", error.message, AGAIN.as_secs());
-            self.env.spawn("end write-back", self.clone().end_later(array.clone(), volume.clone()));
-            return Ok(vec![note]);
+    /// Begins to end write-back, and waits a while for that.
+    async fn end_write_back(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Vec<String> {
+        let ended = Rc::new(Cell::new(false));
+        let end = self.clone().end_later(array.clone(), volume.clone(), ended.clone());
+        self.env.spawn("end write-back", end);
+        let latest = self.env.now() + PATIENCE;
+        while !ended.get() && self.env.now() < latest {
+            self.env.sleep(LOOK).await;
         }
-        Ok(Vec::new())
+        let (name, info) = (volume.name(), volume.cache_info());
+        let note = || match info.pinned_bytes {
+            0 => format!(
+                "{} that hosts wrote to '{name}' is still to be written to its drives, which goes on; 'softroc volume show {name}' says how much is left",
+                ByteCount(info.dirty_bytes)
+            ),
+            _ => format!(
+                "{} that hosts wrote to '{name}' cannot be written to its drives yet; that is tried again and again, and 'softroc volume show {name}' says how much is left",
+                ByteCount(info.dirty_bytes)
+            ),
+        };
+        (!ended.get()).then(note).into_iter().collect()
     }
 
-    /// Has the shards answer nothing of a volume any more, destage what is dirty, and forget the cache.
-    async fn try_end(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
-        // What it would be but for that stays the reason.
-        let is_wished = volume.label().write_mode == WriteMode::WriteThrough;
-        let why = volume.mode_in_effect().and_then(|now| now.why).filter(|_| !is_wished);
-        self.note_mode(volume, WriteMode::WriteThrough, why);
-        let place = match &*self.memory.borrow() {
-            Memory::Open(open) => open.place_of(volume.uuid),
-            Memory::None | Memory::Unusable(_) => None,
+    /// Has the shards answer nothing of a volume any more, destage what is dirty, and forget the cache. Again and again until that is
+    /// done, or nobody wants it any more. While it takes its time, hosts and everything else go on.
+    async fn end_later(self: Rc<Self>, array: Rc<Array>, volume: Rc<Volume>, ended: Rc<Cell<bool>>) {
+        let (id, mut is_told) = (volume.id(), false);
+        let is_wanted = || {
+            let is_without = volume.mode_in_effect().is_some_and(|now| now.why.is_some());
+            let is_wished = volume.label().write_mode == WriteMode::WriteThrough;
+            id.is_some() && volume.id() == id && (is_wished || is_without)
         };
-        let Some(place) = place else { return Ok(()) };
-        if let Err(error) = self.absorb(volume, Absorb::NoMore, place).await {
-            let (name, left) = (volume.name(), ByteCount(volume.cache_info().dirty_bytes));
-            let text = format!(
-                "{left} that hosts wrote to '{name}' cannot be written to its drives yet: {}",
-                error.message
-            );
-            let effect = "the cache keeps it, and it is read from there";
-            self.events.report(EventCode::VolumeCachePinned, &name, &error.message, effect, text.clone());
-            return Err(Error::new(ErrorKind::Failed, text));
+        while is_wanted() {
+            let place = match &*self.memory.borrow() {
+                Memory::Open(open) => open.place_of(volume.uuid),
+                Memory::None | Memory::Unusable(_) => None,
+            };
+            let Some(place) = place else { break };
+            match self.absorb(&volume, Absorb::NoMore, place).await {
+                Ok(()) => {
+                    let _starting = array.starting_turn().await;
+                    if is_wanted() && self.end(&array, &volume, place).await.is_ok() {
+                        break;
+                    }
+                }
+                Err(error) if !is_told && is_wanted() => {
+                    is_told = true;
+                    self.report_pinned(&volume, &error);
+                }
+                Err(_) => {}
+            }
+            self.env.sleep(AGAIN).await;
         }
+        ended.set(true);
+    }
+
+    /// Nothing is dirty, and nothing comes: the shards need not go by the cache.
+    async fn end(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>, place: u32) -> Result<()> {
         self.absorb(volume, Absorb::Nothing, place).await?;
         self.forget_memory_of(array, volume).await
+    }
+
+    fn report_pinned(&self, volume: &Volume, error: &Error) {
+        let (name, left) = (volume.name(), ByteCount(volume.cache_info().dirty_bytes));
+        let text = format!(
+            "{left} that hosts wrote to '{name}' cannot be written to its drives yet: {}",
+            error.message
+        );
+        let effect = "the cache keeps it, and it is read from there";
+        self.events.report(EventCode::VolumeCachePinned, &name, &error.message, effect, text);
     }
 
     /// Nothing of a volume is in the memory any more: its label says so, and its place is free.
@@ -425,21 +473,6 @@ impl Arrays {
             open.free_place(volume.uuid);
         }
         Ok(())
-    }
-
-    async fn end_later(self: Rc<Self>, array: Rc<Array>, volume: Rc<Volume>) {
-        let id = volume.id();
-        loop {
-            let turn = array.starting_turn().await;
-            let is_wanted = volume.label().write_mode == WriteMode::WriteThrough
-                || volume.mode_in_effect().is_some_and(|now| now.why.is_some());
-            if volume.id() != id || id.is_none() || !is_wanted || self.try_end(&array, &volume).await.is_ok()
-            {
-                return;
-            }
-            drop(turn);
-            self.env.sleep(AGAIN).await;
-        }
     }
 
     async fn absorb(&self, volume: &Volume, absorb: Absorb, place: u32) -> Result<()> {

@@ -22,6 +22,14 @@ impl Commands {
                 answer(Err(stopping()));
                 continue;
             }
+            if let Command::VolumeFlush { volume } = command {
+                // It takes as long as the drives take; nothing else has to wait for it.
+                let this = self.clone();
+                self.env.spawn("volume flush", async move {
+                    answer(this.of_volume(this.arrays.flush_volume(&volume).await));
+                });
+                continue;
+            }
             match self.answer_question(&command) {
                 Some(reply) => answer(reply),
                 None if self.changes.borrow().len() >= COMMANDS_WAITING => {
@@ -135,7 +143,6 @@ impl Commands {
                 self.of_volume(self.lifecycle.start_volume(&volume, accept_stale_parity, degraded).await)
             }
             Command::VolumePolicy(set) => self.of_volume(self.policies.set_policy(set).await),
-            Command::VolumeFlush { volume } => self.of_volume(self.arrays.flush_volume(&volume).await),
             Command::LogDiscard { volume } => self.of_volume(self.arrays.discard_log(&volume).await),
             Command::ForeignList {} => Ok(self.foreign.list_foreign().await),
             Command::ForeignImport { volume, name } => {

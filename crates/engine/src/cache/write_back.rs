@@ -138,11 +138,17 @@ impl Cache {
             absorb > Absorb::Nothing || self.absorb.get() <= Absorb::NoMore,
             "every shard goes by the cache until nothing is dirty on any"
         );
-        self.absorb.set(absorb.max(if has_less { Absorb::NoMore } else { absorb }));
-        if has_less {
-            self.drain_cache().await?;
+        if !has_less {
+            self.absorb.set(absorb);
+            return Ok(());
         }
-        self.absorb.set(absorb);
+        let meanwhile = absorb.max(Absorb::NoMore);
+        self.absorb.set(meanwhile);
+        self.drain_cache().await?;
+        // Somebody may have wished for something else in the meantime.
+        if self.absorb.get() == meanwhile {
+            self.absorb.set(absorb);
+        }
         Ok(())
     }
 
