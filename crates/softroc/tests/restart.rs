@@ -102,6 +102,8 @@ fn a_client_that_tries_again_sees_a_pause_and_no_error() {
     let nbdkit = Command::new("nbdkit").args(arguments).args(patience).stdin(Stdio::null()).spawn();
     let _nbdkit = Ended(nbdkit.expect("nbdkit starts"));
     until("nbdkit's socket", || std::path::Path::new(&socket).exists());
+    // Its file is there a moment before it listens.
+    until("nbdkit", || Host::connect(&socket, "").is_ok());
     let writer = Writer::start(Host::connect(&socket, "").expect("nbdkit serves"));
     writer.goes_on();
     controller.stop();

@@ -35,7 +35,11 @@ pub(crate) async fn compare(scene: &Scene, env: &Env, control: &ControllerHandle
             ..Explain::default()
         };
         let said = match control.command(env, Command::Explain(explain)).await {
-            Ok(Reply::Explained { text, .. }) => text,
+            // When it is answered is said before the plan, and is none of the plan's.
+            Ok(Reply::Explained { text, explanation }) => match explanation["cache"].as_str() {
+                Some(answered) => text.trim_start_matches(answered).trim_start().to_owned(),
+                None => text,
+            },
             Ok(other) => return Error::wrong_state(format!("explain was answered with {other:?}")),
             Err(error) => error.message,
         };
