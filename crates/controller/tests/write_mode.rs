@@ -5,7 +5,7 @@ mod common;
 
 use common::events::{End, at_every_event, end};
 use common::{Bench, MIB, volume};
-use controller::{Command, ErrorKind, SetPolicy, VolumeState, WriteMode};
+use controller::{Command, ErrorKind, SetPolicy, StartTask, Startable, VolumeState, WriteMode};
 use engine::Volume;
 use env::{Buf, Durability, IoErrorKind, JoinHandle};
 use std::cell::RefCell;
@@ -258,6 +258,28 @@ fn without_memory_a_volume_is_write_through_and_says_why() {
     assert_eq!(mode(&mut bench).1, "write-back", "the next process has some");
     bench.ask(set(WriteMode::WriteThrough)).expect("set");
     assert_eq!(mode(&mut bench).1, "write-through");
+}
+
+/// Drives have no space for what hosts were told is written, for longer than the volume is given back to become zeroes. There is
+/// space for these: nothing comes over them afterwards.
+#[test]
+fn what_was_dirty_does_not_come_over_the_zeroes_of_an_initialisation() {
+    for failures in 1..16 {
+        let mut bench = prepared(14, 1, WriteMode::WriteBack);
+        bench.write("data", 0, 6, 512);
+        for drive in DRIVES.map(|drive| bench.sim.drive(drive).expect("it is there")) {
+            drive.fail_next(failures, Some("write"), IoErrorKind::OutOfSpace);
+        }
+        let what = Startable::InitFull;
+        let init = StartTask { what, volume: Some("data".into()), ..StartTask::default() };
+        bench.ask(Command::TaskStart(init)).expect("it begins");
+        bench.wait(300);
+        if bench.show("data").state == VolumeState::Optimal {
+            bench.expect("data", 0, 0, 2 * STRIP);
+            bench.restart(&DRIVES);
+            bench.expect("data", 0, 0, 2 * STRIP);
+        }
+    }
 }
 
 /// By name alone: flushes are answered from the cache. The end of the process takes nothing, and another mode has all on the drives.

@@ -402,15 +402,15 @@ impl Arrays {
             self.env.sleep(LOOK).await;
         }
         let (name, info) = (volume.name(), volume.cache_info());
-        let note = || match info.pinned_bytes {
-            0 => format!(
-                "{} that hosts wrote to '{name}' is still to be written to its drives, which goes on; 'softroc volume show {name}' says how much is left",
-                ByteCount(info.dirty_bytes)
-            ),
-            _ => format!(
-                "{} that hosts wrote to '{name}' cannot be written to its drives yet; that is tried again and again, and 'softroc volume show {name}' says how much is left",
-                ByteCount(info.dirty_bytes)
-            ),
+        let how = match info.pinned_bytes {
+            0 => "is still to be written to its drives, which goes on",
+            _ => "cannot be written to its drives yet; that is tried again and again",
+        };
+        let note = || {
+            let left = ByteCount(info.dirty_bytes);
+            format!(
+                "{left} that hosts wrote to '{name}' {how}; 'softroc volume show {name}' says how much is left"
+            )
         };
         (!ended.get()).then(note).into_iter().collect()
     }
