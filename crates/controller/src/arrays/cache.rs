@@ -401,18 +401,16 @@ impl Arrays {
         while !ended.get() && self.env.now() < latest {
             self.env.sleep(LOOK).await;
         }
+        if ended.get() {
+            return Vec::new();
+        }
         let (name, info) = (volume.name(), volume.cache_info());
-        let how = match info.pinned_bytes {
-            0 => "is still to be written to its drives, which goes on",
-            _ => "cannot be written to its drives yet; that is tried again and again",
+        let (left, how) = match info.pinned_bytes {
+            0 => (ByteCount(info.dirty_bytes), "is still to be written to its drives, which goes on"),
+            _ => (ByteCount(info.dirty_bytes), "cannot be written to its drives yet, and is tried again"),
         };
-        let note = || {
-            let left = ByteCount(info.dirty_bytes);
-            format!(
-                "{left} that hosts wrote to '{name}' {how}; 'softroc volume show {name}' says how much is left"
-            )
-        };
-        (!ended.get()).then(note).into_iter().collect()
+        let what = format!("{left} that hosts wrote to '{name}' {how}");
+        vec![format!("{what}; 'softroc volume show {name}' says how much is left")]
     }
 
     /// Has the shards answer nothing of a volume any more, destage what is dirty, and forget the cache. Again and again until that is
@@ -432,8 +430,12 @@ impl Arrays {
             let Some(place) = place else { break };
             match self.absorb(&volume, Absorb::NoMore, place).await {
                 Ok(()) => {
+                    // Nothing is dirty, and nothing comes: the shards need not go by the cache.
                     let _starting = array.starting_turn().await;
-                    if is_wanted() && self.end(&array, &volume, place).await.is_ok() {
+                    if is_wanted()
+                        && self.absorb(&volume, Absorb::Nothing, place).await.is_ok()
+                        && self.forget_memory_of(&array, &volume).await.is_ok()
+                    {
                         break;
                     }
                 }
@@ -446,12 +448,6 @@ impl Arrays {
             self.env.sleep(AGAIN).await;
         }
         ended.set(true);
-    }
-
-    /// Nothing is dirty, and nothing comes: the shards need not go by the cache.
-    async fn end(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>, place: u32) -> Result<()> {
-        self.absorb(volume, Absorb::Nothing, place).await?;
-        self.forget_memory_of(array, volume).await
     }
 
     fn report_pinned(&self, volume: &Volume, error: &Error) {
