@@ -282,6 +282,26 @@ fn what_was_dirty_does_not_come_over_the_zeroes_of_an_initialisation() {
     }
 }
 
+/// Of two volumes one has data that only the cache has, and the other has nothing to do with the cache. When that one was
+/// attached, it took up what the first one had there.
+#[test]
+fn what_the_cache_has_of_a_volume_is_no_other_volumes() {
+    let mut bench = prepared(15, 2, WriteMode::WriteBack);
+    bench.write("data", 0, 6, STRIP);
+    assert!(dirty(&mut bench) > 0, "nobody has flushed");
+    bench.create_with("other", "jbod", &["d"], |_| {}).expect("it is made");
+    assert_eq!(bench.show("other").cache.dirty_bytes, 0);
+    let before = bench.try_read("other", 0, STRIP).expect("readable");
+    assert!(before.iter().all(|byte| *byte != 6), "it reads what was written to another volume");
+    bench.restart(&["a", "b", "c", "d"]);
+    assert_eq!(bench.try_read("other", 0, STRIP).expect("readable"), before);
+    bench.expect("data", 0, 6, STRIP);
+    flush(&mut bench);
+    bench.power_cycle(&["a", "b", "c", "d"]);
+    bench.expect("data", 0, 6, STRIP);
+    assert_eq!(bench.try_read("other", 0, STRIP).expect("readable"), before);
+}
+
 /// By name alone: flushes are answered from the cache. The end of the process takes nothing, and another mode has all on the drives.
 #[test]
 fn always_write_back_answers_flushes() {

@@ -126,8 +126,8 @@ impl CacheMemory {
 /// What a volume has of the cache.
 #[derive(Clone, Debug)]
 pub struct CacheTerms {
-    /// Which of the memory's volumes it is.
-    pub index: u32,
+    /// Which of the memory's volumes it is. `None`: none of them, and nothing in any cell is its.
+    pub index: Option<u32>,
     /// Which of its writes are answered.
     pub absorb: Absorb,
     /// What an earlier process left, on whichever shard it was.
@@ -139,7 +139,7 @@ pub struct CacheTerms {
 impl CacheTerms {
     /// Nothing is answered, and nothing was left.
     pub fn none(volume: VolumeId) -> CacheTerms {
-        CacheTerms { index: volume.0, absorb: Absorb::Nothing, found: Arc::default(), gauge: None }
+        CacheTerms { index: Some(volume.0), absorb: Absorb::Nothing, found: Arc::default(), gauge: None }
     }
 }
 

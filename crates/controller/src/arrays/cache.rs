@@ -208,7 +208,8 @@ impl Arrays {
         volume: &Rc<Volume>,
     ) -> Result<CacheTerms> {
         let label = volume.label();
-        let is_named = self.check_named(volume, &label)?;
+        // What is to become zeroes has nothing that counts: it must not come over them.
+        let is_named = self.check_named(volume, &label)? && !(self.hides)(volume.uuid);
         if !is_named {
             self.forget_older_lives(volume).await?;
         }
@@ -232,7 +233,7 @@ impl Arrays {
         let mode = wished.as_ref().ok().and_then(|wished| *wished).map(|(mode, _)| mode);
         self.note_mode(volume, mode.unwrap_or_default(), wished.err());
         let gauge = volume.gauge(self.shards.len());
-        Ok(CacheTerms { index: place.unwrap_or_default(), absorb, found, gauge: Some(gauge) })
+        Ok(CacheTerms { index: place, absorb, found, gauge: Some(gauge) })
     }
 
     /// Whether the label names this memory, so that what is in it counts.

@@ -155,10 +155,6 @@ impl Arrays {
             return Ok(());
         }
         self.withdraw(array, volume).await;
-        if (self.hides)(volume.uuid) {
-            // It becomes zeroes: what could not be written before must not come over them.
-            self.forget_cached(volume).await;
-        }
         self.attach(array, volume).await
     }
 

@@ -60,7 +60,7 @@ pub struct Cache {
     recovery: Rc<Recovery>,
     lines: RefCell<Lines<Held>>,
     /// Which of the volumes it is that the cache's memory knows.
-    index: Cell<u32>,
+    index: Cell<Option<u32>>,
     /// Where what it has is to be seen from outside.
     gauge: Option<Words>,
     /// Which writes are answered that are not on the drives yet.
@@ -165,7 +165,8 @@ impl Cache {
 
     /// Takes up what is in cells of the volume: what an earlier process left, or what could not be destaged when it was served before.
     fn take_up(self: &Rc<Self>) {
-        let left = self.shard.cells().all_of(self.index.get());
+        let Some(index) = self.index.get() else { return };
+        let left = self.shard.cells().all_of(index);
         if left.is_empty() {
             return;
         }
@@ -211,7 +212,8 @@ impl Cache {
         let (columns, held) = match room {
             Some(room) => {
                 let start = self.in_volume(stripe, range).start;
-                let cells = self.shard.cells().store(self.index.get(), start, &data, room);
+                let index = self.index.get().expect("what is answered has a place in the memory");
+                let cells = self.shard.cells().store(index, start, &data, room);
                 (self.columns(range), Held::in_cells(cells, waiting.clone()))
             }
             None => (self.columns_of_cells(range), Held::given(data, waiting.clone())),

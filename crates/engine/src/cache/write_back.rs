@@ -131,7 +131,7 @@ impl Cache {
     pub(crate) async fn set_absorb(self: &Rc<Self>, absorb: Absorb, index: u32) -> Result<(), IoError> {
         let has_less = absorb < self.absorb.get();
         assert!(
-            self.index.replace(index) == index || self.absorb.get() == Absorb::Nothing,
+            self.index.replace(Some(index)) == Some(index) || self.absorb.get() == Absorb::Nothing,
             "what is in cells is of one volume"
         );
         assert!(
