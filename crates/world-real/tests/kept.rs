@@ -119,7 +119,6 @@ fn kill(mut child: Child) {
 #[test]
 fn what_a_killed_process_stored_is_there_and_of_each_half_what_its_number_says() {
     let shm = Shm::new();
-    let mut last = 0;
     for _ in 0..10 {
         let child = start("store", &shm.0);
         let words = KeptFile(shm.file());
@@ -134,9 +133,8 @@ fn what_a_killed_process_stored_is_there_and_of_each_half_what_its_number_says()
         let half = memory.bytes.len().as_usize() / 2;
         let whole = &memory.bytes.bytes()[(round % 2) as usize * half..][..half];
         assert!(whole.iter().all(|byte| *byte == round as u8), "round {round}");
-        assert_ne!(round, last);
-        last = round;
-        memory.words.store(3, 0);
+        assert!(round >= 1000, "round {round}: nothing of what was seen from outside is taken back");
+        memory.words.store(3, 0); // so that the next one's are its own
     }
 }
 
