@@ -46,6 +46,7 @@
 //! | `runs.rs` | [`Runs`]: sets of regions |
 //! | `spare.rs` | [`SpareLabel`]: what the label of a hot spare says |
 //! | `intent.rs` | [`IntentMap`] |
+//! | `log_device.rs` | [`LogLabel`]: what a device says that is there for journals alone |
 //! | `reconcile.rs` | from labels to arrays |
 //! | `ddf/` | [`ddf`]: SNIA's Common RAID Disk Data Format, read and written |
 //! | `foreign/` | [`foreign`]: arrays that other systems made |
@@ -56,6 +57,7 @@ mod error;
 pub mod foreign;
 pub mod intent;
 mod label;
+mod log_device;
 mod own;
 mod payload;
 mod reconcile;
@@ -74,6 +76,7 @@ pub use label::{
     Cause, FailedDrive, GENERATION_STRIDE, Label, MAX_LEAD, Member, MemberState, Phase, Policy, Replacement,
     StartDegraded,
 };
+pub use log_device::{LogFound, LogLabel, LogMember, LogPlace};
 pub use own::{Carried, Found, Headless, find, restore};
 pub use payload::{Content, VERSION, read, spare_text_of, text_of};
 pub use reconcile::{FoundArray, FoundMember, Readiness, Role, SeenDrive, readiness, reconcile, why};

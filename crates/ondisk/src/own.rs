@@ -1,4 +1,5 @@
-//! What a drive carries at its end, or where an import put it: a label of SoftROC's, somebody else's structure, or nothing.
+//! What a drive carries at its end, or where an import put it: a label of SoftROC's, somebody else's structure, or nothing;
+//! and at its beginning, where it is a log device.
 //!
 //! # Fault model
 //! An update that was cut off; a damaged copy, or both; other software that changed the structure; a drive from elsewhere.
@@ -14,12 +15,14 @@ use crate::ddf::{Drive, Effort, Extras, Look, look};
 use crate::error::{Error, ErrorKind};
 use crate::foreign::{Glimpse, Got};
 use crate::label::Label;
+use crate::log_device::{LogFound, LogLabel};
 use crate::payload::{Content, another_version, read};
-use crate::tail::{EARLIER_MAGIC, Tail, TailPlace};
+use crate::tail::{BLOCK, EARLIER_MAGIC, Tail, TailPlace};
 use crate::told::{VENDOR, sequence};
 use crate::uuid::Uuid;
 use crate::witness::Witness;
 use std::rc::Rc;
+use units::ByteRange;
 
 /// A sound label, and the structure that it lies in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,6 +73,8 @@ pub enum Found {
     Carried(Carried),
     /// One of SoftROC's drives, without what it says of its array.
     Headless(Headless),
+    /// The label of a log device: it is there for journals alone.
+    Log(Box<LogLabel>),
     /// A structure in DDF that is not SoftROC's, or that other software has changed since.
     Foreign(Box<Drive>),
     /// Something of ours that cannot be used, or a structure of which nothing can be told.
@@ -91,7 +96,11 @@ pub fn find(glimpse: &Glimpse) -> Found {
             },
             None => Found::Bad(lost.error),
         },
-        Look::Nothing(error) if error.kind == ErrorKind::Blank => earlier(glimpse),
+        // What is in the journals of a log device may look like anything: its label comes first.
+        Look::Nothing(error) if error.kind == ErrorKind::Blank => match log_device(glimpse) {
+            Found::Blank => earlier(glimpse),
+            found => found,
+        },
         Look::Nothing(error) => Found::Bad(error),
     }
 }
@@ -176,6 +185,36 @@ pub fn restore(headless: &Headless, others: &[&Label]) -> Result<Label, String> 
     let label = newest.for_drive(witness.drive);
     label.check().map_err(|error| error.to_string())?;
     Ok(label)
+}
+
+/// The label of a log device: of a copy that does not begin as one, no more is read.
+fn log_device(glimpse: &Glimpse) -> Found {
+    let copies = LogLabel::copies().map(|copy| {
+        let head = glimpse.get(ByteRange::new(copy.start, BLOCK));
+        match head {
+            Got::Here(bytes) if LogLabel::is_begun(bytes) => glimpse.get(copy),
+            got => got,
+        }
+    });
+    if copies.contains(&Got::NotYet) {
+        return Found::NotYet;
+    }
+    let bytes = copies.map(|copy| match copy {
+        Got::Here(bytes) => Some(bytes),
+        Got::Unreadable | Got::NotYet => None,
+    });
+    if bytes == [None, None] {
+        return Found::Blank;
+    }
+    match LogLabel::find(bytes[0], bytes[1]) {
+        LogFound::Blank => Found::Blank,
+        LogFound::Sound(label) if label.fits(glimpse.size()) => Found::Log(Box::new(label)),
+        LogFound::Sound(_) => {
+            let context = "its log label is of a larger device".to_owned();
+            Found::Bad(Error::new(ErrorKind::Contradiction, context))
+        }
+        LogFound::Bad(why) => Found::Bad(Error::new(ErrorKind::Damaged, why)),
+    }
 }
 
 /// A label of version 1 or 2, which lay in the workspace.

@@ -17,6 +17,7 @@ fn main() -> Result<()> {
             "partitions" => partitions(),
             "signatures" => signatures(),
             "label" => label(),
+            "log-device" => log_device(),
             "intent" => intent(),
             "journal" => fuzz::journals(),
             "nbd-server" => nbd::fuzz::seeds().0,
@@ -240,6 +241,33 @@ fn label() -> Vec<Vec<u8>> {
         seed
     };
     vec![seed(0x11, &member), seed(0, &format!("drive = \"{drive}\"\n"))]
+}
+
+/// The labels of log devices: one copy, two of them, one that nothing is right in but its head.
+fn log_device() -> Vec<Vec<u8>> {
+    let uuid =
+        |digit: char| "88888888-4444-4444-8444-cccccccccccc".replace(|c: char| c != '-', &digit.to_string());
+    let text = |generation: u32, devices: &str, journals: u32| {
+        let mut text = format!("log = \"{}\"\ngeneration = {generation}\nsince_unix_s = 1\n", uuid('a'));
+        for digit in devices.chars() {
+            text += &format!("\n[[devices]]\nuuid = \"{}\"\nname = \"d{digit}\"\n", uuid(digit));
+        }
+        for number in 0..journals {
+            let volume = uuid(char::from_digit(number, 10).unwrap_or('9'));
+            let start = 1_048_576 * (number + 1);
+            text += &format!(
+                "\n[[place]]\nvolume = \"{volume}\"\nname = \"v\"\nstart_bytes = {start}\nlen_bytes = 1048576\n"
+            );
+        }
+        text
+    };
+    let (one, two) = (text(7, "b", 1), text(8, "bc", 2));
+    vec![
+        [b"\x01", one.as_bytes()].concat(),
+        [b"\x01\xFF", two.as_bytes()].concat(),
+        [b"\x01", one.as_bytes(), b"\xFF", two.as_bytes()].concat(),
+        [b"\0SRoClogd\x02\0\0\0", one.as_bytes()].concat(),
+    ]
 }
 
 fn intent() -> Vec<Vec<u8>> {

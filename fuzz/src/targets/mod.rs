@@ -34,6 +34,12 @@ pub(crate) const ALL: &[Target] = &[
     Target { longest: 16 << 10, ..target("partitions", metadata::partition_tables) },
     Target { longest: 8192, ..target("signatures", metadata::signatures) },
     Target { longest: 16 << 10, words: texts::LABEL, test_runs: 50_000, ..target("label", ours::label) },
+    Target {
+        longest: 8192,
+        words: texts::LOG_DEVICE,
+        test_runs: 30_000,
+        ..target("log-device", ours::log_device)
+    },
     Target { longest: 24 << 10, test_runs: 25_000, ..target("intent", ours::intent) },
     Target { longest: 12 << 10, test_runs: 25_000, ..target("journal", ours::journal) },
     Target { test_runs: 50_000, ..target("nbd-server", connections::server) },

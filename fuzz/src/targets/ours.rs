@@ -3,7 +3,10 @@
 use log::{BodyCrc, Change, ChangeKind, Head, LogId, Record, counting, patches, scan};
 use ondisk::ddf::Extras;
 use ondisk::intent::REGIONS_PER_BLOCK;
-use ondisk::{Content, Copies, IntentMap, Telling, Uuid, VERSION, Witness, read, spare_text_of, text_of};
+use ondisk::{
+    Content, Copies, IntentMap, LogFound, LogLabel, Telling, Uuid, VERSION, Witness, read, spare_text_of,
+    text_of,
+};
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// CRC-32C of bytes with the four bytes at `field` taken for zero.
@@ -52,6 +55,43 @@ fn witness(flags: u8, bytes: &[u8]) {
     if let Some(witness) = Witness::decode(&block) {
         assert_eq!(Witness::decode(&witness.encode()), Some(witness));
     }
+}
+
+/// The label of a log device: two copies, a byte 0xFF between them. What is found sound is written and found as the same. Heads are
+/// made here where the first byte says so: then an input is the texts.
+pub(super) fn log_device(input: &[u8]) {
+    let Some((flags, bytes)) = input.split_first() else { return };
+    let cut = bytes.iter().position(|byte| *byte == 0xFF).unwrap_or(bytes.len());
+    let (one, other) = (&bytes[..cut], bytes.get(cut + 1..).unwrap_or_default());
+    let copy = |bytes: &[u8]| if flags & 1 != 0 { log_copy(bytes) } else { bytes.to_vec() };
+    let (one, other) = (copy(one), copy(other));
+    match LogLabel::find((flags & 2 == 0).then_some(&one), (flags & 4 == 0).then_some(&other)) {
+        LogFound::Sound(label) => {
+            assert_eq!(label.check(), Ok(()), "what cannot be is called sound");
+            let again = label.encode().expect("what fitted fits again");
+            assert_eq!(LogLabel::find(Some(&again), Some(&[])), LogFound::Sound(label));
+        }
+        LogFound::Bad(why) => assert!(!why.is_empty()),
+        LogFound::Blank => {}
+    }
+}
+
+/// A copy with that text, of the device and the generation that it names first.
+fn log_copy(text: &[u8]) -> Vec<u8> {
+    const CRC: usize = 12;
+    let words = String::from_utf8_lossy(text);
+    let behind = |word: &str| words.split_once(word).map_or("", |(_, rest)| rest);
+    let number: String = behind("generation = ").chars().take_while(char::is_ascii_digit).collect();
+    let device: Option<Uuid> = behind("uuid = \"").get(..36).and_then(|uuid| uuid.parse().ok());
+    let mut copy = b"SRoClogd\x01\0\0\0\0\0\0\0".to_vec();
+    copy.extend(device.unwrap_or_default().0);
+    copy.extend(number.parse::<u64>().unwrap_or_default().to_le_bytes());
+    copy.extend((text.len() as u32).to_le_bytes());
+    copy.resize(64, 0);
+    copy.extend(text);
+    let crc = crc_without(&copy, CRC);
+    copy[CRC..][..4].copy_from_slice(&crc.to_le_bytes());
+    copy
 }
 
 /// The write-intent map: blocks of an input, of which every other is of the second copy.

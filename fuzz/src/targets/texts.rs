@@ -20,6 +20,16 @@ pub(super) const LABEL: &[&str] = &[
     "\"online\"",
     "confirmed = 0\n",
 ];
+pub(super) const LOG_DEVICE: &[&str] = &[
+    "[[devices]]\n",
+    "[[place]]\n",
+    "uuid = ",
+    "volume = ",
+    "start_bytes = 1048576\n",
+    "len_bytes = 4096\n",
+    "generation = 2\n",
+    "18446744073709551615",
+];
 pub(super) const ADDRESS: &[&str] = &[
     "nbd://",
     "nbd+unix:///",

@@ -143,11 +143,11 @@ impl Access {
             Found::Carried(carried) => carried.content.tail(),
             Found::Headless(headless) => headless.tail,
             Found::Foreign(drive) => drive.structure.place(),
-            Found::Blank | Found::NotYet | Found::Bad(_) => TailPlace::End,
+            Found::Blank | Found::NotYet | Found::Log(_) | Found::Bad(_) => TailPlace::End,
         });
         match (found, failed) {
             (Found::Blank, Some(error)) => Err(error),
-            (Found::Blank | Found::NotYet, _) => Ok(LabelSeen::Blank),
+            (Found::Blank | Found::NotYet | Found::Log(_), _) => Ok(LabelSeen::Blank),
             (Found::Carried(carried), _) => Ok(LabelSeen::Sound(Rc::new(carried))),
             (Found::Headless(headless), _) => Ok(LabelSeen::Headless(Rc::new(headless))),
             (Found::Foreign(drive), _) => Ok(LabelSeen::Foreign(Rc::from(drive))),
