@@ -280,7 +280,7 @@ impl LogLabel {
     }
 
     /// Whether the first bytes of a copy say that it is one.
-    pub(crate) fn is_begun(head: &[u8]) -> bool {
+    pub fn is_begun(head: &[u8]) -> bool {
         head.starts_with(&MAGIC)
     }
 }

@@ -66,6 +66,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         cache,
         nbd,
         drives: serve.drives.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
+        logs: serve.log.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
         allow_remote: serve.allow_remote,
         socket: control.socket().to_owned(),
         access: socket_access(serve)?,
@@ -176,6 +177,7 @@ struct Plan {
     cache: ByteCount,
     nbd: Vec<Address>,
     drives: Vec<String>,
+    logs: Vec<String>,
     allow_remote: bool,
     socket: PathBuf,
     access: SocketAccess,
@@ -199,14 +201,9 @@ impl Plan {
         // Addresses first: a socket in use is found before any drive is touched.
         let mut nbd =
             Server::<Nbd>::listen(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
-        let drives = self.drives.clone();
-        let controller = Controller::start(
-            env,
-            Options { drives, hosts, cache_size: self.cache },
-            node.engines,
-            node.reports,
-        )
-        .await;
+        let (drives, logs) = (self.drives.clone(), self.logs.clone());
+        let options = Options { drives, hosts, cache_size: self.cache, logs };
+        let controller = Controller::start(env, options, node.engines, node.reports).await;
         // Who connected before the volumes were there has waited.
         nbd.accept();
         let served = self.serve_until_asked(env, &nbd, &controller, ask_to_end, &mut asked_to_end).await;

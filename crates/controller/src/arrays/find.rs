@@ -101,11 +101,11 @@ impl Arrays {
         }
     }
 
-    /// Whether a drive takes part in an array that is started, or is being filled for one.
+    /// Whether a drive takes part in an array that is started, or is being filled for one; or is a device of the log.
     pub(crate) fn is_in_use(&self, drive: &Drive) -> bool {
         let uses = |array: &Rc<Array>| {
             array.is_running() && (array.slot_of(drive).is_some() || array.replaced_by(drive).is_some())
         };
-        self.all().iter().any(uses)
+        self.all().iter().any(uses) || self.is_log_device(drive)
     }
 }

@@ -22,6 +22,7 @@ pub(crate) mod failures;
 mod find;
 mod hosts;
 pub(crate) mod journal;
+mod logs;
 mod marks;
 pub(crate) mod members;
 mod noting;
@@ -79,6 +80,7 @@ pub(crate) struct Arrays {
     hides: Box<dyn Fn(Uuid) -> bool>,
     by_uuid: RefCell<BTreeMap<Uuid, Rc<Array>>>,
     next_volume: Cell<u32>,
+    logs: logs::Logs,
 }
 
 impl Arrays {
@@ -97,6 +99,7 @@ impl Arrays {
             hides,
             by_uuid: RefCell::default(),
             next_volume: Cell::new(0),
+            logs: logs::Logs::default(),
         })
     }
 

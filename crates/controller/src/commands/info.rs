@@ -107,12 +107,13 @@ impl Commands {
         let failure = failure.map(|failure| refuse_failed(&drive.name, &failure));
         let has_failed = failure.is_some();
         let problem = failure.or(drive.problem());
-        let is_spare = drive.spare().is_some();
+        let (is_spare, log) = (drive.spare().is_some(), drive.log_label());
         let state = match (&problem, drive.access()) {
             (_, None) => DriveState::Missing,
             (Some(_), Some(_)) if has_failed => DriveState::Failed,
             (Some(_), Some(_)) => DriveState::Refused,
             (None, Some(_)) if is_spare => DriveState::Spare,
+            (None, Some(_)) if log.is_some() => DriveState::Log,
             (None, Some(_)) => DriveState::Unused,
         };
         let free = info.size_bytes.filter(|_| state == DriveState::Unused);
@@ -120,6 +121,9 @@ impl Commands {
             state,
             reason: problem.map(|problem| problem.message),
             free_bytes: free.map(|size| free_end([ByteCount(size)].into_iter(), TailPlace::End).0),
+            volumes: log
+                .map(|log| log.place.into_iter().map(|place| place.name).collect())
+                .unwrap_or_default(),
             ..info
         }
     }

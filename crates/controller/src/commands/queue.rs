@@ -57,6 +57,7 @@ impl Commands {
                 .find_volume(volume)
                 .map(|(array, volume)| self.volume_reply(&array, &volume, vec![])),
             Command::SpareList {} => Ok(self.reconciler.spares_reply()),
+            Command::LogList {} => Ok(Reply::Logs { logs: self.lifecycle.log_infos(), notes: Vec::new() }),
             Command::TaskList {} => Ok(Reply::Tasks { tasks: self.tasks.infos() }),
             Command::TaskShow { task } => {
                 self.tasks.find_task(*task).map(|task| self.tasks.task_reply(&task, Vec::new()))
@@ -86,6 +87,8 @@ impl Commands {
             | Command::VolumePolicy(_)
             | Command::VolumeFlush { .. }
             | Command::LogDiscard { .. }
+            | Command::LogAdd { .. }
+            | Command::LogRemove { .. }
             | Command::TaskStart(_)
             | Command::ForeignList {}
             | Command::ForeignImport { .. }
@@ -144,6 +147,11 @@ impl Commands {
             }
             Command::VolumePolicy(set) => self.of_volume(self.policies.set_policy(set).await),
             Command::LogDiscard { volume } => self.of_volume(self.arrays.discard_log(&volume).await),
+            Command::LogAdd { drives, destroy_data, same_disk_ok } => {
+                let notes = self.lifecycle.add_log(&drives, destroy_data, same_disk_ok).await?;
+                Ok(Reply::Logs { logs: self.lifecycle.log_infos(), notes })
+            }
+            Command::LogRemove { drive } => done(self.lifecycle.remove_log(&drive).await),
             Command::ForeignList {} => Ok(self.foreign.list_foreign().await),
             Command::ForeignImport { volume, name } => {
                 self.imported(self.foreign.import(&volume, name).await)

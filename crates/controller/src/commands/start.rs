@@ -38,6 +38,8 @@ pub struct Options {
     pub hosts: Hosts,
     /// How much memory the cache may have, of all shards together: it is made when the first volume wants it.
     pub cache_size: ByteCount,
+    /// Drives that journals are to lie on, unless a log is in use already; none: where they lie.
+    pub logs: Vec<String>,
 }
 
 /// The controller: see [`Controller::start`].
@@ -66,6 +68,7 @@ impl Controller {
         env.spawn("reports", all.arrays.clone().take_reports(reports, all.tasks.clone()));
         all.inventory.open_known_drives(&options.drives).await;
         all.arrays.open_memory().await;
+        all.arrays.load_log().await;
         if let Err(why) = all.tasks.load().await {
             let text =
                 format!("stored tasks and schedules cannot be read: {why}; schedules are the default ones");
@@ -78,6 +81,7 @@ impl Controller {
             );
         }
         all.lifecycle.start_all().await;
+        all.lifecycle.add_given_log(&options.logs).await;
         let tasks = all.tasks.clone();
         env.spawn("tasks", async move { tasks.write().await });
         env.spawn("reconciler", all.reconciler.clone().run());

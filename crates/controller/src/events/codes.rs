@@ -108,6 +108,11 @@ event_codes! {
     SpareFailed "spare.failed" Warning "A spare has failed or lost its label; it is no spare any more.";
     SpareReady "spare.ready" Info "A spare that had failed answers again, and is ready.";
 
+    LogAdded "log.added" Info "Journals lie on log devices from now on, by order.";
+    LogRemoved "log.removed" Info "An operator removed the log; its devices are unused drives.";
+    LogNotAdded "log.not-added" Warning "The log devices that the controller was started with cannot be used; journals stay where they are.";
+    LogNotRemembered "log.not-remembered" Warning "Which log is in use cannot be stored, or read; add the log again after a restart.";
+
     TaskBegun "task.begun" Info "A background task begins.";
     TaskPaused "task.paused" Info "An operator paused a task.";
     TaskResumed "task.resumed" Info "An operator resumed a task.";

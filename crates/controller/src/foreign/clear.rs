@@ -66,6 +66,11 @@ impl Foreign {
             return Err(drive.problem().unwrap_or_else(closed));
         };
         drive.look(&self.env).await;
+        if let LabelSeen::Log(_) = drive.label() {
+            let sentence =
+                format!("drive {name} is a log device, and is not foreign; run 'softroc log remove {name}'");
+            return wrong(ErrorKind::WrongState, sentence);
+        }
         if matches!(drive.label(), LabelSeen::Sound(_)) && drive.undo().is_none() {
             return wrong(
                 ErrorKind::WrongState,
@@ -88,5 +93,6 @@ async fn cleared(access: &Access) -> std::result::Result<(), IoError> {
     let (places, _) = access.decode(metadata).await;
     access.forget_undo().await?;
     access.wipe(&places).await?;
+    access.erase_log().await?;
     access.erase_marks().await
 }

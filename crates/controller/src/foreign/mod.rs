@@ -138,8 +138,8 @@ impl Foreign {
         let mut drives = Vec::new();
         let known: Vec<Rc<Drive>> = self.inventory.drives();
         for drive in known {
-            // One that is a member, or a spare, of ours is not looked at for others' metadata.
-            let is_ours = matches!(drive.label(), LabelSeen::Sound(_));
+            // One that is a member, a spare or a log device of ours is not looked at for others' metadata.
+            let is_ours = matches!(drive.label(), LabelSeen::Sound(_) | LabelSeen::Log(_));
             if !is_ours && !self.arrays.is_in_use(&drive) && self.arrays.place_of(&drive).is_none() {
                 drives.extend(scanned(&drive).await);
             }
@@ -225,6 +225,8 @@ impl Foreign {
                 holds.push(format!("what is left of SoftROC's label, of the array {}", headless.array));
             }
             LabelSeen::Bad(_) => holds.push("a label or DDF structure that cannot be used".to_owned()),
+            // A log device is in use, in its way.
+            LabelSeen::Log(_) => return None,
             LabelSeen::Blank | LabelSeen::Sound(_) | LabelSeen::Foreign(_) => {}
         }
         holds.extend(scanned.iter().flat_map(|scanned| scanned.holds()));

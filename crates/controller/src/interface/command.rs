@@ -117,6 +117,26 @@ pub enum Command {
         /// Which.
         volume: String,
     },
+    /// Gives one drive or two to the journals of volumes, so that members carry none: a log, on two drives mirrored. Drives that
+    /// are devices of a log already keep what is on it. Answered by [`Reply::Logs`](crate::interface::Reply::Logs), with notes.
+    LogAdd {
+        /// Which drives. Those that the controller does not know yet are added.
+        drives: Vec<String>,
+        /// What they hold may be lost.
+        #[serde(default)]
+        destroy_data: bool,
+        /// Both may lie on one disk, which is lost with both.
+        #[serde(default)]
+        same_disk_ok: bool,
+    },
+    /// Removes the log: journals go back to the members, and its drives are unused. Answered by
+    /// [`Reply::Done`](crate::interface::Reply::Done), with notes.
+    LogRemove {
+        /// One of its drives.
+        drive: String,
+    },
+    /// Every log, its devices, and which journals lie there. Answered by [`Reply::Logs`](crate::interface::Reply::Logs).
+    LogList {},
     /// Sets an array's policies. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumePolicy(SetPolicy),
     /// Every spare, what it covers, and which arrays none covers. Answered by [`Reply::Spares`](crate::interface::Reply::Spares).

@@ -12,6 +12,7 @@ mod error;
 mod foreign;
 mod health;
 mod hosts;
+mod logs;
 mod reply;
 mod tasks;
 
@@ -20,6 +21,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;
 pub use hosts::HostInfo;
+pub use logs::{LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use reply::{
     CacheInfo, ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo,
     VolumeState,

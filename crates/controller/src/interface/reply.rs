@@ -1,7 +1,8 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
 use crate::interface::{
-    CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, HostInfo, ScheduleInfo, SpareInfo, TaskInfo,
+    CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, HostInfo, LogInfo, ScheduleInfo, SpareInfo,
+    TaskInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -77,6 +78,13 @@ pub enum Reply {
         /// Drives that carry metadata of any kind and serve in no volume, by name.
         drives: Vec<ForeignDrive>,
     },
+    /// Logs: that which is in use, then others of which a device is there.
+    Logs {
+        /// They.
+        logs: Vec<LogInfo>,
+        /// What is worth knowing, a sentence each.
+        notes: Vec<String>,
+    },
     /// Volumes that were imported, all of one array.
     Imported {
         /// They.
@@ -125,6 +133,8 @@ pub enum DriveState {
     Filling,
     /// It is a hot spare.
     Spare,
+    /// It is a log device: it holds journals of volumes.
+    Log,
     /// It carries a label that cannot be used: of another version, or a copy of another drive's. Or it has not returned
     /// all that was written to it.
     Refused,
@@ -373,6 +383,7 @@ impl fmt::Display for DriveState {
             DriveState::Rebuilding => "rebuilding",
             DriveState::Filling => "filling",
             DriveState::Spare => "spare",
+            DriveState::Log => "log",
             DriveState::Refused => "refused",
         })
     }

@@ -3,7 +3,7 @@
 use env::{Buf, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind, Member, Slice};
 use ondisk::ddf::{self, Site};
 use ondisk::foreign::Glimpse;
-use ondisk::{BLOCK, BlockWrite, Carried, Copies, Found, Headless, Tail, TailPlace, intent};
+use ondisk::{BLOCK, BlockWrite, Carried, Copies, Found, Headless, LogLabel, Tail, TailPlace, intent};
 use smallvec::smallvec;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ pub(crate) enum LabelSeen {
     Sound(Rc<Carried>),
     /// What a member said of its array is lost.
     Headless(Rc<Headless>),
+    /// The label of a log device.
+    Log(Rc<LogLabel>),
     /// A structure in DDF of somebody else.
     Foreign(Rc<ddf::Drive>),
     /// Something of ours that cannot be used: a sentence.
@@ -147,7 +149,8 @@ impl Access {
         });
         match (found, failed) {
             (Found::Blank, Some(error)) => Err(error),
-            (Found::Blank | Found::NotYet | Found::Log(_), _) => Ok(LabelSeen::Blank),
+            (Found::Blank | Found::NotYet, _) => Ok(LabelSeen::Blank),
+            (Found::Log(label), _) => Ok(LabelSeen::Log(Rc::from(label))),
             (Found::Carried(carried), _) => Ok(LabelSeen::Sound(Rc::new(carried))),
             (Found::Headless(headless), _) => Ok(LabelSeen::Headless(Rc::new(headless))),
             (Found::Foreign(drive), _) => Ok(LabelSeen::Foreign(Rc::from(drive))),

@@ -245,12 +245,17 @@ impl Drive {
                             self.name, headless.array, headless.why
                         ),
                     )),
-                    LabelSeen::Blank | LabelSeen::Sound(_) => None,
+                    LabelSeen::Blank | LabelSeen::Sound(_) | LabelSeen::Log(_) => None,
                 });
                 self.structure.replace(Written::of(&label));
                 let has_structure = !matches!(label, LabelSeen::Blank | LabelSeen::Bad(_));
+                // What is in the journals of a log device may look like anything.
+                let undo = match &label {
+                    LabelSeen::Log(_) => None,
+                    _ => access.read_undo(has_structure).await.map(Rc::new),
+                };
                 self.set_label(label);
-                self.undo.replace(access.read_undo(has_structure).await.map(Rc::new));
+                self.undo.replace(undo);
             }
             Err(error) => {
                 self.close();

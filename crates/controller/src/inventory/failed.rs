@@ -30,7 +30,8 @@ impl Inventory {
             return None;
         }
         let identity = drive.lasting_identity();
-        let uuid = drive.member_label().map(|label| label.drive).or(drive.spare().map(|spare| spare.drive));
+        let own = drive.member_label().map(|label| label.drive).or(drive.spare().map(|spare| spare.drive));
+        let uuid = own.or(drive.log_label().map(|label| label.device));
         let is_it =
             |one: &&FailedDrive| identity.is_some() && identity == one.identity || uuid == Some(one.uuid);
         failed.iter().find(is_it).cloned()

@@ -9,7 +9,7 @@ impl Inventory {
     ///
     /// # Errors
     /// Why it cannot be read: a sentence's end.
-    pub(super) async fn load<T: DeserializeOwned + Default>(&self, file: &str) -> Result<T, String> {
+    pub(crate) async fn load<T: DeserializeOwned + Default>(&self, file: &str) -> Result<T, String> {
         let loaded = self.env.world().state().load(file).await.map_err(|error| error.to_string())?;
         let Some(bytes) = loaded else { return Ok(T::default()) };
         let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
@@ -20,7 +20,7 @@ impl Inventory {
     ///
     /// # Errors
     /// Why it does not: a sentence's end.
-    pub(super) async fn store<T: Serialize>(&self, file: &str, value: &T) -> Result<(), String> {
+    pub(crate) async fn store<T: Serialize>(&self, file: &str, value: &T) -> Result<(), String> {
         let text = toml::to_string(value).map_err(|error| error.to_string())?;
         self.env.world().state().store(file, text.into_bytes()).await.map_err(|error| error.to_string())
     }

@@ -15,6 +15,7 @@ mod drive;
 mod failed;
 pub(crate) mod health;
 mod kept;
+mod log_labels;
 mod made_for;
 mod seen;
 pub(crate) mod structures;
@@ -110,6 +111,7 @@ impl Inventory {
         let access: Access = drive.access().ok_or(env::IoError::new(env::IoErrorKind::Gone))?;
         drive.structure.replace(Written::Nothing);
         access.erase().await?;
+        access.erase_log().await?;
         drive.set_label(LabelSeen::Blank);
         Ok(())
     }
@@ -249,6 +251,7 @@ impl Inventory {
         }
         // What it said before must not be found beside it.
         access.erase().await.map_err(|error| failed(error.to_string()))?;
+        access.erase_log().await.map_err(|error| failed(error.to_string()))?;
         drive.structure.replace(Written::Nothing);
         let told = Telling::of_spare(&label, &site)
             .and_then(|telling| telling.told(&site, label.drive))

@@ -106,7 +106,7 @@ impl Access {
         Ok(())
     }
 
-    async fn write_all(&self, at: ByteOffset, bytes: &[u8]) -> Result<(), IoError> {
+    pub(super) async fn write_all(&self, at: ByteOffset, bytes: &[u8]) -> Result<(), IoError> {
         for (index, piece) in bytes.chunks(PIECE).enumerate() {
             self.write(at + ByteCount((index * PIECE) as u64), piece).await.result?;
         }

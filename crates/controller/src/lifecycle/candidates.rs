@@ -4,12 +4,30 @@ use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::LabelSeen;
 use crate::inventory::{Drive, is_volatile};
 use crate::lifecycle::{Lifecycle, refuse_failed};
-use ondisk::{Content, Phase};
+use ondisk::{Content, LogLabel, Phase};
 use std::rc::Rc;
 use units::{ByteCount, SectorSize};
 
 fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
+}
+
+/// What drives are to be taken for.
+#[derive(Clone, Copy)]
+pub(super) struct Taken {
+    /// What they hold may be lost.
+    pub(super) destroy: bool,
+    /// They are to be log devices: those that are keep what is on them.
+    pub(super) as_log: bool,
+}
+
+/// What a log device holds, within a sentence.
+fn describe_log(label: &LogLabel) -> String {
+    let names: Vec<&str> = label.place.iter().map(|place| place.name.as_str()).collect();
+    match names.is_empty() {
+        true => "the label of a log device, without journals".to_owned(),
+        false => format!("the journals of {}", names.join(", ")),
+    }
 }
 
 /// A drive that is to be taken.
@@ -31,6 +49,16 @@ impl Lifecycle {
         destroy: bool,
         candidates: &mut Vec<Candidate>,
     ) -> Result<()> {
+        self.check_taken(specs, Taken { destroy, as_log: false }, candidates).await
+    }
+
+    /// The same, for what they are to be.
+    pub(super) async fn check_taken(
+        &self,
+        specs: &[String],
+        taken: Taken,
+        candidates: &mut Vec<Candidate>,
+    ) -> Result<()> {
         for spec in specs {
             let known = self.known_drive(spec, candidates)?;
             let is_new = known.is_none();
@@ -38,7 +66,7 @@ impl Lifecycle {
             if candidates.iter().any(|other| other.drive.name == drive.name) {
                 return Err(invalid(format!("drive {spec} is named twice; name each drive once")));
             }
-            self.check_free(spec, &drive, destroy)?;
+            self.check_free(spec, &drive, taken.destroy)?;
             drive.look(&self.env).await;
             if drive.holds_writes_back() {
                 return Err(drive.not_quiesced());
@@ -75,17 +103,23 @@ impl Lifecycle {
             }
             if info.read_only {
                 let sentence = format!(
-                    "drive {spec} is read-only; a member has to be writable: allow writing, or choose another drive"
+                    "drive {spec} is read-only, and has to be writable: allow writing, or choose another drive"
                 );
                 return Err(Error::new(ErrorKind::Unavailable, sentence));
             }
-            self.check_content(spec, &drive, destroy).await?;
+            self.check_content(spec, &drive, taken).await?;
         }
         Ok(())
     }
 
     /// Refuses a drive that belongs to an array, unless that one is not started and may be lost.
     fn check_free(&self, spec: &str, drive: &Drive, destroy: bool) -> Result<()> {
+        if self.arrays.is_log_device(drive) {
+            let sentence = format!(
+                "drive {spec} is a log device; choose another drive, or first run 'softroc log remove {spec}'"
+            );
+            return Err(Error::new(ErrorKind::InUse, sentence));
+        }
         let replacements = self
             .arrays
             .all()
@@ -111,8 +145,8 @@ impl Lifecycle {
     }
 
     /// Refuses a drive that holds something, unless that may be lost.
-    async fn check_content(&self, spec: &str, drive: &Drive, destroy: bool) -> Result<()> {
-        if destroy {
+    async fn check_content(&self, spec: &str, drive: &Drive, taken: Taken) -> Result<()> {
+        if taken.destroy {
             return Ok(());
         }
         let holds = |what: String| {
@@ -142,6 +176,9 @@ impl Lifecycle {
                 // An array that was never finished, or deleted: nothing is lost.
                 Content::Member(_) => {}
             },
+            // What is on it is kept.
+            LabelSeen::Log(_) if taken.as_log => return Ok(()),
+            LabelSeen::Log(label) => return holds(describe_log(&label)),
             LabelSeen::Headless(headless) => {
                 return holds(format!("a part of the array {}, and its metadata are lost", headless.array));
             }

@@ -17,6 +17,7 @@ mod change;
 mod create;
 mod delete;
 mod failed;
+mod logs;
 mod repair;
 mod returning;
 mod scan;

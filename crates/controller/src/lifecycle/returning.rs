@@ -357,6 +357,10 @@ impl Lifecycle {
                 "drive {text} is being filled to replace another one; it cannot be unregistered now"
             )));
         }
+        if self.arrays.is_log_device(&drive) {
+            let sentence = format!("drive {text} is a log device; first run 'softroc log remove {text}'");
+            return Err(Error::new(ErrorKind::InUse, sentence));
+        }
         if !drive.is_quiesced(&self.env).await {
             return Err(drive.not_quiesced()); // Named again it would be another one, of which nobody knows that.
         }

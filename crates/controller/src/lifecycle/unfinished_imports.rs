@@ -115,6 +115,7 @@ async fn import_state(drive: &Drive, undo: &Undo) -> ImportState {
             true => ImportState::Creating,
             false => ImportState::Other,
         },
+        LabelSeen::Log(_) => ImportState::Other,
         // The old metadata are removed, and the label is not there yet.
         LabelSeen::Blank => ImportState::NotYet,
         LabelSeen::Foreign(_) | LabelSeen::Headless(_) | LabelSeen::Bad(_) => {

@@ -24,6 +24,8 @@ pub struct Bench {
     pub hosts: Hosts,
     /// How much memory the cache may have of controllers that are started from now on.
     pub cache_size: ByteCount,
+    /// The drives that controllers are started with for journals.
+    pub logs: Vec<String>,
     count: usize,
     handle: Option<ControllerHandle>,
 }
@@ -44,6 +46,7 @@ impl Bench {
             shards: Vec::new(),
             hosts: Hosts::default(),
             cache_size: ByteCount::ZERO,
+            logs: Vec::new(),
             count: shards,
             handle: None,
         };
@@ -92,6 +95,7 @@ impl Bench {
             drives: drives.iter().map(ToString::to_string).collect(),
             hosts: self.hosts.clone(),
             cache_size: self.cache_size,
+            logs: self.logs.clone(),
         };
         let handle =
             self.sim.run(async move { Controller::start(&env, options, senders, receiver).await })?;

@@ -3,6 +3,7 @@
 mod bench;
 mod create;
 pub mod foreign;
+mod log;
 mod predictions;
 pub mod tasks;
 mod volume;
@@ -10,8 +11,9 @@ mod volume;
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
 pub use create::{VolumeCreate, WriteHole, WriteMode};
+pub use log::LogCommand;
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
-pub use volume::{LogCommand, VolumeCommand};
+pub use volume::VolumeCommand;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -83,7 +85,7 @@ pub enum Command {
     /// Import volumes of other systems, and clear drives for use.
     #[command(subcommand)]
     Foreign(foreign::ForeignCommand),
-    /// Give up what the cache has of a volume.
+    /// Manage drives for journals (log devices): add, list, remove; give up what the cache has of a volume.
     #[command(subcommand)]
     Log(LogCommand),
     /// Manage background tasks (rebuilds, consistency checks, patrol reads), their rates and schedules.
@@ -137,6 +139,11 @@ pub struct Serve {
     /// Also register these drives, and assemble their arrays.
     #[arg(long, value_name = "DRIVE", num_args = 1..)]
     pub drives: Vec<String>,
+
+    /// Put the journals of volumes on this drive, as 'softroc log add' does, unless a log is in use already. May be given twice,
+    /// for two drives that hold the same.
+    #[arg(long, value_name = "DRIVE")]
+    pub log: Vec<String>,
 
     /// The number of threads that serve I/O [default: half the cores, at least one].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]

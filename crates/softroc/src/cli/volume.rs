@@ -87,19 +87,3 @@ pub enum VolumeCommand {
         output: Output,
     },
 }
-
-/// See [`Command::Log`](super::Command::Log).
-#[derive(Subcommand, Debug)]
-pub enum LogCommand {
-    /// Give up what the cache has of a volume, or had when its memory was lost. Hosts were told that it is written.
-    Discard {
-        /// The name of the volume.
-        name: String,
-        /// Do not ask for confirmation.
-        #[arg(long)]
-        yes: bool,
-        /// The output format.
-        #[command(flatten)]
-        output: Output,
-    },
-}

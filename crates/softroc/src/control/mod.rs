@@ -1,16 +1,16 @@
 //! Talking to the running controller: drive, volume, events, explain of a live volume.
 
-use crate::cli::{Checked, Cli, DriveCommand, Events, Explain, LogCommand, VolumeCommand};
+use crate::cli::{Checked, Cli, DriveCommand, Events, Explain, VolumeCommand};
 use crate::failure::{Failure, Outcome};
 use crate::{explain, output, place, render};
 use controller::{Command, Reply, VolumeInfo};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use units::ByteCount;
 
 mod create;
 mod follow;
 mod foreign;
+mod log;
 mod tasks;
 mod well;
 
@@ -203,22 +203,6 @@ impl Control {
                 self.show_each(of_each(names, delete)?, output.json)
             }
         }
-    }
-
-    /// `softroc log`.
-    pub fn log(&self, command: &LogCommand) -> Outcome {
-        let LogCommand::Discard { name, yes, output } = command;
-        let volume = self.volume_info(name)?;
-        let given_up = match ByteCount(volume.cache.dirty_bytes) {
-            ByteCount::ZERO => "What the cache has, or had,".to_owned(),
-            dirty => dirty.to_string(),
-        };
-        let question = format!(
-            "{given_up} of '{}' that hosts were told is written will be lost. Give it up?",
-            volume.name
-        );
-        output::confirm(&question, *yes)?;
-        self.show(&Command::LogDiscard { volume: name.clone() }, output.json)
     }
 
     /// `softroc events`.

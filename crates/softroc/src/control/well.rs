@@ -1,7 +1,9 @@
 //! What `--check` says: whether all is well with what was shown.
 
 use crate::failure::{Failure, Outcome};
-use controller::{DriveInfo, DriveState, Reply, TaskInfo, TaskKind, TaskState, VolumeInfo, VolumeState};
+use controller::{
+    DriveInfo, DriveState, LogDeviceState, Reply, TaskInfo, TaskKind, TaskState, VolumeInfo, VolumeState,
+};
 use units::counted;
 
 /// A failure with what is not well in `replies`, if that is to be judged.
@@ -64,6 +66,11 @@ fn not_well(reply: &Reply) -> Vec<String> {
             let bare = coverage.iter().filter(|array| array.covered_by.is_empty());
             bare.map(|array| format!("no spare covers {}", array.volumes.join(", "))).collect()
         }
+        Reply::Logs { logs, .. } => {
+            let devices = logs.iter().filter(|log| log.in_use).flat_map(|log| &log.devices);
+            let out = devices.filter(|device| device.state != LogDeviceState::Online);
+            out.map(|device| format!("log device {} is {}", device.drive, device.state)).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -83,9 +90,11 @@ fn volume(volume: &VolumeInfo) -> Option<String> {
 fn drive(drive: &DriveInfo) -> Option<String> {
     let warning = drive.health.as_ref().and_then(|health| health.warning.as_deref());
     match drive.state {
-        DriveState::Online | DriveState::Unused | DriveState::Filling | DriveState::Spare => {
-            warning.map(|why| format!("drive {} {why}", drive.name))
-        }
+        DriveState::Online
+        | DriveState::Unused
+        | DriveState::Filling
+        | DriveState::Spare
+        | DriveState::Log => warning.map(|why| format!("drive {} {why}", drive.name)),
         state @ (DriveState::Failed
         | DriveState::Offline
         | DriveState::Missing

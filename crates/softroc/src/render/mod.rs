@@ -2,6 +2,7 @@
 
 mod foreign;
 mod hosts;
+mod logs;
 pub mod tasks;
 
 use crate::output::table;
@@ -30,6 +31,7 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Schedules { schedules } => tasks::schedules(schedules),
         Reply::Spare { spare, notes } => tasks::spare(spare, notes),
         Reply::Spares { spares, coverage } => tasks::spares(spares, coverage),
+        Reply::Logs { logs, notes } => logs::list(logs, notes),
         Reply::Foreign { volumes, drives } => foreign::list(volumes, drives),
         Reply::Imported { volumes, notes } => foreign::imported(volumes, notes),
         Reply::Info { info } => controller_facts(info),

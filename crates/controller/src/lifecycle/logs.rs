@@ -1,0 +1,368 @@
+//! `log add`, `log remove`, `log list`: drives that are given to journals, and taken back.
+//!
+//! # The order of things
+//! Everything is checked before anything is written. Drives that are log devices already keep their labels and what is
+//! on them.
+//!
+//! 1. The drives are remembered. 2. Each gets its label, which names both. Killed between the two: neither is used, as
+//!    the one names another that does not know it. 3. The log is in use.
+//!
+//! It is left before its labels are erased. Killed there: devices of a log that is not in use, without journals.
+
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo, Result};
+use crate::inventory::{Drive, is_volatile};
+use crate::lifecycle::candidates::{Candidate, Taken};
+use crate::lifecycle::{Lifecycle, refuse_failed};
+use env::DriveKind;
+use ondisk::{LogLabel, LogMember, Uuid};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+fn invalid(sentence: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Invalid, sentence)
+}
+
+fn wrong(sentence: impl Into<String>) -> Error {
+    Error::new(ErrorKind::WrongState, sentence)
+}
+
+/// How drives are named in a sentence.
+fn named(names: &[String]) -> String {
+    let drives = if names.len() == 1 { "drive" } else { "drives" };
+    format!("{drives} {}", names.join(" and "))
+}
+
+impl Lifecycle {
+    /// `log add`. Notes, a sentence each.
+    pub(crate) async fn add_log(
+        self: &Rc<Self>,
+        drives: &[String],
+        destroy: bool,
+        same_disk_ok: bool,
+    ) -> Result<Vec<String>> {
+        if self.arrays.log_in_use().is_some() {
+            let names = self.arrays.log_device_names();
+            let first = names.first().map_or("DRIVE", String::as_str);
+            let sentence = format!(
+                "a log is in use already, on {}; remove it first with 'softroc log remove {first}'",
+                named(&names)
+            );
+            return Err(wrong(sentence));
+        }
+        if drives.is_empty() || drives.len() > 2 {
+            return Err(invalid("a log has one drive, or two that hold the same; name one or two"));
+        }
+        let mut candidates = Vec::new();
+        let checked = self.check_taken(drives, Taken { destroy, as_log: true }, &mut candidates).await;
+        let checked = checked.and_then(|()| self.check_log(&candidates, same_disk_ok));
+        let log = match checked.and_then(|()| self.log_to_adopt(&candidates, destroy)) {
+            Ok(Some(log)) => {
+                self.adopt(&candidates).await;
+                Ok(log)
+            }
+            Ok(None) => self.make_log(&candidates).await,
+            Err(error) => Err(error),
+        };
+        match log {
+            Ok(log) => Ok(self.begin_log(log, &candidates).await),
+            Err(error) => {
+                self.let_go(&candidates).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The log is there: it is used from now on. Notes, a sentence each.
+    async fn begin_log(self: &Rc<Self>, log: Uuid, candidates: &[Candidate]) -> Vec<String> {
+        let mut notes = self.arrays.use_log(log).await;
+        if candidates.iter().any(|candidate| candidate.drive.is_volatile()) {
+            notes.push("a drive in memory loses its contents when the controller stops".to_owned());
+        }
+        let devices = self.arrays.log_devices(log);
+        let names: Vec<String> = devices.iter().map(|drive| drive.name.clone()).collect();
+        let text = format!("journals may lie on {} now", named(&names));
+        let effect = "members need not carry journals";
+        self.events.report(EventCode::LogAdded, &names.join(", "), "an operator added it", effect, text);
+        self.attention.look_after();
+        notes
+    }
+
+    /// At a start: gives the drives to journals that the controller was started with, unless a log is in use.
+    pub(crate) async fn add_given_log(self: &Rc<Self>, drives: &[String]) {
+        if drives.is_empty() || self.arrays.log_in_use().is_some() {
+            return;
+        }
+        if let Err(error) = self.add_log(drives, false, false).await {
+            let text = format!("{} cannot be used as a log: {}", named(drives), error.message);
+            tracing::warn!("{text}");
+            let effect = "journals stay where they are";
+            self.events.report(EventCode::LogNotAdded, &drives.join(", "), &error.message, effect, text);
+        }
+    }
+
+    /// Whether drives can be log devices by what they are.
+    fn check_log(&self, candidates: &[Candidate], same_disk_ok: bool) -> Result<()> {
+        for Candidate { drive, size, .. } in candidates {
+            let name = &drive.name;
+            if let Some((array, slot)) = self.arrays.place_of(drive) {
+                let sentence =
+                    format!("drive {name} is drive {slot} of {}; choose another drive", array.names());
+                return Err(Error::new(ErrorKind::InUse, sentence));
+            }
+            if drive.spare().is_some() {
+                let sentence =
+                    format!("drive {name} is a hot spare; first run 'softroc spare remove {name}'");
+                return Err(Error::new(ErrorKind::InUse, sentence));
+            }
+            let kind = drive.access().map(|access| access.info().kind);
+            if matches!(kind, Some(DriveKind::Volume | DriveKind::Null)) {
+                return Err(invalid(format!(
+                    "drive {name} cannot hold journals: it keeps nothing of its own; choose a file, a partition or a drive"
+                )));
+            }
+            if LogLabel::room(*size).is_none() {
+                return Err(invalid(format!(
+                    "drive {name} is too small for a log: it has {size}, and at least 6 MiB are needed; choose a larger one"
+                )));
+            }
+            if drive.is_volatile() {
+                self.check_all_volatile(name)?;
+            }
+        }
+        match candidates {
+            [one, other] if !same_disk_ok && is_same_disk(&one.drive, &other.drive) => Err(invalid(format!(
+                "{} and {} lie on one disk, and are lost together; choose another drive, or use --yes",
+                one.drive.name, other.drive.name
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Journals in memory are lost with the process: only what is lost with it may have them.
+    fn check_all_volatile(&self, name: &str) -> Result<()> {
+        for array in self.arrays.all() {
+            if array.label().member.iter().any(|member| !is_volatile(&member.name)) {
+                return Err(invalid(format!(
+                    "drive {name} is lost with the process, and the drives of {} are not: after a crash its journals would be missing; choose a file, a partition or a drive",
+                    array.names()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The log that the drives are devices of already; `None` where a new one is to be made of them.
+    fn log_to_adopt(&self, candidates: &[Candidate], destroy: bool) -> Result<Option<Uuid>> {
+        let labels: Vec<(&str, LogLabel)> = candidates
+            .iter()
+            .filter_map(|candidate| Some((candidate.drive.name.as_str(), candidate.drive.log_label()?)))
+            .collect();
+        let Some((name, label)) = labels.first().filter(|_| !destroy) else { return Ok(None) };
+        let anew = "use --destroy-data to make a new log, if what is on the old one may be lost";
+        if labels.len() < candidates.len() || labels.iter().any(|(_, other)| other.log != label.log) {
+            return Err(wrong(format!(
+                "drive {name} is a device of a log, and the drives named with it are not; name its own ({}), or {anew}",
+                device_names(label)
+            )));
+        }
+        let is_here = |device: &LogMember| {
+            let is_it = |other: &LogLabel| other.log == label.log && other.device == device.uuid;
+            labels.iter().any(|(_, other)| is_it(other))
+                || self
+                    .arrays
+                    .log_devices(label.log)
+                    .iter()
+                    .filter_map(|drive| drive.log_label())
+                    .any(|other| is_it(&other))
+        };
+        match label.devices.iter().find(|device| !is_here(device)) {
+            None => Ok(Some(label.log)),
+            Some(missing) => Err(wrong(format!(
+                "drive {name} is one of two devices of a log, and the other is not here ({}); name both, or {anew}",
+                missing.name
+            ))),
+        }
+    }
+
+    /// Makes a new log on drives.
+    async fn make_log(self: &Rc<Self>, candidates: &[Candidate]) -> Result<Uuid> {
+        let member = |candidate: &Candidate| LogMember {
+            uuid: self.arrays.new_uuid(),
+            name: candidate.drive.name.clone(),
+        };
+        let devices: Vec<LogMember> = candidates.iter().map(member).collect();
+        let label = LogLabel {
+            log: self.arrays.new_uuid(),
+            device: Uuid::default(),
+            generation: 1,
+            since_unix_s: self.env.unix_time(),
+            devices,
+            place: Vec::new(),
+        };
+        self.adopt(candidates).await;
+        for (candidate, device) in candidates.iter().zip(&label.devices) {
+            let written =
+                self.inventory.write_log_label(&candidate.drive, label.for_device(device.uuid)).await;
+            if let Err(error) = written {
+                let drives = candidates.iter().map(|candidate| &candidate.drive);
+                self.erase_log_labels(drives.filter(|drive| drive.log_label().is_some())).await;
+                return Err(error);
+            }
+        }
+        Ok(label.log)
+    }
+
+    /// Takes labels off. Notes, a sentence for each that is still there, which an event says too.
+    async fn erase_log_labels(&self, drives: impl Iterator<Item = &Rc<Drive>>) -> Vec<String> {
+        let mut notes = Vec::new();
+        for drive in drives {
+            if let Err(error) = self.inventory.erase_log_label(drive).await {
+                let effect = "it has an obsolete label";
+                let text = error.message;
+                notes.push(text.clone());
+                self.events.report(
+                    EventCode::DriveLabelNotErased,
+                    &drive.name,
+                    "it cannot be written",
+                    effect,
+                    text,
+                );
+            }
+        }
+        notes
+    }
+
+    /// `log remove`. Notes, a sentence each.
+    pub(crate) async fn remove_log(self: &Rc<Self>, text: &str) -> Result<Vec<String>> {
+        let in_use = self.arrays.log_in_use();
+        let own = self.inventory.drive_called(text).and_then(|drive| drive.log_label());
+        let infos = self.log_infos();
+        let is_named = |info: &&LogInfo| info.devices.iter().any(|device| device.drive == text);
+        let log = match &own {
+            Some(label) => Some(label.log),
+            None => infos.iter().find(is_named).and_then(|info| info.log.parse().ok()),
+        };
+        let Some(log) = log else {
+            let _ = self.arrays.find_drive(text)?;
+            return Err(wrong(format!("drive {text} is no log device; 'softroc log list' lists them")));
+        };
+        let label = self.newest_log_label(log);
+        let has_journals = label.as_ref().is_some_and(|label| !label.place.is_empty());
+        if in_use != Some(log) && has_journals {
+            return Err(wrong(format!(
+                "drive {text} holds journals that were not carried out here, and is not in use; run 'softroc log add {text}' to use it, or give the drive to something else with --destroy-data"
+            )));
+        }
+        let mut notes = self.arrays.leave_log(log).await?;
+        let drives: Vec<Rc<Drive>> = self.inventory.drives();
+        let of_log = |drive: &&Rc<Drive>| drive.log_label().is_some_and(|label| label.log == log);
+        notes.extend(self.erase_log_labels(drives.iter().filter(of_log)).await);
+        for device in infos.iter().filter(is_named).flat_map(|info| &info.devices) {
+            if device.state == LogDeviceState::Missing {
+                notes.push(format!(
+                    "drive {0} is not here and keeps its label; run 'softroc log remove {0}' when it is back",
+                    device.drive
+                ));
+            }
+        }
+        let subject = label.as_ref().map_or_else(|| text.to_owned(), device_names);
+        let text = format!("the log on {subject} was removed");
+        let effect = "journals lie on members";
+        self.events.report(EventCode::LogRemoved, &subject, "an operator removed it", effect, text);
+        self.attention.look_after();
+        Ok(notes)
+    }
+
+    /// What the newest label of a log says.
+    fn newest_log_label(&self, log: Uuid) -> Option<LogLabel> {
+        let labels = self.inventory.drives().into_iter().filter_map(|drive| drive.log_label());
+        labels.filter(|label| label.log == log).max_by_key(|label| label.generation)
+    }
+
+    /// `log list`: the log that is in use, then others of which a device is there.
+    pub(crate) fn log_infos(&self) -> Vec<LogInfo> {
+        let in_use = self.arrays.log_in_use();
+        let mut labels: BTreeMap<Uuid, LogLabel> = BTreeMap::new();
+        for label in self.inventory.drives().into_iter().filter_map(|drive| drive.log_label()) {
+            let known = labels.entry(label.log).or_insert_with(|| label.clone());
+            if label.generation > known.generation {
+                *known = label;
+            }
+        }
+        let mut infos: Vec<LogInfo> = labels.values().map(|label| self.log_info(label)).collect();
+        if let Some(log) = in_use.filter(|log| !labels.contains_key(log)) {
+            let missing = |name: String| missing_device(&name, 0);
+            infos.push(LogInfo {
+                log: log.to_string(),
+                in_use: true,
+                devices: self.arrays.log_device_names().into_iter().map(missing).collect(),
+                places: Vec::new(),
+            });
+        }
+        infos.sort_by_key(|info| (!info.in_use, info.log.clone()));
+        infos
+    }
+
+    fn log_info(&self, label: &LogLabel) -> LogInfo {
+        let used = label.place.iter().map(|place| place.len_bytes).sum();
+        let drives = self.inventory.drives();
+        let device = |member: &LogMember| {
+            let is_it = |drive: &&Rc<Drive>| {
+                drive.log_label().is_some_and(|own| own.log == label.log && own.device == member.uuid)
+            };
+            let Some(drive) = drives.iter().find(is_it) else { return missing_device(&member.name, used) };
+            let Some(access) = drive.access() else { return missing_device(&drive.name, used) };
+            let failure = self.inventory.failure_of(drive);
+            let failure = failure.map(|failure| refuse_failed(&drive.name, &failure)).or(drive.problem());
+            let why = failure.map(|failure| failure.message);
+            LogDeviceInfo {
+                drive: drive.name.clone(),
+                state: if why.is_some() { LogDeviceState::Failed } else { LogDeviceState::Online },
+                why,
+                size_bytes: LogLabel::room(access.info().size).map(|room| room.len.0),
+                used_bytes: used,
+            }
+        };
+        let place =
+            |place: &ondisk::LogPlace| LogPlaceInfo { volume: place.name.clone(), bytes: place.len_bytes };
+        LogInfo {
+            log: label.log.to_string(),
+            in_use: self.arrays.log_in_use() == Some(label.log),
+            devices: label.devices.iter().map(device).collect(),
+            places: label.place.iter().map(place).collect(),
+        }
+    }
+}
+
+fn device_names(label: &LogLabel) -> String {
+    let names: Vec<&str> = label.devices.iter().map(|device| device.name.as_str()).collect();
+    names.join(", ")
+}
+
+fn missing_device(name: &str, used_bytes: u64) -> LogDeviceInfo {
+    LogDeviceInfo {
+        drive: name.to_owned(),
+        state: LogDeviceState::Missing,
+        why: Some(format!("it is not here; connect it and run 'softroc drive add {name}'")),
+        size_bytes: None,
+        used_bytes,
+    }
+}
+
+/// Whether two drives lie on one disk, as far as the machine tells: partitions of one, or files of one file system.
+fn is_same_disk(one: &Drive, other: &Drive) -> bool {
+    let (Some(one), Some(other)) = (one.access(), other.access()) else { return false };
+    let (one, other) = (one.info(), other.info());
+    let file_system = |info: &env::DriveInfo| match info.kind {
+        // `file:MAJOR:MINOR:INODE`
+        DriveKind::File if info.identity.0.starts_with("file:") => {
+            info.identity.0.rsplit_once(':').map(|(system, _)| system.to_owned())
+        }
+        _ => None,
+    };
+    let is_one_system = file_system(one).is_some_and(|system| file_system(other) == Some(system));
+    let (one, other) = (&one.hardware, &other.hardware);
+    let is_one_device = one.serial.is_some() && (&one.serial, &one.model) == (&other.serial, &other.model);
+    is_one_system || is_one_device
+}
