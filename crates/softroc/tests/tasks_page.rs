@@ -36,7 +36,7 @@ fn every_command_of_the_page_does_what_it_says() {
     let memory = Folder::in_memory("tasks-page").unwrap_or_else(|| Folder::new("tasks-page-cache"));
     let with = ["--cache", "16M", "--cache-folder", &memory.path()];
     let controller = Controller::with("tasks-page", &with);
-    for letter in 'b'..='g' {
+    for letter in 'b'..='h' {
         let file = std::fs::File::create(controller.folder.file(&format!("sd{letter}"))).expect("a file");
         file.set_len(64 << 20).expect("a size");
     }

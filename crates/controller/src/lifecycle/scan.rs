@@ -255,6 +255,12 @@ impl Lifecycle {
     /// A drive was added: where that completes an array, it is started. Notes, a sentence each.
     async fn assemble_with(self: &Rc<Self>, drive: &Drive) -> Vec<String> {
         let mut notes = Vec::new();
+        if drive.log_label().is_some() && !self.arrays.is_log_device(drive) {
+            notes.push(format!(
+                "drive {0} is a device of a log that is not in use; run 'softroc log add {0}' to use it",
+                drive.name
+            ));
+        }
         if drive.array().is_none() {
             return notes;
         }
