@@ -1,10 +1,10 @@
 //! `array:LEVEL,drives=8xmem:256M,strip=64K`: an array made for one benchmark, inside this process.
 
 use crate::assemble::{attach, attachment};
-use engine::{JournalPlace, VolumeDrive};
+use engine::{JournalOn, JournalPlace, LogDevice, VolumeDrive};
 use env::{Env, Error, ErrorKind, Result};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
-use ondisk::{Tail, TailPlace, Uuid};
+use ondisk::{LogLabel, MAX_LOG_DEVICES, Tail, TailPlace, Uuid};
 use std::fmt::Display;
 use std::rc::Rc;
 use units::{ByteCount, DriveCount, DriveIndex, DriveSet, StripSize};
@@ -20,11 +20,16 @@ pub struct ArrayTarget {
     rotation: Option<ParityArrangement>,
     mirrors: Option<MirrorArrangement>,
     failed: DriveSet,
-    /// Whether writes are kept in a journal on the drives before they are done.
+    /// Whether writes are kept in a journal before they are done.
     journal: bool,
+    /// The devices that the journal is on; otherwise it is on the drives.
+    log: Vec<String>,
 }
 
-const FORM: &str = "expected array:LEVEL,drives=8xmem:256M[,strip=64K][,spans=2][,copies=2][,rotation=R][,mirrors=M][,failed=2+5][,write-hole=journal][,preset=fast-path]";
+/// As much of a log as a volume has of it.
+const LONGEST_ON_LOG: ByteCount = ByteCount(64 << 20);
+
+const FORM: &str = "expected array:LEVEL,drives=8xmem:256M[,strip=64K][,spans=2][,copies=2][,rotation=R][,mirrors=M][,failed=2+5][,write-hole=journal][,log=DEVICE][,preset=fast-path]";
 
 /// What the text says cannot be.
 fn refused(sentence: impl Display) -> Error {
@@ -49,6 +54,7 @@ impl ArrayTarget {
             mirrors: None,
             failed: DriveSet::EMPTY,
             journal: false,
+            log: Vec::new(),
         };
         for field in fields {
             let (key, value) = field
@@ -63,6 +69,10 @@ impl ArrayTarget {
                 "mirrors" => target.mirrors = Some(value.parse().map_err(refused)?),
                 "failed" => target.failed = parse_failed(value)?,
                 "write-hole" => target.journal = parse_write_hole(level, value)?,
+                "log" => {
+                    target.log.extend(parse_drives(value)?);
+                    target.journal = parse_write_hole(level, "journal")?;
+                }
                 // The only way there is so far: write-through, direct, no read-ahead.
                 "preset" if value == "fast-path" => {}
                 "preset" => {
@@ -78,6 +88,12 @@ impl ArrayTarget {
             return Err(refused(format!(
                 "there is no drive {drive} to fail in array:{text}; its drives are 0 to {}",
                 target.drives.len() - 1
+            )));
+        }
+        if target.log.len() > MAX_LOG_DEVICES || !target.log.is_empty() && !target.journal {
+            return Err(refused(format!(
+                "array:{text} has {} log devices; a journal is on one or two: use 'log=DEVICE', without 'write-hole'",
+                target.log.len()
             )));
         }
         target.check()?;
@@ -114,9 +130,14 @@ impl ArrayTarget {
         for spec in &self.drives {
             sources.push(drives::open(env, spec).await?);
         }
+        let id = Uuid::from_random(env.random(), env.random());
+        let on_log = self.place_on_log(env, id).await?;
         let attachment = attachment(&self.shape()?, self.strip, sources, &self.failed, |smallest| {
-            let id = Uuid::from_random(env.random(), env.random());
-            let place = JournalPlace { id, at: ByteCount::ZERO, len: Tail::JOURNALS, tail: TailPlace::End };
+            if let Some(place) = on_log {
+                return Some((smallest, place));
+            }
+            let on = JournalOn::Members { at: ByteCount::ZERO, tail: TailPlace::End };
+            let place = JournalPlace { id, len: Tail::JOURNALS, on };
             let tail = Tail::of(smallest).filter(|_| self.journal);
             tail.map(|tail| (ByteCount(tail.start().0), place))
         })?;
@@ -124,6 +145,20 @@ impl ArrayTarget {
             return Err(refused("a journal lies in the last 32 MiB of each drive; take larger drives"));
         }
         Ok(Rc::new(attach(env, attachment, ByteCount::ZERO).await?.as_drive()))
+    }
+
+    /// The place of the journal on the log devices, if there are any.
+    async fn place_on_log(&self, env: &Env, id: Uuid) -> Result<Option<JournalPlace>> {
+        let (mut devices, mut rooms) = (Vec::new(), Vec::new());
+        for spec in &self.log {
+            let source = drives::open(env, spec).await?;
+            let room = LogLabel::room(source.info().size);
+            rooms.push(room.ok_or_else(|| refused(format!("{spec} is too small for a log")))?);
+            devices.push(LogDevice { id: Uuid::from_random(env.random(), env.random()), source });
+        }
+        let Some(room) = rooms.into_iter().min_by_key(|room| room.len) else { return Ok(None) };
+        let len = room.len.min(LONGEST_ON_LOG);
+        Ok(Some(JournalPlace { id, len, on: JournalOn::Devices { at: room.start, devices } }))
     }
 }
 

@@ -5,8 +5,9 @@ use crate::volume::VolumeSpec;
 use env::DriveSource;
 use ondisk::{TailPlace, Uuid};
 use state::VolumeState;
+use std::fmt;
 use std::sync::Arc;
-use units::ByteCount;
+use units::{ByteCount, ByteOffset};
 
 /// How drives that rotate share a stream of reads that all of them have a copy of, and that is deeper than one of them
 /// needs.
@@ -21,16 +22,48 @@ pub enum StreamSharing {
 }
 
 /// Where a volume's journal lies, and what its records are called until the next start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct JournalPlace {
     /// The identity that its records carry.
     pub id: Uuid,
-    /// From the beginning of the room that all journals have on a member.
-    pub at: ByteCount,
     /// Its length.
     pub len: ByteCount,
-    /// Where the tail of each member is, in which that room lies.
-    pub tail: TailPlace,
+    /// What it lies on.
+    pub on: JournalOn,
+}
+
+/// What a journal lies on.
+#[derive(Clone, Debug)]
+pub enum JournalOn {
+    /// The members of the volume: each has the same room for it, and a record is on one more of them than a span may lose.
+    Members {
+        /// From the beginning of the room that all journals have on a member.
+        at: ByteCount,
+        /// Where the tail of each member is, in which that room lies.
+        tail: TailPlace,
+    },
+    /// Devices of their own: a record is on all of them.
+    Devices {
+        /// From the beginning of each device.
+        at: ByteOffset,
+        /// The devices: one, or several with the same on each.
+        devices: Vec<LogDevice>,
+    },
+}
+
+/// A device that has journals, and no data of volumes.
+#[derive(Clone)]
+pub struct LogDevice {
+    /// Its identity.
+    pub id: Uuid,
+    /// The way to it.
+    pub source: Arc<dyn DriveSource>,
+}
+
+impl fmt::Debug for LogDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LogDevice({})", self.id)
+    }
 }
 
 /// Everything a shard needs to serve a volume.

@@ -10,6 +10,7 @@ use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::{FaultPolicy, VolumeId};
 use ::cache::RequestTag;
 use env::{Buf, DriveSource, Durability, IoError, Slice, mailbox};
+use ondisk::Uuid;
 use state::{Change, RegionIndex, RegionSet, VolumeState};
 use std::sync::Arc;
 use units::{ByteRange, DriveIndex, StripeIndex};
@@ -130,6 +131,10 @@ pub enum ShardMessage {
     /// Keep the writes to a volume there from now on before they are done, or nowhere. Answered when what was kept does not count
     /// any more, and what was written is on the drives.
     SetJournal(VolumeId, Option<JournalPlace>, Done),
+    /// The devices that the journal of that identity lies on have failed: if it is still the volume's, keep the writes to the
+    /// volume there from this message on, or nowhere; what waits for a record goes there, too. Answered when what was written by the
+    /// journal before is on the drives.
+    LoseJournal(VolumeId, Uuid, Option<JournalPlace>, Done),
     /// Memory for the cache of this shard.
     Cells(CellShare),
     /// Which writes the cache of a volume answers from now on. Where these are fewer, answered when nothing is dirty on this shard.
@@ -241,6 +246,14 @@ pub enum ReportKind {
         /// Whether they are lost.
         punctured: bool,
     },
+    /// A device that the volume's journal lies on failed to take a record: have the members say that it is out, then answer. Where it
+    /// was the last one, [`ShardMessage::LoseJournal`] comes before the answer.
+    LogFailed {
+        /// Which.
+        device: Uuid,
+        /// With what.
+        error: IoError,
+    },
     /// A drive that was being filled failed and lacks a write: it must never take the slot as it is. Answered when
     /// that is certain; if it has taken the slot in the meantime, when its failure is durable on the others.
     ReplacementFailed {
@@ -297,6 +310,7 @@ impl ReportKind {
             }
             ReportKind::ReplacementFailed { drive, .. } => Change::ReplacementEnded { slot: drive },
             ReportKind::MediumError { .. }
+            | ReportKind::LogFailed { .. }
             | ReportKind::Mismatch { .. }
             | ReportKind::TaskProgress { .. }
             | ReportKind::TaskDone { .. } => return None,

@@ -13,6 +13,7 @@ use crate::volume::VolumeId;
 use env::sync::Taken;
 use env::{DriveSource, Env, IoError, IoErrorKind, Targets, mailbox};
 
+use ondisk::Uuid;
 use state::Change;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -162,6 +163,9 @@ impl Shard {
             ShardMessage::SetJournal(id, place, done) => {
                 self.env().spawn("change the journal", self.clone().set_journal(id, place, done));
             }
+            ShardMessage::LoseJournal(id, lost, place, done) => {
+                self.lose_journal(id, lost, place.as_ref(), done);
+            }
             ShardMessage::Cells(share) => inner.resources.cells().take_over(share),
             ShardMessage::SetAbsorb(id, absorb, index, done) => {
                 let work = async move |volume: Rc<Volume>| volume.set_absorb(absorb, index).await;
@@ -295,12 +299,23 @@ impl Shard {
     async fn set_journal(self, id: VolumeId, place: Option<JournalPlace>, done: Done) {
         let result = match self.volume_or(id) {
             Ok(volume) => match volume.enter() {
-                Ok(_user) => volume.change_journal(place).await.map_err(|error| error.to_string()),
+                Ok(_user) => volume.change_journal(place.as_ref()).await,
                 Err(error) => Err(error.to_string()),
             },
             Err(why) => Err(why),
         };
         answer_control(&done, result);
+    }
+
+    fn lose_journal(&self, id: VolumeId, lost: Uuid, place: Option<&JournalPlace>, done: Done) {
+        match self.volume_or(id).and_then(|volume| volume.lose_journal(lost, place)) {
+            Ok(true) => {
+                let settle = async |volume: Rc<Volume>| volume.settle_lost_journal().await;
+                let settled = self.clone().answer_with(id, done, settle);
+                self.env().spawn("settle what a lost journal had", settled);
+            }
+            other => answer_control(&done, other.map(drop)),
+        }
     }
 
     /// Does something with a volume as one of its users, and answers.

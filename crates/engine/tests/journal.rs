@@ -3,23 +3,27 @@
 mod common;
 
 use common::{
-    Bench, NewDrive, PACE, Setup, data, drive, envs, open, parity, pattern, range, read, regions, write,
+    Bench, NewDrive, PACE, Setup, begin, data, drive, envs, open, parity, pattern, range, read, regions,
+    write,
 };
-use engine::{JournalPlace, RegionSet, ReportKind, ShardMessage, TaskKind, Volume};
+use engine::{JournalOn, JournalPlace, RegionSet, ReportKind, ShardMessage, TaskKind};
 use env::IoErrorKind;
 use layout::Level;
 use log::{LogId, Patch, Record, counting, patches, scan};
 use ondisk::{Tail, TailPlace, Uuid};
-use std::cell::Cell;
-use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex};
 use world_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
 
 const SIZE: ByteCount = ByteCount(40 << 20);
-const PLACE: JournalPlace =
-    JournalPlace { id: Uuid([9; 16]), at: ByteCount(8192), len: ByteCount(256 << 10), tail: TailPlace::End };
+const ID: Uuid = Uuid([9; 16]);
+const AT: ByteCount = ByteCount(8192);
+const LEN: ByteCount = ByteCount(256 << 10);
 const SECTOR: u64 = 512;
+
+fn place(id: Uuid) -> JournalPlace {
+    JournalPlace { id, len: LEN, on: JournalOn::Members { at: AT, tail: TailPlace::End } }
+}
 
 /// Drives that have room for a journal, and a volume of four of them that keeps one.
 struct Scene {
@@ -49,7 +53,8 @@ impl Scene {
         let (envs, setup, drives) = (envs(&self.sim, &self.setup), self.setup.clone(), self.drives.clone());
         let run = async move {
             let attachment = setup.attachment(&envs[0]).await;
-            let bench = Bench::attach(envs, engine::Attachment { journal: Some(PLACE), ..attachment }).await;
+            let bench =
+                Bench::attach(envs, engine::Attachment { journal: Some(place(ID)), ..attachment }).await;
             let whole = pattern(1, setup.geometry().capacity().0);
             write(bench.volume(), 0, &whole).await.expect("written");
             bench.volume().flush().await.expect("flushed");
@@ -93,7 +98,7 @@ impl Scene {
 /// The records in a drive's copy of the journal.
 fn records(drive: &SimDrive) -> Vec<Record> {
     let room = Tail::of(SIZE).expect("a tail").journals();
-    scan(&drive.peek(room.start + PLACE.at, PLACE.len).expect("readable"), LogId(PLACE.id.0))
+    scan(&drive.peek(room.start + AT, LEN).expect("readable"), LogId(ID.0))
 }
 
 /// What the journals of some drives would have carried out again, if the process died now.
@@ -120,17 +125,6 @@ fn on_two(setup: &Setup, drives: [u16; 2]) -> (u64, u16) {
         cells == drives || cells == [drives[1], drives[0]]
     };
     all.into_iter().find(is_it).expect("parity goes round")
-}
-
-/// Writes in the background. Whether it has ended, and how.
-fn begin(volume: &Rc<Volume>, at: u64, byte: u8) -> Rc<Cell<Option<bool>>> {
-    let (told, volume) = (Rc::new(Cell::new(None)), volume.clone());
-    let ended = told.clone();
-    volume.shard().env().clone().spawn("write", async move {
-        let result = write(&volume, at, &[byte; SECTOR as usize]).await;
-        told.set(Some(result.is_ok()));
-    });
-    ended
 }
 
 /// Records went out one at a time: behind one that a slow drive held up, all writes waited. Now the next one begins beside it, and is
@@ -299,14 +293,14 @@ fn a_journal_that_comes_finds_all_that_was_written_on_the_drives() {
             bench.tell(|done| ShardMessage::SetJournal(id, None, done)).await;
             write(bench.volume(), 0, &pattern(2, stripe)).await.expect("written");
             assert!(drives.iter().any(|drive| drive.unflushed_writes() > 0));
-            let place = JournalPlace { id: Uuid([8; 16]), ..PLACE };
-            bench.tell(|done| ShardMessage::SetJournal(id, Some(place), done)).await;
+            let place = place(Uuid([8; 16]));
+            bench.tell(|done| ShardMessage::SetJournal(id, Some(place.clone()), done)).await;
             assert!(drives.iter().all(|drive| drive.unflushed_writes() == 0));
             write(bench.volume(), 512, &[7; 512]).await.expect("written");
         });
         let room = Tail::of(SIZE).expect("a tail").journals();
         let found = scene.drives.iter().filter(|drive| {
-            let bytes = drive.peek(room.start + PLACE.at, PLACE.len).expect("readable");
+            let bytes = drive.peek(room.start + AT, LEN).expect("readable");
             !scan(&bytes, LogId([8; 16])).is_empty()
         });
         assert_eq!(found.count(), 2, "it is on as many drives as it has to be");

@@ -24,7 +24,7 @@ use crate::bytes::{crc_without, u32_at, u64_at};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tail::BLOCK;
 use crate::uuid::Uuid;
-use crate::volume::is_volume_name;
+use crate::volume::{MAX_LOG_DEVICES, is_volume_name};
 use serde::{Deserialize, Serialize};
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -51,9 +51,6 @@ const GRAIN: ByteCount = ByteCount(256 << 10);
 
 /// The least that a log device has room for.
 const LEAST_ROOM: ByteCount = ByteCount(4 << 20);
-
-/// The most devices of a log.
-const MOST_DEVICES: usize = 2;
 
 /// The most journals on a log: their places fit into a copy, whatever the names of their volumes.
 const MOST_PLACES: usize = 1024;
@@ -180,7 +177,7 @@ impl LogLabel {
 
     fn check_devices(&self) -> Result<()> {
         let devices = &self.devices;
-        if devices.is_empty() || devices.len() > MOST_DEVICES {
+        if devices.is_empty() || devices.len() > MAX_LOG_DEVICES {
             return Err(contradiction(format!("the log's label names {} devices", devices.len())));
         }
         if devices.windows(2).any(|pair| pair[0].uuid == pair[1].uuid) {

@@ -15,6 +15,9 @@ pub const MAX_VOLUMES: usize = 64;
 /// The most runs of lost blocks that a label names of one drive in one volume.
 pub const MAX_PUNCTURED_RUNS: usize = 1024;
 
+/// The most devices that a log has: each has all of it.
+pub const MAX_LOG_DEVICES: usize = 2;
+
 /// The longest name of a volume.
 pub const LONGEST_NAME: usize = 64;
 
@@ -66,6 +69,18 @@ pub struct KeptLabel {
     pub boot: Uuid,
 }
 
+/// Where a journal lies that is not on the members.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnLog {
+    /// The log devices of which each has all records.
+    pub devices: Vec<Uuid>,
+    /// From the beginning of each device.
+    pub start_bytes: u64,
+    /// Its length.
+    pub len_bytes: u64,
+}
+
 /// Where a volume's journal lies, and what its records are worth.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -80,6 +95,10 @@ pub struct JournalLabel {
     /// Whether they tell all that a crash may have interrupted. They do not where the redundancy of marked regions may
     /// disagree for another reason.
     pub tells_all: bool,
+    /// Where the records are, if they are not on the members; the room there is kept for when these devices fail. Programs that know
+    /// nothing of that refuse the label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<OnLog>,
 }
 
 impl JournalLabel {
@@ -90,6 +109,19 @@ impl JournalLabel {
 
     fn check(&self, name: &str) -> Result<()> {
         let is_aligned = |bytes: u64| ByteCount(bytes).is_aligned(BLOCK);
+        if let Some(log) = &self.log {
+            let ends = log.start_bytes.checked_add(log.len_bytes).is_some_and(|end| end < 1 << 63);
+            let is_there = ends && log.len_bytes > 0 && is_aligned(log.start_bytes | log.len_bytes);
+            let twice = log.devices.iter().enumerate().any(|(at, device)| log.devices[..at].contains(device));
+            if !is_there || twice || !(1..=MAX_LOG_DEVICES).contains(&log.devices.len()) {
+                return Err(contradiction(format!(
+                    "the label gives '{name}' a journal of {} bytes at byte {} of {} log devices, where none can be",
+                    log.len_bytes,
+                    log.start_bytes,
+                    log.devices.len()
+                )));
+            }
+        }
         if self.len_bytes > 0
             && self.end_bytes() <= Tail::JOURNALS.0
             && is_aligned(self.start_bytes | self.len_bytes)

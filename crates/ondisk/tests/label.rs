@@ -43,6 +43,7 @@ fn volume() -> VolumeLabel {
             len_bytes: 2 << 20,
             id: Some(uuid(0xCC)),
             tells_all: true,
+            log: None,
         }),
         relocated: None,
         write_mode: ondisk::WriteMode::default(),

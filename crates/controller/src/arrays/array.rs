@@ -197,7 +197,9 @@ impl Array {
     pub(super) fn forget_journal(&self, volume: &Volume) {
         let mut label = self.label.borrow_mut();
         if let Some(label) = label.volume_mut(volume.uuid) {
-            label.journal.iter_mut().for_each(|journal| (journal.id, journal.tells_all) = (None, false));
+            if let Some(journal) = &mut label.journal {
+                (journal.id, journal.tells_all, journal.log) = (None, false, None);
+            }
             volume.set_label(label.clone());
         }
     }

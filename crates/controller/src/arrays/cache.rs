@@ -262,7 +262,7 @@ impl Arrays {
     }
 
     /// Forgets what is in the memory of a volume whose label does not name it.
-    async fn forget_older_lives(&self, volume: &Volume) -> Result<()> {
+    pub(super) async fn forget_older_lives(&self, volume: &Volume) -> Result<()> {
         let (place, found, words) = match &mut *self.memory.borrow_mut() {
             Memory::Open(open) => {
                 let Some(place) = open.place_of(volume.uuid) else { return Ok(()) };
@@ -522,50 +522,6 @@ impl Arrays {
             Error::new(ErrorKind::Failed, sentence)
         })?;
         Ok((array, volume, Vec::new()))
-    }
-
-    /// `log discard`.
-    ///
-    /// # Errors
-    /// When there is nothing to be given up, or that cannot be recorded.
-    pub(crate) async fn discard_log(
-        self: &Rc<Self>,
-        name: &str,
-    ) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
-        let (array, volume) = self.find_volume(name)?;
-        let name = volume.name();
-        let _starting = array.starting_turn().await;
-        if volume.label().kept.is_none() {
-            let sentence = format!("the cache has nothing of '{name}'");
-            return Err(Error::new(ErrorKind::WrongState, sentence));
-        }
-        self.check_can_record(&array, &name)?;
-        let was_served = volume.is_served();
-        self.withdraw(&array, &volume).await;
-        let lost = self.found_bytes(&volume) + ByteCount(volume.cache_info().dirty_bytes);
-        self.relabel(&array, &volume, |label| label.kept = None).await?;
-        self.forget_older_lives(&volume).await?;
-        volume.forget_gauge();
-        let text = match lost {
-            ByteCount::ZERO => {
-                format!("what the cache had of '{name}' was given up: how much that was is not known")
-            }
-            lost => format!("{lost} that hosts wrote to '{name}' were given up"),
-        };
-        let effect = "blocks that hosts wrote last may be old; check what is on the volume";
-        self.events.report(
-            EventCode::VolumeCacheDiscarded,
-            &name,
-            "an operator discarded it",
-            effect,
-            text.clone(),
-        );
-        let mut notes = vec![text];
-        match was_served {
-            true => self.attach(&array, &volume).await?,
-            false => notes.push(format!("run 'softroc volume start {name}'")),
-        }
-        Ok((array, volume, notes))
     }
 
     /// What an earlier process left of a volume that was not started since.

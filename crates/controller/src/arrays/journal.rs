@@ -20,6 +20,7 @@ use crate::arrays::Arrays;
 use crate::arrays::array::{Array, is_full};
 use crate::arrays::extents;
 use crate::arrays::failures::failing;
+use crate::arrays::on_log::LogPlaced;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
@@ -54,7 +55,13 @@ fn place(beside: Option<&Label>, member: ByteCount) -> Option<JournalLabel> {
     let most = LONGEST.min(member.max(OF_SMALL_VOLUMES));
     let len = ByteCount((gap.end - gap.start) / 2).min(most).max(SHORTEST).align_down(SHORTEST);
     let fits = gap.start + len.0 <= gap.end;
-    fits.then_some(JournalLabel { start_bytes: gap.start, len_bytes: len.0, id: None, tells_all: false })
+    fits.then_some(JournalLabel {
+        start_bytes: gap.start,
+        len_bytes: len.0,
+        id: None,
+        tells_all: false,
+        log: None,
+    })
 }
 
 /// What a replay of a volume's journal came to.
@@ -76,7 +83,7 @@ impl Arrays {
     /// # Errors
     /// When there is no space below a drive for what has to be carried out, which is no failure of the drive: none may be started.
     pub(crate) async fn replay_journals(
-        &self,
+        self: &Rc<Self>,
         array: &Rc<Array>,
         volumes: &[Rc<Volume>],
     ) -> Result<BTreeMap<usize, IoError>> {
@@ -88,7 +95,10 @@ impl Arrays {
             if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
                 continue; // Its records wait until it can be served.
             }
-            if volume.is_served() || volume.has_fresh_journal() {
+            if volume.is_served()
+                || volume.has_fresh_journal()
+                || self.check_log_is_here(array, volume).is_err()
+            {
                 continue;
             }
             let Some(id) = volume.label().journal.and_then(|journal| journal.id) else { continue };
@@ -135,25 +145,26 @@ impl Arrays {
 
     /// Members that fail at it join those that have `failed`, which are left alone.
     async fn replay_one(
-        &self,
-        array: &Array,
+        self: &Rc<Self>,
+        array: &Rc<Array>,
         volume: &Volume,
         id: Uuid,
         failed: &mut BTreeMap<usize, IoError>,
     ) -> Replayed {
         let Some(journal) = volume.label().journal else { return Replayed::Done(0) };
         let places = array.places();
-        let JournalCopies { mut members, copies, told } = read_copies(array, id, &journal, failed).await;
+        let JournalCopies { mut members, copies, untold, log } = match &journal.log {
+            None => self.read_copies(array, volume, id, &journal, failed).await,
+            Some(on) => self.read_log(array, id, on, failed).await,
+        };
         let without =
             |members: &mut dyn Iterator<Item = usize>| slots(0..places.len()).minus(&slots(members));
-        if !array.can_spare(volume, &without(&mut members.keys().copied())) {
+        let is_away = journal.log.is_some() && log.is_empty();
+        if is_away || !array.can_spare(volume, &without(&mut members.keys().copied())) {
             return Replayed::Waits;
         }
-        let untold = slots(0..places.len()).minus(&told);
-        if !volume.survives(&untold) {
-            let names: Vec<String> =
-                untold.iter().map(|drive| self.member_name(array, drive.as_usize())).collect();
-            return Replayed::Incomplete(format!("it cannot be read from {}", names.join(", ")));
+        if let Some(untold) = untold {
+            return Replayed::Incomplete(format!("it cannot be read from {untold}"));
         }
         let found = copies.iter().map(|(slot, records)| (DriveIndex(*slot as u16), &records[..]));
         let mut holders = Holders::of(found);
@@ -164,7 +175,19 @@ impl Arrays {
                 return Replayed::Incomplete(why);
             }
         };
-        let mut errors = spread(volume, &journal, &mut members, &records, &mut holders).await;
+        let mut errors = match &journal.log {
+            None => {
+                let room = |access: &Access| Some(access.tail()?.journals().start);
+                let enough = |holding: &DriveSet| !volume.survives(holding);
+                spread(journal.start_bytes, &mut members, room, &records, &mut holders, enough).await
+            }
+            Some(on) => {
+                if !self.settle_log(array, volume, on, log, (&records, &mut holders)).await {
+                    return Replayed::Waits;
+                }
+                BTreeMap::new()
+            }
+        };
         let patches = patches(&records);
         let runs = patches.len();
         // What has too few copies yet is not begun.
@@ -180,6 +203,17 @@ impl Arrays {
         let can_go_on = array.can_spare(volume, &without(&mut left));
         failed.extend(errors);
         if can_go_on { Replayed::Done(runs) } else { Replayed::Waits }
+    }
+
+    /// Finds out which volumes that are about to be attached get a place for their journal on the log in use.
+    pub(crate) async fn find_log_places(&self, volumes: &[Rc<Volume>]) {
+        for volume in volumes {
+            let placed = match volume.label().journal {
+                Some(_) => self.place_on_log(volume).await,
+                None => LogPlaced::default(),
+            };
+            *volume.log_place.borrow_mut() = placed;
+        }
     }
 
     /// Draws new identities for the journals of volumes that are about to be attached, for their next label. `unsynced`: whether the
@@ -198,7 +232,11 @@ impl Arrays {
             let id = self.new_uuid();
             volume.journal_id.set(Some(id));
             volume.journal_is_fresh.set(true);
-            let is_kept = volume.has_room_for_rings(self.shards.len());
+            let LogPlaced { on, devices } = volume.log_place.take();
+            volume.set_log_devices(devices);
+            journal.log = on;
+            let len = journal.log.as_ref().map_or(journal.len_bytes, |on| on.len_bytes);
+            let is_kept = engine::ring_len(ByteCount(len), self.shards.len() as u16).is_some();
             (journal.id, journal.tells_all) = (Some(id), is_kept && (was_covered || !unsynced(volume)));
         }
     }
@@ -213,6 +251,7 @@ impl Arrays {
         if volume.label().journal.is_none() || is_fresh {
             return true;
         }
+        self.find_log_places(std::slice::from_ref(volume)).await;
         // What was written with the one before must not need its records any more.
         let errors = self.flush_drives(array).await;
         let _turn = array.metadata.take(1).await;
@@ -283,59 +322,82 @@ pub(crate) fn with_write_hole(
     Ok(VolumeLabel { write_hole: WriteHole::Journal, journal, ..label })
 }
 
-/// What the members of a volume tell of its journal.
-struct JournalCopies {
-    /// Members that could be read.
-    members: BTreeMap<usize, Access>,
-    /// The records on each.
-    copies: BTreeMap<usize, Vec<Record>>,
-    /// Those of which all could be read.
-    told: DriveSet,
+/// What the members of a volume, or the devices of its log, tell of its journal.
+pub(super) struct JournalCopies {
+    /// Members that can take what is carried out.
+    pub(super) members: BTreeMap<usize, Access>,
+    /// The records on each member, or each device.
+    pub(super) copies: BTreeMap<usize, Vec<Record>>,
+    /// What cannot be read though it has to be.
+    pub(super) untold: Option<String>,
+    /// The log devices that are here.
+    pub(super) log: BTreeMap<usize, (Uuid, Access)>,
 }
 
-/// Reads the journal's copies. Members that fail at it join those that have `failed`, which are left alone.
-async fn read_copies(
-    array: &Array,
-    id: Uuid,
-    journal: &JournalLabel,
-    failed: &mut BTreeMap<usize, IoError>,
-) -> JournalCopies {
-    let mut members: BTreeMap<usize, Access> = BTreeMap::new();
-    let (mut told, in_use) = (DriveSet::EMPTY, array.in_use());
-    let mut copies: BTreeMap<usize, Vec<Record>> = BTreeMap::new();
+impl Arrays {
+    /// Reads the journal's copies. Members that fail at it join those that have `failed`, which are left alone.
+    async fn read_copies(
+        &self,
+        array: &Array,
+        volume: &Volume,
+        id: Uuid,
+        journal: &JournalLabel,
+        failed: &mut BTreeMap<usize, IoError>,
+    ) -> JournalCopies {
+        let (mut members, mut copies) = (BTreeMap::new(), BTreeMap::new());
+        let mut told = DriveSet::EMPTY;
+        for (slot, access) in members_of(array, failed) {
+            let read = match access.tail() {
+                Some(tail) => {
+                    let at = tail.journals().start + ByteCount(journal.start_bytes);
+                    read_journal(&access, ByteRange::new(at, ByteCount(journal.len_bytes))).await
+                }
+                None => Err(IoError::new(IoErrorKind::Gone)),
+            };
+            match read {
+                Ok((bytes, is_whole)) => {
+                    copies.insert(slot, scan(&bytes, LogId(id.0)));
+                    members.insert(slot, access);
+                    if is_whole {
+                        told.insert(DriveIndex(slot as u16));
+                    }
+                }
+                Err(error) => drop(failed.insert(slot, error)),
+            }
+        }
+        let untold = slots(0..array.places().len()).minus(&told);
+        let untold = (!volume.survives(&untold)).then(|| {
+            let names = untold.iter().map(|drive| self.member_name(array, drive.as_usize()));
+            names.collect::<Vec<String>>().join(", ")
+        });
+        JournalCopies { members, copies, untold, log: BTreeMap::new() }
+    }
+}
+
+/// The members that are used and can be reached. Those that cannot join those that have `failed`, which are left out.
+pub(super) fn members_of(array: &Array, failed: &mut BTreeMap<usize, IoError>) -> Vec<(usize, Access)> {
+    let in_use = array.in_use();
+    let mut members = Vec::new();
     for (slot, place) in array.places().iter().enumerate().filter(|(_, place)| place.role == Role::Current) {
         if !in_use.contains(&slot) || failed.contains_key(&slot) {
             continue;
         }
-        let gone = || IoError::new(IoErrorKind::Gone);
-        let read = match place.drive.as_ref().and_then(|drive| drive.access()).ok_or_else(gone) {
-            Ok(access) => read_journal(&access, journal).await.map(|read| (access, read)),
-            Err(error) => Err(error),
-        };
-        match read {
-            Ok((access, (bytes, is_whole))) => {
-                copies.insert(slot, scan(&bytes, LogId(id.0)));
-                members.insert(slot, access);
-                if is_whole {
-                    told.insert(DriveIndex(slot as u16));
-                }
-            }
-            Err(error) => drop(failed.insert(slot, error)),
+        match place.drive.as_ref().and_then(|drive| drive.access()) {
+            Some(access) => members.push((slot, access)),
+            None => drop(failed.insert(slot, IoError::new(IoErrorKind::Gone))),
         }
     }
-    JournalCopies { members, copies, told }
+    members
 }
 
-/// A member's copy of a journal, with zeroes where it cannot be read, and whether all of it can.
+/// A copy of a journal, with zeroes where it cannot be read, and whether all of it can.
 ///
 /// # Errors
-/// When the member does not answer.
-async fn read_journal(
+/// When the drive does not answer.
+pub(super) async fn read_journal(
     access: &Access,
-    journal: &JournalLabel,
+    range: ByteRange,
 ) -> std::result::Result<(Vec<u8>, bool), IoError> {
-    let room = access.tail().ok_or(IoError::new(IoErrorKind::Gone))?.journals();
-    let range = ByteRange::new(room.start + ByteCount(journal.start_bytes), ByteCount(journal.len_bytes));
     let is_out = |error: &IoError| {
         matches!(error.kind, IoErrorKind::Gone | IoErrorKind::Changed | IoErrorKind::TimedOut)
     };
@@ -357,30 +419,30 @@ async fn read_journal(
     Ok((bytes, false))
 }
 
-/// Gives records to further members until each is on more of them than the volume may lose, or on all. Those that failed at it, by
-/// slot, are no members any more.
-async fn spread(
-    volume: &Volume,
-    journal: &JournalLabel,
-    members: &mut BTreeMap<usize, Access>,
+/// Gives records to further drives until each is on `enough` of them, or on all. Those that failed at it, by
+/// number, are in `drives` no more. `room`: where on a drive journals begin; `start`: where from there on this one does.
+pub(super) async fn spread(
+    start: u64,
+    drives: &mut BTreeMap<usize, Access>,
+    room: impl Fn(&Access) -> Option<ByteOffset>,
     records: &[Record],
     holders: &mut Holders,
+    enough: impl Fn(&DriveSet) -> bool,
 ) -> BTreeMap<usize, IoError> {
     let mut errors = BTreeMap::new();
     loop {
         let (mut started, mut given) = (Vec::new(), Vec::new());
         // Those that can take a record.
-        let able = members.iter().filter(|(_, access)| access.tail().is_some());
+        let able = drives.iter().filter(|(_, access)| room(access).is_some());
         let able = slots(able.map(|(slot, _)| *slot));
         for record in records {
-            for drive in holders.wanting(record, &able, |holding| !volume.survives(holding)) {
+            for drive in holders.wanting(record, &able, &enough) {
                 let slot = drive.as_usize();
-                let Some((access, tail)) =
-                    members.get(&slot).and_then(|access| Some((access, access.tail()?)))
+                let Some((access, room)) = drives.get(&slot).and_then(|access| Some((access, room(access)?)))
                 else {
                     continue;
                 };
-                let at = tail.journals().start + ByteCount(journal.start_bytes + record.head.place);
+                let at = room + ByteCount(start + record.head.place);
                 started.push((slot, Some(access.write(at, &record.encode()))));
                 given.push((record, drive));
             }
@@ -393,7 +455,7 @@ async fn spread(
         {
             holders.add(record, drive);
         }
-        members.retain(|slot, _| !failed.contains_key(slot));
+        drives.retain(|slot, _| !failed.contains_key(slot));
         errors.extend(failed);
     }
 }

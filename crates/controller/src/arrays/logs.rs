@@ -3,12 +3,17 @@
 //! The state folder remembers it (`log.toml`); the devices are found by their labels.
 
 use super::Arrays;
+use super::array::Array;
+use super::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::{Drive, is_volatile};
-use ondisk::Uuid;
+use env::Env;
+use env::sync::Credits;
+use ondisk::{LogLabel, Uuid};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Where it is remembered.
@@ -27,9 +32,28 @@ struct Remembered {
 }
 
 /// The log that is in use.
-#[derive(Default)]
 pub(super) struct Logs {
     in_use: RefCell<Remembered>,
+    /// Devices that failed since the controller was started, by the UUID in their label, and how.
+    failed: RefCell<BTreeMap<Uuid, String>>,
+    /// The turn to change the labels of devices. Whoever has it waits for no other turn.
+    pub(super) turn: Credits,
+}
+
+impl Logs {
+    pub(super) fn new(env: &Env) -> Logs {
+        Logs { in_use: RefCell::default(), failed: RefCell::default(), turn: Credits::new(env, 1) }
+    }
+
+    /// A device failed. Whether that is news.
+    pub(super) fn note_failed(&self, device: Uuid, why: &str) -> bool {
+        self.failed.borrow_mut().insert(device, why.to_owned()).is_none()
+    }
+
+    /// Whether a device failed.
+    pub(super) fn has_failed(&self, device: Uuid) -> bool {
+        self.failed.borrow().contains_key(&device)
+    }
 }
 
 impl Arrays {
@@ -55,36 +79,107 @@ impl Arrays {
             drive.log_label().is_some_and(|label| label.log == log)
                 && drive.access().is_some()
                 && drive.problem().is_none()
+                && self.log_device_failure(drive).is_none()
                 && self.inventory.failure_of(drive).is_none()
         };
         self.inventory.drives().into_iter().filter(can_be_used).collect()
+    }
+
+    /// How a drive that is a log device failed, if it did.
+    pub(crate) fn log_device_failure(&self, drive: &Drive) -> Option<String> {
+        self.logs.failed.borrow().get(&drive.log_label()?.device).cloned()
+    }
+
+    /// All drives that are open and carry the label of a log device.
+    pub(super) fn all_log_devices(&self) -> Vec<Rc<Drive>> {
+        let is_one = |drive: &Rc<Drive>| drive.log_label().is_some() && drive.access().is_some();
+        self.inventory.drives().into_iter().filter(is_one).collect()
+    }
+
+    /// How a log device is called, for people.
+    pub(super) fn log_device_name(&self, device: Uuid) -> String {
+        let is_it = |drive: &Rc<Drive>| drive.log_label().is_some_and(|label| label.device == device);
+        let drive = self.inventory.drives().into_iter().find(is_it);
+        drive.map_or_else(|| device.to_string(), |drive| drive.name.clone())
+    }
+
+    fn served_volumes(&self) -> Vec<(Rc<Array>, Rc<Volume>)> {
+        let served = |array: Rc<Array>| {
+            let volumes = array.served().into_iter();
+            volumes.map(move |volume| (array.clone(), volume))
+        };
+        self.all().into_iter().flat_map(served).collect()
     }
 
     /// Journals lie on that log from now on. Notes, a sentence each.
     pub(crate) async fn use_log(self: &Rc<Self>, log: Uuid) -> Vec<String> {
         let named = |drive: &Rc<Drive>| drive.name.clone();
         let devices = self.log_devices(log).iter().map(named).collect();
-        let remembered = Remembered { log: Some(log), devices };
-        match self.remember_log(remembered).await {
-            Ok(()) => Vec::new(),
-            Err(error) => vec![error.message],
+        let remembered = self.remember_log(Remembered { log: Some(log), devices }).await;
+        let mut notes: Vec<String> = remembered.err().map(|error| error.message).into_iter().collect();
+        for (array, volume) in self.served_volumes() {
+            if let Err(error) = self.move_journal(&array, &volume).await {
+                notes.push(format!(
+                    "the journal of '{}' is not on the log: {}",
+                    volume.name(),
+                    error.message
+                ));
+            }
         }
+        notes
     }
 
     /// No journal lies on that log any more. Notes, a sentence each.
     ///
     /// # Errors
-    /// When it is still in use.
+    /// When a volume needs what is on it, or cannot have its journal elsewhere.
     pub(crate) async fn leave_log(self: &Rc<Self>, log: Uuid) -> Result<Vec<String>> {
-        if self.log_in_use() != Some(log) {
-            return Ok(Vec::new());
-        }
+        let drives = self.all_log_devices().into_iter();
+        let labels = drives.filter_map(|drive| drive.log_label().filter(|label| label.log == log));
+        let devices: Vec<Uuid> = labels.map(|label| label.device).collect();
+        self.check_not_needed(&devices)?;
         let before = self.logs.in_use.borrow().clone();
-        let left = self.remember_log(Remembered::default()).await;
-        if left.is_err() {
+        if before.log == Some(log)
+            && let Err(error) = self.remember_log(Remembered::default()).await
+        {
             self.logs.in_use.replace(before);
+            return Err(error);
         }
-        left.map(|()| Vec::new())
+        for (array, volume) in self.served_volumes() {
+            if !volume.is_on_log(&devices) {
+                continue;
+            }
+            if let Err(error) = self.move_journal(&array, &volume).await {
+                self.remember_log(before).await?;
+                return Err(error);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Whether a log has the journal of a volume that may need it: one that names its devices, or is not known here.
+    pub(crate) fn may_be_needed(&self, label: &LogLabel) -> bool {
+        let devices: Vec<Uuid> = label.devices.iter().map(|device| device.uuid).collect();
+        let volumes: Vec<Rc<Volume>> = self.all().iter().flat_map(|array| array.volumes()).collect();
+        label.place.iter().any(|place| {
+            let volume = volumes.iter().find(|volume| volume.uuid == place.volume);
+            volume.is_none_or(|volume| volume.is_on_log(&devices))
+        })
+    }
+
+    /// Whether no volume that is not served waits for what is on these devices.
+    fn check_not_needed(&self, devices: &[Uuid]) -> Result<()> {
+        for array in self.all().iter().filter(|array| !array.label().clean) {
+            let mut waiting = array.volumes().into_iter().filter(|volume| !volume.is_served());
+            if let Some(volume) = waiting.find(|volume| volume.is_on_log(devices)) {
+                let name = volume.name();
+                let sentence = format!(
+                    "what finishes the interrupted writes of '{name}' is on that log; first run 'softroc volume start {name}', or 'softroc volume delete {name}'"
+                );
+                return Err(Error::new(ErrorKind::WrongState, sentence));
+            }
+        }
+        Ok(())
     }
 
     /// Has the state folder say which log is in use; one in memory ends with the process. Where it cannot, an event says so, and it is so until a restart.

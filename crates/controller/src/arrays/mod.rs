@@ -16,6 +16,7 @@
 pub(crate) mod array;
 pub(crate) mod bitmap_clearer;
 pub(crate) mod cache;
+mod discarding;
 pub(crate) mod draining;
 pub(crate) mod extents;
 pub(crate) mod failures;
@@ -26,6 +27,7 @@ mod logs;
 mod marks;
 pub(crate) mod members;
 mod noting;
+mod on_log;
 mod record;
 pub(crate) mod reports;
 pub(crate) mod serve;
@@ -99,7 +101,7 @@ impl Arrays {
             hides,
             by_uuid: RefCell::default(),
             next_volume: Cell::new(0),
-            logs: logs::Logs::default(),
+            logs: logs::Logs::new(env),
         })
     }
 

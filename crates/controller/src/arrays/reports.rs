@@ -149,6 +149,9 @@ impl Arrays {
             }
             ReportKind::ReplacementFailed { drive, error } => record(drive, What::ReplacementFailed(error)),
             ReportKind::Moved { drive, regions, to_spare } => record(drive, What::Moved(regions, to_spare)),
+            ReportKind::LogFailed { device, error } => {
+                self.log_failed((array, volume), (from, number), device, error);
+            }
             at_once => {
                 self.take_at_once(array, volume, from, at_once, tasks);
                 self.answer_report(from, number, Ok(()));
@@ -193,6 +196,7 @@ impl Arrays {
             ReportKind::TaskProgress { task, progress } => tasks.progress(from, task, progress),
             ReportKind::TaskDone { task, outcome } => tasks.done(from, task, outcome),
             ReportKind::DriveFailed { .. }
+            | ReportKind::LogFailed { .. }
             | ReportKind::Unsynced(_)
             | ReportKind::MarkDirty(_)
             | ReportKind::Current { .. }

@@ -100,6 +100,7 @@ impl Arrays {
         if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
             return Err(wrong(format!("'{name}' cannot be started: {reasons}")));
         }
+        self.check_log_is_here(array, volume)?;
         let is_other = |other: &Rc<Array>| other.uuid != array.uuid;
         let has_name = |other: &Rc<Array>| other.served().iter().any(|volume| volume.name() == name);
         if self.all().iter().any(|other| is_other(other) && has_name(other)) {

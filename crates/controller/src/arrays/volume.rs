@@ -1,10 +1,11 @@
 //! A volume of an array, as the controller keeps it.
 
 use crate::arrays::cache::InEffect;
+use crate::arrays::on_log::LogPlaced;
 use crate::interface::{CacheInfo, VolumeState};
 use crate::inventory::Drive;
 use crate::inventory::IsQuiesced;
-use engine::{CacheCounters, JournalPlace, RegionIndex, RegionSet, VolumeId, ring_len};
+use engine::{CacheCounters, JournalOn, JournalPlace, LogDevice, RegionIndex, RegionSet, VolumeId, ring_len};
 use env::Words;
 use layout::Geometry;
 use ondisk::{TailPlace, Uuid, VolumeLabel, slots};
@@ -13,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use units::{ByteCount, DriveSet};
+use units::{ByteCount, ByteOffset, DriveSet};
 
 /// A volume. Its regions are a run of its array's; what shards call its region 0 is the first of them.
 pub(crate) struct Volume {
@@ -33,6 +34,10 @@ pub(crate) struct Volume {
     pub(super) journal_id: Cell<Option<Uuid>>,
     /// Whether no record carries that yet.
     pub(super) journal_is_fresh: Cell<bool>,
+    /// The place on a log that its next journal gets.
+    pub(super) log_place: RefCell<LogPlaced>,
+    /// The ways to the log devices that its journal is on.
+    log_devices: RefCell<Vec<LogDevice>>,
     /// Why the last attempt to start it failed.
     pub(super) refusal: RefCell<Option<String>>,
     pub(super) state: Cell<(VolumeState, u64)>,
@@ -55,6 +60,8 @@ impl Volume {
             draining: RefCell::default(),
             journal_id: Cell::default(),
             journal_is_fresh: Cell::default(),
+            log_place: RefCell::default(),
+            log_devices: RefCell::default(),
             refusal: RefCell::default(),
             state: Cell::new((VolumeState::Offline, now_unix_s)),
             forced: RefCell::default(),
@@ -275,18 +282,38 @@ impl Volume {
         self.journal_is_fresh.get() && recorded.is_some() && recorded == self.journal_id.get()
     }
 
-    /// Whether a journal is enough for so many shards.
-    pub(super) fn has_room_for_rings(&self, shards: usize) -> bool {
-        let journal = self.label().journal;
-        journal.is_some_and(|journal| ring_len(ByteCount(journal.len_bytes), shards as u16).is_some())
-    }
-
     /// Where its journal is for so many shards, if it has one that is enough for them; `tail`: where that of its drives is.
     pub(super) fn journal_place(&self, shards: usize, tail: TailPlace) -> Option<JournalPlace> {
-        let (journal, id) = (self.label().journal?, self.journal_id.get()?);
-        let at = ByteCount(journal.start_bytes);
-        let place = JournalPlace { id, at, len: ByteCount(journal.len_bytes), tail };
-        self.has_room_for_rings(shards).then_some(place)
+        self.journal_place_as(self.journal_id.get()?, shards, tail)
+    }
+
+    /// The same for a journal of that identity.
+    pub(super) fn journal_place_as(&self, id: Uuid, shards: usize, tail: TailPlace) -> Option<JournalPlace> {
+        let journal = self.label().journal?;
+        let place = match journal.log {
+            None => {
+                let on = JournalOn::Members { at: ByteCount(journal.start_bytes), tail };
+                JournalPlace { id, len: ByteCount(journal.len_bytes), on }
+            }
+            Some(log) => {
+                let devices = self.log_devices.borrow();
+                let devices = devices.iter().filter(|device| log.devices.contains(&device.id)).cloned();
+                let (at, devices) = (ByteOffset(log.start_bytes), devices.collect());
+                JournalPlace { id, len: ByteCount(log.len_bytes), on: JournalOn::Devices { at, devices } }
+            }
+        };
+        ring_len(place.len, shards as u16).is_some().then_some(place)
+    }
+
+    /// Whether its label says that its journal is on any of these log devices.
+    pub(super) fn is_on_log(&self, devices: &[Uuid]) -> bool {
+        let on = self.label().journal.and_then(|journal| journal.log);
+        on.is_some_and(|on| on.devices.iter().any(|device| devices.contains(device)))
+    }
+
+    /// From now on its journal is on these log devices, if its label says so.
+    pub(super) fn set_log_devices(&self, devices: Vec<LogDevice>) {
+        *self.log_devices.borrow_mut() = devices;
     }
 }
 

@@ -13,6 +13,7 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::journal::with_write_hole;
+use crate::arrays::on_log::LogPlaced;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
@@ -80,14 +81,15 @@ impl Arrays {
     pub(crate) fn journal_terms(&self, array: &Array, volume: &Volume) -> Option<JournalTerms> {
         let place = volume.journal_place(self.shards.len(), array.label().tail)?;
         let (geometry, sector) = (engine::served(&volume.geometry), volume.label().sector().ok()?);
-        JournalTerms::new(&geometry, sector, place.len, self.shards.len() as u16)
+        JournalTerms::new(&geometry, sector, &place, self.shards.len() as u16)
     }
 
     async fn begin_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let name = volume.name();
         volume.journal_id.set(None);
         let id = self.new_uuid();
-        let place = {
+        let LogPlaced { on, devices } = self.place_on_log(volume).await;
+        {
             let _turn = array.metadata.take(1).await;
             let mut next = array.label();
             // What it has is too small for its shards, or was not taken up: another one takes its place.
@@ -96,19 +98,19 @@ impl Arrays {
             let with = with_write_hole(without, Some(WriteHole::Journal), Some(&next));
             let mut with = with.map_err(|_| no_room(array, &name))?;
             let Some(journal) = with.journal.as_mut() else { return Err(no_room(array, &name)) };
-            journal.id = Some(id);
-            let (at, len) = (ByteCount(journal.start_bytes), ByteCount(journal.len_bytes));
-            if engine::ring_len(len, self.shards.len() as u16).is_none() {
+            let len = on.as_ref().map_or(journal.len_bytes, |on| on.len_bytes);
+            (journal.id, journal.log) = (Some(id), on);
+            if engine::ring_len(ByteCount(len), self.shards.len() as u16).is_none() {
                 return Err(no_room(array, &name));
             }
-            let place = JournalPlace { id, at, len, tail: next.tail };
             set_label(&mut next, &with);
             if !self.commit(array, next, Vec::new()).await {
                 return Err(not_recorded(&name));
             }
-            place
-        };
-        self.give_journal(volume, Some(place)).await?;
+        }
+        volume.set_log_devices(devices);
+        let place = volume.journal_place_as(id, self.shards.len(), array.label().tail);
+        self.give_journal(volume, place).await?;
         volume.journal_id.set(Some(id));
         self.cover_now(array, volume).await;
         Ok(())
@@ -116,13 +118,34 @@ impl Arrays {
 
     async fn end_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let name = volume.name();
+        self.silence_journal(array, volume).await?;
+        let gone = |label: &mut VolumeLabel| (label.journal, label.write_hole) = (None, WriteHole::Resync);
+        self.relabel(array, volume, gone).await.map_err(|_| not_recorded(&name))?;
+        self.free_on_log(volume.uuid).await;
+        Ok(())
+    }
+
+    /// A log has come into use, or goes out of it: has the journal of a volume begin anew where it is to be now.
+    ///
+    /// # Errors
+    /// When it stays where it was, or the volume has none meanwhile.
+    pub(super) async fn move_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+        let _starting = array.starting_turn().await;
+        if !volume.is_served() || volume.label().journal.is_none() {
+            return Ok(());
+        }
+        self.check_can_record(array, &volume.name())?;
+        self.silence_journal(array, volume).await?;
+        self.begin_journal(array, volume).await
+    }
+
+    /// Has a journal tell nothing, and its records count no more.
+    async fn silence_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         // From now on nobody has it tell all again.
         volume.journal_id.set(None);
         let untold = |label: &mut VolumeLabel| label.journal.iter_mut().for_each(|of| of.tells_all = false);
         self.relabel(array, volume, untold).await?;
-        self.give_journal(volume, None).await?;
-        let gone = |label: &mut VolumeLabel| (label.journal, label.write_hole) = (None, WriteHole::Resync);
-        self.relabel(array, volume, gone).await.map_err(|_| not_recorded(&name))
+        self.give_journal(volume, None).await
     }
 
     pub(super) async fn relabel(
@@ -148,7 +171,7 @@ impl Arrays {
             Error::new(ErrorKind::Failed, sentence)
         };
         let id = volume.id().ok_or_else(|| failed("it is not served any more".to_owned()))?;
-        self.tell_shards(|done| ShardMessage::SetJournal(id, place, done)).await.map_err(failed)
+        self.tell_shards(|done| ShardMessage::SetJournal(id, place.clone(), done)).await.map_err(failed)
     }
 }
 

@@ -332,7 +332,13 @@ fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     if volume.is_redundant() {
         let label = volume.label();
         let keeps = label.write_hole == ondisk::WriteHole::Journal;
-        let (current, reason) = if keeps && volume.is_covered() {
+        let on_log = label.journal.as_ref().is_some_and(|journal| journal.log.is_some());
+        let (current, reason) = if keeps && volume.is_covered() && on_log {
+            (
+                "journal",
+                "writes go to a journal on the log first and are finished from it after a crash; no operator is needed, even if the volume is degraded; 'softroc log list' shows the log",
+            )
+        } else if keeps && volume.is_covered() {
             (
                 "journal",
                 "writes go to a journal on the drives first and are finished from it after a crash; no operator is needed, even if the volume is degraded",

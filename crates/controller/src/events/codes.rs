@@ -57,6 +57,7 @@ event_codes! {
     VolumeForgotten "volume.forgotten" Info "A volume of which no drive was there is not listed any more, by order.";
     VolumeRenamed "volume.renamed" Info "A volume has another name.";
     VolumeWriteHole "volume.write-hole-changed" Info "A volume was given a journal, or has given it up, by order.";
+    VolumeLogDiscarded "volume.log-discarded" Warning "The journal of a volume on a log device that is missing was given up, by order.";
     VolumeWriteMode "volume.write-mode-changed" Info "Hosts of a volume are told at another time that their writes are done, by order.";
     VolumeNotCached "volume.not-cached" Warning "A volume that is configured for write-back is write-through: the cache has no memory.";
     VolumeCacheLost "volume.cache-lost" Warning "The machine lost its power, or was started anew, while the cache had data of a volume: what was not flushed is lost.";
@@ -109,6 +110,7 @@ event_codes! {
     SpareReady "spare.ready" Info "A spare that had failed answers again, and is ready.";
 
     LogAdded "log.added" Info "Journals lie on log devices from now on, by order.";
+    LogDeviceFailed "log.device-failed" Critical "A log device failed; journals go on on the other device, or on the drives of their volumes.";
     LogRemoved "log.removed" Info "An operator removed the log; its devices are unused drives.";
     LogNotAdded "log.not-added" Warning "The log devices that the controller was started with cannot be used; journals stay where they are.";
     LogNotRemembered "log.not-remembered" Warning "Which log is in use cannot be stored, or read; add the log again after a restart.";

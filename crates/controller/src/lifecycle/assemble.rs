@@ -274,9 +274,11 @@ impl Lifecycle {
                 array.readiness(volume) != Readiness::Offline
                     && volume.lost().is_empty()
                     && array.can_spare(volume, &out)
+                    && self.arrays.check_log_is_here(array, volume).is_ok()
             };
             array.volumes().into_iter().filter(is_ready).collect()
         };
+        self.arrays.find_log_places(&started).await;
         self.arrays.renew_journals(&mut next, &started, |volume| array.marked_of(volume) > 0);
         if !self.arrays.commit(array, next, gone).await {
             return false;

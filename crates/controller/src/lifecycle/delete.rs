@@ -90,6 +90,7 @@ impl Lifecycle {
         }
         for volume in array.volumes() {
             self.arrays.forget_cached(&volume).await;
+            self.arrays.free_on_log(volume.uuid).await;
         }
         self.arrays.remove(array.uuid);
         let places = array.places();
@@ -127,6 +128,7 @@ impl Lifecycle {
         };
         if recorded {
             self.arrays.forget_cached(volume).await;
+            self.arrays.free_on_log(volume.uuid).await;
             return Ok(());
         }
         let name = volume.name();

@@ -248,7 +248,7 @@ impl Lifecycle {
             return Err(wrong(format!("drive {text} is no log device; 'softroc log list' lists them")));
         };
         let label = self.newest_log_label(log);
-        let has_journals = label.as_ref().is_some_and(|label| !label.place.is_empty());
+        let has_journals = label.as_ref().is_some_and(|label| self.arrays.may_be_needed(label));
         if in_use != Some(log) && has_journals {
             return Err(wrong(format!(
                 "drive {text} holds journals that were not carried out here, and is not in use; run 'softroc log add {text}' to use it, or give the drive to something else with --destroy-data"
@@ -315,7 +315,7 @@ impl Lifecycle {
             let Some(access) = drive.access() else { return missing_device(&drive.name, used) };
             let failure = self.inventory.failure_of(drive);
             let failure = failure.map(|failure| refuse_failed(&drive.name, &failure)).or(drive.problem());
-            let why = failure.map(|failure| failure.message);
+            let why = failure.map(|failure| failure.message).or(self.arrays.log_device_failure(drive));
             LogDeviceInfo {
                 drive: drive.name.clone(),
                 state: if why.is_some() { LogDeviceState::Failed } else { LogDeviceState::Online },

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod events;
+pub mod work;
 
 use controller::{
     Command, Controller, ControllerHandle, CreateVolume, DriveInfo, Error, ErrorKind, Event, Options, Reply,

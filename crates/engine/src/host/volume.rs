@@ -43,7 +43,7 @@ impl Volume {
         attachment: &Attachment,
     ) -> env::Result<Rc<Volume>> {
         let drives = Drives::attach(shard, attachment)?;
-        let cache = Cache::new(Recovery::new(Stripes::new(drives, attachment)), attachment);
+        let cache = Cache::new(Recovery::new(Stripes::new(drives, attachment)?), attachment);
         let (exchange, hidden) = (exchange.clone(), attachment.hidden);
         Ok(Rc::new(Volume { cache, exchange, hidden, requests: Cell::new(0) }))
     }

@@ -45,25 +45,27 @@ impl Deref for Stripes {
 }
 
 impl Stripes {
-    pub(crate) fn new(drives: Rc<Drives>, attachment: &Attachment) -> Rc<Stripes> {
+    /// # Errors
+    /// When this shard cannot take a device that the journal lies on.
+    pub(crate) fn new(drives: Rc<Drives>, attachment: &Attachment) -> env::Result<Rc<Stripes>> {
         let shard = drives.shard.clone();
         let owns = |region| ShardIndex::owning(region, shard.count()) == shard.index();
-        Rc::new(Stripes {
+        Ok(Rc::new(Stripes {
             dirty: DirtyRegions::new(drives.regions.count, attachment.state.marked(), owns),
             flushing: Flush::default(),
             journal: JournalSlot::new(
                 shard.env(),
-                attachment.journal,
+                attachment.journal.as_ref(),
                 &attachment.spec,
                 shard.index().0,
                 shard.count(),
-            ),
+            )?,
             gated: RefCell::default(),
             gate_opened: Signal::default(),
             on_unsynced: RefCell::default(),
             plans: RefCell::default(),
             drives,
-        })
+        }))
     }
 
     /// Checks what must hold between any two steps: rule (b) of the promises. An error is a sentence about somebody's

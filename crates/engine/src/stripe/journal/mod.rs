@@ -8,7 +8,7 @@
 //! # The protocol
 //! 1. A write is planned and read for, and its redundancy is computed, while it holds its columns of the stripe.
 //! 2. What the plan is about to write, data and redundancy, is a *record* ([`log`]) on one member more than a span may
-//!    lose. A few records are written at a time; writes that come meanwhile share the next one.
+//!    lose, or on all devices of a log ([`devices`]). A few records are written at a time; writes that come meanwhile share the next one.
 //! 3. Only when it is durable there, the plan's own writes begin. They need not be durable themselves.
 //! 4. A record is retired when all its writes are done and the drives were flushed after that. The next record says so.
 //! 5. After a crash the records that count are carried out again, in order, before anything is read
@@ -40,23 +40,25 @@
 //! - Nobody who writes to the journal holds what a flush waits for: a full ring empties itself.
 //! - Records begin one after the other, each with all that waits: whoever begins one, or writes a notice, has the ring's turn. What
 //!   is under way needs no turn, and so ends while somebody who has it waits for that.
-
 //!
 //! What is pure in this is the crate [`log`]: bytes, places, order, what shares a record. Here are the tasks, the memory and the
 //! drives.
 
+mod devices;
 mod slot;
 mod terms;
 mod writer;
 
-use crate::attachment::JournalPlace;
+use crate::attachment::{JournalOn, JournalPlace};
 use crate::stripe::Stripes;
 use crate::stripe::execute::Memory;
 use crate::volume::VolumeSpec;
+use devices::Devices;
 use env::sync::{Answerer, Credits, Signal};
 use env::{Buf, Durability, Env, Instant, IoError, Slice, Slices};
 pub use log::ring_len;
-use log::{About, Change, ChangeKind, StripeRing, WholeStripes};
+use log::{About, Change, ChangeKind, LogId, StripeRing, WholeStripes};
+use ondisk::TailPlace;
 use plan::{Explanation, Health, Plan, RequestKind, Unplannable};
 pub(crate) use slot::JournalSlot;
 use smallvec::SmallVec;
@@ -65,7 +67,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 pub use terms::JournalTerms;
 use terms::{Changes, Need, need};
-use units::{ByteCount, ByteRange, DriveSet, StripeIndex};
+use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
 
 /// What one write asks to be kept.
 struct Entry {
@@ -86,9 +88,18 @@ enum Told {
     Written(Result<u64, IoError>),
 }
 
+/// What a journal lies on, as one shard reaches it.
+enum Medium {
+    /// The members, which may change; see [`JournalOn::Members`].
+    Members { at: ByteCount, tail: TailPlace },
+    /// From that byte on of each device.
+    Devices(ByteOffset, Rc<Devices>),
+}
+
 /// The journal of a volume, as one shard has it.
 pub(crate) struct Journal {
-    place: JournalPlace,
+    id: LogId,
+    medium: Medium,
     number: u32,
     /// Where its ring begins, from the journal's beginning.
     start: u64,
@@ -116,20 +127,29 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// The ring of a shard. `None` where the volume needs none, or the share of each shard is too small.
+    ///
+    /// # Errors
+    /// When this shard cannot take a log device.
     fn new(
         env: &Env,
-        place: Option<JournalPlace>,
+        place: Option<&JournalPlace>,
         spec: &VolumeSpec,
         shard: u16,
         shards: u16,
-    ) -> Option<Journal> {
-        let place = place?;
-        let terms = JournalTerms::new(&crate::served(&spec.geometry), spec.sector, place.len, shards)?;
-        Some(Journal {
+    ) -> env::Result<Option<Rc<Journal>>> {
+        let Some(place) = place else { return Ok(None) };
+        let terms = JournalTerms::new(&crate::served(&spec.geometry), spec.sector, place, shards);
+        let Some(terms) = terms else { return Ok(None) };
+        let medium = match &place.on {
+            JournalOn::Members { at, tail } => Medium::Members { at: *at, tail: *tail },
+            JournalOn::Devices { at, devices } => Medium::Devices(*at, Devices::attach(env, spec, devices)?),
+        };
+        Ok(Some(Rc::new(Journal {
+            id: LogId(place.id.0),
+            medium,
             number: u32::from(shard),
             start: terms.ring.0 * u64::from(shard),
             ring: RefCell::new(StripeRing::new(terms.ring)),
-            place,
             terms,
             whole_stripes: WholeStripes::new(),
             waiting: RefCell::default(),
@@ -142,7 +162,7 @@ impl Journal {
             heads: RefCell::default(),
             is_closed: Cell::new(false),
             changed: Signal::default(),
-        })
+        })))
     }
 }
 
@@ -190,8 +210,23 @@ impl Stripes {
         memory: &Memory,
         asked: Durability,
     ) -> Result<Option<Kept>, IoError> {
-        let Some(journal) = self.journal.now() else { return Ok(None) };
-        let journal = &journal;
+        loop {
+            let Some(journal) = self.journal.now() else { return Ok(None) };
+            let kept = self.keep_there(&journal, plan, memory, asked).await;
+            // Where its devices failed meanwhile, what it has counts no more: it is another one by now, or none.
+            if !journal.is_closed.get() {
+                return kept;
+            }
+        }
+    }
+
+    async fn keep_there(
+        self: &Rc<Self>,
+        journal: &Rc<Journal>,
+        plan: &Plan,
+        memory: &Memory,
+        asked: Durability,
+    ) -> Result<Option<Kept>, IoError> {
         // What a drive misses that is not known to be out would be believed after a crash, as nobody is asked.
         let left_out = self.left_out(plan);
         if !left_out.is_empty() {

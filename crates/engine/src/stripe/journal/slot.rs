@@ -7,6 +7,8 @@
 //! - What was written before a journal comes is on the drives before its first record: a record says what columns become, and
 //!   its redundancy stands on what the other drives hold.
 //! - When a journal goes, no record of it counts, and the drives know. Nothing is written to its place any more.
+//! - When the devices that it lies on have failed, it is another one at once, for writes under way too: what they wait for is
+//!   written there. Until all of them are done and the drives are flushed, that one does not tell all.
 //! - What the label says is the controller's business: a journal tells all only while every shard has it.
 
 use super::{Journal, JournalPlace};
@@ -14,6 +16,8 @@ use crate::stripe::Stripes;
 use crate::volume::VolumeSpec;
 use env::sync::Signal;
 use env::{Env, IoError};
+use log::LogId;
+use ondisk::Uuid;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -29,18 +33,17 @@ pub(crate) struct JournalSlot {
 impl JournalSlot {
     pub(crate) fn new(
         env: &Env,
-        place: Option<JournalPlace>,
+        place: Option<&JournalPlace>,
         spec: &VolumeSpec,
         shard: u16,
         shards: u16,
-    ) -> JournalSlot {
-        let journal = Journal::new(env, place, spec, shard, shards);
-        JournalSlot {
-            now: RefCell::new(journal.map(Rc::new)),
+    ) -> env::Result<JournalSlot> {
+        Ok(JournalSlot {
+            now: RefCell::new(Journal::new(env, place, spec, shard, shards)?),
             writes: Cell::new(0),
             is_changing: Cell::new(false),
             changed: Signal::default(),
-        }
+        })
     }
 
     /// The journal, if there is one.
@@ -78,18 +81,61 @@ impl Stripes {
     ///
     /// # Errors
     /// When what has been written, or that no record counts any more, cannot be made durable: the journal stays as it is.
-    pub(crate) async fn change_journal(self: &Rc<Self>, place: Option<JournalPlace>) -> Result<(), IoError> {
+    pub(crate) async fn change_journal(self: &Rc<Self>, place: Option<&JournalPlace>) -> Result<(), String> {
+        // What cannot be had is found out before anything is given up.
+        let next = self.new_journal(place)?;
+        self.with_no_writes(self.exchange_journal(next)).await.map_err(|error| error.to_string())
+    }
+
+    /// The devices that the journal of that identity lies on have failed: if it is this one, it is that one from now on, or none.
+    /// Whether it was.
+    ///
+    /// # Errors
+    /// When this shard cannot have it there.
+    pub(crate) fn lose_journal(&self, lost: Uuid, place: Option<&JournalPlace>) -> Result<bool, String> {
+        if self.journal.now().is_none_or(|journal| journal.id != LogId(lost.0)) {
+            return Ok(false); // It was changed meanwhile.
+        }
+        let next = self.new_journal(place)?;
+        if let Some(lost) = self.journal.now.replace(next) {
+            lost.is_closed.set(true);
+            lost.changed.notify(self.shard.env());
+        }
+        Ok(true)
+    }
+
+    /// Done when every write that went by a journal which was lost is done, and the drives know.
+    ///
+    /// # Errors
+    /// When that cannot be made durable.
+    pub(crate) async fn settle_lost_journal(self: &Rc<Self>) -> Result<(), IoError> {
+        let settle = async {
+            let slot = &self.journal;
+            slot.changed.wait_until(self.shard.env(), || slot.writes.get() == 0).await;
+            self.flush_once().await
+        };
+        self.with_no_writes(settle).await
+    }
+
+    fn new_journal(&self, place: Option<&JournalPlace>) -> Result<Option<Rc<Journal>>, String> {
+        let shard = &self.shard;
+        let journal = Journal::new(shard.env(), place, &self.spec, shard.index().0, shard.count());
+        journal.map_err(|error| error.to_string())
+    }
+
+    /// Does something while writes that come wait at the gate.
+    async fn with_no_writes<T>(&self, work: impl Future<Output = T>) -> T {
         let (slot, env) = (&self.journal, self.shard.env());
         slot.changed.wait_until(env, || !slot.is_changing.get()).await;
         slot.is_changing.set(true);
-        let changed = self.exchange_journal(place).await;
+        let done = work.await;
         slot.is_changing.set(false);
         slot.changed.notify(env);
         self.gate_opened.notify(env);
-        changed
+        done
     }
 
-    async fn exchange_journal(self: &Rc<Self>, place: Option<JournalPlace>) -> Result<(), IoError> {
+    async fn exchange_journal(self: &Rc<Self>, next: Option<Rc<Journal>>) -> Result<(), IoError> {
         let (slot, shard) = (&self.journal, &self.shard);
         let before = slot.now();
         loop {
@@ -100,7 +146,7 @@ impl Stripes {
             };
             if let Some(journal) = &before {
                 let next = journal.ring.borrow().next();
-                while journal.ring.borrow().counts_from() < next {
+                while !journal.is_closed.get() && journal.ring.borrow().counts_from() < next {
                     self.make_room(journal).await?;
                 }
             }
@@ -111,8 +157,10 @@ impl Stripes {
             }
         }
         before.iter().for_each(|journal| journal.is_closed.set(true));
-        let journal = Journal::new(shard.env(), place, &self.spec, shard.index().0, shard.count());
-        *slot.now.borrow_mut() = journal.map(Rc::new);
+        // It may have been lost meanwhile; what it is now has records of nothing that is under way.
+        if let Some(other) = slot.now.replace(next) {
+            other.is_closed.set(true);
+        }
         Ok(())
     }
 }

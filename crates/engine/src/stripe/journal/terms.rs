@@ -1,6 +1,7 @@
 //! What of a plan has to be kept, and what its record comes to: arithmetic, without tasks or drives. The engine goes by it, and
 //! `explain` tells it.
 
+use crate::attachment::{JournalOn, JournalPlace};
 use layout::Geometry;
 use log::{Batch, Change, ChangeKind, Part, Ring, ring_len};
 use plan::{Plan, Recorded, Request, Source};
@@ -77,23 +78,35 @@ pub struct JournalTerms {
     pub(super) ring: ByteCount,
     /// On how many members a record is.
     pub(super) copies: usize,
+    /// On how many log devices it is instead.
+    devices: Option<usize>,
     /// The most bytes that a record carries for one write.
     pub(super) most: u64,
 }
 
 impl JournalTerms {
-    /// Those of a journal of that length, of which each of so many shards has a ring. `None` where the volume needs none, or the
+    /// Those of a journal there, of which each of so many shards has a ring. `None` where the volume needs none, or the
     /// share of each shard is too small.
-    pub fn new(geometry: &Geometry, sector: SectorSize, len: ByteCount, shards: u16) -> Option<JournalTerms> {
+    pub fn new(
+        geometry: &Geometry,
+        sector: SectorSize,
+        place: &JournalPlace,
+        shards: u16,
+    ) -> Option<JournalTerms> {
         if geometry.parity_strips() == 0 {
             return None;
         }
-        let ring = ring_len(len, shards)?;
+        let ring = ring_len(place.len, shards)?;
+        let devices = match &place.on {
+            JournalOn::Members { .. } => None,
+            JournalOn::Devices { devices, .. } => Some(devices.len()),
+        };
         Some(JournalTerms {
             geometry: *geometry,
             sector,
             ring,
             copies: usize::from(geometry.parity_strips()) + 1,
+            devices,
             most: Ring::new(ring).most() - log::BLOCK.0,
         })
     }
@@ -167,7 +180,8 @@ impl JournalTerms {
             of_span.filter(|drive| usable.contains(*drive)).take(self.copies).count()
         });
         let flush_after = ByteCount(Ring::new(self.ring).due());
-        Recorded::new(able.max().unwrap_or(0) as u32, record, flush_after)
+        let on_members = able.max().unwrap_or(0);
+        Recorded::new(self.devices.unwrap_or(on_members) as u32, record, flush_after)
     }
 }
 

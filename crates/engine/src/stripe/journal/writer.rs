@@ -1,9 +1,9 @@
 //! Writing records and notices to members, and having them retired.
 
-use super::{Entry, Journal, Told};
+use super::{Entry, Journal, Medium, Told};
 use crate::stripe::{DriveOp, DriveOps, Stripes};
 use env::{Buf, Durability, IoError, IoErrorKind, Member, Slice, Slices};
-use log::{About, Batch, Begun, BodyCrc, Change, Head, LogId, MOST_SLICES, Part, StripeRing};
+use log::{About, Batch, Begun, BodyCrc, Change, Head, MOST_SLICES, Part, StripeRing};
 use ondisk::Tail;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -48,6 +48,11 @@ impl Journal {
         }
     }
 
+    /// Whether its records may be lost with a member.
+    fn is_on_members(&self) -> bool {
+        matches!(self.medium, Medium::Members { .. })
+    }
+
     fn take_head(&self, len: ByteCount) -> Buf {
         let usual = if len == Head::len(0) { self.heads.borrow_mut().pop() } else { None };
         usual.unwrap_or_else(|| Buf::unpooled(len))
@@ -61,14 +66,7 @@ impl Journal {
 
     fn head(&self, begun: &Begun, place: u64) -> Head {
         let Begun { sequence, tail, firm } = *begun;
-        Head {
-            id: LogId(self.place.id.0),
-            ring: self.number,
-            sequence,
-            tail,
-            firm,
-            place: self.start + place,
-        }
+        Head { id: self.id, ring: self.number, sequence, tail, firm, place: self.start + place }
     }
 
     /// Gives a record its number, and puts together what is written.
@@ -179,10 +177,10 @@ impl Stripes {
         written.map(|()| begun.sequence)
     }
 
-    /// Writes the same to as many members as one more than a span may lose, or to all that are left of it.
+    /// Writes the same to all log devices, or to as many members as one more than a span may lose, or to all that are left of it.
     ///
     /// # Errors
-    /// When members that are in use cannot take it.
+    /// When members that are in use cannot take it, or no log device has it.
     async fn write_copies(
         self: &Rc<Self>,
         journal: &Journal,
@@ -190,6 +188,10 @@ impl Stripes {
         place: u64,
         slices: &Slices,
     ) -> Result<(), IoError> {
+        if let Medium::Devices(at, devices) = &journal.medium {
+            let at = *at + ByteCount(journal.start + place);
+            return Box::pin(self.write_to_devices(devices, at, slices)).await;
+        }
         let (mut done, mut refused) = (0, DriveSet::EMPTY);
         let (mut tried, mut failure) = (DriveSet::EMPTY, None);
         loop {
@@ -243,9 +245,9 @@ impl Stripes {
             return self.announce(journal).await;
         }
         let settles = || journal.ring.borrow().can_retire() || journal.ring.borrow().can_announce();
-        journal.changed.wait_until(self.shard.env(), settles).await;
+        journal.changed.wait_until(self.shard.env(), || settles() || journal.is_closed.get()).await;
         let is_retired = journal.ring.borrow().can_announce();
-        match is_retired {
+        match is_retired || journal.is_closed.get() {
             true => Ok(()),
             false => self.retire(journal).await,
         }
@@ -332,7 +334,9 @@ impl Stripes {
     /// # Errors
     /// When that cannot be made durable.
     pub(crate) async fn renew_journal(self: &Rc<Self>) -> Result<(), IoError> {
-        let Some(journal) = self.journal.now() else { return Ok(()) };
+        let Some(journal) = self.journal.now().filter(|journal| journal.is_on_members()) else {
+            return Ok(());
+        };
         let before = journal.ring.borrow().next();
         self.forget_records(&journal, |ring| ring.counts_from() >= before).await?;
         // What says so may lie on what may be lost, too.
@@ -359,7 +363,7 @@ impl Stripes {
 
     /// A drive has left the volume that records may lie on: has them renewed on those that are left.
     pub(crate) fn renew_journal_later(self: &Rc<Self>) {
-        if self.journal.now().is_none() {
+        if !self.journal.now().is_some_and(|journal| journal.is_on_members()) {
             return;
         }
         let Ok(user) = self.enter() else { return };
@@ -375,6 +379,7 @@ impl Stripes {
 
 /// Where a place of the ring lies on a member.
 fn journal_at(journal: &Journal, member: &Member, place: u64) -> Option<ByteOffset> {
-    let room = Tail::at(member.info().size, journal.place.tail)?.journals();
-    Some(room.start + ByteCount(journal.place.at.0 + journal.start + place))
+    let Medium::Members { at, tail } = journal.medium else { return None };
+    let room = Tail::at(member.info().size, tail)?.journals();
+    Some(room.start + ByteCount(at.0 + journal.start + place))
 }

@@ -1,0 +1,92 @@
+//! `log discard`: what hosts were told is written, and what would finish interrupted writes, is given up by order.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::Array;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result};
+use ondisk::VolumeLabel;
+use std::rc::Rc;
+use units::ByteCount;
+
+impl Arrays {
+    /// Gives up what the cache has of a volume, and what a log device that is not here has.
+    ///
+    /// # Errors
+    /// When there is nothing to be given up, or that cannot be recorded.
+    pub(crate) async fn discard_log(
+        self: &Rc<Self>,
+        name: &str,
+    ) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
+        let (array, volume) = self.find_volume(name)?;
+        let name = volume.name();
+        let _starting = array.starting_turn().await;
+        let (is_cached, lacks_log) =
+            (volume.label().kept.is_some(), self.check_log_is_here(&array, &volume).is_err());
+        if !is_cached && !lacks_log {
+            let sentence =
+                format!("the cache has nothing of '{name}', and no log device that is missing has");
+            return Err(Error::new(ErrorKind::WrongState, sentence));
+        }
+        self.check_can_record(&array, &name)?;
+        let was_served = volume.is_served();
+        self.withdraw(&array, &volume).await;
+        let mut notes = Vec::new();
+        if is_cached {
+            notes.push(self.discard_cached(&array, &volume).await?);
+        }
+        if lacks_log {
+            notes.push(self.discard_records(&array, &volume).await?);
+        }
+        match was_served {
+            true => self.attach(&array, &volume).await?,
+            false => notes.push(format!("run 'softroc volume start {name}'")),
+        }
+        Ok((array, volume, notes))
+    }
+
+    async fn discard_cached(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) -> Result<String> {
+        let name = volume.name();
+        let lost = self.found_bytes(volume) + ByteCount(volume.cache_info().dirty_bytes);
+        self.relabel(array, volume, |label| label.kept = None).await?;
+        self.forget_older_lives(volume).await?;
+        volume.forget_gauge();
+        let text = match lost {
+            ByteCount::ZERO => {
+                format!("what the cache had of '{name}' was given up: how much that was is not known")
+            }
+            lost => format!("{lost} that hosts wrote to '{name}' were given up"),
+        };
+        let effect = "blocks that hosts wrote last may be old; check what is on the volume";
+        self.events.report(
+            EventCode::VolumeCacheDiscarded,
+            &name,
+            "an operator discarded it",
+            effect,
+            text.clone(),
+        );
+        Ok(text)
+    }
+
+    async fn discard_records(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) -> Result<String> {
+        let name = volume.name();
+        let gone = |label: &mut VolumeLabel| {
+            if let Some(journal) = &mut label.journal {
+                (journal.id, journal.tells_all, journal.log) = (None, false, None);
+            }
+        };
+        self.relabel(array, volume, gone).await?;
+        let text = format!(
+            "the journal of '{name}' on a log device that is missing was given up: regions that were being written are resynced"
+        );
+        let effect = "writes that were acknowledged last may be old; check what is on the volume";
+        self.events.report(
+            EventCode::VolumeLogDiscarded,
+            &name,
+            "an operator discarded it",
+            effect,
+            text.clone(),
+        );
+        Ok(text)
+    }
+}

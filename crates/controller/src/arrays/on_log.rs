@@ -1,0 +1,306 @@
+//! Journals on log devices: where each volume has its place there, and what becomes of volumes whose devices fail or are missing.
+//!
+//! # The order of things
+//! - *A volume gets a place.* The labels of the log's devices name it. Then the volume's label names the devices and the place, with
+//!   an identity that no record has; then records are written there. Killed in between: a place that nobody uses, which the volume
+//!   gets again.
+//! - *A device fails.* The labels of the volumes that have records there go on without it; then what waited for it is answered.
+//!   Where it was the last one, they name the room on the members with another identity, which does not tell all; the shards write
+//!   there from then on. When all that was under way is done, and the drives are flushed, it tells all. A crash before that is
+//!   dealt with as without a journal.
+//! - *A start after a crash.* Records are read from the devices that the volume's label names. Where one of two is missing, the label
+//!   goes on without it before anything is carried out: a record that was under way may be on one of them alone, and once its replay
+//!   has begun, the other one must not count for all that there is. Where all are missing, the volume waits for them.
+//! - *A place is given up.* First the volume's label does not name it any more, then those of the devices.
+
+use crate::arrays::Arrays;
+use crate::arrays::array::Array;
+use crate::arrays::extents;
+use crate::arrays::journal::{JournalCopies, members_of, read_journal, spread};
+use crate::arrays::shards::answers;
+use crate::arrays::volume::Volume;
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind, Result};
+use crate::inventory::Drive;
+use crate::inventory::access::Access;
+use engine::{LogDevice, ShardIndex, ShardMessage};
+use env::{IoError, IoErrorKind};
+use log::{Holders, LogId, Record, scan};
+use ondisk::{JournalLabel, LogLabel, LogPlace, OnLog, Uuid, VolumeLabel};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+/// The longest journal on a log device. It is read as a whole after a crash.
+const LONGEST: ByteCount = ByteCount(64 << 20);
+
+/// The shortest that is worth it; lengths are whole multiples of it.
+const SHORTEST: ByteCount = ByteCount(1 << 20);
+
+/// How many volumes at least find room on a log device.
+const VOLUMES: u64 = 16;
+
+/// A place on the devices of a log, and the ways to these; or that there is none.
+#[derive(Default)]
+pub(crate) struct LogPlaced {
+    pub(super) on: Option<OnLog>,
+    pub(super) devices: Vec<LogDevice>,
+}
+
+impl Arrays {
+    /// A place for the journal of a volume on the log in use, if there is one, and it has some.
+    pub(super) async fn place_on_log(&self, volume: &Volume) -> LogPlaced {
+        self.find_place_on_log(volume).await.unwrap_or_default()
+    }
+
+    async fn find_place_on_log(&self, volume: &Volume) -> Option<LogPlaced> {
+        let log = self.log_in_use()?;
+        let _turn = self.logs.turn.take(1).await;
+        let devices = self.log_devices(log);
+        let newest = |drive: &Rc<Drive>| drive.log_label();
+        let label = devices.iter().filter_map(newest).max_by_key(|label| label.generation)?;
+        let len = room_of(&devices)?;
+        let (label, place) = match label.place.iter().find(|place| place.volume == volume.uuid).cloned() {
+            Some(place) => (label, place),
+            None => with_place(label, volume, len)?,
+        };
+        let label = LogLabel { generation: label.generation + 1, ..label };
+        let mut served = Vec::new();
+        for drive in devices {
+            let Some(own) = drive.log_label() else { continue };
+            let Some(access) = drive.access() else { continue };
+            let label = LogLabel { device: own.device, ..label.clone() };
+            match self.inventory.write_log_label(&drive, label).await {
+                Ok(()) => served.push(LogDevice { id: own.device, source: access.source }),
+                Err(error) => self.log_device_is_out(own.device, &error.message),
+            }
+        }
+        if served.is_empty() {
+            return None;
+        }
+        let on = OnLog {
+            devices: served.iter().map(|device| device.id).collect(),
+            start_bytes: place.start_bytes,
+            len_bytes: place.len_bytes,
+        };
+        Some(LogPlaced { on: Some(on), devices: served })
+    }
+
+    /// A volume has no records on a log any more, and its label says so: its place is free.
+    pub(crate) async fn free_on_log(&self, volume: Uuid) {
+        let _turn = self.logs.turn.take(1).await;
+        for drive in self.all_log_devices() {
+            let Some(label) = drive.log_label() else { continue };
+            if label.place.iter().all(|place| place.volume != volume) {
+                continue;
+            }
+            let place = label.place.iter().filter(|place| place.volume != volume).cloned().collect();
+            let label = LogLabel { generation: label.generation + 1, place, ..label };
+            let device = label.device;
+            if let Err(error) = self.inventory.write_log_label(&drive, label).await {
+                self.log_device_is_out(device, &error.message);
+            }
+        }
+    }
+
+    /// The ways to those of these devices that are here and have not failed.
+    pub(super) fn ways_to_log(&self, devices: &[Uuid]) -> Vec<(Uuid, Access)> {
+        let drives = self.all_log_devices().into_iter();
+        let way = |drive: Rc<Drive>| {
+            let device = drive.log_label()?.device;
+            let is_wanted = devices.contains(&device) && !self.logs.has_failed(device);
+            is_wanted.then_some(())?;
+            Some((device, drive.access()?))
+        };
+        drives.filter_map(way).collect()
+    }
+
+    /// Reads a journal from those devices of its log that are here, for members that do not fail.
+    pub(super) async fn read_log(
+        &self,
+        array: &Array,
+        id: Uuid,
+        on: &OnLog,
+        failed: &mut BTreeMap<usize, IoError>,
+    ) -> JournalCopies {
+        let members = members_of(array, failed).into_iter().collect();
+        let range = ByteRange::new(ByteOffset(on.start_bytes), ByteCount(on.len_bytes));
+        let (mut copies, mut log, mut is_told) = (BTreeMap::new(), BTreeMap::new(), false);
+        for (number, (device, access)) in self.ways_to_log(&on.devices).into_iter().enumerate() {
+            match read_journal(&access, range).await {
+                Ok((bytes, is_whole)) => {
+                    is_told |= is_whole;
+                    copies.insert(number, scan(&bytes, LogId(id.0)));
+                    log.insert(number, (device, access));
+                }
+                Err(error) => self.log_device_is_out(device, &error.to_string()),
+            }
+        }
+        let names = || {
+            let names = log.values().map(|(device, _)| self.log_device_name(*device));
+            names.collect::<Vec<String>>().join(" or ")
+        };
+        let untold = (!is_told && !log.is_empty()).then(names);
+        JournalCopies { members, copies, untold, log }
+    }
+
+    /// Before records that were read from a log are carried out: each device that is here gets what it lacks, and the volume's label
+    /// goes on without the others. Whether that is so.
+    pub(super) async fn settle_log(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Volume,
+        on: &OnLog,
+        log: BTreeMap<usize, (Uuid, Access)>,
+        (records, holders): (&[Record], &mut Holders),
+    ) -> bool {
+        let mut drives: BTreeMap<usize, Access> =
+            log.iter().map(|(number, (_, access))| (*number, access.clone())).collect();
+        let start = |_: &Access| Some(ByteOffset::ZERO);
+        let failed = spread(on.start_bytes, &mut drives, start, records, holders, |_| false).await;
+        for (number, error) in &failed {
+            self.log_device_is_out(log[number].0, &error.to_string());
+        }
+        let left: Vec<Uuid> = drives.keys().map(|number| log[number].0).collect();
+        if left.is_empty() || left.len() == on.devices.len() {
+            return !left.is_empty();
+        }
+        let on = OnLog { devices: left, ..on.clone() };
+        let named = |label: &mut VolumeLabel| {
+            label.journal.iter_mut().for_each(|journal| journal.log = Some(on.clone()));
+        };
+        self.relabel(array, volume, named).await.is_ok()
+    }
+
+    /// Whether a volume may be started as to its records: those of a crash are here.
+    ///
+    /// # Errors
+    /// Which devices they are on.
+    pub(crate) fn check_log_is_here(&self, array: &Array, volume: &Volume) -> Result<()> {
+        let Some(JournalLabel { id: Some(_), log: Some(on), .. }) = volume.label().journal else {
+            return Ok(());
+        };
+        let is_settled = array.label().clean || volume.has_fresh_journal();
+        if is_settled || !self.ways_to_log(&on.devices).is_empty() {
+            return Ok(());
+        }
+        let name = volume.name();
+        let names: Vec<String> = on.devices.iter().map(Uuid::to_string).collect();
+        let sentence = format!(
+            "'{name}' cannot be started: it was not cleanly shut down, and what finishes its interrupted writes is on log device {}, which is not here. Connect it, and run 'softroc drive add' for it if it is not known; or, if writes that were acknowledged last may be lost, run 'softroc log discard {name} --yes'",
+            names.join(" or ")
+        );
+        Err(Error::new(ErrorKind::WrongState, sentence))
+    }
+
+    /// A shard could not write a record to a log device.
+    pub(super) fn log_failed(
+        self: &Rc<Self>,
+        (array, volume): (&Rc<Array>, &Rc<Volume>),
+        (from, number): (ShardIndex, u64),
+        device: Uuid,
+        error: IoError,
+    ) {
+        self.log_device_is_out(device, &error.to_string());
+        let (this, array, volume) = (self.clone(), array.clone(), volume.clone());
+        self.env.spawn("go on without a log device", async move {
+            let gone_on = this.go_on_without(&array, &volume, device).await;
+            this.answer_report(from, number, gone_on);
+            // The others would find out by their next record.
+            for array in this.all() {
+                for volume in array.volumes() {
+                    if let Err(error) = this.go_on_without(&array, &volume, device).await {
+                        tracing::warn!("'{}' still names a log device that failed: {error}", volume.name());
+                    }
+                }
+            }
+        });
+    }
+
+    /// Has the label of a volume name a device no more, and its shards know where that was the last one.
+    ///
+    /// # Errors
+    /// When that cannot be recorded.
+    async fn go_on_without(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        device: Uuid,
+    ) -> std::result::Result<(), IoError> {
+        let _turn = array.metadata.take(1).await;
+        let Some(journal) = volume.label().journal else { return Ok(()) };
+        let Some(on) = journal.log.filter(|on| on.devices.contains(&device)) else { return Ok(()) };
+        // Of one that is not served, what is there may be all that finishes its writes.
+        let Some(served) = volume.id() else { return Ok(()) };
+        let left: Vec<Uuid> = on.devices.iter().copied().filter(|other| *other != device).collect();
+        let mut next = array.label();
+        let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
+        let Some(label) = label else { return Ok(()) };
+        let another = left.is_empty().then(|| self.new_uuid());
+        match another {
+            None => label.log = Some(OnLog { devices: left, ..on }),
+            Some(id) => (label.log, label.id, label.tells_all) = (None, Some(id), false),
+        }
+        if !self.commit(array, next, Vec::new()).await {
+            return Err(IoError::new(IoErrorKind::Gone));
+        }
+        let (Some(id), Some(lost)) = (another, journal.id) else { return Ok(()) };
+        // One that is being given up meanwhile does not tell all again.
+        if volume.journal_id.get().is_some() {
+            volume.journal_id.set(Some(id));
+        }
+        let place = volume.journal_place_as(id, self.shards.len(), array.label().tail);
+        let told = self.send_shards(|done| ShardMessage::LoseJournal(served, lost, place.clone(), done));
+        let (this, array, volume) = (self.clone(), array.clone(), volume.clone());
+        self.env.spawn("settle a lost journal", async move {
+            match answers(told).await {
+                Ok(()) => this.cover_now(&array, &volume).await,
+                Err(why) => tracing::warn!("the journal of '{}' does not tell all: {why}", volume.name()),
+            }
+        });
+        Ok(())
+    }
+
+    /// A log device does not serve any more, until the controller is started anew.
+    fn log_device_is_out(&self, device: Uuid, why: &str) {
+        if !self.logs.note_failed(device, why) {
+            return;
+        }
+        let name = self.log_device_name(device);
+        let text = format!(
+            "log device {name} failed: {why}; volumes go on with the other device of the log, or with journals on their own drives. Replace it: run 'softroc log remove {name}', then 'softroc log add' with another one"
+        );
+        let effect = "volumes go on without it";
+        self.events.report(EventCode::LogDeviceFailed, &name, why, effect, text);
+        self.attention.notify();
+    }
+}
+
+/// How long a log is whose devices are these: as long as the shortest.
+fn room_of(devices: &[Rc<Drive>]) -> Option<(u64, u64)> {
+    let rooms = devices.iter().map(|drive| LogLabel::room(drive.extent().0));
+    let rooms: Vec<_> = rooms.collect::<Option<_>>()?;
+    let start = rooms.iter().map(|room| room.start.0).max()?;
+    let end = rooms.iter().map(|room| room.end().0).min()?;
+    Some((start, end))
+}
+
+/// A log's label with a place for one more volume. `None`: there is no room.
+fn with_place(
+    mut label: LogLabel,
+    volume: &Volume,
+    (start, end): (u64, u64),
+) -> Option<(LogLabel, LogPlace)> {
+    // What lies before the room is taken, as it were.
+    let taken = label.place.iter().map(|place| place.start_bytes..place.start_bytes + place.len_bytes);
+    let taken = std::iter::once(0..start).chain(taken).collect();
+    let gap = extents::longest(&extents::gaps(taken, end))?;
+    let fair = ByteCount(end.saturating_sub(start) / VOLUMES).align_down(SHORTEST);
+    let len = fair.max(SHORTEST).min(LONGEST).min(ByteCount(gap.end - gap.start).align_down(SHORTEST));
+    let place =
+        LogPlace { volume: volume.uuid, name: volume.name(), start_bytes: gap.start, len_bytes: len.0 };
+    (!len.is_zero()).then(|| {
+        label.place.push(place.clone());
+        (label, place)
+    })
+}

@@ -1,0 +1,338 @@
+//! Journals on log devices: they come and go while hosts write, devices fail and are missing, and whatever happens, every sector is
+//! one of those that it may be.
+
+mod common;
+
+use common::events::{End, at_every_event, end};
+use common::work::{ALL, Log, OLD, STRIP, begin_work, look};
+use common::{Bench, MIB};
+use controller::{Command, ErrorKind, VolumeState};
+use env::{Buf, Durability};
+use std::cell::RefCell;
+use units::{ByteCount, ByteOffset, ByteRange};
+
+const DRIVES: [&str; 3] = ["a", "b", "c"];
+const LOG: [&str; 2] = ["x", "y"];
+
+fn add(devices: &[&str]) -> Command {
+    let drives = devices.iter().map(ToString::to_string).collect();
+    Command::LogAdd { drives, destroy_data: false, same_disk_ok: false }
+}
+
+/// A volume with a journal; a log of these devices, if there are any.
+fn prepared(seed: u64, shards: usize, devices: &[&str]) -> Bench {
+    let mut bench = Bench::in_order(seed, shards, 3);
+    bench.add_drives(&LOG, 8 * MIB);
+    bench.boot(&[]);
+    bench.create_with("data", "raid5", &DRIVES, |_| {}).expect("it is made");
+    if !devices.is_empty() {
+        bench.ask(add(devices)).expect("it is added");
+    }
+    bench.write("data", 0, OLD, ALL);
+    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    bench.sim.run(async move { volume.flush().await }).expect("it ends").expect("flushed");
+    bench.settle("data");
+    bench
+}
+
+/// Whether the journal tells all.
+fn is_covered(bench: &mut Bench) -> bool {
+    let policies = bench.show("data").policies;
+    policies.iter().any(|policy| policy.name == "write-hole" && policy.current == "journal")
+}
+
+/// What each device was written.
+fn written(bench: &Bench, names: &[&str]) -> Vec<u64> {
+    names.iter().map(|name| bench.sim.drive(name).expect("it is there").stats().written_bytes).collect()
+}
+
+fn vanish(bench: &Bench, names: &[&str]) {
+    names.iter().for_each(|name| bench.sim.drive(name).expect("it is there").vanish());
+}
+
+fn come_back(bench: &Bench, names: &[&str]) {
+    names.iter().for_each(|name| bench.sim.drive(name).expect("it is there").come_back());
+}
+
+/// The members write data and redundancy alone; what there was of records before is on the devices.
+#[test]
+fn with_a_log_the_members_carry_no_records() {
+    let mut bench = prepared(1, 2, &LOG);
+    assert!(is_covered(&mut bench));
+    bench.write("data", 4096, 7, 8192); // Its region is marked by the first write.
+    let (members, devices) = (written(&bench, &DRIVES), written(&bench, &LOG));
+    bench.write("data", 4096, 8, 8192);
+    let more = |before: Vec<u64>, now: Vec<u64>| -> Vec<u64> {
+        now.iter().zip(before).map(|(now, before)| now - before).collect()
+    };
+    let members: u64 = more(members, written(&bench, &DRIVES)).iter().sum();
+    assert_eq!(members, 16384, "data and parity");
+    assert_eq!(more(devices, written(&bench, &LOG)), [20480; 2], "a head, data and parity");
+    // It is so after a restart, and after a start in order.
+    for _ in 0..2 {
+        bench.restart(&[]);
+        assert!(is_covered(&mut bench));
+        let devices = written(&bench, &LOG);
+        bench.write("data", 4096, 9, 8192);
+        assert!(more(devices, written(&bench, &LOG)).iter().all(|bytes| *bytes >= 20480));
+        bench.shut_down();
+    }
+}
+
+/// What may be lost, or be missing, when the machine is started again.
+const LOST: [&[&str]; 6] = [&[], &["a"], &["x"], &["y"], &["b", "x"], &["c", "y"]];
+
+/// After a crash with a log of two devices, whichever member and whichever one device is missing: all is there without a word.
+fn crashed(how: End, shards: usize) {
+    let log = Log::default();
+    let scene = |bench: &mut Bench| {
+        let workers = begin_work(bench, &log);
+        for worker in &workers {
+            bench.sim.finish(worker).ok()?;
+        }
+        Some(())
+    };
+    at_every_event(
+        11,
+        how,
+        || prepared(7, shards, &LOG),
+        scene,
+        |bench, _, event| {
+            let lost = LOST[(event / 55) as usize % LOST.len()];
+            vanish(bench, lost);
+            bench.boot(&[]);
+            let what = format!("{how:?} at event {event}, without {lost:?}");
+            let lacks_member = lost.iter().any(|name| DRIVES.contains(name));
+            let expected = if lacks_member { VolumeState::Degraded } else { VolumeState::Optimal };
+            assert_eq!(bench.show("data").state, expected, "{what}: {:?}", bench.show("data").reasons);
+            look(bench, &log, how, lacks_member, &what);
+        },
+    );
+}
+
+#[test]
+fn a_crash_is_repaired_from_a_log_without_any_one_member_and_any_one_device() {
+    crashed(End::Killed, 1);
+    crashed(End::PowerCut, 2);
+}
+
+/// A record was under way and had come to one device alone. Its replay is interrupted, and then the other device is there and this
+/// one is not: what that one has must not count for all that there is, for the stripe may be half written by now.
+#[test]
+fn a_second_crash_in_the_replay_of_what_one_device_has() {
+    let crashed = |seed: u64| {
+        let mut bench = prepared(seed, 1, &LOG);
+        // Its region is marked by the first write. What that record says is about other columns.
+        bench.write("data", 8 * STRIP + 32768, OLD, 8192);
+        bench.sim.drive("x").expect("it is there").hold();
+        let written = bench.begin_write("data", 2 * STRIP + 4096, 77, 8192);
+        // Not so long that the device is given up.
+        let until = bench.sim.now() + std::time::Duration::from_millis(20);
+        bench.sim.run_until(until).expect("no stall");
+        assert!(!written.is_finished(), "one device lacks it");
+        end(&mut bench, End::PowerCut);
+        vanish(&bench, &["x"]);
+        bench.sim.drive("x").expect("it is there").release();
+        bench
+    };
+    let has_new = |bench: &Bench, name: &str| {
+        let drive = bench.sim.drive(name).expect("it is there");
+        let data = drive.peek(ByteOffset::ZERO, ByteCount(MIB)).expect("readable");
+        data.chunks(512).any(|sector| sector.iter().all(|byte| *byte == 77))
+    };
+    let (begun, waited) = (RefCell::new(0), RefCell::new(0));
+    for (seed, member) in [(1, "a"), (2, "b"), (3, "c"), (4, "a"), (5, "b"), (6, "c")] {
+        let boot = |bench: &mut Bench| bench.try_boot(&[]).ok();
+        at_every_event(
+            1,
+            End::PowerCut,
+            || crashed(seed),
+            boot,
+            |bench, _, second| {
+                let is_begun = DRIVES.iter().any(|name| has_new(bench, name));
+                come_back(bench, &["x"]);
+                vanish(bench, &["y", member]);
+                bench.boot(&[]);
+                let (shown, what) = (bench.show("data"), format!("seed {seed}, again at {second}"));
+                assert!(!is_begun || shown.state == VolumeState::Offline, "{what}: the replay was begun");
+                *begun.borrow_mut() += u32::from(is_begun);
+                match shown.state {
+                    VolumeState::Degraded => {
+                        let bytes = bench.try_read("data", 0, ALL).expect("it can be read");
+                        let new = (2 * STRIP + 4096) as usize..(2 * STRIP + 12288) as usize;
+                        let is_fine =
+                            |(at, byte): (usize, &u8)| *byte == OLD || new.contains(&at) && *byte == 77;
+                        assert!(bytes.iter().enumerate().all(is_fine), "{what}: half of a stripe is written");
+                    }
+                    // The labels go on without the device that came back.
+                    VolumeState::Offline => {
+                        assert!(shown.reasons.iter().any(|why| why.contains("log device")), "{shown:?}");
+                        *waited.borrow_mut() += 1;
+                    }
+                    other => panic!("{what}: {other:?}"),
+                }
+            },
+        );
+    }
+    assert!(*waited.borrow() > *begun.borrow() && *begun.borrow() > 0, "it was begun, and waited for");
+}
+
+/// A log comes or goes at any event, beside hosts that write.
+fn moved(devices: &'static [&'static str], is_added: bool, how: End, shards: usize) {
+    let log = Log::default();
+    let ends = RefCell::new((0, 0));
+    let scene = |bench: &mut Bench| {
+        drop(begin_work(bench, &log));
+        let command = match is_added {
+            true => add(devices),
+            false => Command::LogRemove { drive: devices[0].to_owned() },
+        };
+        bench.try_ask(command).ok()?.expect("it is done");
+        Some(())
+    };
+    at_every_event(
+        2,
+        how,
+        || prepared(9, shards, if is_added { &[] } else { devices }),
+        scene,
+        |bench, done, event| {
+            let lost = [None, Some("a"), Some("b"), Some("c")][(event / 10) as usize % 4];
+            lost.iter().for_each(|name| vanish(bench, &[*name]));
+            bench.boot(&[]);
+            let (shown, what) =
+                (bench.show("data"), format!("added {is_added}, {how:?} at event {event}, without {lost:?}"));
+            match (lost, shown.state) {
+                (None, VolumeState::Optimal) | (Some(_), VolumeState::Degraded) => {
+                    look(bench, &log, how, lost.is_some(), &what);
+                    ends.borrow_mut().0 += 1;
+                }
+                (Some(_), VolumeState::Offline) => ends.borrow_mut().1 += 1,
+                other => panic!("{what}: {other:?} {:?}", shown.reasons),
+            }
+            if let (None, Some(())) = (lost, done) {
+                bench.settle("data");
+                let devices_before = written(bench, devices);
+                bench.write("data", 4096, 6, 8192);
+                assert_eq!(written(bench, devices) != devices_before, is_added, "{what}");
+            }
+        },
+    );
+    assert!(ends.borrow().0 > 0, "{:?}", ends.borrow());
+}
+
+#[test]
+fn a_log_comes_and_goes_while_hosts_write() {
+    moved(&LOG, true, End::Killed, 2);
+    moved(&LOG, true, End::PowerCut, 1);
+    moved(&LOG[..1], false, End::Killed, 1);
+    moved(&LOG, false, End::PowerCut, 2);
+}
+
+/// A device fails while hosts write: they notice nothing, whether or not it was the last one, and what a crash leaves then is repaired.
+fn failing(devices: &'static [&'static str], how: End, shards: usize) {
+    let log = Log::default();
+    let ends = RefCell::new((0, 0));
+    let scene = |bench: &mut Bench| {
+        bench.sim.drive("x").expect("it is there").fail_now();
+        let workers = begin_work(bench, &log);
+        for worker in &workers {
+            bench.sim.finish(worker).ok()?;
+        }
+        Some(())
+    };
+    at_every_event(
+        13,
+        how,
+        || prepared(10, shards, devices),
+        scene,
+        |bench, _, event| {
+            let lost = [&[][..], &["a"], &["b"], &["c"]][(event / 65) as usize % 4];
+            vanish(bench, lost);
+            // It answers again: what it has must not be taken for all.
+            come_back(bench, &["x"]);
+            bench.boot(&[]);
+            let (shown, what) = (bench.show("data"), format!("{how:?} at event {event}, without {lost:?}"));
+            match (lost.is_empty(), shown.state) {
+                (true, VolumeState::Optimal) | (false, VolumeState::Degraded) => {
+                    look(bench, &log, how, !lost.is_empty(), &what);
+                    ends.borrow_mut().0 += 1;
+                }
+                // The last device failed just before: a crash is dealt with as without a journal.
+                (false, VolumeState::Offline) if devices.len() == 1 => ends.borrow_mut().1 += 1,
+                other => panic!("{what}: {other:?} {:?}", shown.reasons),
+            }
+        },
+    );
+    let (told, asked) = ends.into_inner();
+    assert!(told > asked, "{told} started, {asked} asked");
+}
+
+#[test]
+fn hosts_do_not_notice_that_a_log_device_fails() {
+    failing(&LOG, End::Killed, 2);
+    failing(&LOG, End::PowerCut, 1);
+    failing(&LOG[..1], End::Killed, 1);
+    failing(&LOG[..1], End::PowerCut, 2);
+}
+
+/// When the last device has failed, the journal is on the members again, and tells all as soon as the drives know what was under way.
+#[test]
+fn without_its_log_a_journal_is_on_the_members() {
+    let mut bench = prepared(11, 2, &LOG[..1]);
+    bench.sim.drive("x").expect("it is there").fail_now();
+    bench.write("data", 4096, 7, 8192);
+    assert!(bench.has_event("log device x failed"), "{:?}", bench.events());
+    bench.wait(1);
+    assert!(is_covered(&mut bench));
+    let members: u64 = written(&bench, &DRIVES).iter().sum();
+    bench.write("data", 4096, 8, 8192);
+    assert_eq!(written(&bench, &DRIVES).iter().sum::<u64>() - members, 16384 + 2 * 20480);
+    bench.restart(&DRIVES);
+    assert!(is_covered(&mut bench));
+    bench.expect("data", 4096, 8, 8192);
+}
+
+/// A volume whose records are on a device that is missing waits for it, or for an operator who gives them up.
+#[test]
+fn a_volume_waits_for_its_log() {
+    let mut bench = prepared(12, 2, &LOG);
+    bench.write("data", 4096, 7, 8192);
+    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    let data = Buf::copy_of(&[9; 4096]).freeze();
+    let range = ByteRange::new(ByteOffset(3 * STRIP), ByteCount(4096));
+    let durable = async move { volume.write(range, data, Durability::Durable).await };
+    bench.sim.run(durable).expect("it ends").expect("written");
+    end(&mut bench, End::PowerCut);
+    vanish(&bench, &LOG);
+    bench.boot(&[]);
+    let shown = bench.show("data");
+    assert_eq!(shown.state, VolumeState::Offline);
+    assert!(shown.reasons.iter().any(|why| why.contains("softroc log discard data --yes")), "{shown:?}");
+    let start =
+        || Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+    let why = bench.refused(ErrorKind::WrongState, start());
+    assert!(why.contains("log device"), "{why}");
+    // One of them is back.
+    come_back(&bench, &["y"]);
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    bench.expect("data", 3 * STRIP, 9, 4096);
+    // Both are away again, and what they have is given up.
+    bench.write("data", 4096, 8, 8192);
+    end(&mut bench, End::PowerCut);
+    vanish(&bench, &LOG);
+    bench.boot(&[]);
+    bench.ask(Command::LogDiscard { volume: "data".into() }).expect("given up");
+    bench.ask(start()).expect("it is started");
+    assert!(bench.has_event("was given up"), "{:?}", bench.events());
+    bench.settle("data");
+    bench.expect("data", 3 * STRIP, 9, 4096);
+    // What comes back later has nothing to say any more.
+    bench.write("data", 3 * STRIP, 11, 4096);
+    bench.shut_down();
+    come_back(&bench, &LOG);
+    bench.restart(&[]);
+    bench.expect("data", 3 * STRIP, 11, 4096);
+    bench.restart(&[]);
+    bench.expect("data", 3 * STRIP, 11, 4096);
+}

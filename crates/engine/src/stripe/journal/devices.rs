@@ -1,0 +1,113 @@
+//! The log devices of a journal: a record is on all of them that serve.
+//!
+//! # Invariants
+//! - A device that could not take something is out of use on this shard from then on: the journal never asks it again.
+//! - Nothing is answered that a device lacks before the members say that it is out: after a crash its records would be taken for all
+//!   that there are (rule 14 of docs/log.md). The controller sees to that; whoever writes waits for it.
+//! - Where none is left, that answer comes with another journal ([`Stripes::lose_journal`]).
+
+use crate::attachment::LogDevice;
+use crate::messages::ReportKind;
+use crate::stripe::Stripes;
+use crate::volume::VolumeSpec;
+use env::sync::Signal;
+use env::{Durability, Env, Io, IoError, IoErrorKind, Member, Slices};
+use ondisk::Uuid;
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::rc::Rc;
+use units::ByteOffset;
+
+/// How a device stands with the journal.
+#[derive(Clone, Copy)]
+enum Standing {
+    Serves,
+    /// It failed, and the controller is being told.
+    Failed,
+    /// The members say that it is out.
+    Out,
+    /// That could not be recorded.
+    Unrecorded(IoError),
+}
+
+struct Device {
+    id: Uuid,
+    member: Member,
+    standing: Cell<Standing>,
+}
+
+/// The devices of a journal, as one shard reaches them.
+pub(super) struct Devices {
+    all: SmallVec<[Rc<Device>; 2]>,
+    changed: Signal,
+}
+
+impl Devices {
+    pub(super) fn attach(env: &Env, spec: &VolumeSpec, devices: &[LogDevice]) -> env::Result<Rc<Devices>> {
+        let attach = |device: &LogDevice| {
+            let member = Member::with_time_limit(env, device.source.attach(env)?, spec.policy.time_limit);
+            Ok(Rc::new(Device { id: device.id, member, standing: Cell::new(Standing::Serves) }))
+        };
+        let all = devices.iter().map(attach).collect::<env::Result<_>>()?;
+        Ok(Rc::new(Devices { all, changed: Signal::default() }))
+    }
+
+    /// Done when of every device that failed the members say so.
+    ///
+    /// # Errors
+    /// When that could not be recorded.
+    async fn failures_are_recorded(&self, env: &Env) -> Result<(), IoError> {
+        let is_open = |device: &Rc<Device>| matches!(device.standing.get(), Standing::Failed);
+        self.changed.wait_until(env, || !self.all.iter().any(is_open)).await;
+        let refused = self.all.iter().find_map(|device| match device.standing.get() {
+            Standing::Unrecorded(error) => Some(error),
+            Standing::Serves | Standing::Failed | Standing::Out => None,
+        });
+        refused.map_or(Ok(()), Err)
+    }
+}
+
+impl Stripes {
+    /// Writes the same, durably, to all devices that serve.
+    ///
+    /// # Errors
+    /// When none of them has it, or that one of them lacks it could not be recorded.
+    pub(super) async fn write_to_devices(
+        self: &Rc<Self>,
+        devices: &Rc<Devices>,
+        at: ByteOffset,
+        slices: &Slices,
+    ) -> Result<(), IoError> {
+        let serving = devices.all.iter().filter(|device| matches!(device.standing.get(), Standing::Serves));
+        let write = |device: &Rc<Device>| device.member.write(at, slices.clone(), Durability::Durable);
+        let started: SmallVec<[(Rc<Device>, Io); 2]> =
+            serving.map(|device| (device.clone(), write(device))).collect();
+        let (mut has_it, mut failure) = (false, IoError::new(IoErrorKind::Gone));
+        for (device, io) in started {
+            match io.await.result {
+                Ok(_) => has_it = true,
+                Err(error) => {
+                    failure = error;
+                    self.log_device_failed(devices, &device, error);
+                }
+            }
+        }
+        devices.failures_are_recorded(self.shard.env()).await?;
+        if has_it { Ok(()) } else { Err(failure) }
+    }
+
+    /// Has the controller record that a device failed, once.
+    fn log_device_failed(self: &Rc<Self>, devices: &Rc<Devices>, device: &Rc<Device>, error: IoError) {
+        if !matches!(device.standing.get(), Standing::Serves) {
+            return;
+        }
+        device.standing.set(Standing::Failed);
+        let (volume, devices, device) = (self.clone(), devices.clone(), device.clone());
+        self.shard.env().spawn("a log device failed", async move {
+            let report = ReportKind::LogFailed { device: device.id, error };
+            let recorded = volume.shard.report(volume.spec().id, report).await;
+            device.standing.set(recorded.map_or_else(Standing::Unrecorded, |()| Standing::Out));
+            devices.changed.notify(volume.shard.env());
+        });
+    }
+}

@@ -1,0 +1,156 @@
+//! The journal of a volume on devices of its own, in virtual time: what is there, and what becomes of writes when they fail.
+
+mod common;
+
+use common::{Bench, Setup, begin, drive, envs, open, read, write};
+use engine::{JournalOn, JournalPlace, LogDevice, ReportKind, ShardMessage};
+use layout::Level;
+use log::{LogId, Record, scan};
+use ondisk::{Tail, TailPlace, Uuid};
+use std::time::Duration;
+use units::{ByteCount, ByteOffset};
+use world_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
+
+const SIZE: ByteCount = ByteCount(40 << 20);
+const LEN: ByteCount = ByteCount(256 << 10);
+/// Where the journal lies on each device.
+const AT: ByteOffset = ByteOffset(1 << 20);
+const ID: Uuid = Uuid([9; 16]);
+const AFTER: Uuid = Uuid([8; 16]);
+/// The drives behind the four members.
+const DEVICES: [u16; 2] = [4, 5];
+
+fn on_members(id: Uuid) -> JournalPlace {
+    JournalPlace { id, len: LEN, on: JournalOn::Members { at: ByteCount(8192), tail: TailPlace::End } }
+}
+
+async fn on_devices(env: &env::Env, id: Uuid, devices: &[u16]) -> JournalPlace {
+    let mut sources = Vec::new();
+    for device in devices {
+        sources.push(LogDevice { id: Uuid([*device as u8; 16]), source: open(env, *device).await });
+    }
+    JournalPlace { id, len: LEN, on: JournalOn::Devices { at: AT, devices: sources } }
+}
+
+/// A RAID 5 of four drives whose journal is on these devices.
+fn run<T: 'static, F: Future<Output = T> + 'static>(
+    shards: u16,
+    devices: &'static [u16],
+    test: impl FnOnce(Bench, Vec<SimDrive>) -> F + 'static,
+) -> T {
+    let setup = Setup { shards, ..Setup::new(Level::Raid5, 4) };
+    let mut options = SimOptions::seeded(u64::from(shards));
+    (options.order, options.shards) = (Order::Shuffled, usize::from(shards));
+    let mut sim = Sim::new(options);
+    (0..6).for_each(|slot| drop(sim.add_drive(&format!("d{slot}"), DriveOptions::sized(SIZE))));
+    let drives: Vec<SimDrive> = (0..6).map(|slot| drive(&sim, slot)).collect();
+    let envs = envs(&sim, &setup);
+    let run = async move {
+        let attachment = setup.attachment(&envs[0]).await;
+        let journal = Some(on_devices(&envs[0], ID, devices).await);
+        test(Bench::attach(envs, engine::Attachment { journal, ..attachment }).await, drives).await
+    };
+    sim.run(run).expect("no stall")
+}
+
+/// The records on a device that are called so.
+fn on_device(device: &SimDrive, id: Uuid) -> Vec<Record> {
+    scan(&device.peek(AT, LEN).expect("readable"), LogId(id.0))
+}
+
+fn on_member(member: &SimDrive, id: Uuid) -> Vec<Record> {
+    let room = Tail::of(SIZE).expect("a tail").journals();
+    scan(&member.peek(room.start + ByteCount(8192), LEN).expect("readable"), LogId(id.0))
+}
+
+/// How often a failed log device was told of.
+fn told(bench: &Bench) -> usize {
+    bench.reports.borrow().iter().filter(|report| matches!(report, ReportKind::LogFailed { .. })).count()
+}
+
+#[test]
+fn a_record_is_on_every_device_before_its_write_begins_and_on_no_member() {
+    run(2, &DEVICES, |bench, drives| async move {
+        drives[5].stall_next(1, Duration::from_millis(200));
+        let written = begin(bench.volume(), 0, 7);
+        bench.wait(Duration::from_millis(100)).await;
+        assert_eq!(on_device(&drives[4], ID).len(), 1, "it is on the one that answers");
+        let zero = vec![0; 512];
+        assert!(drives[..4].iter().all(|member| member.peek(ByteOffset(0), ByteCount(512)).unwrap() == zero));
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!(written.get(), Some(true));
+        let [first, second] = [4, 5].map(|device| on_device(&drives[device], ID));
+        assert_eq!(first, second);
+        assert_eq!(first[0].changes.len(), 2, "data and redundancy");
+        assert!(drives[..4].iter().all(|member| on_member(member, ID).is_empty()));
+    });
+}
+
+/// What the other one has is believed after a crash only if the members say that this one is out.
+#[test]
+fn a_write_waits_until_a_device_that_lacks_its_record_is_recorded_as_out() {
+    run(1, &DEVICES, |bench, drives| async move {
+        write(bench.volume(), 0, &[1; 512]).await.expect("written");
+        bench.is_deaf.set(true);
+        drives[4].fail_now();
+        let written = [0, 4096].map(|at| begin(bench.volume(), at, 7));
+        bench.wait(Duration::from_secs(1)).await;
+        assert!(written.iter().all(|written| written.get().is_none()), "nobody has recorded it");
+        assert_eq!(told(&bench), 1);
+        bench.is_deaf.set(false);
+        bench.wait(Duration::from_secs(1)).await;
+        assert!(written.iter().all(|written| written.get() == Some(true)));
+        write(bench.volume(), 512, &[3; 512]).await.expect("the other one takes it");
+        assert_eq!(told(&bench), 1, "it is told once");
+        assert_eq!(
+            on_device(&drives[5], ID).iter().map(|record| record.head.sequence).max(),
+            Some(4),
+            "one before, two at once, one after"
+        );
+    });
+}
+
+/// Hosts notice nothing: what waited for a record on the last device has it on the members.
+#[test]
+fn when_the_last_device_fails_what_waits_goes_to_the_members() {
+    run(2, &DEVICES[..1], |bench, drives| async move {
+        write(bench.volume(), 0, &[1; 512]).await.expect("written");
+        bench.is_deaf.set(true);
+        drives[4].fail_now();
+        let written: Vec<_> = (0..16).map(|number| begin(bench.volume(), number * 4096, 7)).collect();
+        bench.wait(Duration::from_secs(1)).await;
+        assert!(written.iter().all(|written| written.get().is_none()));
+        let unknown = ShardMessage::LoseJournal;
+        bench.tell(|done| unknown(common::VOLUME, AFTER, None, done)).await;
+        bench.wait(Duration::from_secs(1)).await;
+        assert!(written.iter().all(|written| written.get().is_none()), "that was about another one");
+        let lose = |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
+        bench.is_deaf.set(false);
+        let flushes = || drives[..4].iter().map(|member| member.stats().flushes).collect::<Vec<_>>();
+        let before = flushes();
+        bench.tell(lose).await;
+        assert!(flushes().iter().zip(before).all(|(now, before)| *now > before), "the drives know");
+        bench.wait(Duration::from_secs(1)).await;
+        assert!(written.iter().all(|written| written.get() == Some(true)));
+        let records: Vec<Record> = drives[..4].iter().flat_map(|member| on_member(member, AFTER)).collect();
+        assert!(!records.is_empty());
+        assert_eq!(read(bench.volume(), 4096, 512).await.expect("readable"), [7; 512]);
+    });
+}
+
+#[test]
+fn a_journal_goes_from_the_members_to_a_device_and_back() {
+    run(2, &DEVICES[..1], |bench, drives| async move {
+        let on_members = on_members(AFTER);
+        bench.tell(|done| ShardMessage::SetJournal(common::VOLUME, Some(on_members.clone()), done)).await;
+        write(bench.volume(), 0, &[1; 512]).await.expect("written");
+        assert_eq!(drives[..4].iter().map(|member| on_member(member, AFTER).len()).sum::<usize>(), 2);
+        assert_eq!(on_device(&drives[4], ID), []);
+        let id = Uuid([7; 16]);
+        let on_device_again = on_devices(&bench.env, id, &DEVICES[..1]).await;
+        let again = || Some(on_device_again.clone());
+        bench.tell(|done| ShardMessage::SetJournal(common::VOLUME, again(), done)).await;
+        write(bench.volume(), 512, &[1; 512]).await.expect("written");
+        assert_eq!(on_device(&drives[4], id).len(), 1);
+    });
+}
