@@ -17,6 +17,9 @@
 //! must have it is read with them. So it is for one range, which has three bands at most; several extents may have
 //! many more, and are weighed in `weigh.rs`.
 //!
+//! A band of which every data strip is written needs no read in any way, and is read all the same where that joins the
+//! reads around it: see `weigh.rs`.
+//!
 //! What is cached counts as read, in its bands.
 
 use crate::bands::{Band, Mask, RANGE_BANDS};
@@ -24,11 +27,14 @@ use crate::survey::{InBand, Parities, Pieces, Strips, Survey, each, roles_in, st
 use crate::{Alternative, Bands, ErrorKind, Method, Plan, Price, Unplannable, Verdict};
 
 /// In which bands parity can be kept in which way.
+#[derive(Default)]
 pub(crate) struct Ways {
     /// Bands with something to write.
     pub(crate) active: Mask,
     /// Bands of which every data strip is written.
     pub(crate) full: Mask,
+    /// Those of them in which everything can be had that RMW would read.
+    pub(crate) through: Mask,
     pub(crate) rmw: Mask,
     pub(crate) rcw: Mask,
     pub(crate) recover: Mask,
@@ -45,18 +51,21 @@ pub(crate) struct Choice {
     pub(crate) recover: Mask,
     /// In which of these P is read, and in which Q.
     pub(crate) recover_from: [Mask; 2],
+    /// Full bands, of `rcw`, that are read as RMW would, so that the reads on both sides are one I/O. What is read there
+    /// is not used. Always none for one range.
+    pub(crate) through: Mask,
 }
 
 impl Choice {
     /// The bands of a data strip that are read if it can be: with RMW those that are written, with RCW those that
     /// are not, with recovery all.
     pub(crate) fn reads_of(&self, written: Mask) -> Mask {
-        (written & self.rmw) | (!written & self.rcw) | self.recover
+        (written & (self.rmw | self.through)) | (!written & self.rcw) | self.recover
     }
 
     /// The bands of P (`bit` 0) or Q (1) that are read.
     pub(crate) fn parity_reads(&self, survey: &Survey, bit: u16) -> Mask {
-        let updated = if survey.writable >> bit & 1 == 1 { self.rmw } else { 0 };
+        let updated = if survey.writable >> bit & 1 == 1 { self.rmw | self.through } else { 0 };
         updated | self.recover_from[usize::from(bit)]
     }
 }
@@ -67,7 +76,7 @@ impl Ways {
     /// # Errors
     /// When a band cannot be written without losing what is written, or other data.
     pub(crate) fn of(plan: &Plan, survey: &Survey) -> Result<Ways, Unplannable> {
-        let mut ways = Ways { active: 0, full: 0, rmw: 0, rcw: 0, recover: 0, recover_from: [0; 2] };
+        let mut ways = Ways::default();
         let (mut homeless, mut lost) = (Pieces::default(), Pieces::default());
         let all = strips(0, plan.geometry.data_strips());
         let has_parity = survey.writable != 0;
@@ -106,6 +115,7 @@ impl Ways {
             ways.active |= bit;
             ways.full |= if written == all { bit } else { 0 };
             ways.rmw |= if rmw && written != all { bit } else { 0 };
+            ways.through |= if rmw && written == all { bit } else { 0 };
             ways.rcw |= if rcw { bit } else { 0 };
             ways.recover |= if recover { bit } else { 0 };
         }
@@ -149,6 +159,7 @@ impl Ways {
                     rcw: rcw & !either | (either & !subset),
                     recover,
                     recover_from: self.recover_from.map(|from| from & recover),
+                    through: 0,
                 };
                 let price = written.price(choice, survey);
                 if best.is_none_or(|(least, _)| price < least) {

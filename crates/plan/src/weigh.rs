@@ -14,7 +14,19 @@
 //!
 //! Each way is weighed twice: with what is cached taken from memory, and with it read all the same where it can be,
 //! because a read that goes on through it may be one I/O where two are around it. So a plan never costs more than it
-//! would with nothing cached. For the same reason recovery is weighed also where it is not needed.
+//! would with nothing cached. For the same reason recovery is weighed also where it is not needed, and in a band of which
+//! all data is written, which needs no read, also to read what RMW would:
+//!
+//! ```text
+//!             D0   D1   D2    P      # written   m written, and cached
+//!   0..8 KiB   #    .    .    .      RMW: D0 and P are read
+//!   8..16      #    m    m    .      new parity needs nothing; D0 and P are read through
+//!   16..24     #    .    .    .      RMW: D0 and P are read, each in one I/O from 0 to 24 KiB
+//! ```
+//!
+//! A read goes on through a band only as a way of that band reads there, in all its strips. Two things are not looked for:
+//! to read one strip there and not what else the way reads; and to read through a band in which nothing is written,
+//! unless by recovery. The model in `tests/choice.rs` knows these choices and no others.
 //!
 //! Ties go to RMW, then to RCW.
 
@@ -68,24 +80,31 @@ struct Stage {
     len: u64,
     /// Whether parity is kept in this band at all.
     follows: bool,
+    /// Whether all data is written.
+    full: bool,
     ways: [Option<Reads>; WAYS],
 }
 
 impl Stage {
     fn of(ways: &Ways, survey: &Survey, all: Strips, b: usize, band: &Band) -> Stage {
         let is = |mask: Mask| mask >> b & 1 == 1;
-        let mut stage =
-            Stage { len: band.len, follows: is(ways.rmw | ways.rcw | ways.recover), ways: [None; WAYS] };
+        let follows = is(ways.rmw | ways.rcw | ways.recover);
+        let mut stage = Stage { len: band.len, follows, full: is(ways.full), ways: [None; WAYS] };
+        // Where nothing is cached there is nothing to read all the same.
+        let is_bare = band.cached == 0 && band.cached_parity == 0;
         for way in 0..WAYS {
+            if is_bare && way & READS_ALL != 0 {
+                continue;
+            }
             let band = as_taken(band, survey, way);
-            let InBand { unreadable, recover_from, .. } = survey.in_band(&band);
             let (data, parity) = match way & !READS_ALL {
-                RMW if is(ways.rmw) => (band.concerned, survey.writable),
+                RMW if is(ways.rmw | ways.through) => (band.concerned, survey.writable),
                 RCW if is(ways.rcw) => (!band.concerned, 0),
                 // Also where it is not needed: reads that go on through a band may be fewer than those around it.
-                RECOVER if recover_from.is_some() && survey.writable != 0 => {
-                    (!unreadable, recover_from.unwrap_or(0))
-                }
+                RECOVER if survey.writable != 0 => match survey.in_band(&band) {
+                    InBand { unreadable, recover_from: Some(from), .. } => (!unreadable, from),
+                    InBand { recover_from: None, .. } => continue,
+                },
                 _ => continue,
             };
             let data = data & all & !band.cached;
@@ -94,11 +113,14 @@ impl Stage {
         stage
     }
 
-    /// The same with the first way that is possible in that order, and no other.
+    /// The same with the first way that is possible in that order, and no other. Where all data is written nothing need be
+    /// read, or what RMW would.
     fn only(mut self, order: [usize; 3]) -> Stage {
         let first = order.into_iter().find(|way| self.ways[*way].is_some());
         for (way, reads) in self.ways.iter_mut().enumerate() {
-            let stays = self.follows && first.is_some_and(|first| way & !READS_ALL == first);
+            let way = way & !READS_ALL;
+            let is_free = self.full && way != RECOVER;
+            let stays = self.follows && (is_free || first == Some(way));
             *reads = reads.filter(|_| stays);
         }
         self
@@ -156,7 +178,8 @@ pub(crate) fn cheapest(ways: &Ways, plan: &mut Plan, survey: &Survey) -> Choice 
         let (bit, way) = (1 << b, usize::from(taken[b]));
         *band = as_taken(band, survey, way);
         match way & !READS_ALL {
-            RMW => choice.rmw |= bit,
+            RMW if ways.full & bit == 0 => choice.rmw |= bit,
+            RMW => (choice.rcw, choice.through) = (choice.rcw | bit, choice.through | bit),
             RCW => choice.rcw |= bit & ways.rcw,
             _ => {
                 choice.recover |= bit;

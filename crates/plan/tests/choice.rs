@@ -8,7 +8,9 @@ use machine::field::{inverse, multiply};
 use machine::healths::{faulty, with_faults};
 use machine::picks::Picks;
 use machine::{Machine, STRIP, UNIT, all, geometries, ranges, stripes, units};
-use plan::{Alternative, Cached, Health, Method, Plan, Price, Request, Verdict, plan_into};
+use plan::{
+    Alternative, Cached, ComputeKind, Health, Method, Plan, Price, Request, Source, Verdict, plan_into,
+};
 use std::collections::BTreeSet;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
 
@@ -155,7 +157,10 @@ impl Model<'_> {
     }
 
     /// The least price over *every* choice of a way in *each single column*; `None` where some column can have none.
-    /// Of one range, a column between two that must have recovery is read with them.
+    /// Of one range, a column between two that must have recovery is read with them. RMW is a choice in columns of which
+    /// all data is written, too: it reads what nobody needs, which may join the reads on both sides of it. In a column in
+    /// which nothing is written recovery alone reads. A choice that reads in a column what is of no way is none here, even
+    /// if it were cheaper.
     fn least_price(&self) -> Option<Price> {
         let mut best: Option<Price> = None;
         let ways = [Way::Rmw, Way::Rcw, Way::Recover];
@@ -276,6 +281,62 @@ fn no_choice_for_several_extents_is_cheaper_than_the_one_taken() {
         }
     }
     assert!(seen.iter().all(|seen| *seen > 100), "mixtures, recovering writes and savings occur: {seen:?}");
+}
+
+/// Columns 8 to 16 KiB are written in full and need no read, but D0 and P around them do: reading on takes two operations
+/// less. What is read there is not used.
+#[test]
+fn reads_go_on_through_columns_that_are_written_in_full() {
+    let geometry = Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let kib = |start: u64, len: u64| ByteRange::new(ByteOffset(start << 10), ByteCount(len << 10));
+    let extents = [kib(0, 24), kib(64 + 8, 8), kib(128 + 8, 8)];
+    let cached = [1, 2].map(|i| Cached::data(DataIndex(i), kib(8, 8)));
+    let mut plan = Plan::new(&geometry);
+    let mut planned = |cached: &[Cached]| {
+        let request = Request::WriteExtents { extents: &extents, cached };
+        plan_into(&mut plan, &geometry, StripeIndex(2), request, &Health::optimal(&geometry)).unwrap();
+        plan.check();
+        plan.clone()
+    };
+    let plan = planned(&cached);
+    let reads: Vec<_> = plan.reads().iter().map(|it| (it.role.to_string(), it.within.0, it.len.0)).collect();
+    assert_eq!(reads, [("D0".to_owned(), 0, 24 << 10), ("P".to_owned(), 0, 24 << 10)]);
+    assert_eq!((plan.method(), plan.cost().writes), (Method::Mixed, 4));
+    let drawn = plan::picture(&plan).to_string();
+    assert!(drawn.contains("RMW in 0..8 KiB, full stripe in 8..16 KiB and RMW in 16..24 KiB"), "{drawn}");
+    let full = plan.computes().iter().find(|it| it.within.0 == 8 << 10).unwrap();
+    assert!(matches!(full.kind, ComputeKind::Generate { .. }));
+    assert!(plan.terms(full).iter().all(|term| matches!(term.from, Source::Host { .. })), "{full:?}");
+    let Verdict::Chosen { chosen, rmw, .. } = *plan.verdict() else { panic!("{plan:#?}") };
+    assert_eq!(rmw, Alternative::Price(chosen), "RMW throughout may read on as well");
+    // With D1 and D2 not in memory they would be read, too: four operations either way, and more bytes.
+    let plan = planned(&[]);
+    assert_eq!((plan.cost().reads, plan.cost().bytes_read), (4, 32 << 10));
+}
+
+/// As the model found it: D0 is lost, and its columns 1 and 2 KiB are in memory, as is P where all data is written. D1 is
+/// read from 0 to 3 KiB, where its second KiB only joins the others.
+#[test]
+fn reads_go_on_through_columns_written_in_full_where_a_strip_is_lost() {
+    let geometry = Geometry::new(Level::Raid5, DriveCount(3), StripSize::MIN, StripSize::MIN.bytes() * 12);
+    let machine = Machine::new(geometry.unwrap(), StripeIndex(2));
+    let at = |start: usize, end: usize| {
+        ByteRange::from_to(ByteOffset(start as u64 * UNIT), ByteOffset(end as u64 * UNIT))
+    };
+    let extents = [at(0, 3), at(STRIP + 1, STRIP + 2), at(STRIP + 3, STRIP + 4)];
+    let cached = [
+        Cached::data(DataIndex(0), at(0, 2)),
+        Cached::data(DataIndex(1), at(3, 4)),
+        Cached { role: Role::P, columns: at(1, 2) },
+    ];
+    let health = Health::optimal(&machine.geometry).unreadable(DriveIndex(machine.data_at(0, 0).0 as u16));
+    let mut plan = Plan::new(&machine.geometry);
+    let request = Request::WriteExtents { extents: &extents, cached: &cached };
+    check_price_of(&mut plan, &machine, request, (&extents, &cached), &health);
+    let reads: Vec<_> =
+        plan.reads().iter().map(|it| (it.role.to_string(), units(it.within.0), units(it.len.0))).collect();
+    assert_eq!(reads, [("D1".to_owned(), 0, 3), ("P".to_owned(), 3, 1)]);
+    assert_eq!((plan.cost().drive_ios(), plan.cost().bytes_written), (6, 9 * UNIT));
 }
 
 fn check_price(plan: &mut Plan, machine: &Machine, range: ByteRange, health: &Health) -> Option<Method> {
