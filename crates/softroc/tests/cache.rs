@@ -4,12 +4,8 @@
 mod common;
 
 use common::host::Host;
-use common::{Controller, Folder, have, pattern, skipped, softroc};
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use common::pausable::Pausable;
+use common::{Controller, Folder, pattern, skipped, softroc, until};
 
 const PIECE: usize = 64 << 10;
 const PIECES: usize = 48;
@@ -37,15 +33,6 @@ fn volume_in(controller: &Controller, name: &str, level: &str, mode: &str) {
         vec!["volume", "create", name, "--level", level, "--write-mode", mode, "--yes", "--drives"];
     arguments.extend(drives.iter().map(String::as_str));
     controller.softroc(&arguments).ok();
-}
-
-/// Waits for something that must come.
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn host(controller: &Controller) -> Host {
@@ -176,66 +163,17 @@ fn flushes_are_answered_from_memory_only_by_a_volume_that_was_made_so_with_a_yes
     expect_pieces(&mut reader, 1);
 }
 
-/// A drive that stands still when it is told to: a server whose filter holds requests back.
-struct Pausable {
-    server: Child,
-    folder: Folder,
-}
-
-impl Pausable {
-    fn start() -> Option<Pausable> {
-        let filters = Command::new("nbdkit").arg("--dump-config").output().ok().filter(|_| have("nbdkit"))?;
-        let text = String::from_utf8_lossy(&filters.stdout).into_owned();
-        let folder_of_filters = text.lines().find_map(|line| line.strip_prefix("filterdir="))?;
-        if !Path::new(folder_of_filters).join("nbdkit-pause-filter.so").exists() {
-            skipped("a drive that stands still", "nbdkit has no filter 'pause'");
-            return None;
-        }
-        let folder = Folder::new("pausable");
-        let (socket, control) =
-            (folder.file("drive.sock"), format!("pause-control={}", folder.file("pause")));
-        let server = Command::new("nbdkit")
-            .args(["-f", "-U", &socket, "--filter=pause", "memory", "48M", &control])
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("nbdkit starts");
-        let is_there = |path: &str| Path::new(path).exists();
-        until("nbdkit serves", || is_there(&socket) && is_there(&folder.file("pause")));
-        Some(Pausable { server, folder })
-    }
-
-    fn name(&self) -> String {
-        format!("nbd+unix:///?socket={}", self.folder.file("drive.sock"))
-    }
-
-    /// `p`: nothing is answered from now on; `r`: all is.
-    fn tell(&self, what: &str) {
-        let mut control = UnixStream::connect(self.folder.file("pause")).expect("the filter listens");
-        control.write_all(what.as_bytes()).expect("it hears");
-        let mut answer = [0];
-        control.read_exact(&mut answer).expect("it answers");
-        assert_eq!(answer[0], what.to_uppercase().as_bytes()[0]);
-    }
-}
-
-impl Drop for Pausable {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
-}
-
 #[test]
 fn a_write_is_answered_while_a_drive_stands_still_and_is_there_after_a_kill() {
     let Some((mut controller, _memory)) = cached("wb-still") else { return };
-    let Some(drive) = Pausable::start() else { return };
+    let Some(mut drive) = Pausable::start(48) else { return };
     let mut drives = controller.file_drives(2);
     drives.push(drive.name());
     controller.create("data", "raid5", &drives).ok();
     controller.wait_synced("data");
     controller.softroc(&["volume", "set", "data", "--write-mode", "write-back"]).ok();
     let mut writer = host(&controller);
-    drive.tell("p");
+    drive.stand_still();
     writer.write(0, &piece(1, 0)).expect("it is answered");
     writer.write((2 * PIECE) as u64, &piece(1, 2)).expect("it is answered");
     // No drive can have taken these, as one of three stands still.
@@ -245,7 +183,7 @@ fn a_write_is_answered_while_a_drive_stands_still_and_is_there_after_a_kill() {
     assert!(writer.read(0, PIECE).expect("it is readable") == piece(1, 0));
     until("a hit is shown", || cache(&controller, "hits") > 0);
     controller.kill_9();
-    drive.tell("r");
+    drive.start_anew();
     controller.start();
     let mut reader = host(&controller);
     for number in [0, 2] {
@@ -260,14 +198,14 @@ fn a_write_is_answered_while_a_drive_stands_still_and_is_there_after_a_kill() {
 #[test]
 fn what_cannot_be_written_is_pinned_and_stands_out() {
     let Some((mut controller, _memory)) = cached("wb-pinned") else { return };
-    let Some(drive) = Pausable::start() else { return };
+    let Some(drive) = Pausable::start(48) else { return };
     let mut drives = controller.file_drives(1);
     drives.push(drive.name());
     controller.create("data", "raid0", &drives).ok();
     controller.wait_synced("data");
     controller.softroc(&["volume", "set", "data", "--write-mode", "write-back"]).ok();
     let mut writer = host(&controller);
-    drive.tell("p");
+    drive.stand_still();
     for number in 0..8 {
         writer.write((number * PIECE) as u64, &piece(1, number)).expect("it is answered");
     }

@@ -194,8 +194,7 @@ fn a_file_system_lives_on_it() {
                     ),
                 ],
             );
-            run("umount", &[&mounted.mount]);
-            run("fsck.ext4", &["-f", "-n", &mounted.device]);
+            mounted.unmount_and_check();
         }
     }
 }

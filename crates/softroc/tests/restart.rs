@@ -4,30 +4,21 @@
 mod common;
 
 use common::host::Host;
-use common::{Controller, Folder, have, pattern};
+use common::retry::Retry;
+use common::{Controller, Folder, have, pattern, until};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 const PIECE: usize = 64 << 10;
 const PIECES: usize = 200;
 
 fn piece(number: usize) -> Vec<u8> {
     pattern(number as u64 + 1, PIECE)
-}
-
-/// Waits for something that must come.
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A host that writes piece after piece, over and over until it is told to stop, and fails at the first error.
@@ -78,16 +69,6 @@ fn expect_pieces(controller: &Controller) {
     }
 }
 
-/// A program that is ended with the test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_client_that_tries_again_sees_a_pause_and_no_error() {
     if !have("nbdkit") {
@@ -95,16 +76,8 @@ fn a_client_that_tries_again_sees_a_pause_and_no_error() {
     }
     let mut controller = Controller::new("retry");
     controller.volume("data", "raid5", 3);
-    let (folder, upstream) = (Folder::new("nbdkit"), format!("socket={}", controller.nbd_socket()));
-    let socket = folder.file("retry.sock");
-    let arguments = ["-f", "-U", &socket, "--filter=retry", "nbd", &upstream, "export=data"];
-    let patience = ["retries=200", "retry-delay=1", "retry-exponential=no"];
-    let nbdkit = Command::new("nbdkit").args(arguments).args(patience).stdin(Stdio::null()).spawn();
-    let _nbdkit = Ended(nbdkit.expect("nbdkit starts"));
-    until("nbdkit's socket", || std::path::Path::new(&socket).exists());
-    // Its file is there a moment before it listens.
-    until("nbdkit", || Host::connect(&socket, "").is_ok());
-    let writer = Writer::start(Host::connect(&socket, "").expect("nbdkit serves"));
+    let retry = Retry::start(&controller, "data");
+    let writer = Writer::start(Host::connect(&retry.socket, "").expect("nbdkit serves"));
     writer.goes_on();
     controller.stop();
     controller.start();

@@ -4,6 +4,8 @@
 pub mod host;
 pub mod judged;
 pub mod mounted;
+pub mod pausable;
+pub mod retry;
 
 use std::fs::File;
 use std::io::Write;
@@ -73,6 +75,15 @@ pub fn have(program: &str) -> bool {
         skipped(program, "not installed ('make test' installs it where it may)");
     }
     found
+}
+
+/// Waits for something that must come.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Runs a program to its end; panics with all it said when it fails.

@@ -1,6 +1,9 @@
 //! A volume as a file system, without a kernel driver of ours: nbdfuse, a loop device, ext4.
 
-use super::{Controller, have, run, skipped};
+use super::{Controller, Folder, have, run, skipped};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Whether this machine can do that; says so if not.
 pub fn can_mount() -> bool {
@@ -9,15 +12,16 @@ pub fn can_mount() -> bool {
         return false;
     }
     let devices = ["/dev/fuse", "/dev/loop-control"];
-    let there = devices.iter().all(|device| std::path::Path::new(device).exists());
+    let there = devices.iter().all(|device| Path::new(device).exists());
     if !there {
         skipped("a file system on it", "no /dev/fuse or loop devices here");
     }
     there
 }
 
-/// A volume as a block device, through FUSE and a loop device, with a file system on it.
+/// An NBD export as a block device, through FUSE and a loop device, and the file system on it. Taken down when dropped.
 pub struct Mounted {
+    nbdfuse: Child,
     fuse: String,
     pub device: String,
     /// Where its files are.
@@ -25,26 +29,37 @@ pub struct Mounted {
 }
 
 impl Mounted {
+    /// A volume with a new file system, which is mounted.
     pub fn new(controller: &Controller, volume: &str) -> Result<Mounted, String> {
-        let (fuse, mount) = (controller.folder.file("fuse"), controller.folder.file("mnt"));
+        let mounted = Mounted::attach(&controller.folder, &controller.uri(volume))?;
+        mounted.format();
+        mounted.mount();
+        Ok(mounted)
+    }
+
+    /// An export as a block device, in a folder that has no other. Nothing is mounted yet.
+    pub fn attach(folder: &Folder, uri: &str) -> Result<Mounted, String> {
+        let (fuse, mount) = (folder.file("fuse"), folder.file("mnt"));
         for folder in [&fuse, &mount] {
             std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
         }
-        let pid = controller.folder.file("nbdfuse.pid");
-        std::process::Command::new("nbdfuse")
-            .args(["-P", &pid, &fuse, &controller.uri(volume)])
-            .stdin(std::process::Stdio::null())
+        let pid = folder.file("nbdfuse.pid");
+        // An earlier one that did not end well has left it.
+        let _ = std::fs::remove_file(&pid);
+        let nbdfuse = Command::new("nbdfuse")
+            .args(["-P", &pid, &fuse, uri])
+            .stdin(Stdio::null())
             .spawn()
             .map_err(|error| error.to_string())?;
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while !std::path::Path::new(&pid).exists() {
-            if std::time::Instant::now() > deadline {
+        let mut mounted = Mounted { nbdfuse, device: String::new(), fuse, mount };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !Path::new(&pid).exists() {
+            if Instant::now() > deadline {
                 return Err("nbdfuse cannot mount here".into());
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         }
-        let mut mounted = Mounted { device: String::new(), fuse, mount };
-        let loop_device = std::process::Command::new("losetup")
+        let loop_device = Command::new("losetup")
             .args(["-f", "--show", &format!("{}/nbd", mounted.fuse)])
             .output()
             .map_err(|error| error.to_string())?;
@@ -52,25 +67,56 @@ impl Mounted {
             return Err(format!("no loop device: {}", String::from_utf8_lossy(&loop_device.stderr).trim()));
         }
         mounted.device = String::from_utf8_lossy(&loop_device.stdout).trim().to_owned();
-        run("mkfs.ext4", &["-q", "-F", &mounted.device]);
-        run("mount", &[&mounted.device, &mounted.mount]);
-        run("mountpoint", &["-q", &mounted.mount]);
         Ok(mounted)
     }
+
+    /// Makes the file system.
+    pub fn format(&self) {
+        run("mkfs.ext4", &["-q", "-F", &self.device]);
+    }
+
+    pub fn mount(&self) {
+        run("mount", &[&self.device, &self.mount]);
+        run("mountpoint", &["-q", &self.mount]);
+    }
+
+    /// Unmounts it in order, and has the file system's own program look whether it is whole.
+    pub fn unmount_and_check(&self) {
+        run("umount", &[&self.mount]);
+        run("fsck.ext4", &["-f", "-n", &self.device]);
+    }
+}
+
+/// Runs a program that may have to wait until nobody uses what it takes down. Whether it was done.
+fn done_at_last(program: &str, arguments: &[&str]) -> bool {
+    let once = || {
+        let status = Command::new(program).args(arguments).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    (0..100).any(|_| {
+        once() || {
+            std::thread::sleep(Duration::from_millis(20));
+            false
+        }
+    })
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let quietly = |program: &str, arguments: &[&str]| {
-            let _ = std::process::Command::new(program)
-                .args(arguments)
-                .stderr(std::process::Stdio::null())
-                .status();
+        let is_mounted = |folder: &str| {
+            Command::new("mountpoint").args(["-q", folder]).status().is_ok_and(|s| s.success())
         };
-        quietly("umount", &[&self.mount]);
-        if !self.device.is_empty() {
-            quietly("losetup", &["-d", &self.device]);
+        if is_mounted(&self.mount) {
+            done_at_last("umount", &[&self.mount]);
         }
-        quietly("fusermount3", &["-u", &self.fuse]);
+        if !self.device.is_empty() {
+            done_at_last("losetup", &["-d", &self.device]);
+        }
+        // What it was asked to do is done, once this succeeds: then it ends by itself.
+        if !done_at_last("fusermount3", &["-u", &self.fuse]) {
+            let _ = Command::new("fusermount3").args(["-u", "-z", &self.fuse]).stderr(Stdio::null()).status();
+            let _ = self.nbdfuse.kill();
+        }
+        let _ = self.nbdfuse.wait();
     }
 }

@@ -1,0 +1,80 @@
+//! A drive that stands still.
+
+use super::{Folder, have, skipped, until};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A drive that stands still when it is told to: a server of a file whose filter holds requests back.
+pub struct Pausable {
+    server: Child,
+    folder: Folder,
+}
+
+impl Pausable {
+    /// One of that many MiB. `None`: nbdkit cannot do that here, which was said.
+    pub fn start(mib: u64) -> Option<Pausable> {
+        let filters = Command::new("nbdkit").arg("--dump-config").output().ok().filter(|_| have("nbdkit"))?;
+        let text = String::from_utf8_lossy(&filters.stdout).into_owned();
+        let folder_of_filters = text.lines().find_map(|line| line.strip_prefix("filterdir="))?;
+        if !Path::new(folder_of_filters).join("nbdkit-pause-filter.so").exists() {
+            skipped("a drive that stands still", "nbdkit has no filter 'pause'");
+            return None;
+        }
+        let folder = Folder::new("pausable");
+        let file = std::fs::File::create(folder.0.join("drive.img")).expect("a file");
+        file.set_len(mib << 20).expect("it has that length");
+        let server = serve(&folder);
+        Some(Pausable { server, folder })
+    }
+
+    /// Its name as a drive.
+    pub fn name(&self) -> String {
+        format!("nbd+unix:///?socket={}", self.folder.file("drive.sock"))
+    }
+
+    /// Nothing is answered from now on.
+    pub fn stand_still(&self) {
+        let mut control = UnixStream::connect(self.folder.file("pause")).expect("the filter listens");
+        control.write_all(b"p").expect("it hears");
+        let mut answer = [0];
+        control.read_exact(&mut answer).expect("it answers");
+        assert_eq!(answer[0], b'P');
+    }
+
+    /// Answers again. Requests that were held back are forgotten: nbdkit, told to go on with those of a client that has died, may
+    /// die of it as well.
+    pub fn start_anew(&mut self) {
+        self.end();
+        for name in ["drive.sock", "pause"] {
+            std::fs::remove_file(self.folder.file(name)).expect("nbdkit has left it");
+        }
+        self.server = serve(&self.folder);
+    }
+
+    fn end(&mut self) {
+        // It may have ended.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Returns when it listens.
+fn serve(folder: &Folder) -> Child {
+    let (socket, control) = (folder.file("drive.sock"), format!("pause-control={}", folder.file("pause")));
+    let server = Command::new("nbdkit")
+        .args(["-f", "-U", &socket, "--filter=pause", "file", &folder.file("drive.img"), &control])
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("nbdkit starts");
+    let is_there = |name: &str| UnixStream::connect(folder.file(name)).is_ok();
+    until("nbdkit serves", || is_there("drive.sock") && is_there("pause"));
+    server
+}
+
+impl Drop for Pausable {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,316 @@
+//! PostgreSQL with its own programs: a cluster on the volume, `pgbench` as its clients, `pg_amcheck` as the judge.
+
+use crate::common::{run, skipped, until};
+use crate::machine::Machine;
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// How many clients write at a time.
+pub const CLIENTS: usize = 4;
+
+/// The transaction of TPC-B as pgbench has it built in, but for `filler`, by which each transaction is told from the others.
+const TRANSACTION: &str = "\
+\\set n :n + 1
+\\set aid random(1, 100000 * :scale)
+\\set bid random(1, 1 * :scale)
+\\set tid random(1, 10 * :scale)
+\\set delta random(-5000, 5000)
+BEGIN;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;
+UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime, filler)
+  VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP, concat_ws('-', :round, :client_id, :n));
+END;
+";
+
+/// The first three are the default; they stand here because everything rests on them. After a crash nothing starts again by itself.
+const SETTINGS: &[&str] = &[
+    "fsync=on",
+    "synchronous_commit=on",
+    "full_page_writes=on",
+    "listen_addresses=",
+    "restart_after_crash=off",
+];
+
+/// Little is kept in memory, and what leaves it goes to the disk at once, so that there is much that was written and not flushed.
+const TIGHT: &[&str] = &[
+    "shared_buffers=1MB",
+    "backend_flush_after=8kB",
+    "bgwriter_flush_after=8kB",
+    "checkpoint_flush_after=8kB",
+    "min_wal_size=2MB",
+    "max_wal_size=8MB",
+    "checkpoint_timeout=30s",
+];
+
+const BALANCES: &str = "SELECT (SELECT sum(abalance) FROM pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers), \
+     (SELECT sum(bbalance) FROM pgbench_branches), (SELECT coalesce(sum(delta), 0) FROM pgbench_history)";
+
+const ROWS: &str = "SELECT (SELECT count(*) FROM pgbench_accounts), (SELECT count(*) FROM pgbench_tellers), \
+     (SELECT count(*) FROM pgbench_branches)";
+
+/// Where PostgreSQL's programs are, and as whom they run: they refuse to run as root.
+pub struct Programs {
+    folder: PathBuf,
+    user: Option<(u32, u32)>,
+}
+
+impl Programs {
+    /// `None`: they are not here, which was said.
+    pub fn find() -> Option<Programs> {
+        let needed = ["initdb", "postgres", "psql", "pgbench", "pg_amcheck", "pg_checksums"];
+        let has_all = |folder: &PathBuf| needed.iter().all(|program| folder.join(program).is_file());
+        let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let version = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+        let mut debian: Vec<PathBuf> = versions.map(|entry| entry.path()).collect();
+        debian.sort_by_key(|path| std::cmp::Reverse(version(path)));
+        let on_path = std::env::var_os("PATH").unwrap_or_default();
+        let mut folders =
+            debian.into_iter().map(|path| path.join("bin")).chain(std::env::split_paths(&on_path));
+        let Some(folder) = folders.find(has_all) else {
+            skipped("PostgreSQL", "not installed, or older than 14 ('make test' installs it where it may)");
+            return None;
+        };
+        if number("-u", None) != Some(0) {
+            return Some(Programs { folder, user: None });
+        }
+        let user = ["postgres", "nobody"]
+            .iter()
+            .find_map(|&name| Some((number("-u", Some(name))?, number("-g", Some(name))?)));
+        if user.is_none() {
+            skipped("PostgreSQL", "it refuses to run as root, and there is no user 'postgres' or 'nobody'");
+        }
+        Some(Programs { folder, user: Some(user?) })
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.folder.join(program));
+        command.stdin(Stdio::null()).current_dir("/").env("LC_ALL", "C");
+        if let Some((user, group)) = self.user {
+            command.uid(user).gid(group);
+        }
+        command
+    }
+
+    /// Gives a folder to that user.
+    fn give(&self, folder: &Path) {
+        if let Some((user, group)) = self.user {
+            std::os::unix::fs::chown(folder, Some(user), Some(group)).expect("root may do that");
+        }
+    }
+}
+
+/// The number of a user, or of a user's group.
+fn number(which: &str, name: Option<&str>) -> Option<u32> {
+    let output = Command::new("id").arg(which).args(name).output().ok()?;
+    String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+}
+
+/// A cluster on the volume, and what its clients know of it, which is elsewhere.
+pub struct Cluster {
+    programs: Programs,
+    data: PathBuf,
+    /// Sockets, logs and what the clients have written down.
+    beside: PathBuf,
+    server: Option<Child>,
+    /// How long the server's log was when it was started last.
+    log_before: usize,
+    loads: u64,
+    /// Every transaction whose commit a client was told.
+    heard: BTreeSet<String>,
+}
+
+/// Clients that write.
+pub struct Load {
+    pgbench: Child,
+    round: u64,
+    /// How many transactions there were before.
+    from: u64,
+}
+
+impl Load {
+    /// Whether it has not ended.
+    pub fn goes_on(&mut self) -> bool {
+        self.pgbench.try_wait().expect("it can be asked").is_none()
+    }
+}
+
+impl Cluster {
+    /// A new one, which serves, with pgbench's tables.
+    pub fn create(programs: Programs, machine: &Machine) -> Cluster {
+        let (data, beside) = (machine.folder("pg"), machine.controller.folder.0.join("pg"));
+        std::fs::create_dir_all(&beside).expect("a folder");
+        programs.give(&data);
+        programs.give(&beside);
+        std::fs::write(beside.join("transaction.sql"), TRANSACTION).expect("a script");
+        let mut cluster =
+            Cluster { programs, data, beside, server: None, log_before: 0, loads: 0, heard: BTreeSet::new() };
+        let options = ["-U", "postgres", "-A", "trust", "--no-locale", "--data-checksums", "--wal-segsize=1"];
+        let mut initdb = cluster.program("initdb");
+        succeeds(initdb.arg("-D").arg(&cluster.data).args(options));
+        cluster.start_with(SETTINGS);
+        succeeds(cluster.program("pgbench").args(["-i", "-s", "1", "-q"]));
+        cluster.ask("CREATE UNIQUE INDEX ON pgbench_history (filler)");
+        cluster.ask("CREATE EXTENSION amcheck");
+        cluster.stop();
+        cluster.start();
+        cluster
+    }
+
+    /// A program of PostgreSQL's that finds this cluster.
+    fn program(&self, program: &str) -> Command {
+        let mut command = self.programs.command(program);
+        command.env("PGHOST", &self.beside).env("PGPORT", "5432");
+        command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
+        command
+    }
+
+    fn query(&self, sql: &str) -> Command {
+        let mut command = self.program("psql");
+        command.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", sql]);
+        command
+    }
+
+    fn ask(&self, sql: &str) -> String {
+        succeeds(&mut self.query(sql))
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.beside.join("server.log")).unwrap_or_default()
+    }
+
+    /// Whether it had to recover when it was started last.
+    pub fn has_recovered(&self) -> bool {
+        self.log_since_start().contains("automatic recovery in progress")
+    }
+
+    /// What the server has said since it was started last.
+    fn log_since_start(&self) -> String {
+        self.log()[self.log_before..].to_owned()
+    }
+
+    /// Returns when it answers questions: what it had to recover is recovered.
+    pub fn start(&mut self) {
+        self.start_with(&[SETTINGS, TIGHT].concat());
+    }
+
+    fn start_with(&mut self, settings: &[&str]) {
+        self.log_before = self.log().len();
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.beside.join("server.log"));
+        let log = log.expect("a log file");
+        let mut command = self.program("postgres");
+        command.arg("-D").arg(&self.data).arg("-k").arg(&self.beside);
+        command.args(settings.iter().flat_map(|setting| ["-c", setting]));
+        command.stdout(log.try_clone().expect("the same file")).stderr(log);
+        let mut server = command.spawn().expect("PostgreSQL starts");
+        until("PostgreSQL answers", || {
+            let ended = server.try_wait().expect("it can be asked");
+            assert!(ended.is_none(), "PostgreSQL has ended: {}", self.log_since_start());
+            self.query("SELECT 1").output().expect("psql starts").status.success()
+        });
+        self.server = Some(server);
+    }
+
+    /// Ends it in order.
+    pub fn stop(&mut self) {
+        let mut server = self.server.take().expect("it runs");
+        run("kill", &["-INT", &server.id().to_string()]);
+        let status = server.wait().expect("it ends");
+        assert!(status.success(), "PostgreSQL ended with {status}: {}", self.log_since_start());
+    }
+
+    /// Ends it out of order, if it has not ended already: it has to recover when it is started again.
+    pub fn crash(&mut self) {
+        let mut server = self.server.take().expect("it was started");
+        run("kill", &["-QUIT", &server.id().to_string()]);
+        server.wait().expect("it ends");
+    }
+
+    /// Clients that write: so many transactions each, or until they meet an error.
+    pub fn load(&mut self, transactions: Option<u32>) -> Load {
+        self.loads += 1;
+        let round = self.loads;
+        let mut pgbench = self.program("pgbench");
+        pgbench
+            .args(["-n", "-j", "1", "-c", &CLIENTS.to_string(), "-f"])
+            .arg(self.beside.join("transaction.sql"));
+        pgbench.args(["-t", &transactions.unwrap_or(10_000_000).to_string()]);
+        pgbench.args(["-D", "n=0", "-D", &format!("round={round}"), "--log", "--log-prefix"]);
+        pgbench.arg(self.beside.join(format!("round-{round}"))).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Load { pgbench: pgbench.spawn().expect("pgbench starts"), round, from: self.transactions() }
+    }
+
+    fn transactions(&self) -> u64 {
+        self.ask("SELECT count(*) FROM pgbench_history").trim().parse().expect("a number")
+    }
+
+    /// Waits until so many transactions of a load are committed, or it has ended.
+    pub fn wait_for(&self, load: &mut Load, transactions: u64) {
+        until("transactions before the kill", || {
+            !load.goes_on() || self.transactions() >= load.from + transactions
+        });
+    }
+
+    /// Waits until its clients have ended, and takes over what they have written down: all it said.
+    pub fn end_of(&mut self, load: Load) -> String {
+        let output = load.pgbench.wait_with_output().expect("it ends");
+        let prefix = format!("round-{}.", load.round);
+        let files = std::fs::read_dir(&self.beside).expect("the folder is there").flatten();
+        for file in files.filter(|file| file.file_name().to_string_lossy().starts_with(&prefix)) {
+            // A line for each transaction that was committed: the client, its how-manieth, times.
+            for line in std::fs::read_to_string(file.path()).expect("what pgbench has written").lines() {
+                let mut words = line.split(' ');
+                let (client, n) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+                assert!(self.heard.insert(format!("{}-{client}-{n}", load.round)), "twice: {line}");
+            }
+        }
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    }
+
+    /// Every page of every file has the checksum that it was written with. The cluster was ended in order.
+    pub fn expect_checksums(&self) {
+        let said = succeeds(self.program("pg_checksums").arg("--check").arg("-D").arg(&self.data));
+        assert!(said.contains("Bad checksums:  0"), "{said}");
+    }
+
+    /// Everything agrees, and every transaction is there whose commit a client was told; of others at most so many.
+    pub fn judge(&mut self, unheard: usize, when: &str) {
+        let checks = ["--heapallindexed", "--parent-check", "--rootdescend"];
+        succeeds(self.program("pg_amcheck").args(checks));
+        let balances = self.ask(BALANCES);
+        let sums: BTreeSet<&str> = balances.trim().split('|').collect();
+        assert_eq!(sums.len(), 1, "{when}: accounts, tellers, branches and history differ: {balances}");
+        assert_eq!(self.ask(ROWS).trim(), "100000|10|1", "{when}");
+        let history = self.ask("SELECT filler FROM pgbench_history");
+        let found: BTreeSet<String> = history.lines().map(|line| line.trim().to_owned()).collect();
+        assert_eq!(found.len(), history.lines().count(), "{when}: a transaction is there twice");
+        let lost: Vec<&String> = self.heard.difference(&found).collect();
+        assert!(lost.is_empty(), "{when}: {} committed transactions are lost: {lost:?}", lost.len());
+        let more: Vec<&String> = found.difference(&self.heard).collect();
+        assert!(more.len() <= unheard, "{when}: nobody heard of {more:?}");
+        println!("{when}: {} committed transactions are there, of {} nobody heard", found.len(), more.len());
+        self.heard = found;
+    }
+}
+
+/// Runs it to its end; panics with all it said when it fails.
+fn succeeds(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?} ended with {}:\n{answer}{said}", output.status);
+    answer
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Not waited for: if its disk does not answer, it cannot end before the disk is taken off.
+        if let Some(mut server) = self.server.take() {
+            let _ = server.kill();
+        }
+    }
+}
