@@ -344,7 +344,7 @@ fn a_volume_does_not_wait_for_the_drives_of_another() {
 /// again, it was dirty where nobody looks for what is dirty any more: reads brought what was there before.
 #[test]
 fn a_write_that_began_before_is_not_absorbed_by_a_volume_that_is_write_through() {
-    let setup = Setup::new(Level::Raid0, 2);
+    let setup = Setup::new(Level::Raid1, 2);
     run(&setup, 12, |bench, drives| async move {
         let bytes = bytes_of(9, 2000);
         drives.iter().for_each(SimDrive::hold);
