@@ -340,6 +340,27 @@ fn a_volume_does_not_wait_for_the_drives_of_another() {
     .expect("no stall");
 }
 
+/// It had room in the cache, and waited for what the drives hold beside it. Answered from its cells when the volume was write-through
+/// again, it was dirty where nobody looks for what is dirty any more: reads brought what was there before.
+#[test]
+fn a_write_that_began_before_is_not_absorbed_by_a_volume_that_is_write_through() {
+    let setup = Setup::new(Level::Raid1, 2);
+    run(&setup, 12, |bench, drives| async move {
+        let bytes = bytes_of(9, 2000);
+        drives.iter().for_each(SimDrive::hold);
+        let (volume, written) = (bench.volume().clone(), bytes.clone());
+        let host = bench.env.spawn("host", async move { write(&volume, 100, &written).await });
+        bench.wait(Duration::from_millis(1)).await;
+        for absorb in [Absorb::NoMore, Absorb::Nothing] {
+            bench.tell(|done| ShardMessage::SetAbsorb(VOLUME, absorb, VOLUME.0, done)).await;
+        }
+        drives.iter().for_each(SimDrive::release);
+        host.await.expect("written");
+        assert_eq!(dirty(&bench), 0, "it is answered when the drives have it");
+        assert!(read(bench.volume(), SECTOR, SECTOR).await.expect("readable") == bytes[412..924]);
+    });
+}
+
 /// A trim of a whole stripe must not be followed by older data.
 #[test]
 fn a_trim_is_not_undone_by_what_was_dirty() {

@@ -29,7 +29,9 @@ pub struct Summary {
     pub seeds: u64,
     /// The sum over one run of each.
     pub tally: Tally,
-    /// The same by level.
+    /// The sum of what was done to volumes beside the one that a run is about.
+    pub neighbours: Tally,
+    /// The same as the first by level.
     pub levels: BTreeMap<Level, Tally>,
     /// Seeds that failed, ascending. After the first one no further seeds are begun.
     pub failed: Vec<Failed>,
@@ -108,6 +110,7 @@ pub fn run_all(
                     match result {
                         Ok(report) => {
                             summary.tally.add(&report.tally);
+                            summary.neighbours.add(&report.neighbours);
                             summary.levels.entry(report.level).or_default().add(&report.tally);
                         }
                         Err(error) => {

@@ -5,7 +5,6 @@
 //! While a change is on its way they may differ for a moment, and for no longer.
 
 use crate::error::{Error, Result};
-use crate::host::VOLUME;
 use crate::scene::Scene;
 use controller::{Command, ControllerHandle, Explain, Reply};
 use engine::{ShardIndex, Volume};
@@ -28,7 +27,7 @@ pub(crate) async fn compare(scene: &Scene, env: &Env, control: &ControllerHandle
         let Some(shards) = served(scene) else { return Ok(()) };
         let (kind, range) = request(&shards[0], nth);
         let explain = Explain {
-            volume: Some(VOLUME.to_owned()),
+            volume: Some(scene.setup.name().to_owned()),
             operation: kind.name().to_owned(),
             offset_bytes: range.start.0,
             size_bytes: range.len.0,
@@ -60,8 +59,8 @@ pub(crate) async fn compare(scene: &Scene, env: &Env, control: &ControllerHandle
 
 /// The volume as every shard serves it; `None` while it is not served.
 fn served(scene: &Scene) -> Option<Vec<Rc<Volume>>> {
-    let shards = scene.shards.borrow();
-    let volumes: Vec<_> = shards.iter().filter_map(|shard| shard.volume_named(VOLUME)).collect();
+    let shards = scene.machine.shards.borrow();
+    let volumes: Vec<_> = shards.iter().filter_map(|shard| shard.volume_named(scene.setup.name())).collect();
     (!volumes.is_empty() && volumes.len() == shards.len()).then_some(volumes)
 }
 

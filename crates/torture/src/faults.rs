@@ -6,6 +6,7 @@
 //! does not tell of is [`crate::silent`]'s business.
 
 use crate::scene::Scene;
+use crate::setup::Place;
 use crate::silent;
 use crate::tally::Deed;
 use env::IoErrorKind;
@@ -248,11 +249,6 @@ impl Faults {
     }
 }
 
-/// The number of the first incident of a life; those that operators bring about follow from [`OPERATORS`] on.
-pub fn first_incident(life: u64) -> u64 {
-    life * 100
-}
-
 /// How far the numbers of what operators do are from those of faults.
 pub const OPERATORS: u64 = 50;
 
@@ -267,10 +263,10 @@ pub fn delay(rng: &mut Rng) -> Duration {
 /// Plans the faults of a life.
 pub fn plan(scene: &Rc<Scene>) {
     plan_for_files(scene);
-    let life = scene.life.get();
+    let life = scene.machine.life.get();
     let stream = |instance: String| Rng::new(scene.setup.seed, "faults", &instance);
     let mut rng = stream(life.to_string());
-    let drives = scene.drives.borrow().len() as u64;
+    let drives = scene.array.drives.borrow().len() as u64;
     let is_redundant = scene.setup.level.is_redundant();
     let count = match rng.below(8) {
         0..=1 => 0,
@@ -280,7 +276,7 @@ pub fn plan(scene: &Rc<Scene>) {
     };
     let count = if scene.setup.silent { count + rng.below(3) } else { count };
     for index in 0..count {
-        let number = first_incident(life) + index;
+        let number = scene.setup.first_incident(life) + index;
         if scene.setup.without.incidents.contains(&number) {
             continue;
         }
@@ -289,7 +285,7 @@ pub fn plan(scene: &Rc<Scene>) {
         let fault = Fault::draw(&mut rng, scene.setup.silent && is_redundant);
         let delay = delay(&mut rng);
         later(scene, delay, move |scene| {
-            if scene.life.get() == life {
+            if scene.machine.life.get() == life {
                 happen(scene, number, drive, fault, &mut rng);
             }
         });
@@ -299,17 +295,17 @@ pub fn plan(scene: &Rc<Scene>) {
 /// Plans what is done to drives' files in a life. Its draws are its own: histories of seeds that were kept stay what they are,
 /// but where one of these happens.
 fn plan_for_files(scene: &Rc<Scene>) {
-    let life = scene.life.get();
+    let life = scene.machine.life.get();
     let mut rng = Rng::new(scene.setup.seed, "file faults", &life.to_string());
-    let number = first_incident(life) + OF_FILES;
+    let number = scene.setup.first_incident(life) + OF_FILES;
     let is_wanted = rng.chance(1, 4) && scene.setup.level.is_redundant();
     if !is_wanted || scene.setup.without.incidents.contains(&number) {
         return;
     }
-    let drive = DriveIndex(rng.below(scene.drives.borrow().len() as u64) as u16);
+    let drive = DriveIndex(rng.below(scene.array.drives.borrow().len() as u64) as u16);
     let (fault, delay) = (Fault::draw_for_file(&mut rng), delay(&mut rng));
     later(scene, delay, move |scene| {
-        if scene.life.get() == life {
+        if scene.machine.life.get() == life {
             happen(scene, number, drive, fault, &mut rng);
         }
     });
@@ -318,7 +314,7 @@ fn plan_for_files(scene: &Rc<Scene>) {
 /// Does something later, if the run still goes on then. What waits in the simulation must not own it.
 fn later(scene: &Rc<Scene>, delay: Duration, action: impl FnOnce(&Rc<Scene>) + 'static) {
     let weak = Rc::downgrade(scene);
-    scene.time.after(delay, move || {
+    scene.machine.time.after(delay, move || {
         if let Some(scene) = weak.upgrade() {
             action(&scene);
         }
@@ -334,37 +330,41 @@ pub fn later_to(
 ) {
     let name = drive.name().to_owned();
     later(scene, delay, move |scene| {
-        let drive =
-            scene.known.borrow().iter().find(|(known, _)| *known == name).map(|(_, drive)| drive.clone());
+        let drive = scene
+            .machine
+            .known
+            .borrow()
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, drive)| drive.clone());
         if let Some(drive) = drive {
             action(&drive);
         }
     });
 }
 
-/// Whether the level survives it if, besides what is wrong already, a drive goes.
+/// Whether every volume of its array survives it if, besides what is wrong already, a drive goes.
 pub fn may_lose(scene: &Scene, index: DriveIndex) -> bool {
-    let all = scene.faults.borrow().bad().union(&scene.out.get()).with(index);
-    let is_redundant = scene.setup.level.is_redundant();
-    if is_redundant { scene.setup.geometry.survives_set(&all) } else { all.count().0 <= 1 }
+    let all = scene.array.unreliable().with(index);
+    if scene.setup.level.is_redundant() { scene.array.survives(&all) } else { all.count().0 <= 1 }
 }
 
 fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: &mut Rng) {
-    let drive = scene.drives.borrow()[index.as_usize()].clone();
+    let drive = scene.array.drives.borrow()[index.as_usize()].clone();
     let may = !fault.is_reported() || may_lose(scene, index);
-    if !scene.created.get() || !may || !drive.is_present() {
+    if !scene.is_there() || !may || !drive.is_present() {
         return;
     }
     let name = drive.name().to_owned();
-    scene.story.incidents.borrow_mut().insert(number);
+    scene.machine.story.incidents.borrow_mut().insert(number);
     scene.tell_of(&name, || format!("{fault:?}, in slot {} (incident {number})", index.0));
     if !matches!(fault, Fault::LosesWrites(_) | Fault::MisdirectsWrites(_)) {
         scene.did(fault.deed());
     }
     {
-        let mut faults = scene.faults.borrow_mut();
+        let mut faults = scene.array.faults.borrow_mut();
         if fault.may_cost_the_drive() {
-            faults.suspect(index, scene.life.get());
+            faults.suspect(index, scene.machine.life.get());
         }
         match fault {
             Fault::Dies | Fault::FileDeleted | Fault::FileTruncated(_) => faults.dead.insert(index),
@@ -376,7 +376,7 @@ fn happen(scene: &Rc<Scene>, number: u64, index: DriveIndex, fault: Fault, rng: 
             _ => {}
         }
     }
-    scene.note_losses();
+    scene.array.note_losses();
     carry_out(scene, index, &drive, fault, rng);
 }
 
@@ -395,7 +395,9 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
         Fault::FlushErrors(count) => drive.fail_next(count, Some("flush"), IoErrorKind::Medium),
         Fault::MediumErrors => {
             for _ in 0..rng.between(1, 4) {
-                drive.make_unreadable(some_blocks(scene, rng));
+                let on_same = scene.beside.iter().find(|other| other.setup.place == Place::SameDrives);
+                let whose = on_same.filter(|_| rng.chance(1, 3)).unwrap_or(scene);
+                drive.make_unreadable(some_blocks(whose, rng));
             }
         }
         Fault::Holds(time) => {
@@ -425,16 +427,16 @@ pub fn some_blocks(scene: &Scene, rng: &mut Rng) -> ByteRange {
     let (stripe, _) = geometry.stripe_of(zone.start + ByteCount(rng.below(zone.len.0)));
     let row = stripe.0 / u64::from(geometry.stripes_per_row()) * u64::from(geometry.rows_per_stripe());
     let strip = setup.strip.bytes().0;
-    let start = row * strip + rng.below(strip / 4096) * 4096;
+    let start = setup.start.0 + row * strip + rng.below(strip / 4096) * 4096;
     ByteRange::new(ByteOffset(start), ByteCount(4096 << rng.below(2)).min(setup.strip.bytes()))
 }
 
 /// A drive that was pulled out is plugged in again.
 fn put_back(scene: &Scene, index: DriveIndex) {
-    let mut faults = scene.faults.borrow_mut();
+    let mut faults = scene.array.faults.borrow_mut();
     if faults.away.contains(index) {
         faults.away.remove(index);
-        let drive = scene.drives.borrow()[index.as_usize()].clone();
+        let drive = scene.array.drives.borrow()[index.as_usize()].clone();
         drive.come_back();
         scene.did(Deed::ComesBack);
         scene.tell_of(drive.name(), || format!("it is put back, in slot {}", index.0));
@@ -444,17 +446,17 @@ fn put_back(scene: &Scene, index: DriveIndex) {
 /// What is done to drives between lives: those that were pulled out may be put back. `all`: whatever can be
 /// repaired is.
 pub fn repair(scene: &Scene, rng: &mut Rng, all: bool) {
-    for (index, drive) in scene.drives.borrow().clone().into_iter().enumerate() {
+    for (index, drive) in scene.array.drives.borrow().clone().into_iter().enumerate() {
         let index = DriveIndex(index as u16);
         drive.release();
         drive.stall_next(0, Duration::ZERO);
         drive.slow_down(1);
         drive.cancel_failures();
-        let is_away = scene.faults.borrow().away.contains(index);
+        let is_away = scene.array.faults.borrow().away.contains(index);
         if is_away && (all || rng.chance(2, 3)) {
             put_back(scene, index);
         }
-        let mut faults = scene.faults.borrow_mut();
+        let mut faults = scene.array.faults.borrow_mut();
         if all {
             drive.heal_unreadable(ByteRange::new(ByteOffset::ZERO, drive.size()));
             faults.unreadable.remove(index);

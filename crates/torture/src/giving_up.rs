@@ -3,15 +3,17 @@
 //! # What must hold
 //! A drive may carry out what it was asked long after nobody waits for it any more. What is made of it next holds what was
 //! written to that, and nothing else (rule (d)): it is made when all that was asked before has come back, and not refused
-//! then. Of the old volume nothing matters any more: as many drives hang as like to.
+//! then. Of the old volume nothing matters any more: as many drives hang as like to. A neighbour keeps what it holds; one that lies
+//! on the same drives is deleted first, or no drive hangs.
 
 use crate::error::{Error, Result};
 use crate::faults;
-use crate::host::{Host, VOLUME, out_of};
+use crate::host::{Host, out_of};
 use crate::life::{self, Plan};
 use crate::options::Lie;
 use crate::run::{Run, envs};
 use crate::scene::Scene;
+use crate::setup::Place;
 use crate::tally::Deed;
 use controller::{Command, CreateVolume, VolumeInfo};
 use engine::Volume;
@@ -43,7 +45,7 @@ impl Run {
             return Ok(());
         }
         self.scene.tell(|| "the volume is to be given up".to_owned());
-        self.scene.bury();
+        self.scene.machine.bury();
         self.sim.restart_process();
         let given = self.paths();
         let life = give_up(self.scene.clone(), envs(&self.sim, &setup), given, rng);
@@ -53,15 +55,24 @@ impl Run {
 
 async fn give_up(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>, mut rng: Rng) -> Result<()> {
     let plan = Plan { given, is_last: true, ..Plan::default() };
-    let Some(host) = life::begin(scene.clone(), envs, &plan).await? else {
+    let host = life::begin(scene.clone(), envs, &plan).await;
+    if !life::open(&host, true).await? {
         return Error::wrong_state("the volume needs drives although all were well");
-    };
+    }
     let shown = host.show().await?;
     let well =
         || (0..shown.drives.len()).filter(|slot| !out_of(&shown).iter().any(|out| out.as_usize() == *slot));
     let names: Vec<String> = well().map(|slot| shown.drives[slot].name.clone()).collect();
-    let drives: Vec<SimDrive> = well().map(|slot| scene.drives.borrow()[slot].clone()).collect();
+    let drives: Vec<SimDrive> = well().map(|slot| scene.array.drives.borrow()[slot].clone()).collect();
     let volumes = host.volumes()?;
+    let beside = Beside::open(&host).await?;
+    if beside.on_same.is_some() && rng.chance(1, 2) {
+        begin_write(&scene, &volumes[0], 1, &mut rng);
+        delete(&host, &shown, &mut rng).await?;
+        beside.look().await?;
+        return host.shut_down().await;
+    }
+    let beside = beside.delete_on_same().await?;
     for drive in &drives {
         hang(&scene, drive, &mut rng);
     }
@@ -92,8 +103,52 @@ async fn give_up(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>, mut rng: 
         }
     }
     drop(volume);
+    beside.look().await?;
     scene.did(Deed::OperatorDeletes);
     host.shut_down().await
+}
+
+/// The neighbours of the volume that is given up: they have what they had.
+struct Beside {
+    on_same: Option<Host>,
+    on_own: Option<Host>,
+}
+
+impl Beside {
+    /// Those that are there.
+    async fn open(first: &Host) -> Result<Beside> {
+        let mut beside = Beside { on_same: None, on_own: None };
+        for scene in first.scene.beside.iter().filter(|scene| scene.is_there()) {
+            let host = first.of(scene);
+            if !life::open(&host, false).await? {
+                return Error::wrong_state("the neighbour needs drives although all were well");
+            }
+            match scene.setup.place {
+                Place::OwnDrives => beside.on_own = Some(host),
+                Place::First | Place::SameDrives => beside.on_same = Some(host),
+            }
+        }
+        Ok(beside)
+    }
+
+    /// The drives are to be free, and to hang: the one that lies on them is deleted first.
+    async fn delete_on_same(self) -> Result<Beside> {
+        if let Some(host) = &self.on_same {
+            let volume = host.scene.setup.name().to_owned();
+            host.must(Command::VolumeDelete { volume, disconnect_hosts: false }).await?;
+            host.scene.count(|tally| tally.deleted += 1);
+            host.scene.tell_of("operator", || "the volume is deleted".to_owned());
+        }
+        Ok(Beside { on_same: None, ..self })
+    }
+
+    async fn look(&self) -> Result<()> {
+        for host in self.on_same.iter().chain(&self.on_own) {
+            let looked = life::look_at_zones(&host.scene, &host.volumes()?[0]).await;
+            looked.map_err(|error| crate::beside::of(&host.scene, error))?;
+        }
+        Ok(())
+    }
 }
 
 /// A drive may stop to answer, or take long for a few operations.
@@ -131,8 +186,9 @@ fn begin_write(scene: &Scene, volume: &Rc<Volume>, number: u8, rng: &mut Rng) {
 /// An operator deletes the volume; it may have got another name just before.
 async fn delete(host: &Host, shown: &VolumeInfo, rng: &mut Rng) -> Result<()> {
     if rng.chance(1, 3) {
-        let renamed =
-            host.ask(Command::VolumeSet { volume: VOLUME.to_owned(), name: "other".to_owned() }).await;
+        let renamed = host
+            .ask(Command::VolumeSet { volume: host.scene.setup.name().to_owned(), name: "other".to_owned() })
+            .await;
         host.scene.tell_of("operator", || match renamed {
             Ok(_) => "it is called another name".to_owned(),
             Err(error) => format!("it is not called another name: {error}"),

@@ -1,7 +1,8 @@
 //! The controller's process, as whoever runs it sees it: started, asked, and judged by what it says of itself.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::scene::Scene;
+use crate::scene::{Presence, Scene};
+use crate::setup::{FIRST, Place};
 use crate::stamp::Sector;
 use crate::tally::Deed;
 use controller::{
@@ -13,10 +14,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use units::{ByteOffset, DriveIndex, DriveSet};
 
-/// The name of the volume.
-pub(crate) const VOLUME: &str = "v";
-
-/// The controller, as its host sees it.
+/// The controller, as the host of a volume sees it.
 #[derive(Clone)]
 pub(crate) struct Host {
     pub scene: Rc<Scene>,
@@ -45,7 +43,7 @@ pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) 
     for (index, seed) in seeds.into_iter().enumerate() {
         shards.push(seed.start(ShardIndex(index as u16), count, reports.clone()));
     }
-    *scene.shards.borrow_mut() = shards.clone();
+    *scene.machine.shards.borrow_mut() = shards.clone();
     for sender in &senders {
         assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok(), "a new shard takes messages");
     }
@@ -67,48 +65,114 @@ impl Host {
     }
 
     pub async fn find(&self) -> Result<Found> {
-        match self.must(Command::VolumeList {}).await? {
-            Reply::Volumes { volumes } if volumes.iter().any(|volume| volume.name == VOLUME) => {
-                Ok(Found::Volume)
-            }
-            _ if !self.scene.created.get() => Ok(Found::Nothing),
+        let name = self.scene.setup.name();
+        let is_listed = match self.must(Command::VolumeList {}).await? {
+            Reply::Volumes { volumes } => volumes.iter().any(|volume| volume.name == name),
+            _ => false,
+        };
+        match (is_listed, self.scene.presence.get()) {
+            (true, Presence::Never) => Error::wrong_state("the volume is there, and nobody asked for it"),
+            (true, Presence::Gone) => Error::wrong_state("a volume that was deleted is there again"),
+            (true, _) => Ok(Found::Volume),
             // A volume whose every drive is out is nowhere to be asked of.
-            _ if self.is_nowhere() => Ok(Found::NeedsDrives),
-            _ => Error::wrong_state("the volume is not there any more"),
+            (false, Presence::There) if self.is_nowhere() => Ok(Found::NeedsDrives),
+            (false, Presence::There) => Error::wrong_state("the volume is not there any more"),
+            (false, Presence::Leaving) => {
+                self.scene.presence.set(Presence::Gone);
+                Ok(Found::Nothing)
+            }
+            (false, _) => Ok(Found::Nothing),
         }
+    }
+
+    /// The same controller, as the host of another volume sees it.
+    pub fn of(&self, scene: &Rc<Scene>) -> Host {
+        Host { scene: scene.clone(), ..self.clone() }
+    }
+
+    /// The name of a slot's drive, for commands.
+    pub fn place(&self, slot: DriveIndex) -> String {
+        format!("{}:{}", self.scene.setup.name(), slot.0)
     }
 
     fn is_nowhere(&self) -> bool {
         let drives = self.scene.setup.geometry.drives();
-        self.scene.faults.borrow().bad().contains_first(drives)
+        self.scene.array.faults.borrow().bad().contains_first(drives)
     }
 
+    /// Creates the volume that a run is about.
     pub async fn create(&self) -> Result<()> {
         let setup = &self.scene.setup;
-        if setup.drives_are_made {
-            for (name, drive) in setup.names().into_iter().zip(&setup.drives) {
-                let size_bytes = Some(drive.size.0);
-                let made = self.ask(Command::DriveAdd { drive: name.clone(), size_bytes }).await;
-                if made.is_err() {
-                    // A life that ended early made it already.
-                    self.must(Command::DriveAdd { drive: name, size_bytes: None }).await?;
-                }
+        self.make_drives().await?;
+        self.scene.presence.set(Presence::Asked);
+        let is_shared = setup.beside.iter().any(|other| other.place == Place::SameDrives);
+        self.must(Command::VolumeCreate(CreateVolume {
+            drives: setup.names(),
+            // What is beside it needs the rest.
+            size_bytes: is_shared.then_some(setup.geometry.capacity().0),
+            ..self.volume()
+        }))
+        .await?;
+        self.scene.count(|tally| tally.created += 1);
+        self.scene.tell(|| "the volume is created".to_owned());
+        Ok(())
+    }
+
+    /// Creates a volume beside the one that a run is about, if it may be.
+    pub async fn create_beside(&self) -> controller::Result<()> {
+        let (scene, setup) = (&self.scene, &self.scene.setup);
+        scene.begins_anew();
+        let mut create = CreateVolume { size_bytes: Some(setup.geometry.capacity().0), ..self.volume() };
+        if setup.place == Place::SameDrives {
+            create.array = Some(FIRST.to_owned());
+        } else {
+            create.drives = self.names_now(&scene.array.names.borrow().clone()).await;
+        }
+        self.ask(Command::VolumeCreate(create)).await.map(|_| ())
+    }
+
+    /// What the controller calls drives that are free, by their first names. One that it was given under another name as well it
+    /// lists under both, and refuses it under one.
+    async fn names_now(&self, first: &[String]) -> Vec<String> {
+        let machine = &self.scene.machine;
+        let listed: Vec<String> = match self.ask(Command::DriveList {}).await {
+            Ok(Reply::Drives { drives, .. }) => {
+                let free = drives.into_iter().filter(|drive| drive.state == DriveState::Unused);
+                free.map(|drive| drive.name).collect()
+            }
+            _ => Vec::new(),
+        };
+        let name_of = |first: &String| listed.iter().find(|name| machine.drive_at(name) == *first).cloned();
+        first.iter().map(|first| name_of(first).unwrap_or_else(|| machine.path_of(first.clone()))).collect()
+    }
+
+    /// Makes the drives, where the controller does that.
+    pub async fn make_drives(&self) -> Result<()> {
+        let setup = &self.scene.setup;
+        for (name, drive) in setup.names().into_iter().zip(&setup.drives).filter(|_| setup.drives_are_made) {
+            let size_bytes = Some(drive.size.0);
+            let made = self.ask(Command::DriveAdd { drive: name.clone(), size_bytes }).await;
+            if made.is_err() {
+                // A life that ended early made it already.
+                self.must(Command::DriveAdd { drive: name, size_bytes: None }).await?;
             }
         }
-        let create = CreateVolume {
-            name: VOLUME.to_owned(),
+        Ok(())
+    }
+
+    /// What is asked for wherever it lies.
+    fn volume(&self) -> CreateVolume {
+        let setup = &self.scene.setup;
+        CreateVolume {
+            name: setup.name().to_owned(),
             level: setup.level.name().to_owned(),
-            drives: setup.names(),
             strip_bytes: Some(setup.strip.bytes().0),
             copies: setup.copies,
             destroy_data: true,
             write_hole: setup.has_parity().then_some(setup.write_hole),
-            write_mode: setup.has_cache().then_some(WriteMode::WriteBack),
+            write_mode: setup.write_back.then_some(WriteMode::WriteBack),
             ..CreateVolume::default()
-        };
-        self.must(Command::VolumeCreate(create)).await?;
-        self.scene.tell(|| "the volume is created".to_owned());
-        Ok(())
+        }
     }
 
     pub async fn show(&self) -> Result<VolumeInfo> {
@@ -119,7 +183,7 @@ impl Host {
     pub fn needs_drives(&self, volume: &VolumeInfo) -> Result<bool> {
         let scene = &self.scene;
         scene.tell(|| format!("the volume is offline: {}", volume.reasons.join("; ")));
-        let faults = scene.faults.borrow();
+        let faults = scene.array.faults.borrow();
         let missing = out_of(volume);
         if !scene.setup.geometry.survives_set(&missing) {
             let (lost, ever) = (missing.count().as_usize(), faults.ever().count().as_usize());
@@ -130,8 +194,8 @@ impl Host {
             }
             return Ok(true);
         }
-        let starts_alone = scene.after_shutdown.get() && !scene.asks.get();
-        let elsewhere = self.may_have_gone_on(&missing) && !starts_alone;
+        let starts_alone = scene.array.after_shutdown.get() && !scene.array.asks.get();
+        let elsewhere = scene.array.may_have_gone_on(&missing) && !starts_alone;
         if faults.ever().is_empty() || !(scene.parity_may_lie() || elsewhere) {
             let reasons = volume.reasons.join("; ");
             return Error::wrong_state(format!("the volume was not started without need: {reasons}"));
@@ -139,19 +203,12 @@ impl Host {
         Ok(false)
     }
 
-    /// Whether drives that are missing could have served the volume without the others: that is asked about.
-    pub fn may_have_gone_on(&self, missing: &DriveSet) -> bool {
-        let geometry = &self.scene.setup.geometry;
-        let rest = DriveSet::first(geometry.drives()).minus(missing);
-        !missing.is_empty() && geometry.survives_set(&rest)
-    }
-
     /// The operator starts a volume that is degraded, after he was told what that means: that no drive was used elsewhere,
     /// which is so; and, where it was being written, that parity is forced as it is.
     pub async fn force(&self) -> Result<()> {
         let scene = &self.scene;
         let start = |accept_stale_parity| Command::VolumeStart {
-            volume: VOLUME.to_owned(),
+            volume: scene.setup.name().to_owned(),
             accept_stale_parity,
             degraded: true,
         };
@@ -208,9 +265,9 @@ impl Host {
             format!("the volume is {}{without}{resync}", volume.state)
         });
         note_lost(scene, volume)?;
-        scene.out.set(out);
-        scene.note_losses();
-        let mut faults = scene.faults.borrow_mut();
+        scene.array.out.set(out);
+        scene.array.note_losses();
+        let mut faults = scene.array.faults.borrow_mut();
         let innocent = out.minus(&faults.ever());
         if !innocent.is_empty() {
             return Error::wrong_state(format!(
@@ -224,12 +281,12 @@ impl Host {
             .any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
         let dirty_and_degraded = scene.parity_may_lie() && missed && volume.resync.is_some();
         let has_word = !scene.forced.get().is_empty();
-        if dirty_and_degraded && !has_word && !faults.happened_in(scene.life.get()) {
+        if dirty_and_degraded && !has_word && !faults.happened_in(scene.machine.life.get()) {
             return Error::wrong_state(
                 "a volume that is degraded and dirty was started without the operator",
             );
         }
-        faults.known(scene.life.get());
+        faults.known(scene.machine.life.get());
         drop(faults);
         scene.synced.set(false);
         if volume.resync.is_none() {
@@ -239,7 +296,8 @@ impl Host {
     }
 
     pub fn volumes(&self) -> Result<Vec<Rc<Volume>>> {
-        let volumes: Vec<_> = self.shards.iter().filter_map(|shard| shard.volume_named(VOLUME)).collect();
+        let volumes: Vec<_> =
+            self.shards.iter().filter_map(|shard| shard.volume_named(self.scene.setup.name())).collect();
         if volumes.len() < self.shards.len() {
             return Error::wrong_state("a volume that is started is not on every shard");
         }
@@ -248,7 +306,7 @@ impl Host {
 }
 
 pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -> Result<VolumeInfo> {
-    let command = Command::VolumeShow { volume: VOLUME.to_owned() };
+    let command = Command::VolumeShow { volume: scene.setup.name().to_owned() };
     match control.command(env, command).await {
         Ok(Reply::Volume { volume, .. }) => {
             let used = |drive: &controller::DriveInfo| {
@@ -266,12 +324,16 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
 
 /// What the controller says of the journal of a volume that is served: it takes nothing back without need.
 fn note_cover(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
-    if !volume.state.serves() || !scene.setup.has_journal() {
+    // An operator who has asked for no journal is not told yet whether there is one.
+    if !volume.state.serves() || !scene.setup.has_parity() || scene.gives_up_journal.get() {
         return Ok(());
     }
     let mut policies = volume.policies.iter();
     let is_covered = policies.any(|policy| policy.name == "write-hole" && policy.current == "journal");
     let was_covered = scene.covered.replace(is_covered);
+    if is_covered && !scene.had_journal.get() {
+        return Error::wrong_state("a journal tells all that nobody asked for");
+    }
     if was_covered && !is_covered {
         scene.tell(|| "the journal does not tell all any more".to_owned());
         if !scene.has_failed.get() {
@@ -286,7 +348,7 @@ pub(crate) fn note_lost(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
     if volume.lost_bytes == 0 {
         return Ok(());
     }
-    if !scene.faults.borrow().ever_unreadable() {
+    if !scene.array.faults.borrow().ever_unreadable() {
         return Error::wrong_state("blocks are called lost although every drive could always read them");
     }
     if !scene.has_lost_blocks.replace(true) {

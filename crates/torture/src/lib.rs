@@ -1,25 +1,27 @@
 //! Deterministic torture: the whole controller in virtual time, faults and crashes at any event, and an oracle
 //! that knows what every sector may hold.
 //!
-//! A run is a function of its seed. It draws an array ([`Setup`]), then lets a controller's process live several
+//! A run is a function of its seed. It draws an array ([`Setup`]), in some runs a second volume, then lets a controller's process live several
 //! lives over the same drives: each starts from what is on them, sends concurrent requests of awkward sizes on
 //! every shard while drives fail, and is cut off at some event by a kill or a power cut, be it while it creates
 //! the volume, recovers from the crash before, resyncs, serves or shuts down. In the last life nothing goes
-//! wrong any more, and everything must get well. Then the volume is read with drives removed.
+//! wrong any more, and everything must get well. Then the volumes are read with drives removed.
 //!
 //! | where | what |
 //! | --- | --- |
 //! | `options.rs`, `setup.rs`, `script.rs` | what may be asked for; what a seed draws; what a life is to be |
-//! | `run.rs` | the lives of a volume, and how each ends |
-//! | `inquest.rs` | copies of the drives, looked at after every crash; the reading without drives |
+//! | `run.rs` | the lives of the volumes, and how each ends |
+//! | `inquest.rs`, `removed.rs` | copies of the drives, looked at after every crash; the reading without drives, and which |
 //! | `life.rs`, `host.rs` | one life: start, look, requests, shutdown; what the controller may say of itself |
+//! | `beside.rs` | the neighbours' part in a life: requests, creation, deletion |
 //! | `operator.rs` | what an operator does, also at random times |
 //! | `requests.rs`, `workload.rs` | the requests; how they are sent and judged |
 //! | `giving_up.rs` | in the end: the volume is deleted while drives hang, and another one made of them |
 //! | `faults.rs`, `silent.rs` | what happens to drives; what they change without telling anybody |
 //! | `oracle.rs` | what every sector may hold, and why |
 //! | `stamp.rs` | what a sector holds, so that it tells whose it is |
-//! | `scene.rs`, `story.rs`, `tally.rs` | what the harness knows; its story; its sum |
+//! | `scene.rs`, `machine.rs` | what the harness knows of a volume; of the machine and the drives that volumes share |
+//! | `story.rs`, `tally.rs` | its story; its sum |
 //! | `campaign.rs`, `shrink.rs` | many seeds, each twice; the shortest history that fails |
 //!
 //! # What is excused
@@ -32,6 +34,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "seeds are run on threads of their own")]
 
+mod beside;
 mod campaign;
 mod error;
 mod explained;
@@ -40,9 +43,11 @@ mod giving_up;
 mod host;
 mod inquest;
 mod life;
+mod machine;
 mod operator;
 mod options;
 pub mod oracle;
+mod removed;
 mod requests;
 mod run;
 mod scene;
@@ -58,7 +63,7 @@ mod workload;
 pub use campaign::{Failed, Summary, Times, run_all, run_twice};
 pub use controller::WriteHole;
 pub use error::{Error, ErrorKind, Result};
-pub use options::{Lie, Options, RequestName, Without, parse_requests};
+pub use options::{Lie, Neighbour, Options, RequestName, Without, parse_requests};
 pub use run::{Report, run};
 pub use scene::Scene;
 pub use setup::Setup;

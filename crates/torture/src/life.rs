@@ -1,11 +1,12 @@
 //! A life of the controller's process: it starts, is looked at, serves, and is shut down, unless it is killed
 //! before.
 
+use crate::beside::{self, Beside};
 use crate::error::{Error, ErrorKind, Result};
 use crate::explained;
-use crate::host::{Found, Host, VOLUME, note_lost, out_of, show, start};
+use crate::host::{Found, Host, note_lost, out_of, show, start};
 use crate::operator;
-use crate::scene::Scene;
+use crate::scene::{Presence, Scene};
 use crate::workload;
 use controller::{Command, ControllerHandle, DriveState, Reply, StartTask, Startable, TaskInfo, VolumeState};
 use engine::Volume;
@@ -32,6 +33,8 @@ pub struct Plan {
     pub replace: bool,
     /// How many requests to send.
     pub ops: u64,
+    /// The number of the first of the workers that send them.
+    pub first_worker: u64,
     /// At which of them, and how many events after it began, the life is cut off.
     pub cut_at: Option<(u64, u64)>,
     /// Whether a check is to find, in the end, that all redundancy agrees.
@@ -40,6 +43,8 @@ pub struct Plan {
     pub shut_down: bool,
     /// Whether this is the last, quiet life: nothing is wrong that can be repaired, so everything must get well.
     pub is_last: bool,
+    /// Whether it goes on with a volume where another plan ended in this life.
+    pub goes_on: bool,
 }
 
 /// How a life ended that was not cut off.
@@ -51,80 +56,111 @@ pub enum Outcome {
     NeedsDrives,
 }
 
-/// Starts the controller's process and lives a life as planned.
+/// Starts the controller's process and lives a life as planned, with all volumes.
 ///
 /// # Errors
 /// The first broken promise.
 pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcome> {
-    let Some(host) = begin(scene, envs, &plan).await? else { return Ok(Outcome::NeedsDrives) };
+    let host = begin(scene, envs, &plan).await;
+    let is_served = open(&host, true).await?;
+    let beside = Beside::begin(&host, &plan).await?;
+    if is_served {
+        serve(&host, &plan).await?;
+    }
+    beside.end().await?;
+    if !is_served {
+        return Ok(Outcome::NeedsDrives);
+    }
+    if plan.shut_down {
+        // A drive may have taken a slot at the last look, and be current already: it is not out.
+        note_rebuilt(&host.scene, &host.show().await?);
+        host.shut_down().await?;
+        for scene in host.scene.arrays() {
+            scene.array.shut_down.set(!scene.array.faults.borrow().happened_in(scene.machine.life.get()));
+        }
+        host.scene.tell(|| "the controller is shut down".to_owned());
+    }
+    host.scene.volumes().iter().find_map(|scene| scene.untrue.take()).map_or(Ok(()), Err)?;
+    Ok(Outcome::Done)
+}
+
+/// What is done with a volume that is served.
+pub(crate) async fn serve(host: &Host, plan: &Plan) -> Result<()> {
     let scene = &host.scene;
     let volumes = host.volumes()?;
     if plan.look_first {
         look_at_zones(scene, &volumes[0]).await?;
     }
-    let watch = host.env.spawn("watch", watch(scene.clone(), host.env.clone(), host.control.clone()));
-    operator::resume_tasks(&host).await?;
+    if !plan.goes_on {
+        drop(host.env.spawn("watch", watch(scene.clone(), host.env.clone(), host.control.clone())));
+    }
+    operator::resume_tasks(host).await?;
     if plan.wait_for_resync {
         host.wait_for_resync(plan.is_last).await?;
         look_at_zones(scene, &volumes[0]).await?;
     }
     if plan.bring_back {
-        operator::bring_back(&host, plan.is_last).await?;
+        operator::bring_back(host, plan.is_last).await?;
     }
     if plan.replace {
-        operator::replace_dead(&host, plan.is_last).await?;
+        operator::replace_dead(host, plan.is_last).await?;
     }
     if plan.ops > 0 {
-        let beside = operator::plan(&host, plan.is_last);
-        workload::run(scene.clone(), volumes.clone(), &plan).await?;
+        let beside = operator::plan(host, plan);
+        workload::run(scene.clone(), volumes.clone(), plan).await?;
         beside.stop().await;
     }
     scene.untrue.take().map_or(Ok(()), Err)?;
     if plan.is_last {
-        operator::resume_tasks(&host).await?;
+        operator::resume_tasks(host).await?;
         host.wait_for_rebuilds().await?;
         host.last_look(&volumes[0]).await?;
     }
     // Without a drive there may be nothing to compare.
-    if plan.check && scene.setup.level.is_redundant() && scene.synced.get() && scene.out.get().is_empty() {
+    let may_compare = scene.synced.get() && scene.array.out.get().is_empty();
+    if plan.check && scene.setup.level.is_redundant() && may_compare {
         host.check_finds_nothing().await?;
     }
-    if plan.shut_down {
-        // A drive may have taken a slot at the last look, and be current already: it is not out.
-        note_rebuilt(scene, &host.show().await?);
-        host.shut_down().await?;
-        scene.shut_down.set(!scene.faults.borrow().happened_in(scene.life.get()));
-        scene.tell(|| "the controller is shut down".to_owned());
-    }
-    drop(watch);
-    scene.untrue.take().map_or(Ok(()), Err)?;
-    Ok(Outcome::Done)
+    Ok(())
 }
 
-/// Starts, and has the volume served, as far as that may be; `None` where it needs drives.
-pub(crate) async fn begin(scene: Rc<Scene>, envs: Vec<Env>, plan: &Plan) -> Result<Option<Host>> {
-    scene.forced.set(DriveSet::EMPTY);
-    // A start that is cut off has changed the labels already.
-    scene.after_shutdown.set(scene.shut_down.replace(false));
-    let host = start(scene, envs, plan.given.clone()).await;
+/// Starts the controller's process.
+pub(crate) async fn begin(scene: Rc<Scene>, envs: Vec<Env>, plan: &Plan) -> Host {
+    for volume in scene.volumes() {
+        volume.forced.set(DriveSet::EMPTY);
+        if volume.setup.is_neighbour() {
+            // It may not be served.
+            volume.synced.set(false);
+        }
+        volume.gives_up_journal.set(false);
+    }
+    for volume in scene.arrays() {
+        // A start that is cut off has changed the labels already.
+        volume.array.after_shutdown.set(volume.array.shut_down.replace(false));
+    }
+    start(scene, envs, plan.given.clone()).await
+}
+
+/// Has the volume served, as far as that may be; whether it is. `must`: it is created if there is none.
+pub(crate) async fn open(host: &Host, must: bool) -> Result<bool> {
     let scene = &host.scene;
     match host.find().await? {
         Found::Volume => {}
-        Found::Nothing => host.create().await?,
-        Found::NeedsDrives => return Ok(None),
+        Found::Nothing if must => host.create().await?,
+        Found::Nothing | Found::NeedsDrives => return Ok(false),
     }
     let volume = host.show().await?;
     if !volume.state.serves() {
         if host.needs_drives(&volume)? {
-            return Ok(None);
+            return Ok(false);
         }
         host.force().await?;
-    } else if scene.created.get() {
+    } else if scene.is_there() {
         scene.count(|tally| tally.recoveries += 1);
     }
     host.judge_start(&host.show().await?)?;
-    scene.created.set(true);
-    Ok(Some(host))
+    scene.presence.set(Presence::There);
+    Ok(true)
 }
 
 impl Host {
@@ -152,11 +188,11 @@ impl Host {
     /// Waits until every drive that is there has been made current.
     async fn wait_for_rebuilds(&self) -> Result<()> {
         let end = self.env.now() + RESYNC_LIMIT;
-        let gone = self.scene.faults.borrow().gone();
+        let gone = self.scene.array.faults.borrow().gone();
         loop {
             let shown = self.show().await?;
             if out_of(&shown).minus(&gone).is_empty() {
-                self.scene.out.set(out_of(&shown));
+                self.scene.array.out.set(out_of(&shown));
                 return Ok(());
             }
             if self.env.now() > end {
@@ -179,7 +215,7 @@ impl Host {
         note_rebuilt(scene, &shown);
         let out = out_of(&shown);
         let expected = if out.is_empty() { VolumeState::Optimal } else { VolumeState::Degraded };
-        if shown.state != expected || shown.resync.is_some() || out != scene.out.get() {
+        if shown.state != expected || shown.resync.is_some() || out != scene.array.out.get() {
             return Error::wrong_state(format!(
                 "with nothing wrong any more the volume is {}, drives {out:?} are out, resync: {:?}",
                 shown.state, shown.resync
@@ -196,7 +232,8 @@ impl Host {
 
     /// Runs a task over the whole volume to its end. `None` where it was not begun, or did not come to its end.
     pub async fn run_task(&self, what: Startable) -> Result<Option<TaskInfo>> {
-        let start = StartTask { what, volume: Some(VOLUME.to_owned()), ..StartTask::default() };
+        let start =
+            StartTask { what, volume: Some(self.scene.setup.name().to_owned()), ..StartTask::default() };
         let end = self.env.now() + RESYNC_LIMIT;
         let mut task = match self.ask(Command::TaskStart(start)).await {
             Ok(Reply::Task { task, .. }) => task,
@@ -269,10 +306,10 @@ async fn watch(scene: Rc<Scene>, env: Env, control: ControllerHandle) {
 
 /// The controller says which drives it does without: the others are current.
 fn note_rebuilt(scene: &Scene, volume: &controller::VolumeInfo) {
-    let out = scene.out.get().intersection(&out_of(volume));
-    if out != scene.out.get() {
+    let out = scene.array.out.get().intersection(&out_of(volume));
+    if out != scene.array.out.get() {
         scene.tell(|| format!("rebuilt; now without drives {out:?}"));
-        scene.out.set(out);
+        scene.array.out.set(out);
     }
 }
 
@@ -305,15 +342,24 @@ async fn look_at_all(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
 }
 
 /// Starts a controller over copies of drives some of which were left out, after everything was stopped in order:
-/// the volume must come up, and every sector be had from what is left.
+/// the volumes must come up, and every sector be had from what is left.
 ///
 /// # Errors
 /// The first broken promise.
 pub(crate) async fn without_some(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<()> {
     let host = start(scene, envs, given).await;
+    for scene in host.scene.volumes().iter().filter(|scene| scene.is_there() && !scene.is_ignored.get()) {
+        let read = read_without(&host.of(scene)).await;
+        read.map_err(|error| beside::of(scene, error))?;
+    }
+    Ok(())
+}
+
+async fn read_without(host: &Host) -> Result<()> {
     let mut volume = host.show().await?;
-    if !volume.state.serves() && host.may_have_gone_on(&out_of(&volume)) {
-        let (name, accept_stale_parity, degraded) = (VOLUME.to_owned(), false, true);
+    if !volume.state.serves() && host.scene.array.may_have_gone_on(&out_of(&volume)) {
+        let name = host.scene.setup.name().to_owned();
+        let (accept_stale_parity, degraded) = (false, true);
         host.must(Command::VolumeStart { volume: name, accept_stale_parity, degraded }).await?;
         volume = host.show().await?;
     }

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::ops::Range;
 use std::process::ExitCode;
-use torture::{Deed, Failed, Lie, Options, RequestName, Summary, Tally, Times, Without, WriteHole};
+use torture::{
+    Deed, Failed, Lie, Neighbour, Options, RequestName, Summary, Tally, Times, Without, WriteHole,
+};
 
 /// Tortures the engine and the controller in virtual time: faults, crashes and power cuts at any event, and an
 /// oracle that knows what every sector may hold. A run is a function of its seed.
@@ -42,6 +44,9 @@ struct Cli {
     /// Answer writes from a cache, in memory that outlives the process: a power cut takes what was not flushed
     #[arg(long)]
     write_back: bool,
+    /// Whether a second volume is beside the first one, on the same drives or on others
+    #[arg(long, value_name = "WHEN", default_value = "drawn")]
+    neighbour: NeighbourName,
     /// Leave lives out, by their numbers
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     without_lives: Vec<u64>,
@@ -74,6 +79,16 @@ enum WriteHoleName {
     Journal,
     /// They do not
     Resync,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum NeighbourName {
+    /// In no run
+    Never,
+    /// In a third of the runs, with --write-back in half of them
+    Drawn,
+    /// In every run
+    Always,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -119,7 +134,12 @@ fn main() -> ExitCode {
     });
     let times = if cli.once { Times::Once } else { Times::Twice };
     let (levels, write_back) = (cli.levels.clone(), cli.write_back);
-    let options = Options { ops: cli.ops, levels, lie, write_hole, write_back, without };
+    let neighbour = match cli.neighbour {
+        NeighbourName::Never => Neighbour::Never,
+        NeighbourName::Drawn => Neighbour::Drawn,
+        NeighbourName::Always => Neighbour::Always,
+    };
+    let options = Options { ops: cli.ops, levels, lie, write_hole, write_back, neighbour, without };
     if let (Some(seed), true) = (cli.seed, cli.trace) {
         return trace(seed, &options);
     }
@@ -158,11 +178,16 @@ fn close(cli: &Cli, options: &Options, summary: &Summary, time: std::time::Durat
     }
     let tally = &summary.tally;
     let (times, each) = if cli.once { (1.0, "once") } else { (2.0, "twice") };
+    let beside = match summary.neighbours.volumes {
+        0 => String::new(),
+        volumes => format!(" and {} to {volumes} volumes beside", summary.neighbours.ops),
+    };
     let per_minute = tally.ops as f64 * times / time.as_secs_f64().max(0.001) * 60.0;
     println!(
-        "{} seeds, each {each}: {} requests, {} crashes, {} copies looked at, {} checks, {} readings without drives, {} events; {} failed; {:.1} s, {per_minute:.0} requests per minute",
+        "{} seeds, each {each}: {} requests{}, {} crashes, {} copies looked at, {} checks, {} readings without drives, {} events; {} failed; {:.1} s, {per_minute:.0} requests per minute",
         summary.seeds,
         tally.ops,
+        beside,
         tally.of(Deed::Kill) + tally.of(Deed::PowerCut),
         tally.inquests,
         tally.checks,
@@ -181,9 +206,9 @@ fn tell_failure(cli: &Cli, options: &Options, failed: &Failed) {
         runs => torture::shrink(*seed, options, runs),
     };
     println!("seed {seed} failed after this:");
-    let (told, without) = match &shrunk {
-        Some(shrunk) => (&shrunk.error, &shrunk.options.without),
-        None => (error, &options.without),
+    let (told, options) = match &shrunk {
+        Some(shrunk) => (&shrunk.error, &shrunk.options),
+        None => (error, options),
     };
     told.story.iter().for_each(|line| println!("  {line}"));
     println!("{told}");
@@ -194,25 +219,36 @@ fn tell_failure(cli: &Cli, options: &Options, failed: &Failed) {
             shrunk.runs
         );
     }
-    println!("replay it: torture --seed {seed}{}{} --trace", given(cli), without.arguments());
+    println!(
+        "replay it: torture --seed {seed}{}{} --trace",
+        given(cli, options),
+        options.without.arguments()
+    );
 }
 
+/// How often what happened: a column for each level of the volumes that runs were about, and one for all volumes beside them.
 fn tell_coverage(summary: &Summary) {
+    let columns: Vec<&Tally> = summary.levels.values().chain([&summary.neighbours]).collect();
     print!("{:<30}", "");
     summary.levels.keys().for_each(|level| print!("{:>9}", level.name()));
-    println!();
-    for deed in Deed::ALL {
-        print!("{:<30}", deed.name());
-        summary.levels.values().for_each(|tally| print!("{:>9}", tally.of(deed)));
+    println!("{:>10}", "neighbour");
+    let row = |name: &str, count: &dyn Fn(&Tally) -> u64| {
+        print!("{name:<30}");
+        columns.iter().for_each(|tally| print!("{:>9}", count(tally)));
         println!();
-    }
-    print!("{:<30}", "requests");
-    summary.levels.values().for_each(|tally| print!("{:>9}", tally.ops));
-    println!();
+    };
+    Deed::ALL.into_iter().for_each(|deed| row(deed.name(), &|tally| tally.of(deed)));
+    row("volumes", &|tally| tally.volumes);
+    row("volume create", &|tally| tally.created);
+    row("volume delete", &|tally| tally.deleted);
+    row("volume set --write-mode", &|tally| tally.write_modes);
+    row("requests", &|tally| tally.ops);
+    row("starts", &|tally| tally.recoveries);
+    row("checks", &|tally| tally.checks);
 }
 
 /// The options of this call that change what a seed does, but for what is left out.
-fn given(cli: &Cli) -> String {
+fn given(cli: &Cli, options: &Options) -> String {
     let mut text = String::new();
     if cli.ops != Options::default().ops {
         text += &format!(" --ops {}", cli.ops);
@@ -227,6 +263,11 @@ fn given(cli: &Cli) -> String {
     }
     if cli.write_back {
         text += " --write-back";
+    }
+    match options.neighbour {
+        Neighbour::Never => text += " --neighbour never",
+        Neighbour::Drawn => {}
+        Neighbour::Always => text += " --neighbour always",
     }
     match cli.lie {
         None => {}

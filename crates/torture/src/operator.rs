@@ -2,12 +2,14 @@
 //! operator may.
 
 use crate::error::{Error, Result};
-use crate::faults::{self, OPERATORS, first_incident};
-use crate::host::{Host, VOLUME, out_of};
+use crate::faults::{self, OPERATORS};
+use crate::host::{Host, out_of};
+use crate::life::Plan;
+use crate::setup::Place;
 use crate::tally::Deed;
 use controller::{
     AddSpare, Command, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask, Startable, TaskInfo,
-    TaskState, WriteMode,
+    TaskState, WriteHole, WriteMode,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,18 +18,18 @@ use units::DriveIndex;
 use world_sim::Rng;
 
 /// How long an operator tries again what is refused for now.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An operator brings every drive back that is out and there. `must`: nothing keeps him from it.
 pub(crate) async fn bring_back(host: &Host, must: bool) -> Result<()> {
     let scene = &host.scene;
     let shown = host.show().await?;
-    let gone = scene.faults.borrow().gone();
+    let gone = scene.array.faults.borrow().gone();
     for slot in out_of(&shown).minus(&gone).iter() {
         if shown.drives[slot.as_usize()].state == DriveState::Rebuilding {
             continue;
         }
-        let drive = format!("{VOLUME}:{}", slot.0);
+        let drive = host.place(slot);
         let end = host.env.now() + PATIENCE;
         loop {
             match host.ask(Command::DriveOnline { drive: drive.clone() }).await {
@@ -57,9 +59,9 @@ pub(crate) async fn bring_back(host: &Host, must: bool) -> Result<()> {
 pub(crate) async fn replace_dead(host: &Host, must: bool) -> Result<()> {
     let scene = &host.scene;
     let shown = host.show().await?;
-    let dead = scene.faults.borrow().dead();
+    let dead = scene.array.faults.borrow().dead();
     for slot in out_of(&shown).intersection(&dead).iter() {
-        let has_one = !scene.replacements.borrow().is_empty();
+        let has_one = !scene.machine.replacements.borrow().is_empty();
         match replace(host, slot).await? {
             Some(error) if must => {
                 // A spare may have taken the place just now.
@@ -79,7 +81,7 @@ pub(crate) async fn replace_dead(host: &Host, must: bool) -> Result<()> {
 /// An operator has another drive take the place of one that serves.
 async fn replace_serving(host: &Host, slot: DriveIndex) -> Result<()> {
     let shown = host.show().await?;
-    let has_one = !host.scene.replacements.borrow().is_empty();
+    let has_one = !host.scene.machine.replacements.borrow().is_empty();
     if out_of(&shown).is_empty() && has_one && replace(host, slot).await?.is_none() {
         host.scene.did(Deed::OperatorReplacesServing);
     }
@@ -89,10 +91,10 @@ async fn replace_serving(host: &Host, slot: DriveIndex) -> Result<()> {
 /// Has the next drive take a place, if there is one. Why it was refused, if it was.
 async fn replace(host: &Host, slot: DriveIndex) -> Result<Option<controller::Error>> {
     let scene = &host.scene;
-    let Some((name, drive)) = scene.replacements.borrow_mut().pop() else { return Ok(None) };
-    scene.known.borrow_mut().push((name.clone(), drive));
+    let Some((name, drive)) = scene.machine.replacements.borrow_mut().pop() else { return Ok(None) };
+    scene.machine.known.borrow_mut().push((name.clone(), drive));
     scene.tell_of("operator", || format!("drive {} is to be replaced by {name}", slot.0));
-    let which = format!("{VOLUME}:{}", slot.0);
+    let which = host.place(slot);
     let replace = Command::DriveReplace { drive: which, with: name, destroy_data: true };
     match host.ask(replace).await {
         Ok(_) => {
@@ -179,6 +181,15 @@ impl Action {
     }
 }
 
+impl Action {
+    /// The drives that several volumes lie on are the business of the first one's operator.
+    fn fit_for(self, place: Place) -> Action {
+        let is_of_volume =
+            matches!(self, Action::Check | Action::Repair | Action::SteerTask | Action::SetPolicy);
+        if is_of_volume || place != Place::SameDrives { self } else { Action::SetPolicy }
+    }
+}
+
 /// An operator at work beside requests.
 pub(crate) struct Beside {
     host: Host,
@@ -202,14 +213,15 @@ impl Beside {
 }
 
 /// Has an operator do in this life what was drawn for him; nothing in the last one.
-pub(crate) fn plan(host: &Host, is_last: bool) -> Beside {
+pub(crate) fn plan(host: &Host, plan: &Plan) -> Beside {
     let shared = Rc::new(Shared::default());
     let beside = Beside { host: host.clone(), shared: shared.clone() };
     let scene = &host.scene;
-    let life = scene.life.get();
+    let life = scene.machine.life.get();
     let stream = |instance: String| Rng::new(scene.setup.seed, "operator", &instance);
-    let count = if is_last { 0 } else { stream(life.to_string()).below(6) };
-    let numbers = (0..count).map(|index| first_incident(life) + OPERATORS + index);
+    let most = if scene.setup.is_neighbour() { 3 } else { 6 };
+    let count = if plan.is_last || plan.goes_on { 0 } else { stream(life.to_string()).below(most) };
+    let numbers = (0..count).map(|index| scene.setup.first_incident(life) + OPERATORS + index);
     let numbers: Vec<u64> =
         numbers.filter(|number| !scene.setup.without.incidents.contains(number)).collect();
     let host = host.clone();
@@ -238,9 +250,9 @@ fn stream_of(host: &Host, number: u64) -> Rng {
 /// Does one thing. What is refused is refused; whether it was done rightly shows in what the volume holds.
 async fn act(host: &Host, number: u64, rng: &mut Rng) {
     let scene = &host.scene;
-    let action = Action::draw(rng);
+    let action = Action::draw(rng).fit_for(scene.setup.place);
     let slot = DriveIndex(rng.below(u64::from(scene.setup.geometry.drives().0)) as u16);
-    scene.story.incidents.borrow_mut().insert(number);
+    scene.machine.story.incidents.borrow_mut().insert(number);
     scene.tell_of("operator", || format!("{action:?} (incident {number})"));
     // Nothing but a lost volume keeps these from being asked: the next look tells of that.
     let _ = match action {
@@ -264,9 +276,9 @@ async fn take_out(host: &Host, action: Action, slot: DriveIndex) -> Result<()> {
     if !scene.setup.level.is_redundant() || !faults::may_lose(scene, slot) {
         return Ok(());
     }
-    scene.faults.borrow_mut().asks_out(slot, scene.life.get());
-    scene.note_losses();
-    let drive = format!("{VOLUME}:{}", slot.0);
+    scene.array.faults.borrow_mut().asks_out(slot, scene.machine.life.get());
+    scene.array.note_losses();
+    let drive = host.place(slot);
     let (command, deed) = match action {
         Action::Fail => (Command::DriveFail { drive }, Deed::OperatorFails),
         _ => (Command::DriveOffline { drive }, Deed::OperatorTakesOffline),
@@ -276,17 +288,17 @@ async fn take_out(host: &Host, action: Action, slot: DriveIndex) -> Result<()> {
         Err(error) => scene.tell_of("operator", || format!("it is refused: {error}")),
     }
     host.show().await?;
-    scene.faults.borrow_mut().looked(slot);
+    scene.array.faults.borrow_mut().looked(slot);
     Ok(())
 }
 
 async fn add_spare(host: &Host, rng: &mut Rng) -> Result<()> {
     let scene = &host.scene;
-    let Some((name, drive)) = scene.replacements.borrow_mut().pop() else { return Ok(()) };
-    scene.known.borrow_mut().push((name.clone(), drive));
+    let Some((name, drive)) = scene.machine.replacements.borrow_mut().pop() else { return Ok(()) };
+    scene.machine.known.borrow_mut().push((name.clone(), drive));
     let spare = AddSpare {
         drive: name.clone(),
-        volumes: if rng.chance(1, 2) { vec![VOLUME.to_owned()] } else { Vec::new() },
+        volumes: if rng.chance(1, 2) { vec![scene.setup.name().to_owned()] } else { Vec::new() },
         revertible: rng.chance(1, 2),
         destroy_data: true,
         ..AddSpare::default()
@@ -318,7 +330,7 @@ async fn remove_spare(host: &Host) -> Result<()> {
 }
 
 async fn start(host: &Host, what: Startable) -> Result<()> {
-    let volume = (what != Startable::Patrol).then(|| VOLUME.to_owned());
+    let volume = (what != Startable::Patrol).then(|| host.scene.setup.name().to_owned());
     match host.ask(Command::TaskStart(StartTask { what, volume, ..StartTask::default() })).await {
         Ok(_) => host.scene.did(Deed::OperatorChecks),
         Err(error) => host.scene.tell_of("operator", || format!("it is not begun: {error}")),
@@ -363,7 +375,7 @@ async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
         _ => None,
     };
     let set = SetPolicy {
-        volume: VOLUME.to_owned(),
+        volume: host.scene.setup.name().to_owned(),
         copyback,
         emergency_spare,
         mixed_kinds,
@@ -373,29 +385,57 @@ async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
         ..SetPolicy::default()
     };
     // It may be recorded though the answer never comes.
-    host.scene.asks.set(host.scene.asks.get() || start_degraded == Some(StartDegraded::Ask));
+    host.scene.array.asks.set(host.scene.array.asks.get() || start_degraded == Some(StartDegraded::Ask));
     match host.ask(Command::VolumePolicy(set)).await {
         Ok(_) => {
             host.scene.did(Deed::OperatorSetsPolicy);
             if start_degraded == Some(StartDegraded::Auto) {
-                host.scene.asks.set(false);
+                host.scene.array.asks.set(false);
             }
         }
         Err(error) => host.scene.tell_of("operator", || format!("it is refused: {error}")),
     }
-    match host.scene.setup.has_cache() {
-        true => set_write_mode(host, rng).await,
-        false => Ok(()),
+    if host.scene.setup.has_cache() {
+        set_write_mode(host, rng).await;
     }
+    if host.scene.setup.has_parity() && host.scene.setup.write_hole_is_drawn && rng.chance(1, 2) {
+        set_write_hole(host, rng).await?;
+    }
+    Ok(())
 }
 
 /// An operator has hosts told at another time that their writes are done.
-async fn set_write_mode(host: &Host, rng: &mut Rng) -> Result<()> {
+async fn set_write_mode(host: &Host, rng: &mut Rng) {
     let mode = if rng.chance(1, 2) { WriteMode::WriteThrough } else { WriteMode::WriteBack };
-    let set = SetPolicy { volume: VOLUME.to_owned(), write_mode: Some(mode), ..SetPolicy::default() };
+    let volume = host.scene.setup.name().to_owned();
+    let set = SetPolicy { volume, write_mode: Some(mode), ..SetPolicy::default() };
     host.scene.tell_of("operator", || format!("the volume is to be {}", mode.name()));
-    if let Err(error) = host.ask(Command::VolumePolicy(set)).await {
-        host.scene.tell_of("operator", || format!("it is not: {error}"));
+    match host.ask(Command::VolumePolicy(set)).await {
+        Ok(_) => host.scene.count(|tally| tally.write_modes += 1),
+        Err(error) => host.scene.tell_of("operator", || format!("it is not: {error}")),
     }
-    Ok(())
+}
+
+/// An operator gives the volume a journal, or takes it away.
+async fn set_write_hole(host: &Host, rng: &mut Rng) -> Result<()> {
+    let scene = &host.scene;
+    let write_hole = if rng.chance(1, 2) { WriteHole::Journal } else { WriteHole::Resync };
+    let volume = scene.setup.name().to_owned();
+    let set = SetPolicy { volume, write_hole: Some(write_hole), ..SetPolicy::default() };
+    scene.tell_of("operator", || format!("its write hole is to be {write_hole:?}"));
+    // It may be so though the answer never comes.
+    match write_hole {
+        WriteHole::Journal => scene.had_journal.set(true),
+        WriteHole::Resync => {
+            scene.gives_up_journal.set(true);
+            scene.covered.set(false);
+        }
+    }
+    let answer = host.ask(Command::VolumePolicy(set)).await;
+    scene.gives_up_journal.set(false);
+    match answer {
+        Ok(_) => scene.did(Deed::OperatorSetsWriteHole),
+        Err(error) => scene.tell_of("operator", || format!("it is not: {error}")),
+    }
+    host.show().await.map(|_| ())
 }

@@ -17,6 +17,19 @@ pub enum Lie {
     IgnoresDurable,
 }
 
+/// Whether a second volume is beside the first one. What a run draws of the first is the same, whatever is said here, but for the
+/// length of drives that the two share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Neighbour {
+    /// There is none.
+    Never,
+    /// In a third of the runs, or in half of them if a cache answers writes.
+    #[default]
+    Drawn,
+    /// There is one.
+    Always,
+}
+
 /// What whoever starts a run may ask for. A run is a function of it and of its seed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -30,6 +43,8 @@ pub struct Options {
     pub write_hole: Option<WriteHole>,
     /// Whether a cache answers writes, in memory that outlives the process: a power cut takes what was not flushed.
     pub write_back: bool,
+    /// Whether there is a second volume.
+    pub neighbour: Neighbour,
     /// What is left out.
     pub without: Without,
 }
@@ -42,6 +57,7 @@ impl Default for Options {
             lie: Lie::None,
             write_hole: None,
             write_back: false,
+            neighbour: Neighbour::default(),
             without: Without::default(),
         }
     }

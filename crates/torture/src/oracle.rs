@@ -133,6 +133,18 @@ impl Oracle {
         Oracle { answers_early, ..self }
     }
 
+    /// The same of a volume whose writes have numbers from there on.
+    #[must_use]
+    pub fn numbered_from(self, generation: u64) -> Oracle {
+        Oracle { next_generation: generation, ..self }
+    }
+
+    /// The same of a volume of which there was another one before: no write of the two has the same number.
+    #[must_use]
+    pub fn after(self, before: &Oracle) -> Oracle {
+        Oracle { clock: before.clock, next_generation: before.next_generation, ..self }
+    }
+
     /// The volume's sector.
     pub fn sector(&self) -> ByteCount {
         self.sector

@@ -11,8 +11,8 @@ use crate::life::{self, Outcome, Plan};
 use crate::options::{Lie, Options};
 use crate::scene::Scene;
 use crate::script::{Cut, Fate, Script};
-use crate::setup::Setup;
-use crate::story::{Story, drive_of};
+use crate::setup::{Place, Setup};
+use crate::story::Story;
 use crate::tally::{Deed, Tally};
 use env::Env;
 use layout::Level;
@@ -20,7 +20,6 @@ use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
-use units::DriveIndex;
 use world_sim::{Rng, Sim, SimDrive, SimOptions, Stall, StallKind};
 
 /// Where the controller remembers its drives.
@@ -36,6 +35,8 @@ pub struct Report {
     pub level: Level,
     /// The sum of it.
     pub tally: Tally,
+    /// The sum of what was done to the volumes beside it.
+    pub neighbours: Tally,
     /// Of every event, in order: a function of the seed.
     pub hash: u64,
 }
@@ -85,7 +86,8 @@ pub(crate) fn envs(sim: &Sim, setup: &Setup) -> Vec<Env> {
 impl Run {
     fn new(setup: Setup, story: Rc<Story>) -> Run {
         let mut sim = simulation(&setup, 0);
-        if !setup.drives_are_made {
+        let of_own = setup.beside.iter().filter(|other| other.place == Place::OwnDrives);
+        for setup in std::iter::once(&setup).chain(of_own).filter(|setup| !setup.drives_are_made) {
             for (name, drive) in setup.names().iter().zip(&setup.drives) {
                 sim.add_drive(name, drive.clone());
             }
@@ -96,42 +98,59 @@ impl Run {
             (name, drive)
         });
         let replacements: Vec<(String, SimDrive)> = replacements.collect();
-        let scene = Rc::new(Scene::new(setup, sim.handle(), story));
-        *scene.replacements.borrow_mut() = replacements;
+        let scene = Scene::new(setup, sim.handle(), story);
+        *scene.machine.replacements.borrow_mut() = replacements;
         scene.tell(|| format!("seed {}: {}", scene.setup.seed, scene.setup.describe()));
+        for other in &scene.beside {
+            other.tell(|| format!("beside it {}", other.setup.describe()));
+        }
         trace(&scene, &mut sim);
         Run { sim, scene, hash_of_copies: 0, copies: Cell::new(0) }
     }
 
     fn report(&self) -> Report {
-        self.scene.count(|tally| tally.events += self.sim.events());
+        let scene = &self.scene;
+        scene.count(|tally| tally.events += self.sim.events());
+        scene.volumes().iter().for_each(|volume| volume.count(|tally| tally.volumes += 1));
         let hash = self.sim.hash() ^ self.hash_of_copies.rotate_left(1);
-        Report { level: self.scene.setup.level, tally: self.scene.story.tally(), hash }
+        let story = &scene.machine.story;
+        Report {
+            level: scene.setup.level,
+            tally: story.tally(),
+            neighbours: story.tally_of_neighbours(),
+            hash,
+        }
     }
 
     /// Looks for the drives: those that the controller makes come to be in its first life.
     fn find_drives(&self) {
-        if !self.scene.drives.borrow().is_empty() {
+        for scene in self.scene.arrays() {
+            self.find_drives_of(&scene);
+        }
+    }
+
+    fn find_drives_of(&self, scene: &Scene) {
+        if !scene.array.drives.borrow().is_empty() {
             return;
         }
         // In that life another drive may have taken a slot already; the one before it is there all the same.
-        let (first, now) = (self.scene.setup.names(), self.scene.names.borrow().clone());
+        let (first, now) = (scene.setup.names(), scene.array.names.borrow().clone());
         let all = |names: &[String]| -> Option<Vec<SimDrive>> {
             names.iter().map(|name| self.sim.drive(name)).collect()
         };
         let (Some(at_first), Some(drives)) = (all(&first), all(&now)) else { return };
-        match self.scene.setup.lie {
+        match scene.setup.lie {
             Lie::IgnoresFlush => drives[0].ignore_flush(true),
             Lie::IgnoresDurable => drives[0].ignore_durable(true),
             Lie::None => {}
         }
-        let mut known = self.scene.known.borrow_mut();
+        let mut known = scene.machine.known.borrow_mut();
         for (name, drive) in first.into_iter().zip(at_first) {
             if known.iter().all(|(other, _)| *other != name) {
                 known.push((name, drive));
             }
         }
-        *self.scene.drives.borrow_mut() = drives;
+        *scene.array.drives.borrow_mut() = drives;
     }
 
     fn all(&mut self) -> Result<()> {
@@ -148,13 +167,13 @@ impl Run {
 
     /// One life, with faults, to its end or to where it is cut off.
     fn live(&mut self, life: u64) -> Result<()> {
-        self.scene.life.set(life);
+        self.scene.machine.life.set(life);
         self.find_drives();
         self.scene.tell(|| format!("life {life} begins"));
         let Script { plan, cut, fate, mut rng } = Script::draw(&self.scene.setup, life);
         let plan = Plan { given: self.given(&mut rng), ..plan };
-        if !self.scene.drives.borrow().is_empty() {
-            faults::plan(&self.scene);
+        for scene in self.scene.arrays().iter().filter(|scene| !scene.array.drives.borrow().is_empty()) {
+            faults::plan(scene);
         }
         let stop = match cut {
             Cut::AtEvent(event) => Some(self.sim.events() + event),
@@ -170,15 +189,26 @@ impl Run {
         self.inquest(fate)?;
         let all = outcome == Some(Outcome::NeedsDrives);
         faults::repair(&self.scene, &mut rng, all);
-        self.scene.bury();
+        self.repair_beside(all);
+        self.scene.machine.bury();
         self.sim.restart_process();
         Ok(())
+    }
+
+    /// What is done between lives to drives that only neighbours have.
+    fn repair_beside(&self, all: bool) {
+        for scene in self.scene.arrays().iter().skip(1) {
+            let life = scene.machine.life.get();
+            let mut rng = Rng::new(scene.setup.seed, "repair", &life.to_string());
+            let all = all || rng.chance(1, 3);
+            faults::repair(scene, &mut rng, all);
+        }
     }
 
     /// The drives to name to the controller. It may have to find them by itself, or under other names, also under one
     /// another's.
     fn given(&mut self, rng: &mut Rng) -> Vec<String> {
-        if !self.scene.created.get() {
+        if !self.scene.is_there() {
             return Vec::new();
         }
         let way = rng.below(4);
@@ -200,12 +230,9 @@ impl Run {
 
     /// A name for each drive that may be the volume's: the one under which it is found now.
     pub(crate) fn paths(&self) -> Vec<String> {
-        let paths = self.scene.paths.borrow();
-        let path_of = |name: String| {
-            let mut aliases = paths.iter().filter(|(_, drive)| **drive == name);
-            aliases.next().map_or(name.clone(), |(path, _)| path.clone())
-        };
-        let mut paths: Vec<String> = self.scene.all_names().into_iter().map(path_of).collect();
+        let machine = &self.scene.machine;
+        let mut paths: Vec<String> =
+            self.scene.all_names().into_iter().map(|name| machine.path_of(name)).collect();
         // Where a drive died another one may be found: that is named once.
         paths.sort();
         paths.dedup();
@@ -214,10 +241,10 @@ impl Run {
 
     /// Every drive is plugged in elsewhere: what was one's name becomes another one's.
     fn exchange_paths(&mut self, rng: &mut Rng) {
-        let known = self.scene.known.borrow();
+        let known = self.scene.machine.known.borrow();
         let mut places: Vec<usize> = (0..known.len()).collect();
         rng.shuffle(&mut places);
-        let mut paths = self.scene.paths.borrow_mut();
+        let mut paths = self.scene.machine.paths.borrow_mut();
         paths.clear();
         for (place, (name, drive)) in places.into_iter().zip(known.iter()) {
             let path = format!("bay{place}");
@@ -234,18 +261,18 @@ impl Run {
     /// Where a drive died, another one may be found from now on.
     fn swap_dead(&mut self, rng: &mut Rng) {
         let scene = &self.scene;
-        for slot in scene.faults.borrow().dead().iter() {
+        for slot in scene.array.faults.borrow().dead().iter() {
             if !rng.chance(1, 3) {
                 continue;
             }
-            let Some((name, drive)) = scene.replacements.borrow_mut().pop() else { return };
-            let dead = scene.names.borrow()[slot.as_usize()].clone();
-            let mut paths = scene.paths.borrow_mut();
+            let Some((name, drive)) = scene.machine.replacements.borrow_mut().pop() else { return };
+            let dead = scene.array.names.borrow()[slot.as_usize()].clone();
+            let mut paths = scene.machine.paths.borrow_mut();
             let path =
                 paths.iter().find(|(_, of)| **of == dead).map_or(dead.clone(), |(path, _)| path.clone());
             self.sim.alias_drive(&drive, &path);
             paths.insert(path.clone(), name.clone());
-            scene.known.borrow_mut().push((name.clone(), drive));
+            scene.machine.known.borrow_mut().push((name.clone(), drive));
             scene.did(Deed::Swapped);
             scene.tell(|| format!("{dead}, which is dead, is pulled out; {name} is plugged in as {path}"));
         }
@@ -274,7 +301,7 @@ impl Run {
         let events = self.sim.events();
         // What nobody read any more before the crash went astray all the same.
         crate::silent::note_strays(&self.scene);
-        self.scene.crash(fate);
+        self.scene.volumes().iter().for_each(|scene| scene.crash(fate));
         match fate {
             Fate::Kill => {
                 self.sim.kill();
@@ -295,9 +322,10 @@ impl Run {
         self.find_drives();
         let mut rng = Rng::new(setup.seed, "last life", "");
         faults::repair(&self.scene, &mut rng, true);
-        self.scene.life.set(setup.lives);
+        self.repair_beside(true);
+        self.scene.machine.life.set(setup.lives);
         self.scene.tell(|| "the last life begins: nothing goes wrong any more".to_owned());
-        let sent = self.scene.story.tally().ops;
+        let sent = self.scene.machine.story.tally().ops;
         let plan = Plan {
             given: self.paths(),
             look_first: true,
@@ -322,17 +350,13 @@ impl Run {
 
 /// Tells every operation of a simulation's drives, if the story is told aloud.
 pub(crate) fn trace(scene: &Rc<Scene>, sim: &mut Sim) {
-    if !scene.story.is_aloud() {
+    if !scene.machine.story.is_aloud() {
         return;
     }
     let weak = Rc::downgrade(scene);
     sim.trace_to(move |record| {
         if let Some(scene) = weak.upgrade() {
-            let slot = drive_of(&record.event).and_then(|drive| {
-                let names = scene.names.try_borrow().ok()?;
-                names.iter().position(|name| name == drive)
-            });
-            scene.story.trace(&scene.setup, slot.map(|slot| DriveIndex(slot as u16)), record);
+            scene.machine.story.trace(&scene.volumes(), record);
         }
     });
 }

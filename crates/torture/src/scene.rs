@@ -1,15 +1,17 @@
-//! What the harness knows of a run, besides the simulation: the oracle, the faults, the story.
+//! What the harness knows of a volume under test, besides the simulation: what its sectors may hold, and what is excused.
 //!
-//! It belongs to nobody that can be killed; every task of every life sees the same one.
+//! It belongs to nobody that can be killed; every task of every life sees the same one. A run is about one volume, which knows those
+//! beside it.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::faults::Faults;
+use crate::machine::{Array, Machine};
 use crate::oracle::{Issued, Oracle, Value, Violation};
 use crate::script::Fate;
-use crate::setup::Setup;
+use crate::setup::{Place, Setup};
 use crate::stamp::Sector;
 use crate::story::Story;
 use crate::tally::{Deed, Tally};
+use controller::WriteHole;
 use env::{IoError, IoErrorKind};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,35 +46,58 @@ impl Unsettled {
     }
 }
 
-/// See the [module](self).
+fn new_oracle(setup: &Setup, beginning: Value) -> Oracle {
+    let is_redundant = setup.level.is_redundant();
+    let trims_leave_anything = !is_redundant && setup.drives[0].trimmed == Trimmed::Anything;
+    let (capacity, stripe) = (setup.geometry.capacity(), setup.geometry.stripe_bytes());
+    let oracle = Oracle::new(setup.sector(), capacity, stripe, beginning, trims_leave_anything);
+    let oracle = oracle.answering_early(setup.has_cache());
+    // No two volumes have a write of the same number: what one holds of the other gives itself away.
+    if setup.is_neighbour() { oracle.numbered_from(1 << 40) } else { oracle }
+}
+
+/// Whether the volume is there, as far as anybody was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// Nobody ever asked for it.
+    Never,
+    /// It was asked for, and nobody was told that it is there.
+    Asked,
+    /// It was created: somebody was told so.
+    There,
+    /// Its deletion was asked for, and nobody was told that it is gone.
+    Leaving,
+    /// It was deleted: somebody was told so.
+    Gone,
+}
+
+/// One volume under test. See the [module](self).
 pub struct Scene {
     /// What was drawn.
     pub setup: Setup,
+    /// The machine that it is on.
+    pub machine: Rc<Machine>,
+    /// The drives that it lies on.
+    pub array: Rc<Array>,
+    /// The volumes beside it.
+    pub beside: Vec<Rc<Scene>>,
     /// What every sector may hold.
     pub oracle: RefCell<Oracle>,
-    /// The shards of the latest process.
-    pub shards: RefCell<Vec<engine::Shard>>,
     /// `explain` said something of the volume that is not so.
     pub untrue: RefCell<Option<crate::error::Error>>,
-    /// The drives by slot, once there are all; none of a scene over copies.
-    pub drives: RefCell<Vec<SimDrive>>,
-    /// By slot, what the drive there was first called.
-    pub names: RefCell<Vec<String>>,
-    /// Drives that may take the place of others, and are not tried yet.
-    pub replacements: RefCell<Vec<(String, SimDrive)>>,
-    /// Those that have, had or may have a place: that a drive takes one may be undone by a crash, or done unheard.
-    pub known: RefCell<Vec<(String, SimDrive)>>,
-    /// What is wrong with drives.
-    pub faults: RefCell<Faults>,
-    /// Whether the volume was created: somebody was told so.
-    pub created: Cell<bool>,
+    /// Whether it is there.
+    pub presence: Cell<Presence>,
+    /// Whether nobody looks at it: so much is lost of copies of its drives that it may be anything.
+    pub is_ignored: Cell<bool>,
     /// Whether all redundancy agrees with the data, as the controller said in this life.
     pub synced: Cell<bool>,
     /// Whether the controller says that its journal tells all that a crash can interrupt: it does from the moment on that all
     /// redundancy agrees.
     pub covered: Cell<bool>,
-    /// Drives that the controller went without at the latest start.
-    pub out: Cell<DriveSet>,
+    /// Whether it may ever have had a journal.
+    pub had_journal: Cell<bool>,
+    /// Whether an operator has asked that it have none, and was not answered in this life.
+    pub gives_up_journal: Cell<bool>,
     /// Sectors beside which parity may be wrong, until redundancy agrees: they were written while parity could neither
     /// be used nor made to agree, for want of a drive; or a write to them was cut off, and the operator forced it.
     pub without_parity: RefCell<Unsettled>,
@@ -85,121 +110,153 @@ pub struct Scene {
     pub has_failed: Cell<bool>,
     /// Drives of which an operator forced, in this life, what redundancy says of them.
     pub forced: Cell<DriveSet>,
-    /// Whether the last life ended with a clean shutdown, and no drive failed in it.
-    pub shut_down: Cell<bool>,
-    /// Whether this life begins after one that did.
-    pub after_shutdown: Cell<bool>,
-    /// Whether an operator may have said that he is to be asked before the array starts without missing drives.
-    pub asks: Cell<bool>,
-    /// Which life it is.
-    pub life: Cell<u64>,
-    /// Under which name a drive is found that was called something else at first: by the name, its first one.
-    pub paths: RefCell<BTreeMap<String, String>>,
     /// Stripes of which a drive changed something without telling anybody, and which drives did.
     pub tainted: RefCell<BTreeMap<u64, DriveSet>>,
-    /// Virtual time.
-    pub time: SimHandle,
-    /// What is told, and the sum of it.
-    pub story: Rc<Story>,
 }
 
 impl Scene {
     /// Of a run that has just begun.
-    pub fn new(setup: Setup, time: SimHandle, story: Rc<Story>) -> Scene {
+    pub fn new(setup: Setup, time: SimHandle, story: Rc<Story>) -> Rc<Scene> {
+        let machine = Rc::new(Machine::new(time, story));
+        let array = Rc::new(Array::new(&setup));
+        let beside = setup.beside.iter().map(|other| {
+            let array = match other.place {
+                Place::OwnDrives => Rc::new(Array::new(other)),
+                Place::First | Place::SameDrives => array.clone(),
+            };
+            Scene::on(&machine, array, other.clone(), Vec::new())
+        });
+        let beside = beside.collect();
+        Scene::on(&machine, array, setup, beside)
+    }
+
+    fn on(machine: &Rc<Machine>, array: Rc<Array>, setup: Setup, beside: Vec<Rc<Scene>>) -> Rc<Scene> {
         let noise = setup.drives.iter().any(|drive| drive.unwritten == Unwritten::Noise);
-        let beginning = if noise { Value::Anything } else { Value::Zeroes };
-        let is_redundant = setup.level.is_redundant();
-        let trims_leave_anything = !is_redundant && setup.drives[0].trimmed == Trimmed::Anything;
-        let (capacity, stripe) = (setup.geometry.capacity(), setup.geometry.stripe_bytes());
-        let oracle = Oracle::new(setup.sector(), capacity, stripe, beginning, trims_leave_anything)
-            .answering_early(setup.has_cache());
-        Scene {
-            shards: RefCell::default(),
-            untrue: RefCell::default(),
-            drives: RefCell::default(),
-            names: RefCell::new(setup.names()),
-            replacements: RefCell::default(),
-            known: RefCell::default(),
-            faults: RefCell::new(Faults::new(setup.drives.len())),
+        let oracle = new_oracle(&setup, if noise { Value::Anything } else { Value::Zeroes });
+        let scene = Rc::new(Scene {
+            had_journal: Cell::new(setup.has_parity() && setup.write_hole == WriteHole::Journal),
             setup,
+            machine: machine.clone(),
+            array,
+            beside,
             oracle: RefCell::new(oracle),
-            created: Cell::new(false),
+            untrue: RefCell::default(),
+            presence: Cell::new(Presence::Never),
+            is_ignored: Cell::new(false),
             synced: Cell::new(false),
             covered: Cell::new(false),
+            gives_up_journal: Cell::new(false),
             has_failed: Cell::new(false),
-            out: Cell::new(DriveSet::EMPTY),
             without_parity: RefCell::default(),
             torn: RefCell::default(),
             has_lost_blocks: Cell::new(false),
             forced: Cell::new(DriveSet::EMPTY),
-            shut_down: Cell::new(false),
-            after_shutdown: Cell::new(false),
-            asks: Cell::new(false),
-            life: Cell::new(0),
-            paths: RefCell::default(),
             tainted: RefCell::default(),
-            time,
-            story,
-        }
+        });
+        scene.array.lay(&scene);
+        scene
     }
 
     /// The same knowledge over copies of the drives, in another simulation: what happens there teaches this scene nothing.
-    pub fn copy(&self, time: SimHandle, known: Vec<(String, SimDrive)>) -> Scene {
-        Scene {
+    pub fn copy(&self, time: SimHandle, known: Vec<(String, SimDrive)>) -> Rc<Scene> {
+        let machine = Rc::new(self.machine.copy(time, known));
+        let array = Rc::new(self.array.copy());
+        let beside = self.beside.iter().map(|other| {
+            let array = match Rc::ptr_eq(&other.array, &self.array) {
+                true => array.clone(),
+                false => Rc::new(other.array.copy()),
+            };
+            other.copy_onto(&machine, array, Vec::new())
+        });
+        let beside = beside.collect();
+        self.copy_onto(&machine, array, beside)
+    }
+
+    fn copy_onto(&self, machine: &Rc<Machine>, array: Rc<Array>, beside: Vec<Rc<Scene>>) -> Rc<Scene> {
+        let scene = Rc::new(Scene {
             setup: self.setup.clone(),
+            machine: machine.clone(),
+            array,
+            beside,
             oracle: self.oracle.clone(),
-            shards: RefCell::default(),
             untrue: RefCell::default(),
-            drives: RefCell::default(),
-            names: self.names.clone(),
-            replacements: RefCell::default(),
-            known: RefCell::new(known),
-            faults: self.faults.clone(),
-            created: self.created.clone(),
+            presence: self.presence.clone(),
+            is_ignored: self.is_ignored.clone(),
             synced: self.synced.clone(),
             covered: self.covered.clone(),
+            had_journal: self.had_journal.clone(),
+            gives_up_journal: self.gives_up_journal.clone(),
             has_failed: self.has_failed.clone(),
-            out: self.out.clone(),
             without_parity: self.without_parity.clone(),
             torn: self.torn.clone(),
             has_lost_blocks: self.has_lost_blocks.clone(),
             forced: self.forced.clone(),
-            shut_down: self.shut_down.clone(),
-            after_shutdown: self.after_shutdown.clone(),
-            asks: self.asks.clone(),
-            life: self.life.clone(),
-            paths: RefCell::default(),
             tainted: self.tainted.clone(),
-            time,
-            story: self.story.clone(),
-        }
+        });
+        scene.array.lay(&scene);
+        scene
     }
 
-    /// Knows what another scene found out: which drives are in the slots, what is wrong with them.
+    /// Knows what another scene found out: which drives are in the slots, what is wrong with them, what was read.
     pub fn adopt(&self, other: &Scene) {
-        self.names.borrow_mut().clone_from(&other.names.borrow());
-        self.faults.borrow_mut().clone_from(&other.faults.borrow());
+        self.array.adopt(&other.array);
+        self.oracle.borrow_mut().clone_from(&other.oracle.borrow());
+        self.presence.set(other.presence.get());
         self.synced.set(other.synced.get());
         self.has_lost_blocks.set(other.has_lost_blocks.get());
+        self.beside.iter().zip(&other.beside).for_each(|(own, other)| own.adopt(other));
+    }
+
+    /// It and the volumes beside it.
+    pub fn volumes(self: &Rc<Self>) -> Vec<Rc<Scene>> {
+        std::iter::once(self).chain(&self.beside).cloned().collect()
+    }
+
+    /// The same, but of volumes that lie on the same drives only the first one.
+    pub fn arrays(self: &Rc<Self>) -> Vec<Rc<Scene>> {
+        let on_own = |scene: &Rc<Scene>| scene.setup.place != Place::SameDrives;
+        self.volumes().into_iter().filter(on_own).collect()
+    }
+
+    /// Whether it was created, and not deleted: somebody was told so.
+    pub fn is_there(&self) -> bool {
+        matches!(self.presence.get(), Presence::There | Presence::Leaving)
+    }
+
+    /// Whether it is there, or may be though nobody was told.
+    pub fn may_be_there(&self) -> bool {
+        !matches!(self.presence.get(), Presence::Never | Presence::Gone)
+    }
+
+    /// It is created anew. What it holds was never written by a host of this one, but perhaps by one of a volume before it.
+    pub fn begins_anew(&self) {
+        let is_first = self.presence.get() == Presence::Never && self.array.faults.borrow().ever().is_empty();
+        if !is_first {
+            let oracle = new_oracle(&self.setup, Value::Leftovers).after(&self.oracle.borrow());
+            *self.oracle.borrow_mut() = oracle;
+        }
+        self.synced.set(false);
+        self.covered.set(false);
+        self.gives_up_journal.set(false);
+        self.had_journal.set(self.setup.has_parity() && self.setup.write_hole == WriteHole::Journal);
+        self.has_lost_blocks.set(false);
+        self.has_failed.set(false);
+        self.without_parity.take();
+        self.torn.take();
+        self.presence.set(Presence::Asked);
     }
 
     /// Lets go of everything that belongs to a simulation.
-    pub fn let_go(&self) {
-        self.bury();
-        self.drives.take();
-        self.replacements.take();
-        self.known.take();
+    pub fn let_go(self: &Rc<Self>) {
+        self.machine.let_go();
+        self.arrays().iter().for_each(|scene| drop(scene.array.drives.take()));
     }
 
-    /// Which drive is found under a name, by its first one.
-    pub fn drive_at(&self, path: &str) -> String {
-        self.paths.borrow().get(path).cloned().unwrap_or_else(|| path.to_owned())
-    }
-
-    /// The names of all drives that may be the volume's.
-    pub fn all_names(&self) -> Vec<String> {
-        let mut names = self.names.borrow().clone();
-        for (name, _) in self.known.borrow().iter() {
+    /// The names of all drives that may be a volume's.
+    pub fn all_names(self: &Rc<Self>) -> Vec<String> {
+        let of_slots = self.arrays().into_iter().flat_map(|scene| scene.array.names.borrow().clone());
+        let mut names: Vec<String> = of_slots.collect();
+        for (name, _) in self.machine.known.borrow().iter() {
             if !names.contains(name) {
                 names.push(name.clone());
             }
@@ -209,24 +266,19 @@ impl Scene {
 
     /// The controller says what the drive of a slot is called that it uses: another one may have taken it.
     pub fn note_drive(&self, slot: DriveIndex, called: &str) {
-        let first_name = self.drive_at(called);
-        let mut names = self.names.borrow_mut();
-        let known = self.known.borrow();
+        let first_name = self.machine.drive_at(called);
+        let mut names = self.array.names.borrow_mut();
+        let known = self.machine.known.borrow();
         let Some((name, drive)) = known.iter().find(|(name, _)| *name == first_name) else { return };
         let Some(before) = names.get_mut(slot.as_usize()).filter(|before| *before != name) else { return };
         self.tell(|| format!("{name} is drive {} now, instead of {before}", slot.0));
         before.clone_from(name);
-        if let Some(drive_before) = self.drives.borrow_mut().get_mut(slot.as_usize()) {
+        if let Some(drive_before) = self.array.drives.borrow_mut().get_mut(slot.as_usize()) {
             *drive_before = drive.clone();
         }
-        self.faults.borrow_mut().replaced(slot, drive.is_present());
-        self.out.set(self.out.get().with(slot));
-        self.note_losses();
-    }
-
-    /// Lets go of what a process left behind that ended without stopping: its shards and volumes own one another.
-    pub fn bury(&self) {
-        self.shards.take().iter().for_each(engine::Shard::stop);
+        self.array.faults.borrow_mut().replaced(slot, drive.is_present());
+        self.array.out.set(self.array.out.get().with(slot));
+        self.array.note_losses();
     }
 
     /// Tells what the harness does or sees.
@@ -236,17 +288,18 @@ impl Scene {
 
     /// Tells what `who` does, or what happens to it.
     pub fn tell_of(&self, who: &str, line: impl FnOnce() -> String) {
-        self.story.tell(self.time.now(), who, &line());
+        let of = if self.setup.is_neighbour() { "w/" } else { "" };
+        self.machine.story.tell(self.machine.time.now(), &format!("{of}{who}"), &line());
     }
 
     /// Counts.
     pub fn count(&self, change: impl FnOnce(&mut Tally)) {
-        self.story.count(change);
+        self.machine.story.count(self.setup.is_neighbour(), change);
     }
 
     /// Counts a deed that really happened.
     pub fn did(&self, deed: Deed) {
-        self.story.count(|tally| tally.did(deed));
+        self.count(|tally| tally.did(deed));
     }
 
     /// Whether parity may not agree with the data after a crash.
@@ -257,7 +310,7 @@ impl Scene {
     /// Whether a request may fail now: more is lost than the level survives. Where parity may not agree with
     /// data after a crash, any fault is more, but for drives of which an operator forced what parity says.
     pub fn may_fail(&self) -> bool {
-        let bad = self.faults.borrow().bad().union(&self.out.get());
+        let bad = self.array.unreliable();
         let unknown_parity = self.parity_may_lie() && !self.synced.get();
         let unaccepted = bad.minus(&self.forced.get());
         !self.setup.geometry.survives_set(&bad) || (unknown_parity && !unaccepted.is_empty())
@@ -265,7 +318,7 @@ impl Scene {
 
     /// The controller says that redundancy agrees with the data.
     pub fn settle(&self) {
-        self.note_losses();
+        self.array.note_losses();
         self.synced.set(true);
         self.without_parity.borrow_mut().settle();
         self.torn.borrow_mut().settle();
@@ -298,9 +351,9 @@ impl Scene {
                 self.oracle.borrow_mut().power_cut()
             }
         };
-        if self.setup.has_journal() {
+        if self.had_journal.get() {
             self.torn.borrow_mut().now.extend(torn.into_iter().map(|sector| sector.0));
-            self.note_losses();
+            self.array.note_losses();
         }
     }
 
@@ -308,14 +361,13 @@ impl Scene {
     pub fn failed(&self, operation: &Issued) {
         let mut oracle = self.oracle.borrow_mut();
         oracle.fail(operation);
-        if self.setup.has_journal() {
+        if self.had_journal.get() {
             self.torn.borrow_mut().now.extend(oracle.whole_stripes(operation));
         }
     }
 
-    /// Takes note of drives that cannot be relied on: what was to be told by redundancy that does not agree yet is lost.
-    pub fn note_losses(&self) {
-        let lost = self.faults.borrow().bad().union(&self.out.get());
+    /// Drives cannot be relied on: what was to be told by redundancy that does not agree yet is lost.
+    pub fn lose(&self, lost: &DriveSet) {
         let mut torn = self.torn.borrow_mut();
         if lost.is_empty() || torn.now.is_empty() {
             return;
@@ -352,7 +404,7 @@ impl Scene {
         self.tell(|| format!("{what} of {range:?} failed: {error}"));
         let lost = self.has_lost_blocks.get() && error.kind == IoErrorKind::Medium;
         if !self.may_fail() && !lost {
-            let faults = self.faults.borrow().describe();
+            let faults = self.array.faults.borrow().describe();
             return Err(Error::new(
                 ErrorKind::NeedlessError,
                 format!(

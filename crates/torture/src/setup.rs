@@ -1,4 +1,6 @@
-//! What a seed draws before anything happens: the array, its drives, how much is done.
+//! What a seed draws before anything happens: the array, its drives, how much is done; and, in some runs, a second volume.
+
+mod beside;
 
 use crate::options::{Lie, Options, Without};
 use controller::WriteHole;
@@ -6,11 +8,31 @@ use layout::{Geometry, Level, Shape};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, SectorSize, StripSize};
 use world_sim::{DriveFaults, DriveOptions, Latency, Rng, Trimmed, Unwritten};
 
-/// Everything that is fixed before the first event.
+/// The name of the volume that a run is about.
+pub const FIRST: &str = "v";
+
+/// Which of the volumes under test it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The one that a run is about.
+    First,
+    /// Beside it, on the same drives.
+    SameDrives,
+    /// Beside it, on drives of its own.
+    OwnDrives,
+}
+
+/// Everything of a volume that is fixed before the first event.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The seed.
+    /// What everything is drawn from: the seed, or what follows from it for a neighbour.
     pub seed: u64,
+    /// Which volume it is.
+    pub place: Place,
+    /// The volumes beside it.
+    pub beside: Vec<Setup>,
+    /// Where on its drives it begins.
+    pub start: ByteCount,
     /// The level.
     pub level: Level,
     /// The strip.
@@ -41,8 +63,12 @@ pub struct Setup {
     pub lie: Lie,
     /// How a stripe whose write was cut off is mended.
     pub write_hole: WriteHole,
+    /// Whether operators change that.
+    pub write_hole_is_drawn: bool,
     /// The cache of each shard, if one answers writes.
     pub cache: ByteCount,
+    /// Whether it answers the writes of this volume from the beginning.
+    pub write_back: bool,
     /// Whether drives may change what they hold without telling anybody, at any time.
     pub silent: bool,
     /// Whether they do so in the end, when all else is well.
@@ -124,6 +150,12 @@ impl Setup {
 
     /// What `seed` draws.
     pub fn draw(seed: u64, options: &Options) -> Setup {
+        let mut setup = Setup::of_the_first(seed, options);
+        beside::draw(&mut setup, options);
+        setup
+    }
+
+    fn of_the_first(seed: u64, options: &Options) -> Setup {
         let mut rng = Rng::new(seed, "torture setup", "");
         let level = level(&mut rng, &options.levels);
         let count = drive_count(&mut rng, level);
@@ -152,6 +184,9 @@ impl Setup {
         let geometry = geometry.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
         Setup {
             seed,
+            place: Place::First,
+            beside: Vec::new(),
+            start: ByteCount::ZERO,
             level,
             strip,
             shards: rng.between(1, 3) as u16,
@@ -167,16 +202,39 @@ impl Setup {
             geometry,
             lie: options.lie,
             write_hole: options.write_hole.unwrap_or(drawn),
+            write_hole_is_drawn: options.write_hole.is_none(),
             cache: cache(seed, options),
+            write_back: options.write_back,
             silent: may_be_silent && silence == 0,
             silent_in_the_end: may_be_silent && (1..=3).contains(&silence),
             without: options.without.clone(),
         }
     }
 
+    /// The name of the volume.
+    pub fn name(&self) -> &'static str {
+        if self.is_neighbour() { "w" } else { FIRST }
+    }
+
+    /// Whether it is beside the one that the run is about.
+    pub fn is_neighbour(&self) -> bool {
+        self.place != Place::First
+    }
+
+    /// The number of the first incident of a life: no two volumes have one of the same number.
+    pub fn first_incident(&self, life: u64) -> u64 {
+        life * 100 + if self.is_neighbour() { 10_000 } else { 0 }
+    }
+
+    /// The number of the first of its workers.
+    pub fn first_worker(&self) -> u64 {
+        if self.is_neighbour() { 100 } else { 0 }
+    }
+
     /// The names of the drives.
     pub fn names(&self) -> Vec<String> {
-        (0..self.drives.len()).map(|index| format!("d{index}")).collect()
+        let letter = if self.place == Place::OwnDrives { 'e' } else { 'd' };
+        (0..self.drives.len()).map(|index| format!("{letter}{index}")).collect()
     }
 
     /// The names of the drives that may take the place of others.
@@ -186,11 +244,10 @@ impl Setup {
 
     /// The nature of a drive.
     pub fn options_of(&self, name: &str) -> Option<&DriveOptions> {
-        let number = |kind: char| name.strip_prefix(kind)?.parse::<usize>().ok();
-        match number('d') {
-            Some(index) => self.drives.get(index),
-            None => self.replacements.get(number('r')?),
-        }
+        let place = |setup: &Setup| setup.names().iter().position(|own| own == name);
+        let of_volumes = std::iter::once(self).chain(&self.beside);
+        let found = of_volumes.filter_map(|setup| setup.drives.get(place(setup)?)).next();
+        found.or_else(|| self.replacements.get(name.strip_prefix('r')?.parse::<usize>().ok()?))
     }
 
     /// The volume's sector.

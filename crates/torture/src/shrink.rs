@@ -1,4 +1,4 @@
-//! The shortest history that still fails, as far as a bounded search finds it: without lives, without faults and
+//! The shortest history that still fails, as far as a bounded search finds it: without a neighbour, without lives, without faults and
 //! operators' actions, without requests.
 //!
 //! What is left is drawn as it was, but happens at other times: a failure may go away although nothing that matters was
@@ -6,7 +6,7 @@
 
 use crate::campaign::{Observed, run_guarded};
 use crate::error::{Error, ErrorKind};
-use crate::options::{Options, RequestName};
+use crate::options::{Neighbour, Options, RequestName};
 use crate::setup::Setup;
 use std::collections::BTreeSet;
 
@@ -43,6 +43,7 @@ pub fn shrink(seed: u64, options: &Options, runs: u64) -> Option<Shrunk> {
     // One kind of thing left out makes room for another: again, until nothing more goes.
     while search.size() < size && search.runs_left > 0 {
         size = search.size();
+        search.leave_out_neighbour();
         search.leave_out_inquests();
         search.leave_out_lives();
         search.leave_out_incidents();
@@ -71,6 +72,11 @@ impl Search {
             }
             _ => false,
         }
+    }
+
+    fn leave_out_neighbour(&mut self) {
+        let options = Options { neighbour: Neighbour::Never, ..self.best.clone() };
+        self.try_with(options);
     }
 
     fn leave_out_inquests(&mut self) {

@@ -9,9 +9,9 @@
 
 use crate::error::{Error, Result};
 use crate::host::Host;
-use crate::inquest::Sets;
 use crate::life::{self, Plan};
 use crate::operator;
+use crate::removed::Sets;
 use crate::run::{Run, envs};
 use crate::scene::Scene;
 use crate::stamp::Sector;
@@ -54,7 +54,7 @@ pub(crate) fn note_strays(scene: &Scene) {
     if !scene.setup.silent {
         return;
     }
-    for (index, drive) in scene.drives.borrow().iter().enumerate() {
+    for (index, drive) in scene.array.drives.borrow().iter().enumerate() {
         for stray in drive.take_strays() {
             let slot = DriveIndex(index as u16);
             scene.did(if stray.landed.is_some() { Deed::MisdirectsWrite } else { Deed::LosesWrite });
@@ -80,12 +80,12 @@ impl Run {
     pub(crate) fn silent_faults(&mut self) -> Result<()> {
         let setup = self.scene.setup.clone();
         // A check passes over regions that nobody wrote: in large volumes there are some.
-        let is_well = self.scene.out.get().is_empty() && !self.scene.has_lost_blocks.get();
+        let is_well = self.scene.array.out.get().is_empty() && !self.scene.has_lost_blocks.get();
         if !setup.silent_in_the_end || !is_well || setup.zones.len() > 1 {
             return Ok(());
         }
         self.scene.tell(|| "drives are to change what they hold".to_owned());
-        self.scene.bury();
+        self.scene.machine.bury();
         self.sim.restart_process();
         let given = self.paths();
         let life = suffer(self.scene.clone(), envs(&self.sim, &setup), given);
@@ -100,9 +100,10 @@ impl Run {
 /// A life in which drives change what they hold.
 async fn suffer(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<()> {
     let plan = Plan { given, is_last: true, ..Plan::default() };
-    let Some(host) = life::begin(scene.clone(), envs, &plan).await? else {
+    let host = life::begin(scene.clone(), envs, &plan).await;
+    if !life::open(&host, true).await? {
         return Error::wrong_state("the volume needs drives although all were well");
-    };
+    }
     let volume = host.volumes()?[0].clone();
     operator::stop_tasks(&host).await;
     let mut rng = Rng::new(scene.setup.seed, "silent", "");
@@ -139,7 +140,7 @@ async fn lay(scene: &Scene, volume: &Rc<Volume>, rng: &mut Rng) -> Result<()> {
     let mut cells: Vec<Cell> = data.map(|(index, copy)| map.data_cell(index, copy)).collect();
     cells.extend((0..geometry.parity_strips()).filter_map(|index| map.parity_cell(ParityIndex(index))));
     let cell = cells[rng.below(cells.len() as u64) as usize];
-    let drive = scene.drives.borrow()[cell.drive.as_usize()].clone();
+    let drive = scene.array.drives.borrow()[cell.drive.as_usize()].clone();
     let sector = scene.setup.sector().bytes().0;
     let sectors = scene.setup.strip.bytes().0 / sector;
     let first = rng.below(sectors);
@@ -187,7 +188,7 @@ fn places(scene: &Scene) -> Vec<(u64, DriveIndex, ByteRange)> {
     let setup = &scene.setup;
     let sector = setup.sector().bytes();
     let mut places = Vec::new();
-    for (index, drive) in scene.drives.borrow().iter().enumerate() {
+    for (index, drive) in scene.array.drives.borrow().iter().enumerate() {
         let slot = DriveIndex(index as u16);
         for (range, _) in drive.faults().into_iter().filter(|(_, kind)| *kind == FaultKind::Silent) {
             let mut at = range.start;

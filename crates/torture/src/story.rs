@@ -1,13 +1,14 @@
 //! The story of a run, a line an event: when, who, what, where; and its sum.
 
 use crate::options::RequestName;
-use crate::setup::Setup;
+use crate::scene::Scene;
 use crate::tally::Tally;
 use env::Instant;
 use layout::Role;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
-use units::{ByteCount, ByteRange, DriveIndex};
+use std::rc::Rc;
+use units::{ByteOffset, ByteRange};
 use world_sim::{TraceEvent, TraceRecord};
 
 /// Lines that are remembered, to be told with a failure.
@@ -24,6 +25,7 @@ pub struct Story {
     /// Whether what is told happens to copies of the drives, whose time is another.
     pub of_copies: Cell<bool>,
     tally: Cell<Tally>,
+    tally_of_neighbours: Cell<Tally>,
 }
 
 impl Story {
@@ -36,6 +38,7 @@ impl Story {
             requests: RefCell::default(),
             of_copies: Cell::new(false),
             tally: Cell::default(),
+            tally_of_neighbours: Cell::default(),
         }
     }
 
@@ -67,19 +70,19 @@ impl Story {
         self.lines.borrow().iter().cloned().collect()
     }
 
-    /// Tells what a simulation traced, in the volume's words.
-    pub fn trace(&self, setup: &Setup, slot: Option<DriveIndex>, record: &TraceRecord<'_>) {
+    /// Tells what a simulation traced, in the words of the volumes.
+    pub fn trace(&self, volumes: &[Rc<Scene>], record: &TraceRecord<'_>) {
         let (who, what) = match record.event {
             TraceEvent::Note { name, a, b } => ("engine".to_owned(), format!("{name} {a} {b}")),
             TraceEvent::Started { drive, operation, range } => {
-                (drive.to_owned(), format!("{operation}{} ...", place(setup, slot, range)))
+                (drive.to_owned(), format!("{operation}{} ...", place(volumes, drive, range)))
             }
             TraceEvent::Returned { drive, operation, range, result } => {
                 let end = match result {
                     Ok(_) => "done".to_owned(),
                     Err(kind) => format!("failed: {kind:?}"),
                 };
-                (drive.to_owned(), format!("{operation}{} {end}", place(setup, slot, range)))
+                (drive.to_owned(), format!("{operation}{} {end}", place(volumes, drive, range)))
             }
             TraceEvent::Drive { drive, name } => (drive.to_owned(), name.to_owned()),
             TraceEvent::Delivered { connection, bytes } => {
@@ -90,53 +93,61 @@ impl Story {
         println!("{}", self.line(record.at, &who, &what));
     }
 
-    /// Counts.
-    pub fn count(&self, change: impl FnOnce(&mut Tally)) {
-        let mut tally = self.tally.get();
+    /// Counts, of the volume that the run is about or of those beside it.
+    pub fn count(&self, of_neighbours: bool, change: impl FnOnce(&mut Tally)) {
+        let cell = if of_neighbours { &self.tally_of_neighbours } else { &self.tally };
+        let mut tally = cell.get();
         change(&mut tally);
-        self.tally.set(tally);
+        cell.set(tally);
     }
 
-    /// The sum so far.
+    /// The sum so far, of the volume that the run is about.
     pub fn tally(&self) -> Tally {
         self.tally.get()
     }
-}
 
-/// The drive that a traced event is about.
-pub fn drive_of<'a>(event: &TraceEvent<'a>) -> Option<&'a str> {
-    match event {
-        TraceEvent::Started { drive, .. }
-        | TraceEvent::Returned { drive, .. }
-        | TraceEvent::Drive { drive, .. } => Some(drive),
-        _ => None,
+    /// The same of those beside it.
+    pub fn tally_of_neighbours(&self) -> Tally {
+        self.tally_of_neighbours.get()
     }
 }
 
-/// Where on a drive, in the volume's words; empty for no range.
-fn place(setup: &Setup, slot: Option<DriveIndex>, range: ByteRange) -> String {
+/// Where on a drive, in the words of the volume that lies there; empty for no range.
+fn place(volumes: &[Rc<Scene>], drive: &str, range: ByteRange) -> String {
     if range.is_empty() {
         return String::new();
     }
     let bytes = format!(" {} bytes at {}", range.len.0, range.start.0);
-    let located = slot.and_then(|slot| setup.geometry.locate(slot, range.start));
-    match located.filter(|_| range.start.0 < setup.geometry.member_size().0) {
-        Some(at) => {
-            let role = match at.role {
-                Role::Data { index, copy } if copy.0 == 0 => format!("data {}", index.0),
-                Role::Data { index, copy } => format!("copy {} of data {}", copy.0, index.0),
-                Role::P => "P".to_owned(),
-                Role::Q => "Q".to_owned(),
-                Role::Spare => "spare".to_owned(),
-            };
-            format!("{bytes} (stripe {} {role} +{})", at.stripe.0, at.within.0)
-        }
-        None => format!("{bytes} (metadata{})", from_end(setup, slot, range.start.0)),
+    let located = volumes.iter().find_map(|volume| located(volume, drive, range.start));
+    match located {
+        Some(place) => format!("{bytes} ({place})"),
+        None => format!("{bytes} (metadata{})", from_end(volumes, drive, range.start.0)),
     }
 }
 
-fn from_end(setup: &Setup, slot: Option<DriveIndex>, start: u64) -> String {
-    let Some(drive) = slot.and_then(|slot| setup.drives.get(slot.as_usize())) else { return String::new() };
-    let ByteCount(size) = drive.size;
-    if start < size { format!(", {} before the end", size - start) } else { String::new() }
+fn located(volume: &Scene, drive: &str, at: ByteOffset) -> Option<String> {
+    let (setup, slot) = (&volume.setup, volume.array.slot_of(drive)?);
+    let within = at.0.checked_sub(setup.start.0).filter(|at| *at < setup.geometry.member_size().0)?;
+    let at = setup.geometry.locate(slot, ByteOffset(within))?;
+    let role = match at.role {
+        Role::Data { index, copy } if copy.0 == 0 => format!("data {}", index.0),
+        Role::Data { index, copy } => format!("copy {} of data {}", copy.0, index.0),
+        Role::P => "P".to_owned(),
+        Role::Q => "Q".to_owned(),
+        Role::Spare => "spare".to_owned(),
+    };
+    let of = if setup.is_neighbour() { "w: " } else { "" };
+    Some(format!("{of}stripe {} {role} +{}", at.stripe.0, at.within.0))
+}
+
+fn from_end(volumes: &[Rc<Scene>], drive: &str, start: u64) -> String {
+    let slot = |volume: &Rc<Scene>| volume.array.slot_of(drive).map(|slot| (volume.clone(), slot));
+    let size = volumes
+        .iter()
+        .find_map(slot)
+        .and_then(|(volume, slot)| volume.setup.drives.get(slot.as_usize()).map(|drive| drive.size.0));
+    match size {
+        Some(size) if start < size => format!(", {} before the end", size - start),
+        _ => String::new(),
+    }
 }

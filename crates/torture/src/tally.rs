@@ -61,6 +61,8 @@ pub enum Deed {
     OperatorSteersTasks,
     /// An operator changes policies.
     OperatorSetsPolicy,
+    /// An operator gives a volume a journal, or takes it away.
+    OperatorSetsWriteHole,
     /// An operator forces what parity says of a missing drive.
     OperatorAccepts,
     /// An operator deletes the volume while drives hang, and makes another one of them.
@@ -69,7 +71,7 @@ pub enum Deed {
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Deed; 30] = [
+    pub const ALL: [Deed; 31] = [
         Deed::Kill,
         Deed::PowerCut,
         Deed::Dies,
@@ -98,6 +100,7 @@ impl Deed {
         Deed::OperatorChecks,
         Deed::OperatorSteersTasks,
         Deed::OperatorSetsPolicy,
+        Deed::OperatorSetsWriteHole,
         Deed::OperatorAccepts,
         Deed::OperatorDeletes,
     ];
@@ -119,8 +122,8 @@ impl Deed {
             | Deed::PathsExchanged
             | Deed::OperatorSetsPolicy
             | Deed::OperatorDeletes => true,
-            // Parity that is dirty and degraded is what an operator is asked about.
-            Deed::OperatorAccepts => level.row().parity_strips > 0,
+            // Parity has a write hole; where it is dirty and degraded, an operator is asked about it.
+            Deed::OperatorAccepts | Deed::OperatorSetsWriteHole => level.row().parity_strips > 0,
             _ => level.is_redundant(),
         }
     }
@@ -156,6 +159,7 @@ impl Deed {
             Deed::OperatorChecks => "check, repair, patrol",
             Deed::OperatorSteersTasks => "task pause, resume, stop, set",
             Deed::OperatorSetsPolicy => "volume policy",
+            Deed::OperatorSetsWriteHole => "volume set --write-hole",
             Deed::OperatorAccepts => "stale parity forced",
             Deed::OperatorDeletes => "volume delete (drives hanging)",
         }
@@ -165,6 +169,14 @@ impl Deed {
 /// What a run came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
+    /// Volumes: one, but of neighbours as many as there are.
+    pub volumes: u64,
+    /// How often a volume was created, and somebody told so.
+    pub created: u64,
+    /// How often a volume was deleted in the middle of a run, and somebody told so.
+    pub deleted: u64,
+    /// How often an operator changed when writes are answered.
+    pub write_modes: u64,
     /// Requests to the volume.
     pub ops: u64,
     /// Of those, how many failed, as they might.
@@ -185,6 +197,10 @@ pub struct Tally {
 impl Tally {
     /// Adds up.
     pub fn add(&mut self, other: &Tally) {
+        self.volumes += other.volumes;
+        self.created += other.created;
+        self.deleted += other.deleted;
+        self.write_modes += other.write_modes;
         self.ops += other.ops;
         self.errors += other.errors;
         self.recoveries += other.recoveries;

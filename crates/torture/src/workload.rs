@@ -35,7 +35,7 @@ struct Shared {
 /// # Errors
 /// The first broken promise.
 pub async fn run(scene: Rc<Scene>, volumes: Vec<Rc<Volume>>, plan: &Plan) -> Result<()> {
-    let life = scene.life.get();
+    let life = scene.machine.life.get();
     let mut rng = Rng::new(scene.setup.seed, "workload", &life.to_string());
     let env = volumes[0].shard().env().clone();
     let shared = Rc::new(Shared {
@@ -49,7 +49,7 @@ pub async fn run(scene: Rc<Scene>, volumes: Vec<Rc<Volume>>, plan: &Plan) -> Res
     let places = Places::new(&scene.setup, &mut rng);
     let workers = scene.setup.workers;
     let (finished, mut results) = mailbox::mailbox(&env, workers as usize);
-    for number in 0..workers {
+    for number in plan.first_worker..plan.first_worker + workers {
         let volume = volumes[number as usize % volumes.len()].clone();
         let requests = Requests::new(&places, &scene.setup, life, number);
         let worker =
@@ -97,7 +97,7 @@ impl Worker {
             if let Some((at, events)) = self.shared.cut_at
                 && at == begun
             {
-                self.scene.time.stop_in(events);
+                self.scene.machine.time.stop_in(events);
             }
             if !self.scene.setup.without.sends(request.name) {
                 // About as long as it would have taken, so that others find the time that they found before.
@@ -105,7 +105,7 @@ impl Worker {
                 continue;
             }
             self.scene.count(|tally| tally.ops += 1);
-            self.scene.story.requests.borrow_mut().push(request.name);
+            self.scene.machine.story.requests.borrow_mut().push(request.name);
             let held = |()| self.volume.check_invariants().or_else(Error::wrong_state);
             let result = self.send(request).await.and_then(held);
             if result.is_err() {

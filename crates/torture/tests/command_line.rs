@@ -37,6 +37,23 @@ fn a_seed_that_fails_prints_how_to_replay_it_and_the_replay_fails_alike() {
 }
 
 #[test]
+fn what_happens_to_a_neighbour_is_told_as_its_own() {
+    let arguments = ["--seed", "1", "--neighbour", "always", "--ops", "200", "--without-inquests", "--trace"];
+    let output = torture(&arguments);
+    let told = text(&output.stdout);
+    assert!(output.status.success(), "{told}");
+    for part in ["w/run      beside it ", "w/operator the volume is created", "w/worker 100 "] {
+        assert!(told.contains(part), "{part} is not told");
+    }
+    // What is left out of it is left out by the same names.
+    let alone = torture(&[&arguments[..], &["--only-requests", "none"]].concat());
+    assert!(alone.status.success() && !text(&alone.stdout).contains("w/worker"));
+    let output = torture(&["--seeds", "0..2", "--neighbour", "always", "--ops", "100", "--coverage"]);
+    let said = text(&output.stdout);
+    assert!(said.contains("neighbour\n") && said.contains(" to 2 volumes beside"), "{said}");
+}
+
+#[test]
 fn wrong_arguments_are_refused_in_a_sentence_that_names_them() {
     for (arguments, named) in [
         (&["--seeds", "7"][..], "'7' is not a range of seeds"),
@@ -47,6 +64,7 @@ fn wrong_arguments_are_refused_in_a_sentence_that_names_them() {
         (&["--trace"], "--seed"),
         (&["--seed", "1", "--seeds", "1..2"], "--seeds"),
         (&["--ops", "0"], "0"),
+        (&["--neighbour", "often"], "often"),
     ] {
         let output = torture(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

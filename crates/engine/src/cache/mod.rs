@@ -198,7 +198,7 @@ impl Cache {
         }
     }
 
-    /// Admits a write to its line. `room`: what it takes of the cache's memory, if its host is to be answered.
+    /// Admits a write to its line. `room`: what it takes of the cache's memory, if its host is to be answered, and still may be.
     pub(crate) fn admit(
         self: &Rc<Self>,
         stripe: StripeIndex,
@@ -208,6 +208,8 @@ impl Cache {
         room: Option<Room>,
         request: RequestTag,
     ) -> Admitted {
+        // It has waited since it got that, and nobody may look for what is dirty any more.
+        let room = room.filter(|_| self.answers(durability));
         let (answered, waiting) = (room.is_some(), Waiting::new(durability));
         let (columns, held) = match room {
             Some(room) => {

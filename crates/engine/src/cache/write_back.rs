@@ -197,7 +197,7 @@ impl Cache {
     }
 
     /// Whether a write is answered that is in cells.
-    fn answers(&self, durability: Durability) -> bool {
+    pub(super) fn answers(&self, durability: Durability) -> bool {
         match self.absorb.get() {
             Absorb::Nothing | Absorb::NoMore => false,
             Absorb::Unflushed => durability == Durability::Cached,

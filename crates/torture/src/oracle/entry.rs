@@ -16,6 +16,15 @@ pub enum Value {
     Patched(Rc<[u8]>),
     /// Anything but the stamp of another sector or write.
     Anything,
+    /// Anything, also what somebody wrote to a volume that was here before.
+    Leftovers,
+}
+
+impl Value {
+    /// Whether nobody knows what it is.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Value::Anything | Value::Leftovers)
+    }
 }
 
 /// How an operation on sectors was meant.
@@ -84,7 +93,7 @@ impl Entry {
                 Some(bytes)
             }
             Value::Patched(bytes) => Some(bytes.to_vec()),
-            Value::Anything => None,
+            Value::Anything | Value::Leftovers => None,
         }
     }
 }

@@ -90,6 +90,7 @@ fn matches(entry: &Entry, sector: Sector, got: &[u8], from: usize, model: &mut [
             model[from..from + got.len()] == *got
         }
         // Noise is nobody's: a stamp that is not among the candidates is somebody's.
+        Value::Leftovers => true,
         Value::Anything if entry.kind == Kind::GivenUp => true,
         Value::Anything => !matches!(whole_cells(got, from), Found::Stamp(..) | Found::Mixture(_)),
     }
@@ -127,7 +128,7 @@ fn look_at(
     let Some(fitting) = fitting else { return Err(violation(entries, sector, begun, got, from)) };
     let quiet = entries.iter().all(|entry| entry.is_before(begun));
     let settled = entries.iter().all(|entry| !entry.unsettled || entry.superseded.is_some());
-    if fits == 1 && quiet && settled && entries[fitting].value != Value::Anything {
+    if fits == 1 && quiet && settled && !entries[fitting].value.is_unknown() {
         for (index, entry) in entries.iter_mut().enumerate() {
             if index != fitting {
                 entry.superseded.get_or_insert(now);
@@ -135,7 +136,7 @@ fn look_at(
         }
     }
     let found = &entries[fitting];
-    Ok(fits == 1 && found.kind == Kind::Beginning && found.value == Value::Anything)
+    Ok(fits == 1 && found.kind == Kind::Beginning && found.value.is_unknown())
 }
 
 fn violation(entries: &[Entry], sector: Sector, begun: Tick, got: &[u8], from: usize) -> Violation {
@@ -158,7 +159,9 @@ fn violation(entries: &[Entry], sector: Sector, begun: Tick, got: &[u8], from: u
             (Value::Zeroes, _) => format!("zeroes of operation {}", entry.generation.0),
             (Value::Stamp, _) => format!("write {}", entry.generation.0),
             (Value::Patched(_), _) => format!("what write {} made of it", entry.generation.0),
-            (Value::Anything, _) => format!("anything since operation {}", entry.generation.0),
+            (Value::Anything | Value::Leftovers, _) => {
+                format!("anything since operation {}", entry.generation.0)
+            }
         };
         let end = match entry.finished {
             None => "under way",

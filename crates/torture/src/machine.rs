@@ -1,0 +1,173 @@
+//! What the volumes under test share: the machine that they are on, and the array that some of them lie on together.
+
+use crate::faults::Faults;
+use crate::scene::Scene;
+use crate::setup::Setup;
+use crate::story::Story;
+use layout::Geometry;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+use units::{DriveIndex, DriveSet};
+use world_sim::{SimDrive, SimHandle};
+
+/// The machine. It belongs to nobody that can be killed.
+pub struct Machine {
+    /// The shards of the latest process.
+    pub shards: RefCell<Vec<engine::Shard>>,
+    /// Drives that may take the place of others, and are not tried yet.
+    pub replacements: RefCell<Vec<(String, SimDrive)>>,
+    /// Those that have, had or may have a place: that a drive takes one may be undone by a crash, or done unheard.
+    pub known: RefCell<Vec<(String, SimDrive)>>,
+    /// Which life it is.
+    pub life: Cell<u64>,
+    /// Under which name a drive is found that was called something else at first: by the name, its first one.
+    pub paths: RefCell<BTreeMap<String, String>>,
+    /// Virtual time.
+    pub time: SimHandle,
+    /// What is told, and the sum of it.
+    pub story: Rc<Story>,
+}
+
+impl Machine {
+    /// Of a run that has just begun.
+    pub fn new(time: SimHandle, story: Rc<Story>) -> Machine {
+        Machine {
+            shards: RefCell::default(),
+            replacements: RefCell::default(),
+            known: RefCell::default(),
+            life: Cell::new(0),
+            paths: RefCell::default(),
+            time,
+            story,
+        }
+    }
+
+    /// Another one, with copies of drives.
+    pub fn copy(&self, time: SimHandle, known: Vec<(String, SimDrive)>) -> Machine {
+        let machine = Machine::new(time, self.story.clone());
+        machine.life.set(self.life.get());
+        *machine.known.borrow_mut() = known;
+        machine
+    }
+
+    /// Lets go of everything that belongs to a simulation.
+    pub fn let_go(&self) {
+        self.bury();
+        self.replacements.take();
+        self.known.take();
+    }
+
+    /// Lets go of what a process left behind that ended without stopping: its shards and volumes own one another.
+    pub fn bury(&self) {
+        self.shards.take().iter().for_each(engine::Shard::stop);
+    }
+
+    /// Which drive is found under a name, by its first one.
+    pub fn drive_at(&self, path: &str) -> String {
+        self.paths.borrow().get(path).cloned().unwrap_or_else(|| path.to_owned())
+    }
+
+    /// Under which name a drive is found.
+    pub fn path_of(&self, name: String) -> String {
+        let paths = self.paths.borrow();
+        let mut aliases = paths.iter().filter(|(_, drive)| **drive == name);
+        aliases.next().map_or(name.clone(), |(path, _)| path.clone())
+    }
+}
+
+/// Drives that are used together, and what is wrong with them.
+pub struct Array {
+    /// The drives by slot, once there are all; none of copies.
+    pub drives: RefCell<Vec<SimDrive>>,
+    /// By slot, what the drive there was first called.
+    pub names: RefCell<Vec<String>>,
+    /// What is wrong with drives.
+    pub faults: RefCell<Faults>,
+    /// Drives that the controller went without at the latest start.
+    pub out: Cell<DriveSet>,
+    /// Whether the last life ended with a clean shutdown, and no drive failed in it.
+    pub shut_down: Cell<bool>,
+    /// Whether this life begins after one that did.
+    pub after_shutdown: Cell<bool>,
+    /// Whether an operator may have said that he is to be asked before the array starts without missing drives.
+    pub asks: Cell<bool>,
+    volumes: RefCell<Vec<(Geometry, Weak<Scene>)>>,
+}
+
+impl Array {
+    /// Of the drives of a setup, of which nothing is known yet.
+    pub fn new(setup: &Setup) -> Array {
+        Array {
+            drives: RefCell::default(),
+            names: RefCell::new(setup.names()),
+            faults: RefCell::new(Faults::new(setup.drives.len())),
+            out: Cell::new(DriveSet::EMPTY),
+            shut_down: Cell::new(false),
+            after_shutdown: Cell::new(false),
+            asks: Cell::new(false),
+            volumes: RefCell::default(),
+        }
+    }
+
+    /// The same knowledge of copies of the drives.
+    pub fn copy(&self) -> Array {
+        Array {
+            drives: RefCell::default(),
+            names: self.names.clone(),
+            faults: self.faults.clone(),
+            out: self.out.clone(),
+            shut_down: self.shut_down.clone(),
+            after_shutdown: self.after_shutdown.clone(),
+            asks: self.asks.clone(),
+            volumes: RefCell::default(),
+        }
+    }
+
+    /// Knows what is known of another one.
+    pub fn adopt(&self, other: &Array) {
+        self.names.borrow_mut().clone_from(&other.names.borrow());
+        self.faults.borrow_mut().clone_from(&other.faults.borrow());
+        self.out.set(other.out.get());
+    }
+
+    /// A volume lies on it.
+    pub fn lay(&self, scene: &Rc<Scene>) {
+        self.volumes.borrow_mut().push((scene.setup.geometry, Rc::downgrade(scene)));
+    }
+
+    /// Whether every volume that may lie on it survives that these drives are lost.
+    pub fn survives(&self, lost: &DriveSet) -> bool {
+        self.volumes.borrow().iter().all(|(geometry, _)| geometry.survives_set(lost))
+    }
+
+    /// Whether drives that are missing could have served a volume that may lie on it without the others: that is asked about.
+    pub fn may_have_gone_on(&self, missing: &DriveSet) -> bool {
+        let may_be = |volume: &Weak<Scene>| volume.upgrade().is_some_and(|volume| volume.may_be_there());
+        let volumes = self.volumes.borrow();
+        let could = volumes
+            .iter()
+            .filter(|(_, volume)| may_be(volume))
+            .any(|(geometry, _)| geometry.survives_set(&DriveSet::first(geometry.drives()).minus(missing)));
+        !missing.is_empty() && could
+    }
+
+    /// Drives that nobody can rely on now: something is wrong with them, or the controller went without them.
+    pub fn unreliable(&self) -> DriveSet {
+        self.faults.borrow().bad().union(&self.out.get())
+    }
+
+    /// Takes note of drives that cannot be relied on, for every volume that lies on it.
+    pub fn note_losses(&self) {
+        let lost = self.unreliable();
+        for volume in self.volumes.borrow().iter().filter_map(|(_, volume)| volume.upgrade()) {
+            volume.lose(&lost);
+        }
+    }
+
+    /// The slot of a drive, by its first name.
+    pub fn slot_of(&self, name: &str) -> Option<DriveIndex> {
+        let names = self.names.try_borrow().ok()?;
+        names.iter().position(|of_slot| of_slot == name).map(|slot| DriveIndex(slot as u16))
+    }
+}
