@@ -11,6 +11,9 @@
 //! What only looks has addresses of its own: `GET /v1/info`, `/v1/volumes`, `/v1/volumes/NAME`, `/v1/drives`,
 //! `/v1/spares`, `/v1/foreign`, `/v1/tasks`, `/v1/tasks/NUMBER`, `/v1/schedules`, `/v1/events?last=20`.
 //!
+//! `GET /metrics` answers what is counted and measured as text for Prometheus ([`metrics`]). The same address alone is served at
+//! network ports ([`MetricsPort`]).
+//!
 //! HTTP has its own thread, on tokio: nothing here is on the path of an I/O.
 #![allow(
     clippy::disallowed_methods,
@@ -19,9 +22,13 @@
 )]
 
 pub mod client;
+mod metrics;
+mod port;
 mod server;
 
-pub use server::{Server, SocketAccess};
+pub use metrics::MetricsOptions;
+pub use port::MetricsPort;
+pub use server::{Metrics, Server, SocketAccess};
 
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,13 @@
 //! The server's side: a thread that takes commands in and hands them to the controller.
 
-use crate::Refusal;
+use crate::metrics::{self, MetricsOptions};
+use crate::port::MetricsPort;
+use crate::{Refusal, metrics::text::CONTENT_TYPE};
 use axum::Json;
 use axum::Router;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header::CONTENT_TYPE as TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use controller::{Command, ControllerHandle, Error, ErrorKind, Reply};
@@ -15,6 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
 
@@ -26,8 +29,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `controller` on a Unix socket that those may use whom `access` lets in. `stopped_controller` is called,
-    /// on the server's thread, when somebody has shut the controller down through it.
+    /// Serves `controller` on a Unix socket that those may use whom `access` lets in, and its metrics at `metrics`' ports, too.
+    /// `stopped_controller` is called, on the server's thread, when somebody has shut the controller down through it.
     ///
     /// # Errors
     /// When the socket is in use by a running server, or cannot be made.
@@ -35,15 +38,17 @@ impl Server {
         socket: &FilePath,
         access: SocketAccess,
         controller: ControllerHandle,
+        metrics: Metrics,
         stopped_controller: impl Fn() + Send + Sync + 'static,
     ) -> env::Result<Server> {
         let listener = bind(socket, access)?;
-        let desk = Desk { controller, stopped_controller: Arc::new(stopped_controller) };
+        let Metrics { options, ports } = metrics;
+        let desk = Desk { controller, options, stopped_controller: Arc::new(stopped_controller) };
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("http".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
-                Ok(runtime) => runtime.block_on(serve(listener, desk, stopped)),
+                Ok(runtime) => runtime.block_on(serve(listener, ports, desk, stopped)),
                 Err(error) => tracing::error!("the control socket is not served: {error}"),
             }
         });
@@ -67,6 +72,15 @@ impl Drop for Server {
             tracing::warn!("cannot remove {}: {error}", self.socket.display());
         }
     }
+}
+
+/// How metrics are served.
+#[derive(Default)]
+pub struct Metrics {
+    /// What is told.
+    pub options: MetricsOptions,
+    /// Where they are served besides the control socket.
+    pub ports: Vec<MetricsPort>,
 }
 
 /// Who may use a control socket: whoever may write to it.
@@ -117,10 +131,20 @@ fn bind(socket: &FilePath, access: SocketAccess) -> env::Result<std::os::unix::n
 #[derive(Clone)]
 struct Desk {
     controller: ControllerHandle,
+    options: MetricsOptions,
     stopped_controller: Arc<dyn Fn() + Send + Sync>,
 }
 
-async fn serve(listener: std::os::unix::net::UnixListener, desk: Desk, stopped: oneshot::Receiver<()>) {
+async fn serve(
+    listener: std::os::unix::net::UnixListener,
+    ports: Vec<MetricsPort>,
+    desk: Desk,
+    stopped: oneshot::Receiver<()>,
+) {
+    for port in ports {
+        // It ends with the runtime: a client that is being answered then asks again.
+        tokio::spawn(serve_metrics(port, desk.clone()));
+    }
     let listener = match UnixListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("the control socket is not served: {error}"),
@@ -137,6 +161,7 @@ async fn serve(listener: std::os::unix::net::UnixListener, desk: Desk, stopped: 
         .route("/v1/tasks/{task}", get(task))
         .route("/v1/schedules", get(|state| ask(state, Command::ScheduleList {})))
         .route("/v1/events", get(events))
+        .route("/metrics", get(tell_metrics))
         .fallback(|| async {
             refuse(ErrorKind::NotFound, "there is nothing at this address; docs/api.md lists what there is")
         })
@@ -150,6 +175,33 @@ async fn serve(listener: std::os::unix::net::UnixListener, desk: Desk, stopped: 
     };
     if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(until).await {
         tracing::error!("the control socket ended: {error}");
+    }
+}
+
+/// Serves the metrics, and nothing else, at a network port.
+async fn serve_metrics(port: MetricsPort, desk: Desk) {
+    let address = port.address();
+    let listener = match port.listen() {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!("metrics are not served at {address}: {error}"),
+    };
+    let nothing =
+        || async { (StatusCode::NOT_FOUND, "there is nothing at this address; ask for /metrics\n") };
+    let router = Router::new().route("/metrics", get(tell_metrics)).fallback(nothing).with_state(desk);
+    if let Err(error) = axum::serve(listener, router).await {
+        tracing::error!("metrics are served at {address} no longer: {error}");
+    }
+}
+
+async fn tell_metrics(State(desk): State<Desk>) -> Response {
+    let since = Instant::now();
+    match answer(&desk.controller, Command::Metrics {}).await {
+        Some(Ok(Reply::Metrics { metrics })) => {
+            let page = metrics::page(&metrics, desk.options, since);
+            ([(TYPE, CONTENT_TYPE)], page).into_response()
+        }
+        Some(Err(error)) => refused(error),
+        _ => refuse(ErrorKind::Stopping, GONE),
     }
 }
 
@@ -190,22 +242,29 @@ async fn events(state: State<Desk>, query: Result<Query<EventsQuery>, QueryRejec
 /// Hands a command to the controller and waits for its reply.
 async fn ask(State(desk): State<Desk>, command: Command) -> Response {
     let stops = command == Command::Shutdown {};
-    let (sender, receiver) = oneshot::channel::<controller::Result<Reply>>();
-    desk.controller.ask(command, move |result| {
-        if sender.send(result).is_err() {
-            tracing::debug!("the client went away before its answer");
-        }
-    });
-    match receiver.await {
-        Ok(Ok(reply)) => {
+    match answer(&desk.controller, command).await {
+        Some(Ok(reply)) => {
             if stops {
                 (desk.stopped_controller)();
             }
             Json(reply).into_response()
         }
-        Ok(Err(error)) => refused(error),
-        Err(_) => refuse(ErrorKind::Stopping, "the controller is gone; start it again"),
+        Some(Err(error)) => refused(error),
+        None => refuse(ErrorKind::Stopping, GONE),
     }
+}
+
+const GONE: &str = "the controller is gone; start it again";
+
+/// What the controller answers; `None` if it is gone.
+async fn answer(controller: &ControllerHandle, command: Command) -> Option<controller::Result<Reply>> {
+    let (sender, receiver) = oneshot::channel();
+    controller.ask(command, move |result| {
+        if sender.send(result).is_err() {
+            tracing::debug!("the client went away before its answer");
+        }
+    });
+    receiver.await.ok()
 }
 
 fn refuse(kind: ErrorKind, sentence: &str) -> Response {

@@ -1,7 +1,7 @@
 //! What a shard needs to serve a volume: what it is, its drives, and what is known of it.
 
 use crate::memory::CacheTerms;
-use crate::volume::VolumeSpec;
+use crate::volume::{VolumeMeter, VolumeSpec};
 use env::DriveSource;
 use ondisk::{TailPlace, Uuid};
 use state::VolumeState;
@@ -86,6 +86,8 @@ pub struct Attachment {
     pub streams: StreamSharing,
     /// What it has of the cache.
     pub cache: CacheTerms,
+    /// Where shards count what they do for it.
+    pub meter: VolumeMeter,
 }
 
 impl Attachment {
@@ -105,6 +107,7 @@ impl Attachment {
             hidden: false,
             streams: StreamSharing::default(),
             cache,
+            meter: VolumeMeter::default(),
         }
     }
 }

@@ -88,4 +88,4 @@ pub use shard::Resources;
 pub use state::{Change, PuncturedBlocks, RegionIndex, RegionSet, Regions, Relocated, VolumeState};
 pub use stripe::{JournalTerms, ring_len};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
-pub use volume::{Counters, FaultPolicy, VolumeId, VolumeSpec, served};
+pub use volume::{Counters, FaultPolicy, VolumeId, VolumeMeter, VolumeSpec, served};

@@ -1,5 +1,6 @@
 //! What a volume is, and what a shard counts of it.
 
+use env::{Tally, TallyRow, Traffic};
 use layout::{Geometry, Level};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, SectorSize, StripSize};
@@ -44,33 +45,93 @@ pub struct VolumeSpec {
     pub policy: FaultPolicy,
 }
 
-/// What a shard has counted of a volume since it was attached.
+/// What is counted of a volume besides what hosts ask of it ([`VolumeMeter::traffic`]).
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// Host requests for reading.
-    pub reads: u64,
-    /// Bytes read by hosts.
-    pub read_bytes: u64,
-    /// Host requests for writing, zeroes included.
-    pub writes: u64,
-    /// Bytes written by hosts.
-    pub written_bytes: u64,
     /// Writes to a stripe that went to its drives together with others, by one plan.
     pub joined_writes: u64,
-    /// Flushes asked for by hosts.
-    pub flushes: u64,
     /// Requests that took the fast path.
     pub fast_path: u64,
     /// Times that a fault before the commit made a stripe request be planned again.
     pub replans: u64,
-    /// Host requests that failed.
-    pub errors: u64,
     /// Stripes that the resync has passed.
     pub resynced_stripes: u64,
     /// Runs of blocks that a drive could not read and that were written anew.
     pub repaired: u64,
     /// Runs of blocks whose content was lost.
     pub lost_blocks: u64,
+}
+
+impl Counters {
+    const NUMBERS: usize = 6;
+
+    fn numbers(self) -> [u64; Counters::NUMBERS] {
+        let Counters { joined_writes, fast_path, replans, resynced_stripes, repaired, lost_blocks } = self;
+        [joined_writes, fast_path, replans, resynced_stripes, repaired, lost_blocks]
+    }
+
+    /// From as many numbers; those that are not there are zero.
+    fn of(numbers: &[u64]) -> Counters {
+        let at = |index: usize| numbers.get(index).copied().unwrap_or_default();
+        Counters {
+            joined_writes: at(0),
+            fast_path: at(1),
+            replans: at(2),
+            resynced_stripes: at(3),
+            repaired: at(4),
+            lost_blocks: at(5),
+        }
+    }
+}
+
+/// What all shards count of a volume for as long as its owner keeps this: it goes on when the volume is attached anew. Anybody may
+/// read it, and no shard is asked for it. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct VolumeMeter {
+    /// What hosts ask of it.
+    pub traffic: Traffic,
+    counters: Tally,
+}
+
+impl Default for VolumeMeter {
+    fn default() -> VolumeMeter {
+        VolumeMeter { traffic: Traffic::default(), counters: Tally::new(Counters::NUMBERS) }
+    }
+}
+
+impl VolumeMeter {
+    /// What else is counted of it.
+    pub fn counters(&self) -> Counters {
+        Counters::of(&self.counters.sums())
+    }
+
+    /// For a shard that begins to serve it.
+    pub(crate) fn join(&self) -> CounterRow {
+        CounterRow { row: self.counters.row() }
+    }
+}
+
+/// What one shard has counted of a volume.
+pub(crate) struct CounterRow {
+    row: TallyRow,
+}
+
+impl CounterRow {
+    /// Counts up by what `more` makes of zeroes.
+    #[inline]
+    pub(crate) fn count(&self, more: impl FnOnce(&mut Counters)) {
+        let mut counters = Counters::default();
+        more(&mut counters);
+        for (index, more) in counters.numbers().into_iter().enumerate() {
+            if more > 0 {
+                self.row.add(index, more);
+            }
+        }
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        Counters::of(&self.row.counted())
+    }
 }
 
 /// The layout as it is served. Mirrors hold the volume as it is, so that their strip does not matter to where a

@@ -5,9 +5,11 @@ use crate::buffers::{Bufs, Slices};
 use crate::error::Result;
 use crate::health::Hardware;
 use crate::ops::Completion;
+use crate::traffic::Traffic;
 use crate::world::Env;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
 
 /// When a write counts as done.
@@ -177,6 +179,42 @@ pub trait DriveSource: Send + Sync {
     /// # Errors
     /// When the shard's world cannot take one more drive.
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>>;
+
+    /// Where operations on it are counted, if anybody wants to know.
+    fn traffic(&self) -> Option<&Traffic> {
+        None
+    }
+}
+
+/// A drive whose operations are counted, on whichever shard they are.
+pub struct MeteredSource {
+    source: Arc<dyn DriveSource>,
+    traffic: Traffic,
+}
+
+impl MeteredSource {
+    /// `source`, whose operations count as `traffic`.
+    pub fn new(source: Arc<dyn DriveSource>, traffic: Traffic) -> MeteredSource {
+        MeteredSource { source, traffic }
+    }
+}
+
+impl DriveSource for MeteredSource {
+    fn info(&self) -> &DriveInfo {
+        self.source.info()
+    }
+
+    fn odd_bytes(&self) -> ByteCount {
+        self.source.odd_bytes()
+    }
+
+    fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
+        self.source.attach(env)
+    }
+
+    fn traffic(&self) -> Option<&Traffic> {
+        Some(&self.traffic)
+    }
 }
 
 impl IoRequest {

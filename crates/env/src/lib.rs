@@ -14,8 +14,8 @@
 //!
 //! # One thread, one executor
 //! An [`Executor`] runs the tasks of one shard, single-threaded; nothing in here is shared between
-//! threads but [`mailbox`] (bounded messages), [`Block`](buffers) reference counts, the counters of [`Hosts`], what
-//! a [`DriveSource`] shares between its attachments, and [`Words`]. State lives in cells; nothing is borrowed over an await.
+//! threads but [`mailbox`] (bounded messages), [`Block`](buffers) reference counts, the counters of [`Hosts`],
+//! what [`Tally`] and [`Traffic`] count, what a [`DriveSource`] shares between its attachments, and [`Words`]. State lives in cells; nothing is borrowed over an await.
 //!
 //! # What outlives a process
 //! Drives, the state ([`StateStore`]), and, until the power goes, memory that it keeps ([`KeptMemory`]).
@@ -39,13 +39,16 @@ mod service;
 mod state;
 mod stream;
 pub mod sync;
+mod tally;
 mod time;
+mod traffic;
 mod world;
 
 pub use block_target::{BlockTarget, TargetGeometry, Targets};
 pub use buffers::{Buf, BufferPool, Bufs, Slice, Slices};
 pub use drive::{
-    BlockStatus, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Durability, IoRequest, StatusExtent,
+    BlockStatus, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Durability, IoRequest,
+    MeteredSource, StatusExtent,
 };
 pub use error::{Error, ErrorKind, IoError, IoErrorKind, Result};
 pub use executor::{Executor, JoinHandle, RemoteWaker, Schedule, TaskId, Unpark};
@@ -58,5 +61,7 @@ pub use runners::Runners;
 pub use service::{Served, Service};
 pub use state::StateStore;
 pub use stream::{Address, Listener, Peer, Process, Stream, StreamSource};
+pub use tally::{Tally, TallyRow};
 pub use time::Instant;
+pub use traffic::{BUCKET_BOUNDS_NS, Operation, Performed, Timed, Traffic, TrafficRow};
 pub use world::{Env, LocalFuture, Work, World};

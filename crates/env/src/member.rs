@@ -1,10 +1,11 @@
 //! A drive with the bookkeeping that every user of one needs: time limits and what is still out.
 
 use crate::buffers::{Bufs, Slice, Slices};
-use crate::drive::{Drive, DriveInfo, Durability, IoRequest};
-use crate::error::{IoError, IoErrorKind};
+use crate::drive::{Drive, DriveInfo, DriveSource, Durability, IoRequest};
+use crate::error::{self, IoError, IoErrorKind};
 use crate::health::DriveHealth;
-use crate::ops::{Io, IoOutcome};
+use crate::ops::{Io, IoOutcome, Metered};
+use crate::traffic::TrafficRow;
 use crate::world::Env;
 use smallvec::smallvec;
 use std::cell::Cell;
@@ -24,6 +25,8 @@ pub struct Member {
     drive: Rc<dyn Drive>,
     outstanding: Rc<Cell<u32>>,
     time_limit: Cell<Duration>,
+    /// Where its operations are counted, if they are.
+    traffic: Option<Rc<TrafficRow>>,
 }
 
 /// How long a drive may take for one operation unless told otherwise.
@@ -37,7 +40,25 @@ impl Member {
 
     /// `drive` with a time limit for each operation.
     pub fn with_time_limit(env: &Env, drive: Rc<dyn Drive>, time_limit: Duration) -> Member {
-        Member { env: env.clone(), drive, outstanding: Rc::default(), time_limit: Cell::new(time_limit) }
+        let (outstanding, time_limit) = (Rc::default(), Cell::new(time_limit));
+        Member { env: env.clone(), drive, outstanding, time_limit, traffic: None }
+    }
+
+    /// This shard's way to the drive of a source, with a time limit for each operation. They count as the source's
+    /// [traffic](DriveSource::traffic).
+    ///
+    /// # Errors
+    /// When the shard's world cannot take one more drive.
+    pub fn attach(env: &Env, source: &dyn DriveSource, time_limit: Duration) -> error::Result<Member> {
+        let member = Member::with_time_limit(env, source.attach(env)?, time_limit);
+        let traffic = source.traffic().map(|traffic| Rc::new(traffic.join()));
+        Ok(Member { traffic, ..member })
+    }
+
+    /// Another way to the same drive, whose outstanding operations are counted apart.
+    #[must_use]
+    pub fn beside(&self) -> Member {
+        Member { outstanding: Rc::default(), ..self.clone() }
     }
 
     /// What the drive says of itself.
@@ -59,8 +80,10 @@ impl Member {
     /// Starts any request.
     pub fn start(&self, request: IoRequest) -> Io {
         let executor = self.env.executor();
-        let deadline = executor.tick() + self.time_limit.get();
-        let (io, completion) = Io::start(executor, deadline, Some(self.outstanding.clone()));
+        let now = executor.tick();
+        let metered = self.traffic.as_ref().and_then(|row| Metered::start(row, &request, now));
+        let deadline = now + self.time_limit.get();
+        let (io, completion) = Io::start(executor, deadline, Some(self.outstanding.clone()), metered);
         self.drive.start(request, completion);
         io
     }

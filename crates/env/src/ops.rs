@@ -13,7 +13,8 @@ use crate::error::{IoError, IoErrorKind};
 use crate::executor::{Executor, TaskId};
 use crate::health::DriveHealth;
 use crate::time::Instant;
-use crate::{buffers::Bufs, drive::StatusExtent};
+use crate::traffic::{Operation, Timed, TrafficRow};
+use crate::{buffers::Bufs, drive::IoRequest, drive::StatusExtent};
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -244,12 +245,46 @@ impl OpTable {
     }
 }
 
+/// An operation that is counted as the drive's traffic when the drive returns it.
+pub(crate) struct Metered {
+    row: Rc<TrafficRow>,
+    timed: Timed,
+    bytes: u64,
+}
+
+impl Metered {
+    /// A request begins. What asks the drive about itself is no traffic.
+    pub(crate) fn start(row: &Rc<TrafficRow>, request: &IoRequest, now: Instant) -> Option<Metered> {
+        let operation = match request {
+            IoRequest::Read { .. } => Operation::Read,
+            IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } => Operation::Write,
+            IoRequest::Trim { .. } => Operation::Trim,
+            IoRequest::Flush => Operation::Flush,
+            IoRequest::Status { .. } | IoRequest::Health | IoRequest::Locate { .. } => return None,
+        };
+        let timed = Timed::start(row, operation, now);
+        Some(Metered { row: row.clone(), timed, bytes: request.range().len.0 })
+    }
+
+    fn end(self, now: Instant, result: &Result<u64, IoError>) {
+        match result {
+            Ok(_) => self.timed.end(&self.row, now, Some(self.bytes)),
+            // It has no such thing, and is asked for something else instead.
+            Err(error) if error.kind == IoErrorKind::NotSupported => {
+                self.row.take_back(self.timed.operation);
+            }
+            Err(_) => self.timed.end(&self.row, now, None),
+        }
+    }
+}
+
 /// The drive's side of an operation: returns it, exactly once.
 pub struct Completion {
     executor: Weak<Executor>,
     index: u32,
     /// Counts the operations its drive still has, late ones too.
     outstanding: Option<Rc<Cell<u32>>>,
+    metered: Option<Metered>,
     returned: bool,
 }
 
@@ -280,6 +315,9 @@ impl Completion {
             outstanding.set(outstanding.get() - 1);
         }
         let Some(executor) = self.executor.upgrade() else { return };
+        if let Some(metered) = self.metered.take() {
+            metered.end(executor.tick(), &outcome.result);
+        }
         let (waiter, unclaimed) = executor.ops.complete(self.index, outcome);
         drop(unclaimed);
         if let Some(waiter) = waiter {
@@ -306,18 +344,19 @@ pub struct Io {
 
 impl Io {
     /// A new operation: its waiter's and its drive's side. `deadline`: when the waiter is told that it timed
-    /// out. `outstanding` is counted up now and down when the drive returns it.
+    /// out. `outstanding` is counted up now and down when the drive returns it; `metered` ends then.
     pub(crate) fn start(
         executor: &Rc<Executor>,
         deadline: Instant,
         outstanding: Option<Rc<Cell<u32>>>,
+        metered: Option<Metered>,
     ) -> (Io, Completion) {
         let (index, _) = executor.ops.start(deadline);
         if let Some(outstanding) = &outstanding {
             outstanding.set(outstanding.get() + 1);
         }
         let completion =
-            Completion { executor: Rc::downgrade(executor), index, outstanding, returned: false };
+            Completion { executor: Rc::downgrade(executor), index, outstanding, metered, returned: false };
         (Io { executor: executor.clone(), index, finished: false }, completion)
     }
 

@@ -177,7 +177,7 @@ impl Env {
     pub fn start_operation(&self, time_limit: Option<Duration>) -> (Io, Completion) {
         let deadline =
             time_limit.map_or(Instant { ns: u64::MAX }, |limit| self.inner.executor.tick() + limit);
-        Io::start(&self.inner.executor, deadline, None)
+        Io::start(&self.inner.executor, deadline, None, None)
     }
 
     /// Gives way to whatever has come back from drives and the network meanwhile, beside all that is ready: goes

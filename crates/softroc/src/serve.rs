@@ -6,12 +6,12 @@
 //! which loses nothing that was acknowledged.
 
 use crate::cache;
-use crate::cli::Serve;
+use crate::cli::{MetricsCompat, Serve};
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
 use crate::shards::{self, Node, PortOptions};
 use crate::signals;
-use api::SocketAccess;
+use api::{Metrics, MetricsOptions, MetricsPort, SocketAccess};
 use controller::{Command, Controller, ControllerHandle, Options, Reply};
 use env::{Address, Env, Hosts, mailbox};
 use ports::nbd::Nbd;
@@ -70,6 +70,8 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         allow_remote: serve.allow_remote,
         socket: control.socket().to_owned(),
         access: socket_access(serve)?,
+        metrics: serve.metrics.clone(),
+        told: MetricsOptions { node_md: serve.metrics_compat == Some(MetricsCompat::NodeMd) },
         state: control.state().to_owned(),
     };
     shard.run(async move { plan.serve(&env).await })
@@ -181,6 +183,8 @@ struct Plan {
     allow_remote: bool,
     socket: PathBuf,
     access: SocketAccess,
+    metrics: Option<Address>,
+    told: MetricsOptions,
     state: PathBuf,
 }
 
@@ -201,12 +205,15 @@ impl Plan {
         // Addresses first: a socket in use is found before any drive is touched.
         let mut nbd =
             Server::<Nbd>::listen(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
+        let metrics = self.metrics.iter().map(|address| MetricsPort::bind(address, self.allow_remote));
+        let metrics = Metrics { options: self.told, ports: metrics.collect::<env::Result<_>>()? };
         let (drives, logs) = (self.drives.clone(), self.logs.clone());
         let options = Options { drives, hosts, cache_size: self.cache, logs };
         let controller = Controller::start(env, options, node.engines, node.reports).await;
         // Who connected before the volumes were there has waited.
         nbd.accept();
-        let served = self.serve_until_asked(env, &nbd, &controller, ask_to_end, &mut asked_to_end).await;
+        let end = (ask_to_end, &mut asked_to_end);
+        let served = self.serve_until_asked(env, &nbd, &controller, metrics, end).await;
         tracing::info!("stopping: outstanding requests finish first");
         nbd.shut_down(LAST_REQUESTS).await;
         match controller.command(env, Command::Shutdown {}).await {
@@ -223,17 +230,21 @@ impl Plan {
         env: &Env,
         nbd: &Server<Nbd>,
         controller: &ControllerHandle,
-        ask_to_end: mailbox::Sender<()>,
-        asked_to_end: &mut mailbox::Receiver<()>,
+        metrics: Metrics,
+        (ask_to_end, asked_to_end): (mailbox::Sender<()>, &mut mailbox::Receiver<()>),
     ) -> Outcome {
+        for port in &metrics.ports {
+            tracing::info!("metrics for Prometheus at http://{}/metrics", port.address());
+        }
         let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
         std::fs::write(self.state.join(ENDPOINTS), addresses.join("\n") + "\n")
             .map_err(|error| Failure::failed(format!("cannot write {ENDPOINTS}: {error}")))?;
         let stopped = ask_to_end.clone();
-        let _control = api::Server::start(&self.socket, self.access, controller.clone(), move || {
-            // Several requests to end are one.
-            let _ = stopped.send(());
-        })?;
+        let _control =
+            api::Server::start(&self.socket, self.access, controller.clone(), metrics, move || {
+                // Several requests to end are one.
+                let _ = stopped.send(());
+            })?;
         signals::send_on_interrupt(ask_to_end)?;
         let volumes = match controller.command(env, Command::VolumeList {}).await {
             Ok(Reply::Volumes { volumes }) => volumes,

@@ -114,6 +114,8 @@ impl Shard {
                 }
             } else {
                 self.park(now);
+                // What returned while we slept took until now: operations are timed by the tick.
+                self.executor.fire_timers(crate::world::now());
             }
             self.ring.reap();
         }

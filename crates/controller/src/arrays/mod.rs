@@ -119,7 +119,7 @@ impl Arrays {
     /// Every array, by the name of its first volume.
     pub(crate) fn all(&self) -> Vec<Rc<Array>> {
         let mut arrays: Vec<Rc<Array>> = self.by_uuid.borrow().values().cloned().collect();
-        arrays.sort_by_key(|array| (array.name(), array.uuid));
+        arrays.sort_by_cached_key(|array| (array.name(), array.uuid));
         arrays
     }
 

@@ -94,6 +94,7 @@ impl Arrays {
             journal: volume.journal_place(self.shards.len(), of_array.tail),
             hidden: volume.is_hidden(),
             cache,
+            meter: volume.meter().clone(),
             ..Attachment::new(Arc::new(spec), members.map(source).collect(), volume_state(array, volume))
         })
     }

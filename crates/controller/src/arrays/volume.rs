@@ -5,7 +5,10 @@ use crate::arrays::on_log::LogPlaced;
 use crate::interface::{CacheInfo, VolumeState};
 use crate::inventory::Drive;
 use crate::inventory::IsQuiesced;
-use engine::{CacheCounters, JournalOn, JournalPlace, LogDevice, RegionIndex, RegionSet, VolumeId, ring_len};
+use engine::{
+    CacheCounters, JournalOn, JournalPlace, LogDevice, RegionIndex, RegionSet, VolumeId, VolumeMeter,
+    ring_len,
+};
 use env::Words;
 use layout::Geometry;
 use ondisk::{TailPlace, Uuid, VolumeLabel, slots};
@@ -46,6 +49,8 @@ pub(crate) struct Volume {
     /// When its hosts are told that writes are done, and where the shards show what the cache has of it.
     in_effect: RefCell<Option<InEffect>>,
     gauge: RefCell<Option<Words>>,
+    /// What shards count of it, over all times that they serve it.
+    meter: VolumeMeter,
 }
 
 impl Volume {
@@ -67,6 +72,7 @@ impl Volume {
             forced: RefCell::default(),
             in_effect: RefCell::default(),
             gauge: RefCell::default(),
+            meter: VolumeMeter::default(),
         }
     }
 
@@ -237,6 +243,11 @@ impl Volume {
             }
         }
         Some((at_least, at_most))
+    }
+
+    /// What shards count of it.
+    pub(crate) fn meter(&self) -> &VolumeMeter {
+        &self.meter
     }
 
     /// What the cache shows of it.

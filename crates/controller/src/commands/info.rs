@@ -12,6 +12,7 @@ use crate::inventory::Drive;
 use crate::lifecycle::{free_end, refuse_failed};
 use layout::Level;
 use ondisk::TailPlace;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use units::{ByteCount, StripSize};
 
@@ -46,11 +47,21 @@ impl Commands {
             let replacements = array.places().into_iter().filter_map(|place| place.replacement);
             infos.extend(replacements.map(|replacement| self.drive_info(&replacement)));
         }
-        let replacements = |drive: &Rc<Drive>| arrays.iter().any(|array| array.replaced_by(drive).is_some());
+        let places = arrays.iter().flat_map(|array| array.places());
+        let placed: BTreeSet<String> = places
+            .flat_map(|place| [place.drive, place.replacement])
+            .flatten()
+            .map(|drive| drive.name.clone())
+            .collect();
+        // One that cannot be opened may be shown at the place that it left: those are few.
+        let is_shown = |drive: &Rc<Drive>| {
+            placed.contains(&drive.name)
+                || drive.access().is_none() && self.arrays.shown_place(drive).is_some()
+        };
         let mut others: Vec<Rc<Drive>> = self.inventory.drives();
-        others.retain(|drive| self.arrays.shown_place(drive).is_none() && !replacements(drive));
+        others.retain(|drive| !is_shown(drive));
         others.sort_by(|a, b| a.name.cmp(&b.name));
-        infos.extend(others.iter().map(|drive| self.drive_info(drive)));
+        infos.extend(others.iter().map(|drive| self.loose_info(drive)));
         infos
     }
 
@@ -85,7 +96,6 @@ impl Commands {
         if let Some((array, slot)) = self.arrays.shown_place(drive) {
             return self.member_info(&array, slot);
         }
-        let info = self.physical_info(drive.name.clone(), Some(drive));
         let filling = self
             .arrays
             .all()
@@ -93,6 +103,7 @@ impl Commands {
             .find_map(|array| array.replaced_by(drive).map(|slot| (array, slot)));
         if let Some((array, slot)) = filling {
             let name = self.arrays.member_name(&array, slot);
+            let info = self.physical_info(drive.name.clone(), Some(drive));
             return DriveInfo {
                 state: DriveState::Filling,
                 reason: Some(format!("it is being filled to replace drive {name}")),
@@ -102,6 +113,12 @@ impl Commands {
                 ..info
             };
         }
+        self.loose_info(drive)
+    }
+
+    /// A drive that has no place in an array, and is not being filled for one.
+    fn loose_info(&self, drive: &Rc<Drive>) -> DriveInfo {
+        let info = self.physical_info(drive.name.clone(), Some(drive));
         // One that holds writes back says that first: until then nothing else can be done about it.
         let failure = self.inventory.failure_of(drive).filter(|_| !drive.is_draining());
         let failure = failure.map(|failure| refuse_failed(&drive.name, &failure));
@@ -149,6 +166,9 @@ impl Commands {
             rotational: info.is_some_and(|info| info.rotational),
             read_only: info.is_some_and(|info| info.read_only),
             medium_errors: drive.map_or(0, |drive| drive.medium_errors()),
+            model: info.and_then(|info| info.hardware.model.clone()),
+            serial: info.and_then(|info| info.hardware.serial.clone()),
+            firmware: info.and_then(|info| info.hardware.firmware.clone()),
             enclosure: info.and_then(|info| info.hardware.enclosure.clone()),
             bay: info.and_then(|info| info.hardware.slot.clone()),
             health: drive.and_then(|drive| self.inventory.health_of(drive)).map(Box::new),

@@ -11,6 +11,7 @@
 mod explain;
 mod handle;
 mod info;
+mod metrics;
 mod queue;
 mod start;
 

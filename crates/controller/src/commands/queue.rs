@@ -72,6 +72,7 @@ impl Commands {
             Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
             Command::Explain(explain) => self.explain(explain),
             Command::Info {} => Ok(Reply::Info { info: self.info() }),
+            Command::Metrics {} => Ok(Reply::Metrics { metrics: Box::new(self.metrics()) }),
             Command::DriveAdd { .. }
             | Command::DriveFail { .. }
             | Command::DriveOffline { .. }

@@ -12,12 +12,12 @@ mod codes;
 
 pub use codes::EventCode;
 
-use crate::interface::{Event, Severity};
+use crate::interface::{Event, EventCount, Severity};
 
 use env::Env;
 use env::sync::Signal;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Where events are kept over restarts.
 const FILE: &str = "events.jsonl";
@@ -38,6 +38,8 @@ pub(crate) struct Events {
     changed: Signal,
     /// The number of the next event.
     next: Cell<u64>,
+    /// How many there were since the start, by code.
+    counts: RefCell<BTreeMap<&'static str, (Severity, u64)>>,
 }
 
 impl Events {
@@ -50,6 +52,7 @@ impl Events {
             closed: Cell::new(false),
             changed: Signal::default(),
             next: Cell::new(1),
+            counts: RefCell::default(),
         }
     }
 
@@ -58,6 +61,7 @@ impl Events {
         let (severity, number) = (code.severity(), self.next.get());
         self.next.set(number + 1);
         let kind = code.code();
+        self.counts.borrow_mut().entry(kind).or_insert((severity, 0)).1 += 1;
         match severity {
             Severity::Info => tracing::info!(number, code = kind, "{text}"),
             Severity::Warning => tracing::warn!(number, code = kind, "{text}"),
@@ -98,6 +102,17 @@ impl Events {
         let recent = self.recent.borrow();
         let skip = recent.len().saturating_sub(last.unwrap_or(MOST));
         recent.iter().skip(skip).cloned().collect()
+    }
+
+    /// How many there were of each kind since the start.
+    pub(crate) fn counts(&self) -> Vec<EventCount> {
+        let counts = self.counts.borrow();
+        let count = |(code, (severity, count)): (&&'static str, &(Severity, u64))| EventCount {
+            code: (*code).to_owned(),
+            severity: *severity,
+            count: *count,
+        };
+        counts.iter().map(count).collect()
     }
 
     /// Reads what was kept. A line that was cut off by a crash is left behind.

@@ -137,6 +137,9 @@ pub enum Command {
     },
     /// Every log, its devices, and which journals lie there. Answered by [`Reply::Logs`](crate::interface::Reply::Logs).
     LogList {},
+    /// Everything that is counted or measured, all of one moment. No drive is asked. Answered by
+    /// [`Reply::Metrics`](crate::interface::Reply::Metrics).
+    Metrics {},
     /// Sets an array's policies. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumePolicy(SetPolicy),
     /// Every spare, what it covers, and which arrays none covers. Answered by [`Reply::Spares`](crate::interface::Reply::Spares).

@@ -13,6 +13,7 @@ mod foreign;
 mod health;
 mod hosts;
 mod logs;
+mod metrics;
 mod reply;
 mod tasks;
 
@@ -22,6 +23,7 @@ pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;
 pub use hosts::HostInfo;
 pub use logs::{LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
+pub use metrics::{DriveMetrics, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
 pub use reply::{
     CacheInfo, ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo,
     VolumeState,

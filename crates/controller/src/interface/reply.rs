@@ -1,8 +1,8 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
 use crate::interface::{
-    CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, HostInfo, LogInfo, ScheduleInfo, SpareInfo,
-    TaskInfo,
+    CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, HostInfo, LogInfo, MetricsInfo, ScheduleInfo,
+    SpareInfo, TaskInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -109,6 +109,11 @@ pub enum Reply {
         /// It.
         info: ControllerInfo,
     },
+    /// Everything that is counted or measured.
+    Metrics {
+        /// It.
+        metrics: Box<MetricsInfo>,
+    },
 }
 
 /// What a drive is to the controller.
@@ -175,6 +180,12 @@ pub struct DriveInfo {
     pub read_only: bool,
     /// Times that it could not read some blocks, since the controller started.
     pub medium_errors: u64,
+    /// Its model, as the machine tells.
+    pub model: Option<String>,
+    /// Its serial number.
+    pub serial: Option<String>,
+    /// Its firmware revision.
+    pub firmware: Option<String>,
     /// The enclosure it sits in, as the machine tells.
     pub enclosure: Option<String>,
     /// Its place in the enclosure.
@@ -197,7 +208,28 @@ pub enum VolumeState {
     Missing,
 }
 
+impl DriveState {
+    /// All of them.
+    pub const ALL: [DriveState; 11] = [
+        DriveState::Online,
+        DriveState::Unused,
+        DriveState::Failed,
+        DriveState::Offline,
+        DriveState::Missing,
+        DriveState::Stale,
+        DriveState::Rebuilding,
+        DriveState::Filling,
+        DriveState::Spare,
+        DriveState::Log,
+        DriveState::Refused,
+    ];
+}
+
 impl VolumeState {
+    /// All of them.
+    pub const ALL: [VolumeState; 4] =
+        [VolumeState::Optimal, VolumeState::Degraded, VolumeState::Offline, VolumeState::Missing];
+
     /// Whether hosts can use it.
     pub fn serves(self) -> bool {
         matches!(self, VolumeState::Optimal | VolumeState::Degraded)

@@ -1,6 +1,9 @@
 //! Labels and maps on drives: reading, writing, erasing. Metadata is always solid, small and durable.
 
-use env::{Buf, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind, Member, Slice};
+use env::{
+    Buf, DEFAULT_TIME_LIMIT, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind, Member,
+    MeteredSource, Slice, Traffic,
+};
 use ondisk::ddf::{self, Site};
 use ondisk::foreign::Glimpse;
 use ondisk::{BLOCK, BlockWrite, Carried, Copies, Found, Headless, LogLabel, Tail, TailPlace, intent};
@@ -43,14 +46,14 @@ pub(crate) enum LabelSeen {
 }
 
 impl Access {
-    /// Opens a drive.
+    /// Opens a drive. What is asked of it from now on, here and on all shards, counts as `traffic`.
     ///
     /// # Errors
     /// When it cannot be opened or attached.
-    pub(crate) async fn open(env: &Env, name: &str) -> env::Result<Access> {
-        let source = drives::open(env, name).await?;
-        let drive = source.attach(env)?;
-        let (member, writer) = (Member::new(env, drive.clone()), Member::new(env, drive));
+    pub(crate) async fn open(env: &Env, name: &str, traffic: Traffic) -> env::Result<Access> {
+        let source = Arc::new(MeteredSource::new(drives::open(env, name).await?, traffic));
+        let member = Member::attach(env, source.as_ref(), DEFAULT_TIME_LIMIT)?;
+        let writer = member.beside();
         Ok(Access { source, member, writer, place: Rc::default() })
     }
 

@@ -3,7 +3,7 @@
 use super::access::{Access, LabelSeen};
 use super::structures::Written;
 use crate::interface::{Error, ErrorKind};
-use env::DriveKind;
+use env::{DriveKind, Traffic};
 use ondisk::{Content, SpareLabel, Undo, Uuid};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -46,6 +46,8 @@ pub(crate) struct Drive {
     /// Whether it is known to hold nothing but zeroes where data goes.
     zeroed: Cell<bool>,
     medium_errors: Cell<u64>,
+    /// What was asked of it, for as long as it is known.
+    traffic: Traffic,
     /// What it held before an import that was not finished.
     undo: RefCell<Option<Rc<Undo>>>,
 }
@@ -63,6 +65,7 @@ impl Drive {
             structure: RefCell::new(Written::Nothing),
             zeroed: Cell::new(false),
             medium_errors: Cell::new(0),
+            traffic: Traffic::default(),
             undo: RefCell::default(),
         }
     }
@@ -90,6 +93,11 @@ impl Drive {
     pub(crate) fn count_medium_error(&self) -> u64 {
         self.medium_errors.set(self.medium_errors.get() + 1);
         self.medium_errors.get()
+    }
+
+    /// What was asked of it, by whoever it was.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// What it held before an import that was not finished.
@@ -218,7 +226,7 @@ impl Drive {
         }
         let access = match self.access() {
             Some(access) => access,
-            None => match Access::open(env, &self.spec).await {
+            None => match Access::open(env, &self.spec, self.traffic.clone()).await {
                 Ok(access) => {
                     *self.access.borrow_mut() = Some(access.clone());
                     let kind = access.info().kind;

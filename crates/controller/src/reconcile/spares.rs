@@ -195,8 +195,12 @@ impl Reconciler {
 
     /// `spare list`.
     pub(crate) fn spares_reply(&self) -> Reply {
-        let spares = self.spares().iter().filter_map(|drive| self.spare_info(drive)).collect();
-        Reply::Spares { spares, coverage: self.coverage() }
+        Reply::Spares { spares: self.spare_infos(), coverage: self.coverage() }
+    }
+
+    /// Every spare, by name.
+    pub(crate) fn spare_infos(&self) -> Vec<SpareInfo> {
+        self.spares().iter().filter_map(|drive| self.spare_info(drive)).collect()
     }
 
     fn spare_info(&self, drive: &Rc<Drive>) -> Option<SpareInfo> {

@@ -11,7 +11,10 @@ use crate::recovery::Recovery;
 use crate::shard::Resources;
 use crate::stripe::Stripes;
 use ::cache::RequestTag;
-use env::{BlockStatus, Buf, Durability, IoError, IoErrorKind, IoRequest, Slice, StatusExtent};
+use env::{
+    BlockStatus, Buf, Durability, IoError, IoErrorKind, IoRequest, Operation, Slice, StatusExtent, Timed,
+    TrafficRow,
+};
 use layout::{CopyIndex, DataIndex};
 use std::cell::Cell;
 use std::ops::Deref;
@@ -26,6 +29,8 @@ pub struct Volume {
     hidden: bool,
     /// How many requests of hosts there have been here.
     requests: Cell<u64>,
+    /// Where these are counted, by what they ask.
+    traffic: TrafficRow,
 }
 
 impl Deref for Volume {
@@ -45,7 +50,8 @@ impl Volume {
         let drives = Drives::attach(shard, attachment)?;
         let cache = Cache::new(Recovery::new(Stripes::new(drives, attachment)?), attachment);
         let (exchange, hidden) = (exchange.clone(), attachment.hidden);
-        Ok(Rc::new(Volume { cache, exchange, hidden, requests: Cell::new(0) }))
+        let traffic = attachment.meter.traffic.join();
+        Ok(Rc::new(Volume { cache, exchange, hidden, requests: Cell::new(0), traffic }))
     }
 
     /// Checks what must hold in the engine's rooms between any two steps. An error is a sentence about somebody's mistake,
@@ -75,10 +81,23 @@ impl Volume {
         &self.shard
     }
 
-    /// A host asks for something: tasks stand back for hosts.
-    fn note_request(&self) {
-        if !self.is_hidden() {
+    /// A host asks for something. `None`: it is no host.
+    fn note_request(&self, operation: Operation) -> Option<Timed> {
+        if self.is_hidden() {
+            return None;
+        }
+        // Tasks stand back for hosts that wait for data.
+        if operation != Operation::Trim {
             self.shard.hosts().note_request();
+        }
+        Some(Timed::start(&self.traffic, operation, self.shard.env().executor().tick()))
+    }
+
+    /// What a host asked for has ended.
+    fn note_end<T>(&self, timed: Option<Timed>, len: ByteCount, result: &Result<T, IoError>) {
+        if let Some(timed) = timed {
+            let now = self.shard.env().executor().tick();
+            timed.end(&self.traffic, now, result.is_ok().then_some(len.0));
         }
     }
 
@@ -105,15 +124,9 @@ impl Volume {
             Ok(user) => user,
             Err(error) => return (Err(error), Some(buf)),
         };
-        self.note_request();
-        self.count(|counters| {
-            counters.reads += 1;
-            counters.read_bytes += range.len.0;
-        });
+        let timed = self.note_request(Operation::Read);
         let (result, buf) = self.read_entered(range, buf).await;
-        if result.is_err() {
-            self.count(|counters| counters.errors += 1);
-        }
+        self.note_end(timed, range.len, &result);
         (result, buf)
     }
 
@@ -187,11 +200,7 @@ impl Volume {
     ) -> Result<(), IoError> {
         self.check(range)?;
         let _user = self.enter()?;
-        self.note_request();
-        self.count(|counters| {
-            counters.writes += 1;
-            counters.written_bytes += range.len.0;
-        });
+        let timed = self.note_request(Operation::Write);
         let result = match fast_path::write(self, range, &data, durability).await {
             Some(result) => result,
             None if range.is_empty() => Ok(()),
@@ -205,9 +214,7 @@ impl Volume {
                 }
             },
         };
-        if result.is_err() {
-            self.count(|counters| counters.errors += 1);
-        }
+        self.note_end(timed, range.len, &result);
         result
     }
 
@@ -234,10 +241,13 @@ impl Volume {
         if range.is_empty() {
             return Ok(());
         }
-        match self.only_stripe(range) {
+        let timed = self.note_request(Operation::Trim);
+        let result = match self.only_stripe(range) {
             Some((stripe, within)) => Box::pin(stripe_request::trim(self, stripe, within)).await,
             None => Box::pin(split::run(self, range, Whole::Trim, self.next_tag())).await.0,
-        }
+        };
+        self.note_end(timed, range.len, &result);
+        result
     }
 
     /// Destages what is dirty, and flushes every drive in use. Done when all writes that were acknowledged before the call
@@ -247,8 +257,13 @@ impl Volume {
     /// When something that is dirty cannot be destaged, or some drive cannot make durable what it holds.
     pub async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
         let _user = self.enter()?;
-        self.note_request();
-        self.count(|counters| counters.flushes += 1);
+        let timed = self.note_request(Operation::Flush);
+        let result = self.make_durable().await;
+        self.note_end(timed, ByteCount::ZERO, &result);
+        result
+    }
+
+    async fn make_durable(self: &Rc<Self>) -> Result<(), IoError> {
         if self.answers_flushes() {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use crate::attachment::Attachment;
 use crate::members::{Health, Members, Settled, Streams};
 use crate::messages::ShardIndex;
 use crate::shard::Resources;
-use crate::volume::{Counters, FaultPolicy, VolumeSpec, served};
+use crate::volume::{CounterRow, Counters, FaultPolicy, VolumeSpec, served};
 use env::{DriveInfo, IoError, IoErrorKind};
 use layout::{Geometry, Located, StripeMap};
 use state::{Change, RegionIndex, Regions, VolumeState};
@@ -36,7 +36,7 @@ pub struct Drives {
     /// The unit that every drive writes without reading first: of one that holds a sector it cannot read, it could
     /// not write a part.
     pub(crate) repair_unit: ByteCount,
-    counters: Cell<Counters>,
+    counters: CounterRow,
     /// Whether every drive can be read and all redundancy agrees, so that no request needs to look further.
     pub(crate) all_well: Cell<bool>,
     pub(crate) closing: Cell<bool>,
@@ -61,7 +61,7 @@ impl Drives {
             settled: Settled::default(),
             gaps: Cell::new(0),
             repair_unit: ByteCount(physical.unwrap_or_default().0.max(spec.sector.bytes().0)),
-            counters: Cell::default(),
+            counters: attachment.meter.join(),
             all_well: Cell::new(false),
             closing: Cell::new(false),
             users: Cell::new(0),
@@ -214,14 +214,12 @@ impl Drives {
     }
 
     pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
-        let mut counters = self.counters.get();
-        change(&mut counters);
-        self.counters.set(counters);
+        self.counters.count(change);
     }
 
-    /// What this shard has counted.
+    /// What this shard has counted since it was attached.
     pub fn counters(&self) -> Counters {
-        self.counters.get()
+        self.counters.counters()
     }
 
     /// The stripes of a region that the volume has.

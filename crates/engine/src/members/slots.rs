@@ -231,7 +231,7 @@ impl Slot {
 }
 
 pub(crate) fn attach(env: &Env, source: &Arc<dyn DriveSource>, limit: Duration) -> env::Result<Rc<Member>> {
-    Ok(Rc::new(Member::with_time_limit(env, source.attach(env)?, limit)))
+    Ok(Rc::new(Member::attach(env, source.as_ref(), limit)?))
 }
 
 pub(crate) fn replacement(

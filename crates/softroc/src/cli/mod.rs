@@ -164,7 +164,18 @@ pub struct Serve {
     #[arg(long, value_name = "DIR")]
     pub cache_folder: Option<PathBuf>,
 
-    /// Allow NBD addresses that other machines can reach. Connections are not encrypted; use a trusted network.
+    /// Serve metrics for Prometheus at http://HOST:PORT/metrics, and nothing else there. The control socket answers GET /metrics
+    /// in any case.
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<Address>,
+
+    /// Tell volumes as another exporter would, too, so that its rules and panels can be used as they are: node-md is
+    /// node_exporter on arrays of Linux md (node_md_disks{device="md_VOLUME"}).
+    #[arg(long, value_name = "NAME")]
+    pub metrics_compat: Option<MetricsCompat>,
+
+    /// Allow addresses for NBD and metrics that other machines can reach. Connections are not encrypted; use a trusted
+    /// network.
     #[arg(long)]
     pub allow_remote: bool,
 
@@ -176,6 +187,13 @@ pub struct Serve {
     /// The group of the control socket, by name or number. Its members may use the controller.
     #[arg(long, value_name = "GROUP")]
     pub socket_group: Option<String>,
+}
+
+/// See [`Serve::metrics_compat`].
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MetricsCompat {
+    /// node_exporter on arrays of Linux md.
+    NodeMd,
 }
 
 /// See [`Command::Drive`].

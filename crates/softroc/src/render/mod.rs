@@ -35,6 +35,8 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Foreign { volumes, drives } => foreign::list(volumes, drives),
         Reply::Imported { volumes, notes } => foreign::imported(volumes, notes),
         Reply::Info { info } => controller_facts(info),
+        // What else it tells is for programs.
+        Reply::Metrics { metrics } => controller_facts(&metrics.controller),
     }
 }
 

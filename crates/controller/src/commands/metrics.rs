@@ -1,0 +1,79 @@
+//! What monitoring is told: everything that is counted or measured. Nobody is asked for it: shards show what they count, and drives
+//! said what they are when they were looked at last.
+
+use super::Commands;
+use crate::arrays::array::Array;
+use crate::arrays::volume::Volume;
+use crate::interface::{DriveMetrics, MetricsInfo, VolumeMetrics, WorkInfo};
+use env::{BUCKET_BOUNDS_NS, Operation, Traffic};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use units::DriveSet;
+
+impl Commands {
+    pub(super) fn metrics(&self) -> MetricsInfo {
+        MetricsInfo {
+            controller: self.info(),
+            bucket_bounds_ns: BUCKET_BOUNDS_NS.to_vec(),
+            volumes: self.volume_metrics(),
+            drives: self.drive_metrics(),
+            tasks: self.tasks.infos(),
+            schedules: self.tasks.schedules(),
+            spares: self.reconciler.spare_infos(),
+            coverage: self.reconciler.coverage(),
+            events: self.events.counts(),
+        }
+    }
+
+    /// Every volume, by name.
+    fn volume_metrics(&self) -> Vec<VolumeMetrics> {
+        let arrays = self.arrays.all();
+        let of_array = |array: &Rc<Array>| {
+            let array = array.clone();
+            array.volumes().into_iter().map(move |volume| self.metrics_of(&array, &volume))
+        };
+        let mut volumes: Vec<VolumeMetrics> = arrays.iter().flat_map(of_array).collect();
+        volumes.sort_by(|a, b| (&a.volume.name, &a.volume.uuid).cmp(&(&b.volume.name, &b.volume.uuid)));
+        volumes
+    }
+
+    fn metrics_of(&self, array: &Array, volume: &Volume) -> VolumeMetrics {
+        let (meter, counters) = (volume.meter(), volume.meter().counters());
+        let whole = volume.survives_more(&DriveSet::EMPTY);
+        VolumeMetrics {
+            volume: self.volume_info(array, volume),
+            work: work_of(&meter.traffic),
+            fast_path: counters.fast_path,
+            joined_writes: counters.joined_writes,
+            replans: counters.replans,
+            repaired: counters.repaired,
+            lost: counters.lost_blocks,
+            may_lose_when_optimal: whole.map_or(0, |(at_least, _)| at_least),
+        }
+    }
+
+    fn drive_metrics(&self) -> Vec<DriveMetrics> {
+        let drives = self.inventory.drives();
+        let by_name: BTreeMap<&str, Vec<WorkInfo>> =
+            drives.iter().map(|drive| (drive.name.as_str(), work_of(drive.traffic()))).collect();
+        // Of one that is missing there is no traffic.
+        let work_of = |name: &str| by_name.get(name).cloned().unwrap_or_default();
+        let infos = self.drive_infos().into_iter();
+        infos.map(|drive| DriveMetrics { work: work_of(&drive.name), drive }).collect()
+    }
+}
+
+/// What was done of each kind of operation.
+fn work_of(traffic: &Traffic) -> Vec<WorkInfo> {
+    let done = Operation::ALL.into_iter().zip(traffic.done());
+    let work = |(operation, done): (Operation, env::Performed)| WorkInfo {
+        operation: operation.name().to_owned(),
+        outstanding: done.outstanding,
+        completed: done.completed,
+        failed: done.failed,
+        bytes: done.bytes,
+        time_ns: done.time_ns,
+        buckets: done.buckets.to_vec(),
+    };
+    done.map(work).collect()
+}

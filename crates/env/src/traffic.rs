@@ -1,0 +1,254 @@
+//! What was asked of a drive or a volume, and how long it took: counted by whoever serves it, read by anybody.
+//!
+//! Times are those of the shard's tick, which is read once for each time round its loop: counting reads no clock.
+//!
+//! Budget: 5 ns for an operation, from its start to its end.
+
+use crate::tally::{Tally, TallyRow};
+use crate::time::Instant;
+use std::time::Duration;
+
+/// Kinds of operations that are counted apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Operation {
+    /// Reads.
+    Read,
+    /// Writes, zeroes included.
+    Write,
+    /// Space that is given up.
+    Trim,
+    /// Flushes.
+    Flush,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Trim, Operation::Flush];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Trim => "trim",
+            Operation::Flush => "flush",
+        }
+    }
+}
+
+const US: u64 = 1000;
+const MS: u64 = 1000 * US;
+const S: u64 = 1000 * MS;
+
+/// The upper bounds of the buckets in which operations are counted by the time they took, in nanoseconds: 1, 2 and 5 of each
+/// decade from 10 µs to 10 s. Behind the last is a bucket for all that took longer.
+pub const BUCKET_BOUNDS_NS: [u64; 19] = [
+    10 * US,
+    20 * US,
+    50 * US,
+    100 * US,
+    200 * US,
+    500 * US,
+    MS,
+    2 * MS,
+    5 * MS,
+    10 * MS,
+    20 * MS,
+    50 * MS,
+    100 * MS,
+    200 * MS,
+    500 * MS,
+    S,
+    2 * S,
+    5 * S,
+    10 * S,
+];
+
+const BUCKETS: usize = BUCKET_BOUNDS_NS.len() + 1;
+
+/// For each power of two, the first bucket that a time from there on may fall into. No two bounds lie between one power and
+/// the next, so that it is this bucket or the one after it.
+const FIRST_BUCKET: [u8; 64] = {
+    let mut first = [0; 64];
+    let mut power = 0;
+    while power < 64 {
+        let mut bucket = 0;
+        while bucket < BUCKET_BOUNDS_NS.len() && BUCKET_BOUNDS_NS[bucket] < 1 << power {
+            bucket += 1;
+        }
+        first[power] = bucket as u8;
+        power += 1;
+    }
+    first
+};
+
+/// The bucket of a time.
+#[inline]
+fn bucket_of(ns: u64) -> usize {
+    let first = usize::from(FIRST_BUCKET[(ns | 1).ilog2() as usize]);
+    match BUCKET_BOUNDS_NS.get(first) {
+        Some(bound) => first + usize::from(ns > *bound),
+        None => first,
+    }
+}
+
+// The numbers of one kind of operation, in their order in a row.
+const STARTED: usize = 0;
+const FAILED: usize = 1;
+const BYTES: usize = 2;
+const TIME: usize = 3;
+const FIRST: usize = 4;
+const NUMBERS: usize = FIRST + BUCKETS;
+
+/// What was done of one kind of operation.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Performed {
+    /// Operations that are under way.
+    pub outstanding: u64,
+    /// Operations that have ended, those that failed among them.
+    pub completed: u64,
+    /// Operations that failed.
+    pub failed: u64,
+    /// Bytes that those that succeeded were about.
+    pub bytes: u64,
+    /// The time that all took together, in nanoseconds.
+    pub time_ns: u64,
+    /// How many took no longer than each of [`BUCKET_BOUNDS_NS`] and longer than the one before; last, those that took longer
+    /// than all.
+    pub buckets: [u64; BUCKETS],
+}
+
+/// What was asked of a drive or a volume, on all shards together. Clones are the same, and may go to any thread.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    tally: Tally,
+}
+
+impl Default for Traffic {
+    fn default() -> Traffic {
+        Traffic { tally: Tally::new(Operation::ALL.len() * NUMBERS) }
+    }
+}
+
+impl Traffic {
+    /// For a shard that begins to serve it.
+    pub fn join(&self) -> TrafficRow {
+        TrafficRow { row: self.tally.row() }
+    }
+
+    /// What was done of each kind, in the order of [`Operation::ALL`].
+    pub fn done(&self) -> [Performed; Operation::ALL.len()] {
+        let sums = self.tally.sums();
+        Operation::ALL.map(|operation| work(&sums[operation as usize * NUMBERS..][..NUMBERS]))
+    }
+}
+
+fn work(sums: &[u64]) -> Performed {
+    let mut buckets = [0; BUCKETS];
+    buckets.copy_from_slice(&sums[FIRST..]);
+    let completed = buckets.iter().sum();
+    Performed {
+        // They are not read at the same moment.
+        outstanding: sums[STARTED].saturating_sub(completed),
+        completed,
+        failed: sums[FAILED],
+        bytes: sums[BYTES],
+        time_ns: sums[TIME],
+        buckets,
+    }
+}
+
+/// The part of a [`Traffic`] that one shard counts.
+pub struct TrafficRow {
+    row: TallyRow,
+}
+
+impl TrafficRow {
+    /// An operation begins.
+    #[inline]
+    pub fn start(&self, operation: Operation) {
+        self.row.add(operation as usize * NUMBERS + STARTED, 1);
+    }
+
+    /// An operation has ended: with so many bytes, or it failed.
+    #[inline]
+    pub fn end(&self, operation: Operation, took: Duration, bytes: Option<u64>) {
+        let numbers = operation as usize * NUMBERS;
+        let ns = took.as_nanos() as u64;
+        self.row.add(numbers + FIRST + bucket_of(ns), 1);
+        self.row.add(numbers + TIME, ns);
+        match bytes {
+            Some(bytes) => self.row.add(numbers + BYTES, bytes),
+            None => self.row.add(numbers + FAILED, 1),
+        }
+    }
+
+    /// An operation turned out to be none: there is nothing of the kind here.
+    pub fn take_back(&self, operation: Operation) {
+        self.row.add(operation as usize * NUMBERS + STARTED, u64::MAX);
+    }
+}
+
+/// An operation that is counted when it ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    /// Of which kind.
+    pub operation: Operation,
+    /// When it began.
+    pub since: Instant,
+}
+
+impl Timed {
+    /// An operation begins.
+    #[inline]
+    pub fn start(row: &TrafficRow, operation: Operation, now: Instant) -> Timed {
+        row.start(operation);
+        Timed { operation, since: now }
+    }
+
+    /// It has ended.
+    #[inline]
+    pub fn end(self, row: &TrafficRow, now: Instant, bytes: Option<u64>) {
+        row.end(self.operation, now.since(self.since), bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_in_the_bucket_whose_bounds_it_lies_between() {
+        let slowly = |ns: u64| BUCKET_BOUNDS_NS.iter().position(|bound| ns <= *bound);
+        let around = BUCKET_BOUNDS_NS.iter().flat_map(|bound| [bound - 1, *bound, bound + 1]);
+        let powers = (0..64).flat_map(|power| [1_u64 << power, (1 << power) - 1]);
+        for ns in around.chain(powers).chain([0, u64::MAX]) {
+            assert_eq!(bucket_of(ns), slowly(ns).unwrap_or(BUCKETS - 1), "{ns} ns");
+        }
+    }
+
+    #[test]
+    fn no_two_bounds_lie_between_two_powers_of_two() {
+        let powers: Vec<u32> = BUCKET_BOUNDS_NS.iter().map(|bound| bound.ilog2()).collect();
+        assert!(powers.windows(2).all(|two| two[0] < two[1]), "{powers:?}");
+    }
+
+    #[test]
+    fn operations_are_counted_from_their_start_to_their_end() {
+        let traffic = Traffic::default();
+        let (here, there) = (traffic.join(), traffic.join());
+        let begun = Timed::start(&here, Operation::Read, Instant { ns: 1000 });
+        there.start(Operation::Write);
+        there.end(Operation::Write, Duration::from_millis(3), None);
+        there.start(Operation::Flush);
+        there.take_back(Operation::Flush);
+        let [read, write, trim, flush] = traffic.done();
+        assert_eq!((read.outstanding, read.completed), (1, 0));
+        assert_eq!((write.completed, write.failed, write.bytes, write.time_ns), (1, 1, 0, 3 * MS));
+        assert_eq!((trim, flush), (Performed::default(), Performed::default()));
+        begun.end(&here, Instant { ns: 1000 + 60 * US }, Some(4096));
+        let [read, ..] = traffic.done();
+        assert_eq!((read.outstanding, read.completed, read.failed, read.bytes), (0, 1, 0, 4096));
+        assert_eq!(read.buckets.iter().position(|count| *count == 1), Some(3), "from 50 to 100 µs");
+    }
+}
