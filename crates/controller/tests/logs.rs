@@ -3,7 +3,7 @@
 mod common;
 
 use common::events::{End, at_every_event};
-use common::{Bench, MIB, create, drive_options};
+use common::{Bench, DRIVE, MIB, create, drive_options};
 use controller::{AddSpare, Command, DriveState, ErrorKind, LogDeviceState, LogInfo, Reply};
 use env::Hardware;
 use ondisk::{LogLabel, LogMember, LogPlace, Uuid};
@@ -178,16 +178,17 @@ fn what_cannot_be_a_log_is_refused_and_nothing_is_written() {
 #[test]
 fn what_a_drive_holds_is_lost_by_order_alone_and_then_wholly() {
     let mut bench = with_volume(4);
-    // A file system's magic number at one end, a superblock of md 0.90 at the other.
-    let drive = bench.sim.drive("d").unwrap();
+    // A file system's magic number at one end; at the other a superblock of md 0.90, which is up to 128 KiB from there.
+    bench.add_drives(&["odd"], DRIVE + (32 << 10));
+    let drive = bench.sim.drive("odd").unwrap();
     drive.poke(ByteOffset(32768), &sector(b"\x01CD001\x01"));
     let superblock = (drive.size().0 & !0xFFFF) - 0x10000;
     drive.poke(ByteOffset(superblock), &sector(&[0xFC, 0x4E, 0x2B, 0xA9, 0, 0, 0, 0, 90, 0, 0, 0]));
-    let why = bench.refused(ErrorKind::HoldsData, add(&["d"]));
+    let why = bench.refused(ErrorKind::HoldsData, add(&["odd"]));
     assert!(why.contains("ISO 9660") && why.contains("md") && why.contains("--destroy-data"), "{why}");
-    bench.ask(add_over(&["d"])).unwrap();
-    bench.ask(remove("d")).unwrap();
-    bench.ask(spare("d", false)).unwrap();
+    bench.ask(add_over(&["odd"])).unwrap();
+    bench.ask(remove("odd")).unwrap();
+    bench.ask(spare("odd", false)).unwrap();
 }
 
 #[test]

@@ -359,12 +359,16 @@ fn explain_says_that_a_write_is_absorbed() {
 }
 
 #[test]
-fn the_example_of_the_document_runs() {
+fn the_examples_of_the_documents_run() {
     let Some((controller, _memory)) = cached("wb-example") else { return };
-    let examples = common::run_examples(include_str!("../../../docs/cache.md"), |command| {
-        let words: Vec<&str> = command.split(' ').collect();
-        assert_eq!(words[0], "softroc");
-        controller.softroc(&words[1..]).ok()
-    });
-    assert!(examples >= 7, "{examples}");
+    let run = |page| {
+        common::run_examples(page, |command| {
+            let words: Vec<&str> = command.split(' ').collect();
+            assert_eq!(words[0], "softroc");
+            controller.softroc(&words[1..]).ok()
+        })
+    };
+    let examples = run(include_str!("../../../docs/cache.md"));
+    assert!(examples >= 4, "{examples}");
+    assert_eq!(run(include_str!("../../../docs/log-device.md")), 3);
 }
