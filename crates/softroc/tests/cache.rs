@@ -369,6 +369,6 @@ fn the_examples_of_the_documents_run() {
         })
     };
     let examples = run(include_str!("../../../docs/cache.md"));
-    assert!(examples >= 4, "{examples}");
+    assert!(examples >= 7, "{examples}");
     assert_eq!(run(include_str!("../../../docs/log-device.md")), 3);
 }

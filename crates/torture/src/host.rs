@@ -126,7 +126,8 @@ impl Host {
         if setup.place == Place::SameDrives {
             create.array = Some(FIRST.to_owned());
         } else {
-            create.drives = self.names_now(&scene.array.names.borrow().clone()).await;
+            let names = scene.array.names.borrow().clone();
+            create.drives = self.names_now(&names).await;
         }
         self.ask(Command::VolumeCreate(create)).await.map(|_| ())
     }
