@@ -72,8 +72,26 @@ enum Replayed {
     Waits,
     /// There is no space below a drive for what was to be written.
     Full(IoError),
+    /// A device of its log failed, and that cannot be recorded: its records stay what they are.
+    Unsettled,
     /// It does not tell all: a sentence.
     Incomplete(String),
+}
+
+fn full_below(volume: &Volume, full: IoError) -> Error {
+    let sentence = format!(
+        "'{}' cannot be started: its journal cannot be replayed ({full}); free space below its drives and start it again",
+        volume.name()
+    );
+    Error::new(ErrorKind::OutOfSpace, sentence)
+}
+
+fn unsettled(volume: &Volume) -> Error {
+    let name = volume.name();
+    let sentence = format!(
+        "'{name}' cannot be started: a device of its log is missing or has failed, and that cannot be recorded; run 'softroc volume start {name}' to try again"
+    );
+    Error::new(ErrorKind::Failed, sentence)
 }
 
 impl Arrays {
@@ -104,13 +122,8 @@ impl Arrays {
             let Some(id) = volume.label().journal.and_then(|journal| journal.id) else { continue };
             match self.replay_one(array, volume, id, &mut failed).await {
                 Replayed::Done(0) | Replayed::Waits => {}
-                Replayed::Full(full) => {
-                    let sentence = format!(
-                        "'{}' cannot be started: its journal cannot be replayed ({full}); free space below its drives and start it again",
-                        volume.name()
-                    );
-                    return Err(Error::new(ErrorKind::OutOfSpace, sentence));
-                }
+                Replayed::Full(full) => return Err(full_below(volume, full)),
+                Replayed::Unsettled => return Err(unsettled(volume)),
                 Replayed::Done(runs) => {
                     let name = volume.name();
                     let text = format!(
@@ -183,7 +196,7 @@ impl Arrays {
             }
             Some(on) => {
                 if !self.settle_log(array, volume, on, log, (&records, &mut holders)).await {
-                    return Replayed::Waits;
+                    return Replayed::Unsettled;
                 }
                 BTreeMap::new()
             }

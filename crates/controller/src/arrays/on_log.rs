@@ -28,6 +28,7 @@ use env::{IoError, IoErrorKind};
 use log::{Holders, LogId, Record, scan};
 use ondisk::{JournalLabel, LogLabel, LogPlace, OnLog, Uuid, VolumeLabel};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -62,7 +63,7 @@ impl Arrays {
         let len = room_of(&devices)?;
         let (label, place) = match label.place.iter().find(|place| place.volume == volume.uuid).cloned() {
             Some(place) => (label, place),
-            None => with_place(label, volume, len)?,
+            None => with_place(label, volume, self.taken_of_log(&devices), len)?,
         };
         let label = LogLabel { generation: label.generation + 1, ..label };
         let mut served = Vec::new();
@@ -84,6 +85,19 @@ impl Arrays {
             len_bytes: place.len_bytes,
         };
         Some(LogPlaced { on: Some(on), devices: served })
+    }
+
+    /// What may lie on any of a log's devices. One that was away does not know what came to the other one meanwhile, and the labels
+    /// of volumes know what neither does.
+    fn taken_of_log(&self, devices: &[Rc<Drive>]) -> Vec<Range<u64>> {
+        let labels: Vec<LogLabel> = devices.iter().filter_map(|drive| drive.log_label()).collect();
+        let places = labels.iter().flat_map(|label| &label.place);
+        let places = places.map(|place| place.start_bytes..place.start_bytes.saturating_add(place.len_bytes));
+        let volumes = self.all().into_iter().flat_map(|array| array.volumes());
+        let named = volumes.filter_map(|volume| volume.label().journal?.log);
+        let named = named.filter(|on| labels.iter().any(|label| on.devices.contains(&label.device)));
+        let named = named.map(|on| on.start_bytes..on.start_bytes.saturating_add(on.len_bytes));
+        places.chain(named).collect()
     }
 
     /// A volume has no records on a log any more, and its label says so: its place is free.
@@ -285,15 +299,15 @@ fn room_of(devices: &[Rc<Drive>]) -> Option<(u64, u64)> {
     Some((start, end))
 }
 
-/// A log's label with a place for one more volume. `None`: there is no room.
+/// A log's label with a place for one more volume, beside what is taken. `None`: there is no room.
 fn with_place(
     mut label: LogLabel,
     volume: &Volume,
+    mut taken: Vec<Range<u64>>,
     (start, end): (u64, u64),
 ) -> Option<(LogLabel, LogPlace)> {
     // What lies before the room is taken, as it were.
-    let taken = label.place.iter().map(|place| place.start_bytes..place.start_bytes + place.len_bytes);
-    let taken = std::iter::once(0..start).chain(taken).collect();
+    taken.push(0..start);
     let gap = extents::longest(&extents::gaps(taken, end))?;
     let fair = ByteCount(end.saturating_sub(start) / VOLUMES).align_down(SHORTEST);
     let len = fair.max(SHORTEST).min(LONGEST).min(ByteCount(gap.end - gap.start).align_down(SHORTEST));
