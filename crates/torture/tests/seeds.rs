@@ -35,7 +35,7 @@ fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
     let tally = &summary.tally;
     assert_eq!(summary.seeds, 300);
     assert!(tally.ops >= 300 * 2000, "{tally:?}");
-    assert!(tally.inquests > 900 && tally.removals > 4000 && tally.checks > 900, "{tally:?}");
+    assert!(tally.inquests > 900 && tally.removals > 4000 && tally.checks > 800, "{tally:?}");
     let missing = missing(&summary);
     // What happens depends on when it happens: a change of the product may move a rare thing out of these seeds.
     assert!(missing.len() <= 12, "{missing:?}");
