@@ -292,6 +292,23 @@ fn without_its_log_a_journal_is_on_the_members() {
     bench.expect("data", 4096, 8, 8192);
 }
 
+/// A record that a device did not take in time may land yet. The device is nobody's when the log is removed, and nobody else gets it:
+/// the record would lie over what that one wrote.
+#[test]
+fn a_device_that_failed_is_given_to_nobody_before_a_restart() {
+    let mut bench = prepared(13, 1, &LOG[..1]);
+    bench.sim.drive("x").expect("it is there").hold();
+    bench.write("data", 4096, 7, 8192);
+    assert!(bench.has_event("log device x failed"), "{:?}", bench.events());
+    bench.sim.drive("x").expect("it is there").release();
+    bench.wait(1);
+    bench.ask(Command::LogRemove { drive: "x".into() }).expect("it is removed");
+    let why = bench.refused(ErrorKind::Unavailable, add(&["x"]));
+    assert!(why.contains("has outstanding writes"), "{why}");
+    bench.restart(&DRIVES);
+    bench.ask(add(&LOG[..1])).expect("it is a device again");
+}
+
 /// A volume whose records are on a device that is missing waits for it, or for an operator who gives them up.
 #[test]
 fn a_volume_waits_for_its_log() {

@@ -111,7 +111,8 @@ pub enum Command {
         /// Which.
         volume: String,
     },
-    /// Gives up what the cache has of a volume, or had when it was lost: hosts were told that it is written. Answered by
+    /// Gives up what the cache has of a volume, or had when it was lost, and what a log device that is missing has: hosts were told that
+    /// it is written. Answered by
     /// [`Reply::Volume`](crate::interface::Reply::Volume), with notes.
     LogDiscard {
         /// Which.

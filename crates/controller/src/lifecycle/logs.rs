@@ -257,7 +257,18 @@ impl Lifecycle {
         let mut notes = self.arrays.leave_log(log).await?;
         let drives: Vec<Rc<Drive>> = self.inventory.drives();
         let of_log = |drive: &&Rc<Drive>| drive.log_label().is_some_and(|label| label.log == log);
+        let has_failed =
+            |drive: &&Rc<Drive>| of_log(drive) && self.arrays.log_device_failure(drive).is_some();
+        let failed: Vec<Rc<Drive>> = drives.iter().filter(has_failed).cloned().collect();
         notes.extend(self.erase_log_labels(drives.iter().filter(of_log)).await);
+        for drive in failed {
+            // Nobody waits any more for the record that it did not take, which may land yet: on whatever it holds then (rule (d)).
+            drive.note_draining(&Rc::default());
+            notes.push(format!(
+                "drive {} failed, and is not used for anything before the controller is started anew",
+                drive.name
+            ));
+        }
         for device in infos.iter().filter(is_named).flat_map(|info| &info.devices) {
             if device.state == LogDeviceState::Missing {
                 notes.push(format!(

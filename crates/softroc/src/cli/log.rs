@@ -33,7 +33,8 @@ pub enum LogCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Give up what the cache has of a volume, or had when its memory was lost. Hosts were told that it is written.
+    /// Give up what the cache has of a volume, or had when its memory was lost, and what a log device that is missing has. Hosts were
+    /// told that it is written.
     Discard {
         /// The name of the volume.
         name: String,

@@ -27,7 +27,7 @@ impl Control {
     fn discard(&self, name: &str, yes: bool, json: bool) -> Outcome {
         let volume = self.volume_info(name)?;
         let given_up = match ByteCount(volume.cache.dirty_bytes) {
-            ByteCount::ZERO => "What the cache has, or had,".to_owned(),
+            ByteCount::ZERO => "What the cache, or a log device that is missing, has or had".to_owned(),
             dirty => dirty.to_string(),
         };
         let question = format!(

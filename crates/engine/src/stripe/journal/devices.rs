@@ -45,7 +45,7 @@ pub(super) struct Devices {
 impl Devices {
     pub(super) fn attach(env: &Env, spec: &VolumeSpec, devices: &[LogDevice]) -> env::Result<Rc<Devices>> {
         let attach = |device: &LogDevice| {
-            let member = Member::with_time_limit(env, device.source.attach(env)?, spec.policy.time_limit);
+            let member = Member::attach(env, device.source.as_ref(), spec.policy.time_limit)?;
             Ok(Rc::new(Device { id: device.id, member, standing: Cell::new(Standing::Serves) }))
         };
         let all = devices.iter().map(attach).collect::<env::Result<_>>()?;
