@@ -257,6 +257,12 @@ impl<T: Held> Lines<T> {
         dirty.map(|entry| entry.since).min()
     }
 
+    /// The lines of which something is dirty.
+    pub fn dirty_lines(&self) -> impl Iterator<Item = StripeIndex> {
+        let dirty = self.lines.keys().filter(|stripe| self.oldest_of_line(**stripe).is_some());
+        dirty.copied()
+    }
+
     /// How much is dirty, pinned lines and what is being destaged included.
     pub fn dirty_bytes(&self) -> ByteCount {
         self.dirt.bytes()

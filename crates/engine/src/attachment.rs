@@ -2,12 +2,12 @@
 
 use crate::memory::CacheTerms;
 use crate::volume::{VolumeMeter, VolumeSpec};
-use env::DriveSource;
+use env::{DriveSource, Slice};
 use ondisk::{TailPlace, Uuid};
 use state::VolumeState;
 use std::fmt;
 use std::sync::Arc;
-use units::{ByteCount, ByteOffset};
+use units::{ByteCount, ByteOffset, ByteRange};
 
 /// How drives that rotate share a stream of reads that all of them have a copy of, and that is deeper than one of them
 /// needs.
@@ -51,7 +51,32 @@ pub enum JournalOn {
     },
 }
 
-/// A device that has journals, and no data of volumes.
+/// Where a volume's data log lies: what its hosts were told is durable, before its drives have it.
+#[derive(Clone, Debug)]
+pub struct DataLogPlace {
+    /// The identity that its records carry.
+    pub id: Uuid,
+    /// From the beginning of each device.
+    pub at: ByteOffset,
+    /// Its length.
+    pub len: ByteCount,
+    /// The devices: one, or several with the same on each.
+    pub devices: Vec<LogDevice>,
+}
+
+/// By what a volume's flushes are answered.
+#[derive(Clone, Default, Debug)]
+pub enum DataLogTerms {
+    /// By destaging what is dirty, and a flush of the drives.
+    #[default]
+    None,
+    /// The same, but not before records of an earlier data log do not count any more.
+    Unfenced,
+    /// By records there.
+    At(DataLogPlace),
+}
+
+/// A device that has journals and data logs, and no data of volumes.
 #[derive(Clone)]
 pub struct LogDevice {
     /// Its identity.
@@ -86,6 +111,11 @@ pub struct Attachment {
     pub streams: StreamSharing,
     /// What it has of the cache.
     pub cache: CacheTerms,
+    /// By what its flushes are answered.
+    pub data_log: DataLogTerms,
+    /// What was found in its data log after a power cut: bytes of the volume that are to be laid over what its drives hold, of whole
+    /// sectors, no two of the same. Its cache absorbs nothing then ([`Absorb::NoMore`](crate::Absorb::NoMore)).
+    pub restored: Arc<Vec<(ByteRange, Slice)>>,
     /// Where shards count what they do for it.
     pub meter: VolumeMeter,
 }
@@ -107,6 +137,8 @@ impl Attachment {
             hidden: false,
             streams: StreamSharing::default(),
             cache,
+            data_log: DataLogTerms::None,
+            restored: Arc::default(),
             meter: VolumeMeter::default(),
         }
     }

@@ -74,7 +74,9 @@ mod task;
 pub mod unkept;
 mod volume;
 
-pub use attachment::{Attachment, JournalOn, JournalPlace, LogDevice, StreamSharing};
+pub use attachment::{
+    Attachment, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice, StreamSharing,
+};
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
 pub use log::CELL;

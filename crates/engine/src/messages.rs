@@ -4,7 +4,7 @@
 //! request away and gets it back with the answer, so that the mailboxes, dimensioned for all credits, cannot
 //! overflow.
 
-use crate::attachment::{Attachment, JournalPlace};
+use crate::attachment::{Attachment, DataLogTerms, JournalPlace};
 use crate::memory::{Absorb, CellShare};
 use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::{FaultPolicy, VolumeId};
@@ -45,6 +45,11 @@ pub enum StripeWork {
     /// Write what this shard has of the volume in its cache to the drives: all that came before. The request is about no
     /// stripe.
     Drain,
+    /// Make durable what hosts were answered for on this shard: all that came before. The request is about no stripe.
+    Secure {
+        /// Whoever asks has the drives flushed afterwards.
+        drives_are_flushed: bool,
+    },
 }
 
 /// A request on bytes of one stripe, on its way to the shard that owns the stripe.
@@ -142,6 +147,9 @@ pub enum ShardMessage {
     /// nothing dirty on any.
     /// The number is the volume's place in the memory, which changes while nothing is answered.
     SetAbsorb(VolumeId, Absorb, u32, Done),
+    /// By what the flushes of a volume are answered from now on. Answered when nothing is written any more to what they were
+    /// answered by before.
+    SetDataLog(VolumeId, DataLogTerms, Done),
     /// Write what this shard has of a volume in its cache to the drives, and flush them.
     Drain(VolumeId, Done),
     /// Forget what is in cells of a volume of the memory that is not served: nobody will want it.

@@ -1,6 +1,6 @@
 //! One shard of the engine: a thread, a ring, an executor, and the sole owner of its regions.
 
-use crate::attachment::{Attachment, JournalPlace};
+use crate::attachment::{Attachment, DataLogTerms, JournalPlace};
 use crate::background::Tasks;
 use crate::host::{Exchange, Job, Then, Volume};
 use crate::members::when_quiet;
@@ -171,6 +171,7 @@ impl Shard {
                 let work = async move |volume: Rc<Volume>| volume.set_absorb(absorb, index).await;
                 self.env().spawn("set what is answered", self.clone().answer_with(id, done, work));
             }
+            ShardMessage::SetDataLog(id, terms, done) => self.set_data_log(id, &terms, done),
             ShardMessage::Drain(id, done) => {
                 let work = async move |volume: Rc<Volume>| volume.drain_and_flush().await;
                 self.env().spawn("drain the cache", self.clone().answer_with(id, done, work));
@@ -272,9 +273,15 @@ impl Shard {
         let mut left = Ok(());
         if let Some(volume) = &volume {
             volume.closing.set(true);
+            volume.close_promises();
             inner.tasks.stop_all_of(&inner.resources, id);
             self.changed().wait_until(self.env(), || volume.users.get() == 0).await;
-            if let Err(error) = volume.drain_cache().await {
+            let drained = match volume.promises_by_log() {
+                // Then nothing of that counts any more.
+                true => volume.drain_and_flush().await,
+                false => volume.drain_cache().await,
+            };
+            if let Err(error) = drained {
                 let (name, dirty) = (volume.name(), volume.cache_counters().dirty);
                 left = Err(format!("{dirty} that hosts wrote to volume '{name}' cannot be written: {error}"));
             }
@@ -305,6 +312,19 @@ impl Shard {
             Err(why) => Err(why),
         };
         answer_control(&done, result);
+    }
+
+    /// Before the next message is taken: whoever waits for a device that failed goes by what it is then.
+    fn set_data_log(&self, id: VolumeId, terms: &DataLogTerms, done: Done) {
+        match self.volume_or(id).and_then(|volume| volume.set_data_log(terms)) {
+            Ok(Some(left)) => {
+                self.env().spawn("a data log is left", async move {
+                    left.quiet().await;
+                    answer_control(&done, Ok(()));
+                });
+            }
+            other => answer_control(&done, other.map(drop)),
+        }
     }
 
     fn lose_journal(&self, id: VolumeId, lost: Uuid, place: Option<&JournalPlace>, done: Done) {

@@ -29,6 +29,9 @@
 //!    8  8  from the volume's first byte on that drive
 //!   16  8  length in bytes
 //! ```
+//! Records of a *data log* have the same form: their changes are about the volume itself, the slot is 0, and bytes
+//! are counted from the volume's first one on.
+//!
 //! The identity is drawn at random at every start, and known to nobody who can write the volume: what a host writes, and
 //! a record carries, is never taken for a record.
 

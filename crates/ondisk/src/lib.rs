@@ -87,7 +87,7 @@ pub use told::{Telling, Told};
 pub use undo::{Part, Undo, UndoHead, to_keep};
 pub use uuid::Uuid;
 pub use volume::{
-    Init, JournalLabel, KeptLabel, LONGEST_NAME, MAX_LOG_DEVICES, MAX_PUNCTURED_RUNS, MAX_VOLUMES, OnLog,
-    Punctured, Relocated, VolumeLabel, WriteHole, WriteMode, is_volume_name, slots,
+    DataLogLabel, Init, JournalLabel, KeptLabel, LONGEST_NAME, MAX_LOG_DEVICES, MAX_PUNCTURED_RUNS,
+    MAX_VOLUMES, OnLog, Punctured, Relocated, VolumeLabel, WriteHole, WriteMode, is_volume_name, slots,
 };
 pub use witness::Witness;

@@ -69,6 +69,46 @@ pub struct KeptLabel {
     pub boot: Uuid,
 }
 
+/// Where records may be of what hosts of a volume were told is durable, and its drives do not have.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataLogLabel {
+    /// The identity of the records that count.
+    pub id: Uuid,
+    /// The log devices of which each has all records.
+    pub devices: Vec<Uuid>,
+    /// From the beginning of each device.
+    pub start_bytes: u64,
+    /// Its length.
+    pub len_bytes: u64,
+}
+
+impl DataLogLabel {
+    fn check(&self, name: &str) -> Result<()> {
+        check_place_on_log(name, "data log", &self.devices, self.start_bytes, self.len_bytes)
+    }
+}
+
+/// Something of a volume that lies on log devices.
+fn check_place_on_log(
+    name: &str,
+    what: &str,
+    devices: &[Uuid],
+    start_bytes: u64,
+    len_bytes: u64,
+) -> Result<()> {
+    let ends = start_bytes.checked_add(len_bytes).is_some_and(|end| end < 1 << 63);
+    let is_there = ends && len_bytes > 0 && ByteCount(start_bytes | len_bytes).is_aligned(BLOCK);
+    let twice = devices.iter().enumerate().any(|(at, device)| devices[..at].contains(device));
+    if is_there && !twice && (1..=MAX_LOG_DEVICES).contains(&devices.len()) {
+        return Ok(());
+    }
+    Err(contradiction(format!(
+        "the label gives '{name}' a {what} of {len_bytes} bytes at byte {start_bytes} of {} log devices, where none can be",
+        devices.len()
+    )))
+}
+
 /// Where a journal lies that is not on the members.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -110,17 +150,7 @@ impl JournalLabel {
     fn check(&self, name: &str) -> Result<()> {
         let is_aligned = |bytes: u64| ByteCount(bytes).is_aligned(BLOCK);
         if let Some(log) = &self.log {
-            let ends = log.start_bytes.checked_add(log.len_bytes).is_some_and(|end| end < 1 << 63);
-            let is_there = ends && log.len_bytes > 0 && is_aligned(log.start_bytes | log.len_bytes);
-            let twice = log.devices.iter().enumerate().any(|(at, device)| log.devices[..at].contains(device));
-            if !is_there || twice || !(1..=MAX_LOG_DEVICES).contains(&log.devices.len()) {
-                return Err(contradiction(format!(
-                    "the label gives '{name}' a journal of {} bytes at byte {} of {} log devices, where none can be",
-                    log.len_bytes,
-                    log.start_bytes,
-                    log.devices.len()
-                )));
-            }
+            check_place_on_log(name, "journal", &log.devices, log.start_bytes, log.len_bytes)?;
         }
         if self.len_bytes > 0
             && self.end_bytes() <= Tail::JOURNALS.0
@@ -229,6 +259,9 @@ pub struct VolumeLabel {
     /// Where else its data may be. Programs that know nothing of that refuse the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptLabel>,
+    /// The same, on log devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_log: Option<DataLogLabel>,
     /// Regions that lie in the distributed spare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relocated: Option<Relocated>,
@@ -340,6 +373,7 @@ impl VolumeLabel {
             )));
         }
         self.journal.as_ref().map_or(Ok(()), |journal| journal.check(name))?;
+        self.data_log.as_ref().map_or(Ok(()), |log| log.check(name))?;
         self.check_sets(members, sector)
     }
 

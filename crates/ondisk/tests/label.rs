@@ -48,6 +48,7 @@ fn volume() -> VolumeLabel {
         relocated: None,
         write_mode: ondisk::WriteMode::default(),
         kept: None,
+        data_log: None,
         punctured: Vec::new(),
     }
 }

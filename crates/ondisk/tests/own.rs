@@ -49,6 +49,7 @@ fn volume(number: u8, level: Level) -> VolumeLabel {
         relocated: None,
         write_mode: ondisk::WriteMode::default(),
         kept: None,
+        data_log: None,
         punctured: Vec::new(),
     }
 }

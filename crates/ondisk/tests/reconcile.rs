@@ -42,6 +42,7 @@ fn volume(level: Level, drives: u8) -> VolumeLabel {
         relocated: None,
         write_mode: ondisk::WriteMode::default(),
         kept: None,
+        data_log: None,
         punctured: Vec::new(),
     }
 }

@@ -16,6 +16,7 @@
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
+use crate::arrays::data_log::{FoundOnLog, RESTORES};
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
@@ -198,7 +199,12 @@ impl Arrays {
         }
     }
 
-    /// What a volume has of the cache when it is given to the shards.
+    /// Whether the memory is here that a label names.
+    pub(super) fn is_in_memory(&self, kept: Option<KeptLabel>) -> bool {
+        kept.is_some() && kept == self.named()
+    }
+
+    /// What a volume has of the cache, and of a data log, when it is given to the shards.
     ///
     /// # Errors
     /// When what its hosts were told is written is in memory that is not here.
@@ -206,12 +212,21 @@ impl Arrays {
         self: &Rc<Self>,
         array: &Rc<Array>,
         volume: &Rc<Volume>,
-    ) -> Result<CacheTerms> {
+    ) -> Result<(CacheTerms, FoundOnLog)> {
         let label = volume.label();
         // What is to become zeroes has nothing that counts: it must not come over them.
-        let is_named = self.check_named(volume, &label)? && !(self.hides)(volume.uuid);
+        let is_hidden = (self.hides)(volume.uuid);
+        let is_named = self.check_named(volume, &label)? && !is_hidden;
         if !is_named {
             self.forget_older_lives(volume).await?;
+        }
+        let on_log = self.find_data_log(array, volume, is_named, is_hidden).await?;
+        if volume.restores.get() {
+            let why = (label.write_mode != WriteMode::WriteThrough).then(|| RESTORES.to_owned());
+            self.note_mode(volume, WriteMode::WriteThrough, why);
+            let (gauge, found) = (Some(volume.gauge(self.shards.len())), Arc::default());
+            // It has no place in the memory: a label that names it would say that it has everything.
+            return Ok((CacheTerms { index: None, absorb: Absorb::NoMore, found, gauge }, on_log));
         }
         let wished = match label.write_mode {
             WriteMode::WriteThrough => Ok(None),
@@ -233,7 +248,7 @@ impl Arrays {
         let mode = wished.as_ref().ok().and_then(|wished| *wished).map(|(mode, _)| mode);
         self.note_mode(volume, mode.unwrap_or_default(), wished.err());
         let gauge = volume.gauge(self.shards.len());
-        Ok(CacheTerms { index: place, absorb, found, gauge: Some(gauge) })
+        Ok((CacheTerms { index: place, absorb, found, gauge: Some(gauge) }, on_log))
     }
 
     /// Whether the label names this memory, so that what is in it counts.
@@ -337,6 +352,7 @@ impl Arrays {
             let end = self.clone().end_later(array.clone(), volume.clone(), Rc::default());
             self.env.spawn("end write-back", end);
         }
+        self.keep_data_log(array, volume);
     }
 
     /// `volume set --write-mode`. What is worth knowing about it.
@@ -361,6 +377,9 @@ impl Arrays {
         if !volume.is_served() {
             return Ok(Vec::new());
         }
+        if volume.restores.get() {
+            return Ok(vec![format!("'{name}' stays write-through for now: {RESTORES}")]);
+        }
         match mode {
             WriteMode::WriteThrough => {
                 self.note_mode(volume, WriteMode::WriteThrough, None);
@@ -371,7 +390,7 @@ impl Arrays {
         }
     }
 
-    async fn begin_write_back(
+    pub(super) async fn begin_write_back(
         self: &Rc<Self>,
         array: &Rc<Array>,
         volume: &Rc<Volume>,
@@ -390,6 +409,11 @@ impl Arrays {
         }
         self.absorb(volume, absorb_of(mode), place).await?;
         self.note_mode(volume, mode, None);
+        match mode {
+            WriteMode::WriteBack => self.begin_data_log(array, volume).await,
+            // It promises nothing.
+            WriteMode::AlwaysWriteBack | WriteMode::WriteThrough => self.end_data_log(array, volume).await?,
+        }
         Ok(Vec::new())
     }
 
@@ -434,6 +458,7 @@ impl Arrays {
                     // Nothing is dirty, and nothing comes: the shards need not go by the cache.
                     let _starting = array.starting_turn().await;
                     if is_wanted()
+                        && self.end_data_log(&array, &volume).await.is_ok()
                         && self.absorb(&volume, Absorb::Nothing, place).await.is_ok()
                         && self.forget_memory_of(&array, &volume).await.is_ok()
                     {
@@ -472,7 +497,7 @@ impl Arrays {
         Ok(())
     }
 
-    async fn absorb(&self, volume: &Volume, absorb: Absorb, place: u32) -> Result<()> {
+    pub(super) async fn absorb(&self, volume: &Volume, absorb: Absorb, place: u32) -> Result<()> {
         let failed = |why| Error::new(ErrorKind::Failed, why);
         let id = volume.id().ok_or_else(|| failed("it is not served any more".to_owned()))?;
         self.tell_shards(|done| ShardMessage::SetAbsorb(id, absorb, place, done)).await.map_err(failed)
@@ -485,8 +510,21 @@ impl Arrays {
         volume: &Volume,
         is_clean: bool,
     ) {
-        let is_named = volume.label().kept.is_some() && volume.label().kept == self.named();
-        if !is_clean || !is_named || self.check_can_record(array, &volume.name()).is_err() {
+        let label = volume.label();
+        let is_named = label.kept.is_some() && label.kept == self.named();
+        volume.has_data_log.set(false);
+        volume.restores.set(false);
+        if !is_clean || self.check_can_record(array, &volume.name()).is_err() {
+            return;
+        }
+        // Its shards have flushed the drives.
+        if label.data_log.is_some()
+            && let Err(error) = self.relabel(array, volume, |label| label.data_log = None).await
+        {
+            tracing::warn!("'{}' is still said to have data on a log: {error}", volume.name());
+            return;
+        }
+        if !is_named {
             return;
         }
         if let Err(error) = self.forget_memory_of(array, volume).await {

@@ -23,7 +23,8 @@ impl Arrays {
         let _starting = array.starting_turn().await;
         let (is_cached, lacks_log) =
             (volume.label().kept.is_some(), self.check_log_is_here(&array, &volume).is_err());
-        if !is_cached && !lacks_log {
+        let is_promised = volume.label().data_log.is_some() && !volume.has_data_log.get();
+        if !is_cached && !lacks_log && !is_promised {
             let sentence =
                 format!("the cache has nothing of '{name}', and no log device that is missing has");
             return Err(Error::new(ErrorKind::WrongState, sentence));
@@ -34,6 +35,9 @@ impl Arrays {
         let mut notes = Vec::new();
         if is_cached {
             notes.push(self.discard_cached(&array, &volume).await?);
+        }
+        if is_promised {
+            self.relabel(&array, &volume, |label| label.data_log = None).await?;
         }
         if lacks_log {
             notes.push(self.discard_records(&array, &volume).await?);

@@ -16,6 +16,7 @@
 pub(crate) mod array;
 pub(crate) mod bitmap_clearer;
 pub(crate) mod cache;
+mod data_log;
 mod discarding;
 pub(crate) mod draining;
 pub(crate) mod extents;

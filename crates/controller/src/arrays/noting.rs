@@ -197,6 +197,7 @@ mod tests {
             relocated: None,
             write_mode: ondisk::WriteMode::default(),
             kept: None,
+            data_log: None,
             punctured: Vec::new(),
         }
     }

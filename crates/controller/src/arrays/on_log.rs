@@ -15,6 +15,7 @@
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
+use crate::arrays::data_log::parts_of;
 use crate::arrays::extents;
 use crate::arrays::journal::{JournalCopies, members_of, read_journal, spread};
 use crate::arrays::shards::answers;
@@ -32,8 +33,8 @@ use std::ops::Range;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
-/// The longest journal on a log device. It is read as a whole after a crash.
-const LONGEST: ByteCount = ByteCount(64 << 20);
+/// The longest place of a volume on a log device, for its journal and its data log. It is read as a whole after a crash.
+const LONGEST: ByteCount = ByteCount(128 << 20);
 
 /// The shortest that is worth it; lengths are whole multiples of it.
 const SHORTEST: ByteCount = ByteCount(1 << 20);
@@ -82,7 +83,7 @@ impl Arrays {
         let on = OnLog {
             devices: served.iter().map(|device| device.id).collect(),
             start_bytes: place.start_bytes,
-            len_bytes: place.len_bytes,
+            len_bytes: parts_of(&place, self.shards.len()).0,
         };
         Some(LogPlaced { on: Some(on), devices: served })
     }
@@ -94,9 +95,15 @@ impl Arrays {
         let places = labels.iter().flat_map(|label| &label.place);
         let places = places.map(|place| place.start_bytes..place.start_bytes.saturating_add(place.len_bytes));
         let volumes = self.all().into_iter().flat_map(|array| array.volumes());
-        let named = volumes.filter_map(|volume| volume.label().journal?.log);
-        let named = named.filter(|on| labels.iter().any(|label| on.devices.contains(&label.device)));
-        let named = named.map(|on| on.start_bytes..on.start_bytes.saturating_add(on.len_bytes));
+        let named = volumes.flat_map(|volume| {
+            let VolumeLabel { journal, data_log, .. } = volume.label();
+            let journal = journal.and_then(|journal| journal.log);
+            let journal = journal.map(|on| (on.devices, on.start_bytes, on.len_bytes));
+            journal.into_iter().chain(data_log.map(|log| (log.devices, log.start_bytes, log.len_bytes)))
+        });
+        let is_here = |devices: &[Uuid]| labels.iter().any(|label| devices.contains(&label.device));
+        let named = named.filter(|(devices, ..)| is_here(devices));
+        let named = named.map(|(_, start, len)| start..start.saturating_add(len));
         places.chain(named).collect()
     }
 
@@ -191,17 +198,27 @@ impl Arrays {
     /// # Errors
     /// Which devices they are on.
     pub(crate) fn check_log_is_here(&self, array: &Array, volume: &Volume) -> Result<()> {
-        let Some(JournalLabel { id: Some(_), log: Some(on), .. }) = volume.label().journal else {
-            return Ok(());
-        };
-        let is_settled = array.label().clean || volume.has_fresh_journal();
-        if is_settled || !self.ways_to_log(&on.devices).is_empty() {
+        if array.label().clean {
             return Ok(());
         }
+        let label = volume.label();
+        let records = match label.journal {
+            Some(JournalLabel { id: Some(_), log: Some(on), .. }) => Some(on.devices),
+            _ => None,
+        };
+        let promised = label.data_log.filter(|_| !self.is_in_memory(label.kept)).map(|log| log.devices);
+        let is_missing = |devices: &Vec<Uuid>| self.ways_to_log(devices).is_empty();
+        let (what, devices) = match (records.filter(is_missing), promised.filter(is_missing)) {
+            (Some(devices), _) if !volume.has_fresh_journal() => {
+                ("what finishes its interrupted writes", devices)
+            }
+            (_, Some(devices)) => ("what its hosts had flushed last", devices),
+            _ => return Ok(()),
+        };
         let name = volume.name();
-        let names: Vec<String> = on.devices.iter().map(Uuid::to_string).collect();
+        let names: Vec<String> = devices.iter().map(Uuid::to_string).collect();
         let sentence = format!(
-            "'{name}' cannot be started: it was not cleanly shut down, and what finishes its interrupted writes is on log device {}, which is not here. Connect it, and run 'softroc drive add' for it if it is not known; or, if writes that were acknowledged last may be lost, run 'softroc log discard {name} --yes'",
+            "'{name}' cannot be started: it was not cleanly shut down, and {what} is on log device {}, which is not here. Connect it, and run 'softroc drive add' for it if it is not known; or, if writes that were acknowledged last may be lost, run 'softroc log discard {name} --yes'",
             names.join(" or ")
         );
         Err(Error::new(ErrorKind::WrongState, sentence))
@@ -242,23 +259,24 @@ impl Arrays {
         device: Uuid,
     ) -> std::result::Result<(), IoError> {
         let _turn = array.metadata.take(1).await;
-        let Some(journal) = volume.label().journal else { return Ok(()) };
-        let Some(on) = journal.log.filter(|on| on.devices.contains(&device)) else { return Ok(()) };
         // Of one that is not served, what is there may be all that finishes its writes.
-        let Some(served) = volume.id() else { return Ok(()) };
-        let left: Vec<Uuid> = on.devices.iter().copied().filter(|other| *other != device).collect();
+        let Some(served) = volume.id().filter(|_| volume.is_on_log(&[device])) else { return Ok(()) };
+        let before = volume.label();
         let mut next = array.label();
-        let label = next.volume_mut(volume.uuid).and_then(|label| label.journal.as_mut());
-        let Some(label) = label else { return Ok(()) };
-        let another = left.is_empty().then(|| self.new_uuid());
-        match another {
-            None => label.log = Some(OnLog { devices: left, ..on }),
-            Some(id) => (label.log, label.id, label.tells_all) = (None, Some(id), false),
+        let Some(label) = next.volume_mut(volume.uuid) else { return Ok(()) };
+        let another = without_device(label, device).then(|| self.new_uuid());
+        if let (Some(id), Some(journal)) = (another, &mut label.journal) {
+            journal.id = Some(id);
         }
+        let promises_are_lost = before.data_log.is_some() && label.data_log.is_none();
         if !self.commit(array, next, Vec::new()).await {
             return Err(IoError::new(IoErrorKind::Gone));
         }
-        let (Some(id), Some(lost)) = (another, journal.id) else { return Ok(()) };
+        if promises_are_lost {
+            self.data_log_is_lost(volume, served);
+        }
+        let lost = before.journal.and_then(|journal| journal.id);
+        let (Some(id), Some(lost)) = (another, lost) else { return Ok(()) };
         // One that is being given up meanwhile does not tell all again.
         if volume.journal_id.get().is_some() {
             volume.journal_id.set(Some(id));
@@ -276,7 +294,7 @@ impl Arrays {
     }
 
     /// A log device does not serve any more, until the controller is started anew.
-    fn log_device_is_out(&self, device: Uuid, why: &str) {
+    pub(super) fn log_device_is_out(&self, device: Uuid, why: &str) {
         if !self.logs.note_failed(device, why) {
             return;
         }
@@ -288,6 +306,23 @@ impl Arrays {
         self.events.report(EventCode::LogDeviceFailed, &name, why, effect, text);
         self.attention.notify();
     }
+}
+
+/// A volume goes on without a log device. Whether that was the last one of its journal, which is on the members then, and does not
+/// tell all.
+fn without_device(label: &mut VolumeLabel, device: Uuid) -> bool {
+    if let Some(log) = &mut label.data_log {
+        log.devices.retain(|other| *other != device);
+    }
+    label.data_log = label.data_log.take().filter(|log| !log.devices.is_empty());
+    let Some(journal) = &mut label.journal else { return false };
+    let Some(on) = journal.log.as_mut().filter(|on| on.devices.contains(&device)) else { return false };
+    on.devices.retain(|other| *other != device);
+    if !on.devices.is_empty() {
+        return false;
+    }
+    (journal.log, journal.tells_all) = (None, false);
+    true
 }
 
 /// How long a log is whose devices are these: as long as the shortest.

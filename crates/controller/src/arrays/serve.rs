@@ -2,6 +2,7 @@
 
 use crate::arrays::Arrays;
 use crate::arrays::array::{Array, Running};
+use crate::arrays::data_log::FoundOnLog;
 use crate::arrays::shards::answers;
 use crate::arrays::volume::Volume;
 use crate::interface::{Error, ErrorKind, Result};
@@ -65,7 +66,7 @@ impl Arrays {
         array: &Array,
         volume: &Volume,
         id: VolumeId,
-        cache: CacheTerms,
+        (cache, on_log): (CacheTerms, FoundOnLog),
     ) -> Result<Attachment> {
         let (of_array, label) = (array.label(), volume.label());
         let sector = label.sector().map_err(|error| Error::new(ErrorKind::WrongState, error.to_string()))?;
@@ -94,6 +95,8 @@ impl Arrays {
             journal: volume.journal_place(self.shards.len(), of_array.tail),
             hidden: volume.is_hidden(),
             cache,
+            data_log: on_log.terms,
+            restored: Arc::new(on_log.restored),
             meter: volume.meter().clone(),
             ..Attachment::new(Arc::new(spec), members.map(source).collect(), volume_state(array, volume))
         })

@@ -39,6 +39,10 @@ pub(crate) struct Volume {
     pub(super) journal_is_fresh: Cell<bool>,
     /// The place on a log that its next journal gets.
     pub(super) log_place: RefCell<LogPlaced>,
+    /// Whether shards write to the data log that its label names: otherwise that is one of before.
+    pub(super) has_data_log: Cell<bool>,
+    /// Whether its shards have what was found in a data log, and answer nothing from the cache until it is on the drives.
+    pub(super) restores: Cell<bool>,
     /// The ways to the log devices that its journal is on.
     log_devices: RefCell<Vec<LogDevice>>,
     /// Why the last attempt to start it failed.
@@ -66,6 +70,8 @@ impl Volume {
             journal_id: Cell::default(),
             journal_is_fresh: Cell::default(),
             log_place: RefCell::default(),
+            has_data_log: Cell::default(),
+            restores: Cell::default(),
             log_devices: RefCell::default(),
             refusal: RefCell::default(),
             state: Cell::new((VolumeState::Offline, now_unix_s)),
@@ -259,6 +265,7 @@ impl Volume {
             absorbed: shown.absorbed,
             hits: shown.hits,
             destages: shown.destages,
+            flushes_to_log: self.has_data_log.get(),
         }
     }
 
@@ -318,8 +325,16 @@ impl Volume {
 
     /// Whether its label says that its journal is on any of these log devices.
     pub(super) fn is_on_log(&self, devices: &[Uuid]) -> bool {
-        let on = self.label().journal.and_then(|journal| journal.log);
-        on.is_some_and(|on| on.devices.iter().any(|device| devices.contains(device)))
+        let label = self.label();
+        let journal = label.journal.and_then(|journal| journal.log).map(|on| on.devices);
+        let mut named = journal.into_iter().chain(label.data_log.map(|log| log.devices)).flatten();
+        named.any(|device| devices.contains(&device))
+    }
+
+    /// The ways to those of these log devices that it knows.
+    pub(super) fn log_devices_of(&self, devices: &[Uuid]) -> Vec<LogDevice> {
+        let known = self.log_devices.borrow();
+        known.iter().filter(|device| devices.contains(&device.id)).cloned().collect()
     }
 
     /// From now on its journal is on these log devices, if its label says so.
@@ -362,6 +377,7 @@ mod tests {
             relocated: None,
             write_mode: ondisk::WriteMode::default(),
             kept: None,
+            data_log: None,
             punctured: Vec::new(),
         };
         Volume::new(label, geometry, 0)

@@ -54,7 +54,11 @@ impl Arrays {
             return Ok(Vec::new());
         }
         match asked {
-            WriteHole::Journal => self.begin_journal(array, volume).await?,
+            WriteHole::Journal => {
+                self.end_data_log(array, volume).await?;
+                self.begin_journal(array, volume).await?;
+                self.begin_data_log(array, volume).await;
+            }
             WriteHole::Resync => self.end_journal(array, volume).await?,
         }
         let (text, effect) = match asked {
@@ -118,6 +122,7 @@ impl Arrays {
 
     async fn end_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
         let name = volume.name();
+        self.end_data_log(array, volume).await?;
         self.silence_journal(array, volume).await?;
         let gone = |label: &mut VolumeLabel| (label.journal, label.write_hole) = (None, WriteHole::Resync);
         self.relabel(array, volume, gone).await.map_err(|_| not_recorded(&name))?;
@@ -135,8 +140,11 @@ impl Arrays {
             return Ok(());
         }
         self.check_can_record(array, &volume.name())?;
+        self.end_data_log(array, volume).await?;
         self.silence_journal(array, volume).await?;
-        self.begin_journal(array, volume).await
+        self.begin_journal(array, volume).await?;
+        self.begin_data_log(array, volume).await;
+        Ok(())
     }
 
     /// Has a journal tell nothing, and its records count no more.

@@ -74,6 +74,7 @@ event_codes! {
     VolumeForced "volume.forced" Warning "An operator forced stale parity; blocks of what is missing may read wrongly there.";
     VolumeMismatch "volume.mismatch" Warning "A check found a stripe whose redundancy does not agree with its data.";
     VolumeBlocksUnreadable "volume.blocks-unreadable" Fatal "Blocks of a volume cannot be read from any drive; hosts get an I/O error there.";
+    VolumeDataLogReplayed "volume.data-log-replayed" Info "What hosts had flushed before a power cut was found on a log device.";
     VolumeJournalReplayed "volume.journal-replayed" Info "Writes that a crash interrupted were finished from the journal.";
     VolumeJournalIncomplete "volume.journal-incomplete" Warning "The journal does not tell all that a crash interrupted; the volume is treated as if it had none.";
 

@@ -275,6 +275,9 @@ pub struct CacheInfo {
     pub hits: u64,
     /// Destages of what had been answered.
     pub destages: u64,
+    /// Whether a flush is answered when what is dirty is on the log devices; otherwise when it is on the drives.
+    #[serde(default)]
+    pub flushes_to_log: bool,
 }
 
 /// A volume.

@@ -257,6 +257,7 @@ impl Lifecycle {
             relocated: None,
             write_mode: WriteMode::default(),
             kept: None,
+            data_log: None,
             punctured: Vec::new(),
         }
     }

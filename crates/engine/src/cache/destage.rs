@@ -35,7 +35,7 @@ pub(crate) async fn write_stripe(
     if room.is_some() {
         cache.shard.env().compute(Work::Copy(range.len)).await;
     }
-    cache.admit(stripe, range, data, durability, room, request).done(cache).await
+    cache.admit(stripe, range, data, durability, room, request).done(cache, stripe).await
 }
 
 /// Waits until a write is destaged. Whoever is told to does that.
@@ -63,8 +63,11 @@ pub(super) async fn carry_out(cache: &Rc<Cache>, destage: &Destage) {
         Err(error) => smallvec![Err(error); writes.len()],
     };
     drop(held);
-    for (_, result) in writes.iter().zip(&results).filter(|(write, _)| write.answered) {
-        cache.note_destaged(*result);
+    for (write, result) in writes.iter().zip(&results) {
+        cache.note_written(stripe, write.answered && write.held.write.is_logged.get());
+        if write.answered {
+            cache.note_destaged(*result);
+        }
     }
     let failed = (0..writes.len()).filter(|index| results[*index].is_err());
     // Before any host is told: what lies beneath its write is forgotten by that.

@@ -25,6 +25,7 @@
 //!   what they say.
 //! - Whoever waits for room in the cache holds nothing that a destage needs.
 
+mod data_log;
 mod destage;
 mod held;
 mod locked;
@@ -39,6 +40,7 @@ use crate::memory::{Absorb, CacheTerms};
 use crate::recovery::Recovery;
 use crate::shard::Room;
 use ::cache::{Destage, LineShape, Lines, RequestTag, Write};
+use data_log::Promises;
 use env::sync::Signal;
 use env::{Durability, Env, IoError, Slice, Words};
 use held::Held;
@@ -66,6 +68,7 @@ pub struct Cache {
     /// Which writes are answered that are not on the drives yet.
     absorb: Cell<Absorb>,
     absorbing: Absorbing,
+    promises: Promises,
 }
 
 impl Deref for Cache {
@@ -81,6 +84,8 @@ struct Waiting {
     durability: Durability,
     told: RefCell<Option<Told>>,
     changed: Signal,
+    /// A record of the data log has all of it that is dirty, or will have before anything is promised.
+    is_logged: Cell<bool>,
 }
 
 /// What a write is told that waits.
@@ -93,7 +98,12 @@ enum Told {
 
 impl Waiting {
     fn new(durability: Durability) -> Rc<Waiting> {
-        Rc::new(Waiting { durability, told: RefCell::new(None), changed: Signal::default() })
+        Rc::new(Waiting {
+            durability,
+            told: RefCell::new(None),
+            changed: Signal::default(),
+            is_logged: Cell::new(false),
+        })
     }
 
     fn tell(&self, env: &Env, what: Told) {
@@ -113,14 +123,17 @@ impl Waiting {
 
 /// A write that is in its line.
 pub(crate) enum Admitted {
-    /// Its host may be answered.
-    Answered,
+    /// Its host may be answered, if it asked for nothing more.
+    Answered(Absorbed),
     /// Its host is answered when it is destaged.
     Waits(Waits),
 }
 
 /// What waits for a destage.
 pub(crate) struct Waits(Rc<Waiting>);
+
+/// What is in the cache.
+pub(crate) struct Absorbed(Rc<Waiting>);
 
 impl Cache {
     /// A cache in which nothing waits.
@@ -139,9 +152,11 @@ impl Cache {
         let cells = recovery.shard.cells();
         let is_mine = |range: ByteRange| recovery.is_mine(geometry.stripe_of(range.start).0);
         cells.adopt(found.iter().filter(|found| is_mine(found.descriptor.bytes.range())));
-        let cache = Rc::new(Cache { lines, index, gauge, absorb, absorbing, recovery });
+        let promises = Promises::new(&attachment.data_log);
+        let cache = Rc::new(Cache { lines, index, gauge, absorb, absorbing, promises, recovery });
         cache.absorbing.run_destages_of(&cache);
         cache.take_up();
+        cache.restore(&attachment.restored);
         cache
     }
 
@@ -176,12 +191,16 @@ impl Cache {
             let bytes = stored.range();
             let (stripe, within) = self.geometry().stripe_of(bytes.start);
             let range = ByteRange::new(ByteOffset(within.0), bytes.len);
-            let held = Held::in_cells(Rc::new([stored]), waiting.clone());
-            let (columns, request) = (self.columns(range), RequestTag(0));
-            self.lines.borrow_mut().admit(stripe, Write { range, columns, request, answered: true, held });
-            self.begin(stripe);
+            self.admit_found(stripe, range, Held::in_cells(Rc::new([stored]), waiting.clone()));
         }
         self.note_dirty();
+    }
+
+    /// Bytes of a stripe that hosts of an earlier process were answered for are dirty.
+    fn admit_found(&self, stripe: StripeIndex, range: ByteRange, held: Held) {
+        let (columns, request) = (self.columns(range), RequestTag(0));
+        self.lines.borrow_mut().admit(stripe, Write { range, columns, request, answered: true, held });
+        self.begin(stripe);
     }
 
     /// Where bytes of a stripe are in the volume.
@@ -225,8 +244,9 @@ impl Cache {
         if !answered {
             return Admitted::Waits(Waits(waiting));
         }
+        self.promises.note_dirty(stripe);
         self.note_absorbed();
-        Admitted::Answered
+        Admitted::Answered(Absorbed(waiting))
     }
 
     /// Begins what may be destaged of a line now.
@@ -252,6 +272,7 @@ impl Cache {
         }
         self.begin(destage.stripe);
         self.begin(StripeIndex(destage.stripe.0 + 1));
+        self.note_line(destage.stripe);
         self.note_ended();
     }
 }
@@ -261,10 +282,19 @@ impl Admitted {
     ///
     /// # Errors
     /// Those of [`Volume::write`](crate::Volume::write).
-    pub(crate) async fn done(self, cache: &Rc<Cache>) -> Result<(), IoError> {
+    pub(crate) async fn done(self, cache: &Rc<Cache>, stripe: StripeIndex) -> Result<(), IoError> {
         match self {
-            Admitted::Answered => Ok(()),
-            Admitted::Waits(Waits(waiting)) => destage::wait(cache, &waiting).await,
+            Admitted::Answered(Absorbed(write)) => match cache.is_kept(&write) {
+                true => Ok(()),
+                false => Box::pin(cache.promise_absorbed(stripe, &write)).await,
+            },
+            Admitted::Waits(Waits(waiting)) => {
+                destage::wait(cache, &waiting).await?;
+                match cache.is_kept(&waiting) || !cache.uses_write_back() {
+                    true => Ok(()),
+                    false => Box::pin(cache.promise_written(stripe)).await,
+                }
+            }
         }
     }
 }

@@ -3,14 +3,15 @@
 //! | what is dirty is destaged | because |
 //! | --- | --- |
 //! | at once | its line is whole: it needs no reads, and nothing is to be won by waiting |
-//! | when a flush asks, a volume is given back, or its drives are asked what they hold | it must be on the drives |
+//! | when a flush asks and there is no data log, a volume is given back, or its drives are asked what they hold | it must be on the drives |
+//! | when the data log is half full | its records are to count no more |
 //! | after [`AGE`] | a power cut should not take what is long ago |
 //! | when more than [`LOW`] percent of the room are taken | what comes needs room |
 //! | when no host has asked for anything for a while | the drives have nothing else to do |
 //!
 //! Lines are destaged as an elevator comes to them, as many at a time as the drives can put in order.
 
-use crate::cache::{Cache, destage};
+use crate::cache::{Cache, Waiting, destage};
 use crate::memory::{Absorb, CacheCounters};
 use crate::recovery::Recovery;
 use crate::shard::{CellRoom, Room};
@@ -131,7 +132,8 @@ impl Cache {
     pub(crate) async fn set_absorb(self: &Rc<Self>, absorb: Absorb, index: u32) -> Result<(), IoError> {
         let has_less = absorb < self.absorb.get();
         assert!(
-            self.index.replace(Some(index)) == Some(index) || self.absorb.get() == Absorb::Nothing,
+            self.index.replace(Some(index)).is_none_or(|before| before == index)
+                || self.absorb.get() == Absorb::Nothing,
             "what is in cells is of one volume"
         );
         assert!(
@@ -200,9 +202,14 @@ impl Cache {
     pub(super) fn answers(&self, durability: Durability) -> bool {
         match self.absorb.get() {
             Absorb::Nothing | Absorb::NoMore => false,
-            Absorb::Unflushed => durability == Durability::Cached,
+            Absorb::Unflushed => durability == Durability::Cached || self.promises.are_logged(),
             Absorb::All => true,
         }
+    }
+
+    /// Whether a write that is in cells, or on the drives, is as durable as its host asked.
+    pub(super) fn is_kept(&self, write: &Waiting) -> bool {
+        write.durability == Durability::Cached || self.answers_flushes()
     }
 
     /// Something was answered.
@@ -297,14 +304,34 @@ impl Cache {
     /// # Errors
     /// Why something could not be written.
     pub(crate) async fn drain_cache(self: &Rc<Self>) -> Result<(), IoError> {
-        if self.lines.borrow().oldest_dirty().is_none() {
-            return Ok(());
-        }
-        let (absorbing, cut_off) = (&self.absorbing, self.lines.borrow().latest());
+        let latest = self.lines.borrow().latest();
+        self.destage_up_to(latest).await
+    }
+
+    /// Begins to destage what is dirty now, as fast as the drives can.
+    pub(super) fn destage_soon(&self) {
+        let latest = self.lines.borrow().latest();
+        self.ask_for(latest);
+    }
+
+    fn ask_for(&self, cut_off: Sequence) {
+        let absorbing = &self.absorbing;
         absorbing.due.set(cut_off.max(absorbing.due.get()));
         absorbing.asked.set(cut_off.max(absorbing.asked.get()));
         self.retry(usize::MAX);
         self.pump();
+    }
+
+    /// Destages what is as old as that. Done when all of it is on the drives.
+    ///
+    /// # Errors
+    /// Why something could not be written.
+    pub(super) async fn destage_up_to(self: &Rc<Self>, cut_off: Sequence) -> Result<(), IoError> {
+        if self.lines.borrow().oldest_dirty().is_none_or(|oldest| oldest > cut_off) {
+            return Ok(());
+        }
+        let absorbing = &self.absorbing;
+        self.ask_for(cut_off);
         let is_settled = || {
             let lines = self.lines.borrow();
             let is_past = |oldest: Option<Sequence>| oldest.is_none_or(|oldest| oldest > cut_off);

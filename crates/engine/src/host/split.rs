@@ -50,7 +50,7 @@ impl StripeWork {
     pub(crate) fn into_buffer(self) -> Option<Buf> {
         match self {
             StripeWork::Read(buf) => Some(buf),
-            StripeWork::Write(..) | StripeWork::Trim | StripeWork::Drain => None,
+            StripeWork::Write(..) | StripeWork::Trim | StripeWork::Drain | StripeWork::Secure { .. } => None,
         }
     }
 }
@@ -98,22 +98,41 @@ impl Whole {
     }
 }
 
-/// Has every shard write to the drives what it has of the volume in its cache: all that hosts were answered for before. Each
-/// takes its cut-off when it is asked, which is before any of them is done.
+/// Has every shard write to the drives what it has of the volume in its cache: all that hosts were answered for before.
 ///
 /// # Errors
 /// The first of what shards could not write.
 pub(super) async fn drain(volume: &Volume, of: RequestTag) -> Result<(), IoError> {
+    let here = volume.drain_cache();
+    ask_all(volume, of, here, || StripeWork::Drain).await
+}
+
+/// Has every shard make durable what hosts were answered for before. `drives_are_flushed`: the caller has the drives flushed then.
+///
+/// # Errors
+/// The first of what shards could not make durable.
+pub(super) async fn secure(volume: &Volume, of: RequestTag, drives_are_flushed: bool) -> Result<(), IoError> {
+    let here = volume.secure(drives_are_flushed);
+    ask_all(volume, of, here, || StripeWork::Secure { drives_are_flushed }).await
+}
+
+/// Has every shard do something about the volume: each takes its cut-off when it is asked, which is before any of them is done.
+async fn ask_all(
+    volume: &Volume,
+    of: RequestTag,
+    here: impl Future<Output = Result<(), IoError>>,
+    work: impl Fn() -> StripeWork,
+) -> Result<(), IoError> {
     let parent = Rc::new(Parent::default());
     let shards = (0..volume.shard.count()).map(ShardIndex);
     for (number, shard) in (0..).zip(shards.filter(|shard| *shard != volume.shard.index())) {
         let (stripe, within) = (StripeIndex(0), ByteRange::new(ByteOffset::ZERO, ByteCount::ZERO));
-        let request = StripeRequest { volume: volume.spec().id, stripe, within, of, work: StripeWork::Drain };
+        let request = StripeRequest { volume: volume.spec().id, stripe, within, of, work: work() };
         parent.unfinished.set(parent.unfinished.get() + 1);
         parent.buffers.borrow_mut().push(None);
         volume.exchange.send_away(shard, request, &parent, number).await;
     }
-    let here = volume.drain_cache().await;
+    let here = here.await;
     parent.done.wait_until(volume.shard.env(), || parent.unfinished.get() == 0).await;
     if let Some(request) = parent.request.get() {
         volume.exchange.forget_away(request);

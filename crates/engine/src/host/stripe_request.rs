@@ -32,6 +32,9 @@ pub(super) async fn run(volume: &Rc<Cache>, request: StripeRequest) -> StripeOut
         }
         StripeWork::Trim => (Box::pin(trim(volume, stripe, within)).await, None),
         StripeWork::Drain => (Box::pin(volume.drain_cache()).await, None),
+        StripeWork::Secure { drives_are_flushed } => {
+            (Box::pin(volume.secure(drives_are_flushed)).await, None)
+        }
     };
     StripeOutcome { result, buffer }
 }
@@ -89,7 +92,7 @@ async fn write_unaligned(
     // Nothing has waited since the sectors were completed: what comes from now on lies over them.
     let admitted = volume.admit(stripe, aligned, data, durability, room, of);
     drop((writing, by_journal, held));
-    admitted.done(volume).await
+    admitted.done(volume, stripe).await
 }
 
 /// Rule (h) of the promises: bytes that are not whole sectors are completed to sectors under the lock.
@@ -141,10 +144,12 @@ pub(super) async fn trim(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRa
     }
     if volume.is_redundant() {
         let is_whole = within.len == volume.geometry().stripe_bytes();
-        return match is_whole && volume.all_well.get() {
-            true => trim_redundant(volume, stripe, within).await,
-            false => Ok(()),
-        };
+        if !(is_whole && volume.all_well.get()) {
+            return Ok(());
+        }
+        let trimmed = trim_redundant(volume, stripe, within).await;
+        volume.note_written(stripe, false);
+        return trimmed;
     }
     let within = within.align_in(volume.spec.sector.bytes());
     if within.is_empty() {

@@ -250,11 +250,11 @@ impl Volume {
         result
     }
 
-    /// Destages what is dirty, and flushes every drive in use. Done when all writes that were acknowledged before the call
-    /// are durable.
+    /// Done when all writes that were acknowledged before the call are durable: what is dirty is in the data log, or destaged, and
+    /// every drive in use that lacks something has been flushed.
     ///
     /// # Errors
-    /// When something that is dirty cannot be destaged, or some drive cannot make durable what it holds.
+    /// When something that is dirty can be neither logged nor destaged, or some drive cannot make durable what it holds.
     pub async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
         let _user = self.enter()?;
         let timed = self.note_request(Operation::Flush);
@@ -267,17 +267,15 @@ impl Volume {
         if self.answers_flushes() {
             return Ok(());
         }
-        self.drain().await?;
-        self.flush_once().await
-    }
-
-    /// Destages what is dirty on this shard, and flushes every drive in use.
-    ///
-    /// # Errors
-    /// As [`Volume::flush`].
-    pub(crate) async fn drain_and_flush(self: &Rc<Self>) -> Result<(), IoError> {
-        self.drain_cache().await?;
-        self.flush_once().await
+        // Each shard sees to the drives itself where that is seldom necessary.
+        let flushes = !self.answers_by_log();
+        if self.uses_write_back() {
+            Box::pin(split::secure(self, self.next_tag(), flushes)).await?;
+        }
+        match flushes {
+            true => self.flush_once().await,
+            false => Ok(()),
+        }
     }
 
     /// Has all shards destage what is dirty.

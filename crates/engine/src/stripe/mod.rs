@@ -20,7 +20,7 @@ pub(crate) use dirty::{DirtyRegions, begin_write};
 pub(crate) use drive_ops::{DriveOp, DriveOps};
 pub(crate) use execute::Host;
 pub(crate) use flush::Flush;
-pub(crate) use journal::JournalSlot;
+pub(crate) use journal::{Devices, JournalSlot, record_slices};
 pub use journal::{JournalTerms, ring_len};
 pub(crate) use payload::Payload;
 pub use stripes::Stripes;

@@ -227,8 +227,9 @@ fn cache_of(volume: &VolumeInfo) -> String {
         ByteCount::ZERO => String::new(),
         pinned => format!(" ({pinned} pinned)"),
     };
+    let log = if cache.flushes_to_log { "; flushed to the log" } else { "" };
     format!(
-        "{} dirty{pinned}; {} absorbed, {}, {}",
+        "{} dirty{pinned}; {} absorbed, {}, {}{log}",
         ByteCount(cache.dirty_bytes),
         counted(cache.absorbed, "write"),
         counted(cache.hits, "read hit"),

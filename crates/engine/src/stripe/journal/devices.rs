@@ -1,7 +1,7 @@
-//! The log devices of a journal: a record is on all of them that serve.
+//! The log devices of a journal, or of a cache: a record is on all of them that serve.
 //!
 //! # Invariants
-//! - A device that could not take something is out of use on this shard from then on: the journal never asks it again.
+//! - A device that could not take something is out of use on this shard from then on: it is never asked again.
 //! - Nothing is answered that a device lacks before the members say that it is out: after a crash its records would be taken for all
 //!   that there are (rule 14 of docs/log.md). The controller sees to that; whoever writes waits for it.
 //! - Where none is left, that answer comes with another journal ([`Stripes::lose_journal`]).
@@ -37,13 +37,13 @@ struct Device {
 }
 
 /// The devices of a journal, as one shard reaches them.
-pub(super) struct Devices {
+pub(crate) struct Devices {
     all: SmallVec<[Rc<Device>; 2]>,
     changed: Signal,
 }
 
 impl Devices {
-    pub(super) fn attach(env: &Env, spec: &VolumeSpec, devices: &[LogDevice]) -> env::Result<Rc<Devices>> {
+    pub(crate) fn attach(env: &Env, spec: &VolumeSpec, devices: &[LogDevice]) -> env::Result<Rc<Devices>> {
         let attach = |device: &LogDevice| {
             let member = Member::attach(env, device.source.as_ref(), spec.policy.time_limit)?;
             Ok(Rc::new(Device { id: device.id, member, standing: Cell::new(Standing::Serves) }))
@@ -72,7 +72,7 @@ impl Stripes {
     ///
     /// # Errors
     /// When none of them has it, or that one of them lacks it could not be recorded.
-    pub(super) async fn write_to_devices(
+    pub(crate) async fn write_to_devices(
         self: &Rc<Self>,
         devices: &Rc<Devices>,
         at: ByteOffset,

@@ -53,7 +53,7 @@ use crate::attachment::{JournalOn, JournalPlace};
 use crate::stripe::Stripes;
 use crate::stripe::execute::Memory;
 use crate::volume::VolumeSpec;
-use devices::Devices;
+pub(crate) use devices::Devices;
 use env::sync::{Answerer, Credits, Signal};
 use env::{Buf, Durability, Env, Instant, IoError, Slice, Slices};
 pub use log::ring_len;
@@ -68,6 +68,7 @@ use std::rc::Rc;
 pub use terms::JournalTerms;
 use terms::{Changes, Need, need};
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
+pub(crate) use writer::record_slices;
 
 /// What one write asks to be kept.
 struct Entry {

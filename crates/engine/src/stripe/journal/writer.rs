@@ -75,21 +75,9 @@ impl Journal {
         let begun = self.ring.borrow_mut().begin(place, batch.len().0, &stripes);
         let changes: SmallVec<[Change; 32]> =
             entries.iter().flat_map(|entry| entry.changes.iter().copied()).collect();
-        let mut slices: Slices = SmallVec::with_capacity(MOST_SLICES.min(2 + batch.changes));
-        let mut crc = BodyCrc::default();
-        slices.push(Slice::zero(ByteCount::ZERO));
-        for slice in entries.iter().flat_map(|entry| &entry.bytes) {
-            crc = slice.solid().map_or(crc, |bytes| crc.and(bytes));
-            slices.push(slice.clone());
-        }
-        let pad = batch.body() - batch.carried;
-        if pad > ByteCount::ZERO {
-            crc = crc.and(&env::buffers::zero_bytes()[..pad.as_usize()]);
-            slices.push(Slice::zero(pad));
-        }
-        let mut buf = self.take_head(Head::len(batch.changes));
-        self.head(&begun, place).encode(&changes, batch.body(), crc.value(), buf.bytes_mut());
-        slices[0] = buf.freeze();
+        let carried = entries.iter().flat_map(|entry| &entry.bytes).cloned();
+        let head = self.head(&begun, place);
+        let slices = record_slices(&head, batch, &changes, carried, self.take_head(Head::len(batch.changes)));
         Record { begun, place, slices }
     }
 
@@ -375,6 +363,31 @@ impl Stripes {
             }
         });
     }
+}
+
+/// What is written for a record: its head, for which there is that buffer, what it carries, and zeroes to whole blocks.
+pub(crate) fn record_slices(
+    head: &Head,
+    batch: &Batch,
+    changes: &[Change],
+    carried: impl IntoIterator<Item = Slice>,
+    mut buf: Buf,
+) -> Slices {
+    let mut slices: Slices = SmallVec::with_capacity(MOST_SLICES.min(2 + batch.changes));
+    let mut crc = BodyCrc::default();
+    slices.push(Slice::zero(ByteCount::ZERO));
+    for slice in carried {
+        crc = slice.solid().map_or(crc, |bytes| crc.and(bytes));
+        slices.push(slice);
+    }
+    let pad = batch.body() - batch.carried;
+    if pad > ByteCount::ZERO {
+        crc = crc.and(&env::buffers::zero_bytes()[..pad.as_usize()]);
+        slices.push(Slice::zero(pad));
+    }
+    head.encode(changes, batch.body(), crc.value(), buf.bytes_mut());
+    slices[0] = buf.freeze();
+    slices
 }
 
 /// Where a place of the ring lies on a member.

@@ -1,0 +1,221 @@
+//! What hosts flush of a write-back volume with a log is on the log's devices before it is on the members: it is there after whatever
+//! ends the process, and whichever device or drive is missing then.
+
+mod common;
+
+use common::events::{End, at_every_event, end};
+use common::work::{ALL, Log, OLD, STRIP, begin_work, look};
+use common::{Bench, MIB};
+use controller::{Command, ErrorKind, SetPolicy, VolumeState, WriteMode};
+use units::ByteCount;
+
+const DRIVES: [&str; 3] = ["a", "b", "c"];
+const LOG: [&str; 2] = ["x", "y"];
+
+fn add(devices: &[&str]) -> Command {
+    let drives = devices.iter().map(ToString::to_string).collect();
+    Command::LogAdd { drives, destroy_data: false, same_disk_ok: false }
+}
+
+fn set(mode: WriteMode) -> Command {
+    let (volume, write_mode) = ("data".to_owned(), Some(mode));
+    Command::VolumePolicy(SetPolicy { volume, write_mode, ..SetPolicy::default() })
+}
+
+fn flush(bench: &mut Bench) {
+    let volume = bench.shards[0].volume_named("data").expect("it is served");
+    bench.sim.run(async move { volume.flush().await }).expect("it ends").expect("flushed");
+}
+
+/// A write-back volume with a journal and a data log on these devices.
+fn prepared(seed: u64, shards: usize, devices: &[&str]) -> Bench {
+    let mut bench = Bench::in_order(seed, shards, 3);
+    bench.cache_size = ByteCount(MIB);
+    bench.add_drives(&LOG, 8 * MIB);
+    bench.boot(&[]);
+    let write_back = |wanted: &mut controller::CreateVolume| wanted.write_mode = Some(WriteMode::WriteBack);
+    bench.create_with("data", "raid5", &DRIVES, write_back).expect("it is made");
+    bench.ask(add(devices)).expect("it is added");
+    bench.write("data", 0, OLD, ALL);
+    flush(&mut bench);
+    bench.settle("data");
+    bench
+}
+
+/// What each drive was written.
+fn written(bench: &Bench, names: &[&str]) -> u64 {
+    names.iter().map(|name| bench.sim.drive(name).expect("it is there").stats().written_bytes).sum()
+}
+
+fn vanish(bench: &Bench, names: &[&str]) {
+    names.iter().for_each(|name| bench.sim.drive(name).expect("it is there").vanish());
+}
+
+fn come_back(bench: &Bench, names: &[&str]) {
+    names.iter().for_each(|name| bench.sim.drive(name).expect("it is there").come_back());
+}
+
+fn is_answered_by_log(bench: &mut Bench, at: u64, value: u8) -> bool {
+    let (members, devices) = (written(bench, &DRIVES), written(bench, &LOG));
+    bench.write("data", at, value, 4096);
+    flush(bench);
+    written(bench, &DRIVES) == members && written(bench, &LOG) > devices
+}
+
+#[test]
+fn a_flush_is_answered_by_the_log_as_long_as_there_is_one_and_the_mode_is_write_back() {
+    let mut bench = prepared(1, 2, &LOG);
+    assert!(is_answered_by_log(&mut bench, 4096, 7));
+    bench.ask(set(WriteMode::WriteThrough)).expect("set");
+    assert!(!is_answered_by_log(&mut bench, 8192, 8));
+    bench.ask(set(WriteMode::WriteBack)).expect("set");
+    assert!(is_answered_by_log(&mut bench, 4096, 9));
+    bench.restart(&[]);
+    bench.wait(2);
+    assert!(is_answered_by_log(&mut bench, 4096, 10), "also after a kill, once what it had is on the drives");
+    bench.ask(Command::LogRemove { drive: "x".into() }).expect("removed");
+    assert!(!is_answered_by_log(&mut bench, 4096, 11));
+    bench.ask(add(&LOG[..1])).expect("added");
+    assert!(is_answered_by_log(&mut bench, 4096, 12), "and it comes back with a log");
+    end(&mut bench, End::PowerCut);
+    bench.boot(&[]);
+    bench.expect("data", 4096, 12, 4096);
+}
+
+/// What may be lost, or be missing, when the machine is started again.
+const LOST: [&[&str]; 6] = [&[], &["a"], &["x"], &["y"], &["b", "x"], &["c", "y"]];
+
+fn crashed(how: End, shards: usize) {
+    let log = Log::default();
+    let scene = |bench: &mut Bench| {
+        let workers = begin_work(bench, &log);
+        for worker in &workers {
+            bench.sim.finish(worker).ok()?;
+        }
+        Some(())
+    };
+    at_every_event(
+        23,
+        how,
+        || prepared(7, shards, &LOG),
+        scene,
+        |bench, _, event| {
+            let lost = LOST[(event / 115) as usize % LOST.len()];
+            vanish(bench, lost);
+            bench.boot(&[]);
+            let what = format!("{how:?} at event {event}, without {lost:?}");
+            let lacks_member = lost.iter().any(|name| DRIVES.contains(name));
+            let expected = if lacks_member { VolumeState::Degraded } else { VolumeState::Optimal };
+            assert_eq!(bench.show("data").state, expected, "{what}: {:?}", bench.show("data").reasons);
+            look(bench, &log, how, lacks_member, &what);
+            // It is still so when everything is on the drives, and with what is promised then.
+            flush(bench);
+            look(bench, &log, how, lacks_member, &what);
+            end(bench, End::PowerCut);
+            bench.boot(&[]);
+            look(bench, &log, how, lacks_member, &what);
+        },
+    );
+}
+
+#[test]
+fn what_was_promised_is_there_after_a_power_cut_without_any_one_member_and_any_one_device() {
+    crashed(End::PowerCut, 1);
+    crashed(End::PowerCut, 2);
+}
+
+#[test]
+fn what_was_answered_is_there_after_a_kill_without_any_one_member_and_any_one_device() {
+    crashed(End::Killed, 2);
+}
+
+/// The start that lays what was found over the drives is itself interrupted, anywhere, and hosts write meanwhile.
+#[test]
+fn a_start_that_restores_may_be_interrupted_at_any_event() {
+    for how in [End::PowerCut, End::Killed] {
+        let prepare = || {
+            let mut bench = prepared(9, 2, &LOG);
+            for number in 0..10 {
+                bench.write("data", number * STRIP, 20 + number as u8, 4096);
+            }
+            flush(&mut bench);
+            end(&mut bench, End::PowerCut);
+            bench
+        };
+        let scene = |bench: &mut Bench| {
+            bench.try_boot(&[]).ok()?;
+            let volume = bench.shards[0].volume_named("data")?;
+            let write = async move {
+                let data = env::Buf::copy_of(&[99; 4096]).freeze();
+                let range = units::ByteRange::new(units::ByteOffset(3 * STRIP), ByteCount(4096));
+                volume.write(range, data, env::Durability::Cached).await.expect("written");
+                volume.flush().await.expect("flushed");
+            };
+            bench.sim.run(write).ok()
+        };
+        at_every_event(31, how, prepare, scene, |bench, done, event| {
+            bench.boot(&[]);
+            for number in (0..10).filter(|number| *number != 3) {
+                bench.expect("data", number * STRIP, 20 + number as u8, 4096);
+            }
+            let bytes = bench.try_read("data", 3 * STRIP, 4096).expect("readable");
+            let is_new = bytes.iter().all(|byte| *byte == 99);
+            let is_old = bytes.iter().all(|byte| *byte == 23);
+            assert!(is_new || (is_old && done.is_none()), "{how:?} at event {event}: {}", bytes[0]);
+        });
+    }
+}
+
+/// What hosts flushed is on devices that are not here: the volume waits for them, or an operator gives that up.
+#[test]
+fn without_its_devices_a_volume_waits_or_goes_on_by_order() {
+    for waits in [true, false] {
+        let mut bench = prepared(4, 2, &LOG);
+        bench.write("data", 2 * STRIP, 66, 4096);
+        flush(&mut bench);
+        end(&mut bench, End::PowerCut);
+        vanish(&bench, &LOG);
+        bench.boot(&[]);
+        let start =
+            || Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+        let why = bench.refused(ErrorKind::WrongState, start());
+        assert!(why.contains("softroc log discard data --yes"), "{why}");
+        match waits {
+            true => {
+                end(&mut bench, End::PowerCut);
+                come_back(&bench, &LOG);
+                bench.boot(&[]);
+                bench.expect("data", 2 * STRIP, 66, 4096);
+            }
+            false => {
+                bench.ask(Command::LogDiscard { volume: "data".into() }).expect("given up");
+                bench.ask(start()).expect("started");
+                bench.expect("data", 2 * STRIP, OLD, 4096);
+                // It never comes back over what is written from then on.
+                end(&mut bench, End::PowerCut);
+                come_back(&bench, &LOG);
+                bench.boot(&[]);
+                bench.expect("data", 2 * STRIP, OLD, 4096);
+            }
+        }
+    }
+}
+
+/// The last device fails: what it had promised is in the cache, and gets to the drives at once.
+#[test]
+fn when_all_devices_fail_what_they_had_is_destaged() {
+    let mut bench = prepared(5, 2, &LOG);
+    bench.write("data", 0, 77, 4096);
+    flush(&mut bench);
+    LOG.iter().for_each(|name| bench.sim.drive(name).expect("it is there").fail_now());
+    bench.write("data", STRIP, 78, 4096);
+    flush(&mut bench);
+    bench.wait(1);
+    assert_eq!(bench.show("data").cache.dirty_bytes, 0);
+    end(&mut bench, End::PowerCut);
+    vanish(&bench, &LOG);
+    bench.boot(&[]);
+    bench.expect("data", 0, 77, 4096);
+    bench.expect("data", STRIP, 78, 4096);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+}

@@ -1,0 +1,362 @@
+//! What a host was told is durable is in records on log devices, or on the drives, whatever became of it since.
+
+mod common;
+
+use common::{Bench, Setup, VOLUME, envs, open, range, read, write};
+use engine::{
+    Absorb, Attachment, CacheTerms, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice,
+    ShardMessage, Volume,
+};
+use env::{Buf, Durability, Env, Slice};
+use layout::Level;
+use log::{LogId, Patch, Record, counting, patches, scan};
+use ondisk::Uuid;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use units::{ByteCount, ByteOffset, ByteRange};
+use world_sim::{DriveOptions, Rng, Sim, SimDrive};
+
+const SECTOR: u64 = 512;
+const ROOM: ByteCount = ByteCount(128 << 10);
+const LEN: ByteCount = ByteCount(256 << 10);
+const AT: ByteOffset = ByteOffset(1 << 20);
+/// The second half of the same device, where the journal is.
+const JOURNAL_AT: ByteOffset = ByteOffset(2 << 20);
+const ID: Uuid = Uuid([7; 16]);
+
+fn setup(shards: u16) -> Setup {
+    Setup { shards, member: ByteCount::MIB, ..Setup::new(Level::Raid5, 4) }
+}
+
+/// A RAID 5 of four drives with caches, and one or two devices behind them that are a log.
+fn sim(setup: &Setup, seed: u64, devices: u16) -> (Sim, Vec<SimDrive>) {
+    let mut options = world_sim::SimOptions::seeded(seed);
+    (options.order, options.shards) = (world_sim::Order::Shuffled, usize::from(setup.shards));
+    let mut sim = Sim::new(options);
+    for drive in 0..setup.drives + devices {
+        let size = if drive < setup.drives { setup.member } else { ByteCount(4 << 20) };
+        sim.add_drive(
+            &format!("d{drive}"),
+            DriveOptions { cache: ByteCount::MIB, ..DriveOptions::sized(size) },
+        );
+    }
+    let drives = (0..setup.drives + devices).map(|drive| common::drive(&sim, drive)).collect();
+    (sim, drives)
+}
+
+async fn devices(env: &Env, setup: &Setup, count: u16) -> Vec<LogDevice> {
+    let mut devices = Vec::new();
+    for device in setup.drives..setup.drives + count {
+        devices.push(LogDevice { id: Uuid([device as u8; 16]), source: open(env, device).await });
+    }
+    devices
+}
+
+/// Attaches the volume, over what was found in an earlier data log.
+async fn attach(
+    envs: Vec<Env>,
+    setup: &Setup,
+    log: u16,
+    id: u8,
+    restored: Vec<(ByteRange, Slice)>,
+) -> (Bench, Vec<LogDevice>) {
+    let attachment = setup.attachment(&envs[0]).await;
+    let (absorb, data_log) = match restored.is_empty() {
+        true => (Absorb::Unflushed, DataLogTerms::None),
+        false => (Absorb::NoMore, DataLogTerms::Unfenced),
+    };
+    let (cache, restored) = (CacheTerms { absorb, ..CacheTerms::none(VOLUME) }, Arc::new(restored));
+    let devices = devices(&envs[0], setup, log).await;
+    let on = JournalOn::Devices { at: JOURNAL_AT, devices: devices.clone() };
+    let journal = Some(JournalPlace { id: Uuid([id; 16]), len: LEN, on });
+    (
+        Bench::attach_with_cache(envs, Attachment { cache, data_log, restored, journal, ..attachment }, ROOM)
+            .await,
+        devices,
+    )
+}
+
+async fn give(bench: &Bench, devices: Vec<LogDevice>, id: Uuid) {
+    let place = DataLogPlace { id, at: AT, len: LEN, devices };
+    bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::At(place.clone()), done)).await;
+}
+
+fn records(device: &SimDrive) -> Vec<Record> {
+    records_of(device, ID)
+}
+
+fn records_of(device: &SimDrive, id: Uuid) -> Vec<Record> {
+    scan(&device.peek(AT, LEN).expect("readable"), LogId(id.0))
+}
+
+/// What those records leave that count.
+fn found(devices: &[SimDrive], id: Uuid) -> Vec<(ByteRange, Slice)> {
+    let records = devices.iter().flat_map(|device| records_of(device, id));
+    let records = counting(records).expect("none is missing");
+    let whole = |patch: Patch| (patch.range, Buf::copy_of(&patch.bytes.expect("bytes")).freeze());
+    patches(&records).into_iter().map(whole).collect()
+}
+
+fn writes(drives: &[SimDrive]) -> u64 {
+    drives.iter().map(|drive| drive.stats().writes).sum()
+}
+
+fn flushes(drives: &[SimDrive]) -> u64 {
+    drives.iter().map(|drive| drive.stats().flushes).sum()
+}
+
+async fn write_durably(volume: &Rc<Volume>, at: u64, bytes: &[u8]) {
+    let slice = Buf::copy_of(bytes).freeze();
+    volume.write(range(at, bytes.len() as u64), slice, Durability::Durable).await.expect("written");
+}
+
+/// Runs something on a volume that has a data log on one device.
+fn run<T: 'static, F: Future<Output = T> + 'static>(
+    shards: u16,
+    log: u16,
+    work: impl FnOnce(Bench, Vec<SimDrive>) -> F + 'static,
+) -> T {
+    let setup = setup(shards);
+    let (mut sim, drives) = sim(&setup, u64::from(shards), log);
+    let envs = envs(&sim, &setup);
+    let run = async move {
+        let (bench, devices) = attach(envs, &setup, log, 9, Vec::new()).await;
+        give(&bench, devices, ID).await;
+        // Whatever it was before, the first promise has the drives flushed.
+        bench.volume().flush().await.expect("flushed");
+        work(bench, drives).await
+    };
+    sim.run(run).expect("no stall")
+}
+
+#[test]
+fn a_flush_writes_to_the_log_and_asks_nothing_of_the_members() {
+    run(2, 2, |bench, drives| async move {
+        let (members, before) = (&drives[..4], (writes(&drives[..4]), flushes(&drives[..4])));
+        for number in 0..4 {
+            write(bench.volume(), number * 20 * SECTOR, &[number as u8 + 1; 512]).await.expect("written");
+        }
+        bench.volume().flush().await.expect("flushed");
+        assert_eq!((writes(members), flushes(members)), before, "they have nothing to do with it");
+        assert_eq!(records(&drives[4]), records(&drives[5]));
+        let said: usize = records(&drives[4]).iter().map(|record| record.changes.len()).sum();
+        assert_eq!(said, 4);
+        let then = records(&drives[4]).len();
+        bench.volume().flush().await.expect("flushed");
+        assert_eq!(records(&drives[4]).len(), then, "all of it is there");
+        write_durably(bench.volume(), 3 * SECTOR, &[9; 512]).await;
+        assert_eq!(records(&drives[4]).len(), then + 1);
+        assert_eq!((writes(members), flushes(members)), before, "a durable write is one in the log");
+        assert_eq!(read(bench.volume(), 3 * SECTOR, SECTOR).await.expect("readable"), [9; 512]);
+    });
+}
+
+/// Newer data that nobody flushed gets to the drives, and the record of the older is still there: a replay would lay it over the
+/// newer data, which has been promised since.
+#[test]
+fn what_is_on_the_drives_and_was_promised_is_not_undone_by_an_older_record() {
+    run(1, 1, |bench, drives| async move {
+        write(bench.volume(), 0, &[1; 512]).await.expect("written");
+        write(bench.volume(), 30 * SECTOR, &[1; 512]).await.expect("written");
+        bench.volume().flush().await.expect("flushed");
+        write(bench.volume(), 0, &[2; 512]).await.expect("written");
+        // It is destaged for its age; something that came later keeps the record.
+        bench.wait(Duration::from_secs(3)).await;
+        write(bench.volume(), 40 * SECTOR, &[3; 512]).await.expect("written");
+        bench.wait(Duration::from_secs(4)).await;
+        bench.volume().flush().await.expect("flushed");
+        let older = found(&drives[4..], ID).into_iter().find(|(range, _)| range.start.0 == 0);
+        let older = older.map(|(_, bytes)| bytes.solid().expect("bytes")[0]);
+        assert!(older.is_none_or(|byte| byte == 2), "the record says {older:?}");
+    });
+}
+
+/// The ring is short: what is in its older records is destaged when it is full, and it is used again and again.
+#[test]
+fn a_full_ring_empties_itself() {
+    run(1, 1, |bench, drives| async move {
+        for number in 0..400_u64 {
+            let at = number * 7 % 96 * 2048;
+            write_durably(bench.volume(), at, &[(number % 250) as u8 + 1; 2048]).await;
+            assert_eq!(bench.volume().check_invariants(), Ok(()));
+        }
+        let last = records(&drives[4]).iter().map(|record| record.head.sequence).max();
+        assert_eq!(last, Some(400));
+    });
+}
+
+/// Before the records of an earlier start are known not to count, nothing may be promised that they would undo.
+#[test]
+fn nothing_is_promised_before_older_records_count_no_more() {
+    let setup = setup(2);
+    let (mut sim, drives) = sim(&setup, 3, 1);
+    let envs = envs(&sim, &setup);
+    let bytes = Buf::copy_of(&[5; 1024]).freeze();
+    let restored = vec![(range(4096, 1024), bytes)];
+    let run = async move {
+        let (bench, _) = attach(envs, &setup, 1, 9, restored).await;
+        assert_eq!(
+            read(bench.volume(), 4096, 1024).await.expect("readable"),
+            [5; 1024],
+            "it is there at once"
+        );
+        let flushed = Rc::new(RefCell::new(None));
+        let (volume, told) = (bench.volume().clone(), flushed.clone());
+        bench.env.spawn("host", async move { *told.borrow_mut() = Some(volume.flush().await) });
+        let durable = begin_durably(bench.volume());
+        bench.wait(Duration::from_secs(60)).await;
+        assert!(flushed.borrow().is_none() && durable.borrow().is_none(), "they wait");
+        bench.tell(|done| ShardMessage::Drain(VOLUME, done)).await;
+        assert!(writes(&drives[..4]) > 0);
+        bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done)).await;
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!(*flushed.borrow(), Some(Ok(())));
+        assert_eq!(*durable.borrow(), Some(Ok(())));
+        // Asked to go while somebody waits, a volume goes.
+        bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::Unfenced, done)).await;
+        let waits = begin_durably(bench.volume());
+        bench.wait(Duration::from_secs(1)).await;
+        assert!(waits.borrow().is_none());
+        bench.tell(|done| ShardMessage::Detach(VOLUME, Vec::new(), done)).await;
+        assert!(matches!(*waits.borrow(), Some(Err(_))), "it was not promised");
+    };
+    sim.run(run).expect("no stall");
+}
+
+type Told = Rc<RefCell<Option<Result<(), env::IoError>>>>;
+
+fn begin_durably(volume: &Rc<Volume>) -> Told {
+    let (volume, told) = (volume.clone(), Told::default());
+    let tell = told.clone();
+    let env = volume.shard().env().clone();
+    env.spawn("host", async move {
+        let slice = Buf::copy_of(&[6; 512]).freeze();
+        *tell.borrow_mut() = Some(volume.write(range(0, 512), slice, Durability::Durable).await);
+    });
+    told
+}
+
+/// What the log had is in the cache still: it is destaged, and flushes are answered by the drives from then on.
+#[test]
+fn when_its_last_device_fails_the_drives_answer() {
+    run(2, 1, |bench, drives| async move {
+        write(bench.volume(), 0, &[1; 512]).await.expect("written");
+        bench.volume().flush().await.expect("flushed");
+        bench.is_deaf.set(true);
+        drives[4].fail_now();
+        write(bench.volume(), 8192, &[2; 512]).await.expect("written");
+        let volume = bench.volume().clone();
+        let flushed = Told::default();
+        let told = flushed.clone();
+        bench.env.spawn("host", async move { *told.borrow_mut() = Some(volume.flush().await) });
+        bench.wait(Duration::from_secs(1)).await;
+        assert!(flushed.borrow().is_none(), "nobody has recorded that the device is out");
+        // What the controller does then, in this order.
+        let lost = Uuid([9; 16]);
+        let (done, _answers) = env::mailbox::mailbox(&bench.env, 8);
+        for sender in &bench.senders {
+            assert!(sender.send(ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done.clone())).is_ok());
+            assert!(sender.send(ShardMessage::LoseJournal(VOLUME, lost, None, done.clone())).is_ok());
+        }
+        bench.is_deaf.set(false);
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!(*flushed.borrow(), Some(Ok(())));
+        assert_eq!(bench.volume().cache_counters().dirty, ByteCount::ZERO, "all of it");
+        bench.volume().flush().await.expect("by the drives");
+    });
+}
+
+/// What a sector may hold: what it held when it was promised last, or anything written since.
+type Oracle = Vec<Vec<u8>>;
+
+/// A story of writes, durable writes, trims and flushes, with pauses in which old data is destaged.
+async fn story(bench: Bench, rng: Rc<RefCell<Rng>>, oracle: Rc<RefCell<Oracle>>, steps: u64) {
+    for number in 0..steps {
+        let draw = |bound| rng.borrow_mut().below(bound);
+        let sectors = oracle.borrow().len() as u64;
+        let (at, len) = (draw(sectors), 1 + draw(if draw(4) == 0 { 48 } else { 6 }));
+        let len = len.min(sectors - at);
+        let volume = bench.volume();
+        let byte = (number % 255) as u8 + 1;
+        let covers = |oracle: &mut Oracle, only: bool| {
+            for allowed in &mut oracle[at as usize..(at + len) as usize] {
+                if only {
+                    allowed.clear();
+                }
+                allowed.push(byte);
+            }
+        };
+        match draw(10) {
+            0..=5 => {
+                covers(&mut oracle.borrow_mut(), false);
+                write(volume, at * SECTOR, &vec![byte; (len * SECTOR) as usize]).await.expect("written");
+            }
+            6 | 7 => {
+                covers(&mut oracle.borrow_mut(), false);
+                write_durably(volume, at * SECTOR, &vec![byte; (len * SECTOR) as usize]).await;
+                covers(&mut oracle.borrow_mut(), true);
+            }
+            8 => {
+                volume.flush().await.expect("flushed");
+                for allowed in &mut *oracle.borrow_mut() {
+                    let last = *allowed.last().expect("one at least");
+                    *allowed = vec![last];
+                }
+            }
+            _ => bench.wait(Duration::from_millis(draw(4000))).await,
+        }
+        assert_eq!(volume.check_invariants(), Ok(()));
+    }
+}
+
+fn id_of(life: u8) -> Uuid {
+    Uuid([100 + life; 16])
+}
+
+/// Lives that end by a power cut: in each, every sector is read, and more is written. Records of the life before are found, destaged
+/// and given up as the controller does it.
+fn lives(seed: u64) {
+    let setup = setup(1 + (seed % 2) as u16);
+    let log = 1 + (seed / 2 % 2) as u16;
+    let (mut sim, drives) = sim(&setup, seed, log);
+    let rng = Rc::new(RefCell::new(Rng::new(seed, "data log", "")));
+    let sectors = setup.geometry().capacity().0 / SECTOR / 64;
+    let oracle = Rc::new(RefCell::new(vec![vec![0]; sectors as usize]));
+    for life in 0..4_u8 {
+        let (envs, again, of_life) = (envs(&sim, &setup), setup.clone(), oracle.clone());
+        let restored = if life == 0 { Vec::new() } else { found(&drives[4..], id_of(life - 1)) };
+        let rng = rng.clone();
+        let run = async move {
+            // A journal of the life before is carried out by the controller; here no stripe of it has lost a drive.
+            let (bench, devices) = attach(envs, &again, log, 20 + life, restored).await;
+            for sector in 0..sectors as usize {
+                let got = read(bench.volume(), sector as u64 * SECTOR, SECTOR).await.expect("readable");
+                let allowed = of_life.borrow()[sector].clone();
+                let is_one = allowed.contains(&got[0]) && got.iter().all(|byte| *byte == got[0]);
+                assert!(is_one, "seed {seed}, life {life}: sector {sector} is {}, not {allowed:?}", got[0]);
+            }
+            bench.tell(|done| ShardMessage::Drain(VOLUME, done)).await;
+            bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done)).await;
+            bench.tell(|done| ShardMessage::SetAbsorb(VOLUME, Absorb::Unflushed, VOLUME.0, done)).await;
+            give(&bench, devices, id_of(life)).await;
+            for sector in 0..sectors as usize {
+                let got = read(bench.volume(), sector as u64 * SECTOR, SECTOR).await.expect("readable");
+                of_life.borrow_mut()[sector] = vec![got[0]];
+            }
+            bench.volume().flush().await.expect("flushed");
+            let steps = 20 + rng.borrow_mut().below(120);
+            story(bench, rng, of_life, steps).await;
+        };
+        sim.run(run).expect("no stall");
+        sim.power_cut();
+        sim.restart_process();
+    }
+}
+
+#[test]
+fn what_was_promised_survives_a_power_cut_whatever_was_destaged_since() {
+    let seeds: u64 = std::env::var("DATA_LOG_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(40);
+    (0..seeds).for_each(lives);
+}
