@@ -186,6 +186,16 @@ impl Arrays {
         self.relabel(array, volume, named).await.is_ok()
     }
 
+    /// Whether the records of a volume that is about to be started are given up: by order; or, after a stop in order before its
+    /// redundancy agreed, as its log is not here. It is started as if it had no journal.
+    pub(super) fn is_log_given_up(&self, array: &Array, volume: &Volume) -> bool {
+        let Some(JournalLabel { id: Some(id), log: Some(on), .. }) = volume.label().journal else {
+            return false;
+        };
+        let is_missing = || array.label().was_shut_down() && self.ways_to_log(&on.devices).is_empty();
+        volume.given_up_log.get() == Some(id) || is_missing()
+    }
+
     /// Whether a volume may be started as to its records: those of a crash are here.
     ///
     /// # Errors
@@ -194,7 +204,8 @@ impl Arrays {
         let Some(JournalLabel { id: Some(_), log: Some(on), .. }) = volume.label().journal else {
             return Ok(());
         };
-        let is_settled = array.label().clean || volume.has_fresh_journal();
+        // After a stop in order the drives have all, also where regions are still to be resynced.
+        let is_settled = array.label().was_shut_down() || volume.has_fresh_journal();
         if is_settled || !self.ways_to_log(&on.devices).is_empty() {
             return Ok(());
         }

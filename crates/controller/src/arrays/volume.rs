@@ -37,6 +37,8 @@ pub(crate) struct Volume {
     pub(super) journal_id: Cell<Option<Uuid>>,
     /// Whether no record carries that yet.
     pub(super) journal_is_fresh: Cell<bool>,
+    /// The identity of a journal on a log that an operator has given up, which its next start records.
+    pub(super) given_up_log: Cell<Option<Uuid>>,
     /// The place on a log that its next journal gets.
     pub(super) log_place: RefCell<LogPlaced>,
     /// The ways to the log devices that its journal is on.
@@ -65,6 +67,7 @@ impl Volume {
             draining: RefCell::default(),
             journal_id: Cell::default(),
             journal_is_fresh: Cell::default(),
+            given_up_log: Cell::default(),
             log_place: RefCell::default(),
             log_devices: RefCell::default(),
             refusal: RefCell::default(),
