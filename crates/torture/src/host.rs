@@ -286,7 +286,8 @@ impl Host {
             .drives
             .iter()
             .any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
-        let dirty_and_degraded = scene.parity_may_lie() && missed && volume.resync.is_some();
+        let has_journal = scene.on_log.tells_all();
+        let dirty_and_degraded = scene.parity_may_lie() && missed && volume.resync.is_some() && !has_journal;
         let has_word = !scene.forced.get().is_empty();
         if dirty_and_degraded && !has_word && !faults.happened_in(scene.machine.life.get()) {
             return Error::wrong_state(

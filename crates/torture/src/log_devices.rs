@@ -70,6 +70,8 @@ pub struct OnLog {
     may_wait: Cell<bool>,
     /// Whether the controller said so, in this process, and that what is there tells all.
     is_told: Cell<bool>,
+    /// Whether the controller said last that its journal tells all, wherever that lies.
+    tells_all: Cell<bool>,
     /// Whether it may have been stopped in order since it was served.
     is_stopped: Cell<bool>,
     /// Devices that have its records for certain.
@@ -127,6 +129,11 @@ impl OnLog {
         self.is_lost.set(other.is_lost.get());
     }
 
+    /// Whether the controller said last that its journal tells all: it asks for no word then, though nobody may rely on that.
+    pub fn tells_all(&self) -> bool {
+        self.tells_all.get()
+    }
+
     /// Whether both devices of its log have its records.
     pub fn is_on_two(&self) -> bool {
         self.has_it.borrow().len() > 1
@@ -180,6 +187,7 @@ pub(crate) fn begin(first: &Rc<Scene>) -> Vec<String> {
         on.at_start.set((on.may_wait.get(), must_wait && !scene.array.after_shutdown.get()));
         on.has_it.borrow_mut().retain(|name| there.contains(name));
         on.came_back.take();
+        on.tells_all.set(false);
         if log.standing.get() != Standing::None && scene.setup.has_parity() {
             on.may_wait.set(true);
         }
@@ -267,6 +275,7 @@ pub(crate) fn note(scene: &Scene, volume: &VolumeInfo, changes: u64) -> Option<(
         on.has_it.replace(log.serving.borrow().union(&on.came_back.borrow()).cloned().collect());
     }
     on.is_told.set(is_on_log);
+    on.tells_all.set(is_told);
     if is_told && !is_on_log {
         on.may_wait.set(false);
     } else if log.standing.get() != Standing::None {
