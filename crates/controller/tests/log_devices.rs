@@ -6,7 +6,7 @@ mod common;
 use common::events::{End, at_every_event, end};
 use common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use common::{Bench, MIB};
-use controller::{Command, ErrorKind, VolumeState};
+use controller::{Command, ErrorKind, Reply, VolumeState};
 use env::{Buf, Durability};
 use std::cell::RefCell;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -352,4 +352,132 @@ fn a_volume_waits_for_its_log() {
     bench.expect("data", 3 * STRIP, 11, 4096);
     bench.restart(&[]);
     bench.expect("data", 3 * STRIP, 11, 4096);
+}
+
+fn start(name: &str, accept_stale_parity: bool) -> Command {
+    Command::VolumeStart { volume: name.into(), accept_stale_parity, degraded: true }
+}
+
+/// A log is gone for good, and a member with it: what it has can be given up all the same, and then the volume asks about parity.
+#[test]
+fn a_volume_that_lacks_its_log_and_a_member_is_started_by_order() {
+    let mut bench = prepared(14, 1, &LOG);
+    bench.write("data", 4096, 7, 8192);
+    end(&mut bench, End::Killed);
+    vanish(&bench, &LOG);
+    vanish(&bench, &["b"]);
+    bench.boot(&[]);
+    let why = bench.refused(ErrorKind::WrongState, start("data", true));
+    assert!(why.contains("softroc log discard data --yes"), "{why}");
+    let discard = || Command::LogDiscard { volume: "data".into() };
+    let Ok(Reply::Volume { notes, .. }) = bench.ask(discard()) else { panic!("it is given up") };
+    assert!(notes.iter().any(|note| note.contains("run 'softroc volume start data'")), "{notes:?}");
+    // Nothing is recorded before the volume is started.
+    bench.forget();
+    bench.sim.restart_process();
+    bench.boot(&[]);
+    let why = bench.refused(ErrorKind::WrongState, start("data", true));
+    assert!(why.contains("softroc log discard data --yes"), "{why}");
+    bench.ask(discard()).expect("it is given up");
+    let why = bench.refused(ErrorKind::WrongState, start("data", false));
+    assert!(why.contains("--accept-stale-parity"), "{why}");
+    bench.ask(start("data", true)).expect("it is started");
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+    bench.expect("data", 8 * STRIP, OLD, 4096);
+    bench.write("data", 4096, 8, 8192);
+    // What comes back later has nothing to say any more.
+    end(&mut bench, End::Killed);
+    come_back(&bench, &LOG);
+    bench.boot(&[]);
+    if bench.show("data").state == VolumeState::Offline {
+        bench.ask(start("data", true)).expect("it is started");
+    }
+    bench.expect("data", 4096, 8, 8192);
+}
+
+/// `data` has its journal on a log of one device, `more`, beside it on the same drives, has none.
+fn with_two_volumes(seed: u64) -> Bench {
+    let mut bench = Bench::in_order(seed, 1, 3);
+    bench.add_drives(&LOG, 8 * MIB);
+    bench.boot(&[]);
+    let size = |create: &mut controller::CreateVolume| create.size_bytes = Some(256 << 10);
+    bench.create_with("data", "raid5", &DRIVES, size).expect("it is made");
+    bench
+        .create_with("more", "raid5", &[], |create| {
+            size(create);
+            create.array = Some("data".into());
+            create.write_hole = Some(controller::WriteHole::Resync);
+        })
+        .expect("it is made");
+    bench.ask(add(&LOG[..1])).expect("it is added");
+    bench.settle("data");
+    bench.settle("more");
+    bench
+}
+
+/// One that waits for its log still does when the volumes beside it were stopped in order.
+#[test]
+fn a_volume_waits_on_when_others_of_its_array_were_stopped() {
+    let mut bench = with_two_volumes(17);
+    bench.write("data", 4096, 7, 8192);
+    bench.write("more", 4096, 7, 8192);
+    end(&mut bench, End::Killed);
+    vanish(&bench, &LOG);
+    bench.boot(&[]);
+    for _ in 0..2 {
+        let reasons = bench.show("data").reasons;
+        assert!(reasons.iter().any(|why| why.contains("softroc log discard data --yes")), "{reasons:?}");
+        bench.settle("more");
+        bench.shut_down();
+        bench.boot(&[]);
+    }
+    bench.shut_down();
+    come_back(&bench, &LOG);
+    bench.boot(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    bench.expect("data", 4096, 7, 8192);
+}
+
+/// Of two volumes of an array that are not started, each says why itself is not.
+#[test]
+fn each_volume_says_what_itself_waits_for() {
+    let mut bench = with_two_volumes(15);
+    bench.ask(Command::DriveOffline { drive: "data:0".into() }).expect("it is out");
+    bench.write("data", 4096, 7, 8192);
+    bench.write("more", 4096, 7, 8192);
+    end(&mut bench, End::Killed);
+    vanish(&bench, &LOG);
+    bench.boot(&[]);
+    for (name, what) in [("data", "softroc log discard data --yes"), ("more", "--accept-stale-parity")] {
+        let reasons = bench.show(name).reasons;
+        assert!(reasons.iter().any(|why| why.contains(what)), "{name}: {reasons:?}");
+        assert_eq!(
+            reasons.iter().filter(|why| why.contains("cannot be started")).count(),
+            usize::from(name == "data"),
+            "{reasons:?}"
+        );
+    }
+}
+
+/// A volume that was stopped in order before its redundancy agreed needs no log.
+#[test]
+fn what_was_stopped_in_order_does_not_wait_for_its_log() {
+    let mut bench = prepared(16, 1, &LOG[..1]);
+    bench.write("data", 4096, 7, 8192);
+    end(&mut bench, End::Killed);
+    bench
+        .sim
+        .drive("x")
+        .expect("it is there")
+        .make_unreadable(ByteRange::new(ByteOffset(MIB), ByteCount(4 * MIB)));
+    bench.boot(&[]);
+    assert!(bench.has_event("the journal of 'data' is incomplete"), "{:?}", bench.events());
+    assert!(bench.show("data").resync.is_some(), "its redundancy is to be made");
+    bench.shut_down();
+    vanish(&bench, &LOG);
+    bench.boot(&[]);
+    let shown = bench.show("data");
+    assert_eq!(shown.state, VolumeState::Optimal, "{:?}", shown.reasons);
+    bench.expect("data", 4096, 7, 8192);
+    bench.settle("data");
 }

@@ -48,7 +48,7 @@ impl Beside {
         let mut stories = Vec::new();
         for scene in first.scene.beside.iter().filter(|scene| !scene.is_ignored.get()) {
             let host = first.of(scene);
-            let is_served = life::open(&host, false).await.map_err(|error| of(scene, error))?;
+            let is_served = life::open(&host, plan, false).await.map_err(|error| of(scene, error))?;
             if !is_served && scene.is_there() && plan.is_last {
                 return Err(of(scene, unserved()));
             }

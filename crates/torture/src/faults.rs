@@ -312,7 +312,7 @@ fn plan_for_files(scene: &Rc<Scene>) {
 }
 
 /// Does something later, if the run still goes on then. What waits in the simulation must not own it.
-fn later(scene: &Rc<Scene>, delay: Duration, action: impl FnOnce(&Rc<Scene>) + 'static) {
+pub(crate) fn later(scene: &Rc<Scene>, delay: Duration, action: impl FnOnce(&Rc<Scene>) + 'static) {
     let weak = Rc::downgrade(scene);
     scene.machine.time.after(delay, move || {
         if let Some(scene) = weak.upgrade() {

@@ -56,7 +56,7 @@ impl Run {
 async fn give_up(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>, mut rng: Rng) -> Result<()> {
     let plan = Plan { given, is_last: true, ..Plan::default() };
     let host = life::begin(scene.clone(), envs, &plan).await;
-    if !life::open(&host, true).await? {
+    if !life::open(&host, &plan, true).await? {
         return Error::wrong_state("the volume needs drives although all were well");
     }
     let shown = host.show().await?;
@@ -65,7 +65,7 @@ async fn give_up(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>, mut rng: 
     let names: Vec<String> = well().map(|slot| shown.drives[slot].name.clone()).collect();
     let drives: Vec<SimDrive> = well().map(|slot| scene.array.drives.borrow()[slot].clone()).collect();
     let volumes = host.volumes()?;
-    let beside = Beside::open(&host).await?;
+    let beside = Beside::open(&host, &plan).await?;
     if beside.on_same.is_some() && rng.chance(1, 2) {
         begin_write(&scene, &volumes[0], 1, &mut rng);
         delete(&host, &shown, &mut rng).await?;
@@ -116,11 +116,11 @@ struct Beside {
 
 impl Beside {
     /// Those that are there.
-    async fn open(first: &Host) -> Result<Beside> {
+    async fn open(first: &Host, plan: &Plan) -> Result<Beside> {
         let mut beside = Beside { on_same: None, on_own: None };
         for scene in first.scene.beside.iter().filter(|scene| scene.is_there()) {
             let host = first.of(scene);
-            if !life::open(&host, false).await? {
+            if !life::open(&host, plan, false).await? {
                 return Error::wrong_state("the neighbour needs drives although all were well");
             }
             match scene.setup.place {

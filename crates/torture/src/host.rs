@@ -1,6 +1,7 @@
 //! The controller's process, as whoever runs it sees it: started, asked, and judged by what it says of itself.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::log_devices;
 use crate::scene::{Presence, Scene};
 use crate::setup::{FIRST, Place};
 use crate::stamp::Sector;
@@ -48,7 +49,8 @@ pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) 
         assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok(), "a new shard takes messages");
     }
     let cache_size = scene.setup.cache * u64::from(count);
-    let options = controller::Options { drives: given, cache_size, ..controller::Options::default() };
+    let logs = log_devices::begin(&scene);
+    let options = controller::Options { drives: given, cache_size, logs, ..controller::Options::default() };
     let control = Controller::start(&envs[0], options, senders, receiver).await;
     Host { scene, env: envs[0].clone(), control, shards }
 }
@@ -219,6 +221,10 @@ impl Host {
             Ok(_) => return Ok(()),
             Err(error) => return Error::wrong_state(format!("a start that needs a word ends as: {error}")),
         }
+        let shown = self.show().await?;
+        if !shown.state.serves() && log_devices::waits(self, &shown)? {
+            return Ok(()); // It is looked at again.
+        }
         self.must(start(true)).await?;
         scene.did(Deed::OperatorAccepts);
         let out = out_of(&self.show().await?);
@@ -280,7 +286,8 @@ impl Host {
             .drives
             .iter()
             .any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
-        let dirty_and_degraded = scene.parity_may_lie() && missed && volume.resync.is_some();
+        let has_journal = scene.on_log.tells_all();
+        let dirty_and_degraded = scene.parity_may_lie() && missed && volume.resync.is_some() && !has_journal;
         let has_word = !scene.forced.get().is_empty();
         if dirty_and_degraded && !has_word && !faults.happened_in(scene.machine.life.get()) {
             return Error::wrong_state(
@@ -308,6 +315,7 @@ impl Host {
 
 pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -> Result<VolumeInfo> {
     let command = Command::VolumeShow { volume: scene.setup.name().to_owned() };
+    let changes = scene.machine.log.changes();
     match control.command(env, command).await {
         Ok(Reply::Volume { volume, .. }) => {
             let used = |drive: &controller::DriveInfo| {
@@ -316,7 +324,7 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
             for (slot, drive) in volume.drives.iter().enumerate().filter(|(_, drive)| used(drive)) {
                 scene.note_drive(DriveIndex(slot as u16), &drive.name);
             }
-            note_cover(scene, &volume)?;
+            note_cover(scene, &volume, changes)?;
             Ok(*volume)
         }
         other => Error::wrong_state(format!("the volume cannot be shown: {other:?}")),
@@ -324,18 +332,18 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
 }
 
 /// What the controller says of the journal of a volume that is served: it takes nothing back without need.
-fn note_cover(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
+/// `changes`: how often logs had been changed when it was asked.
+fn note_cover(scene: &Scene, volume: &VolumeInfo, changes: u64) -> Result<()> {
     // An operator who has asked for no journal is not told yet whether there is one.
     if !volume.state.serves() || !scene.setup.has_parity() || scene.gives_up_journal.get() {
         return Ok(());
     }
-    let mut policies = volume.policies.iter();
-    let is_covered = policies.any(|policy| policy.name == "write-hole" && policy.current == "journal");
+    let Some((is_covered, is_told)) = log_devices::note(scene, volume, changes) else { return Ok(()) };
     let was_covered = scene.covered.replace(is_covered);
-    if is_covered && !scene.had_journal.get() {
+    if is_told && !scene.had_journal.get() {
         return Error::wrong_state("a journal tells all that nobody asked for");
     }
-    if was_covered && !is_covered {
+    if was_covered && !is_told {
         scene.tell(|| "the journal does not tell all any more".to_owned());
         if !scene.has_failed.get() {
             return Error::wrong_state("the journal does not tell all any more, and no request ever failed");

@@ -7,12 +7,13 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::life::{self, Outcome, Plan};
+use crate::log_devices::REMEMBERED_LOG;
 use crate::removed::{Sets, When, removals};
 use crate::run::{Run, envs, simulation, trace};
 use crate::scene::Scene;
 use crate::script::Fate;
 use std::rc::Rc;
-use world_sim::{DriveImage, DriveOptions, KeptImage, Latency, Sim, SimDrive};
+use world_sim::{DriveImage, DriveOptions, KeptImage, Latency, Rng, Sim, SimDrive};
 
 /// A drive, by its first name, and what it holds.
 pub(crate) type Copies = Vec<(String, DriveImage)>;
@@ -36,6 +37,7 @@ impl Run {
         if self.scene.covered.get() {
             self.lose_drives_in_the_crash(&copies, &kept)?;
         }
+        self.lose_log_devices_in_the_crash(&copies, &kept)?;
         let (mut sim, scene) = self.copy(&copies);
         sim.restore_kept(&kept);
         let plan = Plan {
@@ -58,14 +60,66 @@ impl Run {
         Ok(())
     }
 
+    /// One of two log devices may be lost together with the crash: nothing is lost. All of them may: volumes wait for them, and an operator
+    /// gives up what they have.
+    fn lose_log_devices_in_the_crash(&mut self, copies: &Copies, kept: &KeptImage) -> Result<()> {
+        let (devices, life) = (self.log_devices_among(copies), self.scene.machine.life.get());
+        let mut rng = Rng::new(self.scene.setup.seed, "log lost in the crash", &life.to_string());
+        let is_on_two = self.scene.volumes().iter().any(|volume| volume.on_log.is_on_two());
+        let mut sets: Vec<&[String]> = Vec::new();
+        if is_on_two && let Some(one) = devices.chunks(1).nth(rng.below(2) as usize) {
+            sets.push(one);
+        }
+        if !devices.is_empty() && rng.chance(1, 2) {
+            sets.push(&devices);
+        }
+        for lost in sets {
+            let list = lost.join(" ");
+            self.scene.tell(|| format!("log devices [{list}] are lost with the crash"));
+            self.scene.count(|tally| tally.removals += 1);
+            let left: Copies = copies.iter().filter(|(name, _)| !lost.contains(name)).cloned().collect();
+            let (mut sim, scene) = self.copy(&left);
+            sim.restore_kept(kept);
+            let given = left.into_iter().map(|(name, _)| name).collect();
+            let (look_first, wait_for_resync, check, shut_down) = (true, true, true, true);
+            let plan = Plan { given, look_first, wait_for_resync, check, shut_down, ..Plan::default() };
+            let result = sim.run(life::live(scene.clone(), envs(&sim, &scene.setup), plan));
+            let result = self.buried(&scene, &sim, result);
+            scene.let_go();
+            result.map_err(|error| {
+                Error::new(error.kind, format!("log devices [{list}] lost with it: {}", error.context))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The devices of the log in use that are there.
+    fn log_devices_among(&self, copies: &Copies) -> Vec<String> {
+        let mut devices = self.scene.machine.log.devices();
+        devices.retain(|name| copies.iter().any(|(copy, _)| copy == name));
+        devices
+    }
+
+    /// The copies without one of two log devices, which one `turn` says, or with both: what is left has the records of all volumes.
+    fn with_some_log(&self, copies: Copies, turn: usize) -> Copies {
+        let devices = self.log_devices_among(&copies);
+        let needs = |volume: &Rc<Scene>| volume.setup.has_parity() && volume.is_there();
+        let mut volumes = self.scene.volumes().into_iter().filter(needs);
+        let lost = devices.get(turn % 3).filter(|_| volumes.all(|volume| volume.on_log.is_on_two()));
+        let Some(lost) = lost else { return copies };
+        self.scene.tell(|| format!("log device {lost} is lost with them"));
+        copies.into_iter().filter(|(name, _)| name != lost).collect()
+    }
+
     /// With a journal drives may be lost together with the crash: no operator is asked for a word, no request fails, and
     /// every sector is what it may be.
     fn lose_drives_in_the_crash(&mut self, copies: &Copies, kept: &KeptImage) -> Result<()> {
-        for removed in removals(&self.scene, When::InTheCrash, Sets::AFTER_A_CRASH) {
+        let removals = removals(&self.scene, When::InTheCrash, Sets::AFTER_A_CRASH);
+        for (turn, removed) in removals.into_iter().enumerate() {
             let list = removed.to_string();
             self.scene.tell(|| format!("drives [{list}] are lost with the crash"));
             self.scene.count(|tally| tally.removals += 1);
-            let left = removed.left(copies);
+            let left = self.with_some_log(removed.left(copies), turn);
             let (mut sim, scene) = self.copy(&left);
             sim.restore_kept(kept);
             let life_now = scene.machine.life.get();
@@ -114,6 +168,12 @@ impl Run {
             known.push((name.clone(), sim.add_drive_with(name, options, image)));
         }
         let scene = self.scene.copy(sim.handle(), known);
+        // Another machine does not know which log was in use.
+        let is_elsewhere = self.copies.get().is_multiple_of(2);
+        scene.machine.log.is_elsewhere.set(is_elsewhere);
+        if !is_elsewhere {
+            sim.put_stored(REMEMBERED_LOG, self.sim.stored(REMEMBERED_LOG));
+        }
         trace(&scene, &mut sim);
         (sim, scene)
     }
@@ -137,11 +197,16 @@ impl Run {
     /// After everything was stopped in order, and redundancy agreed: reads the volume without sets of drives that it can
     /// spare.
     pub(crate) fn without_some(&mut self, scene: &Rc<Scene>, copies: &Copies, many: Sets) -> Result<()> {
-        for removed in removals(scene, When::Stopped, many) {
+        for (turn, removed) in removals(scene, When::Stopped, many).into_iter().enumerate() {
             let list = removed.to_string();
             self.scene.tell(|| format!("it is read without drives [{list}]"));
             self.scene.count(|tally| tally.removals += 1);
-            let left = removed.left(copies);
+            let mut left = removed.left(copies);
+            if turn % 2 == 1 {
+                // Stopped in order, nobody needs a log.
+                let devices = self.log_devices_among(copies);
+                left.retain(|(name, _)| !devices.contains(name));
+            }
             let (mut sim, copy) = self.copy(&left);
             copy.adopt(scene);
             for (array, slots) in removed.tell(&copy) {

@@ -14,6 +14,7 @@
 //! | `inquest.rs`, `removed.rs` | copies of the drives, looked at after every crash; the reading without drives, and which |
 //! | `life.rs`, `host.rs` | one life: start, look, requests, shutdown; what the controller may say of itself |
 //! | `beside.rs` | the neighbours' part in a life: requests, creation, deletion |
+//! | `log_devices.rs`, `log_devices/` | what is known of log devices; what happens to them; volumes that wait for them |
 //! | `operator.rs` | what an operator does, also at random times |
 //! | `requests.rs`, `workload.rs` | the requests; how they are sent and judged |
 //! | `giving_up.rs` | in the end: the volume is deleted while drives hang, and another one made of them |
@@ -43,6 +44,7 @@ mod giving_up;
 mod host;
 mod inquest;
 mod life;
+mod log_devices;
 mod machine;
 mod operator;
 mod options;
@@ -63,7 +65,7 @@ mod workload;
 pub use campaign::{Failed, Summary, Times, run_all, run_twice};
 pub use controller::WriteHole;
 pub use error::{Error, ErrorKind, Result};
-pub use options::{Lie, Neighbour, Options, RequestName, Without, parse_requests};
+pub use options::{Lie, Log, Neighbour, Options, RequestName, Without, parse_requests};
 pub use run::{Report, run};
 pub use scene::Scene;
 pub use setup::Setup;

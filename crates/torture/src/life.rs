@@ -5,6 +5,7 @@ use crate::beside::{self, Beside};
 use crate::error::{Error, ErrorKind, Result};
 use crate::explained;
 use crate::host::{Found, Host, note_lost, out_of, show, start};
+use crate::log_devices;
 use crate::operator;
 use crate::scene::{Presence, Scene};
 use crate::workload;
@@ -17,6 +18,9 @@ use units::{ByteCount, ByteOffset, ByteRange, DriveSet};
 
 /// How long a resync may take in virtual time before it counts as stuck.
 pub(crate) const RESYNC_LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// How often a volume is started that is not served, each time after an operator has said something.
+const TRIES: u64 = 6;
 
 /// What is to be done in a life.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +66,7 @@ pub enum Outcome {
 /// The first broken promise.
 pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcome> {
     let host = begin(scene, envs, &plan).await;
-    let is_served = open(&host, true).await?;
+    let is_served = open(&host, &plan, true).await?;
     let beside = Beside::begin(&host, &plan).await?;
     if is_served {
         serve(&host, &plan).await?;
@@ -106,9 +110,10 @@ pub(crate) async fn serve(host: &Host, plan: &Plan) -> Result<()> {
         operator::replace_dead(host, plan.is_last).await?;
     }
     if plan.ops > 0 {
-        let beside = operator::plan(host, plan);
+        let beside = (operator::plan(host, plan), log_devices::operate(host, plan));
         workload::run(scene.clone(), volumes.clone(), plan).await?;
-        beside.stop().await;
+        beside.0.stop().await;
+        beside.1.stop().await;
     }
     scene.untrue.take().map_or(Ok(()), Err)?;
     if plan.is_last {
@@ -142,25 +147,48 @@ pub(crate) async fn begin(scene: Rc<Scene>, envs: Vec<Env>, plan: &Plan) -> Host
 }
 
 /// Has the volume served, as far as that may be; whether it is. `must`: it is created if there is none.
-pub(crate) async fn open(host: &Host, must: bool) -> Result<bool> {
+pub(crate) async fn open(host: &Host, plan: &Plan, must: bool) -> Result<bool> {
     let scene = &host.scene;
     match host.find().await? {
         Found::Volume => {}
         Found::Nothing if must => host.create().await?,
         Found::Nothing | Found::NeedsDrives => return Ok(false),
     }
-    let volume = host.show().await?;
-    if !volume.state.serves() {
-        if host.needs_drives(&volume)? {
-            return Ok(false);
-        }
-        host.force().await?;
-    } else if scene.is_there() {
-        scene.count(|tally| tally.recoveries += 1);
+    log_devices::look(host).await?;
+    if !have_served(host, plan).await? {
+        return Ok(false);
+    }
+    if scene.on_log.must_have_waited() {
+        let sentence = "the volume was started without the log that has what finishes its writes";
+        return Error::wrong_state(sentence);
     }
     host.judge_start(&host.show().await?)?;
+    scene.is_served();
     scene.presence.set(Presence::There);
     Ok(true)
+}
+
+/// An operator says what has to be said, until the volume is served; whether it is.
+async fn have_served(host: &Host, plan: &Plan) -> Result<bool> {
+    for attempt in 0..TRIES {
+        let volume = host.show().await?;
+        if volume.state.serves() {
+            let is_recovered = attempt == 0 && host.scene.is_there();
+            host.scene.count(|tally| tally.recoveries += u64::from(is_recovered));
+            return Ok(true);
+        }
+        if log_devices::waits(host, &volume)? {
+            if !log_devices::settle(host, plan).await? {
+                return Ok(false);
+            }
+        } else if host.needs_drives(&volume)? {
+            return Ok(false);
+        } else {
+            host.force().await?;
+        }
+    }
+    let reasons = host.show().await?.reasons.join("; ");
+    Error::wrong_state(format!("whatever an operator says, the volume is not started: {reasons}"))
 }
 
 impl Host {
@@ -225,6 +253,7 @@ impl Host {
     }
 
     pub async fn shut_down(&self) -> Result<()> {
+        self.scene.volumes().iter().for_each(|volume| volume.on_log.may_be_stopped());
         self.must(Command::Shutdown {}).await?;
         self.shards.iter().for_each(engine::Shard::stop);
         Ok(())

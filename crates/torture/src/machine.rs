@@ -1,6 +1,7 @@
 //! What the volumes under test share: the machine that they are on, and the array that some of them lie on together.
 
 use crate::faults::Faults;
+use crate::log_devices::LogDevices;
 use crate::scene::Scene;
 use crate::setup::Setup;
 use crate::story::Story;
@@ -23,6 +24,8 @@ pub struct Machine {
     pub life: Cell<u64>,
     /// Under which name a drive is found that was called something else at first: by the name, its first one.
     pub paths: RefCell<BTreeMap<String, String>>,
+    /// Its log devices.
+    pub log: LogDevices,
     /// Virtual time.
     pub time: SimHandle,
     /// What is told, and the sum of it.
@@ -38,6 +41,7 @@ impl Machine {
             known: RefCell::default(),
             life: Cell::new(0),
             paths: RefCell::default(),
+            log: LogDevices::default(),
             time,
             story,
         }
@@ -45,7 +49,7 @@ impl Machine {
 
     /// Another one, with copies of drives.
     pub fn copy(&self, time: SimHandle, known: Vec<(String, SimDrive)>) -> Machine {
-        let machine = Machine::new(time, self.story.clone());
+        let machine = Machine { log: self.log.clone(), ..Machine::new(time, self.story.clone()) };
         machine.life.set(self.life.get());
         *machine.known.borrow_mut() = known;
         machine

@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use std::ops::Range;
 use std::process::ExitCode;
 use torture::{
-    Deed, Failed, Lie, Neighbour, Options, RequestName, Summary, Tally, Times, Without, WriteHole,
+    Deed, Failed, Lie, Log, Neighbour, Options, RequestName, Summary, Tally, Times, Without, WriteHole,
 };
 
 /// Tortures the engine and the controller in virtual time: faults, crashes and power cuts at any event, and an
@@ -47,6 +47,9 @@ struct Cli {
     /// Whether a second volume is beside the first one, on the same drives or on others
     #[arg(long, value_name = "WHEN", default_value = "drawn")]
     neighbour: NeighbourName,
+    /// Whether journals may lie on log devices
+    #[arg(long, value_name = "WHEN", default_value = "drawn")]
+    log: LogName,
     /// Leave lives out, by their numbers
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     without_lives: Vec<u64>,
@@ -86,6 +89,16 @@ enum NeighbourName {
     /// In no run
     Never,
     /// In a third of the runs, with --write-back in half of them
+    Drawn,
+    /// In every run
+    Always,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LogName {
+    /// In no run
+    Never,
+    /// In a quarter of the runs whose level has parity
     Drawn,
     /// In every run
     Always,
@@ -139,7 +152,12 @@ fn main() -> ExitCode {
         NeighbourName::Drawn => Neighbour::Drawn,
         NeighbourName::Always => Neighbour::Always,
     };
-    let options = Options { ops: cli.ops, levels, lie, write_hole, write_back, neighbour, without };
+    let log = match cli.log {
+        LogName::Never => Log::Never,
+        LogName::Drawn => Log::Drawn,
+        LogName::Always => Log::Always,
+    };
+    let options = Options { ops: cli.ops, levels, lie, write_hole, write_back, neighbour, log, without };
     if let (Some(seed), true) = (cli.seed, cli.trace) {
         return trace(seed, &options);
     }
@@ -268,6 +286,11 @@ fn given(cli: &Cli, options: &Options) -> String {
         Neighbour::Never => text += " --neighbour never",
         Neighbour::Drawn => {}
         Neighbour::Always => text += " --neighbour always",
+    }
+    match options.log {
+        Log::Never => text += " --log never",
+        Log::Drawn => {}
+        Log::Always => text += " --log always",
     }
     match cli.lie {
         None => {}

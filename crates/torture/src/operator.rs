@@ -425,7 +425,10 @@ async fn set_write_hole(host: &Host, rng: &mut Rng) -> Result<()> {
     scene.tell_of("operator", || format!("its write hole is to be {write_hole:?}"));
     // It may be so though the answer never comes.
     match write_hole {
-        WriteHole::Journal => scene.had_journal.set(true),
+        WriteHole::Journal => {
+            scene.had_journal.set(true);
+            scene.on_log.may_have_moved(&scene.machine.log);
+        }
         WriteHole::Resync => {
             scene.gives_up_journal.set(true);
             scene.covered.set(false);

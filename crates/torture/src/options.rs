@@ -30,6 +30,19 @@ pub enum Neighbour {
     Always,
 }
 
+/// Whether there are log devices, which hold the journals of volumes instead of their members. What a run draws of everything else is the
+/// same, whatever is said here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Log {
+    /// There are none.
+    Never,
+    /// In a quarter of the runs whose first volume has parity.
+    #[default]
+    Drawn,
+    /// There are some.
+    Always,
+}
+
 /// What whoever starts a run may ask for. A run is a function of it and of its seed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -45,6 +58,8 @@ pub struct Options {
     pub write_back: bool,
     /// Whether there is a second volume.
     pub neighbour: Neighbour,
+    /// Whether there are log devices.
+    pub log: Log,
     /// What is left out.
     pub without: Without,
 }
@@ -58,6 +73,7 @@ impl Default for Options {
             write_hole: None,
             write_back: false,
             neighbour: Neighbour::default(),
+            log: Log::default(),
             without: Without::default(),
         }
     }

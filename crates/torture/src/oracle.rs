@@ -89,6 +89,8 @@ pub struct Oracle {
     excused: BTreeSet<u64>,
     /// Whether writes are acknowledged before they are on the drives.
     answers_early: bool,
+    /// Whether it is remembered what durable writes alone took the place of: see [`Oracle::without_promises`].
+    remembers: bool,
 }
 
 /// What a sector held that nobody had written.
@@ -124,6 +126,7 @@ impl Oracle {
             unwritten: BTreeMap::new(),
             excused: BTreeSet::new(),
             answers_early: false,
+            remembers: false,
         }
     }
 
@@ -131,6 +134,17 @@ impl Oracle {
     #[must_use]
     pub fn answering_early(self, answers_early: bool) -> Oracle {
         Oracle { answers_early, ..self }
+    }
+
+    /// The same of a volume whose durable writes may be promised by a log alone, which may be given up.
+    #[must_use]
+    pub fn remembering(self, remembers: bool) -> Oracle {
+        Oracle { remembers, ..self }
+    }
+
+    /// Whether it is: see [`Oracle::remembering`].
+    pub fn remembers(&self) -> bool {
+        self.remembers
     }
 
     /// The same of a volume whose writes have numbers from there on.
@@ -199,9 +213,9 @@ impl Oracle {
             };
             let cells = self.touched.of(stripe.clone()).filter(|cell| {
                 // Where there is one thing alone, it is on the drives.
-                let entries = cell.entries.iter();
+                let entries = cell.entries.iter().filter(|entry| !entry.is_promised_away);
                 entries.clone().any(is_open)
-                    && (cell.entries.len() > 1 || entries.clone().any(|entry| entry.finished.is_none()))
+                    && (entries.clone().count() > 1 || entries.clone().any(|entry| entry.finished.is_none()))
             });
             let open = cells.count();
             if open as u64 == self.stripe {
@@ -297,10 +311,11 @@ impl Oracle {
         if end == End::Perhaps {
             return;
         }
-        let oldest = self.oldest_read();
+        let (oldest, remembers) = (self.oldest_read(), self.remembers);
         self.touched.each(operation.first..operation.end, |entries| {
             for entry in entries.iter_mut().filter(|entry| entry.is_before(operation.issued)) {
                 entry.superseded.get_or_insert(now);
+                entry.is_promised_away |= durable && !entry.gone && remembers;
                 entry.gone |= durable;
             }
             forget(entries, oldest);
@@ -331,12 +346,16 @@ impl Oracle {
         Begun(self.tick())
     }
 
-    /// A flush was acknowledged.
-    pub fn acknowledge_flush(&mut self, flush: Begun) {
+    /// A flush was acknowledged. `may_be_by_log`: perhaps what it covers is on log devices alone.
+    pub fn acknowledge_flush(&mut self, flush: Begun, may_be_by_log: bool) {
+        let by_log = may_be_by_log && self.remembers;
         let oldest = self.oldest_read();
         self.touched.each_of_several(|entries| {
             for entry in entries.iter_mut() {
-                entry.gone |= entry.superseded.is_some_and(|at| at < flush.0);
+                if entry.superseded.is_some_and(|at| at < flush.0) {
+                    let is_promised_away = by_log && (entry.is_promised_away || !entry.gone);
+                    (entry.gone, entry.is_promised_away) = (true, is_promised_away);
+                }
             }
             forget(entries, oldest);
         });
@@ -365,6 +384,16 @@ impl Oracle {
             entries.iter_mut().for_each(|entry| entry.superseded = None);
         });
         self.torn_stripes(|_| true)
+    }
+
+    /// From now on it is as if durable writes had been promised no more than others, but for what a flush has covered: what promised
+    /// them is lost.
+    pub fn without_promises(&mut self) {
+        self.touched.each_of_several(|entries| {
+            for entry in entries.iter_mut().filter(|entry| entry.is_promised_away) {
+                (entry.gone, entry.is_promised_away) = (false, false);
+            }
+        });
     }
 
     /// Sectors that may hold one of several things, one of which was written with the whole stripe, and may be on some drives alone.
@@ -425,7 +454,8 @@ impl Oracle {
 
     /// Sectors of which the drives may hold something older than what was acknowledged, or be about to be given that.
     pub fn underway(&self) -> Vec<Sector> {
-        self.several_where(|_| self.answers_early)
+        let is_one = |cell: &Cell| cell.entries.iter().filter(|entry| !entry.is_promised_away).count() > 1;
+        self.several_where(|cell| self.answers_early && (!self.remembers || is_one(cell)))
     }
 
     fn several_where(&self, is_one: impl Fn(&Cell) -> bool) -> Vec<Sector> {
@@ -439,7 +469,8 @@ impl Oracle {
 /// Forgets what is gone and no read under way may still find; the oldest of them began at `oldest`.
 fn forget(entries: &mut Vec<Entry>, oldest: Tick) {
     if entries.len() > 1 {
-        entries.retain(|entry| !(entry.gone && entry.superseded.is_some_and(|at| at < oldest)));
+        let is_kept = |entry: &Entry| !entry.gone || entry.is_promised_away;
+        entries.retain(|entry| is_kept(entry) || entry.superseded.is_none_or(|at| at >= oldest));
     }
 }
 

@@ -8,6 +8,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::faults;
 use crate::life::{self, Outcome, Plan};
+use crate::log_devices;
 use crate::options::{Lie, Options};
 use crate::scene::Scene;
 use crate::script::{Cut, Fate, Script};
@@ -98,11 +99,21 @@ impl Run {
             (name, drive)
         });
         let replacements: Vec<(String, SimDrive)> = replacements.collect();
+        let of_log = setup.log.as_ref().map(|log| log.names().into_iter().zip(log.drives.clone()));
+        let of_log: Vec<(String, SimDrive)> = of_log
+            .into_iter()
+            .flatten()
+            .map(|(name, drive)| (name.clone(), sim.add_drive(&name, drive)))
+            .collect();
         let scene = Scene::new(setup, sim.handle(), story);
+        *scene.machine.known.borrow_mut() = of_log;
         *scene.machine.replacements.borrow_mut() = replacements;
         scene.tell(|| format!("seed {}: {}", scene.setup.seed, scene.setup.describe()));
         for other in &scene.beside {
             other.tell(|| format!("beside it {}", other.setup.describe()));
+        }
+        if let Some(log) = &scene.setup.log {
+            scene.tell(|| log.describe());
         }
         trace(&scene, &mut sim);
         Run { sim, scene, hash_of_copies: 0, copies: Cell::new(0) }
@@ -175,6 +186,7 @@ impl Run {
         for scene in self.scene.arrays().iter().filter(|scene| !scene.array.drives.borrow().is_empty()) {
             faults::plan(scene);
         }
+        log_devices::plan(&self.scene);
         let stop = match cut {
             Cut::AtEvent(event) => Some(self.sim.events() + event),
             // Nobody waits for ever: a life that does not come to that request is cut off as well.
@@ -189,6 +201,7 @@ impl Run {
         self.inquest(fate)?;
         let all = outcome == Some(Outcome::NeedsDrives);
         faults::repair(&self.scene, &mut rng, all);
+        log_devices::repair(&self.scene, all);
         self.repair_beside(all);
         self.scene.machine.bury();
         self.sim.restart_process();
@@ -322,6 +335,7 @@ impl Run {
         self.find_drives();
         let mut rng = Rng::new(setup.seed, "last life", "");
         faults::repair(&self.scene, &mut rng, true);
+        log_devices::repair(&self.scene, true);
         self.repair_beside(true);
         self.scene.machine.life.set(setup.lives);
         self.scene.tell(|| "the last life begins: nothing goes wrong any more".to_owned());

@@ -4,6 +4,7 @@
 //! beside it.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::log_devices::OnLog;
 use crate::machine::{Array, Machine};
 use crate::oracle::{Issued, Oracle, Value, Violation};
 use crate::script::Fate;
@@ -46,12 +47,12 @@ impl Unsettled {
     }
 }
 
-fn new_oracle(setup: &Setup, beginning: Value) -> Oracle {
+fn new_oracle(setup: &Setup, beginning: Value, has_log: bool) -> Oracle {
     let is_redundant = setup.level.is_redundant();
     let trims_leave_anything = !is_redundant && setup.drives[0].trimmed == Trimmed::Anything;
     let (capacity, stripe) = (setup.geometry.capacity(), setup.geometry.stripe_bytes());
     let oracle = Oracle::new(setup.sector(), capacity, stripe, beginning, trims_leave_anything);
-    let oracle = oracle.answering_early(setup.has_cache());
+    let oracle = oracle.answering_early(setup.has_cache()).remembering(has_log && setup.has_parity());
     // No two volumes have a write of the same number: what one holds of the other gives itself away.
     if setup.is_neighbour() { oracle.numbered_from(1 << 40) } else { oracle }
 }
@@ -83,6 +84,10 @@ pub struct Scene {
     pub beside: Vec<Rc<Scene>>,
     /// What every sector may hold.
     pub oracle: RefCell<Oracle>,
+    /// What is known of its journal that may lie on log devices.
+    pub on_log: OnLog,
+    /// What every sector may hold if what its log has is given up; none if that is the same.
+    without_log: RefCell<Option<Oracle>>,
     /// `explain` said something of the volume that is not so.
     pub untrue: RefCell<Option<crate::error::Error>>,
     /// Whether it is there.
@@ -124,15 +129,22 @@ impl Scene {
                 Place::OwnDrives => Rc::new(Array::new(other)),
                 Place::First | Place::SameDrives => array.clone(),
             };
-            Scene::on(&machine, array, other.clone(), Vec::new())
+            Scene::on(&machine, array, other.clone(), Vec::new(), setup.log.is_some())
         });
         let beside = beside.collect();
-        Scene::on(&machine, array, setup, beside)
+        let has_log = setup.log.is_some();
+        Scene::on(&machine, array, setup, beside, has_log)
     }
 
-    fn on(machine: &Rc<Machine>, array: Rc<Array>, setup: Setup, beside: Vec<Rc<Scene>>) -> Rc<Scene> {
+    fn on(
+        machine: &Rc<Machine>,
+        array: Rc<Array>,
+        setup: Setup,
+        beside: Vec<Rc<Scene>>,
+        has_log: bool,
+    ) -> Rc<Scene> {
         let noise = setup.drives.iter().any(|drive| drive.unwritten == Unwritten::Noise);
-        let oracle = new_oracle(&setup, if noise { Value::Anything } else { Value::Zeroes });
+        let oracle = new_oracle(&setup, if noise { Value::Anything } else { Value::Zeroes }, has_log);
         let scene = Rc::new(Scene {
             had_journal: Cell::new(setup.has_parity() && setup.write_hole == WriteHole::Journal),
             setup,
@@ -140,6 +152,8 @@ impl Scene {
             array,
             beside,
             oracle: RefCell::new(oracle),
+            on_log: OnLog::default(),
+            without_log: RefCell::default(),
             untrue: RefCell::default(),
             presence: Cell::new(Presence::Never),
             is_ignored: Cell::new(false),
@@ -179,6 +193,8 @@ impl Scene {
             array,
             beside,
             oracle: self.oracle.clone(),
+            on_log: self.on_log.clone(),
+            without_log: self.without_log.clone(),
             untrue: RefCell::default(),
             presence: self.presence.clone(),
             is_ignored: self.is_ignored.clone(),
@@ -201,6 +217,8 @@ impl Scene {
     pub fn adopt(&self, other: &Scene) {
         self.array.adopt(&other.array);
         self.oracle.borrow_mut().clone_from(&other.oracle.borrow());
+        self.on_log.adopt(&other.on_log);
+        self.without_log.borrow_mut().clone_from(&other.without_log.borrow());
         self.presence.set(other.presence.get());
         self.synced.set(other.synced.get());
         self.has_lost_blocks.set(other.has_lost_blocks.get());
@@ -232,9 +250,12 @@ impl Scene {
     pub fn begins_anew(&self) {
         let is_first = self.presence.get() == Presence::Never && self.array.faults.borrow().ever().is_empty();
         if !is_first {
-            let oracle = new_oracle(&self.setup, Value::Leftovers).after(&self.oracle.borrow());
+            let remembers = self.oracle.borrow().remembers();
+            let oracle = new_oracle(&self.setup, Value::Leftovers, remembers).after(&self.oracle.borrow());
             *self.oracle.borrow_mut() = oracle;
         }
+        self.without_log.take();
+        self.on_log.begins_anew(&self.machine.log);
         self.synced.set(false);
         self.covered.set(false);
         self.gives_up_journal.set(false);
@@ -336,8 +357,57 @@ impl Scene {
         self.torn.borrow_mut().flushed(torn);
     }
 
+    /// What becomes of it in a crash if what its log has is given up.
+    fn crash_without_log(&self, fate: Fate) {
+        if !self.oracle.borrow().remembers() {
+            return;
+        }
+        let mut kept = self.without_log.borrow_mut();
+        match fate {
+            Fate::Kill => drop(kept.as_mut().map(Oracle::kill)),
+            Fate::PowerCut => {
+                let without = kept.get_or_insert_with(|| self.oracle.borrow().clone());
+                without.without_promises();
+                let mut left = without.clone();
+                without.power_cut();
+                if self.on_log.is_lost() {
+                    std::mem::swap(&mut *self.oracle.borrow_mut(), &mut left);
+                }
+            }
+        }
+    }
+
+    /// Nobody can rely any more on what its log has. Before it is served after a power cut, that may be all that promised durable
+    /// writes.
+    pub(crate) fn log_is_lost(&self) {
+        if let Some(without) = self.without_log.take() {
+            self.oracle.replace(without);
+        }
+        self.covered.set(false);
+    }
+
+    /// An operator gives up what its log has. With that goes what the cache has.
+    pub(crate) fn discard_log(&self) {
+        if let Some(without) = self.without_log.take() {
+            self.oracle.replace(without);
+        }
+        if self.setup.has_cache() {
+            let mut oracle = self.oracle.borrow_mut();
+            oracle.without_promises();
+            oracle.power_cut();
+        }
+        self.covered.set(false);
+        self.on_log.give_up();
+    }
+
+    /// It is served: what its log has was carried out, or given up.
+    pub(crate) fn is_served(&self) {
+        self.without_log.take();
+    }
+
     /// The process died, or the power was cut.
     pub(crate) fn crash(&self, fate: Fate) {
+        self.crash_without_log(fate);
         let torn = match fate {
             Fate::Kill => {
                 // What the cache was writing may be on some drives of its stripe: what parity says beside it, nobody knows.

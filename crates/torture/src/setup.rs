@@ -1,6 +1,9 @@
 //! What a seed draws before anything happens: the array, its drives, how much is done; and, in some runs, a second volume.
 
 mod beside;
+mod log;
+
+pub use log::LogSetup;
 
 use crate::options::{Lie, Options, Without};
 use controller::WriteHole;
@@ -73,6 +76,8 @@ pub struct Setup {
     pub silent: bool,
     /// Whether they do so in the end, when all else is well.
     pub silent_in_the_end: bool,
+    /// The log devices, of the first volume alone.
+    pub log: Option<LogSetup>,
     /// What is left out.
     pub without: Without,
 }
@@ -152,6 +157,7 @@ impl Setup {
     pub fn draw(seed: u64, options: &Options) -> Setup {
         let mut setup = Setup::of_the_first(seed, options);
         beside::draw(&mut setup, options);
+        setup.log = log::draw(&setup, options);
         setup
     }
 
@@ -207,6 +213,7 @@ impl Setup {
             write_back: options.write_back,
             silent: may_be_silent && silence == 0,
             silent_in_the_end: may_be_silent && (1..=3).contains(&silence),
+            log: None,
             without: options.without.clone(),
         }
     }
@@ -247,6 +254,8 @@ impl Setup {
         let place = |setup: &Setup| setup.names().iter().position(|own| own == name);
         let of_volumes = std::iter::once(self).chain(&self.beside);
         let found = of_volumes.filter_map(|setup| setup.drives.get(place(setup)?)).next();
+        let found =
+            found.or_else(|| self.log.as_ref()?.drives.get(name.strip_prefix('l')?.parse::<usize>().ok()?));
         found.or_else(|| self.replacements.get(name.strip_prefix('r')?.parse::<usize>().ok()?))
     }
 

@@ -1,4 +1,4 @@
-//! The shortest history that still fails, as far as a bounded search finds it: without a neighbour, without lives, without faults and
+//! The shortest history that still fails, as far as a bounded search finds it: without a neighbour, without log devices, without lives, without faults and
 //! operators' actions, without requests.
 //!
 //! What is left is drawn as it was, but happens at other times: a failure may go away although nothing that matters was
@@ -6,7 +6,7 @@
 
 use crate::campaign::{Observed, run_guarded};
 use crate::error::{Error, ErrorKind};
-use crate::options::{Neighbour, Options, RequestName};
+use crate::options::{Log, Neighbour, Options, RequestName};
 use crate::setup::Setup;
 use std::collections::BTreeSet;
 
@@ -44,6 +44,7 @@ pub fn shrink(seed: u64, options: &Options, runs: u64) -> Option<Shrunk> {
     while search.size() < size && search.runs_left > 0 {
         size = search.size();
         search.leave_out_neighbour();
+        search.leave_out_log();
         search.leave_out_inquests();
         search.leave_out_lives();
         search.leave_out_incidents();
@@ -76,6 +77,11 @@ impl Search {
 
     fn leave_out_neighbour(&mut self) {
         let options = Options { neighbour: Neighbour::Never, ..self.best.clone() };
+        self.try_with(options);
+    }
+
+    fn leave_out_log(&mut self) {
+        let options = Options { log: Log::Never, ..self.best.clone() };
         self.try_with(options);
     }
 

@@ -101,7 +101,7 @@ impl Run {
 async fn suffer(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<()> {
     let plan = Plan { given, is_last: true, ..Plan::default() };
     let host = life::begin(scene.clone(), envs, &plan).await;
-    if !life::open(&host, true).await? {
+    if !life::open(&host, &plan, true).await? {
         return Error::wrong_state("the volume needs drives although all were well");
     }
     let volume = host.volumes()?[0].clone();

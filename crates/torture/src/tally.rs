@@ -67,11 +67,35 @@ pub enum Deed {
     OperatorAccepts,
     /// An operator deletes the volume while drives hang, and makes another one of them.
     OperatorDeletes,
+    /// A log device dies for good.
+    LogDies,
+    /// A log device is pulled out.
+    LogVanishes,
+    /// A log device is not there when the controller starts again.
+    LogAway,
+    /// A log device that was pulled out is put back.
+    LogComesBack,
+    /// Writes to a log device fail.
+    LogWriteErrors,
+    /// Blocks of a log device cannot be read.
+    LogMediumErrors,
+    /// A log device does not answer for longer than the controller waits.
+    LogTimesOut,
+    /// A log device does not answer for a while, or is slow.
+    LogHangs,
+    /// A volume waits for its log.
+    WaitsForLog,
+    /// An operator adds a log.
+    OperatorAddsLog,
+    /// An operator removes the log.
+    OperatorRemovesLog,
+    /// An operator gives up what a log has of a volume.
+    OperatorDiscardsLog,
 }
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Deed; 31] = [
+    pub const ALL: [Deed; 43] = [
         Deed::Kill,
         Deed::PowerCut,
         Deed::Dies,
@@ -103,9 +127,26 @@ impl Deed {
         Deed::OperatorSetsWriteHole,
         Deed::OperatorAccepts,
         Deed::OperatorDeletes,
+        Deed::LogDies,
+        Deed::LogVanishes,
+        Deed::LogAway,
+        Deed::LogComesBack,
+        Deed::LogWriteErrors,
+        Deed::LogMediumErrors,
+        Deed::LogTimesOut,
+        Deed::LogHangs,
+        Deed::WaitsForLog,
+        Deed::OperatorAddsLog,
+        Deed::OperatorRemovesLog,
+        Deed::OperatorDiscardsLog,
     ];
 
-    /// Whether it can happen to a volume of that level at all, as runs are drawn.
+    /// Whether it can happen in runs with log devices alone.
+    pub fn is_of_logs(self) -> bool {
+        self as usize >= Deed::LogDies as usize
+    }
+
+    /// Whether it can happen to a volume of that level at all, as runs are drawn, in every run.
     pub fn may_happen_to(self, level: Level) -> bool {
         match self {
             Deed::Kill
@@ -124,7 +165,7 @@ impl Deed {
             | Deed::OperatorDeletes => true,
             // Parity has a write hole; where it is dirty and degraded, an operator is asked about it.
             Deed::OperatorAccepts | Deed::OperatorSetsWriteHole => level.row().parity_strips > 0,
-            _ => level.is_redundant(),
+            _ => level.is_redundant() && !self.is_of_logs(),
         }
     }
 
@@ -162,6 +203,18 @@ impl Deed {
             Deed::OperatorSetsWriteHole => "volume set --write-hole",
             Deed::OperatorAccepts => "stale parity forced",
             Deed::OperatorDeletes => "volume delete (drives hanging)",
+            Deed::LogDies => "log device dies",
+            Deed::LogVanishes => "log device vanishes",
+            Deed::LogAway => "log device away at a start",
+            Deed::LogComesBack => "log device comes back",
+            Deed::LogWriteErrors => "log device: write errors",
+            Deed::LogMediumErrors => "log device: medium errors",
+            Deed::LogTimesOut => "log device: time-out",
+            Deed::LogHangs => "log device: stall",
+            Deed::WaitsForLog => "volume waits for its log",
+            Deed::OperatorAddsLog => "log add",
+            Deed::OperatorRemovesLog => "log remove",
+            Deed::OperatorDiscardsLog => "log discard",
         }
     }
 }
@@ -191,7 +244,17 @@ pub struct Tally {
     pub checks: u64,
     /// Steps of the simulation.
     pub events: u64,
-    deeds: [u64; Deed::ALL.len()],
+    deeds: Deeds,
+}
+
+/// How often each deed happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Deeds([u64; Deed::ALL.len()]);
+
+impl Default for Deeds {
+    fn default() -> Deeds {
+        Deeds([0; Deed::ALL.len()])
+    }
 }
 
 impl Tally {
@@ -208,19 +271,19 @@ impl Tally {
         self.removals += other.removals;
         self.checks += other.checks;
         self.events += other.events;
-        for (sum, more) in self.deeds.iter_mut().zip(other.deeds) {
+        for (sum, more) in self.deeds.0.iter_mut().zip(other.deeds.0) {
             *sum += more;
         }
     }
 
     /// Counts a deed.
     pub fn did(&mut self, deed: Deed) {
-        self.deeds[deed as usize] += 1;
+        self.deeds.0[deed as usize] += 1;
     }
 
     /// How often something happened.
     pub fn of(&self, deed: Deed) -> u64 {
-        self.deeds[deed as usize]
+        self.deeds.0[deed as usize]
     }
 }
 

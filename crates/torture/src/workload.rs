@@ -269,7 +269,7 @@ pub async fn flush(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
     let settled = scene.settled();
     match volume.flush().await {
         Ok(()) => {
-            scene.oracle.borrow_mut().acknowledge_flush(begun);
+            scene.oracle.borrow_mut().acknowledge_flush(begun, scene.setup.has_cache());
             scene.flushed(&settled);
             scene.tell(|| "a flush is acknowledged".to_owned());
             Ok(())

@@ -1,7 +1,7 @@
 //! Seeds of torture, each run twice; and the proof that the oracle can say no.
 
 use layout::Level;
-use torture::{Deed, ErrorKind, Lie, Neighbour, Options, Setup, Summary, Times, run_all, shrink};
+use torture::{Deed, ErrorKind, Lie, Log, Neighbour, Options, Setup, Summary, Times, run_all, shrink};
 
 /// The machine has two processors at least; a third thread would only make the others wait.
 const THREADS: usize = 2;
@@ -39,7 +39,7 @@ fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
     let missing = missing(&summary);
     // What happens depends on when it happens: a change of the product may move a rare thing out of these seeds.
     assert!(missing.len() <= 12, "{missing:?}");
-    for deed in Deed::ALL {
+    for deed in Deed::ALL.into_iter().filter(|deed| !deed.is_of_logs()) {
         assert!(tally.of(deed) >= 10, "{} happened {} times", deed.name(), tally.of(deed));
     }
     let beside = &summary.neighbours;
@@ -115,19 +115,57 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
     assert!(beside.volumes >= 12 && beside.write_modes >= 5, "{beside:?}");
     let (never, always) = (Neighbour::Never, Neighbour::Always);
     for (seed, neighbour) in [(51, never), (91, never), (195, never), (161, always)] {
-        let options = Options { neighbour, ..options.clone() };
+        let options = Options { neighbour, log: Log::Never, ..options.clone() };
+        assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
+    }
+}
+
+/// Seeds that were kept say the same with and without a log.
+#[test]
+fn what_a_seed_draws_of_volumes_is_the_same_with_a_log() {
+    let drawn = |seed, log| Setup::draw(seed, &Options { log, ..Options::default() });
+    let (mut count, mut with_parity) = (0, 0);
+    for seed in 0..300 {
+        let without = drawn(seed, Log::Never);
+        assert!(without.log.is_none());
+        let seldom = drawn(seed, Log::Drawn);
+        assert!(seldom.log.is_none() || seldom.has_parity());
+        (count, with_parity) =
+            (count + usize::from(seldom.log.is_some()), with_parity + usize::from(seldom.has_parity()));
+        let mut with = drawn(seed, Log::Always);
+        assert!(with.log.take().is_some());
+        assert_eq!(format!("{with:?}"), format!("{without:?}"));
+    }
+    assert!((with_parity / 6..with_parity / 3).contains(&count), "{count} of {with_parity} seeds have a log");
+}
+
+/// Journals lie on log devices that come, go, fail and are missing. Among them are seeds that failed once: 8 and 13, where a volume that
+/// lacked its log and a drive could never be started again; 31, where a volume said why another one was not started; and, with a
+/// cache, 122, where one waited for its log that had been stopped in order (all in controller/tests/log_devices.rs).
+#[test]
+fn a_log_loses_nothing_but_what_it_may() {
+    let options =
+        Options { log: Log::Always, levels: vec![Level::Raid5, Level::Raid6], ..Options::default() };
+    let summary = run_all(0..30, &options, Times::Once, THREADS, |_, _| true);
+    assert_fine(&summary);
+    let tally = &summary.tally;
+    for deed in Deed::ALL.into_iter().filter(|deed| deed.is_of_logs()) {
+        assert!(tally.of(deed) >= 2, "{} happened {} times", deed.name(), tally.of(deed));
+    }
+    for (seed, write_back) in [(8, false), (13, false), (31, false), (122, true)] {
+        let options = Options { log: Log::Always, write_back, ..Options::default() };
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }
 }
 
 #[test]
 fn seeds_that_failed_once_do_not_any_more() {
-    let alone = Options { neighbour: Neighbour::Never, ..Options::default() };
+    let alone = Options { neighbour: Neighbour::Never, log: Log::Never, ..Options::default() };
     for (seed, story) in KEPT {
         let summary = run_all(seed..seed + 1, &alone, Times::Once, 1, |_, _| true);
         if let Some(failed) = summary.failed.first() {
             panic!(
-                "{}\nonce it was that {story}\nreplay it: torture --seed {seed} --neighbour never --trace",
+                "{}\nonce it was that {story}\nreplay it: torture --seed {seed} --neighbour never --log never --trace",
                 failed.error
             );
         }

@@ -69,7 +69,7 @@ impl Arrays {
         volume.has_data_log.set(false);
         volume.restores.set(false);
         let Some(label) = volume.label().data_log else { return Ok(FoundOnLog::default()) };
-        if is_void {
+        if is_void || volume.given_up_data_log.get() == Some(label.id) {
             self.relabel(array, volume, |label| label.data_log = None).await?;
             return Ok(FoundOnLog::default());
         }

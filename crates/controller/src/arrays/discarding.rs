@@ -29,6 +29,9 @@ impl Arrays {
                 format!("the cache has nothing of '{name}', and no log device that is missing has");
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
+        if lacks_log && !array.is_running() && self.check_can_record(&array, &name).is_err() {
+            return Ok(self.discard_until_the_start(array, volume));
+        }
         self.check_can_record(&array, &name)?;
         let was_served = volume.is_served();
         self.withdraw(&array, &volume).await;
@@ -47,6 +50,26 @@ impl Arrays {
             false => notes.push(format!("run 'softroc volume start {name}'")),
         }
         Ok((array, volume, notes))
+    }
+
+    /// Of a volume that lacks drives as well: what a log has is given up, and its next start records that. Nothing is recorded
+    /// before, as those drives would not know of it. What the cache has stays.
+    fn discard_until_the_start(
+        &self,
+        array: Rc<Array>,
+        volume: Rc<Volume>,
+    ) -> (Rc<Array>, Rc<Volume>, Vec<String>) {
+        volume.given_up_log.set(volume.label().journal.and_then(|journal| journal.id));
+        volume.given_up_data_log.set(volume.label().data_log.map(|log| log.id));
+        array.forget_journal(&volume);
+        let name = volume.name();
+        let notes = vec![
+            self.report_discarded_records(&name),
+            format!(
+                "drives of '{name}' are missing: it is recorded when the volume is started; run 'softroc volume start {name}' before the controller is stopped"
+            ),
+        ];
+        (array, volume, notes)
     }
 
     async fn discard_cached(self: &Rc<Self>, array: &Rc<Array>, volume: &Volume) -> Result<String> {
@@ -80,17 +103,21 @@ impl Arrays {
             }
         };
         self.relabel(array, volume, gone).await?;
+        Ok(self.report_discarded_records(&name))
+    }
+
+    fn report_discarded_records(&self, name: &str) -> String {
         let text = format!(
             "the journal of '{name}' on a log device that is missing was given up: regions that were being written are resynced"
         );
         let effect = "writes that were acknowledged last may be old; check what is on the volume";
         self.events.report(
             EventCode::VolumeLogDiscarded,
-            &name,
+            name,
             "an operator discarded it",
             effect,
             text.clone(),
         );
-        Ok(text)
+        text
     }
 }

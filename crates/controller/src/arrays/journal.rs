@@ -113,10 +113,13 @@ impl Arrays {
             if array.readiness(volume) == Readiness::Offline || !volume.lost().is_empty() {
                 continue; // Its records wait until it can be served.
             }
-            if volume.is_served()
-                || volume.has_fresh_journal()
-                || self.check_log_is_here(array, volume).is_err()
-            {
+            if volume.is_served() || volume.has_fresh_journal() {
+                continue;
+            }
+            if self.is_log_given_up(array, volume) {
+                array.forget_journal(volume);
+            }
+            if self.check_log_is_here(array, volume).is_err() {
                 continue;
             }
             let Some(id) = volume.label().journal.and_then(|journal| journal.id) else { continue };

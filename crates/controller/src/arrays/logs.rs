@@ -169,7 +169,7 @@ impl Arrays {
 
     /// Whether no volume that is not served waits for what is on these devices.
     fn check_not_needed(&self, devices: &[Uuid]) -> Result<()> {
-        for array in self.all().iter().filter(|array| !array.label().clean) {
+        for array in self.all().iter().filter(|array| !array.label().was_shut_down()) {
             let mut waiting = array.volumes().into_iter().filter(|volume| !volume.is_served());
             if let Some(volume) = waiting.find(|volume| volume.is_on_log(devices)) {
                 let name = volume.name();

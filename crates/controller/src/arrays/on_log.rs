@@ -27,7 +27,7 @@ use crate::inventory::access::Access;
 use engine::{LogDevice, ShardIndex, ShardMessage};
 use env::{IoError, IoErrorKind};
 use log::{Holders, LogId, Record, scan};
-use ondisk::{JournalLabel, LogLabel, LogPlace, OnLog, Uuid, VolumeLabel};
+use ondisk::{DataLogLabel, JournalLabel, LogLabel, LogPlace, OnLog, Uuid, VolumeLabel};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -193,25 +193,34 @@ impl Arrays {
         self.relabel(array, volume, named).await.is_ok()
     }
 
+    /// Whether the records of a volume that is about to be started are given up: by order; or, after a stop in order before its
+    /// redundancy agreed, as its log is not here. It is started as if it had no journal.
+    pub(super) fn is_log_given_up(&self, array: &Array, volume: &Volume) -> bool {
+        let Some(JournalLabel { id: Some(id), log: Some(on), .. }) = volume.label().journal else {
+            return false;
+        };
+        let is_missing = || array.label().was_shut_down() && self.ways_to_log(&on.devices).is_empty();
+        volume.given_up_log.get() == Some(id) || is_missing()
+    }
+
     /// Whether a volume may be started as to its records: those of a crash are here.
     ///
     /// # Errors
     /// Which devices they are on.
     pub(crate) fn check_log_is_here(&self, array: &Array, volume: &Volume) -> Result<()> {
-        if array.label().clean {
-            return Ok(());
-        }
+        // After a stop in order the drives have all, also where regions are still to be resynced.
+        let is_settled = array.label().was_shut_down() || volume.has_fresh_journal();
         let label = volume.label();
         let records = match label.journal {
             Some(JournalLabel { id: Some(_), log: Some(on), .. }) => Some(on.devices),
             _ => None,
         };
-        let promised = label.data_log.filter(|_| !self.is_in_memory(label.kept)).map(|log| log.devices);
+        let is_given_up = |log: &DataLogLabel| volume.given_up_data_log.get() == Some(log.id);
+        let promised = label.data_log.filter(|log| !self.is_in_memory(label.kept) && !is_given_up(log));
+        let promised = promised.map(|log| log.devices);
         let is_missing = |devices: &Vec<Uuid>| self.ways_to_log(devices).is_empty();
         let (what, devices) = match (records.filter(is_missing), promised.filter(is_missing)) {
-            (Some(devices), _) if !volume.has_fresh_journal() => {
-                ("what finishes its interrupted writes", devices)
-            }
+            (Some(devices), _) if !is_settled => ("what finishes its interrupted writes", devices),
             (_, Some(devices)) => ("what its hosts had flushed last", devices),
             _ => return Ok(()),
         };

@@ -37,6 +37,10 @@ pub(crate) struct Volume {
     pub(super) journal_id: Cell<Option<Uuid>>,
     /// Whether no record carries that yet.
     pub(super) journal_is_fresh: Cell<bool>,
+    /// The identity of a journal on a log that an operator has given up, which its next start records.
+    pub(super) given_up_log: Cell<Option<Uuid>>,
+    /// The same of its data log.
+    pub(super) given_up_data_log: Cell<Option<Uuid>>,
     /// The place on a log that its next journal gets.
     pub(super) log_place: RefCell<LogPlaced>,
     /// Whether shards write to the data log that its label names: otherwise that is one of before.
@@ -69,6 +73,8 @@ impl Volume {
             draining: RefCell::default(),
             journal_id: Cell::default(),
             journal_is_fresh: Cell::default(),
+            given_up_log: Cell::default(),
+            given_up_data_log: Cell::default(),
             log_place: RefCell::default(),
             has_data_log: Cell::default(),
             restores: Cell::default(),

@@ -98,11 +98,14 @@ impl Lifecycle {
             array.volumes().into_iter().filter(|volume| judged(volume).is_ok()).collect()
         };
         if startable(array).is_empty() {
-            let refusals = array
-                .volumes()
-                .into_iter()
-                .filter_map(|volume| self.arrays.judge(array, &volume, order).err());
-            return Err(refusals.last().unwrap_or_else(|| wrong("there is no volume to be started")));
+            // Each says why itself is not.
+            let mut refusals = Vec::new();
+            for volume in array.volumes() {
+                let refusal = self.arrays.judge(array, &volume, order).err();
+                volume.set_refusal(refusal.as_ref().map(|error| error.message.clone()));
+                refusals.extend(refusal);
+            }
+            return Err(refusals.pop().unwrap_or_else(|| wrong("there is no volume to be started")));
         }
         if unknown > 0 {
             let text = format!(
@@ -311,6 +314,11 @@ impl Lifecycle {
         if !array.is_running() {
             return false;
         }
+        // What finishes its writes is still missing: of that volume nothing was stopped in order.
+        let waits = |volume: &Rc<Volume>| {
+            !volume.is_served() && self.arrays.check_log_is_here(array, volume).is_err()
+        };
+        let is_waiting = array.volumes().iter().any(waits);
         self.arrays.detach(array).await;
         let marked = array.marked();
         self.arrays.clear_marks(array, marked).await;
@@ -320,7 +328,7 @@ impl Lifecycle {
         }
         let is_clean = array.marked().is_empty();
         let mut label = array.label();
-        (label.clean, label.shut_down) = (is_clean, !is_clean);
+        (label.clean, label.shut_down) = (is_clean, !is_clean && !is_waiting);
         self.arrays.commit(array, label, Vec::new()).await && is_clean
     }
 

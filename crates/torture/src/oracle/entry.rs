@@ -60,6 +60,8 @@ pub(super) struct Entry {
     pub superseded: Option<Tick>,
     /// Not even a power cut brings it back.
     pub gone: bool,
+    /// It is gone by the promise of a durable write alone: no flush has covered that.
+    pub is_promised_away: bool,
     /// Mirrors, or data and parity, may disagree on it.
     pub unsettled: bool,
     /// Its operation covered the whole stripe.
@@ -69,8 +71,19 @@ pub(super) struct Entry {
 impl Entry {
     /// Of an operation that was issued just now.
     pub fn new(generation: Generation, kind: Kind, value: Value) -> Entry {
-        let (gone, unsettled, of_whole_stripe) = (false, false, false);
-        Entry { generation, kind, value, finished: None, superseded: None, gone, unsettled, of_whole_stripe }
+        let (gone, unsettled, of_whole_stripe, is_promised_away) = (false, false, false, false);
+        let (finished, superseded) = (None, None);
+        Entry {
+            generation,
+            kind,
+            value,
+            finished,
+            superseded,
+            gone,
+            is_promised_away,
+            unsettled,
+            of_whole_stripe,
+        }
     }
 
     /// What was there before anything happened.

@@ -93,7 +93,7 @@ fn a_flush_covers_what_was_acknowledged_before_it_began_and_nothing_else() {
     let late = oracle.write(Sector(5), 1);
     let flush = oracle.begin_flush();
     oracle.acknowledge(&late, false);
-    oracle.acknowledge_flush(flush);
+    oracle.acknowledge_flush(flush, false);
     oracle.power_cut();
     assert_eq!(findable(&mut oracle, 0..=3), [1, 2]);
 }
@@ -192,7 +192,7 @@ fn what_nobody_wrote_stays_the_same_once_redundancy_agrees() {
     oracle.settle();
     assert!(finds(&mut oracle, 6));
     let flush = oracle.begin_flush();
-    oracle.acknowledge_flush(flush);
+    oracle.acknowledge_flush(flush, false);
     oracle.power_cut();
     assert!(finds(&mut oracle, 6) && !finds(&mut oracle, 7));
     let write = oracle.write(Sector(5), 1);

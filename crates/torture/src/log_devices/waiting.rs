@@ -1,0 +1,88 @@
+//! A volume that waits for its log: whether it may, and what an operator does about it.
+
+use super::faults::put_back;
+use crate::error::{Error, Result};
+use crate::host::Host;
+use crate::life::Plan;
+use crate::tally::Deed;
+use controller::{Command, VolumeInfo};
+use world_sim::Rng;
+
+/// Whether a volume that is offline is so for want of its log.
+///
+/// # Errors
+/// When it must not be.
+pub(crate) fn waits(host: &Host, volume: &VolumeInfo) -> Result<bool> {
+    if !volume.reasons.iter().any(|why| why.contains("softroc log discard")) {
+        return Ok(false);
+    }
+    let (scene, on) = (&host.scene, &host.scene.on_log);
+    let reasons = volume.reasons.join("; ");
+    scene.tell(|| format!("the volume waits for its log: {reasons}"));
+    let has_it: Vec<String> = on.has_it.borrow().iter().cloned().collect();
+    if !has_it.is_empty() {
+        return Error::wrong_state(format!(
+            "the volume waits for its log, and {} has its records: {reasons}",
+            has_it.join(" and ")
+        ));
+    }
+    if !on.at_start.get().0 || scene.array.after_shutdown.get() {
+        return Error::wrong_state(format!("the volume waits for a log that it does not need: {reasons}"));
+    }
+    scene.did(Deed::WaitsForLog);
+    on.has_waited();
+    Ok(true)
+}
+
+/// What an operator does about a volume that waits for its log: has a device back, gives up what is there, or leaves it. Whether the
+/// volume may be started now.
+pub(crate) async fn settle(host: &Host, plan: &Plan) -> Result<bool> {
+    let (scene, machine) = (&host.scene, &host.scene.machine);
+    let life = machine.life.get();
+    let mut rng = Rng::new(scene.setup.seed, "log is missing", &life.to_string());
+    let must = plan.is_last || machine.story.of_copies.get();
+    let way = if must { 2 } else { rng.below(3) };
+    let away: Vec<String> = machine.log.away.borrow().iter().cloned().collect();
+    if !must && way == 0 {
+        return Ok(false);
+    }
+    if way == 1 && !away.is_empty() {
+        for name in &away {
+            put_back(scene, name);
+            let drive = machine.path_of(name.clone());
+            let known = host.ask(Command::DriveAdd { drive: drive.clone(), size_bytes: None }).await;
+            scene.tell_of("operator", || format!("drive {drive} is connected again: {}", known.is_ok()));
+            let is_its = machine.log.devices().contains(name);
+            if known.is_ok() && is_its && !machine.log.faulty.borrow().contains(name) {
+                scene.on_log.came_back.borrow_mut().insert(name.clone());
+            }
+        }
+        start(host).await;
+        return Ok(true); // Those may be none of its devices: then it waits on.
+    }
+    // It may be so though the answer never comes.
+    scene.discard_log();
+    match host.ask(Command::LogDiscard { volume: scene.setup.name().to_owned() }).await {
+        Ok(_) => {
+            scene.did(Deed::OperatorDiscardsLog);
+            scene.tell_of("operator", || "what the log has is given up".to_owned());
+            start(host).await;
+            Ok(true)
+        }
+        Err(error) if must => Error::wrong_state(format!("what the log has cannot be given up: {error}")),
+        Err(error) => {
+            scene.tell_of("operator", || format!("what the log has is not given up: {error}"));
+            Ok(false)
+        }
+    }
+}
+
+/// Has the volume started, if that needs no word.
+async fn start(host: &Host) -> bool {
+    let volume = host.scene.setup.name().to_owned();
+    let answer = host.ask(Command::VolumeStart { volume, accept_stale_parity: false, degraded: false }).await;
+    if let Err(error) = &answer {
+        host.scene.tell_of("operator", || format!("it is not started: {error}"));
+    }
+    answer.is_ok()
+}
