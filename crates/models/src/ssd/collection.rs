@@ -173,6 +173,18 @@ mod tests {
         moved_permille(&mut rng, 100, raw_percent, Prepared { random_percent })
     }
 
+    /// A log may be on a drive of the same kind as those of the array.
+    #[test]
+    fn a_drive_does_not_take_over_what_was_written_to_another() {
+        let sim = world_sim::Sim::new(world_sim::SimOptions::default());
+        let mut states = SteadyStates::default();
+        let mut of = |random_percent| {
+            states.moved_permille(&sim.handle(), 100 << 30, 120, Prepared { random_percent })
+        };
+        let (members, log) = (of(100), of(0));
+        assert!(members > 0 && log == 0, "{members} {log}");
+    }
+
     #[test]
     fn less_room_moves_more() {
         assert_eq!(moved(107, 0), 0);
