@@ -5,8 +5,7 @@
 //! cargo run -p array --example simulated_array
 //! ```
 
-use array::assemble;
-use engine::StreamSharing;
+use array::{Choices, assemble};
 use env::{Buf, Durability, Member};
 use layout::{Level, Shape};
 use smallvec::smallvec;
@@ -32,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let shape = Shape::new(Level::Raid5, DriveCount(DRIVES));
         let strip = StripSize::new(ByteCount(64 << 10))?;
-        let volume = assemble(&env, &shape, strip, sources, StreamSharing::default(), None).await?;
+        let volume = assemble(&env, &shape, strip, sources, Choices::default()).await?;
         let volume = Member::new(&env, Rc::new(volume.as_drive()));
         println!("{} of RAID 5 on {DRIVES} drives", volume.info().size);
 

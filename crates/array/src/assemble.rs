@@ -1,18 +1,45 @@
 //! Drives and a shape become a volume on this thread's shard.
 
 use engine::{
-    Absorb, Attachment, CELL, CacheTerms, CellShare, Change, FaultPolicy, JournalPlace, RegionSet, Regions,
-    ShardIndex, ShardMessage, ShardSeed, StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState,
+    Absorb, Attachment, CELL, CacheTerms, CellShare, Change, FaultPolicy, JournalOn, JournalPlace, LogDevice,
+    RegionSet, Regions, ShardIndex, ShardMessage, ShardSeed, StreamSharing, VolumeId, VolumeService,
+    VolumeSpec, VolumeState,
 };
 use env::{DriveSource, Env, Error, ErrorKind, Result};
 use layout::Shape;
+use ondisk::{LogLabel, Tail, TailPlace, Uuid};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 use units::{ByteCount, ByteOffset, DriveSet, SectorSize, StripSize};
 
-/// An array of drives on this thread's shard: the engine alone, nothing kept. `streams` says how its mirrors share a
-/// sequential stream, `write_back` how much of it may be in the cache alone; `None`: nothing.
+/// As much of a log as a volume has of it.
+const LONGEST_ON_LOG: ByteCount = ByteCount(64 << 20);
+
+/// What becomes of a stripe that a crash interrupts.
+#[derive(Clone, Default)]
+pub enum WriteHole {
+    /// Nothing is kept of it: its region is resynced.
+    #[default]
+    Resync,
+    /// A journal, in the last 32 MiB of each drive, has it.
+    OnMembers,
+    /// A journal on devices of its own has it, the same on each.
+    OnDevices(Vec<Arc<dyn DriveSource>>),
+}
+
+/// How an array works that its shape does not say. By default it is as an array of the engine usually is, write-through, without a journal.
+#[derive(Clone, Default)]
+pub struct Choices {
+    /// How its mirrors share a sequential stream.
+    pub streams: StreamSharing,
+    /// How much of it may be in the cache alone; `None`: nothing.
+    pub write_back: Option<ByteCount>,
+    /// How the write hole is closed, of a level with parity.
+    pub write_hole: WriteHole,
+}
+
+/// An array of drives on this thread's shard: the engine alone, nothing kept.
 ///
 /// # Errors
 /// When the drives are too small or too few for the shape, or cannot be opened.
@@ -21,10 +48,10 @@ pub async fn assemble(
     shape: &Shape,
     strip: StripSize,
     sources: Vec<Arc<dyn DriveSource>>,
-    streams: StreamSharing,
-    write_back: Option<ByteCount>,
+    choices: Choices,
 ) -> Result<VolumeService> {
-    let attachment = attachment(shape, strip, sources, &DriveSet::EMPTY, |_| None)?;
+    let Choices { streams, write_back, write_hole } = choices;
+    let attachment = attachment(env, shape, strip, sources, &DriveSet::EMPTY, write_hole)?;
     let absorb = if write_back.is_some() { Absorb::Unflushed } else { Absorb::Nothing };
     let cache = CacheTerms { absorb, ..CacheTerms::none(attachment.spec.id) };
     attach(env, Attachment { streams, cache, ..attachment }, write_back.unwrap_or_default()).await
@@ -35,19 +62,56 @@ fn refused(sentence: impl Display) -> Error {
     Error::new(ErrorKind::WrongKind, sentence.to_string())
 }
 
-/// What the engine is told of the array. `journal`: how much of a drive of that size is data, and where the journal behind it is.
+/// How much of drives of that size, of which that is the smallest, is data; and where the journal is.
+fn journal(
+    env: &Env,
+    shape: &Shape,
+    smallest: ByteCount,
+    write_hole: WriteHole,
+) -> Result<(ByteCount, Option<JournalPlace>)> {
+    let id = || Uuid::from_random(env.random(), env.random());
+    match write_hole {
+        WriteHole::Resync => Ok((smallest, None)),
+        _ if !shape.level.has_parity() => {
+            Err(refused(format!("{} has no parity, and needs no journal", shape.level)))
+        }
+        WriteHole::OnMembers => {
+            let on = JournalOn::Members { at: ByteCount::ZERO, tail: TailPlace::End };
+            let tail = Tail::of(smallest);
+            let tail = tail.ok_or_else(|| {
+                refused("a journal lies in the last 32 MiB of each drive; take larger drives")
+            })?;
+            Ok((ByteCount(tail.start().0), Some(JournalPlace { id: id(), len: Tail::JOURNALS, on })))
+        }
+        WriteHole::OnDevices(sources) => {
+            let room = |source: &Arc<dyn DriveSource>| {
+                let info = source.info();
+                LogLabel::room(info.size)
+                    .ok_or_else(|| refused(format!("{} is too small for a log", info.name)))
+            };
+            let rooms = sources.iter().map(room).collect::<Result<Vec<_>>>()?;
+            let room = rooms.into_iter().min_by_key(|room| room.len);
+            let room = room.ok_or_else(|| refused("a journal on devices of its own needs one"))?;
+            let devices = sources.into_iter().map(|source| LogDevice { id: id(), source }).collect();
+            let on = JournalOn::Devices { at: room.start, devices };
+            Ok((smallest, Some(JournalPlace { id: id(), len: room.len.min(LONGEST_ON_LOG), on })))
+        }
+    }
+}
+
+/// What the engine is told of the array.
 pub(crate) fn attachment(
+    env: &Env,
     shape: &Shape,
     strip: StripSize,
     sources: Vec<Arc<dyn DriveSource>>,
     failed: &DriveSet,
-    journal: impl FnOnce(ByteCount) -> Option<(ByteCount, JournalPlace)>,
+    write_hole: WriteHole,
 ) -> Result<Attachment> {
     let smallest = sources.iter().map(|source| source.info().size).min().unwrap_or(ByteCount::ZERO);
     let sector = sources.iter().map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
-    let (smallest, journal) =
-        journal(smallest).map_or((smallest, None), |(data, journal)| (data, Some(journal)));
-    let geometry = shape.geometry(strip, smallest).map_err(refused)?;
+    let (data, journal) = journal(env, shape, smallest, write_hole)?;
+    let geometry = shape.geometry(strip, data).map_err(refused)?;
     let all = DriveSet::first(geometry.drives()).minus(failed);
     let id = VolumeId(0);
     let regions = Regions::of(&geometry);

@@ -14,10 +14,10 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `target` | [`ArrayTarget`]: the text `array:LEVEL,drives=…`, read and checked |
-//! | `assemble` | [`assemble`]: drives and a shape become a volume on this thread's shard |
+//! | `assemble` | [`assemble`]: drives and a shape become a volume on this thread's shard, with the [`Choices`] that its shape does not say |
 
 mod assemble;
 mod target;
 
-pub use assemble::assemble;
+pub use assemble::{Choices, WriteHole, assemble};
 pub use target::ArrayTarget;

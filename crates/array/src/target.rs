@@ -1,12 +1,13 @@
 //! `array:LEVEL,drives=8xmem:256M,strip=64K`: an array made for one benchmark, inside this process.
 
-use crate::assemble::{attach, attachment};
-use engine::{JournalOn, JournalPlace, LogDevice, VolumeDrive};
-use env::{Env, Error, ErrorKind, Result};
+use crate::assemble::{WriteHole, attach, attachment};
+use engine::VolumeDrive;
+use env::{DriveSource, Env, Error, ErrorKind, Result};
 use layout::{Level, MirrorArrangement, ParityArrangement, Shape};
-use ondisk::{LogLabel, MAX_LOG_DEVICES, Tail, TailPlace, Uuid};
+use ondisk::MAX_LOG_DEVICES;
 use std::fmt::Display;
 use std::rc::Rc;
+use std::sync::Arc;
 use units::{ByteCount, DriveCount, DriveIndex, DriveSet, StripSize};
 
 /// What the text of an `array:` target says.
@@ -25,9 +26,6 @@ pub struct ArrayTarget {
     /// The devices that the journal is on; otherwise it is on the drives.
     log: Vec<String>,
 }
-
-/// As much of a log as a volume has of it.
-const LONGEST_ON_LOG: ByteCount = ByteCount(64 << 20);
 
 const FORM: &str = "expected array:LEVEL,drives=8xmem:256M[,strip=64K][,spans=2][,copies=2][,rotation=R][,mirrors=M][,failed=2+5][,write-hole=journal][,log=DEVICE][,preset=fast-path]";
 
@@ -126,40 +124,23 @@ impl ArrayTarget {
     /// # Errors
     /// When a drive cannot be opened, or the drives are too small for what the text says.
     pub async fn make(&self, env: &Env) -> Result<Rc<VolumeDrive>> {
-        let mut sources = Vec::new();
-        for spec in &self.drives {
-            sources.push(drives::open(env, spec).await?);
-        }
-        let id = Uuid::from_random(env.random(), env.random());
-        let on_log = self.place_on_log(env, id).await?;
-        let attachment = attachment(&self.shape()?, self.strip, sources, &self.failed, |smallest| {
-            if let Some(place) = on_log {
-                return Some((smallest, place));
-            }
-            let on = JournalOn::Members { at: ByteCount::ZERO, tail: TailPlace::End };
-            let place = JournalPlace { id, len: Tail::JOURNALS, on };
-            let tail = Tail::of(smallest).filter(|_| self.journal);
-            tail.map(|tail| (ByteCount(tail.start().0), place))
-        })?;
-        if self.journal && attachment.journal.is_none() {
-            return Err(refused("a journal lies in the last 32 MiB of each drive; take larger drives"));
-        }
+        let sources = opened(env, &self.drives).await?;
+        let write_hole = match (self.journal, self.log.is_empty()) {
+            (false, _) => WriteHole::Resync,
+            (true, true) => WriteHole::OnMembers,
+            (true, false) => WriteHole::OnDevices(opened(env, &self.log).await?),
+        };
+        let attachment = attachment(env, &self.shape()?, self.strip, sources, &self.failed, write_hole)?;
         Ok(Rc::new(attach(env, attachment, ByteCount::ZERO).await?.as_drive()))
     }
+}
 
-    /// The place of the journal on the log devices, if there are any.
-    async fn place_on_log(&self, env: &Env, id: Uuid) -> Result<Option<JournalPlace>> {
-        let (mut devices, mut rooms) = (Vec::new(), Vec::new());
-        for spec in &self.log {
-            let source = drives::open(env, spec).await?;
-            let room = LogLabel::room(source.info().size);
-            rooms.push(room.ok_or_else(|| refused(format!("{spec} is too small for a log")))?);
-            devices.push(LogDevice { id: Uuid::from_random(env.random(), env.random()), source });
-        }
-        let Some(room) = rooms.into_iter().min_by_key(|room| room.len) else { return Ok(None) };
-        let len = room.len.min(LONGEST_ON_LOG);
-        Ok(Some(JournalPlace { id, len, on: JournalOn::Devices { at: room.start, devices } }))
+async fn opened(env: &Env, specs: &[String]) -> Result<Vec<Arc<dyn DriveSource>>> {
+    let mut sources = Vec::new();
+    for spec in specs {
+        sources.push(drives::open(env, spec).await?);
     }
+    Ok(sources)
 }
 
 /// Reads `8xmem:256M`, or several joined by `+`.

@@ -210,13 +210,24 @@ pub(crate) fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
 pub(crate) struct Link {
     pub bytes_per_s: u64,
     half_duplex: bool,
+    apart: bool,
     down: Resource,
     up: Resource,
 }
 
 impl Link {
     pub fn new(bytes_per_s: u64, half_duplex: bool) -> Link {
-        Link { bytes_per_s, half_duplex, down: Resource::default(), up: Resource::default() }
+        Link { bytes_per_s, half_duplex, apart: false, down: Resource::default(), up: Resource::default() }
+    }
+
+    /// The same, beside the controller's ports.
+    pub fn apart(self) -> Link {
+        Link { apart: true, ..self }
+    }
+
+    /// Whether it shares no lanes with the controller's ports.
+    pub fn is_apart(&self) -> bool {
+        self.apart
     }
 
     /// Away from the host.

@@ -25,6 +25,8 @@ pub struct ServerSpec {
     pub controller: ControllerSpec,
     /// Its drives, in the order of their slots.
     pub drives: Vec<DriveSpec>,
+    /// Drives outside of the array, for its log: each at the host itself, on a link of its own, with its cache as it is by itself.
+    pub log: Vec<DriveSpec>,
     /// Whether the drives' own write caches are on; `None`: as each drive is by itself.
     pub drive_cache: Option<bool>,
     /// What share of their theoretical rate links reach.
@@ -97,7 +99,7 @@ impl Core {
     /// A connection holds the drive's link and one lane of the ports at the same time.
     fn carry(&self, link: &Link, way: &Resource, lanes: Option<&Pool>, now_ns: u64, bytes: u64) -> u64 {
         let duration = link.duration_ns(bytes);
-        match lanes {
+        match lanes.filter(|_| !link.is_apart()) {
             None => way.book(now_ns, duration),
             Some(lanes) => {
                 let lane = lanes.next();
@@ -137,6 +139,8 @@ pub struct Server {
     core: Rc<Core>,
     number: u64,
     ports: Vec<Rc<DrivePort>>,
+    /// How many of the ports are those of the array's drives: the others are the log's.
+    members: usize,
 }
 
 impl Server {
@@ -157,16 +161,29 @@ impl Server {
         sim.charge_by(move |work| charged.upgrade().map_or(Duration::ZERO, |core| core.charge(work)));
         let number = SERVERS.with(|servers| servers.replace(servers.get() + 1));
         let mut steady_states = SteadyStates::default();
-        let with_slots = spec.drives.iter().enumerate();
-        let ports: Vec<Rc<DrivePort>> =
-            with_slots.map(|(slot, drive)| port(&core, spec, &mut steady_states, slot, drive)).collect();
+        let behind = spec.drives.iter().map(|drive| (drive, Place::Behind(spec.drive_cache, spec.prepared)));
+        let both = behind.chain(spec.log.iter().map(|drive| (drive, Place::Beside))).enumerate();
+        let ports: Vec<Rc<DrivePort>> = both
+            .map(|(slot, (drive, place))| port(&core, shares, &mut steady_states, slot, drive, place))
+            .collect();
         let weak = ports.iter().map(Rc::downgrade).collect();
         PORTS.with(|all| all.borrow_mut().insert((sim.id(), number), weak));
-        Server { core, number, ports }
+        Server { core, number, ports, members: spec.drives.len() }
     }
 
     /// Its drives, in the order of their slots.
     pub fn drives(&self) -> Vec<Arc<dyn DriveSource>> {
+        let mut all = self.sources();
+        all.truncate(self.members);
+        all
+    }
+
+    /// The drives that are for the log.
+    pub fn log(&self) -> Vec<Arc<dyn DriveSource>> {
+        self.sources().split_off(self.members)
+    }
+
+    fn sources(&self) -> Vec<Arc<dyn DriveSource>> {
         let sim = self.core.sim.id();
         let source = |(index, port): (usize, &Rc<DrivePort>)| {
             Source { sim, server: self.number, index, info: port.info.clone() }.shared()
@@ -198,12 +215,15 @@ impl Server {
             add("port lanes down", down.busy_ns(now_ns));
             add("port lanes up", up.busy_ns(now_ns));
         }
-        let drives = self.ports.len().max(1) as u64;
-        for port in &self.ports {
-            add("drive links down", port.link.down().busy_ns(now_ns) / drives);
-            add("drive links up", port.link.up().busy_ns(now_ns) / drives);
-            for (name, ns) in port.device.busy(now_ns) {
-                add(name, ns / drives);
+        let (members, log) = self.ports.split_at(self.members);
+        for (ports, of_the) in [(members, ""), (log, "log ")] {
+            let drives = ports.len().max(1) as u64;
+            for port in ports {
+                add(&format!("{of_the}drive links down"), port.link.down().busy_ns(now_ns) / drives);
+                add(&format!("{of_the}drive links up"), port.link.up().busy_ns(now_ns) / drives);
+                for (name, ns) in port.device.busy(now_ns) {
+                    add(&format!("{of_the}{name}"), ns / drives);
+                }
             }
         }
         busy
@@ -216,19 +236,34 @@ impl Drop for Server {
     }
 }
 
+/// Where a drive is.
+#[derive(Clone, Copy)]
+enum Place {
+    /// At a port of the controller, with such a write cache, and that was written to it before.
+    Behind(Option<bool>, Prepared),
+    /// At the host itself. It was written in order: a log is.
+    Beside,
+}
+
 fn port(
     core: &Rc<Core>,
-    spec: &ServerSpec,
+    shares: LinkShares,
     steady_states: &mut SteadyStates,
     slot: usize,
     drive: &DriveSpec,
+    place: Place,
 ) -> Rc<DrivePort> {
     let name = format!("model:{slot}");
+    let (is_beside, drive_cache, prepared) = match place {
+        Place::Behind(drive_cache, prepared) => (false, drive_cache, prepared),
+        Place::Beside => (true, None, Prepared { random_percent: 0 }),
+    };
     // What does not fit is refused before a server is made of it.
-    let agreed = core.controller.drive_link.and_then(|port| drive.link.negotiated(port));
-    let speed = agreed.unwrap_or(drive.link);
-    let link = Link::new(speed.bytes_per_s(spec.shares), speed.is_half_duplex());
-    let write_cache = spec.drive_cache.unwrap_or(drive.write_cache);
+    let port = core.controller.drive_link.filter(|_| !is_beside);
+    let speed = port.and_then(|port| drive.link.negotiated(port)).unwrap_or(drive.link);
+    let link = Link::new(speed.bytes_per_s(shares), speed.is_half_duplex());
+    let link = if is_beside { link.apart() } else { link };
+    let write_cache = drive_cache.unwrap_or(drive.write_cache);
     let sim = &core.sim;
     let info = info(name.clone(), drive);
     match &drive.kind {
@@ -237,7 +272,7 @@ fn port(
         }),
         DriveKind::Ssd(ssd) => DrivePort::new(core, info, link, drive.queue_depth, |done| {
             let moved_permille =
-                steady_states.moved_permille(sim, drive.capacity_bytes, ssd.raw_gb, spec.prepared);
+                steady_states.moved_permille(sim, drive.capacity_bytes, ssd.raw_gb, prepared);
             Ssd::new(sim, &name, ssd, write_cache, moved_permille, done)
         }),
     }

@@ -26,6 +26,39 @@ pub struct Configuration {
     /// How much SoftROC's own cache may have of the volume, in memory that nothing takes away; `None`: writes are answered
     /// when they are on the drives.
     pub write_back: Option<ByteCount>,
+    /// What becomes of stripes that a crash interrupts.
+    pub write_hole: WriteHole,
+}
+
+/// What becomes of a stripe that a crash interrupts.
+#[derive(Clone, PartialEq, Debug)]
+pub enum WriteHole {
+    /// It is resynced: nothing is written for that before.
+    Resync,
+    /// SoftROC's journal has it.
+    Journal {
+        /// The drives that the journal is on, outside of the array: each has the same. On none it is on the drives of the array.
+        log: Vec<DriveSpec>,
+    },
+}
+
+impl WriteHole {
+    /// In a few words, if there is a journal.
+    pub fn journal(&self) -> Option<String> {
+        match self {
+            WriteHole::Resync => None,
+            WriteHole::Journal { log } if log.is_empty() => Some("journal on its drives".to_owned()),
+            WriteHole::Journal { log } => Some(format!("journal on {}", counted(log))),
+        }
+    }
+
+    /// The drives of the log.
+    pub fn log(&self) -> &[DriveSpec] {
+        match self {
+            WriteHole::Resync => &[],
+            WriteHole::Journal { log } => log,
+        }
+    }
 }
 
 /// What is asked of a controller's settings. What cannot be set is refused in a sentence that names the setting as the
@@ -44,6 +77,10 @@ pub struct Policies {
     pub drive_cache: Option<bool>,
     /// The size of SoftROC's own cache, if that is to answer writes.
     pub write_back: Option<ByteCount>,
+    /// Whether SoftROC's journal has what it writes of stripes.
+    pub journal: bool,
+    /// The drives that the journal is on, if not on those of the array.
+    pub log: Vec<DriveSpec>,
 }
 
 impl Policies {
@@ -126,12 +163,16 @@ impl Configuration {
         }
         shape.check()?;
         let kinds = counted(&drives);
-        let name = format!("{name}, {kinds}, {level}");
+        let write_hole = write_hole(shape.level, policies)?;
+        let mut name = format!("{name}, {kinds}, {level}");
+        if let Some(journal) = write_hole.journal() {
+            name.push_str(&format!(", {journal}"));
+        }
         let write_back = policies.write_back;
         if write_back.is_some_and(|size| size < LEAST_CACHE) {
             return Err(Error::refused(format!("a cache has {LEAST_CACHE} at least; give it with --cache")));
         }
-        Ok(Configuration { name, controller, drives, shape, strip, drive_cache, write_back })
+        Ok(Configuration { name, controller, drives, shape, strip, drive_cache, write_back, write_hole })
     }
 
     /// The level on that many drives, with spans.
@@ -147,7 +188,7 @@ impl Configuration {
     /// good as their data sheets, and what was assumed besides.
     pub fn not_calibrated(&self) -> Vec<&str> {
         let mut models: Vec<&str> = Vec::new();
-        for drive in self.drives.iter().filter(|drive| !drive.is_calibrated()) {
+        for drive in self.drives.iter().chain(self.write_hole.log()).filter(|drive| !drive.is_calibrated()) {
             if !models.contains(&drive.model.as_str()) {
                 models.push(&drive.model);
             }
@@ -158,6 +199,28 @@ impl Configuration {
     /// Whether any drive has a spindle.
     pub fn rotates(&self) -> bool {
         self.drives.iter().any(DriveSpec::is_rotating)
+    }
+}
+
+/// The most drives that a log is on: real ones are on two.
+const MOST_LOG_DRIVES: usize = 2;
+
+/// What the settings make of the write hole.
+fn write_hole(level: Level, policies: &Policies) -> Result<WriteHole> {
+    let log = policies.log.clone();
+    match policies.journal {
+        false if log.is_empty() => Ok(WriteHole::Resync),
+        false => Err(Error::refused(
+            "--log says where a journal is, and there is none; add --write-hole journal, or leave --log out",
+        )),
+        true if !level.has_parity() => Err(Error::refused(format!(
+            "{level} has no parity, and needs no journal; leave --write-hole out, or choose a level such as raid5"
+        ))),
+        true if log.len() > MOST_LOG_DRIVES => Err(Error::refused(format!(
+            "a log is on one drive or on two, not on {}; name fewer with --log",
+            log.len()
+        ))),
+        true => Ok(WriteHole::Journal { log }),
     }
 }
 

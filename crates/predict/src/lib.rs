@@ -71,7 +71,7 @@ pub mod published;
 mod request;
 mod simulate;
 
-pub use configuration::{Configuration, Policies, parse_drives};
+pub use configuration::{Configuration, Policies, WriteHole, parse_drives};
 pub use error::{Error, ErrorKind, Result};
 pub use method::{MeasuringMethod, MethodName};
 pub use progress::{OnProgress, Progress};

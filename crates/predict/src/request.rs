@@ -83,7 +83,8 @@ pub fn predict(request: &Request, progress: OnProgress<'_>) -> Result<Results> {
 /// What was simulated, for the record.
 fn described(request: &Request) -> Environment {
     let fact = |name: &str, value: String| (name.to_owned(), value);
-    let Configuration { controller, drives, strip, drive_cache, write_back, .. } = &request.configuration;
+    let Configuration { controller, drives, strip, drive_cache, write_back, write_hole, .. } =
+        &request.configuration;
     let mut facts = vec![
         fact("kind", "prediction: models in virtual time".to_owned()),
         fact("controller", controller.model.clone()),
@@ -99,6 +100,12 @@ fn described(request: &Request) -> Environment {
     }
     if let Some(size) = write_back {
         facts.push(fact("cache", format!("{size}, write-back, full to its mark before each measurement")));
+    }
+    if let Some(journal) = write_hole.journal() {
+        facts.push(fact("write hole", journal));
+    }
+    for (number, drive) in write_hole.log().iter().enumerate() {
+        facts.push(fact(&format!("log {number}"), drive.model.clone()));
     }
     for (slot, drive) in drives.iter().enumerate() {
         facts.push(fact(&format!("slot {slot}"), drive.model.clone()));

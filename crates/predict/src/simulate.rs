@@ -1,11 +1,11 @@
 //! A run in virtual time: the engine that serves real drives, on models.
 
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, WriteHole};
 use crate::error::{Error, Result};
 use crate::method::MeasuringMethod;
 use crate::parallel;
 use crate::request::Runs;
-use array::assemble;
+use array::{Choices, assemble};
 use engine::{StreamSharing, Volume};
 use env::Env;
 use models::{Prepared, Server, ServerSpec};
@@ -121,6 +121,7 @@ fn run_once(
     let spec = ServerSpec {
         controller: configuration.controller.clone(),
         drives: configuration.drives.clone(),
+        log: configuration.write_hole.log().to_vec(),
         drive_cache: configuration.drive_cache,
         shares: method.shares,
         prepared: Prepared { random_percent: method.random_percent(profile, volume) },
@@ -135,8 +136,14 @@ fn run_once(
     };
     let (shape, strip, name) = (configuration.shape, configuration.strip, configuration.name.clone());
     let write_back = configuration.write_back;
+    let write_hole = match &configuration.write_hole {
+        WriteHole::Resync => array::WriteHole::Resync,
+        WriteHole::Journal { log } if log.is_empty() => array::WriteHole::OnMembers,
+        WriteHole::Journal { .. } => array::WriteHole::OnDevices(server.log()),
+    };
+    let choices = Choices { streams, write_back, write_hole };
     let measured = sim.run(async move {
-        let volume = assemble(&env, &shape, strip, server.drives(), streams, write_back).await?;
+        let volume = assemble(&env, &shape, strip, server.drives(), choices).await?;
         let cached = volume.volume().clone();
         let target = Target::attached(name, server.host_port(&env, volume));
         if write_back.is_some() {

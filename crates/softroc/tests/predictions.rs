@@ -39,6 +39,22 @@ fn a_prediction_says_when_nobody_measured_the_drive() {
     assert!(!calibrated.contains("note:"), "{calibrated}");
 }
 
+/// The example of the document, and what is wrong.
+#[test]
+fn a_journal_on_a_log_is_predicted_as_the_document_says() {
+    let text = include_str!("../../../docs/predict.md");
+    let example = text.lines().find(|line| line.contains("--log 2x")).expect("an example with a log");
+    let mut arguments: Vec<&str> = example.split_whitespace().skip(1).collect();
+    let shown = softroc(&arguments).ok();
+    assert!(shown.contains("journal on 2xNVMe-SSD") && shown.contains("note: Samsung"), "{shown}");
+    arguments.push("--json");
+    let results = json(&arguments);
+    assert_eq!(results["environment"]["write hole"], "journal on 2xNVMe-SSD");
+    arguments.retain(|argument| !["--write-hole", "journal", "--json"].contains(argument));
+    let refused = softroc(&arguments).refused();
+    assert!(refused.contains("--write-hole journal"), "{refused}");
+}
+
 #[test]
 fn the_catalog_says_which_drives_were_calibrated() {
     let list = softroc(&["catalog", "list"]).ok();

@@ -73,6 +73,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
         include_str!("../../../../catalog/controllers/cougar-point.toml"),
     ),
     ("catalog/controllers/direct.toml", include_str!("../../../../catalog/controllers/direct.toml")),
+    ("catalog/controllers/hba.toml", include_str!("../../../../catalog/controllers/hba.toml")),
     (
         "catalog/controllers/lsi-9211-8i.toml",
         include_str!("../../../../catalog/controllers/lsi-9211-8i.toml"),

@@ -119,8 +119,8 @@ impl Blocks {
 /// What is moved in the steady state, found out once for all drives of a kind.
 #[derive(Default)]
 pub(crate) struct SteadyStates {
-    /// By the bytes that hosts see and the gigabytes of flash.
-    moved_permille: BTreeMap<(u64, u64), u64>,
+    /// By the bytes that hosts see, the gigabytes of flash, and how much of it was written at random.
+    moved_permille: BTreeMap<(u64, u64, u64), u64>,
 }
 
 impl SteadyStates {
@@ -128,7 +128,8 @@ impl SteadyStates {
     pub fn moved_permille(&mut self, sim: &SimHandle, capacity: u64, raw_gb: u64, prepared: Prepared) -> u64 {
         let mut rng = sim.rng("collection", &raw_gb.to_string());
         let find = || moved_permille(&mut rng, capacity, raw_gb * 1_000_000_000, prepared);
-        *self.moved_permille.entry((capacity, raw_gb)).or_insert_with(find)
+        let kind = (capacity, raw_gb, prepared.random_percent);
+        *self.moved_permille.entry(kind).or_insert_with(find)
     }
 }
 
@@ -170,6 +171,18 @@ mod tests {
     fn moved(raw_percent: u64, random_percent: u64) -> u64 {
         let mut rng = Rng::new(1, "collection", "");
         moved_permille(&mut rng, 100, raw_percent, Prepared { random_percent })
+    }
+
+    /// A log may be on a drive of the same kind as those of the array.
+    #[test]
+    fn a_drive_does_not_take_over_what_was_written_to_another() {
+        let sim = world_sim::Sim::new(world_sim::SimOptions::default());
+        let mut states = SteadyStates::default();
+        let mut of = |random_percent| {
+            states.moved_permille(&sim.handle(), 100 << 30, 120, Prepared { random_percent })
+        };
+        let (members, log) = (of(100), of(0));
+        assert!(members > 0 && log == 0, "{members} {log}");
     }
 
     #[test]

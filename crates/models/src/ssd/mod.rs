@@ -13,8 +13,8 @@
 //! - Small writes are gathered to whole programs. What covers a mapping unit in part reads the rest of it first.
 //! - For what hosts write, garbage collection moves some more ([`collection`]): it is read and programmed on the same
 //!   dies, and blocks are erased.
-//! - The buffer survives a power cut (capacitors), so that a flush has nothing to do. Without the write cache, a write
-//!   is done when it is programmed.
+//! - The buffer survives a power cut (capacitors), so that a flush has nothing to do, and a write that has to be durable is done
+//!   when it is there. Without the write cache, every write is done when it is programmed.
 
 mod collection;
 
@@ -320,7 +320,7 @@ impl Ssd {
             self.put(state, die, Work::Read { slot: NOBODY });
         }
         state.gathered += bytes;
-        let through = !self.write_cache || command.kind == (Kind::Write { durable: true });
+        let through = !self.write_cache;
         let mut programs = state.gathered / self.program;
         if through && !state.gathered.is_multiple_of(self.program) {
             programs += 1; // Nothing is waited for: the rest of the program stays empty.
@@ -333,7 +333,7 @@ impl Ssd {
             let room = self.program;
             self.program_next(state, Work::Program { slot: waiter, room });
         }
-        // With capacitors, durable is what is in the buffer; a write that waits for its programs has some.
+        // Durable is what is in the buffer; a write that waits for its programs has some.
         Some((!through || programs == 0).then(|| self.release(state, slot)))
     }
 

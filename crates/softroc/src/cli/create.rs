@@ -73,7 +73,7 @@ pub struct VolumeCreate {
 }
 
 /// See [`VolumeCreate::write_hole`].
-#[derive(ValueEnum, Clone, Copy, Debug)]
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteHole {
     /// Write to a journal on the drives first.
     Journal,

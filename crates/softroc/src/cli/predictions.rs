@@ -1,7 +1,7 @@
 //! The command line of predictions.
 
 use super::bench::Files;
-use super::{Output, levels, parse_duration};
+use super::{Output, WriteHole, levels, parse_duration};
 use clap::{Args, Subcommand, ValueEnum};
 use layout::Level;
 use std::path::PathBuf;
@@ -73,6 +73,16 @@ pub struct Predict {
     /// away. It is full to its mark before each measurement [default: writes are answered when they are on the drives].
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<ByteCount>,
+
+    /// What becomes of stripes of levels with parity that a crash interrupts: journal (SoftROC keeps what it writes in a journal on
+    /// the drives, or with --log on others) or resync (nothing is kept) [default: resync, as controllers without a cache do].
+    #[arg(long, value_name = "journal|resync", hide_possible_values = true)]
+    pub write_hole: Option<WriteHole>,
+
+    /// A drive of the catalog that the journal is on, such as NVMe-SSD, in place of the drives of the array; given twice, or as
+    /// 2xNVMe-SSD, two that have the same. It is at the host itself, on a link of its own. Only with --write-hole journal.
+    #[arg(long, value_name = "DRIVE")]
+    pub log: Vec<String>,
 
     /// The write caches of the drives [default: the own setting of each drive].
     #[arg(long, value_name = "on|off")]

@@ -4,7 +4,7 @@
 //! intervals from several seeds.
 
 use super::{catalog_with, on};
-use crate::cli::{MethodName, Predict, Switch};
+use crate::cli::{MethodName, Predict, Switch, WriteHole};
 use crate::failure::{Failure, Outcome};
 use crate::{bench, machine, output, progress};
 use layout::Level;
@@ -36,6 +36,9 @@ pub fn run(command: &Predict) -> Outcome {
     let mut text = bench::text(&results);
     text.push_str("\n\n");
     text.push_str(&limits(&request.profiles, &results));
+    if let Some(journal) = request.configuration.write_hole.journal() {
+        text.push_str(&format!("\nwrite hole: {journal}"));
+    }
     for model in request.configuration.not_calibrated() {
         text.push_str(&note(model));
     }
@@ -85,6 +88,10 @@ fn configured(command: &Predict) -> Outcome<Configuration> {
             )));
         }
     };
+    let mut log = Vec::new();
+    for drives in &command.log {
+        log.extend(parse_drives(&catalog, drives)?);
+    }
     let drive_cache = command.drive_cache.map(|switch| switch == Switch::On);
     let policies = Policies {
         preset: command.preset.clone(),
@@ -93,6 +100,8 @@ fn configured(command: &Predict) -> Outcome<Configuration> {
         cache_mode: command.cache_mode.clone(),
         drive_cache,
         write_back: command.cache,
+        journal: command.write_hole == Some(WriteHole::Journal),
+        log,
     };
     let shape = Configuration::shape(level, drives.len(), command.spans)?;
     Ok(Configuration::new(controller, drives, shape, command.strip, &policies)?)
