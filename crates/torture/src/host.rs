@@ -4,16 +4,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log_devices;
 use crate::scene::{Presence, Scene};
 use crate::setup::{FIRST, Place};
-use crate::stamp::Sector;
 use crate::tally::Deed;
 use controller::{
     Command, Controller, ControllerHandle, CreateVolume, DriveState, Reply, VolumeInfo, WriteMode,
 };
 use engine::{ShardIndex, ShardMessage, ShardSeed, Volume};
 use env::Env;
-use std::collections::BTreeSet;
 use std::rc::Rc;
-use units::{ByteOffset, DriveIndex, DriveSet};
+use units::{DriveIndex, DriveSet};
 
 /// The controller, as the host of a volume sees it.
 #[derive(Clone)]
@@ -229,34 +227,9 @@ impl Host {
         scene.did(Deed::OperatorAccepts);
         let out = out_of(&self.show().await?);
         scene.forced.set(out);
-        let given_up = self.give_up(&out);
+        let given_up = scene.force(&out);
         scene.tell(|| format!("the operator forces stale parity: {given_up} sectors may read as anything"));
         Ok(())
-    }
-
-    /// What parity may not tell any more: sectors of missing drives, beside sectors of which it is not certain
-    /// what they hold, or that parity did not follow. How many they are.
-    fn give_up(&self, out: &DriveSet) -> u64 {
-        let scene = &self.scene;
-        let geometry = &scene.setup.geometry;
-        let sector = scene.setup.sector().bytes().0;
-        let mut oracle = scene.oracle.borrow_mut();
-        let mut uncertain = scene.without_parity.borrow_mut();
-        uncertain.now.extend(oracle.undecided().iter().map(|undecided| undecided.0));
-        let mut lost: BTreeSet<u64> = BTreeSet::new();
-        for uncertain in &uncertain.now {
-            let (stripe, within) = geometry.stripe_of(ByteOffset(uncertain * sector));
-            let (_, at) = geometry.strip_of(within);
-            for index in 0..geometry.data_strips() {
-                let index = layout::DataIndex(index);
-                let cell = geometry.data_cell(stripe, index, layout::CopyIndex(0));
-                if out.contains(cell.drive) {
-                    lost.insert(geometry.volume_offset(stripe, index, at).0 / sector);
-                }
-            }
-        }
-        lost.iter().for_each(|&sector| oracle.give_up(Sector(sector), 1));
-        lost.len() as u64
     }
 
     /// The volume serves: whether it may, in the way it does.

@@ -104,7 +104,8 @@ pub struct Scene {
     /// Whether an operator has asked that it have none, and was not answered in this life.
     pub gives_up_journal: Cell<bool>,
     /// Sectors beside which parity may be wrong, until redundancy agrees: they were written while parity could neither
-    /// be used nor made to agree, for want of a drive; or a write to them was cut off, and the operator forced it.
+    /// be used nor made to agree, for want of a drive; or a write to them was cut off, and the operator forced it, or they
+    /// were lost with their drive meanwhile.
     pub without_parity: RefCell<Unsettled>,
     /// With a journal: sectors that redundancy does not give back until it agrees. They were written with the whole
     /// stripe, which is not kept, and a crash may have left that on some drives alone.
@@ -446,7 +447,34 @@ impl Scene {
         torn.now = left;
         let gone: BTreeSet<u64> = gone;
         let mut oracle = self.oracle.borrow_mut();
+        // The oracle takes what is given up for one thing, that may be anything; parity did not follow it for that.
+        let undecided = oracle.undecided().into_iter().map(|undecided| undecided.0);
+        self.without_parity.borrow_mut().now.extend(undecided.filter(|sector| gone.contains(sector)));
         gone.iter().for_each(|sector| oracle.give_up(Sector(*sector), 1));
+    }
+
+    /// An operator forces what redundancy says of drives that are out. What parity may not tell any more is given up: sectors of
+    /// these drives, beside sectors of which it is not certain what they hold, or that parity did not follow. How many they are.
+    pub fn force(&self, out: &DriveSet) -> u64 {
+        let geometry = &self.setup.geometry;
+        let sector = self.setup.sector().bytes().0;
+        let mut oracle = self.oracle.borrow_mut();
+        let mut uncertain = self.without_parity.borrow_mut();
+        uncertain.now.extend(oracle.undecided().iter().map(|undecided| undecided.0));
+        let mut lost: BTreeSet<u64> = BTreeSet::new();
+        for uncertain in &uncertain.now {
+            let (stripe, within) = geometry.stripe_of(ByteOffset(uncertain * sector));
+            let (_, at) = geometry.strip_of(within);
+            for index in 0..geometry.data_strips() {
+                let index = layout::DataIndex(index);
+                let cell = geometry.data_cell(stripe, index, layout::CopyIndex(0));
+                if out.contains(cell.drive) {
+                    lost.insert(geometry.volume_offset(stripe, index, at).0 / sector);
+                }
+            }
+        }
+        lost.iter().for_each(|&sector| oracle.give_up(Sector(sector), 1));
+        lost.len() as u64
     }
 
     /// The drive on which a sector is.
@@ -514,3 +542,6 @@ impl Scene {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,7 +74,7 @@ fn what_a_seed_draws_of_the_first_volume_is_the_same_with_a_neighbour() {
 
 /// Seeds that failed once, with what was wrong; none had a neighbour. A change of the product or of the harness gives a seed another history, so what
 /// was wrong in the product has a test of its own beside it as well.
-const KEPT: [(u64, &str); 16] = [
+const KEPT: [(u64, &str); 17] = [
     (1000822, "a patrol that was paused while it repaired never ended (controller/tests/tasks.rs)"),
     (1000840, "policies set while a drive was lost made a stranger of it (controller/tests/half_done.rs)"),
     (2000727, "the harness did not know of a misdirected write when nobody read anything before the crash"),
@@ -99,6 +99,10 @@ const KEPT: [(u64, &str); 16] = [
     (
         6100263,
         "a stripe whose rebuild was not recorded was written as a whole without a record, and a kill tore it",
+    ),
+    (
+        715,
+        "the harness forgot that a sector was being written when it was lost with its drive (scene/tests.rs)",
     ),
 ];
 

@@ -1,0 +1,68 @@
+//! What is excused is what was lost, and what redundancy cannot tell beside it; nothing else.
+
+use super::*;
+use crate::options::{Neighbour, Options};
+use crate::run::simulation;
+use layout::Level;
+
+/// A volume with a journal, of which a whole stripe was written and flushed, and then the first sector again, which the power cut catches
+/// in the drives' caches. `lost`: whether the drive with that sector is one that nothing can be relied on of by then.
+fn after_a_power_cut(lost: bool) -> Rc<Scene> {
+    let options = Options {
+        levels: vec![Level::Raid6],
+        write_hole: Some(WriteHole::Journal),
+        neighbour: Neighbour::Never,
+        ..Options::default()
+    };
+    let setup = Setup::draw(715, &options);
+    let sim = simulation(&setup, 0);
+    let scene = Scene::new(setup, sim.handle(), Rc::new(Story::new(false)));
+    let sectors = scene.setup.geometry.stripe_bytes().0 / scene.setup.sector().bytes().0;
+    let mut oracle = scene.oracle.borrow_mut();
+    let whole = oracle.write(Sector(0), sectors);
+    oracle.acknowledge(&whole, false);
+    let flush = oracle.begin_flush();
+    oracle.acknowledge_flush(flush);
+    let again = oracle.write(Sector(0), 1);
+    oracle.acknowledge(&again, false);
+    drop(oracle);
+    if lost {
+        scene.array.out.set(DriveSet::EMPTY.with(scene.drive_of(0)));
+    }
+    scene.crash(Fate::PowerCut);
+    scene
+}
+
+/// Whether a sector may hold what nobody ever wrote.
+fn may_hold_garbage(scene: &Scene, sector: u64) -> bool {
+    let size = scene.setup.sector().bytes();
+    let mut oracle = scene.oracle.borrow().clone();
+    let read = oracle.begin_read();
+    oracle.check(read, ByteOffset(sector * size.0), &vec![0xa5; size.0 as usize]).is_ok()
+}
+
+/// Seed 715: the sector that was being written was given up before the operator came, since a whole stripe had been written there.
+#[test]
+fn what_is_lost_with_its_drive_leaves_what_is_beside_it_uncertain() {
+    for lost in [false, true] {
+        let scene = after_a_power_cut(lost);
+        let beside = scene.setup.strip.bytes().0 / scene.setup.sector().bytes().0;
+        assert_eq!(may_hold_garbage(&scene, 0), lost);
+        assert!(!may_hold_garbage(&scene, beside), "nobody wrote it, and it is on a drive that is there");
+        let given_up = scene.force(&DriveSet::EMPTY.with(scene.drive_of(beside)));
+        assert_eq!(given_up, 1, "of a drive that is out: lost {lost}");
+        assert!(may_hold_garbage(&scene, beside));
+        assert!(!may_hold_garbage(&scene, beside + 1), "no write was cut off beside it");
+    }
+}
+
+#[test]
+fn what_is_lost_says_nothing_of_its_stripe_when_redundancy_agrees() {
+    let scene = after_a_power_cut(true);
+    scene.settle();
+    let settled = scene.settled();
+    scene.flushed(&settled);
+    let beside = scene.setup.strip.bytes().0 / scene.setup.sector().bytes().0;
+    assert_eq!(scene.force(&DriveSet::EMPTY.with(scene.drive_of(beside))), 0);
+    assert!(!may_hold_garbage(&scene, beside));
+}
