@@ -17,7 +17,7 @@ use crate::scene::Scene;
 use crate::stamp::Sector;
 use crate::tally::Deed;
 use crate::workload;
-use controller::Startable;
+use controller::{Command, SetPolicy, Startable, WriteMode};
 use engine::Volume;
 use env::{Durability, Env};
 use layout::{Cell, CopyIndex, DataIndex, Level, ParityIndex, Role};
@@ -106,6 +106,7 @@ async fn suffer(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<
     }
     let volume = host.volumes()?[0].clone();
     operator::stop_tasks(&host).await;
+    write_through(&scene, &host).await?;
     let mut rng = Rng::new(scene.setup.seed, "silent", "");
     for _ in 0..rng.between(1, STRIPES) {
         lay(&scene, &volume, &mut rng).await?;
@@ -126,6 +127,19 @@ async fn suffer(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<
     judge_check(&host, &Wrong::new(), Startable::Check).await?;
     workload::flush(&scene, &volume).await?;
     host.shut_down().await
+}
+
+/// What is written goes to the drives at once, as one write of a stripe: neither the cache nor a log has it, and writes it later.
+async fn write_through(scene: &Scene, host: &Host) -> Result<()> {
+    if !scene.setup.has_cache() {
+        return Ok(());
+    }
+    let (volume, write_mode) = (scene.setup.name().to_owned(), Some(WriteMode::WriteThrough));
+    let command = Command::VolumePolicy(SetPolicy { volume, write_mode, ..SetPolicy::default() });
+    match host.ask(command).await {
+        Ok(_) => Ok(()),
+        Err(error) => Error::wrong_state(format!("the volume does not become write-through: {error}")),
+    }
 }
 
 /// Writes a stripe, and lets a drive change, lose or misdirect some of it.

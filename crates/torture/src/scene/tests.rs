@@ -22,7 +22,7 @@ fn after_a_power_cut(lost: bool) -> Rc<Scene> {
     let whole = oracle.write(Sector(0), sectors);
     oracle.acknowledge(&whole, false);
     let flush = oracle.begin_flush();
-    oracle.acknowledge_flush(flush);
+    oracle.acknowledge_flush(flush, false);
     let again = oracle.write(Sector(0), 1);
     oracle.acknowledge(&again, false);
     drop(oracle);
