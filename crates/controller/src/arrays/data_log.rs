@@ -148,6 +148,11 @@ impl Arrays {
 
     /// A volume has been given to the shards: what an earlier data log had is destaged, and another one begins, if it is to have one.
     pub(super) fn keep_data_log(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
+        let label = volume.label();
+        let may_begin = || label.journal.is_some_and(|journal| journal.log.is_some());
+        if label.data_log.is_none() && !may_begin() {
+            return;
+        }
         let (this, array, volume) = (self.clone(), array.clone(), volume.clone());
         self.env.spawn("keep a data log", async move {
             let Some(id) = volume.id() else { return };

@@ -535,6 +535,9 @@ impl Cache {
 
     /// Bytes that were found in an earlier data log are dirty.
     pub(super) fn restore(self: &Rc<Self>, restored: &[(ByteRange, Slice)]) {
+        if restored.is_empty() {
+            return;
+        }
         let waiting = Waiting::new(Durability::Cached);
         for (range, bytes) in restored {
             for (stripe, within, at) in self.parts_of_stripes(*range) {
