@@ -268,6 +268,29 @@ fn when_its_last_device_fails_the_drives_answer() {
     });
 }
 
+/// What a log had that was lost, and is still dirty, is in no record of the next one before it is written there.
+#[test]
+fn what_a_lost_log_had_is_promised_by_the_next_one_only_when_that_has_it() {
+    let setup = setup(1);
+    let (mut sim, drives) = sim(&setup, 5, 1);
+    let envs = envs(&sim, &setup);
+    let next = Uuid([6; 16]);
+    let run = async move {
+        let (bench, devices) = attach(envs, &setup, 1, 9, Vec::new()).await;
+        give(&bench, devices.clone(), ID).await;
+        write(bench.volume(), 0, &[1; 512]).await.expect("written");
+        bench.volume().flush().await.expect("flushed");
+        drives[..4].iter().for_each(|member| member.stall_next(8, Duration::from_secs(2)));
+        bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done)).await;
+        give(&bench, devices, next).await;
+        assert!(bench.volume().cache_counters().dirty > ByteCount::ZERO, "it is on its way to the drives");
+        bench.volume().flush().await.expect("flushed");
+        let has_it = found(&drives[4..], next).iter().any(|(range, _)| range.start.0 == 0);
+        assert!(has_it || bench.volume().cache_counters().dirty.is_zero(), "it is nowhere");
+    };
+    sim.run(run).expect("no stall");
+}
+
 /// What a sector may hold: what it held when it was promised last, or anything written since.
 type Oracle = Vec<Vec<u8>>;
 

@@ -38,8 +38,8 @@ const NAME: &str = "cache";
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long until what could not be destaged is tried again, where a volume is no longer to be answered from the cache.
-const AGAIN: Duration = Duration::from_secs(10);
+/// How long until what could not be destaged is tried again, where a volume is no longer to be answered from the cache, or by a log.
+pub(super) const AGAIN: Duration = Duration::from_secs(10);
 
 /// The cache's memory.
 #[derive(Debug, Default)]
@@ -511,7 +511,7 @@ impl Arrays {
         is_clean: bool,
     ) {
         let label = volume.label();
-        let is_named = label.kept.is_some() && label.kept == self.named();
+        let is_named = self.is_in_memory(label.kept);
         volume.has_data_log.set(false);
         volume.restores.set(false);
         if !is_clean || self.check_can_record(array, &volume.name()).is_err() {

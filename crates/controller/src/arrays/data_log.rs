@@ -15,7 +15,7 @@
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
-use crate::arrays::cache::InEffect;
+use crate::arrays::cache::{AGAIN, InEffect};
 use crate::arrays::journal::read_journal;
 use crate::arrays::shards::answers;
 use crate::arrays::volume::Volume;
@@ -26,11 +26,7 @@ use env::{Buf, Slice};
 use log::{LogId, counting, patches, scan};
 use ondisk::{DataLogLabel, LogPlace, Uuid, VolumeLabel, WriteMode};
 use std::rc::Rc;
-use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
-
-/// How long until it is tried again to end one.
-const AGAIN: Duration = Duration::from_secs(10);
 
 /// Why a volume is write-through while what its data log had is destaged.
 pub(super) const RESTORES: &str = "what its log device had after a power cut is written to its drives first";
@@ -140,10 +136,13 @@ impl Arrays {
             }
             None => Slice::zero(range.len),
         };
-        let patches = patches(&records).into_iter();
-        let is_inside = |range: &ByteRange| range.end().0 <= volume.label().capacity_bytes;
-        let restored = patches.map(|patch| (patch.range, slice(patch.range, patch.bytes)));
-        Ok(restored.filter(|(range, _)| is_inside(range)).collect())
+        let patches = patches(&records);
+        let capacity = volume.label().capacity_bytes;
+        if patches.iter().any(|patch| patch.range.end().0 > capacity) {
+            return Err(unreadable("has records of bytes past the end of the volume"));
+        }
+        let patches = patches.into_iter();
+        Ok(patches.map(|patch| (patch.range, slice(patch.range, patch.bytes))).collect())
     }
 
     /// A volume has been given to the shards: what an earlier data log had is destaged, and another one begins, if it is to have one.

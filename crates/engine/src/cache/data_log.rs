@@ -214,9 +214,19 @@ impl Cache {
         promises.changed.notify(self.shard.env());
         let Some(before) = before else { return Ok(None) };
         before.is_closed.set(true);
-        // What it had promised is nowhere else than here.
+        // What it had promised is nowhere else than here: the next one has none of it.
+        self.forget_logged();
         self.destage_soon();
         Ok(Some(Left(before)))
+    }
+
+    /// What is dirty is in no record that counts.
+    fn forget_logged(&self) {
+        let lines = self.lines.borrow();
+        let whole = ByteRange::new(ByteOffset::ZERO, self.geometry().stripe_bytes());
+        for stripe in lines.dirty_lines() {
+            lines.within(stripe, whole).for_each(|(_, write)| write.held.write.is_logged.set(false));
+        }
     }
 
     /// What was destaged, or given up, has changed the drives. `is_logged`: a record has it.
