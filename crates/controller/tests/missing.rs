@@ -153,3 +153,60 @@ fn a_deleted_volume_is_not_missed_wherever_the_deletion_ends() {
         );
     }
 }
+
+fn deleted() -> Command {
+    Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }
+}
+
+/// What a drive that kept the label of a deleted volume may still be used for.
+fn is_no_part_of_it_any_more(bench: &mut Bench, drive: &str) {
+    assert_eq!(volumes(bench), [], "it was deleted");
+    let shown = bench.drive(drive);
+    assert_eq!(shown.state, DriveState::Refused);
+    let why = shown.reason.unwrap_or_default();
+    assert!(why.contains("has the label of") && why.contains("softroc rescue"), "{why}");
+    let create = |destroy_data| {
+        let Command::VolumeCreate(wanted) = common::create("new", "raid5", &DRIVES) else { panic!() };
+        Command::VolumeCreate(CreateVolume { destroy_data, ..wanted })
+    };
+    bench.refused(ErrorKind::HoldsData, create(false));
+    bench.ask(create(true)).expect("that may be lost");
+    bench.restart(&[]);
+    assert_eq!(bench.show("new").state, VolumeState::Optimal);
+}
+
+/// A drive stood still while its volume was deleted, and could not be told. After a power cut the volume was there again, from
+/// that drive alone.
+#[test]
+fn a_drive_that_did_not_answer_does_not_bring_back_what_was_deleted() {
+    let mut bench = prepared(6);
+    bench.sim.drive("b").expect("it is there").stall_next(1, std::time::Duration::from_secs(90));
+    drop(bench.begin_write("data", 0, 2, MIB / 2));
+    bench.ask(deleted()).expect("it is deleted");
+    bench.power_cycle(&[]);
+    bench.ask(Command::DriveClearFailed { drive: "b".into() }).expect("it is trusted again");
+    is_no_part_of_it_any_more(&mut bench, "b");
+}
+
+/// The same of one that was away, and comes back at once or after a restart.
+#[test]
+fn a_drive_that_was_away_does_not_bring_back_what_was_deleted() {
+    for restarts in [false, true] {
+        let mut bench = prepared(7);
+        bench.sim.drive("b").expect("it is there").vanish();
+        bench.write("data", 0, 2, MIB / 2);
+        let notes = match bench.ask(deleted()) {
+            Ok(Reply::Done { notes }) => notes,
+            other => panic!("{other:?}"),
+        };
+        assert!(notes.iter().any(|note| note.contains("drive b keeps the label")), "{notes:?}");
+        come_back(&mut bench, &["b"]);
+        match restarts {
+            true => bench.restart(&[]),
+            false => drop(
+                bench.ask(Command::DriveAdd { drive: "b".into(), size_bytes: None }).expect("it is here"),
+            ),
+        }
+        is_no_part_of_it_any_more(&mut bench, "b");
+    }
+}

@@ -14,7 +14,7 @@ use crate::machine::Array;
 use crate::operator::PATIENCE;
 use crate::scene::{Presence, Scene};
 use crate::setup::Place;
-use controller::{Command, ErrorKind};
+use controller::{Command, ErrorKind, Reply};
 use env::JoinHandle;
 use std::rc::Rc;
 use std::time::Duration;
@@ -200,8 +200,10 @@ impl Story<'_> {
         scene.presence.set(Presence::Leaving);
         let volume = scene.setup.name().to_owned();
         match self.host.ask(Command::VolumeDelete { volume, disconnect_hosts: false }).await {
-            Ok(_) => {
+            Ok(reply) => {
                 scene.presence.set(Presence::Gone);
+                let is_untold = |note: &String| note.contains("keeps the label");
+                scene.untold.set(matches!(reply, Reply::Done { notes } if notes.iter().any(is_untold)));
                 scene.count(|tally| tally.deleted += 1);
                 scene.tell_of("operator", || "the volume is deleted".to_owned());
             }

@@ -72,6 +72,12 @@ impl Host {
         };
         match (is_listed, self.scene.presence.get()) {
             (true, Presence::Never) => Error::wrong_state("the volume is there, and nobody asked for it"),
+            // Another machine does not know that it was deleted, and one of its drives does not either.
+            (true, Presence::Gone)
+                if self.scene.untold.get() && self.scene.machine.log.is_elsewhere.get() =>
+            {
+                Ok(Found::Nothing)
+            }
             (true, Presence::Gone) => Error::wrong_state("a volume that was deleted is there again"),
             (true, _) => Ok(Found::Volume),
             // A volume whose every drive is out is nowhere to be asked of.
@@ -197,7 +203,9 @@ impl Host {
         }
         let starts_alone = scene.array.after_shutdown.get() && !scene.array.asks.get();
         let elsewhere = scene.array.may_have_gone_on(&missing) && !starts_alone;
-        if faults.ever().is_empty() || !(scene.parity_may_lie() || elsewhere) {
+        // A drive that was not there when the controller started is now: nothing is started again for that but by an operator.
+        let is_back = missing.is_empty() && faults.happened_in(scene.machine.life.get());
+        if faults.ever().is_empty() || !(scene.parity_may_lie() || elsewhere || is_back) {
             let reasons = volume.reasons.join("; ");
             return Error::wrong_state(format!("the volume was not started without need: {reasons}"));
         }

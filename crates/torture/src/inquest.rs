@@ -15,6 +15,9 @@ use crate::script::Fate;
 use std::rc::Rc;
 use world_sim::{DriveImage, DriveOptions, KeptImage, Latency, Rng, Sim, SimDrive};
 
+/// Where the controller remembers which arrays were deleted without a drive of theirs.
+const REMEMBERED_DELETED: &str = "deleted-arrays.toml";
+
 /// A drive, by its first name, and what it holds.
 pub(crate) type Copies = Vec<(String, DriveImage)>;
 
@@ -168,11 +171,13 @@ impl Run {
             known.push((name.clone(), sim.add_drive_with(name, options, image)));
         }
         let scene = self.scene.copy(sim.handle(), known);
-        // Another machine does not know which log was in use.
+        // Another machine does not know which log was in use, and what was deleted.
         let is_elsewhere = self.copies.get().is_multiple_of(2);
         scene.machine.log.is_elsewhere.set(is_elsewhere);
         if !is_elsewhere {
-            sim.put_stored(REMEMBERED_LOG, self.sim.stored(REMEMBERED_LOG));
+            for file in [REMEMBERED_LOG, REMEMBERED_DELETED] {
+                sim.put_stored(file, self.sim.stored(file));
+            }
         }
         trace(&scene, &mut sim);
         (sim, scene)

@@ -99,6 +99,8 @@ pub struct Scene {
     /// Whether the controller says that its journal tells all that a crash can interrupt: it does from the moment on that all
     /// redundancy agrees.
     pub covered: Cell<bool>,
+    /// Whether it was deleted, and a drive of it could not be told.
+    pub untold: Cell<bool>,
     /// Whether it may ever have had a journal.
     pub had_journal: Cell<bool>,
     /// Whether an operator has asked that it have none, and was not answered in this life.
@@ -147,6 +149,7 @@ impl Scene {
         let noise = setup.drives.iter().any(|drive| drive.unwritten == Unwritten::Noise);
         let oracle = new_oracle(&setup, if noise { Value::Anything } else { Value::Zeroes }, has_log);
         let scene = Rc::new(Scene {
+            untold: Cell::default(),
             had_journal: Cell::new(setup.has_parity() && setup.write_hole == WriteHole::Journal),
             setup,
             machine: machine.clone(),
@@ -201,6 +204,7 @@ impl Scene {
             is_ignored: self.is_ignored.clone(),
             synced: self.synced.clone(),
             covered: self.covered.clone(),
+            untold: self.untold.clone(),
             had_journal: self.had_journal.clone(),
             gives_up_journal: self.gives_up_journal.clone(),
             has_failed: self.has_failed.clone(),
@@ -450,7 +454,15 @@ impl Scene {
         // The oracle takes what is given up for one thing, that may be anything; parity did not follow it for that.
         let undecided = oracle.undecided().into_iter().map(|undecided| undecided.0);
         self.without_parity.borrow_mut().now.extend(undecided.filter(|sector| gone.contains(sector)));
-        gone.iter().for_each(|sector| oracle.give_up(Sector(*sector), 1));
+        self.give_up(&mut oracle, &gone);
+    }
+
+    /// Sectors may hold anything, also if what its log has turns out to be lost.
+    fn give_up(&self, oracle: &mut Oracle, sectors: &BTreeSet<u64>) {
+        let mut without_log = self.without_log.borrow_mut();
+        for oracle in without_log.iter_mut().chain([oracle]) {
+            sectors.iter().for_each(|sector| oracle.give_up(Sector(*sector), 1));
+        }
     }
 
     /// An operator forces what redundancy says of drives that are out. What parity may not tell any more is given up: sectors of
@@ -473,7 +485,7 @@ impl Scene {
                 }
             }
         }
-        lost.iter().for_each(|&sector| oracle.give_up(Sector(sector), 1));
+        self.give_up(&mut oracle, &lost);
         lost.len() as u64
     }
 

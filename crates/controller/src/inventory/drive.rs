@@ -3,7 +3,7 @@
 use super::access::{Access, LabelSeen};
 use super::structures::Written;
 use crate::interface::{Error, ErrorKind};
-use env::{DriveKind, Traffic};
+use env::{DriveKind, IoErrorKind, Traffic};
 use ondisk::{Content, SpareLabel, Undo, Uuid};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -215,6 +215,25 @@ impl Drive {
         is_volatile(&self.spec)
     }
 
+    /// Opens it, unless it is open; where that fails, it says why.
+    async fn opened(&self, env: &env::Env) -> Option<Access> {
+        if let Some(access) = self.access() {
+            return Some(access);
+        }
+        match Access::open(env, &self.spec, self.traffic.clone()).await {
+            Ok(access) => {
+                *self.access.borrow_mut() = Some(access.clone());
+                let kind = access.info().kind;
+                self.zeroed.set(matches!(kind, DriveKind::Memory | DriveKind::Null));
+                Some(access)
+            }
+            Err(error) => {
+                self.set_problem(Some(unavailable(&self.name, &error)));
+                None
+            }
+        }
+    }
+
     /// Opens it, unless it is open, and looks at its label; not while that may still change by itself.
     pub(crate) async fn look(&self, env: &env::Env) {
         if !self.is_quiesced(env).await {
@@ -224,19 +243,17 @@ impl Drive {
             }
             return;
         }
-        let access = match self.access() {
-            Some(access) => access,
-            None => match Access::open(env, &self.spec, self.traffic.clone()).await {
-                Ok(access) => {
-                    *self.access.borrow_mut() = Some(access.clone());
-                    let kind = access.info().kind;
-                    self.zeroed.set(matches!(kind, DriveKind::Memory | DriveKind::Null));
-                    access
-                }
-                Err(error) => return self.set_problem(Some(unavailable(&self.name, &error))),
-            },
-        };
-        match access.read_label().await {
+        let held = self.access();
+        let Some(mut access) = self.opened(env).await else { return };
+        let mut read = access.read_label().await;
+        if held.is_some() && read.as_ref().is_err_and(|error| error.kind == IoErrorKind::Gone) {
+            // What was open ended when the drive went; it may be back.
+            self.close();
+            let Some(again) = self.opened(env).await else { return };
+            access = again;
+            read = access.read_label().await;
+        }
+        match read {
             Ok(label) => {
                 self.set_problem(match &label {
                     LabelSeen::Bad(why) => {

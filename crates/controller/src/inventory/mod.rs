@@ -2,7 +2,7 @@
 //!
 //! **Owns** the drives that the controller knows ([`Drive`]), the list of their names over restarts (`drives.toml`,
 //! a list of hints where to look: the truth is in the drives' labels), which of them failed (`failed-drives.toml`),
-//! which arrays they made (`arrays.toml`), and what they said of their health.
+//! which arrays they made (`arrays.toml`) or made once (`deleted-arrays.toml`), and what they said of their health.
 //!
 //! **Invariants.** A drive is known by one name. One that still has operations under way which nobody waits for is
 //! not read or written on behalf of somebody else (rule (d): [`Drive::holds_writes_back`]). What is written to a
@@ -11,6 +11,7 @@
 //! **Who may call it**: every room above; it knows of arrays only what a label says.
 
 pub(crate) mod access;
+mod deleted;
 mod drive;
 mod failed;
 pub(crate) mod health;
@@ -27,6 +28,7 @@ use crate::events::EventCode;
 use crate::events::Events;
 use crate::interface::{Error, ErrorKind, HealthInfo, Result};
 use access::{Access, LabelSeen};
+use deleted::DeletedArray;
 use drive::unavailable;
 use env::Env;
 use env::sync::Credits;
@@ -57,6 +59,8 @@ pub(crate) struct Inventory {
     failed: RefCell<Vec<FailedDrive>>,
     /// Arrays of which drives were there.
     seen: RefCell<Vec<SeenArray>>,
+    /// Arrays that were deleted while a drive of theirs was not here.
+    deleted: RefCell<Vec<DeletedArray>>,
     /// The turn to store these.
     storing: Credits,
 }
@@ -70,6 +74,7 @@ impl Inventory {
             health: RefCell::default(),
             failed: RefCell::default(),
             seen: RefCell::default(),
+            deleted: RefCell::default(),
             storing: Credits::new(env, 1),
         })
     }
@@ -120,6 +125,7 @@ impl Inventory {
     pub(crate) async fn open_known_drives(&self, given: &[String]) {
         self.load_failed().await;
         self.load_seen().await;
+        self.load_deleted().await;
         let hints = self.load_hints().await;
         for spec in hints.iter().chain(given) {
             if self.drive_called(spec).is_some() && !is_volatile(spec) {

@@ -3,13 +3,14 @@
 //! # The order of things
 //! Of the last volume of an array, the array goes too: labels with phase *deleted* go to all drives first, then they
 //! are erased. Killed in the middle: where one label says deleted, the next start erases the others, so that no part of
-//! the array comes up again.
+//! the array comes up again. A drive that is not here, or does not answer, cannot be told: that the array was deleted is
+//! remembered beside the drives before any label goes.
 //!
 //! Of one of several: the shards let go of it; then the next label, which does not name it. Killed in the middle: one
 //! label without it is the newest, and it is gone; none, and it is there, whole. Its marks go last: those of regions that
 //! no volume has mean nothing.
 
-use crate::arrays::array::{Array, runs, set_of};
+use crate::arrays::array::{Array, SlotContent, runs, set_of};
 use crate::arrays::draining;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
@@ -65,6 +66,13 @@ impl Lifecycle {
         let deleted = self.arrays.write_labels(array, &label).await.unwrap_or_default();
         // While a label still says so: it is not to be looked for when none is left.
         self.inventory.forget_array(array.uuid).await;
+        let is_told = |(slot, place): (usize, &SlotContent)| {
+            let is_here = place.drive.as_ref().is_some_and(|drive| drive.access().is_some());
+            is_here && !deleted.contains_key(&slot) && place.replacement.is_none()
+        };
+        if !array.places().iter().enumerate().all(is_told) {
+            self.inventory.remember_deleted(array.uuid, names.clone()).await;
+        }
         for (slot, place) in array.places().iter().enumerate() {
             let erased = match place.drive.as_ref().and_then(|drive| drive.access()) {
                 Some(access) if !deleted.contains_key(&slot) => {
@@ -79,7 +87,7 @@ impl Lifecycle {
                     drive.set_problem(None);
                 }
                 (Err(why), _) => notes.push(format!(
-                    "drive {} keeps the label of {names} ({why}); overwrite its last 32 MiB before it is used again",
+                    "drive {} keeps the label of {names} ({why}), and is no part of it any more; give it a new use with --destroy-data",
                     self.arrays.member_name(array, slot)
                 )),
                 (Ok(()), None) => {}

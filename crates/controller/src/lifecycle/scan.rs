@@ -70,6 +70,7 @@ impl Lifecycle {
     pub(super) async fn take_in_labels(&self) {
         self.settle_imports().await;
         self.repair_structures().await;
+        self.refuse_deleted();
         for drive in self.scan() {
             if let Some(array) = drive.array() {
                 self.inventory.forget_array(array).await;
@@ -93,6 +94,16 @@ impl Lifecycle {
         self.remember_arrays().await;
     }
 
+    /// Drives that were away when their array was deleted say so.
+    fn refuse_deleted(&self) {
+        let drives = self.inventory.drives();
+        for drive in drives.iter().filter(|drive| !self.arrays.is_in_use(drive)) {
+            if let Some(why) = self.inventory.deleted_without(drive) {
+                drive.set_problem(Some(why));
+            }
+        }
+    }
+
     /// Remembers the arrays of which a drive is there.
     pub(crate) async fn remember_arrays(&self) {
         let here = self.arrays.all().into_iter().filter(|array| !array.is_missing());
@@ -113,9 +124,12 @@ impl Lifecycle {
     }
 
     /// Drives that are not in use and carry the label of a member, as they were last looked at; none that has not returned
-    /// what shards asked of it.
+    /// what shards asked of it, or whose array was deleted without it.
     fn seen(&self) -> (Vec<Rc<Drive>>, Vec<SeenDrive>) {
-        let is_free = |drive: &&Rc<Drive>| !self.arrays.is_in_use(drive) && !drive.is_draining();
+        let is_free = |drive: &&Rc<Drive>| {
+            let is_quiet = !self.arrays.is_in_use(drive) && !drive.is_draining();
+            is_quiet && self.inventory.deleted_without(drive).is_none()
+        };
         let seen = |drive: &Rc<Drive>| {
             let (name, size) = (drive.name.clone(), drive.access()?.info().size);
             Some((drive.clone(), SeenDrive { name, size, label: drive.member_label()? }))

@@ -1,0 +1,80 @@
+//! Arrays that were deleted while a drive of theirs was not here, or did not answer: it keeps its label, and would bring the
+//! array back after a restart. So the array is remembered, and no such drive is taken for a part of it again.
+//!
+//! Nothing on the drive is touched: somebody may have put it away before the array was deleted. Another machine does not know
+//! of the deletion.
+//!
+//! **Invariants.** An array is remembered before the first of its labels that say so is erased, and for ever: nobody can know
+//! that a drive which is away never returns.
+
+use super::{Drive, Inventory};
+use crate::events::EventCode;
+use crate::interface::{Error, ErrorKind};
+use ondisk::{Phase, Uuid};
+use serde::{Deserialize, Serialize};
+
+/// Where they are remembered.
+const FILE: &str = "deleted-arrays.toml";
+
+/// An array that was deleted, and not on all of its drives.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeletedArray {
+    array: Uuid,
+    /// Of its volumes, as a sentence has them.
+    names: String,
+    deleted_unix_s: u64,
+}
+
+/// What the file holds.
+#[derive(Serialize, Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Remembered {
+    #[serde(default)]
+    array: Vec<DeletedArray>,
+}
+
+impl Inventory {
+    /// Remembers that an array was deleted.
+    pub(crate) async fn remember_deleted(&self, array: Uuid, names: String) {
+        let deleted_unix_s = self.env.unix_time();
+        self.deleted.borrow_mut().push(DeletedArray { array, names, deleted_unix_s });
+        let _turn = self.storing.take(1).await;
+        let array = self.deleted.borrow().clone();
+        if let Err(why) = self.store(FILE, &Remembered { array }).await {
+            self.events.report(
+                EventCode::ControllerDrivesNotStored,
+                "controller",
+                &why,
+                "after a restart a drive that was not here may bring back a volume that was deleted",
+                format!("the list of deleted arrays cannot be stored: {why}"),
+            );
+        }
+    }
+
+    /// Why a drive is no part of the array that its label names: that was deleted without it.
+    pub(crate) fn deleted_without(&self, drive: &Drive) -> Option<Error> {
+        let label = drive.member_label().filter(|label| label.phase != Phase::Deleted)?;
+        let deleted = self.deleted.borrow();
+        let one = deleted.iter().find(|one| one.array == label.array)?;
+        let sentence = format!(
+            "drive {0} has the label of {1}, deleted here when it was away or did not answer; give it a new use with --destroy-data, or read it with 'softroc rescue {0}'",
+            drive.name, one.names
+        );
+        Some(Error::new(ErrorKind::WrongState, sentence))
+    }
+
+    /// Takes in what was remembered before.
+    pub(super) async fn load_deleted(&self) {
+        match self.load::<Remembered>(FILE).await {
+            Ok(remembered) => *self.deleted.borrow_mut() = remembered.array,
+            Err(why) => self.events.report(
+                EventCode::ControllerDrivesUnreadable,
+                "controller",
+                &why,
+                "a volume that was deleted may be there again, from a drive that was not here then",
+                format!("the list of deleted arrays, {FILE}, cannot be read: {why}"),
+            ),
+        }
+    }
+}
