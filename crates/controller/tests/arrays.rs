@@ -404,3 +404,33 @@ fn the_strip_of_a_volume_beside_others_follows_the_drives_too() {
     assert_eq!(bench.create_with("disk", "raid1", &["r", "s"], small).unwrap().strip_bytes, 256 << 10);
     assert_eq!(bench.create_with("more", "raid0", &["r", "s"], small).unwrap().strip_bytes, 256 << 10);
 }
+
+/// A volume was laid beside another one while a drive was being filled that was to take a slot. That drive got what was written to
+/// the new volume, and nothing of what its regions held before: parity did not agree with it when it had the slot.
+#[test]
+fn a_volume_that_is_made_while_a_drive_is_filled_is_whole_on_that_drive_too() {
+    let mut bench = bench(9, 1, &["a", "b", "c", "d"], 40);
+    let size = |mib: u64| move |create: &mut controller::CreateVolume| create.size_bytes = Some(mib * MIB);
+    bench.create_with("data", "raid5", &DRIVES, size(64)).unwrap();
+    // Its place is not empty.
+    bench.create_with("old", "raid5", &DRIVES, size(4)).unwrap();
+    bench.write("old", 0, 5, 4 * MIB);
+    bench.ask(delete("old")).unwrap();
+    bench.settle("data");
+    bench.write("data", 0, 7, 64 * MIB);
+    let replace = Command::DriveReplace { drive: "a".into(), with: "d".into(), destroy_data: false };
+    bench.ask(replace).unwrap();
+    bench.create_with("new", "raid5", &DRIVES, size(4)).unwrap();
+    bench.write("new", 0, 3, 4096);
+    assert_eq!(bench.drive("data:0"), bench.drive("a"), "the other one is being filled");
+    bench.settle("new");
+    bench.wait(60);
+    assert_eq!(bench.drive("data:0"), bench.drive("d"));
+    let before = bench.try_read("new", 0, 4 * MIB).unwrap();
+    for out in ["b", "c"] {
+        bench.ask(Command::DriveOffline { drive: out.into() }).unwrap();
+        assert!(bench.try_read("new", 0, 4 * MIB).unwrap() == before, "without drive {out}");
+        bench.ask(Command::DriveOnline { drive: out.into() }).unwrap();
+        bench.wait(60);
+    }
+}

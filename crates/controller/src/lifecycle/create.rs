@@ -21,7 +21,7 @@
 //!    sound, since its marks were durable before; nobody was told of it.
 //! 3. and 4. as 4. and 5. above.
 
-use crate::arrays::array::{Array, SlotContent, is_full};
+use crate::arrays::array::{Array, SlotContent, is_full, runs, set_of};
 use crate::arrays::extents;
 use crate::arrays::failures::failing;
 use crate::arrays::journal;
@@ -44,6 +44,14 @@ use units::{DriveSet, SectorSize};
 
 fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
+}
+
+/// Drives that are being filled lack what the regions of a new volume hold.
+fn missed_by_copies(label: &mut Label, regions: &Range<u32>) {
+    let new = set_of(&Runs::one(regions.start, regions.end));
+    for copy in label.member.iter_mut().filter_map(|member| member.replacement.as_mut()) {
+        copy.stale = runs(&set_of(&copy.stale).union(&new));
+    }
 }
 
 impl Lifecycle {
@@ -316,8 +324,9 @@ impl Lifecycle {
         let new = self.new_label(create, &shape, false, Some(&label))?;
         let mut next = label;
         next.volume.push(new.clone());
-        next.check().map_err(invalid)?;
         let regions = new.first_region..new.end_region();
+        missed_by_copies(&mut next, &regions);
+        next.check().map_err(invalid)?;
         let redundant = shape.geometry.level().is_redundant();
         array.add_regions(regions.clone(), next.regions(), redundant);
         if let Err(error) = self.record_beside(array, next).await {
