@@ -66,11 +66,11 @@ impl Host {
 
     pub async fn find(&self) -> Result<Found> {
         let name = self.scene.setup.name();
-        let is_listed = match self.must(Command::VolumeList {}).await? {
-            Reply::Volumes { volumes } => volumes.iter().any(|volume| volume.name == name),
-            _ => false,
+        let listed = match self.must(Command::VolumeList {}).await? {
+            Reply::Volumes { volumes } => volumes.into_iter().find(|volume| volume.name == name),
+            _ => None,
         };
-        match (is_listed, self.scene.presence.get()) {
+        match (listed.is_some(), self.scene.presence.get()) {
             (true, Presence::Never) => Error::wrong_state("the volume is there, and nobody asked for it"),
             // Another machine does not know that it was deleted, and one of its drives does not either.
             (true, Presence::Gone)
@@ -78,7 +78,12 @@ impl Host {
             {
                 Ok(Found::Nothing)
             }
-            (true, Presence::Gone) => Error::wrong_state("a volume that was deleted is there again"),
+            (true, Presence::Gone) => {
+                let drives = listed.map(|volume| volume.drives).unwrap_or_default();
+                let drives = drives.iter().map(|drive| format!("{} is {:?}", drive.name, drive.state));
+                let drives: Vec<String> = drives.collect();
+                Error::wrong_state(format!("a volume that was deleted is there again: {}", drives.join(", ")))
+            }
             (true, _) => Ok(Found::Volume),
             // A volume whose every drive is out is nowhere to be asked of.
             (false, Presence::There) if self.is_nowhere() => Ok(Found::NeedsDrives),

@@ -103,6 +103,8 @@ pub(crate) struct Array {
     pub(super) lost: RefCell<BTreeMap<usize, String>>,
     /// Failures that could not be recorded for want of space: tried again, and until then no mark goes.
     pub(super) unrecorded: RefCell<Vec<Failing>>,
+    /// Whether it was deleted: whoever waited for its turn meanwhile writes nothing to its drives any more.
+    pub(super) deleted: Cell<bool>,
     /// The turn to change labels and map.
     pub(super) metadata: Credits,
     /// The turn to give volumes of an array that is started to the shards, and to take them away: from the replay of a journal on,
@@ -127,6 +129,7 @@ impl Array {
             unsynced: RefCell::default(),
             lost: RefCell::default(),
             unrecorded: RefCell::default(),
+            deleted: Cell::default(),
             metadata: Credits::new(env, 1),
             starting: Credits::new(env, 1),
             work: Work::default(),
@@ -324,6 +327,11 @@ impl Array {
 
     pub(super) fn set_running(&self, running: Option<Rc<Running>>) {
         *self.running.borrow_mut() = running;
+    }
+
+    /// It is being deleted, and the caller has its turn.
+    pub(crate) fn set_deleted(&self) {
+        self.deleted.set(true);
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -178,7 +178,8 @@ impl Arrays {
     ) -> BTreeMap<usize, IoError> {
         let mut ios: Ios = Vec::new();
         for &slot in slots {
-            let access = array.drive(slot).and_then(|drive| drive.access());
+            let drive = array.drive(slot).filter(|_| !array.deleted.get());
+            let access = drive.and_then(|drive| drive.access());
             for write in writes {
                 let start = |access: &Access| Some(access.write_block(&access.tail()?, write));
                 ios.push((slot, access.as_ref().and_then(start)));

@@ -42,6 +42,9 @@ impl Arrays {
         mut next: Label,
         mut failing: Vec<Failing>,
     ) -> bool {
+        if array.deleted.get() {
+            return false;
+        }
         for one in array.unrecorded.take() {
             if failing.iter().all(|other| other.slot != one.slot) {
                 failing.push(one);

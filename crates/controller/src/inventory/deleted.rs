@@ -1,11 +1,12 @@
-//! Arrays that were deleted while a drive of theirs was not here, or did not answer: it keeps its label, and would bring the
-//! array back after a restart. So the array is remembered, and no such drive is taken for a part of it again.
+//! Arrays that were deleted. A drive of theirs that was not here then, or did not answer, keeps its label, and so may one that was
+//! replaced long before: it would bring the array back after a restart. So deleted arrays are remembered, and no drive is taken for
+//! a part of one again.
 //!
-//! Nothing on the drive is touched: somebody may have put it away before the array was deleted. Another machine does not know
+//! Nothing on such a drive is touched: somebody may have put it away before the array was deleted. Another machine does not know
 //! of the deletion.
 //!
-//! **Invariants.** An array is remembered before the first of its labels that say so is erased, and for ever: nobody can know
-//! that a drive which is away never returns.
+//! **Invariants.** An array is remembered before the first of its labels that say so is erased. Nobody can know that a drive which
+//! is away never returns: only [`MOST`] bounds the list.
 
 use super::{Drive, Inventory};
 use crate::events::EventCode;
@@ -16,7 +17,10 @@ use serde::{Deserialize, Serialize};
 /// Where they are remembered.
 const FILE: &str = "deleted-arrays.toml";
 
-/// An array that was deleted, and not on all of its drives.
+/// So many are remembered; the oldest goes first.
+const MOST: usize = 1024;
+
+/// An array that was deleted.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeletedArray {
@@ -38,7 +42,12 @@ impl Inventory {
     /// Remembers that an array was deleted.
     pub(crate) async fn remember_deleted(&self, array: Uuid, names: String) {
         let deleted_unix_s = self.env.unix_time();
-        self.deleted.borrow_mut().push(DeletedArray { array, names, deleted_unix_s });
+        {
+            let mut deleted = self.deleted.borrow_mut();
+            deleted.push(DeletedArray { array, names, deleted_unix_s });
+            let surplus = deleted.len().saturating_sub(MOST);
+            deleted.drain(..surplus);
+        }
         let _turn = self.storing.take(1).await;
         let array = self.deleted.borrow().clone();
         if let Err(why) = self.store(FILE, &Remembered { array }).await {
@@ -50,6 +59,11 @@ impl Inventory {
                 format!("the list of deleted arrays cannot be stored: {why}"),
             );
         }
+    }
+
+    /// Whether an array was deleted.
+    pub(super) fn is_deleted(&self, array: Uuid) -> bool {
+        self.deleted.borrow().iter().any(|one| one.array == array)
     }
 
     /// Why a drive is no part of the array that its label names: that was deleted without it.

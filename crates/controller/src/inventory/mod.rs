@@ -59,7 +59,7 @@ pub(crate) struct Inventory {
     failed: RefCell<Vec<FailedDrive>>,
     /// Arrays of which drives were there.
     seen: RefCell<Vec<SeenArray>>,
-    /// Arrays that were deleted while a drive of theirs was not here.
+    /// Arrays that were deleted.
     deleted: RefCell<Vec<DeletedArray>>,
     /// The turn to store these.
     storing: Credits,

@@ -68,7 +68,9 @@ impl Inventory {
         let now = self.env.unix_time();
         let mut is_news = false;
         for label in labels.into_iter().map(what_it_is) {
-            if label.member.iter().all(|member| is_volatile(&member.name)) {
+            // One that is being deleted is still among the arrays.
+            let is_deleted = self.is_deleted(label.array);
+            if is_deleted || label.member.iter().all(|member| is_volatile(&member.name)) {
                 continue;
             }
             let mut seen = self.seen.borrow_mut();

@@ -3,18 +3,19 @@
 //! # The order of things
 //! Of the last volume of an array, the array goes too: labels with phase *deleted* go to all drives first, then they
 //! are erased. Killed in the middle: where one label says deleted, the next start erases the others, so that no part of
-//! the array comes up again. A drive that is not here, or does not answer, cannot be told: that the array was deleted is
-//! remembered beside the drives before any label goes.
+//! the array comes up again. A drive that is not here, or does not answer, cannot be told, and nobody knows which drives were
+//! replaced once and kept a label: that the array was deleted is remembered beside the drives before any label goes.
 //!
 //! Of one of several: the shards let go of it; then the next label, which does not name it. Killed in the middle: one
 //! label without it is the newest, and it is gone; none, and it is there, whole. Its marks go last: those of regions that
 //! no volume has mean nothing.
 
-use crate::arrays::array::{Array, SlotContent, runs, set_of};
+use crate::arrays::array::{Array, runs, set_of};
 use crate::arrays::draining;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::{Error, ErrorKind, Result};
+use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
 use crate::lifecycle::Lifecycle;
 use ondisk::{MemberState, Phase};
@@ -56,6 +57,8 @@ impl Lifecycle {
         let names = array.names();
         let mut notes = Vec::new();
         let _turn = array.metadata_turn().await;
+        // What waits for the turn would write its label once more, and the array would be there again.
+        array.set_deleted();
         let mut label = array.label();
         label.phase = Phase::Deleted;
         (label.confirmed, label.generation) = (array.confirmed(), label.generation + 1);
@@ -65,14 +68,8 @@ impl Lifecycle {
         array.forget_lost();
         let deleted = self.arrays.write_labels(array, &label).await.unwrap_or_default();
         // While a label still says so: it is not to be looked for when none is left.
+        self.inventory.remember_deleted(array.uuid, names.clone()).await;
         self.inventory.forget_array(array.uuid).await;
-        let is_told = |(slot, place): (usize, &SlotContent)| {
-            let is_here = place.drive.as_ref().is_some_and(|drive| drive.access().is_some());
-            is_here && !deleted.contains_key(&slot) && place.replacement.is_none()
-        };
-        if !array.places().iter().enumerate().all(is_told) {
-            self.inventory.remember_deleted(array.uuid, names.clone()).await;
-        }
         for (slot, place) in array.places().iter().enumerate() {
             let erased = match place.drive.as_ref().and_then(|drive| drive.access()) {
                 Some(access) if !deleted.contains_key(&slot) => {
@@ -96,6 +93,7 @@ impl Lifecycle {
                 self.inventory.take_label_off(replacement, &names).await;
             }
         }
+        self.take_labels_off_others(array, &names).await;
         for volume in array.volumes() {
             self.arrays.forget_cached(&volume).await;
             self.arrays.free_on_log(volume.uuid).await;
@@ -105,6 +103,21 @@ impl Lifecycle {
         let drives = places.iter().flat_map(|place| place.drive.iter().chain(&place.replacement));
         notes.extend(draining::notes(drives));
         notes
+    }
+
+    /// Drives that were members once, and are here with the label that they had then.
+    async fn take_labels_off_others(&self, array: &Array, names: &str) {
+        let places = array.places();
+        let is_in_place = |drive: &Rc<Drive>| {
+            let mut placed = places.iter().flat_map(|place| place.drive.iter().chain(&place.replacement));
+            placed.any(|other| Rc::ptr_eq(other, drive))
+        };
+        for drive in self.inventory.drives() {
+            let is_other = drive.array() == Some(array.uuid) && !is_in_place(&drive);
+            if is_other && !drive.is_draining() && !self.arrays.is_in_use(&drive) {
+                self.inventory.take_label_off(&drive, names).await;
+            }
+        }
     }
 
     /// Alone; the array's other volumes stay.
