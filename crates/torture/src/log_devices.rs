@@ -82,6 +82,8 @@ pub struct OnLog {
     is_lost: Cell<bool>,
     /// What was known when this process was started: whether it may wait for its log, and whether it must.
     at_start: Cell<(bool, bool)>,
+    /// It has waited for its log, and was not served since: a stop in order leaves that as it is.
+    is_unfinished: Cell<bool>,
 }
 
 impl OnLog {
@@ -115,6 +117,11 @@ impl OnLog {
         self.at_start.set((self.at_start.get().0, false));
     }
 
+    /// Whether it may have to wait for its log in a process that follows a stop in order, if that is one.
+    fn may_wait_after(&self, stopped_in_order: bool) -> bool {
+        self.at_start.get().0 && (!stopped_in_order || self.is_unfinished.get())
+    }
+
     /// Whether it must have waited for its log when this process was started.
     pub fn must_have_waited(&self) -> bool {
         self.at_start.get().1
@@ -127,6 +134,7 @@ impl OnLog {
         self.is_stopped.set(other.is_stopped.get());
         self.has_it.borrow_mut().clone_from(&other.has_it.borrow());
         self.is_lost.set(other.is_lost.get());
+        self.is_unfinished.set(other.is_unfinished.get());
     }
 
     /// Whether the controller said last that its journal tells all: it asks for no word then, though nobody may rely on that.
@@ -274,6 +282,7 @@ pub(crate) fn note(scene: &Scene, volume: &VolumeInfo, changes: u64) -> Option<(
     if log.standing.get() == Standing::InUse {
         on.has_it.replace(log.serving.borrow().union(&on.came_back.borrow()).cloned().collect());
     }
+    on.is_unfinished.set(false);
     on.is_told.set(is_on_log);
     on.tells_all.set(is_told);
     if is_told && !is_on_log {

@@ -111,7 +111,9 @@ async fn add(host: &Host, number: u64, rng: &mut Rng) -> crate::Result<()> {
     begin(host);
     log.standing.set(Standing::Perhaps);
     log.devices.replace(names.clone());
-    log.serving.replace(names.into_iter().collect());
+    // A fault that has not struck yet is not over because the device has another label now.
+    let faulty = log.faulty.borrow().clone();
+    log.serving.replace(names.into_iter().filter(|name| !faulty.contains(name)).collect());
     for volume in scene.volumes().iter().filter(|volume| volume.setup.has_parity()) {
         volume.on_log.may_wait.set(true);
     }

@@ -26,10 +26,11 @@ pub(crate) fn waits(host: &Host, volume: &VolumeInfo) -> Result<bool> {
             has_it.join(" and ")
         ));
     }
-    if !on.at_start.get().0 || scene.array.after_shutdown.get() {
+    if !on.may_wait_after(scene.array.after_shutdown.get()) {
         return Error::wrong_state(format!("the volume waits for a log that it does not need: {reasons}"));
     }
     scene.did(Deed::WaitsForLog);
+    on.is_unfinished.set(true);
     on.has_waited();
     Ok(true)
 }
