@@ -110,10 +110,11 @@ const KEPT: [(u64, &str); 17] = [
 /// its label once more, and it was there again; 2656, 3944, 4076 and 4855, where a volume that was made while a drive was being filled
 /// was not whole on that drive (controller/tests/arrays.rs); 1227 and 1352, where the harness forgot what was lost before the log was;
 /// 2410, where it forgot that a drive had been away at the start; 2961, where it trusted a log device that was labelled anew while a fault of
-/// it had not struck yet; 4499, where it forgot that a volume which waits for its log goes on doing so after a stop in order.
+/// it had not struck yet; 4499, where it forgot that a volume which waits for its log goes on doing so after a stop in order; 6709, where a
+/// slot was read before shards knew of its new drive (controller/tests/trust.rs).
 #[test]
 fn seeds_that_failed_beside_a_neighbour_or_with_a_log_pass() {
-    for seed in [629, 1227, 1352, 2410, 2656, 2835, 2961, 3574, 3944, 4076, 4499, 4855] {
+    for seed in [629, 1227, 1352, 2410, 2656, 2835, 2961, 3574, 3944, 4076, 4499, 4855, 6709] {
         assert_fine(&run_all(seed..seed + 1, &Options::default(), Times::Once, 1, |_, _| true));
     }
     // A drive that hung while its volume was deleted brought it back (controller/tests/missing.rs).

@@ -74,7 +74,7 @@ impl Arrays {
                 Ok(errors) if errors.is_empty() => {
                     self.committed(array, next, &failing);
                     if !failing.is_empty() {
-                        self.set_health(array).await;
+                        self.set_health(array, &entering(&before, &array.label())).await;
                         self.use_replacements(array, &failing);
                     }
                     return true;
@@ -394,12 +394,12 @@ impl Arrays {
         array.drive(slot).map_or_else(recorded, |drive| drive.name.clone())
     }
 
-    /// Tells the shards which drives to use, as recorded.
-    async fn set_health(&self, array: &Array) {
+    /// Tells the shards which drives to use, as recorded. Slots that were `entering` get a drive by the next change that they are told:
+    /// until then a shard has the drive that was there before, and does not know what that one missed.
+    async fn set_health(&self, array: &Array, entering: &DriveSet) {
         for volume in array.served() {
-            let (Some(id), change) = (volume.id(), Change::InService(array.in_service(&volume))) else {
-                continue;
-            };
+            let in_service = array.in_service(&volume).minus(entering);
+            let (Some(id), change) = (volume.id(), Change::InService(in_service)) else { continue };
             if let Err(why) = self.apply(id, &change).await {
                 tracing::error!("the health of '{}' did not reach every shard: {why}", volume.name());
             }
@@ -425,6 +425,12 @@ impl Arrays {
         }
         Ok(())
     }
+}
+
+/// Slots that were out, and are so no more.
+fn entering(before: &Label, now: &Label) -> DriveSet {
+    let members = before.member.iter().zip(&now.member).enumerate();
+    slots(members.filter(|(_, (before, now))| !before.is_online() && now.is_online()).map(|(slot, _)| slot))
 }
 
 /// Where the structure of an array's drive is to be: its tail is where that of the others is.
