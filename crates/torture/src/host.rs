@@ -209,8 +209,12 @@ impl Host {
         let starts_alone = scene.array.after_shutdown.get() && !scene.array.asks.get();
         let elsewhere = scene.array.may_have_gone_on(&missing) && !starts_alone;
         // A drive that was not there when the controller started is now: nothing is started again for that but by an operator.
-        let is_back = missing.is_empty() && faults.happened_in(scene.machine.life.get());
-        if faults.ever().is_empty() || !(scene.parity_may_lie() || elsewhere || is_back) {
+        let happened = faults.happened_in(scene.machine.life.get());
+        let is_back = missing.is_empty() && happened;
+        // A start that a drive's stall cuts off has reached the labels of some drives, and not of others that are there.
+        let is_half_told =
+            happened && volume.reasons.iter().any(|why| why.contains("took part up to change"));
+        if faults.ever().is_empty() || !(scene.parity_may_lie() || elsewhere || is_back || is_half_told) {
             let reasons = volume.reasons.join("; ");
             return Error::wrong_state(format!("the volume was not started without need: {reasons}"));
         }
@@ -302,19 +306,37 @@ impl Host {
 pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -> Result<VolumeInfo> {
     let command = Command::VolumeShow { volume: scene.setup.name().to_owned() };
     let changes = scene.machine.log.changes();
-    match control.command(env, command).await {
-        Ok(Reply::Volume { volume, .. }) => {
-            let used = |drive: &controller::DriveInfo| {
-                matches!(drive.state, DriveState::Online | DriveState::Rebuilding)
-            };
-            for (slot, drive) in volume.drives.iter().enumerate().filter(|(_, drive)| used(drive)) {
-                scene.note_drive(DriveIndex(slot as u16), &drive.name);
-            }
-            note_cover(scene, &volume, changes)?;
-            Ok(*volume)
+    let shown = match control.command(env, command).await {
+        Ok(Reply::Volume { volume, .. }) => Ok(*volume),
+        Err(error) if error.kind == controller::ErrorKind::NameTaken => {
+            only_one_served(scene, env, control).await.ok_or(Err(error))
         }
-        other => Error::wrong_state(format!("the volume cannot be shown: {other:?}")),
+        other => Err(other),
+    };
+    let volume = shown.map_err(|other| {
+        Error::new(ErrorKind::WrongState, format!("the volume cannot be shown: {other:?}"))
+    })?;
+    let used =
+        |drive: &controller::DriveInfo| matches!(drive.state, DriveState::Online | DriveState::Rebuilding);
+    for (slot, drive) in volume.drives.iter().enumerate().filter(|(_, drive)| used(drive)) {
+        scene.note_drive(DriveIndex(slot as u16), &drive.name);
     }
+    note_cover(scene, &volume, changes)?;
+    Ok(volume)
+}
+
+/// The one of several volumes of the name that hosts can use. A drive that did not answer while its volume was deleted still has
+/// that volume's label; a controller that never heard of the deletion, over copies, lists it as a volume that lacks its drives.
+async fn only_one_served(scene: &Scene, env: &Env, control: &ControllerHandle) -> Option<VolumeInfo> {
+    if !scene.machine.story.of_copies.get() || !scene.setup.is_neighbour() {
+        return None;
+    }
+    let Ok(Reply::Volumes { volumes, .. }) = control.command(env, Command::VolumeList {}).await else {
+        return None;
+    };
+    let named = volumes.into_iter().filter(|volume| volume.name == scene.setup.name());
+    let mut served = named.filter(|volume| volume.state.serves());
+    served.next().filter(|_| served.next().is_none())
 }
 
 /// What the controller says of the journal of a volume that is served: it takes nothing back without need.

@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use units::{DriveIndex, DriveSet};
-use world_sim::{SimDrive, SimHandle};
+use world_sim::{SimDrive, SimHandle, StrayWrite};
 
 /// The machine. It belongs to nobody that can be killed.
 pub struct Machine {
@@ -20,6 +20,8 @@ pub struct Machine {
     pub replacements: RefCell<Vec<(String, SimDrive)>>,
     /// Those that have, had or may have a place: that a drive takes one may be undone by a crash, or done unheard.
     pub known: RefCell<Vec<(String, SimDrive)>>,
+    /// Writes that went astray, and on which drive: whichever array has or gets it may miss them.
+    pub strays: RefCell<Vec<(String, StrayWrite)>>,
     /// Which life it is.
     pub life: Cell<u64>,
     /// Under which name a drive is found that was called something else at first: by the name, its first one.
@@ -39,6 +41,7 @@ impl Machine {
             shards: RefCell::default(),
             replacements: RefCell::default(),
             known: RefCell::default(),
+            strays: RefCell::default(),
             life: Cell::new(0),
             paths: RefCell::default(),
             log: LogDevices::default(),

@@ -442,6 +442,12 @@ impl Oracle {
         self.excused.insert(sector.0);
     }
 
+    /// Knows what was known by another one, made before. What drives changed since, without telling anybody, they changed all the same.
+    pub fn become_what_was_known(&mut self, before: Oracle) {
+        let since = std::mem::replace(self, before);
+        self.excused.extend(since.excused);
+    }
+
     /// How many sectors nothing is said of any more.
     pub fn excused(&self) -> u64 {
         self.excused.len() as u64

@@ -9,6 +9,7 @@ use crate::machine::{Array, Machine};
 use crate::oracle::{Issued, Oracle, Value, Violation};
 use crate::script::Fate;
 use crate::setup::{Place, Setup};
+use crate::silent::note_strays;
 use crate::stamp::Sector;
 use crate::story::Story;
 use crate::tally::{Deed, Tally};
@@ -293,14 +294,17 @@ impl Scene {
     /// The controller says what the drive of a slot is called that it uses: another one may have taken it.
     pub fn note_drive(&self, slot: DriveIndex, called: &str) {
         let first_name = self.machine.drive_at(called);
-        let mut names = self.array.names.borrow_mut();
         let known = self.machine.known.borrow();
         let Some((name, drive)) = known.iter().find(|(name, _)| *name == first_name) else { return };
-        let Some(before) = names.get_mut(slot.as_usize()).filter(|before| *before != name) else { return };
+        let before = self.array.names.borrow().get(slot.as_usize()).cloned();
+        let Some(before) = before.filter(|before| before != name) else { return };
         self.tell(|| format!("{name} is drive {} now, instead of {before}", slot.0));
-        before.clone_from(name);
-        if let Some(drive_before) = self.array.drives.borrow_mut().get_mut(slot.as_usize()) {
-            *drive_before = drive.clone();
+        note_strays(self);
+        self.array.names.borrow_mut()[slot.as_usize()].clone_from(name);
+        if let Some(seat) = self.array.drives.borrow_mut().get_mut(slot.as_usize()) {
+            // What it was to lose was this array's, and it may get to another one.
+            seat.keep_writes();
+            *seat = drive.clone();
         }
         self.array.faults.borrow_mut().replaced(slot, drive.is_present());
         self.array.out.set(self.array.out.get().with(slot));
@@ -386,7 +390,7 @@ impl Scene {
     /// writes.
     pub(crate) fn log_is_lost(&self) {
         if let Some(without) = self.without_log.take() {
-            self.oracle.replace(without);
+            self.oracle.borrow_mut().become_what_was_known(without);
         }
         self.covered.set(false);
     }
@@ -394,7 +398,7 @@ impl Scene {
     /// An operator gives up what its log has. With that goes what the cache has.
     pub(crate) fn discard_log(&self) {
         if let Some(without) = self.without_log.take() {
-            self.oracle.replace(without);
+            self.oracle.borrow_mut().become_what_was_known(without);
         }
         if self.setup.has_cache() {
             let mut oracle = self.oracle.borrow_mut();

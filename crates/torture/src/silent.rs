@@ -49,20 +49,22 @@ pub(crate) fn taint(scene: &Scene, slot: DriveIndex, range: ByteRange) {
     }
 }
 
-/// Takes note of writes that went astray by now.
+/// Takes note of writes that went astray by now. A drive may be another array's by the time at which anybody notices, of
+/// which it missed them: they are held in favour of whoever has it.
 pub(crate) fn note_strays(scene: &Scene) {
-    if !scene.setup.silent {
-        return;
-    }
-    for (index, drive) in scene.array.drives.borrow().iter().enumerate() {
+    let drives = scene.array.drives.borrow();
+    let mut strays = scene.machine.strays.borrow_mut();
+    for drive in drives.iter() {
         for stray in drive.take_strays() {
-            let slot = DriveIndex(index as u16);
             scene.did(if stray.landed.is_some() { Deed::MisdirectsWrite } else { Deed::LosesWrite });
             scene.tell_of(drive.name(), || format!("{stray:?}"));
-            taint(scene, slot, stray.missed);
-            if let Some(landed) = stray.landed {
-                taint(scene, slot, landed);
-            }
+            strays.push((drive.name().to_owned(), stray));
+        }
+    }
+    for (name, stray) in strays.iter() {
+        let Some(slot) = drives.iter().position(|drive| drive.name() == *name) else { continue };
+        for range in std::iter::once(stray.missed).chain(stray.landed) {
+            taint(scene, DriveIndex(slot as u16), range);
         }
     }
 }

@@ -341,6 +341,12 @@ impl SimDrive {
         self.order_strays(Stray::Misdirected, count, within);
     }
 
+    /// Writes land where they belong again; what went astray by now stays so.
+    pub fn keep_writes(&self) {
+        self.note("loses and misdirects no more writes");
+        self.cell.state.borrow_mut().ageing.orders.clear();
+    }
+
     fn order_strays(&self, stray: Stray, count: u64, within: Option<ByteRange>) {
         if count > 0 {
             self.cell.state.borrow_mut().ageing.orders.push(StrayOrder { stray, within, count });
