@@ -14,8 +14,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
-/// How long a change may be on its way: drives may hang meanwhile, the controller does not wait for them.
-const ON_ITS_WAY: Duration = Duration::from_secs(30);
+/// How long a change may be on its way: a journal that moves waits for drives that hang, one after the other, as long as their limit.
+const ON_ITS_WAY: Duration = Duration::from_secs(120);
 
 /// Compares the two on one request, the `nth` of this life.
 ///
