@@ -32,6 +32,7 @@ test-long: tools-test
 	DESTAGE_MODEL=all $(CARGO) test --release -p log --test destage
 	CRASH_TESTS=all $(CARGO) test --release -p controller
 	LEVELS_TESTS=all $(CARGO) test --release -p softroc --test levels
+	CACHE_TESTS=all $(CARGO) test --release -p predict --test cached
 	DATABASE_TESTS=all $(CARGO) test --release -p softroc --test databases
 
 test-md: tools-test

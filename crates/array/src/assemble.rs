@@ -1,9 +1,9 @@
 //! Drives and a shape become a volume on this thread's shard.
 
 use engine::{
-    Absorb, Attachment, CELL, CacheTerms, CellShare, Change, FaultPolicy, JournalOn, JournalPlace, LogDevice,
-    RegionSet, Regions, ShardIndex, ShardMessage, ShardSeed, StreamSharing, VolumeId, VolumeService,
-    VolumeSpec, VolumeState,
+    Absorb, Attachment, CELL, CacheTerms, CellShare, Change, DataLogPlace, DataLogTerms, FaultPolicy,
+    JournalOn, JournalPlace, LogDevice, RegionSet, Regions, ShardIndex, ShardMessage, ShardSeed,
+    StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState,
 };
 use env::{DriveSource, Env, Error, ErrorKind, Result};
 use layout::Shape;
@@ -16,6 +16,9 @@ use units::{ByteCount, ByteOffset, DriveSet, SectorSize, StripSize};
 /// As much of a log as a volume has of it.
 const LONGEST_ON_LOG: ByteCount = ByteCount(64 << 20);
 
+/// What lies on a log begins and ends with whole blocks.
+const LOG_BLOCK: ByteCount = ByteCount(4096);
+
 /// What becomes of a stripe that a crash interrupts.
 #[derive(Clone, Default)]
 pub enum WriteHole {
@@ -24,7 +27,7 @@ pub enum WriteHole {
     Resync,
     /// A journal, in the last 32 MiB of each drive, has it.
     OnMembers,
-    /// A journal on devices of its own has it, the same on each.
+    /// A journal on devices of its own has it, the same on each. With a cache, what hosts flush is on them too, in the other half.
     OnDevices(Vec<Arc<dyn DriveSource>>),
 }
 
@@ -54,7 +57,24 @@ pub async fn assemble(
     let attachment = attachment(env, shape, strip, sources, &DriveSet::EMPTY, write_hole)?;
     let absorb = if write_back.is_some() { Absorb::Unflushed } else { Absorb::Nothing };
     let cache = CacheTerms { absorb, ..CacheTerms::none(attachment.spec.id) };
-    attach(env, Attachment { streams, cache, ..attachment }, write_back.unwrap_or_default()).await
+    let mut attachment = Attachment { streams, cache, ..attachment };
+    let data_log = write_back.and_then(|_| share_log(env, &mut attachment));
+    attach(env, attachment, write_back.unwrap_or_default(), data_log).await
+}
+
+/// The second half of the journal's log is for what hosts flush, if there is a log; the journal keeps the first one.
+fn share_log(env: &Env, attachment: &mut Attachment) -> Option<DataLogPlace> {
+    let journal = attachment.journal.as_mut()?;
+    let JournalOn::Devices { at, devices } = &journal.on else { return None };
+    let half = ByteCount(journal.len.0 / 2).align_down(LOG_BLOCK);
+    let place = DataLogPlace {
+        id: Uuid::from_random(env.random(), env.random()),
+        at: *at + half,
+        len: half,
+        devices: devices.clone(),
+    };
+    journal.len = half;
+    Some(place)
 }
 
 /// These drives cannot become this array.
@@ -132,7 +152,12 @@ pub(crate) fn attachment(
 }
 
 /// Starts a shard with so much of a cache on this thread, whose bytes are hollow, and attaches the volume to it.
-pub(crate) async fn attach(env: &Env, attachment: Attachment, cache: ByteCount) -> Result<VolumeService> {
+pub(crate) async fn attach(
+    env: &Env,
+    attachment: Attachment,
+    cache: ByteCount,
+    data_log: Option<DataLogPlace>,
+) -> Result<VolumeService> {
     let (id, state) = (attachment.spec.id, attachment.state.clone());
     let gone = || Error::new(ErrorKind::System, "the engine's shard did not start");
     let seed = ShardSeed::new(env, 1);
@@ -146,6 +171,11 @@ pub(crate) async fn attach(env: &Env, attachment: Attachment, cache: ByteCount) 
     let (done, mut answers) = env::mailbox::mailbox(env, 1);
     sender.send(ShardMessage::Attach(Box::new(attachment), done)).map_err(|_| gone())?;
     answers.receive().await.ok_or_else(gone)?.map_err(refused)?;
+    if let Some(place) = data_log {
+        let (done, mut answers) = env::mailbox::mailbox(env, 1);
+        sender.send(ShardMessage::SetDataLog(id, DataLogTerms::At(place), done)).map_err(|_| gone())?;
+        answers.receive().await.ok_or_else(gone)?.map_err(refused)?;
+    }
     let keeper = engine::unkept::keep(env.clone(), receiver, vec![sender], BTreeMap::from([(id, state)]));
     env.spawn("keeper", keeper);
     let volume = shard.volume(id).ok_or_else(gone)?;

@@ -31,7 +31,8 @@ pub(crate) struct Busy<T> {
 pub(crate) struct Line<T> {
     /// In the order in which they came. Answered ones do not overlap each other.
     pub(crate) waiting: Vec<Entry<T>>,
-    pub(crate) busy: SmallVec<[Busy<T>; 1]>,
+    /// Most lines of a full cache have one write and no destage: room for more of either is taken when there are more.
+    pub(crate) busy: Vec<Busy<T>>,
     /// Answered writes that stand for something as old as that are to be destaged.
     pub(crate) wanted: Sequence,
     /// It could not be destaged: answered writes stay where they are until somebody asks for them again.
@@ -40,7 +41,7 @@ pub(crate) struct Line<T> {
 
 impl<T> Default for Line<T> {
     fn default() -> Line<T> {
-        Line { waiting: Vec::new(), busy: SmallVec::new(), wanted: Sequence(0), is_pinned: false }
+        Line { waiting: Vec::new(), busy: Vec::new(), wanted: Sequence(0), is_pinned: false }
     }
 }
 

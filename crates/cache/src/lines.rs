@@ -91,6 +91,9 @@ impl<T: Held> Lines<T> {
                 None => self.requests.push((write.request, 1)),
             }
         }
+        if line.waiting.is_empty() {
+            line.waiting.reserve_exact(1);
+        }
         line.waiting.push(Entry { write, since });
         if line.is_full(&self.shape) {
             line.wanted = self.came;

@@ -111,7 +111,8 @@ pub struct Attachment {
     pub streams: StreamSharing,
     /// What it has of the cache.
     pub cache: CacheTerms,
-    /// By what its flushes are answered.
+    /// By what its flushes are answered. A data log is opened once the volume is attached
+    /// ([`SetDataLog`](crate::ShardMessage::SetDataLog)), not by this.
     pub data_log: DataLogTerms,
     /// What was found in its data log after a power cut: bytes of the volume that are to be laid over what its drives hold, of whole
     /// sectors, no two of the same. Its cache absorbs nothing then ([`Absorb::NoMore`](crate::Absorb::NoMore)).

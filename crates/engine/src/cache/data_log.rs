@@ -169,6 +169,7 @@ impl DataLog {
 impl Promises {
     /// As a volume is attached.
     pub(super) fn new(terms: &DataLogTerms) -> Promises {
+        assert!(!matches!(terms, DataLogTerms::At(_)), "a data log is opened once its volume is attached");
         let promises = Promises::default();
         promises.is_unfenced.set(matches!(terms, DataLogTerms::Unfenced));
         promises
