@@ -228,6 +228,10 @@ impl Host {
                 let sentence = format!("drives are not rebuilt: {states:?}: {}", shown.reasons.join("; "));
                 return Err(Error::new(ErrorKind::Stall, sentence));
             }
+            if !self.scene.beside.is_empty() {
+                // Another volume's operator may have stopped the rebuild that they share.
+                operator::resume_tasks(self).await?;
+            }
             self.env.sleep(Duration::from_millis(100)).await;
         }
     }
