@@ -166,7 +166,9 @@ impl<T: Held> Line<T> {
             let before = columns.clone();
             for Entry { write, .. } in &self.waiting {
                 let wider = hull(&columns, &write.columns);
-                if touches(&columns, &write.columns) && !is_busy(&wider) {
+                // What is pinned is older: it would be tried, and fail, in place of what this is begun for, again and again.
+                let is_of_use = !(self.is_pinned && write.answered);
+                if is_of_use && touches(&columns, &write.columns) && !is_busy(&wider) {
                     columns = wider;
                 }
             }

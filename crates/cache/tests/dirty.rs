@@ -2,11 +2,11 @@
 
 mod common;
 
-use cache::{Destage, Lines, RequestTag, Sequence, Write};
+use cache::{Destage, LineShape, Lines, RequestTag, Sequence, Write};
 use common::{KIB, Number, SETTLED, SHAPE, columns, kib, ranges};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use units::{ByteCount, ByteRange, StripeIndex};
+use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
 fn admit(lines: &mut Lines<Number>, stripe: u64, range: ByteRange, number: u64, answered: bool) {
     // Nobody is told of a write while anything older is kept of its cells.
@@ -55,6 +55,25 @@ fn the_elevator_goes_on_where_it_was() {
     assert_eq!(old, [2, 3, 4, 5]);
     let rest: Vec<u64> = std::iter::from_fn(|| lines.choose(None)).map(|stripe| stripe.0).collect();
     assert_eq!(rest, [6, 7, 0]);
+}
+
+/// A host wrote beside dirty data that could not be written, and both did not fit one plan: what was pinned was tried alone, failed, and was tried
+/// again at once, without end; the host was never answered (`torture --seed 10238 --write-back`).
+#[test]
+fn what_is_pinned_is_not_tried_in_place_of_what_a_host_waits_for() {
+    let mut lines = Lines::new(LineShape { most_runs: 2, ..SHAPE });
+    let bytes = |start, len| ByteRange::new(ByteOffset(start), ByteCount(len));
+    admit(&mut lines, 0, bytes(7680, 512), 0, true);
+    assert_eq!(lines.choose(None), Some(StripeIndex(0)));
+    let (destage, _) = go(&mut lines, 0);
+    lines.end(&destage, &[0]);
+    assert_eq!(begin(&mut lines, 0), None, "it is pinned");
+    admit(&mut lines, 0, bytes(9216, 7168), 1, false);
+    let (destage, taken) = go(&mut lines, 0);
+    assert_eq!(taken, [(1, bytes(9216, 7168))]);
+    lines.end(&destage, &[0]);
+    assert_eq!(begin(&mut lines, 0), None);
+    assert_eq!((lines.dirty_bytes(), lines.check()), (ByteCount(512), Ok(())));
 }
 
 /// A host with one outstanding I/O writes a stream: each line is one full-stripe write.
