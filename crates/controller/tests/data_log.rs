@@ -6,8 +6,8 @@ mod common;
 use common::events::{End, at_every_event, end};
 use common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use common::{Bench, MIB};
-use controller::{Command, ErrorKind, SetPolicy, VolumeState, WriteMode};
-use units::ByteCount;
+use controller::{Command, ErrorKind, SetPolicy, VolumeState, WriteHole, WriteMode};
+use units::{ByteCount, ByteOffset, ByteRange};
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 const LOG: [&str; 2] = ["x", "y"];
@@ -199,6 +199,66 @@ fn without_its_devices_a_volume_waits_or_goes_on_by_order() {
             }
         }
     }
+}
+
+/// The data log goes, with the log or with the journal that it lies beside: none of it counts any more only when the drives have what it
+/// promised.
+#[test]
+fn what_was_promised_is_there_whenever_the_power_goes_while_the_log_goes() {
+    let without_journal =
+        SetPolicy { volume: "data".into(), write_hole: Some(WriteHole::Resync), ..SetPolicy::default() };
+    for goes in [Command::LogRemove { drive: "x".into() }, Command::VolumePolicy(without_journal)] {
+        let prepare = || {
+            let mut bench = prepared(11, 2, &LOG[..1]);
+            for number in 0..10 {
+                bench.write("data", number * STRIP, 20 + number as u8, 4096);
+            }
+            flush(&mut bench);
+            bench
+        };
+        let scene = |bench: &mut Bench| bench.try_ask(goes.clone()).ok()?.ok();
+        at_every_event(3, End::PowerCut, prepare, scene, |bench, _, event| {
+            bench.boot(&[]);
+            for number in 0..10 {
+                let bytes = bench.try_read("data", number * STRIP, 4096).expect("readable");
+                let is_there = bytes.iter().all(|byte| *byte == 20 + number as u8);
+                assert!(is_there, "{goes:?}, event {event}, strip {number}: {}", bytes[0]);
+            }
+        });
+    }
+}
+
+/// A device is here and cannot read all of its records, and the other one that has them is not here: they are not taken for fewer. The
+/// volume waits for the other one.
+#[test]
+fn records_that_cannot_be_read_are_waited_for() {
+    let mut bench = prepared(12, 2, &LOG);
+    let of_log = |bench: &Bench| {
+        let drive = bench.sim.drive("x").expect("it is there");
+        drive.read_true(ByteOffset::ZERO, drive.size())
+    };
+    let before = of_log(&bench);
+    bench.write("data", 2 * STRIP, 66, 4096);
+    flush(&mut bench);
+    let after = of_log(&bench);
+    let sectors = before.chunks(512).zip(after.chunks(512)).enumerate();
+    let written: Vec<usize> =
+        sectors.filter(|(_, (before, after))| before != after).map(|(n, _)| n).collect();
+    assert!(!written.is_empty(), "the flush was answered by the log");
+    end(&mut bench, End::PowerCut);
+    for number in written {
+        let sector = ByteRange::new(ByteOffset(512 * number as u64), ByteCount(512));
+        bench.sim.drive("x").expect("it is there").make_unreadable(sector);
+    }
+    vanish(&bench, &LOG[1..]);
+    bench.boot(&[]);
+    let start = Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+    let why = bench.refused(ErrorKind::WrongState, start);
+    assert!(why.contains("softroc log discard data --yes"), "{why}");
+    end(&mut bench, End::PowerCut);
+    come_back(&bench, &LOG[1..]);
+    bench.boot(&[]);
+    bench.expect("data", 2 * STRIP, 66, 4096);
 }
 
 /// The last device fails: what it had promised is in the cache, and gets to the drives at once.
