@@ -8,17 +8,30 @@ use layout::{Geometry, Level, ParityIndex};
 use std::time::Duration;
 use units::{ByteCount, DriveCount, StripSize, StripeIndex};
 
-/// A clearing of marks that waited for a slow drive's flush went on after the shards had let go of the volume and served
-/// it again: it unmarked a region that the new attachment counted on and was writing.
-#[test]
-fn a_clearing_from_before_a_volume_is_served_anew_does_not_unmark_what_is_written_after_it() {
+/// A mirror whose one marked region was quiet. The clearing of its mark waits for the flush of a drive, which takes 20 seconds.
+fn clearing() -> Bench {
     let mut bench = Bench::new(1, 1, 2);
     bench.boot(&["a", "b"]);
     bench.create("v", "raid1", &["a", "b"]);
     bench.settle("v");
     bench.write("v", 0, 1, 4096);
-    bench.sim.drive("a").unwrap().stall_next(1, Duration::from_secs(20));
-    bench.wait(11);
+    let drive = bench.sim.drive("a").unwrap();
+    // Every ten seconds drives are asked how they are: that is not to take the time.
+    bench.wait(6);
+    drive.stall_next(1, Duration::from_secs(20));
+    let is_asked = (0..9).any(|_| {
+        bench.wait(1);
+        drive.in_flight() > 0
+    });
+    assert!(is_asked && bench.show("v").dirty_regions == 1, "it waits");
+    bench
+}
+
+/// A clearing of marks that waited for a slow drive's flush went on after the shards had let go of the volume and served
+/// it again: it unmarked a region that the new attachment counted on and was writing.
+#[test]
+fn a_clearing_from_before_a_volume_is_served_anew_does_not_unmark_what_is_written_after_it() {
+    let mut bench = clearing();
     // As happens when a volume is zeroed as a whole.
     let (what, volume, limit) = (Startable::InitFull, Some("v".to_owned()), Some(1));
     let start = StartTask { what, volume, limit_bytes_per_s: limit, ..StartTask::default() };
@@ -32,6 +45,20 @@ fn a_clearing_from_before_a_volume_is_served_anew_does_not_unmark_what_is_writte
         assert_eq!(dirty, 1, "after {second} s a region that is being written is not marked");
         bench.wait(1);
     }
+}
+
+/// A region was quiet, and is written again while the clearing of its mark waits for a slow drive's flush: what is written meanwhile is
+/// covered by no flush, and the shard counts on the mark.
+#[test]
+fn a_region_that_is_written_again_while_its_mark_is_about_to_go_keeps_it() {
+    let mut bench = clearing();
+    for second in 0..30 {
+        bench.write("v", 0, 2, 4096);
+        let dirty = bench.show("v").dirty_regions;
+        assert_eq!(dirty, 1, "after {second} s a region that is being written is not marked");
+        bench.wait(1);
+    }
+    bench.settle("v");
 }
 
 /// A degraded array's write failed on one drive after parity had been written. The shard distrusted the region, but a
