@@ -7,7 +7,8 @@ mod common;
 
 use common::events::{End, at_every_event, end};
 use common::{Bench, create};
-use controller::{Command, VolumeState};
+use controller::{Command, ErrorKind, VolumeState};
+use env::IoErrorKind;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
@@ -283,6 +284,30 @@ fn a_label_from_an_interrupted_change_on_an_absent_drive_is_never_the_newest() {
     }
 }
 
+/// Changes fail for want of space, each when one drive alone has the label: that one is some changes ahead. Without it the others are
+/// started by order, and go further than it ever was.
+#[test]
+fn a_label_from_changes_that_failed_on_an_absent_drive_is_never_the_newest() {
+    let mut bench = prepared("raid1", 1);
+    let others = ["b", "c"].map(|name| bench.sim.drive(name).unwrap());
+    for attempt in 0..6 {
+        others.iter().for_each(|drive| drive.fail_next(10_000, Some("write"), IoErrorKind::OutOfSpace));
+        let name = format!("new{attempt}");
+        bench.refused(ErrorKind::Failed, Command::VolumeSet { volume: "data".into(), name });
+        others.iter().for_each(|drive| drive.cancel_failures());
+    }
+    end(&mut bench, End::Killed);
+    bench.sim.drive("a").unwrap().vanish();
+    bench.boot(&[]);
+    bench.start_degraded("data");
+    bench.write("data", 0, 5, ALL);
+    bench.sim.drive("a").unwrap().come_back();
+    bench.restart(&[]);
+    let info = bench.show("data");
+    assert_eq!(info.state, VolumeState::Degraded, "{:?}", info.reasons);
+    bench.expect("data", 0, 5, ALL);
+}
+
 #[test]
 fn a_shutdown_that_is_interrupted_loses_nothing() {
     for how in [End::Killed, End::PowerCut] {
@@ -402,6 +427,28 @@ fn a_mark_is_cleared_only_when_what_it_stood_for_is_durable() {
         expect_old_or_new(bench, 1, 9, STRIPE..2 * STRIPE, event);
         expect_redundancy(bench, event);
     });
+}
+
+/// A mark is on every drive: whichever is missing after a crash, the others know what is to be resynced.
+#[test]
+fn whichever_drive_is_missing_the_others_know_what_was_being_written() {
+    // Nothing was ever marked on them.
+    let names = ["/x/a", "/x/b", "/x/c"];
+    for missing in names {
+        let mut bench = Bench::new(3, 1, 0);
+        bench.boot(&[]);
+        for name in names {
+            bench.ask(Command::DriveAdd { drive: name.into(), size_bytes: Some(common::DRIVE) }).unwrap();
+        }
+        bench.create("data", "raid1", &names);
+        bench.write("data", 0, 5, STRIPE);
+        assert_eq!(bench.show("data").dirty_regions, 1);
+        end(&mut bench, End::Killed);
+        bench.sim.drive(missing).unwrap().vanish();
+        bench.boot(&[]);
+        bench.start_degraded("data");
+        assert!(bench.has_event("to resync"), "without {missing}: {:?}", bench.events());
+    }
 }
 
 #[test]

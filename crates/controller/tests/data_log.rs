@@ -6,8 +6,8 @@ mod common;
 use common::events::{End, at_every_event, end};
 use common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use common::{Bench, MIB};
-use controller::{Command, ErrorKind, SetPolicy, VolumeState, WriteMode};
-use units::ByteCount;
+use controller::{Command, ErrorKind, SetPolicy, VolumeState, WriteHole, WriteMode};
+use units::{ByteCount, ByteOffset, ByteRange};
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 const LOG: [&str; 2] = ["x", "y"];
@@ -199,6 +199,65 @@ fn without_its_devices_a_volume_waits_or_goes_on_by_order() {
             }
         }
     }
+}
+
+/// What cannot be written to the drives is nowhere but in the data log: it goes neither with the log nor with the journal that it lies
+/// beside before the drives have what it promised.
+#[test]
+fn a_data_log_stays_while_the_drives_lack_what_it_promised() {
+    let volume = "data".to_owned();
+    let without_journal = SetPolicy { volume, write_hole: Some(WriteHole::Resync), ..SetPolicy::default() };
+    for goes in [Command::LogRemove { drive: "x".into() }, Command::VolumePolicy(without_journal)] {
+        let mut bench = prepared(11, 2, &LOG[..1]);
+        bench.write("data", 2 * STRIP, 66, 4096);
+        flush(&mut bench);
+        let drives = DRIVES.map(|name| bench.sim.drive(name).expect("it is there"));
+        let data = ByteRange::new(ByteOffset::ZERO, ByteCount(ALL));
+        drives.iter().for_each(|drive| drive.refuse_writes(data));
+        let why = bench.ask(goes.clone()).expect_err("the drives take nothing");
+        assert!(why.message.contains("could be written to its drives"), "{goes:?}: {why}");
+        end(&mut bench, End::PowerCut);
+        drives.iter().for_each(|drive| drive.clear_write_errors());
+        bench.boot(&[]);
+        if bench.show("data").state == VolumeState::Offline {
+            // The writes that the drives refused may have left parity that is not to be trusted.
+            bench.start_accepting("data");
+        }
+        bench.expect("data", 2 * STRIP, 66, 4096);
+    }
+}
+
+/// A device is here and cannot read all of its records, and the other one that has them is not here: they are not taken for fewer. The
+/// volume waits for the other one.
+#[test]
+fn records_that_cannot_be_read_are_waited_for() {
+    let mut bench = prepared(12, 2, &LOG);
+    let of_log = |bench: &Bench| {
+        let drive = bench.sim.drive("x").expect("it is there");
+        drive.read_true(ByteOffset::ZERO, drive.size())
+    };
+    let before = of_log(&bench);
+    bench.write("data", 2 * STRIP, 66, 4096);
+    flush(&mut bench);
+    let after = of_log(&bench);
+    let sectors = before.chunks(512).zip(after.chunks(512)).enumerate();
+    let written: Vec<usize> =
+        sectors.filter(|(_, (before, after))| before != after).map(|(n, _)| n).collect();
+    assert!(!written.is_empty(), "the flush was answered by the log");
+    end(&mut bench, End::PowerCut);
+    for number in written {
+        let sector = ByteRange::new(ByteOffset(512 * number as u64), ByteCount(512));
+        bench.sim.drive("x").expect("it is there").make_unreadable(sector);
+    }
+    vanish(&bench, &LOG[1..]);
+    bench.boot(&[]);
+    let start = Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+    let why = bench.refused(ErrorKind::WrongState, start);
+    assert!(why.contains("softroc log discard data --yes"), "{why}");
+    end(&mut bench, End::PowerCut);
+    come_back(&bench, &LOG[1..]);
+    bench.boot(&[]);
+    bench.expect("data", 2 * STRIP, 66, 4096);
 }
 
 /// The last device fails: what it had promised is in the cache, and gets to the drives at once.

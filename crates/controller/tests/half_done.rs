@@ -325,35 +325,39 @@ fn replace_by(drive: &str, with: &str) -> Command {
 /// taken again: a late write from before landed on what it had been given since (`torture --seed 2022417`).
 #[test]
 fn a_drive_is_not_taken_before_it_has_returned_what_it_was_asked() {
-    let mut bench = whole(23);
-    bench.add_drives(&["d", "e"], common::DRIVE);
-    let drive = bench.sim.drive("c").unwrap();
-    drive.hold();
-    bench.write("data", 0, 2, ALL / 2);
-    assert_eq!(bench.drive("c").state, DriveState::Failed);
-    bench.ask(replace_by("c", "d")).unwrap();
-    let spare = |destroy_data| {
-        let (volumes, same_enclosure, revertible) = (Vec::new(), false, true);
-        Command::SpareAdd(AddSpare { drive: "c".into(), destroy_data, volumes, same_enclosure, revertible })
-    };
-    let creation = || {
-        let mut wanted = create("more", "raid0", &["c", "e"]);
-        if let Command::VolumeCreate(wanted) = &mut wanted {
-            wanted.destroy_data = true;
+    // Once it returns nothing at all, also of what the controller itself asks it; once all but one write of a host.
+    for returns_nothing in [true, false] {
+        let mut bench = whole(23);
+        bench.add_drives(&["d", "e"], common::DRIVE);
+        // Its region is marked: what comes next is the data.
+        bench.write("data", 0, 1, ALL / 2);
+        let drive = bench.sim.drive("c").unwrap();
+        match returns_nothing {
+            true => drive.hold(),
+            false => drive.stall_next(1, Duration::from_secs(600)),
         }
-        wanted
-    };
-    for wanted in [spare(true), creation(), replace_by("a", "c")] {
-        let why = bench.refused(ErrorKind::Unavailable, wanted);
-        assert!(why.contains("has outstanding writes"), "{why}");
+        bench.write("data", 0, 2, ALL / 2);
+        assert_eq!(bench.drive("c").state, DriveState::Failed);
+        bench.ask(replace_by("c", "d")).unwrap();
+        let creation = || {
+            let mut wanted = create("more", "raid0", &["c", "e"]);
+            if let Command::VolumeCreate(wanted) = &mut wanted {
+                wanted.destroy_data = true;
+            }
+            wanted
+        };
+        for wanted in [spare("c"), creation(), replace_by("a", "c")] {
+            let why = bench.refused(ErrorKind::Unavailable, wanted);
+            assert!(why.contains("has outstanding writes"), "{why}");
+        }
+        drive.release();
+        bench.wait(if returns_nothing { 1 } else { 600 });
+        bench.ask(Command::DriveClearFailed { drive: "c".into() }).unwrap();
+        bench.ask(spare("c")).unwrap();
+        bench.wait(60);
+        assert_eq!(bench.show("data").state, VolumeState::Optimal);
+        bench.expect("data", 0, 2, ALL / 2);
     }
-    drive.release();
-    bench.wait(1);
-    bench.ask(Command::DriveClearFailed { drive: "c".into() }).unwrap();
-    bench.ask(spare(true)).unwrap();
-    bench.wait(60);
-    assert_eq!(bench.show("data").state, VolumeState::Optimal);
-    bench.expect("data", 0, 2, ALL / 2);
 }
 
 /// The same of a drive that is to take its own slot again, as one that holds nothing.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::events::{End, at_every_event};
+use common::events::{End, at_every_event, end};
 use common::{Bench, MIB};
 use controller::{Command, CreateVolume, DriveState, ErrorKind, VolumeState};
 use env::{Buf, Durability, IoErrorKind};
@@ -425,4 +425,26 @@ fn a_word_does_not_make_the_journal_tell_all_while_regions_are_unsynced() {
     assert!(bench.show("new").resync.is_some(), "it takes its time");
     bench.restart(&[]);
     is_asked(&mut bench, "new", "the word was for the time until then");
+}
+
+/// Records of an earlier life lie in the ring behind those of this one, with the numbers that follow. They count no more.
+#[test]
+fn what_an_earlier_life_recorded_is_not_carried_out_after_the_next_one() {
+    for how in [End::Killed, End::PowerCut] {
+        let mut bench = Bench::in_order(31, 1, 3);
+        bench.boot(&DRIVES);
+        bench.create("data", "raid5", &DRIVES);
+        bench.settle("data");
+        let acknowledged = Rc::default();
+        for byte in [7, 7, 7, 8] {
+            if byte == 8 {
+                end(&mut bench, how);
+                bench.boot(&DRIVES);
+            }
+            write_durably(&mut bench, "data", byte, &acknowledged).expect("nothing stops it");
+        }
+        end(&mut bench, how);
+        bench.boot(&DRIVES);
+        (0..STRIPES).for_each(|stripe| bench.expect("data", stripe * 2 * STRIP + AT, 8, LEN));
+    }
 }

@@ -9,6 +9,7 @@ use common::{Bench, MIB};
 use controller::{Command, ErrorKind, Reply, VolumeState};
 use env::{Buf, Durability};
 use std::cell::RefCell;
+use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
@@ -127,7 +128,7 @@ fn a_second_crash_in_the_replay_of_what_one_device_has() {
         bench.sim.drive("x").expect("it is there").hold();
         let written = bench.begin_write("data", 2 * STRIP + 4096, 77, 8192);
         // Not so long that the device is given up.
-        let until = bench.sim.now() + std::time::Duration::from_millis(20);
+        let until = bench.sim.now() + Duration::from_millis(20);
         bench.sim.run_until(until).expect("no stall");
         assert!(!written.is_finished(), "one device lacks it");
         end(&mut bench, End::PowerCut);
@@ -290,6 +291,26 @@ fn without_its_log_a_journal_is_on_the_members() {
     bench.restart(&DRIVES);
     assert!(is_covered(&mut bench));
     bench.expect("data", 4096, 8, 8192);
+}
+
+/// A write that has its record on a log which is lost is known to no other journal: until the drives have it, none tells all.
+#[test]
+fn the_journal_on_the_members_does_not_tell_of_what_went_by_the_lost_one() {
+    let mut bench = prepared(14, 1, &LOG[..1]);
+    bench.write("data", STRIP - 4096, 6, 8192); // Its region is marked; two strips and their redundancy are on all three drives.
+    bench.sim.drive("a").expect("it is there").stall_next(1, Duration::from_secs(20));
+    let slow = bench.begin_write("data", STRIP - 4096, 7, 8192);
+    bench.wait(1);
+    bench.sim.drive("x").expect("it is there").fail_now();
+    let next = bench.begin_write("data", 8 * STRIP, 8, 8192);
+    bench.wait(5);
+    assert!(bench.has_event("log device x failed"), "{:?}", bench.events());
+    assert!(
+        !slow.is_finished() && !is_covered(&mut bench),
+        "a crash would leave half of a write that no record is about"
+    );
+    bench.wait(30);
+    assert!(slow.is_finished() && next.is_finished() && is_covered(&mut bench));
 }
 
 /// A record that a device did not take in time may land yet. The device is nobody's when the log is removed, and nobody else gets it:

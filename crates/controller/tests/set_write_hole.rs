@@ -8,6 +8,7 @@ use common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use common::{Bench, MIB};
 use controller::{Command, CreateVolume, ErrorKind, Explain, Reply, SetPolicy, VolumeState, WriteHole};
 use std::cell::RefCell;
+use std::time::Duration;
 
 const DRIVES: [&str; 3] = ["a", "b", "c"];
 
@@ -89,6 +90,22 @@ fn a_journal_that_comes_tells_all_only_when_it_does() {
 fn a_journal_that_goes_tells_nothing_from_the_first_write_without_it() {
     changed(WriteHole::Journal, WriteHole::Resync, End::Killed, 2);
     changed(WriteHole::Journal, WriteHole::Resync, End::PowerCut, 1);
+}
+
+/// A journal goes when the writes that go by it are done; that it tells nothing is said before the first write without it.
+#[test]
+fn a_journal_that_is_about_to_go_tells_nothing_any_more() {
+    let mut bench = prepared(5, 1, WriteHole::Journal);
+    bench.write("data", STRIP - 4096, OLD, 8192); // Its region is marked; what comes next is on all drives.
+    bench.sim.drive("a").expect("it is there").stall_next(1, Duration::from_secs(20));
+    let slow = bench.begin_write("data", STRIP - 4096, 7, 8192);
+    bench.wait(1);
+    let asked = bench.begin_ask(set("data", WriteHole::Resync));
+    bench.wait(5);
+    assert!(!slow.is_finished() && !asked.is_finished(), "it waits for the write");
+    assert_eq!(write_hole(&mut bench, "data").1, "resync");
+    bench.sim.finish(&asked).expect("it ends").expect("it is changed");
+    assert_eq!(write_hole(&mut bench, "data"), ("resync".to_owned(), "resync".to_owned()));
 }
 
 /// To and fro, with hosts at it: what is said is in force at once, and is so after a restart.

@@ -39,6 +39,35 @@ fn a_descriptor_is_read_as_it_was_written() {
     assert_eq!(Descriptor::decode(&bytes[..31]), None);
 }
 
+/// A cell is cleared by its number alone, and numbers begin anew when a process finds nothing. So what is stored in a cell may have the
+/// number of what was there before: a kill between any two stores must not leave that there again, beside the new bytes.
+#[test]
+fn what_a_cell_had_before_is_not_there_again_while_something_is_stored_in_it() {
+    let of_before = [
+        descriptor(1, 0..512),
+        descriptor(1, 4096..8192),
+        descriptor(2, 0..512),
+        descriptor(1 << 40, 0..4096),
+    ];
+    let stored = [
+        descriptor(1, 0..512),
+        descriptor(1, 512..4096),
+        descriptor(2, 8192..8704),
+        descriptor(1 << 40, 4096..8192),
+    ];
+    for (before, new) in of_before.iter().flat_map(|before| stored.iter().map(move |new| (before, new))) {
+        let mut words = vec![0; MemoryHead::words(3)];
+        before.stores(1).into_iter().for_each(|(at, value)| words[at] = value);
+        words[memory::descriptor_at(1)] = 0;
+        for (at, value) in new.stores(1) {
+            let left = Descriptor::load(1, |word| words[word]);
+            assert_eq!(left, None, "{new:?} is being stored where {before:?} was");
+            words[at] = value;
+        }
+        assert_eq!(Descriptor::load(1, |word| words[word]), Some(*new));
+    }
+}
+
 /// A write of a part of a cell is destaged, and an older one of another part of it, and of that part, is not yet. With the newer
 /// descriptor cleared, a kill would lay the older data over the newer.
 #[test]

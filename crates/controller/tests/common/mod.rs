@@ -130,6 +130,13 @@ impl Bench {
         self.sim.run(async move { handle.command(&env, command).await })
     }
 
+    /// Gives a command and does not wait for its answer.
+    pub fn begin_ask(&mut self, command: Command) -> JoinHandle<Result<Reply, Error>> {
+        let (handle, env) = (self.handle.clone().unwrap(), self.sim.env());
+        let here = env.clone();
+        env.spawn("ask", async move { handle.command(&here, command).await })
+    }
+
     pub fn ask(&mut self, command: Command) -> Result<Reply, Error> {
         self.try_ask(command).unwrap()
     }
