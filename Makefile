@@ -73,6 +73,7 @@ tools-build:
 tools-test: tools-build
 	@scripts/need --packages $(JUDGES)
 	@scripts/md-guest target/md-guest
+	@scripts/redfish-judges target/redfish-judges
 
 tools-bench: tools-build
 	@scripts/need --packages $(PEERS)

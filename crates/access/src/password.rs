@@ -17,6 +17,9 @@ const LONGEST: usize = 128;
 pub struct Password(String);
 
 impl Password {
+    /// How many characters one has, at least and at most.
+    pub const LENGTHS: (usize, usize) = (SHORTEST, LONGEST);
+
     /// Any text: it is looked at when it becomes somebody's password.
     pub fn new(text: impl Into<String>) -> Password {
         Password(text.into())

@@ -2,6 +2,7 @@
 
 use crate::gate::Users;
 use crate::keeper::Keeper;
+use crate::redfish_routes::Machine;
 use crate::{MetricsOptions, Refusal};
 use access::{Action, Caller};
 use axum::Json;
@@ -18,12 +19,23 @@ pub(crate) struct Desk {
     pub(crate) options: MetricsOptions,
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) users: Users,
+    pub(crate) machine: Machine,
     pub(crate) stopped_controller: Arc<dyn Fn() + Send + Sync>,
 }
 
 const GONE: &str = "the controller is gone; start it again";
 
 impl Desk {
+    /// What the controller answers a question, whoever asks: what of it is told is for the caller to say.
+    ///
+    /// # Errors
+    /// Those of the command.
+    pub(crate) async fn look(&self, question: Command) -> Result<Reply> {
+        let (answer, receiver) = answer();
+        self.controller.ask(question, answer);
+        receiver.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Stopping, GONE)))
+    }
+
     /// What the controller answers somebody, if they may ask that.
     ///
     /// # Errors
@@ -31,18 +43,25 @@ impl Desk {
     pub(crate) async fn ask(&self, caller: &Caller, command: Command) -> Result<Reply> {
         caller.may(Action::of(&command))?;
         let stops = command == Command::Shutdown {};
-        let (sender, receiver) = oneshot::channel();
-        self.controller.ask_for(caller.origin(), command, move |result| {
-            if sender.send(result).is_err() {
-                tracing::debug!("the client went away before its answer");
-            }
-        });
+        let (answer, receiver) = answer();
+        self.controller.ask_for(caller.origin(), command, answer);
         let reply = receiver.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Stopping, GONE)));
         if stops && reply.is_ok() {
             (self.stopped_controller)();
         }
         reply
     }
+}
+
+/// Takes an answer, and where it can be waited for.
+fn answer() -> (impl FnOnce(Result<Reply>) + Send + 'static, oneshot::Receiver<Result<Reply>>) {
+    let (sender, receiver) = oneshot::channel();
+    let answer = move |result| {
+        if sender.send(result).is_err() {
+            tracing::debug!("the client went away before its answer");
+        }
+    };
+    (answer, receiver)
 }
 
 pub(crate) fn refuse(kind: ErrorKind, sentence: &str) -> Response {

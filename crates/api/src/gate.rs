@@ -119,6 +119,10 @@ fn user(desk: &Desk, peer: Option<(u32, u32)>) -> Caller {
 }
 
 async fn of_headers(desk: &Desk, headers: &HeaderMap, from: &str) -> Result<Option<Caller>> {
+    if is_of_another_site(headers) {
+        let sentence = "a page of another site asks; only this server's own may";
+        return Err(Error::new(ErrorKind::Unauthenticated, sentence));
+    }
     if let Some(token) = headers.get(TOKEN) {
         let token = token.to_str().unwrap_or_default();
         return desk.keeper.of_token(token, from).map(Some);
@@ -130,6 +134,13 @@ async fn of_headers(desk: &Desk, headers: &HeaderMap, from: &str) -> Result<Opti
     };
     let (name, password) = basic(credentials).ok_or_else(unreadable)?;
     desk.keeper.of_password(&name, &password, from).await.map(Some)
+}
+
+/// Whether a browser says that a page from elsewhere asks: it may have kept a password that its user gave here.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
+    let Some(origin) = text(header::ORIGIN) else { return false };
+    origin.strip_prefix("https://") != text(header::HOST)
 }
 
 /// The name and the password of an `Authorization: Basic`.
@@ -160,6 +171,18 @@ mod tests {
         assert_eq!(users(true, Some(6)).role(Some((8, 5))), Role::ReadOnly);
         assert_eq!(users(true, None).role(Some((8, 5))), Role::ReadOnly);
         assert_eq!(users(false, Some(5)).role(None), Role::ReadOnly);
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_known_by_its_origin() {
+        let of = |origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static("host:8443"));
+            headers.extend(origin.map(|origin| (header::ORIGIN, HeaderValue::from_static(origin))));
+            is_of_another_site(&headers)
+        };
+        assert!(!of(None) && !of(Some("https://host:8443")));
+        assert!(of(Some("https://host")) && of(Some("null")) && of(Some("http://host:8443")));
     }
 
     #[test]

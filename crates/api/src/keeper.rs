@@ -19,7 +19,7 @@ const FILE: &str = "accounts.json";
 const FIRST: &str = "admin";
 
 /// A session ends when it is not used for so long.
-const IDLE_S: u64 = 1800;
+pub(crate) const IDLE_S: u64 = 1800;
 
 /// A password that came with a request and was right is not hashed again for so long.
 const KNOWN_S: u64 = 60;
@@ -188,6 +188,30 @@ impl Keeper {
     pub(crate) fn list(&self) -> Vec<AccountInfo> {
         let now_s = self.now_s();
         self.state().accounts.list(now_s)
+    }
+
+    /// The sessions that are open.
+    pub(crate) fn sessions(&self) -> Vec<SessionInfo> {
+        let now_s = self.now_s();
+        self.state().sessions.list(now_s)
+    }
+
+    /// When accounts are locked.
+    pub(crate) fn limits(&self) -> Limits {
+        self.state().accounts.limits()
+    }
+
+    /// Whether somebody could still ask as they did: their account is as it was, and their session is open.
+    pub(crate) fn is_still(&self, caller: &Caller) -> bool {
+        let now_s = self.now_s();
+        let mut state = self.state();
+        let Some(name) = &caller.account else { return true };
+        let as_it_was = state
+            .accounts
+            .show(name, now_s)
+            .is_ok_and(|account| account.enabled && account.role == caller.role);
+        let is_open = |id: &String| state.sessions.list(now_s).iter().any(|session| session.id == *id);
+        as_it_was && caller.session.as_ref().is_none_or(is_open)
     }
 
     /// Ends a session. Whether it was open.

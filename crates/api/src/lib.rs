@@ -24,6 +24,7 @@
 //! | `gate` | who asks |
 //! | `keeper` | accounts and sessions as they are kept |
 //! | `desk`, `routes`, `account_routes` | what is answered, and at which address |
+//! | `redfish_routes`, `events` | Redfish (crate `redfish`), and events as they come |
 //! | `client` | the other side |
 //!
 //! HTTP has its own thread, on tokio: nothing here is on the path of an I/O.
@@ -36,12 +37,14 @@
 mod account_routes;
 pub mod client;
 mod desk;
+mod events;
 mod files;
 mod gate;
 mod keeper;
 mod manage;
 mod metrics;
 mod port;
+mod redfish_routes;
 mod routes;
 mod server;
 mod tls;

@@ -6,7 +6,8 @@ use crate::keeper::Keeper;
 use crate::manage::ManagePort;
 use crate::metrics::MetricsOptions;
 use crate::port::MetricsPort;
-use crate::routes;
+use crate::redfish_routes::Machine;
+use crate::{files, routes};
 use access::{Cost, Password, Role};
 use controller::{ControllerHandle, EventCode, Occurrence};
 use env::{Error as EnvError, ErrorKind as EnvErrorKind};
@@ -71,8 +72,15 @@ impl Server {
             open_to_all: access.mode & 0o002 != 0,
         };
         let keeper = Arc::new(keeper);
-        let desk =
-            Desk { controller, options, keeper, users, stopped_controller: Arc::new(stopped_controller) };
+        let machine = machine(&state, manage.as_ref())?;
+        let desk = Desk {
+            controller,
+            options,
+            keeper,
+            users,
+            machine,
+            stopped_controller: Arc::new(stopped_controller),
+        };
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("http".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -106,6 +114,31 @@ impl Drop for Server {
             tracing::warn!("cannot remove {}: {error}", self.socket.display());
         }
     }
+}
+
+/// What this machine is called. Its UUID is made once, and kept.
+fn machine(state: &FilePath, manage: Option<&ManagePort>) -> env::Result<Machine> {
+    let file = state.join("manage-uuid");
+    let kept = files::load(&file)?.and_then(|text| String::from_utf8(text).ok());
+    let uuid = match kept.map(|text| text.trim().to_owned()).filter(|text| text.len() == 36) {
+        Some(uuid) => uuid,
+        None => {
+            let uuid = uuid(crate::keeper::random()?);
+            files::store(&file, uuid.as_bytes())?;
+            uuid
+        }
+    };
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Ok(Machine { host, uuid, port: manage.map(|port| port.address().port()) })
+}
+
+/// Random bytes as a UUID of version 4.
+fn uuid(mut bytes: [u8; 16]) -> String {
+    bytes[6] = bytes[6] & 0x0F | 0x40;
+    bytes[8] = bytes[8] & 0x3F | 0x80;
+    let digits = access::hex(&bytes);
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    parts.join("-")
 }
 
 /// How metrics are served.
