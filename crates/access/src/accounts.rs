@@ -227,6 +227,11 @@ impl Accounts {
         Ok(())
     }
 
+    /// What is kept of an account's password.
+    pub fn password(&self, name: &str) -> Option<Hash> {
+        self.by_name.get(name).map(|account| account.password.clone())
+    }
+
     /// Somebody says that they are `name`.
     pub fn attempt(&mut self, name: &str, now_s: u64) -> Attempt {
         let Some(account) = self.by_name.get_mut(name) else {

@@ -76,7 +76,6 @@ actions! {
     VolumeStart        "volume-start"          -          yes       yes;
     VolumePolicy       "volume-policy"         -          yes       yes;
     DriveOnline        "drive-online"          -          yes       yes;
-    Subscriptions      "subscriptions"         -          yes       yes;
 
     // It destroys data, gives up redundancy, or changes what there is.
     TaskStartInit      "task-start-init"       -          -         yes;
@@ -100,6 +99,7 @@ actions! {
     ForeignImport      "foreign-import"        -          -         yes;
     ForeignClear       "foreign-clear"         -          -         yes;
     Shutdown           "shutdown"              -          -         yes;
+    Subscriptions      "subscriptions"         -          -         yes;
     Accounts           "accounts"              -          -         yes;
     Sessions           "sessions"              -          -         yes;
 }

@@ -88,7 +88,6 @@ fn every_role_may_what_the_table_says_and_nothing_else() {
         "volume-start",
         "volume-policy",
         "drive-online",
-        "subscriptions",
     ];
     for action in Action::ALL {
         let name = action.name();

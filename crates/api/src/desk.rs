@@ -3,6 +3,7 @@
 use crate::gate::Users;
 use crate::keeper::Keeper;
 use crate::redfish_routes::Machine;
+use crate::subscriptions::Subscriptions;
 use crate::{MetricsOptions, Refusal};
 use access::{Action, Caller};
 use axum::Json;
@@ -20,6 +21,7 @@ pub(crate) struct Desk {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) users: Users,
     pub(crate) machine: Machine,
+    pub(crate) subscriptions: Arc<Subscriptions>,
     pub(crate) stopped_controller: Arc<dyn Fn() + Send + Sync>,
 }
 

@@ -1,13 +1,15 @@
 //! Events as they come, over HTTP (server-sent events).
 
+use crate::deliver::deliver;
 use crate::desk::Desk;
-use crate::redfish_routes::world;
+use crate::redfish_routes::{everything, world};
 use access::{Action, Caller};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use controller::{Command, Event, Reply};
 use http_body_util::channel::Channel;
+use redfish::Subscription;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -79,4 +81,45 @@ async fn since(desk: &Desk, seen: &mut u64) -> Option<Vec<Event>> {
     events.retain(|event| event.number > *seen);
     *seen = latest;
     Some(events)
+}
+
+/// Begins to send events to a subscription, until it is there no more.
+pub(crate) fn push(desk: &Desk, subscription: &Subscription) {
+    tokio::spawn(pushed(desk.clone(), subscription.id.clone()));
+}
+
+async fn pushed(desk: Desk, id: String) {
+    let Some(events) = newest(&desk, 1).await else { return };
+    let mut seen = events.last().map_or(0, |event| event.number);
+    while desk.subscriptions.get(&id).is_some() {
+        tokio::time::sleep(LOOK).await;
+        let Some(events) = since(&desk, &mut seen).await else { return };
+        for event in &events {
+            let Some(subscription) = desk.subscriptions.get(&id) else { return };
+            send(&desk, &subscription, event).await;
+        }
+    }
+}
+
+/// Sends an event, several times if need be.
+async fn send(desk: &Desk, subscription: &Subscription, event: &Event) {
+    let Ok(world) = everything(desk).await else { return };
+    let mut body = redfish::sent(&world, event);
+    body["Context"] = subscription.context.as_str().into();
+    let (attempts, interval_s) = redfish::RETRIES;
+    for attempt in 0..=attempts {
+        match deliver(&subscription.destination, body.to_string()).await {
+            Ok(()) => return,
+            Err(why) if attempt == attempts => {
+                let (number, id) = (event.number, &subscription.id);
+                tracing::warn!(
+                    "event {number} did not arrive at subscription {id}: {why}; the next one is tried"
+                );
+            }
+            Err(_) => tokio::time::sleep(Duration::from_secs(interval_s)).await,
+        }
+        if desk.subscriptions.get(&subscription.id).is_none() {
+            return;
+        }
+    }
 }

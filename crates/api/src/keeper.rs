@@ -9,7 +9,7 @@ use controller::{ControllerHandle, Error, ErrorKind, EventCode, Occurrence, Orig
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Semaphore;
 
 /// Where accounts are kept, in the state folder.
@@ -28,7 +28,10 @@ const KNOWN_S: u64 = 60;
 const MOST_KNOWN: usize = 256;
 
 /// Passwords that are hashed at a time: each takes memory, and the processor.
-const HASHING: usize = 2;
+const HASHING: usize = 1;
+
+/// How long none is hashed after one that was wrong.
+const REST: Duration = Duration::from_millis(200);
 
 /// Who knows accounts and sessions.
 pub(crate) struct Keeper {
@@ -156,7 +159,10 @@ impl Keeper {
         password: Option<&Password>,
     ) -> Result<AccountInfo> {
         if let Some(password) = password {
-            password.check(name)?;
+            password.check(change.name.as_deref().unwrap_or(name))?;
+            if by.account.as_deref() == Some(name) {
+                self.check_is_new(name, password).await?;
+            }
             change.password = Some(self.hash(password).await?);
             // Whoever chose it for somebody else may ask for that; a password of one's own is changed by that.
             change.must_change = change.must_change.or(Some(false));
@@ -244,11 +250,13 @@ impl Keeper {
     /// The account of a name and a password.
     async fn sign_in(&self, name: &str, password: &Password, from: &str) -> Result<AccountInfo> {
         let attempt = self.state().accounts.attempt(name, self.now_s());
-        let permit = self.hashing.acquire().await;
         let tried = password.clone();
-        let fits = tokio::task::spawn_blocking(move || attempt.fits(&tried)).await;
-        drop(permit);
-        let fits = fits.map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))??;
+        let fits = self.hashed(move || attempt.fits(&tried)).await?;
+        if fits != Some(true) {
+            // Whoever guesses, under whatever names, takes little of the processor from hosts.
+            let _turn = self.hashing.acquire().await;
+            tokio::time::sleep(REST).await;
+        }
         let Some(fits) = fits else { return Err(wrong()) };
         let (verdict, limits) = {
             let mut state = self.state();
@@ -321,13 +329,31 @@ impl Keeper {
         key
     }
 
+    /// A password of one's own is replaced by another one.
+    async fn check_is_new(&self, name: &str, password: &Password) -> Result<()> {
+        let Some(kept) = self.state().accounts.password(name) else { return Ok(()) };
+        let tried = password.clone();
+        if self.hashed(move || kept.is_of(&tried)).await? {
+            let sentence = "that is the password as it is; give another one";
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+        Ok(())
+    }
+
+    /// Hashes, on a thread for that, while nobody else does.
+    async fn hashed<T: Send + 'static>(
+        &self,
+        hash: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let _turn = self.hashing.acquire().await;
+        let done = tokio::task::spawn_blocking(hash).await;
+        done.map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?
+    }
+
     async fn hash(&self, password: &Password) -> Result<Hash> {
         let salt = random().map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?;
         let (password, cost) = (password.clone(), self.cost);
-        let permit = self.hashing.acquire().await;
-        let hash = tokio::task::spawn_blocking(move || Hash::of(&password, salt, cost)).await;
-        drop(permit);
-        hash.map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?
+        self.hashed(move || Hash::of(&password, salt, cost)).await
     }
 }
 

@@ -24,7 +24,7 @@
 //! | `gate` | who asks |
 //! | `keeper` | accounts and sessions as they are kept |
 //! | `desk`, `routes`, `account_routes` | what is answered, and at which address |
-//! | `redfish_routes`, `events` | Redfish (crate `redfish`), and events as they come |
+//! | `redfish_routes`, `events`, `subscriptions`, `deliver` | Redfish (crate `redfish`); events as they come, and those who get them sent |
 //! | `client` | the other side |
 //!
 //! HTTP has its own thread, on tokio: nothing here is on the path of an I/O.
@@ -36,6 +36,7 @@
 
 mod account_routes;
 pub mod client;
+mod deliver;
 mod desk;
 mod events;
 mod files;
@@ -47,6 +48,7 @@ mod port;
 mod redfish_routes;
 mod routes;
 mod server;
+mod subscriptions;
 mod tls;
 
 pub use account_routes::AccessReply;

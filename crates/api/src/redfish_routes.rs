@@ -11,7 +11,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::any;
-use controller::{Command, Error, ErrorKind, Reply, Result};
+use controller::{Command, ControllerInfo, Error, ErrorKind, Reply, Result};
 use redfish::{Answer, Asked, Change, Done, World};
 
 /// What this machine is called, as Redfish tells it.
@@ -107,6 +107,7 @@ fn sent(response: redfish::Response) -> Response {
 
 /// Everything that resources are made of, of which somebody may see so much.
 pub(crate) async fn world(desk: &Desk, caller: Option<&Caller>, path: &str, query: &str) -> Result<World> {
+    let Some(caller) = caller else { return Ok(unknown(desk)) };
     let of_events = path.contains("/Managers") || !query.is_empty();
     let last = Some(if of_events { 1000 } else { 0 });
     let Reply::Info { info } = desk.look(Command::Info {}).await? else { return Err(unexpected()) };
@@ -123,17 +124,14 @@ pub(crate) async fn world(desk: &Desk, caller: Option<&Caller>, path: &str, quer
         return Err(unexpected());
     };
     let (mut accounts, mut sessions) = (desk.keeper.list(), desk.keeper.sessions());
-    let own = caller.and_then(|caller| caller.account.as_deref());
-    if caller.is_none_or(|caller| !Action::Accounts.is_for(caller.role)) {
+    let own = caller.account.as_deref();
+    if !Action::Accounts.is_for(caller.role) {
         accounts.retain(|account| Some(account.name.as_str()) == own);
         sessions.retain(|session| Some(session.account.as_str()) == own);
     }
-    let redfish_machine = desk.machine.clone();
-    Ok(World {
-        now_unix_s: keeper::unix_time(),
-        host: redfish_machine.host,
-        uuid: redfish_machine.uuid,
-        port: redfish_machine.port,
+    let may = Action::Subscriptions.is_for(caller.role);
+    let subscriptions = if may { desk.subscriptions.list() } else { Vec::new() };
+    let known = World {
         info,
         volumes,
         drives,
@@ -143,9 +141,53 @@ pub(crate) async fn world(desk: &Desk, caller: Option<&Caller>, path: &str, quer
         events,
         accounts,
         sessions,
+        subscriptions,
+        ..unknown(desk)
+    };
+    Ok(known)
+}
+
+/// What somebody sees who is not known: nothing that has to be asked for, so that they disturb nobody.
+fn unknown(desk: &Desk) -> World {
+    let Machine { host, uuid, port } = desk.machine.clone();
+    World {
+        now_unix_s: keeper::unix_time(),
+        host,
+        uuid,
+        port,
+        info: ControllerInfo {
+            version: String::new(),
+            started_unix_s: 0,
+            shards: 0,
+            levels: Vec::new(),
+            volumes_optimal: 0,
+            volumes_degraded: 0,
+            volumes_offline: 0,
+            volumes_missing: 0,
+            drives: 0,
+            hosts: 0,
+        },
+        volumes: Vec::new(),
+        drives: Vec::new(),
+        spares: Vec::new(),
+        logs: Vec::new(),
+        tasks: Vec::new(),
+        events: Vec::new(),
+        accounts: Vec::new(),
+        sessions: Vec::new(),
+        subscriptions: Vec::new(),
         limits: desk.keeper.limits(),
         session_idle_s: keeper::IDLE_S,
-    })
+    }
+}
+
+/// What resources are made of, for those who are sent events.
+pub(crate) async fn everything(desk: &Desk) -> Result<World> {
+    let Reply::Volumes { volumes } = desk.look(Command::VolumeList {}).await? else {
+        return Err(unexpected());
+    };
+    let Reply::Drives { drives } = desk.look(Command::DriveList {}).await? else { return Err(unexpected()) };
+    Ok(World { volumes, drives, ..unknown(desk) })
 }
 
 fn unexpected() -> Error {
@@ -197,6 +239,20 @@ async fn carried_out(
         Asked::RemoveAccount(name) => {
             caller.may(Action::Accounts)?;
             desk.keeper.remove(&caller.origin(), name)?;
+        }
+        Asked::Subscribe { destination, context } => {
+            caller.may(Action::Subscriptions)?;
+            let made = desk.subscriptions.add(destination, context)?;
+            crate::events::push(desk, &made);
+            return Ok(Done::Subscription(made));
+        }
+        Asked::SetSubscription { id, context } => {
+            caller.may(Action::Subscriptions)?;
+            desk.subscriptions.set(id, context)?;
+        }
+        Asked::Unsubscribe(id) => {
+            caller.may(Action::Subscriptions)?;
+            desk.subscriptions.remove(id)?;
         }
         Asked::OpenSession { .. } => {}
     }

@@ -7,7 +7,8 @@ use crate::manage::ManagePort;
 use crate::metrics::MetricsOptions;
 use crate::port::MetricsPort;
 use crate::redfish_routes::Machine;
-use crate::{files, routes};
+use crate::subscriptions::Subscriptions;
+use crate::{events, files, routes};
 use access::{Cost, Password, Role};
 use controller::{ControllerHandle, EventCode, Occurrence};
 use env::{Error as EnvError, ErrorKind as EnvErrorKind};
@@ -73,12 +74,14 @@ impl Server {
         };
         let keeper = Arc::new(keeper);
         let machine = machine(&state, manage.as_ref())?;
+        let subscriptions = Arc::new(Subscriptions::open(&state)?);
         let desk = Desk {
             controller,
             options,
             keeper,
             users,
             machine,
+            subscriptions,
             stopped_controller: Arc::new(stopped_controller),
         };
         let (stop, stopped) = oneshot::channel();
@@ -206,6 +209,9 @@ async fn serve(
     for port in ports {
         // It ends with the runtime: a client that is being answered then asks again.
         tokio::spawn(serve_metrics(port, desk.clone()));
+    }
+    for subscription in desk.subscriptions.list() {
+        events::push(&desk, &subscription);
     }
     if let Some(port) = manage {
         tokio::spawn(serve_management(port, desk.clone()));

@@ -101,6 +101,15 @@ fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     bytes.join(":")
 }
 
+/// What a client needs to talk to whoever answers: what is said is hidden from others, and not from an impostor.
+pub(crate) fn anybody() -> std::result::Result<ClientConfig, String> {
+    let provider = Arc::new(provider::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(trusting(builder, Trusting { exact: None, also: None, provider }))
+}
+
 /// How a client knows the server.
 #[derive(Clone, Debug)]
 pub enum Trust {
@@ -124,7 +133,7 @@ pub(crate) fn client(trust: &Trust) -> std::result::Result<ClientConfig, String>
                     "'{text}' is no fingerprint; expected the 64 digits that 'softroc serve --manage' prints"
                 ));
             }
-            Ok(trusting(builder, Trusting { exact: vec![digits], also: None, provider }))
+            Ok(trusting(builder, Trusting { exact: Some(vec![digits]), also: None, provider }))
         }
         Trust::File(file) => {
             let unreadable = |why: String| format!("cannot read certificates from {}: {why}", file.display());
@@ -142,7 +151,7 @@ pub(crate) fn client(trust: &Trust) -> std::result::Result<ClientConfig, String>
             let also = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
                 .build()
                 .map_err(|error| unreadable(error.to_string()))?;
-            Ok(trusting(builder, Trusting { exact, also: Some(also), provider }))
+            Ok(trusting(builder, Trusting { exact: Some(exact), also: Some(also), provider }))
         }
     }
 }
@@ -162,7 +171,8 @@ fn digits(certificate: &CertificateDer<'_>) -> String {
 /// Trusts these very certificates, whatever they say of themselves, and what others vouch for.
 #[derive(Debug)]
 struct Trusting {
-    exact: Vec<String>,
+    /// `None`: any.
+    exact: Option<Vec<String>>,
     also: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
@@ -176,7 +186,7 @@ impl ServerCertVerifier for Trusting {
         ocsp: &[u8],
         now: UnixTime,
     ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        if self.exact.contains(&digits(certificate)) {
+        if self.exact.as_ref().is_none_or(|exact| exact.contains(&digits(certificate))) {
             return Ok(ServerCertVerified::assertion());
         }
         match &self.also {

@@ -39,5 +39,5 @@ mod world;
 
 pub use answer::{Answer, Body, Request, Response, answer, is_ours, unauthenticated};
 pub use change::{Asked, Change, Done, finished};
-pub use event::sent;
-pub use world::World;
+pub use event::{RETRIES, sent};
+pub use world::{Subscription, World};

@@ -104,6 +104,12 @@ const TABLE: &[(&str, &str, Health, &str)] = &[
         "Choose a value from the enumeration list that the implementation can support and resubmit the request if the operation failed.",
     ),
     (
+        "PropertyValueFormatError",
+        "The value '%1' for the property %2 is not a format that the property can accept.",
+        Health::Warning,
+        "Correct the value for the property in the request body and resubmit the request if the operation failed.",
+    ),
+    (
         "PropertyValueError",
         "The value provided for the property %1 is not valid.",
         Health::Warning,

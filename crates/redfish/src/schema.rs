@@ -26,6 +26,8 @@ pub(crate) const SCHEMAS: &[Schema] = &[
     of("Drive", "v1_22_0"),
     collection("DriveCollection"),
     of("Event", "v1_13_0"),
+    of("EventDestination", "v1_16_0"),
+    collection("EventDestinationCollection"),
     of("EventService", "v1_12_0"),
     of("JsonSchemaFile", "v1_1_5"),
     collection("JsonSchemaFileCollection"),

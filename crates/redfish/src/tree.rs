@@ -36,7 +36,7 @@ fn find(world: &World, segments: &[&str]) -> Option<Value> {
         ["SessionService", rest @ ..] => access::sessions(world, rest),
         ["AccountService", rest @ ..] => access::accounts(world, rest),
         ["TaskService", rest @ ..] => task::find(world, rest),
-        ["EventService", rest @ ..] => event::find(rest),
+        ["EventService", rest @ ..] => event::find(world, rest),
         ["Registries", rest @ ..] => registry::find(rest),
         ["JsonSchemas", rest @ ..] => registry::find_schema(rest),
         _ => None,
@@ -70,6 +70,8 @@ pub(crate) fn methods(world: &World, path: &str) -> Option<&'static str> {
             return task::by_number(world, number).map(|_| "GET, HEAD, DELETE");
         }
         ["Chassis", "host", "Drives", _] => "GET, HEAD, PATCH",
+        ["EventService", "Subscriptions"] | ["EventService", "Subscriptions", "Members"] => "GET, HEAD, POST",
+        ["EventService", "Subscriptions", _] => "GET, HEAD, PATCH, DELETE",
         ["EventService", "SSE"] => return Some("GET"),
         [a, b, c, d, rest @ ..] if [*a, *b, *c, *d] == storage => match rest {
             ["Volumes", "Members"] => return Some("POST"),

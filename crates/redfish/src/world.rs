@@ -2,6 +2,7 @@
 
 use access::{AccountInfo, Limits, SessionInfo};
 use controller::{ControllerInfo, DriveInfo, Event, LogInfo, SpareInfo, TaskInfo, VolumeInfo};
+use serde::{Deserialize, Serialize};
 
 /// See the module. What somebody may not see is left out by whoever makes it.
 #[derive(Clone, Debug)]
@@ -32,8 +33,22 @@ pub struct World {
     pub accounts: Vec<AccountInfo>,
     /// Open sessions.
     pub sessions: Vec<SessionInfo>,
+    /// Who gets events sent.
+    pub subscriptions: Vec<Subscription>,
     /// When accounts are locked.
     pub limits: Limits,
     /// How long a session may go unused.
     pub session_idle_s: u64,
+}
+
+/// Somebody who gets events sent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subscription {
+    /// Its number, as a text.
+    pub id: String,
+    /// Where events are sent: `http://HOST[:PORT]/PATH` or `https://…`.
+    pub destination: String,
+    /// What is sent along, for whoever made it.
+    pub context: String,
 }

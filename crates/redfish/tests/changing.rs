@@ -174,6 +174,50 @@ fn a_drive_becomes_a_spare_and_is_none_any_more() {
 }
 
 #[test]
+fn events_are_sent_where_they_can_be() {
+    let world = world::world();
+    let at = "/redfish/v1/EventService/Subscriptions";
+    let body = |destination: &str| json!({"Destination": destination, "Protocol": "Redfish", "Context": "c", "EventTypes": ["Alert"]});
+    for fine in ["http://host/path", "https://[::1]:8443/", "https://host:1"] {
+        let change =
+            changed(&world, "POST", at, body(fine)).unwrap_or_else(|refused| panic!("{fine}: {refused:?}"));
+        assert!(matches!(&change.asked, Asked::Subscribe { destination, .. } if destination == fine));
+    }
+    for wrong in [
+        "",
+        "host",
+        "ftp://host/",
+        "http://",
+        "http:///x",
+        "http://ada:pw@host/",
+        "http://ho st/",
+        "http://h\r\nx/",
+    ] {
+        assert_eq!(refused("POST", at, body(wrong)).1, ["PropertyValueFormatError#/Destination"], "{wrong}");
+    }
+    let more = json!({"Destination": "http://host/", "VerifyCertificate": true, "EventFormatType": "MetricReport", "HttpHeaders": []});
+    let (_, mut messages) = refused("POST", at, more);
+    messages.sort();
+    let expected = [
+        "PropertyMissing#/Protocol",
+        "PropertyUnknown#/HttpHeaders",
+        "PropertyValueNotInList#/EventFormatType",
+        "PropertyValueNotInList#/VerifyCertificate",
+    ];
+    assert_eq!(messages, expected);
+    assert!(
+        matches!(changed(&world, "DELETE", &format!("{at}/1"), json!({})), Ok(change) if matches!(change.asked, Asked::Unsubscribe(_)))
+    );
+    assert!(
+        matches!(changed(&world, "PATCH", &format!("{at}/1"), json!({"Context": "d"})), Ok(change) if matches!(change.asked, Asked::SetSubscription { .. }))
+    );
+    let otto = caller("otto", Role::Operator);
+    let body = body("http://host/").to_string();
+    let answer = redfish::answer(&world, Some(&otto), &request("POST", at, body.as_bytes()));
+    assert!(matches!(answer, Answer::Response(response) if response.status == 403));
+}
+
+#[test]
 fn accounts_are_for_administrators_but_ones_own_password() {
     let world = world::world();
     let rita = caller("rita", Role::ReadOnly);

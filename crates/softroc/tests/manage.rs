@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::managed::{Managed, between, managed};
+use common::managed::{Managed, address, managed};
 use common::{Controller, have, skipped, softroc};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -53,6 +53,10 @@ fn a_role_may_what_the_matrix_says_and_events_name_who_did_it() {
         assert!(events.contains(&expected.replace("user 0 ", &own)), "{expected} is not in {events}");
     }
     assert!(!events.contains("account rita ordered"), "{events}");
+    let same = format!("account set rita --password-stdin --token {looks}");
+    let to = format!("--server {} --fingerprint {}", managed.address, managed.fingerprint);
+    let refused = managed.shell(&format!("echo 'secret of rita' | softroc {same} {to} 2>&1"));
+    assert!(refused.contains("that is the password as it is"), "{refused}");
     // Another password or role ends what was opened before it; nothing secret is left anywhere.
     managed.controller.softroc(&["account", "set", "otto", "--role", "read-only"]).ok();
     assert!(managed.remote(&runs, &["volume", "list"]).refused().contains("no session of that token"));
@@ -99,7 +103,7 @@ fn wrong_passwords_lock_an_account_and_a_restart_keeps_the_accounts() {
     let first = managed.fingerprint.clone();
     managed.controller.start();
     let log = managed.controller.log();
-    managed.address = between(log.rsplit("management at ").next().unwrap_or_default(), "", ";").to_owned();
+    managed.address = address(&log);
     assert_eq!(
         log.matches(&first).count(),
         3,

@@ -70,6 +70,7 @@ fn counts(said: &str) -> [u64; 3] {
 fn every_resource_follows_its_schema() {
     let Some(judges) = judges() else { return };
     let managed = served("redfish-schemas");
+    subscribe(&managed, "http://127.0.0.1:1/nowhere");
     let csdl = judges.join("csdl");
     let to = ["-r", &managed.address, "-u", "ada", "-p", PASSWORD, "--authtype", "Session"];
     let schemas = ["--skipschema", "--schema_directory", csdl.to_str().expect("text"), "--logdir", "logs"];
@@ -160,6 +161,79 @@ fn events_come_as_they_happen_and_end_with_the_session() {
     assert_eq!(event["@odata.type"], "#Event.v1_13_0.Event");
     managed.controller.softroc(&["account", "set", "ada", "--disable"]).ok();
     stream.wait().expect("it ends when the account may be used no more");
+}
+
+/// Has events sent there; the address of the subscription.
+fn subscribe(managed: &Managed, destination: &str) -> String {
+    let body = format!("{{\"Destination\":\"{destination}\",\"Protocol\":\"Redfish\",\"Context\":\"mine\"}}");
+    let post = format!("-u 'ada:{PASSWORD}' -H 'content-type: application/json' -d '{body}'");
+    let (status, body) = managed.curl(&post, "/redfish/v1/EventService/Subscriptions");
+    let made: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+    assert_eq!((status.as_str(), &made["Context"]), ("201", &serde_json::json!("mine")), "{body}");
+    made["@odata.id"].as_str().expect("an address").to_owned()
+}
+
+/// Takes one request and answers it: what was sent.
+fn listen(listener: &std::net::TcpListener, answer: &str) -> serde_json::Value {
+    let (mut stream, _) = listener.accept().expect("somebody comes");
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n")
+            && let Ok(sent) = serde_json::from_str(body)
+        {
+            assert!(head.starts_with("POST /events HTTP/1.1") && head.contains("application/json"), "{head}");
+            stream
+                .write_all(format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n").as_bytes())
+                .expect("it is told");
+            return sent;
+        }
+        let read = stream.read(&mut piece).expect("it is sent");
+        assert!(read > 0, "it ended in {text}");
+        bytes.extend(&piece[..read]);
+    }
+}
+
+#[test]
+fn events_are_sent_to_who_subscribed_in_order_and_again_if_they_did_not_arrive() {
+    if !have("curl") {
+        return;
+    }
+    let mut managed = served("redfish-push");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it has one").port();
+    let subscription = subscribe(&managed, &format!("http://127.0.0.1:{port}/events"));
+    let rename = |managed: &Managed, from: &str, to: &str| {
+        managed.controller.softroc(&["volume", "rename", from, to]).ok();
+    };
+    rename(&managed, "data", "home");
+    let mut seen = Vec::new();
+    let mut until = |listener: &std::net::TcpListener, text: &str| {
+        loop {
+            let refuses_first = seen.is_empty();
+            let event = listen(listener, if refuses_first { "500 No" } else { "204 No Content" });
+            assert_eq!(
+                (&event["Context"], &event["@odata.type"]),
+                (&"mine".into(), &"#Event.v1_13_0.Event".into())
+            );
+            let number: u64 = event["Id"].as_str().and_then(|id| id.parse().ok()).expect("a number");
+            seen.push(number);
+            if event["Events"][0]["Message"].as_str().is_some_and(|told| told.contains(text)) {
+                return seen.clone();
+            }
+        }
+    };
+    let seen = until(&listener, "ordered, from control socket: volume-set data");
+    assert_eq!(seen[0], seen[1], "the first one is sent again");
+    assert!(seen[1..].windows(2).all(|pair| pair[0] < pair[1]), "{seen:?}");
+    // It is kept over a restart, and ends when it is deleted.
+    managed.controller.stop();
+    managed.controller.start();
+    managed.address = common::managed::address(&managed.controller.log());
+    rename(&managed, "home", "data");
+    until(&listener, "ordered, from control socket: volume-set home");
+    assert_eq!(managed.curl(&format!("-X DELETE -u 'ada:{PASSWORD}'"), &subscription).0, "204");
+    assert_eq!(managed.curl(&format!("-u 'ada:{PASSWORD}'"), &subscription).0, "404");
 }
 
 /// Requests that were changed at random: whatever comes, the next one is answered.

@@ -50,7 +50,10 @@ fn answered(by: u8, asked: &Request<'_>) {
             assert!(known.is_some() || signs_in, "nobody changes anything");
             let concerns_accounts =
                 matches!(change.asked, Asked::AddAccount { .. } | Asked::RemoveAccount(_));
-            assert!(!concerns_accounts || role == Role::Administrator, "accounts are for administrators");
+            assert!(
+                !concerns_accounts || role == Role::Administrator,
+                "accounts and subscriptions are for administrators"
+            );
             looks_right(&redfish::finished(&world, asked.path, &change, Ok(Done::Nothing)));
         }
     }
@@ -106,6 +109,7 @@ pub fn redfish() -> Vec<Vec<u8>> {
         format!("POST {accounts}\n\n{{\"UserName\":\"eve\",\"Password\":\"long enough\",\"RoleId\":\"Operator\",\"Enabled\":false}}"),
         format!("PATCH {accounts}/ada\n\n{{\"Password\":\"long enough\",\"Locked\":false,\"PasswordChangeRequired\":true}}"),
         "POST /redfish/v1/SessionService/Sessions/Members\n\n{\"UserName\":\"ada\",\"Password\":\"long enough\"}".to_owned(),
+        "POST /redfish/v1/EventService/Subscriptions\n\n{\"Destination\":\"https://host/x\",\"Protocol\":\"Redfish\",\"EventTypes\":[\"Alert\"]}".to_owned(),
         "POST /v1/command\n\n{\"command\":\"volume-create\",\"name\":\"v\",\"level\":\"raid5\",\"drives\":[\"a\"]}".to_owned(),
     ]
     .iter()

@@ -3,11 +3,12 @@
 mod accounts;
 mod body;
 mod drives;
+mod subscriptions;
 mod volumes;
 
 use crate::answer::{Answer, Request, Response};
 use crate::message::{self, Message};
-use crate::{World, access, ids, task, tree};
+use crate::{Subscription, World, access, event, ids, task, tree};
 use ::access::{AccountChange, AccountInfo, Caller, Password, Role, SessionInfo};
 use controller::{Command, Error, Reply};
 use serde_json::{Value, json};
@@ -61,6 +62,22 @@ pub enum Asked {
     },
     /// An account is removed.
     RemoveAccount(String),
+    /// Events are to be sent.
+    Subscribe {
+        /// Where.
+        destination: String,
+        /// What is sent along.
+        context: String,
+    },
+    /// A subscription is changed.
+    SetSubscription {
+        /// Which.
+        id: String,
+        /// What is sent along.
+        context: String,
+    },
+    /// Events are to be sent there no more.
+    Unsubscribe(String),
 }
 
 /// What came of it.
@@ -77,6 +94,8 @@ pub enum Done {
         /// Whose it is.
         account: AccountInfo,
     },
+    /// Events are sent.
+    Subscription(Subscription),
     /// It is done.
     Nothing,
 }
@@ -142,6 +161,14 @@ pub(crate) fn read(world: &World, caller: &Caller, request: &Request<'_>) -> Rea
             let action = if is_own { ::access::Action::OwnSession } else { ::access::Action::Sessions };
             accounts::check(caller, action, request.path)?;
             change(Asked::CloseSession((*id).to_owned()), Then::Nothing)
+        }
+        ("POST", ["EventService", "Subscriptions"] | ["EventService", "Subscriptions", "Members"]) => {
+            subscriptions::add(caller, request)
+        }
+        ("PATCH", ["EventService", "Subscriptions", id]) => subscriptions::set(caller, id, request),
+        ("DELETE", ["EventService", "Subscriptions", id]) => {
+            accounts::check(caller, ::access::Action::Subscriptions, request.path)?;
+            change(Asked::Unsubscribe((*id).to_owned()), Then::Nothing)
         }
         ("DELETE", ["TaskService", "Tasks" | "TaskMonitors", number]) => {
             let task = task::by_number(world, number).map_or(0, |task| task.task);
@@ -210,6 +237,7 @@ fn made(world: &World, uri: Option<&str>, done: &Done) -> Response {
     };
     let new = match done {
         Done::Replies(replies) => replies.iter().find_map(of_volume),
+        Done::Subscription(one) => Some(event::subscription_uri(&one.id)),
         _ => None,
     };
     match uri.map(str::to_owned).or(new) {

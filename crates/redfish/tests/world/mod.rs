@@ -82,6 +82,11 @@ pub fn world() -> World {
         ],
         accounts: vec![read(account("ada", "administrator")), read(account("rita", "read-only"))],
         sessions: vec![],
+        subscriptions: vec![redfish::Subscription {
+            id: "1".to_owned(),
+            destination: "https://listener/events".to_owned(),
+            context: "mine".to_owned(),
+        }],
         limits: access::Limits::default(),
         session_idle_s: 1800,
     }

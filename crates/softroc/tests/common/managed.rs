@@ -17,12 +17,18 @@ pub fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     rest.split(after).next().unwrap_or_default()
 }
 
+/// The address for management, as the last start wrote it into the log.
+pub fn address(log: &str) -> String {
+    let last = log.rsplit("management at ").next().unwrap_or_default();
+    last.split(';').next().unwrap_or_default().to_owned()
+}
+
 pub fn managed(name: &str, more: &[&str]) -> Managed {
     let mut arguments = vec!["--manage", "127.0.0.1:0"];
     arguments.extend(more);
     let controller = Controller::with(name, &arguments);
     let log = controller.log();
-    let address = between(&log, "management at ", ";").to_owned();
+    let address = address(&log);
     let fingerprint = between(&log, "its certificate's SHA-256 is ", "\n").to_owned();
     let password = between(&log, "to be changed: ", "\n").to_owned();
     Managed { controller, address, fingerprint, password }
