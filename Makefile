@@ -4,7 +4,7 @@
 
 CARGO ?= cargo
 # Programs that nobody here wrote judge our interfaces: they are installed from the system's packages.
-JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils xz-utils postgresql sqlite3 prometheus $(GUEST)
+JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils xz-utils postgresql sqlite3 prometheus curl openssl python3-venv $(GUEST)
 # With these, and a kernel of Debian's, a real Linux md judges our arrays in an emulated machine.
 GUEST = mdadm qemu-system-x86 busybox-static cpio kmod
 PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
@@ -74,6 +74,7 @@ tools-build:
 tools-test: tools-build
 	@scripts/need --packages $(JUDGES)
 	@scripts/md-guest target/md-guest
+	@scripts/redfish-judges target/redfish-judges
 
 tools-bench: tools-build
 	@scripts/need --packages $(PEERS)

@@ -1,32 +1,147 @@
-//! The client's side: one command, one answer.
+//! The client's side: one request, one answer.
 
-use crate::Refusal;
+use crate::gate::TOKEN;
+use crate::tls::{self, Trust};
+use crate::{AccessReply, Refusal};
 use controller::{Command, Error, ErrorKind, Reply, Result};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
-use std::path::Path;
-use tokio::net::UnixStream;
+use rustls::pki_types::ServerName;
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
 
-/// Sends a command to the controller behind `socket` and waits for its reply.
+/// Where a controller is, and how one gets in.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// On this machine, behind its control socket.
+    Socket(PathBuf),
+    /// Somewhere, behind its port for management.
+    Server(Remote),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Socket(socket) => socket.display().fmt(f),
+            Place::Server(remote) => write!(f, "{remote:?}"),
+        }
+    }
+}
+
+/// A controller at a network port.
+#[derive(Clone)]
+pub struct Remote {
+    host: String,
+    port: u16,
+    token: Option<String>,
+    trust: Trust,
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the token.
+        write!(f, "https://{}:{}", self.host, self.port)
+    }
+}
+
+impl Remote {
+    /// By its address, `https://HOST:PORT`; a token, and how its certificate is known.
+    ///
+    /// # Errors
+    /// When that is no such address.
+    pub fn new(address: &str, token: Option<String>, trust: Trust) -> Result<Remote> {
+        let wrong = || {
+            let sentence = format!("'{address}' is not the address of a server; expected https://HOST:PORT");
+            Error::new(ErrorKind::Invalid, sentence)
+        };
+        let rest = address.strip_prefix("https://").ok_or_else(wrong)?.trim_end_matches('/');
+        let (host, port) = rest.rsplit_once(':').ok_or_else(wrong)?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = port.parse().map_err(|_| wrong())?;
+        if host.is_empty() || host.contains(['/', '@', '?']) {
+            return Err(wrong());
+        }
+        Ok(Remote { host: host.to_owned(), port, token, trust })
+    }
+}
+
+/// Sends a command to the controller at `place` and waits for its reply.
 ///
 /// # Errors
 /// Those of the command; `Unavailable` when no controller answers there.
-pub fn call(socket: &Path, command: &Command) -> Result<Reply> {
+pub fn call(place: &Place, command: &Command) -> Result<Reply> {
+    let body = serde_json::to_value(command).map_err(|error| broken(place, &error.to_string()))?;
+    request(place, "POST", "/v1/command", Some(&body))
+}
+
+/// Asks about accounts: an address below `/v1`, and what is sent there.
+///
+/// # Errors
+/// Those of the request; `Unavailable` when no controller answers there.
+pub fn access(
+    place: &Place,
+    method: &str,
+    path: &str,
+    body: Option<&serde_json::Value>,
+) -> Result<AccessReply> {
+    request(place, method, path, body)
+}
+
+fn request<T: DeserializeOwned>(
+    place: &Place,
+    method: &str,
+    path: &str,
+    body: Option<&serde_json::Value>,
+) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Error::new(ErrorKind::Failed, format!("cannot talk to the controller: {error}")))?;
-    runtime.block_on(exchange(socket, command))
+    let failed = |error: String| broken(place, &error);
+    let body = body.map(serde_json::to_vec).transpose().map_err(|error| failed(error.to_string()))?;
+    let mut request = Request::builder().method(method).uri(path).header("host", host_of(place));
+    if let Place::Server(Remote { token: Some(token), .. }) = place {
+        request = request.header(TOKEN, token);
+    }
+    if body.is_some() {
+        request = request.header("content-type", "application/json");
+    }
+    let request = request
+        .body(Full::new(Bytes::from(body.unwrap_or_default())))
+        .map_err(|error| failed(error.to_string()))?;
+    let (good, body) = runtime.block_on(async {
+        match place {
+            Place::Socket(socket) => exchange(place, to_socket(socket).await?, request).await,
+            Place::Server(remote) => exchange(place, to_server(remote).await?, request).await,
+        }
+    })?;
+    let not_ours = |error: serde_json::Error| failed(format!("its answer cannot be read ({error})"));
+    match good {
+        true => serde_json::from_slice(&body).map_err(not_ours),
+        false => Err(serde_json::from_slice::<Refusal>(&body).map_err(not_ours)?.error),
+    }
 }
 
-async fn exchange(socket: &Path, command: &Command) -> Result<Reply> {
-    let broken = |what: String| {
-        let sentence = format!("the controller at {} broke off: {what}; look at its log", socket.display());
-        Error::new(ErrorKind::Failed, sentence)
-    };
-    let stream = UnixStream::connect(socket).await.map_err(|error| {
+fn host_of(place: &Place) -> String {
+    match place {
+        Place::Socket(_) => "localhost".to_owned(),
+        Place::Server(Remote { host, port, .. }) if host.contains(':') => format!("[{host}]:{port}"),
+        Place::Server(Remote { host, port, .. }) => format!("{host}:{port}"),
+    }
+}
+
+fn broken(place: &Place, what: &str) -> Error {
+    Error::new(ErrorKind::Failed, format!("the controller at {place} broke off: {what}; look at its log"))
+}
+
+async fn to_socket(socket: &Path) -> Result<UnixStream> {
+    UnixStream::connect(socket).await.map_err(|error| {
         let socket = socket.display();
         let sentence = match error.kind() {
             std::io::ErrorKind::PermissionDenied => format!(
@@ -37,24 +152,39 @@ async fn exchange(socket: &Path, command: &Command) -> Result<Reply> {
             ),
         };
         Error::new(ErrorKind::Unavailable, sentence)
+    })
+}
+
+async fn to_server(remote: &Remote) -> Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>> {
+    let Remote { host, port, trust, .. } = remote;
+    let config = tls::client(trust).map_err(|why| Error::new(ErrorKind::Invalid, why))?;
+    let name = ServerName::try_from(host.clone())
+        .map_err(|_| Error::new(ErrorKind::Invalid, format!("'{host}' is not the name of a host")))?;
+    let unavailable = |what: String| Error::new(ErrorKind::Unavailable, what);
+    let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| {
+        unavailable(format!(
+            "no controller answers at {remote:?}: {error}; start one there with 'softroc serve --manage {host}:{port}'"
+        ))
     })?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| broken(error.to_string()))?;
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| {
+        unavailable(format!(
+            "{remote:?} is not the server that is trusted: {error}; compare with what 'softroc serve --manage' printed, and give --fingerprint or --ca"
+        ))
+    })
+}
+
+async fn exchange(
+    place: &Place,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
+) -> Result<(bool, Bytes)> {
+    let failed = |error: hyper::Error| broken(place, &error.to_string());
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let driver = tokio::spawn(connection);
-    let body = serde_json::to_vec(command).map_err(|error| broken(error.to_string()))?;
-    let request = Request::post("/v1/command")
-        .header("host", "localhost")
-        .header("content-type", "application/json")
-        .body(Full::new(Bytes::from(body)))
-        .map_err(|error| broken(error.to_string()))?;
-    let response = sender.send_request(request).await.map_err(|error| broken(error.to_string()))?;
+    let response = sender.send_request(request).await.map_err(failed)?;
     let good = response.status().is_success();
-    let body = response.into_body().collect().await.map_err(|error| broken(error.to_string()))?.to_bytes();
+    let body = response.into_body().collect().await.map_err(failed)?.to_bytes();
     driver.abort();
-    let not_ours = |error: serde_json::Error| broken(format!("its answer cannot be read ({error})"));
-    match good {
-        true => serde_json::from_slice(&body).map_err(not_ours),
-        false => Err(serde_json::from_slice::<Refusal>(&body).map_err(not_ours)?.error),
-    }
+    Ok((good, body))
 }

@@ -14,6 +14,19 @@
 //! `GET /metrics` answers what is counted and measured as text for Prometheus ([`metrics`]). The same address alone is served at
 //! network ports ([`MetricsPort`]).
 //!
+//! Whoever asks is somebody: a user of this machine on the control socket, an account at the network port ([`ManagePort`]). What
+//! they may is in the one table of the crate `access`.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `server`, `port`, `manage` | the thread; the ports for metrics and for management |
+//! | `tls`, `files` | the certificate, and how clients know it; files that nobody else may read |
+//! | `gate` | who asks |
+//! | `keeper` | accounts and sessions as they are kept |
+//! | `desk`, `routes`, `account_routes` | what is answered, and at which address |
+//! | `redfish_routes`, `events`, `subscriptions`, `deliver` | Redfish (crate `redfish`); events as they come, and those who get them sent |
+//! | `client` | the other side |
+//!
 //! HTTP has its own thread, on tokio: nothing here is on the path of an I/O.
 #![allow(
     clippy::disallowed_methods,
@@ -21,14 +34,30 @@
     reason = "HTTP has its own thread, outside the engine's world"
 )]
 
+mod account_routes;
 pub mod client;
+mod deliver;
+mod desk;
+mod events;
+mod files;
+mod gate;
+mod keeper;
+mod manage;
 mod metrics;
 mod port;
+mod redfish_routes;
+mod routes;
 mod server;
+mod subscriptions;
+mod tls;
+
+pub use account_routes::AccessReply;
+pub use manage::ManagePort;
 
 pub use metrics::MetricsOptions;
 pub use port::MetricsPort;
-pub use server::{Metrics, Server, SocketAccess};
+pub use server::{Metrics, Server, Setup, SocketAccess};
+pub use tls::{CertificateFiles, Trust};
 
 use serde::{Deserialize, Serialize};
 

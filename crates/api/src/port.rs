@@ -65,8 +65,7 @@ impl MetricsPort {
 
     /// Begins to listen, on a runtime.
     pub(crate) fn listen(self) -> std::io::Result<Places> {
-        let listener = tokio::net::TcpListener::from_std(self.listener)?;
-        Ok(Places { listener, places: Arc::new(Semaphore::new(MOST)) })
+        Places::of(self.listener, MOST)
     }
 }
 
@@ -74,6 +73,14 @@ impl MetricsPort {
 pub(crate) struct Places {
     listener: tokio::net::TcpListener,
     places: Arc<Semaphore>,
+}
+
+impl Places {
+    /// So many places at a listener that does not block.
+    pub(crate) fn of(listener: TcpListener, most: usize) -> std::io::Result<Places> {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        Ok(Places { listener, places: Arc::new(Semaphore::new(most)) })
+    }
 }
 
 impl axum::serve::Listener for Places {
@@ -93,7 +100,7 @@ impl axum::serve::Listener for Places {
                     return (Seated { stream, idle, _place: place }, address);
                 }
                 Err(error) => {
-                    tracing::debug!("a client of the metrics was not accepted: {error}");
+                    tracing::debug!("a client was not accepted: {error}");
                     tokio::time::sleep(REST).await;
                 }
             }

@@ -1,54 +1,94 @@
 //! The server's side: a thread that takes commands in and hands them to the controller.
 
-use crate::metrics::{self, MetricsOptions};
+use crate::desk::Desk;
+use crate::gate::{Peer, Users};
+use crate::keeper::Keeper;
+use crate::manage::ManagePort;
+use crate::metrics::MetricsOptions;
 use crate::port::MetricsPort;
-use crate::{Refusal, metrics::text::CONTENT_TYPE};
-use axum::Json;
-use axum::Router;
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, header::CONTENT_TYPE as TYPE};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use controller::{Command, ControllerHandle, Error, ErrorKind, Reply};
+use crate::redfish_routes::Machine;
+use crate::subscriptions::Subscriptions;
+use crate::{events, files, routes};
+use access::{Cost, Password, Role};
+use controller::{ControllerHandle, EventCode, Occurrence};
 use env::{Error as EnvError, ErrorKind as EnvErrorKind};
-use serde::Deserialize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
 
-/// A control socket that is being served. Dropping it stops the server and removes the socket.
+/// A control socket that is being served, and what else was asked for. Dropping it stops the server and removes the socket.
 pub struct Server {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     socket: PathBuf,
+    first: Option<(&'static str, Password)>,
+}
+
+/// What is served, and to whom.
+pub struct Setup {
+    /// The control socket.
+    pub socket: PathBuf,
+    /// Who may use it.
+    pub access: SocketAccess,
+    /// The folder of accounts and certificates.
+    pub state: PathBuf,
+    /// What metrics there are, and where else.
+    pub metrics: Metrics,
+    /// The network port for management.
+    pub manage: Option<ManagePort>,
 }
 
 impl Server {
-    /// Serves `controller` on a Unix socket that those may use whom `access` lets in, and its metrics at `metrics`' ports, too.
+    /// Serves `controller` on a Unix socket, its metrics at the ports for them, and all of it at the port for management.
     /// `stopped_controller` is called, on the server's thread, when somebody has shut the controller down through it.
     ///
     /// # Errors
-    /// When the socket is in use by a running server, or cannot be made.
+    /// When the socket is in use by a running server, or cannot be made; when the accounts cannot be read.
     pub fn start(
-        socket: &FilePath,
-        access: SocketAccess,
+        setup: Setup,
         controller: ControllerHandle,
-        metrics: Metrics,
         stopped_controller: impl Fn() + Send + Sync + 'static,
     ) -> env::Result<Server> {
-        let listener = bind(socket, access)?;
+        let Setup { socket, access, state, metrics, manage } = setup;
+        let keeper = Keeper::open(&state, Cost::default(), controller.clone())?;
+        let first = if manage.is_some() { keeper.make_first()? } else { None };
+        if let Some(port) = manage.as_ref().filter(|port| port.is_new()) {
+            controller.note(Occurrence {
+                code: EventCode::AccessCertificate,
+                subject: "controller".to_owned(),
+                cause: "start".to_owned(),
+                effect: format!("SHA-256 {}", port.fingerprint()),
+                text: format!("a certificate was made for management; its SHA-256 is {}", port.fingerprint()),
+            });
+        }
+        let listener = bind(&socket, access)?;
         let Metrics { options, ports } = metrics;
-        let desk = Desk { controller, options, stopped_controller: Arc::new(stopped_controller) };
+        let users = Users {
+            own: rustix::process::geteuid().as_raw(),
+            group: access.group,
+            role: access.role,
+            open_to_all: access.mode & 0o002 != 0,
+        };
+        let keeper = Arc::new(keeper);
+        let machine = machine(&state, manage.as_ref())?;
+        let subscriptions = Arc::new(Subscriptions::open(&state)?);
+        let desk = Desk {
+            controller,
+            options,
+            keeper,
+            users,
+            machine,
+            subscriptions,
+            stopped_controller: Arc::new(stopped_controller),
+        };
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("http".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
-                Ok(runtime) => runtime.block_on(serve(listener, ports, desk, stopped)),
+                Ok(runtime) => runtime.block_on(serve(listener, ports, manage, desk, stopped)),
                 Err(error) => tracing::error!("the control socket is not served: {error}"),
             }
         });
@@ -56,7 +96,12 @@ impl Server {
             EnvError::new(EnvErrorKind::System, "cannot start the thread of the control socket")
                 .caused_by(error)
         })?;
-        Ok(Server { stop: Some(stop), thread: Some(thread), socket: socket.to_owned() })
+        Ok(Server { stop: Some(stop), thread: Some(thread), socket, first })
+    }
+
+    /// The first account and its password, if it was made just now: they are told once.
+    pub fn take_first_password(&mut self) -> Option<(&'static str, Password)> {
+        self.first.take()
     }
 }
 
@@ -74,6 +119,31 @@ impl Drop for Server {
     }
 }
 
+/// What this machine is called. Its UUID is made once, and kept.
+fn machine(state: &FilePath, manage: Option<&ManagePort>) -> env::Result<Machine> {
+    let file = state.join("manage-uuid");
+    let kept = files::load(&file)?.and_then(|text| String::from_utf8(text).ok());
+    let uuid = match kept.map(|text| text.trim().to_owned()).filter(|text| text.len() == 36) {
+        Some(uuid) => uuid,
+        None => {
+            let uuid = uuid(crate::keeper::random()?);
+            files::store(&file, uuid.as_bytes())?;
+            uuid
+        }
+    };
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Ok(Machine { host, uuid, port: manage.map(|port| port.address().port()) })
+}
+
+/// Random bytes as a UUID of version 4.
+fn uuid(mut bytes: [u8; 16]) -> String {
+    bytes[6] = bytes[6] & 0x0F | 0x40;
+    bytes[8] = bytes[8] & 0x3F | 0x80;
+    let digits = access::hex(&bytes);
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    parts.join("-")
+}
+
 /// How metrics are served.
 #[derive(Default)]
 pub struct Metrics {
@@ -83,13 +153,15 @@ pub struct Metrics {
     pub ports: Vec<MetricsPort>,
 }
 
-/// Who may use a control socket: whoever may write to it.
+/// Who may use a control socket: whoever may write to it. Root and the user who runs the controller are administrators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketAccess {
     /// The permissions of the socket, as `chmod` takes them.
     pub mode: u32,
     /// The number of the group that it is given to; otherwise it has that of the process.
     pub group: Option<u32>,
+    /// What members of the group are. Who is let in and is none of these only looks.
+    pub role: Role,
 }
 
 /// Binds the socket; a file that a dead server left behind is removed first.
@@ -127,17 +199,10 @@ fn bind(socket: &FilePath, access: SocketAccess) -> env::Result<std::os::unix::n
     Ok(listener)
 }
 
-/// What every request is answered with.
-#[derive(Clone)]
-struct Desk {
-    controller: ControllerHandle,
-    options: MetricsOptions,
-    stopped_controller: Arc<dyn Fn() + Send + Sync>,
-}
-
 async fn serve(
     listener: std::os::unix::net::UnixListener,
     ports: Vec<MetricsPort>,
+    manage: Option<ManagePort>,
     desk: Desk,
     stopped: oneshot::Receiver<()>,
 ) {
@@ -145,35 +210,22 @@ async fn serve(
         // It ends with the runtime: a client that is being answered then asks again.
         tokio::spawn(serve_metrics(port, desk.clone()));
     }
+    for subscription in desk.subscriptions.list() {
+        events::push(&desk, &subscription);
+    }
+    if let Some(port) = manage {
+        tokio::spawn(serve_management(port, desk.clone()));
+    }
     let listener = match UnixListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("the control socket is not served: {error}"),
     };
-    let router = Router::new()
-        .route("/v1/command", post(command))
-        .route("/v1/info", get(|state| ask(state, Command::Info {})))
-        .route("/v1/drives", get(|state| ask(state, Command::DriveList {})))
-        .route("/v1/volumes", get(|state| ask(state, Command::VolumeList {})))
-        .route("/v1/volumes/{volume}", get(volume))
-        .route("/v1/spares", get(|state| ask(state, Command::SpareList {})))
-        .route("/v1/foreign", get(|state| ask(state, Command::ForeignList {})))
-        .route("/v1/tasks", get(|state| ask(state, Command::TaskList {})))
-        .route("/v1/tasks/{task}", get(task))
-        .route("/v1/schedules", get(|state| ask(state, Command::ScheduleList {})))
-        .route("/v1/events", get(events))
-        .route("/metrics", get(tell_metrics))
-        .fallback(|| async {
-            refuse(ErrorKind::NotFound, "there is nothing at this address; docs/api.md lists what there is")
-        })
-        .method_not_allowed_fallback(|| async {
-            refuse(ErrorKind::Invalid, "commands are sent with POST /v1/command, all else is asked with GET")
-        })
-        .with_state(desk);
     let until = async move {
         // Either the server is stopped, or its owner is gone: both mean the same.
         let _ = stopped.await;
     };
-    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(until).await {
+    let service = routes::router(desk).into_make_service_with_connect_info::<Peer>();
+    if let Err(error) = axum::serve(listener, service).with_graceful_shutdown(until).await {
         tracing::error!("the control socket ended: {error}");
     }
 }
@@ -185,106 +237,20 @@ async fn serve_metrics(port: MetricsPort, desk: Desk) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("metrics are not served at {address}: {error}"),
     };
-    let nothing =
-        || async { (StatusCode::NOT_FOUND, "there is nothing at this address; ask for /metrics\n") };
-    let router = Router::new().route("/metrics", get(tell_metrics)).fallback(nothing).with_state(desk);
-    if let Err(error) = axum::serve(listener, router).await {
+    if let Err(error) = axum::serve(listener, routes::metrics_alone(desk)).await {
         tracing::error!("metrics are served at {address} no longer: {error}");
     }
 }
 
-async fn tell_metrics(State(desk): State<Desk>) -> Response {
-    let since = Instant::now();
-    match answer(&desk.controller, Command::Metrics {}).await {
-        Some(Ok(Reply::Metrics { metrics })) => {
-            let page = metrics::page(&metrics, desk.options, since);
-            ([(TYPE, CONTENT_TYPE)], page).into_response()
-        }
-        Some(Err(error)) => refused(error),
-        _ => refuse(ErrorKind::Stopping, GONE),
-    }
-}
-
-async fn command(state: State<Desk>, command: Result<Json<Command>, JsonRejection>) -> Response {
-    match command {
-        Ok(Json(command)) => ask(state, command).await,
-        Err(rejection) => {
-            refuse(ErrorKind::Invalid, &format!("that is not a command: {}", rejection.body_text()))
-        }
-    }
-}
-
-async fn volume(state: State<Desk>, Path(volume): Path<String>) -> Response {
-    ask(state, Command::VolumeShow { volume }).await
-}
-
-async fn task(state: State<Desk>, task: Result<Path<u64>, PathRejection>) -> Response {
-    match task {
-        Ok(Path(task)) => ask(state, Command::TaskShow { task }).await,
-        Err(_) => refuse(ErrorKind::Invalid, "a task has a number; see GET /v1/tasks"),
-    }
-}
-
-/// What may be asked of the events.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EventsQuery {
-    last: Option<usize>,
-}
-
-async fn events(state: State<Desk>, query: Result<Query<EventsQuery>, QueryRejection>) -> Response {
-    match query {
-        Ok(Query(query)) => ask(state, Command::EventsList { last: query.last }).await,
-        Err(_) => refuse(ErrorKind::Invalid, "'last' is the number of events, such as ?last=20"),
-    }
-}
-
-/// Hands a command to the controller and waits for its reply.
-async fn ask(State(desk): State<Desk>, command: Command) -> Response {
-    let stops = command == Command::Shutdown {};
-    match answer(&desk.controller, command).await {
-        Some(Ok(reply)) => {
-            if stops {
-                (desk.stopped_controller)();
-            }
-            Json(reply).into_response()
-        }
-        Some(Err(error)) => refused(error),
-        None => refuse(ErrorKind::Stopping, GONE),
-    }
-}
-
-const GONE: &str = "the controller is gone; start it again";
-
-/// What the controller answers; `None` if it is gone.
-async fn answer(controller: &ControllerHandle, command: Command) -> Option<controller::Result<Reply>> {
-    let (sender, receiver) = oneshot::channel();
-    controller.ask(command, move |result| {
-        if sender.send(result).is_err() {
-            tracing::debug!("the client went away before its answer");
-        }
-    });
-    receiver.await.ok()
-}
-
-fn refuse(kind: ErrorKind, sentence: &str) -> Response {
-    refused(Error::new(kind, sentence))
-}
-
-fn refused(error: Error) -> Response {
-    (status(error.kind), Json(Refusal { error })).into_response()
-}
-
-fn status(kind: ErrorKind) -> StatusCode {
-    match kind {
-        ErrorKind::NotFound => StatusCode::NOT_FOUND,
-        ErrorKind::Invalid => StatusCode::BAD_REQUEST,
-        ErrorKind::NameTaken | ErrorKind::InUse | ErrorKind::HoldsData | ErrorKind::WrongState => {
-            StatusCode::CONFLICT
-        }
-        ErrorKind::Unavailable => StatusCode::UNPROCESSABLE_ENTITY,
-        ErrorKind::OutOfSpace => StatusCode::INSUFFICIENT_STORAGE,
-        ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
-        ErrorKind::Busy | ErrorKind::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+/// Serves everything at a network port, to those who have an account.
+async fn serve_management(port: ManagePort, desk: Desk) {
+    let address = port.address();
+    let listener = match port.listen() {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!("management is not served at {address}: {error}"),
+    };
+    let service = routes::router(desk).into_make_service_with_connect_info::<Peer>();
+    if let Err(error) = axum::serve(listener, service).await {
+        tracing::error!("management is served at {address} no longer: {error}");
     }
 }

@@ -25,7 +25,7 @@ pub fn run(control: &Control, json: bool) -> Outcome {
     output::print(&render::facts(&lines))?;
     match running {
         Some(info) => output::print(&format!("\n{}", render::reply(&Reply::Info { info }))),
-        None => output::print(&format!("\nNo controller answers at {}.", control.socket().display())),
+        None => output::print(&format!("\nNo controller answers at {}.", control.place())),
     }
 }
 

@@ -83,7 +83,7 @@ fn not_understood(error: &clap::Error, json: bool) -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Outcome {
-    let control = Control::of(cli);
+    let control = Control::of(cli)?;
     match &cli.command {
         Command::Quickstart(tour) => quickstart::run(tour),
         Command::Serve(serve) => serve::run(serve, &control),
@@ -93,6 +93,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Spare(command) => control.spare(command),
         Command::Foreign(command) => control.foreign(command),
         Command::Task(command) => control.task(command),
+        Command::Account(command) => control.account(command),
         Command::Events(events) => control.events(events),
         Command::Explain(explain) if explain.volume.is_some() => control.explain(explain),
         Command::Explain(explain) => explain::run(explain),

@@ -5,7 +5,8 @@
 //! stands. Where there is none, `serve` makes `./softroc-data`, and every other command looks into `/var/lib/softroc`:
 //! it finds the controller of the service from anywhere, and the one that was started by hand where it was started.
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Remote};
+use crate::failure::{Failure, Outcome};
 use std::path::{Path, PathBuf};
 
 /// Where a controller that is started by hand keeps its state.
@@ -42,6 +43,25 @@ fn named(cli: &Cli) -> Option<PathBuf> {
 /// The first of the folders that `STATE_DIRECTORY` names (systemd.exec(5)).
 fn given_by_systemd(folders: &str) -> Option<PathBuf> {
     folders.split(':').next().filter(|folder| !folder.is_empty()).map(PathBuf::from)
+}
+
+/// A controller on another machine, and how its certificate is known.
+pub fn remote(server: &str, remote: &Remote) -> Outcome<api::client::Remote> {
+    let trust = match (&remote.fingerprint, &remote.ca) {
+        (Some(fingerprint), None) => api::Trust::Fingerprint(fingerprint.clone()),
+        (None, Some(file)) => api::Trust::File(file.clone()),
+        (Some(_), Some(_)) => {
+            let sentence = "--fingerprint and --ca both say which certificate is trusted; give one of them";
+            return Err(Failure::usage(sentence));
+        }
+        (None, None) => {
+            let sentence = format!(
+                "it is not said how {server} is known; give --fingerprint with what 'softroc serve --manage' printed there, or --ca FILE"
+            );
+            return Err(Failure::usage(sentence));
+        }
+    };
+    Ok(api::client::Remote::new(server, remote.token.clone(), trust)?)
 }
 
 fn found(serves: bool, is_there: impl Fn(&Path) -> bool) -> PathBuf {

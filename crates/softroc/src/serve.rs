@@ -11,7 +11,7 @@ use crate::control::Control;
 use crate::failure::{Failure, Outcome};
 use crate::shards::{self, Node, PortOptions};
 use crate::signals;
-use api::{Metrics, MetricsOptions, MetricsPort, SocketAccess};
+use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
 use controller::{Command, Controller, ControllerHandle, Options, Reply};
 use env::{Address, Env, Hosts, mailbox};
 use ports::nbd::Nbd;
@@ -72,6 +72,8 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         access: socket_access(serve)?,
         metrics: serve.metrics.clone(),
         told: MetricsOptions { node_md: serve.metrics_compat == Some(MetricsCompat::NodeMd) },
+        manage: serve.manage.clone(),
+        certificate: certificate(serve),
         state: control.state().to_owned(),
     };
     shard.run(async move { plan.serve(&env).await })
@@ -121,9 +123,23 @@ fn default_shards() -> u16 {
 
 /// Who may use the control socket: this user; with a group, its members too.
 fn socket_access(serve: &Serve) -> Outcome<SocketAccess> {
-    let group = serve.socket_group.as_deref().map(group_number).transpose()?;
+    let group = match serve.socket_group.as_deref() {
+        Some(group) => Some(group_number(group)?),
+        // Whoever says who may use it does not want another group to.
+        None if serve.socket_mode.is_some() || !rustix::process::geteuid().is_root() => None,
+        None => std::fs::read_to_string("/etc/group").ok().and_then(|groups| group_in(&groups, OWN_GROUP)),
+    };
     let usual = if group.is_some() { 0o660 } else { 0o600 };
-    Ok(SocketAccess { mode: serve.socket_mode.unwrap_or(usual), group })
+    Ok(SocketAccess { mode: serve.socket_mode.unwrap_or(usual), group, role: serve.socket_role })
+}
+
+/// The group whose members may use a controller that root runs, where there is one.
+const OWN_GROUP: &str = "softroc";
+
+/// The certificate that was given, if one was.
+fn certificate(serve: &Serve) -> Option<CertificateFiles> {
+    let (certificate, key) = (serve.manage_certificate.clone()?, serve.manage_key.clone()?);
+    Some(CertificateFiles { certificate, key })
 }
 
 /// The number of a group of this machine.
@@ -185,6 +201,8 @@ struct Plan {
     access: SocketAccess,
     metrics: Option<Address>,
     told: MetricsOptions,
+    manage: Option<Address>,
+    certificate: Option<CertificateFiles>,
     state: PathBuf,
 }
 
@@ -207,13 +225,14 @@ impl Plan {
             Server::<Nbd>::listen(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
         let metrics = self.metrics.iter().map(|address| MetricsPort::bind(address, self.allow_remote));
         let metrics = Metrics { options: self.told, ports: metrics.collect::<env::Result<_>>()? };
+        let setup = self.setup(metrics)?;
         let (drives, logs) = (self.drives.clone(), self.logs.clone());
         let options = Options { drives, hosts, cache_size: self.cache, logs };
         let controller = Controller::start(env, options, node.engines, node.reports).await;
         // Who connected before the volumes were there has waited.
         nbd.accept();
         let end = (ask_to_end, &mut asked_to_end);
-        let served = self.serve_until_asked(env, &nbd, &controller, metrics, end).await;
+        let served = self.serve_until_asked(env, &nbd, &controller, setup, end).await;
         tracing::info!("stopping: outstanding requests finish first");
         nbd.shut_down(LAST_REQUESTS).await;
         match controller.command(env, Command::Shutdown {}).await {
@@ -225,26 +244,51 @@ impl Plan {
         served
     }
 
+    /// What is served over HTTP: ports are bound, and not served yet.
+    fn setup(&self, metrics: Metrics) -> Outcome<Setup> {
+        let manage = self
+            .manage
+            .iter()
+            .map(|address| ManagePort::bind(address, self.certificate.as_ref(), &self.state));
+        Ok(Setup {
+            socket: self.socket.clone(),
+            access: self.access,
+            state: self.state.clone(),
+            metrics,
+            manage: manage.collect::<env::Result<Vec<_>>>()?.pop(),
+        })
+    }
+
     async fn serve_until_asked(
         &self,
         env: &Env,
         nbd: &Server<Nbd>,
         controller: &ControllerHandle,
-        metrics: Metrics,
+        setup: Setup,
         (ask_to_end, asked_to_end): (mailbox::Sender<()>, &mut mailbox::Receiver<()>),
     ) -> Outcome {
-        for port in &metrics.ports {
+        for port in &setup.metrics.ports {
             tracing::info!("metrics for Prometheus at http://{}/metrics", port.address());
+        }
+        if let Some(port) = &setup.manage {
+            let (address, fingerprint) = (port.address(), port.fingerprint());
+            tracing::info!("management at https://{address}; its certificate's SHA-256 is {fingerprint}");
         }
         let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
         std::fs::write(self.state.join(ENDPOINTS), addresses.join("\n") + "\n")
             .map_err(|error| Failure::failed(format!("cannot write {ENDPOINTS}: {error}")))?;
         let stopped = ask_to_end.clone();
-        let _control =
-            api::Server::start(&self.socket, self.access, controller.clone(), metrics, move || {
-                // Several requests to end are one.
-                let _ = stopped.send(());
-            })?;
+        let mut control = api::Server::start(setup, controller.clone(), move || {
+            // Several requests to end are one.
+            let _ = stopped.send(());
+        })?;
+        if let Some((account, password)) = control.take_first_password() {
+            // On standard output, and not in the log.
+            crate::output::print(&format!(
+                "Password of the account '{account}', shown this once, to be changed: {}",
+                password.reveal()
+            ))?;
+        }
         signals::send_on_interrupt(ask_to_end)?;
         let volumes = match controller.command(env, Command::VolumeList {}).await {
             Ok(Reply::Volumes { volumes }) => volumes,

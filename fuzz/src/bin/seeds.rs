@@ -20,6 +20,7 @@ fn main() -> Result<()> {
             "log-device" => log_device(),
             "intent" => intent(),
             "journal" => fuzz::journals(),
+            "redfish" => fuzz::redfish_requests(),
             "nbd-server" => nbd::fuzz::seeds().0,
             "nbd-client" => nbd::fuzz::seeds().1,
             "catalog" => catalog()?,

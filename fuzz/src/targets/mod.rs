@@ -3,6 +3,7 @@
 mod connections;
 mod metadata;
 mod ours;
+mod redfish;
 mod texts;
 
 use crate::Target;
@@ -16,6 +17,8 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
 
 /// Inputs of the journal's target to begin with.
 pub use ours::journals;
+/// Inputs of Redfish's target to begin with.
+pub use redfish::redfish as redfish_requests;
 
 pub(crate) const ALL: &[Target] = &[
     // Sections have up to 8 MiB, two copies of them are held, on each of a few drives, as bytes and decoded.
@@ -54,5 +57,12 @@ pub(crate) const ALL: &[Target] = &[
         words: texts::RESULTS,
         test_runs: 7_500,
         ..target("results", texts::results)
+    },
+    // Of the world that resources are made of, everything is made anew for each input.
+    Target {
+        memory: ByteCount(64 * MIB),
+        words: redfish::WORDS,
+        test_runs: 15_000,
+        ..target("redfish", redfish::request)
     },
 ];

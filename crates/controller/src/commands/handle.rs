@@ -1,6 +1,7 @@
 //! How interfaces reach the controller, from any thread.
 
-use crate::interface::{Command, Error, ErrorKind, Reply, Result};
+use crate::events::EventCode;
+use crate::interface::{Command, Error, ErrorKind, Origin, Reply, Result};
 use env::{Env, mailbox};
 
 /// Takes the answer to a command, on the controller's thread: it must not block.
@@ -9,9 +10,32 @@ pub type Answer = Box<dyn FnOnce(Result<Reply>) + Send>;
 /// A command on its way to the controller, and where its answer goes.
 pub struct Request {
     /// What is asked.
-    pub command: Command,
+    pub asked: Asked,
     /// Called once, when it is done.
     pub answer: Answer,
+}
+
+/// What is asked of the controller.
+pub enum Asked {
+    /// To carry a command out, for somebody; nobody: the program itself.
+    Command(Command, Option<Origin>),
+    /// To take note of an event that happened outside of it.
+    Note(Occurrence),
+}
+
+/// An event of an interface: something that happened to accounts or connections.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Occurrence {
+    /// Which kind of event.
+    pub code: EventCode,
+    /// What it happened to.
+    pub subject: String,
+    /// Why.
+    pub cause: String,
+    /// What it changes.
+    pub effect: String,
+    /// All of it in one sentence.
+    pub text: String,
 }
 
 /// Reaches the controller. Clone it for every user; it may go to any thread.
@@ -24,7 +48,31 @@ impl ControllerHandle {
     /// Asks, from any thread; `answer` is called on the controller's thread when it is done (at once, on this
     /// thread, if the controller cannot take the command).
     pub fn ask(&self, command: Command, answer: impl FnOnce(Result<Reply>) + Send + 'static) {
-        let request = Request { command, answer: Box::new(answer) };
+        self.send(Asked::Command(command, None), answer);
+    }
+
+    /// The same for somebody: the event of a change names them.
+    pub fn ask_for(
+        &self,
+        origin: Origin,
+        command: Command,
+        answer: impl FnOnce(Result<Reply>) + Send + 'static,
+    ) {
+        self.send(Asked::Command(command, Some(origin)), answer);
+    }
+
+    /// Has the controller take note of an event, from any thread.
+    pub fn note(&self, occurrence: Occurrence) {
+        let text = occurrence.text.clone();
+        self.send(Asked::Note(occurrence), move |result| {
+            if let Err(error) = result {
+                tracing::error!("an event was not taken note of ({error}): {text}");
+            }
+        });
+    }
+
+    fn send(&self, asked: Asked, answer: impl FnOnce(Result<Reply>) + Send + 'static) {
+        let request = Request { asked, answer: Box::new(answer) };
         if let Err(mailbox::Full(request)) = self.commands.send(request) {
             (request.answer)(Err(Error::new(
                 ErrorKind::Busy,

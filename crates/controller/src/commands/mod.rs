@@ -15,7 +15,7 @@ mod metrics;
 mod queue;
 mod start;
 
-pub use handle::{Answer, ControllerHandle, Request};
+pub use handle::{Answer, Asked, ControllerHandle, Occurrence, Request};
 pub use start::{Controller, Options};
 
 use crate::arrays::Arrays;

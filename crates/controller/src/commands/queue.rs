@@ -2,9 +2,9 @@
 
 use super::{COMMANDS_WAITING, Commands};
 use crate::arrays::array::Array;
-use crate::commands::handle::{Answer, Request};
+use crate::commands::handle::{Answer, Asked, Occurrence, Request};
 use crate::events::EventCode;
-use crate::interface::{Command, Error, ErrorKind, Reply, Result};
+use crate::interface::{Command, Error, ErrorKind, Origin, Reply, Result};
 use crate::lifecycle::{OfDrive, OfVolume};
 use env::mailbox;
 use std::rc::Rc;
@@ -12,16 +12,31 @@ use std::rc::Rc;
 /// A change that waits for its turn.
 pub(super) struct Change {
     command: Command,
-    answer: Answer,
+    answer: Answered,
 }
+
+/// An answer on the controller's own thread.
+type Answered = Box<dyn FnOnce(Result<Reply>)>;
 
 impl Commands {
     pub(super) async fn take_commands(self: Rc<Self>, mut receiver: mailbox::Receiver<Request>) {
-        while let Some(Request { command, answer }) = receiver.receive().await {
+        while let Some(Request { asked, answer }) = receiver.receive().await {
             if self.stopping.get() {
                 answer(Err(stopping()));
                 continue;
             }
+            let (command, answer) = match asked {
+                Asked::Note(Occurrence { code, subject, cause, effect, text }) => {
+                    self.events.report(code, &subject, &cause, &effect, text);
+                    answer(Ok(Reply::Done { notes: Vec::new() }));
+                    continue;
+                }
+                Asked::Command(command, Some(origin)) if command.is_change() => {
+                    let answer = self.clone().audited(&command, origin, answer);
+                    (command, answer)
+                }
+                Asked::Command(command, _) => (command, answer as Answered),
+            };
             if let Command::VolumeFlush { volume } = command {
                 // It takes as long as the drives take; nothing else has to wait for it.
                 let this = self.clone();
@@ -42,6 +57,18 @@ impl Commands {
                 }
             }
         }
+    }
+
+    /// Before a change that somebody ordered is answered as done, an event says who that was.
+    fn audited(self: Rc<Self>, command: &Command, origin: Origin, answer: Answer) -> Answered {
+        let (name, subject) = told(command);
+        Box::new(move |result| {
+            if result.is_ok() {
+                let text = format!("{} ordered, from {}: {name} {subject}", origin.who, origin.from);
+                self.events.report(EventCode::ControllerOrdered, &subject, &origin.to_string(), &name, text);
+            }
+            answer(result);
+        })
     }
 
     /// Answers a command that waits for no drive; `None` for one that does.
@@ -202,6 +229,22 @@ impl Commands {
         self.inventory.close();
         notes
     }
+}
+
+/// What a command is called, and what it is about, as JSON has it.
+fn told(command: &Command) -> (String, String) {
+    let value = serde_json::to_value(command).unwrap_or_default();
+    let word = |of: &serde_json::Value| match of {
+        serde_json::Value::String(text) => Some(text.clone()),
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        serde_json::Value::Array(several) => {
+            let words: Vec<&str> = several.iter().filter_map(serde_json::Value::as_str).collect();
+            (!words.is_empty()).then(|| words.join(", "))
+        }
+        _ => None,
+    };
+    let about = ["volume", "drive", "name", "task", "drives"].iter().find_map(|field| word(&value[field]));
+    (word(&value["command"]).unwrap_or_default(), about.unwrap_or_else(|| "controller".to_owned()))
 }
 
 fn done(notes: Result<Vec<String>>) -> Result<Reply> {

@@ -42,9 +42,16 @@ macro_rules! event_codes {
 event_codes! {
     ControllerStarted "controller.started" Info "The controller was started; volumes follow.";
     ControllerStopped "controller.stopped" Info "The controller was shut down; it serves no volume.";
+    ControllerOrdered "controller.ordered" Info "Somebody gave a command that changed something; the cause says who, and from where.";
     ControllerTasksUnreadable "controller.tasks-unreadable" Warning "The stored tasks and schedules cannot be read; schedules are the default ones.";
     ControllerDrivesUnreadable "controller.drives-unreadable" Warning "The stored list of drives cannot be read; register the drives again.";
     ControllerDrivesNotStored "controller.drives-not-stored" Warning "The list of drives cannot be stored; after a restart its drives have to be registered again.";
+
+    AccessFirstAccount "access.first-account" Warning "There was no account yet: one was made, with a password that was printed once and has to be changed.";
+    AccessCertificate "access.certificate-made" Info "There was no certificate yet: one was made; clients compare its fingerprint.";
+    AccessAccount "access.account-changed" Info "An account was added, changed or removed; the cause says by whom, and from where.";
+    AccessLocked "access.account-locked" Warning "An account was locked for a while: its password was wrong several times in a row.";
+    AccessSession "access.session-opened" Info "Somebody signed in.";
 
     ArrayNotRecorded "array.not-recorded" Critical "A change of an array's state cannot be recorded on its drives; writes that depend on it fail until there is space.";
     ArrayMapUnreadable "array.map-unreadable" Warning "Blocks of the write-intent map cannot be read; what they stand for is resynced.";

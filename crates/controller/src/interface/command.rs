@@ -214,6 +214,29 @@ pub enum Command {
     Shutdown {},
 }
 
+impl Command {
+    /// Whether it changes something: the others only look.
+    pub fn is_change(&self) -> bool {
+        !matches!(
+            self,
+            Command::DriveList {}
+                | Command::DriveShow { .. }
+                | Command::VolumeList {}
+                | Command::VolumeShow { .. }
+                | Command::LogList {}
+                | Command::Metrics {}
+                | Command::SpareList {}
+                | Command::ForeignList {}
+                | Command::TaskList {}
+                | Command::TaskShow { .. }
+                | Command::ScheduleList {}
+                | Command::EventsList { .. }
+                | Command::Explain(_)
+                | Command::Info {}
+        )
+    }
+}
+
 /// See [`Command::VolumeCreate`].
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

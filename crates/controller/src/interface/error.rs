@@ -29,6 +29,10 @@ pub enum ErrorKind {
     Busy,
     /// The controller shuts down, or is gone.
     Stopping,
+    /// Whoever asks may not do that.
+    Denied,
+    /// Nobody knows who asks: no password, no session, or a wrong one.
+    Unauthenticated,
 }
 
 impl ErrorKind {
@@ -46,6 +50,8 @@ impl ErrorKind {
             ErrorKind::Failed => "failed",
             ErrorKind::Busy => "busy",
             ErrorKind::Stopping => "stopping",
+            ErrorKind::Denied => "denied",
+            ErrorKind::Unauthenticated => "unauthenticated",
         }
     }
 }
@@ -79,7 +85,9 @@ impl Error {
             | ErrorKind::InUse
             | ErrorKind::HoldsData
             | ErrorKind::Unavailable
-            | ErrorKind::WrongState => 3,
+            | ErrorKind::WrongState
+            | ErrorKind::Denied
+            | ErrorKind::Unauthenticated => 3,
             ErrorKind::NotFound => 4,
         }
     }
@@ -111,6 +119,8 @@ mod tests {
             ErrorKind::Failed,
             ErrorKind::Busy,
             ErrorKind::Stopping,
+            ErrorKind::Denied,
+            ErrorKind::Unauthenticated,
         ];
         for kind in all {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());

@@ -14,6 +14,7 @@ mod health;
 mod hosts;
 mod logs;
 mod metrics;
+mod origin;
 mod reply;
 mod tasks;
 
@@ -24,6 +25,7 @@ pub use health::HealthInfo;
 pub use hosts::HostInfo;
 pub use logs::{LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use metrics::{DriveMetrics, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
+pub use origin::Origin;
 pub use reply::{
     CacheInfo, ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo,
     VolumeState,

@@ -1,5 +1,6 @@
 //! The command line: every command and flag, defined once. Help, and whatever else describes them, comes from here.
 
+mod account;
 mod bench;
 mod create;
 pub mod foreign;
@@ -8,6 +9,7 @@ mod predictions;
 pub mod tasks;
 mod volume;
 
+pub use account::{AccountCommand, Remote};
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
 pub use create::{VolumeCreate, WriteHole, WriteMode};
@@ -15,6 +17,7 @@ pub use log::LogCommand;
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
 pub use volume::VolumeCommand;
 
+use access::Role;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use env::Address;
@@ -43,6 +46,10 @@ pub struct Cli {
     /// /var/lib/softroc where the service runs].
     #[arg(long, global = true, value_name = "DIR", env = "SOFTROC_STATE")]
     pub state: Option<PathBuf>,
+
+    /// How a controller on another machine is reached.
+    #[command(flatten)]
+    pub remote: Remote,
 }
 
 /// The form of a command's answer.
@@ -91,6 +98,9 @@ pub enum Command {
     /// Manage background tasks (rebuilds, consistency checks, patrol reads), their rates and schedules.
     #[command(subcommand)]
     Task(tasks::TaskCommand),
+    /// Manage accounts for the network: add, list, set, remove, login, logout.
+    #[command(subcommand)]
+    Account(AccountCommand),
     /// List events: every change of state with its cause and effect.
     Events(Events),
     /// Explain a request: which drives are read and written, what is computed, and why.
@@ -174,19 +184,38 @@ pub struct Serve {
     #[arg(long, value_name = "NAME")]
     pub metrics_compat: Option<MetricsCompat>,
 
+    /// Serve management at https://HOST:PORT: the same as the control socket, to those who have an account ('softroc account').
+    /// The first start makes a certificate, and an account 'admin' whose password is printed once.
+    #[arg(long, value_name = "ADDR")]
+    pub manage: Option<Address>,
+
+    /// The certificate for --manage, and those that vouch for it, as PEM [default: one that is made, in the state folder].
+    #[arg(long, value_name = "FILE", requires = "manage", requires = "manage_key")]
+    pub manage_certificate: Option<PathBuf>,
+
+    /// The key of that certificate, as PEM.
+    #[arg(long, value_name = "FILE", requires = "manage", requires = "manage_certificate")]
+    pub manage_key: Option<PathBuf>,
+
     /// Allow addresses for NBD and metrics that other machines can reach. Connections are not encrypted; use a trusted
     /// network.
     #[arg(long)]
     pub allow_remote: bool,
 
-    /// The permissions of the control socket, such as 0660. Who may write to it may do everything that this command line
-    /// can [default: 0600, or 0660 with --socket-group].
+    /// The permissions of the control socket, such as 0660. Who may write to it may use the controller: root and the user who
+    /// runs it do everything, members of the socket's group what --socket-role says, others only look [default: 0600, or
+    /// 0660 with a group].
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub socket_mode: Option<u32>,
 
-    /// The group of the control socket, by name or number. Its members may use the controller.
+    /// The group of the control socket, by name or number. Its members may use the controller [default: softroc, where root
+    /// runs the controller and there is such a group].
     #[arg(long, value_name = "GROUP")]
     pub socket_group: Option<String>,
+
+    /// What members of the control socket's group may: read-only, operator or administrator.
+    #[arg(long, value_name = "ROLE", default_value_t = Role::Operator)]
+    pub socket_role: Role,
 }
 
 /// See [`Serve::metrics_compat`].

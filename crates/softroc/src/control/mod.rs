@@ -3,10 +3,12 @@
 use crate::cli::{Checked, Cli, DriveCommand, Events, Explain, VolumeCommand};
 use crate::failure::{Failure, Outcome};
 use crate::{explain, output, place, render};
+use api::client::Place;
 use controller::{Command, Reply, VolumeInfo};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
+mod account;
 mod create;
 mod follow;
 mod foreign;
@@ -18,18 +20,32 @@ mod well;
 pub struct Control {
     state: PathBuf,
     socket: PathBuf,
+    place: Place,
 }
 
 impl Control {
     /// By the command line.
-    pub fn of(cli: &Cli) -> Control {
-        Control::new(&place::state(cli), cli.socket.as_deref())
+    pub fn of(cli: &Cli) -> Outcome<Control> {
+        let here = Control::new(&place::state(cli), cli.socket.as_deref());
+        let Some(server) = &cli.remote.server else { return Ok(here) };
+        if cli.socket.is_some() {
+            return Err(Failure::usage(
+                "--socket is a controller on this machine, and --server another one; give one of them",
+            ));
+        }
+        let place = Place::Server(place::remote(server, &cli.remote)?);
+        Ok(Control { place, ..here })
     }
 
     /// By its state directory, and its socket where that is elsewhere.
     pub fn new(state: &Path, socket: Option<&Path>) -> Control {
         let socket = socket.map_or_else(|| state.join("control.sock"), Path::to_owned);
-        Control { state: state.to_owned(), socket }
+        Control { state: state.to_owned(), place: Place::Socket(socket.clone()), socket }
+    }
+
+    /// Where commands go.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// The state folder.
@@ -44,7 +60,7 @@ impl Control {
 
     /// Asks the controller.
     pub fn ask(&self, command: &Command) -> Outcome<Reply> {
-        Ok(api::client::call(&self.socket, command)?)
+        Ok(api::client::call(&self.place, command)?)
     }
 
     /// A volume of the running controller.
@@ -57,6 +73,11 @@ impl Control {
 
     /// The NBD address of a volume of the running controller.
     pub fn volume_address(&self, name: &str) -> Outcome<String> {
+        if let Place::Server(server) = &self.place {
+            return Err(Failure::refused(format!(
+                "where {server:?} serves volumes to hosts is not known here; give the address of the volume, nbd://HOST:PORT/{name}"
+            )));
+        }
         let volume = self.volume_info(name)?;
         let endpoints = self.state.join(crate::serve::ENDPOINTS);
         let listening = std::fs::read_to_string(&endpoints).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! The controller's answers as text.
 
+pub mod access;
 mod foreign;
 mod hosts;
 mod logs;

@@ -3,6 +3,7 @@
 
 pub mod host;
 pub mod judged;
+pub mod managed;
 pub mod mounted;
 pub mod pausable;
 pub mod retry;

@@ -1,0 +1,180 @@
+//! Everything that can be asked for, and which role may: the one table, from which the check is made.
+
+use crate::Role;
+use controller::{Command, Startable, WriteHole, WriteMode};
+use std::fmt;
+
+macro_rules! yes {
+    (yes) => {
+        true
+    };
+    (-) => {
+        false
+    };
+}
+
+macro_rules! actions {
+    ($($action:ident $name:literal $read_only:tt $operator:tt $administrator:tt;)*) => {
+        /// What somebody wants to do. Commands of the controller are called what they are called in JSON.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Action {
+            $(#[doc = $name] $action,)*
+        }
+
+        impl Action {
+            /// All of them.
+            pub const ALL: &'static [Action] = &[$(Action::$action,)*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Action::$action => $name,)*
+                }
+            }
+
+            /// Whether a role may.
+            pub fn is_for(self, role: Role) -> bool {
+                let [read_only, operator, administrator] = match self {
+                    $(Action::$action => [yes!($read_only), yes!($operator), yes!($administrator)],)*
+                };
+                match role {
+                    Role::ReadOnly => read_only,
+                    Role::Operator => operator,
+                    Role::Administrator => administrator,
+                }
+            }
+        }
+    };
+}
+
+actions! {
+    // action          name                    read-only  operator  administrator
+    Info               "info"                  yes        yes       yes;
+    Metrics            "metrics"               yes        yes       yes;
+    EventsList         "events-list"           yes        yes       yes;
+    Explain            "explain"               yes        yes       yes;
+    DriveList          "drive-list"            yes        yes       yes;
+    DriveShow          "drive-show"            yes        yes       yes;
+    VolumeList         "volume-list"           yes        yes       yes;
+    VolumeShow         "volume-show"           yes        yes       yes;
+    LogList            "log-list"              yes        yes       yes;
+    SpareList          "spare-list"            yes        yes       yes;
+    ForeignList        "foreign-list"          yes        yes       yes;
+    TaskList           "task-list"             yes        yes       yes;
+    TaskShow           "task-show"             yes        yes       yes;
+    ScheduleList       "schedule-list"         yes        yes       yes;
+    OwnPassword        "own-password"          yes        yes       yes;
+    OwnSession         "own-session"           yes        yes       yes;
+
+    TaskStart          "task-start"            -          yes       yes;
+    TaskPause          "task-pause"            -          yes       yes;
+    TaskResume         "task-resume"           -          yes       yes;
+    TaskStop           "task-stop"             -          yes       yes;
+    TaskSet            "task-set"              -          yes       yes;
+    TaskSchedule       "task-schedule"         -          yes       yes;
+    VolumeFlush        "volume-flush"          -          yes       yes;
+    VolumeStart        "volume-start"          -          yes       yes;
+    VolumePolicy       "volume-policy"         -          yes       yes;
+    DriveOnline        "drive-online"          -          yes       yes;
+
+    // It destroys data, gives up redundancy, or changes what there is.
+    TaskStartInit      "task-start-init"       -          -         yes;
+    VolumeStartForced  "volume-start-forced"   -          -         yes;
+    VolumePolicyUnsafe "volume-policy-unsafe"  -          -         yes;
+    DriveAdd           "drive-add"             -          -         yes;
+    DriveFail          "drive-fail"            -          -         yes;
+    DriveOffline       "drive-offline"         -          -         yes;
+    DriveClearFailed   "drive-clear-failed"    -          -         yes;
+    DriveReplace       "drive-replace"         -          -         yes;
+    DriveForget        "drive-forget"          -          -         yes;
+    VolumeCreate       "volume-create"         -          -         yes;
+    VolumeSet          "volume-set"            -          -         yes;
+    VolumeDelete       "volume-delete"         -          -         yes;
+    VolumeForget       "volume-forget"         -          -         yes;
+    LogDiscard         "log-discard"           -          -         yes;
+    LogAdd             "log-add"               -          -         yes;
+    LogRemove          "log-remove"            -          -         yes;
+    SpareAdd           "spare-add"             -          -         yes;
+    SpareRemove        "spare-remove"          -          -         yes;
+    ForeignImport      "foreign-import"        -          -         yes;
+    ForeignClear       "foreign-clear"         -          -         yes;
+    Shutdown           "shutdown"              -          -         yes;
+    Subscriptions      "subscriptions"         -          -         yes;
+    Accounts           "accounts"              -          -         yes;
+    Sessions           "sessions"              -          -         yes;
+}
+
+impl Action {
+    /// What a command wants to do.
+    pub fn of(command: &Command) -> Action {
+        match command {
+            Command::Info {} => Action::Info,
+            Command::Metrics {} => Action::Metrics,
+            Command::EventsList { .. } => Action::EventsList,
+            Command::Explain(_) => Action::Explain,
+            Command::DriveList {} => Action::DriveList,
+            Command::DriveShow { .. } => Action::DriveShow,
+            Command::VolumeList {} => Action::VolumeList,
+            Command::VolumeShow { .. } => Action::VolumeShow,
+            Command::LogList {} => Action::LogList,
+            Command::SpareList {} => Action::SpareList,
+            Command::ForeignList {} => Action::ForeignList,
+            Command::TaskList {} => Action::TaskList,
+            Command::TaskShow { .. } => Action::TaskShow,
+            Command::ScheduleList {} => Action::ScheduleList,
+            Command::TaskStart(start) => match start.what {
+                Startable::InitFull | Startable::InitFast => Action::TaskStartInit,
+                Startable::Check | Startable::Repair | Startable::Patrol | Startable::Rebuild => {
+                    Action::TaskStart
+                }
+            },
+            Command::TaskPause { .. } => Action::TaskPause,
+            Command::TaskResume { .. } => Action::TaskResume,
+            Command::TaskStop { .. } => Action::TaskStop,
+            Command::TaskSet(_) => Action::TaskSet,
+            Command::TaskSchedule(_) => Action::TaskSchedule,
+            Command::VolumeFlush { .. } => Action::VolumeFlush,
+            Command::VolumeStart { accept_stale_parity: false, degraded: false, .. } => Action::VolumeStart,
+            Command::VolumeStart { .. } => Action::VolumeStartForced,
+            Command::VolumePolicy(set) => {
+                let loses_flushes = set.write_mode == Some(WriteMode::AlwaysWriteBack);
+                match loses_flushes || set.write_hole == Some(WriteHole::Resync) {
+                    true => Action::VolumePolicyUnsafe,
+                    false => Action::VolumePolicy,
+                }
+            }
+            changes => Action::of_structure(changes),
+        }
+    }
+
+    /// Of a command that changes which drives and volumes there are. What is not known here is for administrators alone.
+    fn of_structure(command: &Command) -> Action {
+        match command {
+            Command::DriveOnline { .. } => Action::DriveOnline,
+            Command::DriveAdd { .. } => Action::DriveAdd,
+            Command::DriveFail { .. } => Action::DriveFail,
+            Command::DriveOffline { .. } => Action::DriveOffline,
+            Command::DriveClearFailed { .. } => Action::DriveClearFailed,
+            Command::DriveReplace { .. } => Action::DriveReplace,
+            Command::DriveForget { .. } => Action::DriveForget,
+            Command::VolumeCreate(_) => Action::VolumeCreate,
+            Command::VolumeSet { .. } => Action::VolumeSet,
+            Command::VolumeDelete { .. } => Action::VolumeDelete,
+            Command::VolumeForget { .. } => Action::VolumeForget,
+            Command::LogDiscard { .. } => Action::LogDiscard,
+            Command::LogAdd { .. } => Action::LogAdd,
+            Command::LogRemove { .. } => Action::LogRemove,
+            Command::SpareAdd(_) => Action::SpareAdd,
+            Command::SpareRemove { .. } => Action::SpareRemove,
+            Command::ForeignImport { .. } => Action::ForeignImport,
+            Command::ForeignClear { .. } => Action::ForeignClear,
+            _ => Action::Shutdown,
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,50 @@
+//! Who asks.
+
+use crate::{Action, Role};
+use controller::{Error, ErrorKind, Origin, Result};
+
+/// Somebody who is known, and what they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// For people, and for events: `account ada`, `user 1000`.
+    pub who: String,
+    /// From where: an address, `control socket`.
+    pub from: String,
+    /// What they are.
+    pub role: Role,
+    /// The account, where it is one.
+    pub account: Option<String>,
+    /// The session, where there is one.
+    pub session: Option<String>,
+    /// They have to change their password before anything else.
+    pub must_change: bool,
+}
+
+impl Caller {
+    /// Whether they may do that.
+    ///
+    /// # Errors
+    /// `Denied` if not: what it takes, or that the password has to be changed first.
+    pub fn may(&self, action: Action) -> Result<()> {
+        let denied = |why: String| Err(Error::new(ErrorKind::Denied, why));
+        if self.must_change && action != Action::OwnPassword {
+            let account = self.account.as_deref().unwrap_or_default();
+            return denied(format!(
+                "the password of '{account}' has to be changed first; run 'softroc account set {account} --password-stdin'"
+            ));
+        }
+        if action.is_for(self.role) {
+            return Ok(());
+        }
+        let least = Role::ALL.into_iter().find(|role| action.is_for(*role)).unwrap_or(Role::Administrator);
+        denied(format!(
+            "{} is {}, and '{action}' takes {least}; 'softroc account set NAME --role {least}' gives it",
+            self.who, self.role
+        ))
+    }
+
+    /// What events say of them.
+    pub fn origin(&self) -> Origin {
+        Origin { who: self.who.clone(), from: self.from.clone() }
+    }
+}

@@ -1,0 +1,127 @@
+//! The matrix of roles and actions is complete, and says of every command what it is meant to say.
+
+use access::{Action, Caller, Role};
+use controller::{Command, ErrorKind};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// A command of every kind; of those that one role may give in one form and another one in another, both.
+fn commands() -> Vec<(serde_json::Value, &'static str)> {
+    let named =
+        |names: &[&'static str], fields: serde_json::Value| -> Vec<(serde_json::Value, &'static str)> {
+            let one = |name: &&'static str| {
+                let mut value = fields.clone();
+                value["command"] = json!(name);
+                (value, *name)
+            };
+            names.iter().map(one).collect()
+        };
+    let lists =
+        ["drive-list", "volume-list", "log-list", "metrics", "spare-list", "foreign-list", "task-list"];
+    let drives =
+        ["drive-add", "drive-show", "drive-fail", "drive-offline", "drive-online", "drive-clear-failed"];
+    let volumes =
+        ["volume-show", "volume-delete", "volume-forget", "volume-start", "volume-flush", "log-discard"];
+    let tasks = ["task-show", "task-pause", "task-resume", "task-stop", "task-set"];
+    let start = |what: &str| json!({"command": "task-start", "what": what, "volume": "v"});
+    let mut all = [
+        named(&lists, json!({})),
+        named(&["schedule-list", "events-list", "info", "shutdown"], json!({})),
+        named(&drives, json!({"drive": "d"})),
+        named(&["drive-forget", "log-remove", "spare-add", "spare-remove"], json!({"drive": "d"})),
+        named(&["drive-replace"], json!({"drive": "d", "with": "e"})),
+        named(&volumes, json!({"volume": "v"})),
+        named(&["volume-policy", "foreign-import"], json!({"volume": "v"})),
+        named(&["volume-set"], json!({"volume": "v", "name": "w"})),
+        named(&["volume-create"], json!({"name": "v", "level": "raid5"})),
+        named(&["log-add", "foreign-clear"], json!({"drives": ["d"]})),
+        named(&tasks, json!({"task": 1})),
+        named(&["task-schedule"], json!({"what": "patrol"})),
+        named(&["explain"], json!({"operation": "read", "offset_bytes": 0, "size_bytes": 1})),
+    ]
+    .concat();
+    all.extend(["check", "repair", "patrol", "rebuild"].map(|what| (start(what), "task-start")));
+    all.extend(["init-full", "init-fast"].map(|what| (start(what), "task-start-init")));
+    let forced = |flag: &str| json!({"command": "volume-start", "volume": "v", flag: true});
+    all.extend(["accept_stale_parity", "degraded"].map(|flag| (forced(flag), "volume-start-forced")));
+    let policy = |name: &str, value: &str| json!({"command": "volume-policy", "volume": "v", name: value});
+    all.push((policy("write_mode", "always-write-back"), "volume-policy-unsafe"));
+    all.push((policy("write_hole", "resync"), "volume-policy-unsafe"));
+    all.push((policy("write_mode", "write-back"), "volume-policy"));
+    all
+}
+
+/// The names of all commands, as the refusal of one that is none lists them.
+fn names() -> BTreeSet<String> {
+    let refused = serde_json::from_value::<Command>(json!({"command": "nonsense"})).unwrap_err().to_string();
+    let listed = refused.split("expected one of").nth(1).expect("a list");
+    listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_command_is_an_action_of_its_own_name() {
+    let mut seen = BTreeSet::new();
+    for (value, action) in commands() {
+        let command: Command =
+            serde_json::from_value(value.clone()).unwrap_or_else(|error| panic!("{value}: {error}"));
+        assert_eq!(Action::of(&command).name(), action, "{value}");
+        seen.insert(value["command"].as_str().expect("a name").to_owned());
+    }
+    assert_eq!(seen, names(), "a command is not in this test: say above which action it is");
+    let actions: BTreeSet<String> = Action::ALL.iter().map(|action| action.name().to_owned()).collect();
+    assert_eq!(actions.len(), Action::ALL.len());
+    assert!(names().is_subset(&actions));
+}
+
+#[test]
+fn every_role_may_what_the_table_says_and_nothing_else() {
+    let looks = ["info", "metrics", "events-list", "explain"];
+    let own = ["own-password", "own-session"];
+    let runs = [
+        "task-start",
+        "task-pause",
+        "task-resume",
+        "task-stop",
+        "task-set",
+        "task-schedule",
+        "volume-flush",
+        "volume-start",
+        "volume-policy",
+        "drive-online",
+    ];
+    for action in Action::ALL {
+        let name = action.name();
+        let is_look = looks.contains(&name) || name.ends_with("-list") || name.ends_with("-show");
+        let expected = match () {
+            () if is_look || own.contains(&name) => Role::ReadOnly,
+            () if runs.contains(&name) => Role::Operator,
+            () => Role::Administrator,
+        };
+        for role in Role::ALL {
+            assert_eq!(action.is_for(role), role >= expected, "{role}: {action}");
+            let caller = |must_change| Caller {
+                who: "account ada".to_owned(),
+                from: "here".to_owned(),
+                role,
+                account: Some("ada".to_owned()),
+                session: None,
+                must_change,
+            };
+            assert_eq!(caller(false).may(*action).is_ok(), role >= expected, "{role}: {action}");
+            let refused = caller(true).may(*action).map_err(|error| error.kind);
+            let may = if name == "own-password" { Ok(()) } else { Err(ErrorKind::Denied) };
+            assert_eq!(refused, may, "{role}: {action}, before the password is changed");
+        }
+    }
+}
+
+#[test]
+fn the_document_has_the_table() {
+    let document = include_str!("../../../docs/manage.md");
+    for action in Action::ALL {
+        let cell = |role| if action.is_for(role) { "yes" } else { "no" };
+        let [read_only, operator, administrator] = Role::ALL.map(cell);
+        let row = format!("| `{action}` | {read_only} | {operator} | {administrator} |");
+        assert!(document.contains(&row), "docs/manage.md misses the row: {row}");
+    }
+}

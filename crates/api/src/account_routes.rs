@@ -1,0 +1,198 @@
+//! `/v1/accounts` and `/v1/sessions`.
+
+use crate::desk::{Desk, refuse, refused};
+use crate::gate::Peer;
+use crate::keeper::{self, Keeper};
+use crate::routes::Who;
+use access::{AccountChange, AccountInfo, Action, Caller, Password, Role};
+use axum::extract::connect_info::ConnectInfo;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, patch, post};
+use axum::{Extension, Json, Router};
+use controller::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+/// The answers about accounts. In JSON an object with its kind under `reply`, as those of the controller.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum AccessReply {
+    /// Accounts, by name.
+    Accounts {
+        /// They.
+        accounts: Vec<AccountInfo>,
+    },
+    /// An account.
+    Account {
+        /// It.
+        account: AccountInfo,
+        /// Its password, if it was made for it: it is told once, and has to be changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        password: Option<String>,
+    },
+    /// A session.
+    Session {
+        /// Whose it is.
+        account: AccountInfo,
+        /// What proves it.
+        token: String,
+    },
+    /// It is done.
+    Done {
+        /// What is worth knowing about it, a sentence each.
+        notes: Vec<String>,
+    },
+}
+
+/// A new account.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Add {
+    name: String,
+    role: Role,
+    /// None: one is made, told once, and has to be changed.
+    password: Option<Password>,
+    #[serde(default)]
+    must_change: bool,
+}
+
+/// A change of an account.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Set {
+    name: Option<String>,
+    role: Option<Role>,
+    enabled: Option<bool>,
+    password: Option<Password>,
+    /// A password is made, told once, and has to be changed.
+    #[serde(default)]
+    new_password: bool,
+    must_change: Option<bool>,
+    #[serde(default)]
+    unlock: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignIn {
+    account: String,
+    password: Password,
+}
+
+type Body<T> = std::result::Result<Json<T>, JsonRejection>;
+
+/// What is behind the gate.
+pub(crate) fn router() -> Router<Desk> {
+    Router::new()
+        .route("/v1/accounts", get(list).post(add))
+        .route("/v1/accounts/{name}", patch(set).delete(remove))
+        .route("/v1/session", axum::routing::delete(sign_out))
+}
+
+/// What is before it: whoever signs in is not known yet.
+pub(crate) fn sign_in() -> Router<Desk> {
+    Router::new().route("/v1/session", post(open))
+}
+
+fn answered(answer: Result<AccessReply>) -> Response {
+    match answer {
+        Ok(reply) => Json(reply).into_response(),
+        Err(error) => refused(error),
+    }
+}
+
+fn read<T>(body: Body<T>) -> Result<T> {
+    body.map(|Json(body)| body).map_err(|rejection| {
+        // What is wrong, and not what was sent: that may be a password.
+        let what = rejection.body_text();
+        let what = what.split(": ").nth(1).unwrap_or("it is no JSON");
+        let what = if what.contains("password") { "a field is not of its kind" } else { what };
+        Error::new(
+            ErrorKind::Invalid,
+            format!("that cannot be read: {what}; docs/manage.md lists the fields"),
+        )
+    })
+}
+
+async fn list(State(desk): State<Desk>, Extension(caller): Who) -> Response {
+    answered(caller.may(Action::Accounts).map(|()| AccessReply::Accounts { accounts: desk.keeper.list() }))
+}
+
+async fn add(State(desk): State<Desk>, Extension(caller): Who, body: Body<Add>) -> Response {
+    answered(added(&desk.keeper, &caller, body).await)
+}
+
+async fn added(keeper: &Keeper, caller: &Caller, body: Body<Add>) -> Result<AccessReply> {
+    caller.may(Action::Accounts)?;
+    let Add { name, role, password, must_change } = read(body)?;
+    let made = password.is_none();
+    let password = password.map_or_else(made_password, Ok)?;
+    let account = keeper.add(&caller.origin(), &name, role, &password, must_change || made).await?;
+    Ok(AccessReply::Account { account, password: made.then(|| password.reveal().to_owned()) })
+}
+
+fn made_password() -> Result<Password> {
+    let bytes = keeper::random::<20>().map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?;
+    Ok(Password::from_random(&bytes))
+}
+
+async fn set(
+    State(desk): State<Desk>,
+    Extension(caller): Who,
+    Path(name): Path<String>,
+    body: Body<Set>,
+) -> Response {
+    answered(changed(&desk.keeper, &caller, &name, body).await)
+}
+
+async fn changed(keeper: &Keeper, caller: &Caller, name: &str, body: Body<Set>) -> Result<AccessReply> {
+    let Set { name: new_name, role, enabled, password, new_password, must_change, unlock } = read(body)?;
+    let is_own = caller.account.as_deref() == Some(name);
+    let is_more = new_name.is_some() || role.is_some() || enabled.is_some() || must_change.is_some();
+    let of_own = is_own && password.is_some() && !is_more && !new_password && !unlock;
+    caller.may(if of_own { Action::OwnPassword } else { Action::Accounts })?;
+    if password.is_some() && new_password {
+        return Err(Error::new(ErrorKind::Invalid, "give a password, or have one made, not both"));
+    }
+    let password = if new_password { Some(made_password()?) } else { password };
+    let must_change = if new_password { Some(true) } else { must_change };
+    let change = AccountChange { name: new_name, role, enabled, password: None, must_change, unlock };
+    let account = keeper.set(caller, name, change, password.as_ref()).await?;
+    let told = password.filter(|_| new_password).map(|password| password.reveal().to_owned());
+    Ok(AccessReply::Account { account, password: told })
+}
+
+async fn remove(State(desk): State<Desk>, Extension(caller): Who, Path(name): Path<String>) -> Response {
+    let removed = caller.may(Action::Accounts).and_then(|()| desk.keeper.remove(&caller.origin(), &name));
+    answered(removed.map(|()| AccessReply::Done { notes: vec![format!("the account '{name}' is removed")] }))
+}
+
+async fn open(
+    State(desk): State<Desk>,
+    Extension(ConnectInfo(peer)): Extension<ConnectInfo<Peer>>,
+    body: Body<SignIn>,
+) -> Response {
+    let from = match peer {
+        Peer::Network(address) => address.to_string(),
+        Peer::User(_) => "control socket".to_owned(),
+    };
+    let SignIn { account, password } = match read(body) {
+        Ok(body) => body,
+        Err(error) => return refused(error),
+    };
+    let opened = desk.keeper.open_session(&account, &password, &from).await;
+    answered(opened.map(|(_, token, account)| AccessReply::Session { account, token }))
+}
+
+async fn sign_out(State(desk): State<Desk>, Extension(caller): Who) -> Response {
+    if let Err(error) = caller.may(Action::OwnSession) {
+        return refused(error);
+    }
+    match &caller.session {
+        Some(session) if desk.keeper.close(session) => {
+            answered(Ok(AccessReply::Done { notes: vec!["the session has ended".to_owned()] }))
+        }
+        _ => refuse(ErrorKind::WrongState, "there is no session to end; give its token"),
+    }
+}

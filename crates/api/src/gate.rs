@@ -1,0 +1,201 @@
+//! The gate: before anything is answered it is known who asks.
+//!
+//! On the control socket the kernel says which user is at the other end. At the network a token or a name with a password does.
+
+use crate::desk::{Desk, refused};
+use access::{Caller, Password, Role};
+use axum::extract::connect_info::{ConnectInfo, Connected};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use axum::serve::IncomingStream;
+use base64::Engine;
+use controller::{Error, ErrorKind, Result};
+use std::net::SocketAddr;
+use tokio::net::UnixListener;
+
+/// The header of a session's token.
+pub(crate) const TOKEN: &str = "x-auth-token";
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Peer {
+    /// A user of this machine, and their first group; `None` if the kernel does not say.
+    User(Option<(u32, u32)>),
+    /// Somebody on the network.
+    Network(SocketAddr),
+}
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Peer {
+        Peer::User(stream.io().peer_cred().ok().map(|peer| (peer.uid(), peer.gid())))
+    }
+}
+
+impl Connected<IncomingStream<'_, crate::manage::ManageListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, crate::manage::ManageListener>) -> Peer {
+        Peer::Network(*stream.remote_addr())
+    }
+}
+
+/// What users of this machine are, by the control socket that they were let in by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Users {
+    /// Who runs the controller.
+    pub(crate) own: u32,
+    /// The socket's group, if it was given one.
+    pub(crate) group: Option<u32>,
+    /// What members of the group are.
+    pub(crate) role: Role,
+    /// Whether the socket is open to everybody, and not to its group alone.
+    pub(crate) open_to_all: bool,
+}
+
+impl Users {
+    fn role(&self, peer: Option<(u32, u32)>) -> Role {
+        match peer {
+            Some((user, _)) if user == 0 || user == self.own => Role::Administrator,
+            // Who else got in is a member of the group: the kernel looked at the socket's permissions.
+            Some(_) if !self.open_to_all => self.role,
+            Some((_, group)) if Some(group) == self.group => self.role,
+            _ => Role::ReadOnly,
+        }
+    }
+}
+
+/// Lets those through who are known, and says who they are.
+pub(crate) async fn gate(State(desk): State<Desk>, mut request: Request, next: Next) -> Response {
+    let peer = peer(&request);
+    match identify(&desk, peer, request.headers()).await {
+        Ok(Some(caller)) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Ok(None) => {
+            let sentence =
+                "this takes an account; give a token (X-Auth-Token), or a name and a password (Basic)";
+            unauthenticated(Error::new(ErrorKind::Unauthenticated, sentence))
+        }
+        Err(error) => unauthenticated(error),
+    }
+}
+
+fn unauthenticated(error: Error) -> Response {
+    let asks = error.kind == ErrorKind::Unauthenticated;
+    let mut response = refused(error);
+    if asks {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge());
+    }
+    response
+}
+
+/// How one may say who one is.
+pub(crate) fn challenge() -> HeaderValue {
+    HeaderValue::from_static("Basic realm=\"SoftROC\", charset=\"UTF-8\"")
+}
+
+/// Who asks; `None`: they do not say.
+///
+/// # Errors
+/// `Unauthenticated` when what they say is wrong.
+pub(crate) async fn identify(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap) -> Result<Option<Caller>> {
+    match peer {
+        Some(Peer::User(peer)) => Ok(Some(user(desk, peer))),
+        Some(Peer::Network(address)) => of_headers(desk, headers, &address.to_string()).await,
+        None => Ok(None),
+    }
+}
+
+/// Who is at the other end of a request's connection.
+pub(crate) fn peer(request: &Request) -> Option<Peer> {
+    request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| *peer)
+}
+
+fn user(desk: &Desk, peer: Option<(u32, u32)>) -> Caller {
+    let who = peer.map_or("an unknown user".to_owned(), |(user, _)| format!("user {user}"));
+    let from = "control socket".to_owned();
+    Caller { who, from, role: desk.users.role(peer), account: None, session: None, must_change: false }
+}
+
+async fn of_headers(desk: &Desk, headers: &HeaderMap, from: &str) -> Result<Option<Caller>> {
+    if is_of_another_site(headers) {
+        let sentence = "a page of another site asks; only this server's own may";
+        return Err(Error::new(ErrorKind::Unauthenticated, sentence));
+    }
+    if let Some(token) = headers.get(TOKEN) {
+        let token = token.to_str().unwrap_or_default();
+        return desk.keeper.of_token(token, from).map(Some);
+    }
+    let Some(credentials) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+    let unreadable = || {
+        let sentence = "the Authorization header cannot be read; expected 'Basic' and BASE64(NAME:PASSWORD)";
+        Error::new(ErrorKind::Unauthenticated, sentence)
+    };
+    let (name, password) = basic(credentials).ok_or_else(unreadable)?;
+    desk.keeper.of_password(&name, &password, from).await.map(Some)
+}
+
+/// Whether a browser says that a page from elsewhere asks: it may have kept a password that its user gave here.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
+    let Some(origin) = text(header::ORIGIN) else { return false };
+    origin.strip_prefix("https://") != text(header::HOST)
+}
+
+/// The name and the password of an `Authorization: Basic`.
+fn basic(credentials: &HeaderValue) -> Option<(String, Password)> {
+    let (scheme, rest) = credentials.to_str().ok()?.split_once(' ')?;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(rest.trim()).ok()?;
+    let text = String::from_utf8(bytes).ok().filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+    text.split_once(':').map(|(name, password)| (name.to_owned(), Password::new(password)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_of_this_machine_are_what_the_socket_says() {
+        let users = |open_to_all, group| Users { own: 7, group, role: Role::Operator, open_to_all };
+        for all in [true, false] {
+            assert_eq!(users(all, None).role(Some((0, 5))), Role::Administrator);
+            assert_eq!(users(all, None).role(Some((7, 5))), Role::Administrator);
+        }
+        assert_eq!(
+            users(false, None).role(Some((8, 5))),
+            Role::Operator,
+            "the kernel let them in by the group"
+        );
+        assert_eq!(users(true, Some(5)).role(Some((8, 5))), Role::Operator);
+        assert_eq!(users(true, Some(6)).role(Some((8, 5))), Role::ReadOnly);
+        assert_eq!(users(true, None).role(Some((8, 5))), Role::ReadOnly);
+        assert_eq!(users(false, Some(5)).role(None), Role::ReadOnly);
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_known_by_its_origin() {
+        let of = |origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static("host:8443"));
+            headers.extend(origin.map(|origin| (header::ORIGIN, HeaderValue::from_static(origin))));
+            is_of_another_site(&headers)
+        };
+        assert!(!of(None) && !of(Some("https://host:8443")));
+        assert!(of(Some("https://host")) && of(Some("null")) && of(Some("http://host:8443")));
+    }
+
+    #[test]
+    fn a_name_and_a_password_are_read_as_browsers_send_them() {
+        let read = |text: &str| {
+            basic(&HeaderValue::from_str(text).unwrap())
+                .map(|(name, password)| (name, password.reveal().to_owned()))
+        };
+        let expected = Some(("ada".to_owned(), "a:b".to_owned()));
+        assert_eq!(read("Basic YWRhOmE6Yg=="), expected);
+        assert_eq!(read("basic  YWRhOmE6Yg=="), expected);
+        for wrong in ["Basic", "Basic YWRh", "Bearer YWRhOmE6Yg==", "Basic ????", "Basic /w==", ""] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+}

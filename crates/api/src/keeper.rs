@@ -1,0 +1,405 @@
+//! Accounts and sessions as they are kept: the file, the clock, and the hashing, which has threads of its own.
+
+use crate::files;
+use access::{
+    AccountChange, AccountInfo, Accounts, Caller, Cost, Hash, Limits, Password, Role, SessionInfo, Sessions,
+    Verdict,
+};
+use controller::{ControllerHandle, Error, ErrorKind, EventCode, Occurrence, Origin, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::Semaphore;
+
+/// Where accounts are kept, in the state folder.
+const FILE: &str = "accounts.json";
+
+/// The name of the first account.
+const FIRST: &str = "admin";
+
+/// A session ends when it is not used for so long.
+pub(crate) const IDLE_S: u64 = 1800;
+
+/// A password that came with a request and was right is not hashed again for so long.
+const KNOWN_S: u64 = 60;
+
+/// How many passwords that were right are remembered.
+const MOST_KNOWN: usize = 256;
+
+/// Passwords that are hashed at a time: each takes memory, and the processor.
+const HASHING: usize = 1;
+
+/// How long none is hashed after one that was wrong.
+const REST: Duration = Duration::from_millis(200);
+
+/// Who knows accounts and sessions.
+pub(crate) struct Keeper {
+    state: Mutex<State>,
+    file: PathBuf,
+    cost: Cost,
+    since: Instant,
+    hashing: Semaphore,
+    secret: [u8; 32],
+    controller: ControllerHandle,
+}
+
+struct State {
+    accounts: Accounts,
+    sessions: Sessions,
+    /// Names and passwords that were right, hashed with a secret, and until when that counts.
+    known: BTreeMap<[u8; 32], (String, u64)>,
+    /// How often accounts were changed since the start.
+    revision: u64,
+}
+
+impl Keeper {
+    /// Reads what the state folder has.
+    pub(crate) fn open(folder: &Path, cost: Cost, controller: ControllerHandle) -> env::Result<Keeper> {
+        let file = folder.join(FILE);
+        let kept = files::load(&file)?;
+        let unusable = |error: Error| env::Error::new(env::ErrorKind::WrongKind, error.message);
+        let nobody = Password::new(access::hex(&random::<32>()?));
+        let nobody = Hash::of(&nobody, random()?, cost).map_err(unusable)?;
+        let accounts = Accounts::load(kept.as_deref(), Limits::default(), nobody).map_err(unusable)?;
+        let state = State { accounts, sessions: Sessions::new(IDLE_S), known: BTreeMap::new(), revision: 0 };
+        Ok(Keeper {
+            state: Mutex::new(state),
+            file,
+            cost,
+            since: Instant::now(),
+            hashing: Semaphore::new(HASHING),
+            secret: random()?,
+            controller,
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Changes are made to a copy and put in their place: what a panic left behind is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_s(&self) -> u64 {
+        self.since.elapsed().as_secs()
+    }
+
+    /// Where there is no account, makes the first one. Its password, which has to be changed.
+    pub(crate) fn make_first(&self) -> env::Result<Option<(&'static str, Password)>> {
+        let mut state = self.state();
+        if !state.accounts.is_empty() {
+            return Ok(None);
+        }
+        let failed = |error: Error| env::Error::new(env::ErrorKind::System, error.message);
+        let password = Password::from_random(&random::<20>()?);
+        let hash = Hash::of(&password, random()?, self.cost).map_err(failed)?;
+        let mut accounts = state.accounts.clone();
+        accounts.add(FIRST, Role::Administrator, hash, true).map_err(failed)?;
+        files::store(&self.file, &accounts.to_keep().map_err(failed)?)?;
+        state.accounts = accounts;
+        self.controller.note(Occurrence {
+            code: EventCode::AccessFirstAccount,
+            subject: FIRST.to_owned(),
+            cause: "start".to_owned(),
+            effect: "its password has to be changed".to_owned(),
+            text: format!("the account '{FIRST}' was made; its password was printed once by 'softroc serve'"),
+        });
+        Ok(Some((FIRST, password)))
+    }
+
+    /// Changes accounts: durable first, then in effect.
+    fn change<T>(
+        &self,
+        by: &Origin,
+        name: &str,
+        what: &str,
+        change: impl FnOnce(&mut Accounts) -> Result<T>,
+    ) -> Result<T> {
+        let mut state = self.state();
+        let mut accounts = state.accounts.clone();
+        let done = change(&mut accounts)?;
+        let failed = |error: env::Error| Error::new(ErrorKind::Failed, error.to_string());
+        files::store(&self.file, &accounts.to_keep()?).map_err(failed)?;
+        state.accounts = accounts;
+        state.revision += 1;
+        state.known.clear();
+        drop(state);
+        self.controller.note(Occurrence {
+            code: EventCode::AccessAccount,
+            subject: name.to_owned(),
+            cause: by.to_string(),
+            effect: what.to_owned(),
+            text: format!("{} ordered, from {}: account '{name}' {what}", by.who, by.from),
+        });
+        Ok(done)
+    }
+
+    /// Makes an account.
+    pub(crate) async fn add(
+        &self,
+        by: &Origin,
+        name: &str,
+        role: Role,
+        password: &Password,
+        must_change: bool,
+    ) -> Result<AccountInfo> {
+        password.check(name)?;
+        let hash = self.hash(password).await?;
+        let what = format!("added, {role}");
+        self.change(by, name, &what, |accounts| accounts.add(name, role, hash, must_change))?;
+        self.show(name)
+    }
+
+    /// Changes an account, and its password if one is given. Its sessions end, but the one that asks, unless only its name or
+    /// a lock is concerned.
+    pub(crate) async fn set(
+        &self,
+        by: &Caller,
+        name: &str,
+        mut change: AccountChange,
+        password: Option<&Password>,
+    ) -> Result<AccountInfo> {
+        if let Some(password) = password {
+            password.check(change.name.as_deref().unwrap_or(name))?;
+            if by.account.as_deref() == Some(name) {
+                self.check_is_new(name, password).await?;
+            }
+            change.password = Some(self.hash(password).await?);
+            // Whoever chose it for somebody else may ask for that; a password of one's own is changed by that.
+            change.must_change = change.must_change.or(Some(false));
+        }
+        let what = described(&change);
+        let new_name = change.name.clone();
+        let ends = change.password.is_some() || change.role.is_some() || change.enabled == Some(false);
+        self.change(&by.origin(), name, &what, |accounts| accounts.set(name, change))?;
+        if ends || new_name.is_some() {
+            self.state().sessions.close_of(name, by.session.as_deref().filter(|_| new_name.is_none()));
+        }
+        self.show(new_name.as_deref().unwrap_or(name))
+    }
+
+    /// Removes an account, and ends its sessions.
+    pub(crate) fn remove(&self, by: &Origin, name: &str) -> Result<()> {
+        self.change(by, name, "removed", |accounts| accounts.remove(name))?;
+        self.state().sessions.close_of(name, None);
+        Ok(())
+    }
+
+    /// An account.
+    pub(crate) fn show(&self, name: &str) -> Result<AccountInfo> {
+        let now_s = self.now_s();
+        self.state().accounts.show(name, now_s)
+    }
+
+    /// All accounts, by name.
+    pub(crate) fn list(&self) -> Vec<AccountInfo> {
+        let now_s = self.now_s();
+        self.state().accounts.list(now_s)
+    }
+
+    /// The sessions that are open.
+    pub(crate) fn sessions(&self) -> Vec<SessionInfo> {
+        let now_s = self.now_s();
+        self.state().sessions.list(now_s)
+    }
+
+    /// When accounts are locked.
+    pub(crate) fn limits(&self) -> Limits {
+        self.state().accounts.limits()
+    }
+
+    /// Whether somebody could still ask as they did: their account is as it was, and their session is open.
+    pub(crate) fn is_still(&self, caller: &Caller) -> bool {
+        let now_s = self.now_s();
+        let mut state = self.state();
+        let Some(name) = &caller.account else { return true };
+        let as_it_was = state
+            .accounts
+            .show(name, now_s)
+            .is_ok_and(|account| account.enabled && account.role == caller.role);
+        let is_open = |id: &String| state.sessions.list(now_s).iter().any(|session| session.id == *id);
+        as_it_was && caller.session.as_ref().is_none_or(is_open)
+    }
+
+    /// Ends a session. Whether it was open.
+    pub(crate) fn close(&self, session: &str) -> bool {
+        self.state().sessions.close(session)
+    }
+
+    /// Opens a session for whoever knows the password.
+    pub(crate) async fn open_session(
+        &self,
+        name: &str,
+        password: &Password,
+        from: &str,
+    ) -> Result<(SessionInfo, String, AccountInfo)> {
+        let account = self.sign_in(name, password, from).await?;
+        let failed = |error: env::Error| Error::new(ErrorKind::Failed, error.to_string());
+        let token = random().map_err(failed)?;
+        let now_s = self.now_s();
+        let (session, token) = self.state().sessions.open(name, from, token, now_s, unix_time());
+        self.controller.note(Occurrence {
+            code: EventCode::AccessSession,
+            subject: name.to_owned(),
+            cause: from.to_owned(),
+            effect: format!("session {}", session.id),
+            text: format!("account '{name}' signed in from {from}"),
+        });
+        Ok((session, token, account))
+    }
+
+    /// The account of a name and a password.
+    async fn sign_in(&self, name: &str, password: &Password, from: &str) -> Result<AccountInfo> {
+        let attempt = self.state().accounts.attempt(name, self.now_s());
+        let tried = password.clone();
+        let fits = self.hashed(move || attempt.fits(&tried)).await?;
+        if fits != Some(true) {
+            // Whoever guesses, under whatever names, takes little of the processor from hosts.
+            let _turn = self.hashing.acquire().await;
+            tokio::time::sleep(REST).await;
+        }
+        let Some(fits) = fits else { return Err(wrong()) };
+        let (verdict, limits) = {
+            let mut state = self.state();
+            (state.accounts.settle(name, fits, self.now_s()), state.accounts.limits())
+        };
+        match verdict {
+            Verdict::Is(account) => Ok(account),
+            Verdict::Wrong => Err(wrong()),
+            Verdict::NowLocked => {
+                self.controller.note(Occurrence {
+                    code: EventCode::AccessLocked,
+                    subject: name.to_owned(),
+                    cause: from.to_owned(),
+                    effect: format!("locked for {} s", limits.lock_s),
+                    text: format!(
+                        "account '{name}' is locked for {} s: {} wrong passwords in a row, the last one from {from}; 'softroc account set {name} --unlock' ends that",
+                        limits.lock_s, limits.failures
+                    ),
+                });
+                Err(wrong())
+            }
+        }
+    }
+
+    /// Who has that token.
+    pub(crate) fn of_token(&self, token: &str, from: &str) -> Result<Caller> {
+        let now_s = self.now_s();
+        let mut state = self.state();
+        let session = state.sessions.of_token(token, now_s).ok_or_else(no_session)?;
+        let account = state.accounts.show(&session.account, now_s).map_err(|_| no_session())?;
+        drop(state);
+        match account.enabled {
+            true => Ok(caller(account, from, Some(session.id))),
+            false => Err(no_session()),
+        }
+    }
+
+    /// Who has that name and password, with a request of its own.
+    pub(crate) async fn of_password(&self, name: &str, password: &Password, from: &str) -> Result<Caller> {
+        let key = self.known_by(name, password);
+        let revision = {
+            let now_s = self.now_s();
+            let mut state = self.state();
+            state.known.retain(|_, (_, until_s)| now_s < *until_s);
+            if let Some((name, _)) = state.known.get(&key)
+                && let Ok(account) = state.accounts.show(name, now_s)
+            {
+                return Ok(caller(account, from, None));
+            }
+            state.revision
+        };
+        let account = self.sign_in(name, password, from).await?;
+        let until_s = self.now_s() + KNOWN_S;
+        let mut state = self.state();
+        if state.revision == revision && state.known.len() < MOST_KNOWN {
+            state.known.insert(key, (account.name.clone(), until_s));
+        }
+        drop(state);
+        Ok(caller(account, from, None))
+    }
+
+    fn known_by(&self, name: &str, password: &Password) -> [u8; 32] {
+        let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+        context.update(&self.secret);
+        context.update(&(name.len() as u64).to_be_bytes());
+        context.update(name.as_bytes());
+        context.update(password.reveal().as_bytes());
+        let mut key = [0; 32];
+        key.copy_from_slice(context.finish().as_ref());
+        key
+    }
+
+    /// A password of one's own is replaced by another one.
+    async fn check_is_new(&self, name: &str, password: &Password) -> Result<()> {
+        let Some(kept) = self.state().accounts.password(name) else { return Ok(()) };
+        let tried = password.clone();
+        if self.hashed(move || kept.is_of(&tried)).await? {
+            let sentence = "that is the password as it is; give another one";
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+        Ok(())
+    }
+
+    /// Hashes, on a thread for that, while nobody else does.
+    async fn hashed<T: Send + 'static>(
+        &self,
+        hash: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let _turn = self.hashing.acquire().await;
+        let done = tokio::task::spawn_blocking(hash).await;
+        done.map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?
+    }
+
+    async fn hash(&self, password: &Password) -> Result<Hash> {
+        let salt = random().map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?;
+        let (password, cost) = (password.clone(), self.cost);
+        self.hashed(move || Hash::of(&password, salt, cost)).await
+    }
+}
+
+fn caller(account: AccountInfo, from: &str, session: Option<String>) -> Caller {
+    Caller {
+        who: format!("account {}", account.name),
+        from: from.to_owned(),
+        role: account.role,
+        account: Some(account.name),
+        session,
+        must_change: account.must_change,
+    }
+}
+
+/// What a change is, without secrets.
+fn described(change: &AccountChange) -> String {
+    let mut parts = Vec::new();
+    parts.extend(change.name.as_ref().map(|name| format!("renamed to '{name}'")));
+    parts.extend(change.role.map(|role| format!("is {role}")));
+    parts.extend(change.enabled.map(|on| if on { "enabled".to_owned() } else { "disabled".to_owned() }));
+    parts.extend(change.password.as_ref().map(|_| "has another password".to_owned()));
+    parts.extend(change.unlock.then(|| "unlocked".to_owned()));
+    if parts.is_empty() { "left as it is".to_owned() } else { parts.join(", ") }
+}
+
+/// One sentence for all reasons: it does not tell which names there are.
+fn wrong() -> Error {
+    let sentence = "the name or the password is wrong, or the account is locked or disabled; 'softroc account list' on the machine itself tells";
+    Error::new(ErrorKind::Unauthenticated, sentence)
+}
+
+fn no_session() -> Error {
+    let sentence = "there is no session of that token any more; open one with 'softroc account login NAME'";
+    Error::new(ErrorKind::Unauthenticated, sentence)
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_time() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// Random bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> env::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes).map_err(|_| {
+        env::Error::new(env::ErrorKind::System, "the machine gives no random numbers; start again")
+    })?;
+    Ok(bytes)
+}

@@ -1,0 +1,260 @@
+//! Redfish over HTTP: what the crate `redfish` says, carried out.
+
+use crate::desk::Desk;
+use crate::gate::{self, Peer};
+use crate::keeper;
+use crate::routes::LONGEST_BODY;
+use access::{AccountChange, Action, Caller};
+use axum::Router;
+use axum::body::{self, Body};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use axum::routing::any;
+use controller::{Command, ControllerInfo, Error, ErrorKind, Reply, Result};
+use redfish::{Answer, Asked, Change, Done, World};
+
+/// What this machine is called, as Redfish tells it.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    pub(crate) host: String,
+    pub(crate) uuid: String,
+    pub(crate) port: Option<u16>,
+}
+
+/// Everything below `/redfish`.
+pub(crate) fn router() -> Router<Desk> {
+    Router::new()
+        .route("/redfish", any(answer))
+        .route("/redfish/", any(answer))
+        .route("/redfish/{*rest}", any(answer))
+}
+
+async fn answer(State(desk): State<Desk>, request: Request) -> Response {
+    let response = match answered(&desk, request).await {
+        Ok(response) => response,
+        Err(error) => sent(redfish::unauthenticated(&error)),
+    };
+    with_usual_headers(response)
+}
+
+fn with_usual_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert("odata-version", HeaderValue::from_static("4.0"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    response
+}
+
+async fn answered(desk: &Desk, request: Request) -> Result<Response> {
+    let peer = gate::peer(&request);
+    let (parts, sent_body) = request.into_parts();
+    let caller = gate::identify(desk, peer, &parts.headers).await?;
+    let sent_body = body::to_bytes(sent_body, LONGEST_BODY)
+        .await
+        .map_err(|error| Error::new(ErrorKind::Invalid, format!("what was sent cannot be read: {error}")))?;
+    let path = parts.uri.path().replace("%24", "$");
+    let query = parts.uri.query().unwrap_or_default();
+    let world = world(desk, caller.as_ref(), &path, query).await?;
+    let asked = redfish::Request {
+        method: parts.method.as_str(),
+        path: &path,
+        query,
+        body: &sent_body,
+        if_match: text(&parts.headers, header::IF_MATCH),
+        if_none_match: text(&parts.headers, header::IF_NONE_MATCH),
+        odata_version: text(&parts.headers, HeaderName::from_static("odata-version")),
+    };
+    match redfish::answer(&world, caller.as_ref(), &asked) {
+        Answer::Response(response) => Ok(sent(response)),
+        Answer::Stream => Ok(match caller {
+            Some(caller) => crate::events::stream(desk, caller),
+            None => sent(redfish::unauthenticated(&Error::new(ErrorKind::Unauthenticated, "sign in first"))),
+        }),
+        Answer::Change(change) => {
+            let done = carried_out(desk, caller.as_ref(), peer, &change).await;
+            let after = self::world(desk, caller.as_ref(), &path, query).await?;
+            Ok(sent(redfish::finished(&after, &path, &change, done)))
+        }
+    }
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    // What is no text fits nothing.
+    headers.get(name).map(|value| value.to_str().unwrap_or_default())
+}
+
+fn sent(response: redfish::Response) -> Response {
+    let (kind, body) = match response.body {
+        redfish::Body::None => (None, Body::empty()),
+        redfish::Body::Json(body) => (Some("application/json"), Body::from(body.to_string())),
+        redfish::Body::Xml(body) => (Some("application/xml"), Body::from(body)),
+    };
+    let mut answer = Response::new(body);
+    *answer.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    if let Some(kind) = kind {
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    for (name, value) in response.headers {
+        // A value that cannot be in a header is none of ours.
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            answer.headers_mut().insert(name, value);
+        }
+    }
+    answer
+}
+
+/// Everything that resources are made of, of which somebody may see so much.
+pub(crate) async fn world(desk: &Desk, caller: Option<&Caller>, path: &str, query: &str) -> Result<World> {
+    let Some(caller) = caller else { return Ok(unknown(desk)) };
+    let of_events = path.contains("/Managers") || !query.is_empty();
+    let last = Some(if of_events { 1000 } else { 0 });
+    let Reply::Info { info } = desk.look(Command::Info {}).await? else { return Err(unexpected()) };
+    let Reply::Volumes { volumes } = desk.look(Command::VolumeList {}).await? else {
+        return Err(unexpected());
+    };
+    let Reply::Drives { drives } = desk.look(Command::DriveList {}).await? else { return Err(unexpected()) };
+    let Reply::Spares { spares, .. } = desk.look(Command::SpareList {}).await? else {
+        return Err(unexpected());
+    };
+    let Reply::Logs { logs, .. } = desk.look(Command::LogList {}).await? else { return Err(unexpected()) };
+    let Reply::Tasks { tasks } = desk.look(Command::TaskList {}).await? else { return Err(unexpected()) };
+    let Reply::Events { events } = desk.look(Command::EventsList { last }).await? else {
+        return Err(unexpected());
+    };
+    let (mut accounts, mut sessions) = (desk.keeper.list(), desk.keeper.sessions());
+    let own = caller.account.as_deref();
+    if !Action::Accounts.is_for(caller.role) {
+        accounts.retain(|account| Some(account.name.as_str()) == own);
+        sessions.retain(|session| Some(session.account.as_str()) == own);
+    }
+    let may = Action::Subscriptions.is_for(caller.role);
+    let subscriptions = if may { desk.subscriptions.list() } else { Vec::new() };
+    let known = World {
+        info,
+        volumes,
+        drives,
+        spares,
+        logs,
+        tasks,
+        events,
+        accounts,
+        sessions,
+        subscriptions,
+        ..unknown(desk)
+    };
+    Ok(known)
+}
+
+/// What somebody sees who is not known: nothing that has to be asked for, so that they disturb nobody.
+fn unknown(desk: &Desk) -> World {
+    let Machine { host, uuid, port } = desk.machine.clone();
+    World {
+        now_unix_s: keeper::unix_time(),
+        host,
+        uuid,
+        port,
+        info: ControllerInfo {
+            version: String::new(),
+            started_unix_s: 0,
+            shards: 0,
+            levels: Vec::new(),
+            volumes_optimal: 0,
+            volumes_degraded: 0,
+            volumes_offline: 0,
+            volumes_missing: 0,
+            drives: 0,
+            hosts: 0,
+        },
+        volumes: Vec::new(),
+        drives: Vec::new(),
+        spares: Vec::new(),
+        logs: Vec::new(),
+        tasks: Vec::new(),
+        events: Vec::new(),
+        accounts: Vec::new(),
+        sessions: Vec::new(),
+        subscriptions: Vec::new(),
+        limits: desk.keeper.limits(),
+        session_idle_s: keeper::IDLE_S,
+    }
+}
+
+/// What resources are made of, for those who are sent events.
+pub(crate) async fn everything(desk: &Desk) -> Result<World> {
+    let Reply::Volumes { volumes } = desk.look(Command::VolumeList {}).await? else {
+        return Err(unexpected());
+    };
+    let Reply::Drives { drives } = desk.look(Command::DriveList {}).await? else { return Err(unexpected()) };
+    Ok(World { volumes, drives, ..unknown(desk) })
+}
+
+fn unexpected() -> Error {
+    Error::new(
+        ErrorKind::Failed,
+        "the controller's answer is another one than was asked for; look at its log",
+    )
+}
+
+/// Carries a change out.
+async fn carried_out(
+    desk: &Desk,
+    caller: Option<&Caller>,
+    peer: Option<Peer>,
+    change: &Change,
+) -> Result<Done> {
+    if let Asked::OpenSession { name, password } = &change.asked {
+        let from = match peer {
+            Some(Peer::Network(address)) => address.to_string(),
+            _ => "control socket".to_owned(),
+        };
+        let (session, token, account) = desk.keeper.open_session(name, password, &from).await?;
+        return Ok(Done::Session { session, token, account });
+    }
+    let nobody = || Error::new(ErrorKind::Unauthenticated, "this takes an account");
+    let caller = caller.ok_or_else(nobody)?;
+    match &change.asked {
+        Asked::Commands(commands) => {
+            let mut replies = Vec::new();
+            for command in commands {
+                replies.push(desk.ask(caller, command.clone()).await?);
+            }
+            return Ok(Done::Replies(replies));
+        }
+        Asked::CloseSession(id) => {
+            desk.keeper.close(id);
+        }
+        Asked::AddAccount { name, role, password, must_change, enabled } => {
+            caller.may(Action::Accounts)?;
+            desk.keeper.add(&caller.origin(), name, *role, password, *must_change).await?;
+            if !enabled {
+                let disable = AccountChange { enabled: Some(false), ..AccountChange::default() };
+                desk.keeper.set(caller, name, disable, None).await?;
+            }
+        }
+        Asked::SetAccount { name, change, password } => {
+            desk.keeper.set(caller, name, change.clone(), password.as_ref()).await?;
+        }
+        Asked::RemoveAccount(name) => {
+            caller.may(Action::Accounts)?;
+            desk.keeper.remove(&caller.origin(), name)?;
+        }
+        Asked::Subscribe { destination, context } => {
+            caller.may(Action::Subscriptions)?;
+            let made = desk.subscriptions.add(destination, context)?;
+            crate::events::push(desk, &made);
+            return Ok(Done::Subscription(made));
+        }
+        Asked::SetSubscription { id, context } => {
+            caller.may(Action::Subscriptions)?;
+            desk.subscriptions.set(id, context)?;
+        }
+        Asked::Unsubscribe(id) => {
+            caller.may(Action::Subscriptions)?;
+            desk.subscriptions.remove(id)?;
+        }
+        Asked::OpenSession { .. } => {}
+    }
+    Ok(Done::Nothing)
+}

@@ -1,0 +1,109 @@
+//! Who gets events sent, as it is kept.
+
+use crate::files;
+use controller::{Error, ErrorKind, Result};
+use redfish::Subscription;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Where they are kept, in the state folder.
+const FILE: &str = "subscriptions.json";
+
+/// Subscriptions there may be.
+const MOST: usize = 16;
+
+/// The subscriptions.
+pub(crate) struct Subscriptions {
+    kept: Mutex<Kept>,
+    file: PathBuf,
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    /// The number of the next one: none is given twice.
+    next: u64,
+    all: Vec<Subscription>,
+}
+
+impl Subscriptions {
+    /// Reads what the state folder has.
+    pub(crate) fn open(folder: &Path) -> env::Result<Subscriptions> {
+        let file = folder.join(FILE);
+        let kept = match files::load(&file)? {
+            None => Kept::default(),
+            Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                let sentence =
+                    format!("the subscriptions cannot be read; move {} away to begin anew", file.display());
+                env::Error::new(env::ErrorKind::WrongKind, format!("{sentence} ({error})"))
+            })?,
+        };
+        Ok(Subscriptions { kept: Mutex::new(kept), file })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // A change is made to a copy: what a panic left behind is whole.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of them.
+    pub(crate) fn list(&self) -> Vec<Subscription> {
+        self.kept().all.clone()
+    }
+
+    /// One; `None`: it is there no more.
+    pub(crate) fn get(&self, id: &str) -> Option<Subscription> {
+        self.kept().all.iter().find(|one| one.id == id).cloned()
+    }
+
+    /// Makes one.
+    pub(crate) fn add(&self, destination: &str, context: &str) -> Result<Subscription> {
+        self.change(|kept| {
+            if kept.all.len() >= MOST {
+                let sentence = format!("there are {MOST} subscriptions already; delete one first");
+                return Err(Error::new(ErrorKind::OutOfSpace, sentence));
+            }
+            kept.next += 1;
+            let (id, destination, context) =
+                (kept.next.to_string(), destination.to_owned(), context.to_owned());
+            let made = Subscription { id, destination, context };
+            kept.all.push(made.clone());
+            Ok(made)
+        })
+    }
+
+    /// Changes what is sent along.
+    pub(crate) fn set(&self, id: &str, context: &str) -> Result<()> {
+        self.change(|kept| {
+            let one = kept.all.iter_mut().find(|one| one.id == id).ok_or_else(|| missing(id))?;
+            context.clone_into(&mut one.context);
+            Ok(())
+        })
+    }
+
+    /// Removes one.
+    pub(crate) fn remove(&self, id: &str) -> Result<()> {
+        self.change(|kept| {
+            let before = kept.all.len();
+            kept.all.retain(|one| one.id != id);
+            if kept.all.len() < before { Ok(()) } else { Err(missing(id)) }
+        })
+    }
+
+    /// Durable first, then in effect.
+    fn change<T>(&self, change: impl FnOnce(&mut Kept) -> Result<T>) -> Result<T> {
+        let mut kept = self.kept();
+        let mut new = kept.clone();
+        let done = change(&mut new)?;
+        let failed = |error: String| Error::new(ErrorKind::Failed, error);
+        let bytes = serde_json::to_vec_pretty(&new).map_err(|error| failed(error.to_string()))?;
+        files::store(&self.file, &bytes).map_err(|error| failed(error.to_string()))?;
+        *kept = new;
+        Ok(done)
+    }
+}
+
+fn missing(id: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no subscription {id}"))
+}

@@ -1,0 +1,248 @@
+//! Volumes: made, changed, deleted, and what they can be told to do.
+
+use super::body::Sent;
+use super::{Asked, Change, Read, Then, change, missing, told};
+use crate::answer::{Answer, Request, Response};
+use crate::message::Message;
+use crate::{World, ids, volume};
+use controller::{
+    AddSpare, Command, CreateVolume, SetPolicy, SpareKind, StartTask, Startable, VolumeInfo, WriteHole,
+    WriteMode,
+};
+use serde_json::Value;
+
+/// What is told of volumes, and not changed that way.
+const READABLE: &[&str] = &[
+    "Id",
+    "Description",
+    "Status",
+    "RAIDType",
+    "CapacityBytes",
+    "BlockSizeBytes",
+    "StripSizeBytes",
+    "MediaSpanCount",
+    "Encrypted",
+    "ProvisioningPolicy",
+    "VolumeUsage",
+    "ReadCachePolicy",
+    "Identifiers",
+    "Operations",
+    "Actions",
+    "WriteCacheState",
+];
+
+fn write_mode(text: &str) -> Option<WriteMode> {
+    match text {
+        "WriteThrough" => Some(WriteMode::WriteThrough),
+        // Flushes wait for the drives: the other kind, which does not, is asked for on the command line.
+        "UnprotectedWriteBack" => Some(WriteMode::WriteBack),
+        _ => None,
+    }
+}
+
+fn write_hole(text: &str) -> Option<WriteHole> {
+    match text {
+        "Off" => Some(WriteHole::Resync),
+        "DistributedLog" | "Journaling" => Some(WriteHole::Journal),
+        _ => None,
+    }
+}
+
+/// A property that can only be what it always is.
+fn always(sent: &mut Sent, name: &str, value: &Value) {
+    if let Some(given) = sent.take(name)
+        && given != *value
+    {
+        sent.refuse(name, Message::base("PropertyValueNotInList", &[&told(&given), name]));
+    }
+}
+
+fn narrow<T: TryFrom<u64>>(sent: &mut Sent, name: &str, value: Option<u64>) -> Option<T> {
+    let narrowed = value.map(T::try_from)?;
+    if narrowed.is_err() {
+        sent.refuse(name, Message::base("PropertyValueError", &[name]));
+    }
+    narrowed.ok()
+}
+
+/// The names of drives by their addresses.
+fn drives(world: &World, sent: &mut Sent, addresses: &[String], name: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for address in addresses {
+        match ids::drive_at(world, address) {
+            Some(drive) => names.push(drive.name.clone()),
+            None => sent.refuse(name, Message::base("PropertyValueError", &[name])),
+        }
+    }
+    names
+}
+
+/// A name that no volume has.
+fn free_name(world: &World) -> String {
+    let is_taken = |name: &String| world.volumes.iter().any(|volume| volume.name == *name);
+    let mut number = 1;
+    loop {
+        let name = format!("volume{number}");
+        if !is_taken(&name) {
+            return name;
+        }
+        number += 1;
+    }
+}
+
+/// A volume is made. What drives hold is never destroyed by that.
+pub(super) fn create(world: &World, request: &Request<'_>) -> Read {
+    let mut sent = Sent::read(request)?;
+    let raid_type = sent.word("RAIDType", |text| volume::level(text).map(|level| (level, text.to_owned())));
+    let names = [sent.text("Name"), sent.text("DisplayName")];
+    let size_bytes = sent.number("CapacityBytes");
+    let strip_bytes = sent.number("StripSizeBytes");
+    let spans = sent.number("MediaSpanCount");
+    let spans = narrow(&mut sent, "MediaSpanCount", spans);
+    let write_mode = sent.word("WriteCachePolicy", write_mode);
+    let write_hole = sent.word("WriteHoleProtectionPolicy", write_hole);
+    for (name, value) in [
+        ("Encrypted", false.into()),
+        ("ReadCachePolicy", "Off".into()),
+        ("ProvisioningPolicy", "Fixed".into()),
+        ("@Redfish.OperationApplyTime", "Immediate".into()),
+    ] {
+        always(&mut sent, name, &value);
+    }
+    let links = sent.take("Links").unwrap_or_default();
+    let addresses = match links.get("Drives") {
+        Some(given) => sent.addresses(given, "Links/Drives").unwrap_or_default(),
+        None => {
+            sent.missing("Links/Drives");
+            Vec::new()
+        }
+    };
+    if links.as_object().is_some_and(|links| links.keys().any(|name| name != "Drives")) {
+        sent.refuse("Links", Message::base("PropertyValueError", &["Links"]));
+    }
+    let drives = drives(world, &mut sent, &addresses, "Links/Drives");
+    if raid_type.is_none() {
+        sent.missing("RAIDType");
+    }
+    sent.rest(READABLE);
+    sent.all_good()?;
+    let Some((level, raid_type)) = raid_type else { return Err(missing(request.path)) };
+    let create = CreateVolume {
+        name: names.into_iter().flatten().next().unwrap_or_else(|| free_name(world)),
+        level: level.to_owned(),
+        copies: (raid_type == "RAID10Triple").then_some(3),
+        drives,
+        spans,
+        strip_bytes,
+        size_bytes,
+        write_hole,
+        write_mode,
+        ..CreateVolume::default()
+    };
+    if raid_type == "RAID1Triple" && create.drives.len() != 3 {
+        let message =
+            Message::own("RAID1Triple has three drives; give three in Links/Drives").about("Links/Drives");
+        return Err(Box::new(Response::error(400, &[message])));
+    }
+    change(Asked::Commands(vec![Command::VolumeCreate(create)]), Then::Made(None))
+}
+
+/// A volume is changed.
+pub(super) fn set(world: &World, id: &str, request: &Request<'_>) -> Read {
+    let found = ids::volume(world, id).ok_or_else(|| missing(request.path))?;
+    let mut sent = Sent::read(request)?;
+    let name = [sent.text("Name"), sent.text("DisplayName")].into_iter().flatten().next();
+    let policy = SetPolicy {
+        volume: found.name.clone(),
+        write_mode: sent.word("WriteCachePolicy", write_mode),
+        write_hole: sent.word("WriteHoleProtectionPolicy", write_hole),
+        ..SetPolicy::default()
+    };
+    let mut commands = Vec::new();
+    if let Some(links) = sent.take("Links") {
+        spares(world, found, &mut sent, &links, &mut commands);
+    }
+    sent.rest(READABLE);
+    sent.some_good()?;
+    if policy.write_mode.is_some() || policy.write_hole.is_some() {
+        commands.push(Command::VolumePolicy(policy));
+    }
+    if let Some(name) = name.filter(|name| *name != found.name) {
+        commands.push(Command::VolumeSet { volume: found.uuid.clone(), name });
+    }
+    let then = Then::Show(ids::volume_uri(found));
+    Ok(Answer::Change(Box::new(Change { asked: Asked::Commands(commands), then, left_out: sent.wrong })))
+}
+
+/// Dedicated spares as they are to be, against those that there are.
+fn spares(world: &World, volume: &VolumeInfo, sent: &mut Sent, links: &Value, commands: &mut Vec<Command>) {
+    let given = links
+        .as_object()
+        .filter(|links| links.len() == 1)
+        .and_then(|links| links.get("DedicatedSpareDrives"));
+    let Some(given) = given else {
+        return sent.refuse("Links", Message::base("PropertyNotWritable", &["Links"]));
+    };
+    let Some(addresses) = sent.addresses(given, "Links/DedicatedSpareDrives") else { return };
+    let wanted = drives(world, sent, &addresses, "Links/DedicatedSpareDrives");
+    let have: Vec<&String> = world
+        .spares
+        .iter()
+        .filter(|spare| spare.kind == SpareKind::Dedicated && spare.dedicated_to.contains(&volume.name))
+        .map(|spare| &spare.drive)
+        .collect();
+    for drive in &have {
+        if !wanted.contains(drive) {
+            commands.push(Command::SpareRemove { drive: (*drive).clone() });
+        }
+    }
+    for drive in wanted.iter().filter(|drive| !have.contains(drive)) {
+        let volumes = vec![volume.name.clone()];
+        let add = AddSpare { drive: drive.clone(), volumes, revertible: true, ..AddSpare::default() };
+        commands.push(Command::SpareAdd(add));
+    }
+}
+
+/// A volume is deleted. There are clients that delete every volume whose type is `None` before they make one: a volume of that
+/// type that is served stays.
+pub(super) fn delete(world: &World, id: &str) -> Read {
+    let found = ids::volume(world, id).ok_or_else(|| missing(id))?;
+    if found.level == "jbod" && found.state.serves() {
+        let sentence = format!(
+            "'{}' is a JBOD that is served: it is not deleted over Redfish; run 'softroc volume delete {}'",
+            found.name, found.name
+        );
+        let messages = [Message::base("ResourceCannotBeDeleted", &[]), Message::own(sentence)];
+        return Err(Box::new(Response::error(409, &messages)));
+    }
+    let delete = Command::VolumeDelete { volume: found.uuid.clone(), disconnect_hosts: false };
+    change(Asked::Commands(vec![delete]), Then::Nothing)
+}
+
+/// An action of a volume.
+pub(super) fn act(world: &World, id: &str, action: &str, request: &Request<'_>) -> Read {
+    let found = ids::volume(world, id).ok_or_else(|| missing(request.path))?;
+    let mut sent = Sent::read_or_nothing(request)?;
+    let volume = found.uuid.clone();
+    let task =
+        |what| Command::TaskStart(StartTask { what, volume: Some(volume.clone()), ..StartTask::default() });
+    let (command, then) = match action {
+        "Volume.Initialize" => {
+            let kind = sent.word("InitializeType", |text| match text {
+                "Fast" => Some(Startable::InitFast),
+                "Slow" => Some(Startable::InitFull),
+                _ => None,
+            });
+            (task(kind.unwrap_or(Startable::InitFast)), Then::Task)
+        }
+        "Volume.CheckConsistency" => (task(Startable::Check), Then::Task),
+        _ => {
+            let start =
+                Command::VolumeStart { volume: volume.clone(), accept_stale_parity: true, degraded: true };
+            (start, Then::Nothing)
+        }
+    };
+    sent.rest(&[]);
+    sent.all_good()?;
+    change(Asked::Commands(vec![command]), then)
+}

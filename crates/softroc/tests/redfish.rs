@@ -1,0 +1,282 @@
+//! Redfish, judged by DMTF's validators and by the clients that people use. `make test` installs them from PyPI
+//! (`scripts/redfish-judges`); where that cannot be, these tests are skipped.
+
+mod common;
+
+use common::managed::{Managed, managed};
+use common::{have, skipped};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const PASSWORD: &str = "secret of ada";
+
+/// The folder of the judges, if they are there.
+fn judges() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/redfish-judges");
+    if folder.join("installed").exists() {
+        return folder.canonicalize().ok();
+    }
+    skipped(
+        "judges of Redfish",
+        "not installed (run 'scripts/redfish-judges target/redfish-judges', or 'make test')",
+    );
+    None
+}
+
+/// A controller with everything that there is a resource of: a volume that lost a drive, a spare, drives to make more of.
+fn served(name: &str) -> Managed {
+    let managed = managed(name, &[]);
+    let drives = managed.controller.volume("data", "raid6", 4);
+    managed.controller.wait_optimal("data");
+    managed.controller.softroc(&["drive", "offline", &drives[0]]).ok();
+    let more: Vec<String> =
+        (0..3).map(|number| managed.controller.folder.file(&format!("more{number}.img"))).collect();
+    let mut add = vec!["drive", "add", "--create", common::DRIVE];
+    add.extend(more.iter().map(String::as_str));
+    managed.controller.softroc(&add).ok();
+    managed.controller.softroc(&["spare", "add", &more[0], "--for", "data"]).ok();
+    managed.account("ada", "administrator");
+    managed
+}
+
+/// Runs a judge, which trusts any certificate, and gives what it said.
+fn judged(managed: &Managed, judges: &Path, program: &str, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(judges.join("venv/bin").join(program))
+        .args(arguments)
+        .current_dir(&managed.controller.folder.0)
+        .env("PYTHONWARNINGS", "ignore")
+        // These would be trusted instead.
+        .env_remove("REQUESTS_CA_BUNDLE")
+        .env_remove("CURL_CA_BUNDLE")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{program} does not start: {error}"));
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// The numbers in the last row of a table that has these heads: passed, warned, failed.
+fn counts(said: &str) -> [u64; 3] {
+    let rows: Vec<&str> = said.lines().filter(|line| line.starts_with('|')).collect();
+    let last = rows.last().unwrap_or_else(|| panic!("no table in {said}"));
+    let mut numbers = last.split('|').filter_map(|cell| cell.trim().parse().ok());
+    [0; 3].map(|_| numbers.next().unwrap_or_else(|| panic!("no numbers in {last}")))
+}
+
+#[test]
+fn every_resource_follows_its_schema() {
+    let Some(judges) = judges() else { return };
+    let managed = served("redfish-schemas");
+    subscribe(&managed, "http://127.0.0.1:1/nowhere");
+    let csdl = judges.join("csdl");
+    let to = ["-r", &managed.address, "-u", "ada", "-p", PASSWORD, "--authtype", "Session"];
+    let schemas = ["--skipschema", "--schema_directory", csdl.to_str().expect("text"), "--logdir", "logs"];
+    let (_, said) = judged(&managed, &judges, "rf_service_validator", &[&to[..], &schemas].concat());
+    let [passed, warned, failed] = counts(&said);
+    let bad: Vec<&str> = said.lines().filter(|line| line.contains("FAIL") || line.contains("WARN")).collect();
+    assert!(passed > 2000 && warned == 0 && failed == 0, "{passed}, {warned}, {failed}: {bad:?}\n{said}");
+}
+
+#[test]
+fn the_protocol_is_followed() {
+    let Some(judges) = judges() else { return };
+    let managed = served("redfish-protocol");
+    let to =
+        ["-r", &managed.address, "-u", "ada", "-p", PASSWORD, "--no-cert-check", "--avoid-http-redirect"];
+    let report = ["--report-type", "tsv", "--report-dir", "."];
+    let (_, said) = judged(&managed, &judges, "rf_protocol_validator", &[&to[..], &report].concat());
+    let files = std::fs::read_dir(&managed.controller.folder.0).expect("a folder").flatten();
+    let tsv = files.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|kind| kind == "tsv"));
+    let rows = std::fs::read_to_string(tsv.unwrap_or_else(|| panic!("no report: {said}"))).expect("a report");
+    let of = |result: &str| -> Vec<&str> {
+        rows.lines().filter(|row| row.split('\t').nth(4) == Some(result)).collect()
+    };
+    let (passed, failed, warned) = (of("PASS").len(), of("FAIL"), of("WARN"));
+    assert!(
+        passed > 300 && failed.is_empty() && warned.is_empty(),
+        "{passed}: {failed:#?} {warned:#?}\n{said}"
+    );
+}
+
+#[test]
+fn accounts_and_queries_serve_their_use_cases() {
+    let Some(judges) = judges() else { return };
+    let managed = served("redfish-cases");
+    let to = ["-r", &managed.address, "-u", "ada", "-p", PASSWORD, "--report-dir", "reports"];
+    let cases = ["--test-list", "AccountManagement", "QueryParameters"];
+    let (good, said) = judged(&managed, &judges, "rf_use_case_checkers", &[&to[..], &cases].concat());
+    let [passed, warned, failed] = counts(&said);
+    assert!(good && passed >= 25 && warned == 0 && failed == 0, "{said}");
+}
+
+#[test]
+fn clients_make_volumes_wait_for_tasks_and_delete_them() {
+    let Some(judges) = judges() else { return };
+    let managed = served("redfish-clients");
+    // A check waits for a drive that is out.
+    managed.controller.softroc(&["drive", "online", &managed.controller.folder.file("d0.img")]).ok();
+    managed.controller.wait_optimal("data");
+    for script in ["redfish_client.py", "sushy_client.py"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges").join(script);
+        let arguments = [path.to_str().expect("text"), &managed.address, "ada", PASSWORD];
+        let (good, said) = judged(&managed, &judges, "python", &arguments);
+        assert!(good && said.ends_with("done\n"), "{script}: {said}");
+    }
+    let events = managed.controller.softroc(&["events"]).ok();
+    assert!(events.contains("account ada ordered, from 127.0.0.1:"), "{events}");
+}
+
+#[test]
+fn events_come_as_they_happen_and_end_with_the_session() {
+    if !have("curl") {
+        return;
+    }
+    let managed = served("redfish-events");
+    let token = managed.sign_in("ada");
+    let mut stream = Command::new("curl")
+        .args(["-skN", "-H", &format!("X-Auth-Token: {token}")])
+        .arg(format!("{}/redfish/v1/EventService/SSE", managed.address))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("curl runs");
+    let mut output = stream.stdout.take().expect("its output");
+    let mut seen = Vec::new();
+    let mut until = |what: &str| {
+        let mut piece = [0; 4096];
+        while !String::from_utf8_lossy(&seen).contains(what) {
+            let read = output.read(&mut piece).expect("it is read");
+            assert!(read > 0, "it ended before '{what}' came: {}", String::from_utf8_lossy(&seen));
+            seen.extend(&piece[..read]);
+        }
+        String::from_utf8_lossy(&seen).into_owned()
+    };
+    until(": connected");
+    managed.controller.softroc(&["volume", "rename", "data", "home"]).ok();
+    let text = until("SoftROC.1.0.VolumeRenamed");
+    let line = text.lines().filter_map(|line| line.strip_prefix("data: ")).next().expect("data");
+    let event: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!(event["@odata.type"], "#Event.v1_13_0.Event");
+    managed.controller.softroc(&["account", "set", "ada", "--disable"]).ok();
+    stream.wait().expect("it ends when the account may be used no more");
+}
+
+/// Has events sent there; the address of the subscription.
+fn subscribe(managed: &Managed, destination: &str) -> String {
+    let body = format!("{{\"Destination\":\"{destination}\",\"Protocol\":\"Redfish\",\"Context\":\"mine\"}}");
+    let post = format!("-u 'ada:{PASSWORD}' -H 'content-type: application/json' -d '{body}'");
+    let (status, body) = managed.curl(&post, "/redfish/v1/EventService/Subscriptions");
+    let made: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+    assert_eq!((status.as_str(), &made["Context"]), ("201", &serde_json::json!("mine")), "{body}");
+    made["@odata.id"].as_str().expect("an address").to_owned()
+}
+
+/// Takes one request and answers it: what was sent.
+fn listen(listener: &std::net::TcpListener, answer: &str) -> serde_json::Value {
+    let (mut stream, _) = listener.accept().expect("somebody comes");
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n")
+            && let Ok(sent) = serde_json::from_str(body)
+        {
+            assert!(head.starts_with("POST /events HTTP/1.1") && head.contains("application/json"), "{head}");
+            stream
+                .write_all(format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n").as_bytes())
+                .expect("it is told");
+            return sent;
+        }
+        let read = stream.read(&mut piece).expect("it is sent");
+        assert!(read > 0, "it ended in {text}");
+        bytes.extend(&piece[..read]);
+    }
+}
+
+#[test]
+fn events_are_sent_to_who_subscribed_in_order_and_again_if_they_did_not_arrive() {
+    if !have("curl") {
+        return;
+    }
+    let mut managed = served("redfish-push");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it has one").port();
+    let subscription = subscribe(&managed, &format!("http://127.0.0.1:{port}/events"));
+    let rename = |managed: &Managed, from: &str, to: &str| {
+        managed.controller.softroc(&["volume", "rename", from, to]).ok();
+    };
+    rename(&managed, "data", "home");
+    let mut seen = Vec::new();
+    let mut until = |listener: &std::net::TcpListener, text: &str| {
+        loop {
+            let refuses_first = seen.is_empty();
+            let event = listen(listener, if refuses_first { "500 No" } else { "204 No Content" });
+            assert_eq!(
+                (&event["Context"], &event["@odata.type"]),
+                (&"mine".into(), &"#Event.v1_13_0.Event".into())
+            );
+            let number: u64 = event["Id"].as_str().and_then(|id| id.parse().ok()).expect("a number");
+            seen.push(number);
+            if event["Events"][0]["Message"].as_str().is_some_and(|told| told.contains(text)) {
+                return seen.clone();
+            }
+        }
+    };
+    let seen = until(&listener, "ordered, from control socket: volume-set data");
+    assert_eq!(seen[0], seen[1], "the first one is sent again");
+    assert!(seen[1..].windows(2).all(|pair| pair[0] < pair[1]), "{seen:?}");
+    // It is kept over a restart, and ends when it is deleted.
+    managed.controller.stop();
+    managed.controller.start();
+    managed.address = common::managed::address(&managed.controller.log());
+    rename(&managed, "home", "data");
+    until(&listener, "ordered, from control socket: volume-set home");
+    assert_eq!(managed.curl(&format!("-X DELETE -u 'ada:{PASSWORD}'"), &subscription).0, "204");
+    assert_eq!(managed.curl(&format!("-u 'ada:{PASSWORD}'"), &subscription).0, "404");
+}
+
+/// Requests that were changed at random: whatever comes, the next one is answered.
+#[test]
+fn hostile_requests_are_answered_or_dropped() {
+    let controller = common::Controller::new("redfish-hostile");
+    let socket = format!("{}/control.sock", controller.state());
+    let seeds = [
+        "GET /redfish/v1/Systems/host/Storage/softroc/Volumes?$expand=. HTTP/1.1\r\nHost: x\r\nOData-Version: 4.0\r\nConnection: close\r\n\r\n",
+        "POST /redfish/v1/SessionService/Sessions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 38\r\n\r\n{\"UserName\": \"admin\", \"Password\": \"x\"}",
+        "PATCH /redfish/v1/AccountService/Accounts/admin HTTP/1.1\r\nHost: x\r\nIf-Match: W/\"1\"\r\nAuthorization: Basic eA==\r\nConnection: close\r\nContent-Length: 18\r\n\r\n{\"Password\": \"xx\"}",
+        "POST /v1/command HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 26\r\n\r\n{\"command\": \"volume-list\"}",
+        "PATCH /v1/accounts/a HTTP/1.1\r\nHost: x\r\nX-Auth-Token: 00\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    ];
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut number = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below.max(1) as u64) as usize
+    };
+    for round in 0..1500 {
+        let mut bytes = seeds[round % seeds.len()].as_bytes().to_vec();
+        for _ in 0..=number(4) {
+            let at = number(bytes.len());
+            match number(4) {
+                0 => bytes[at] = number(256) as u8,
+                1 => bytes.truncate(at.max(1)),
+                2 => bytes.insert(at, b"\0%/\r\n{\"\xFF"[number(8)]),
+                _ => {
+                    let piece = bytes[at..(at + number(32)).min(bytes.len())].repeat(1 + number(40));
+                    bytes.splice(at..at, piece);
+                }
+            }
+        }
+        let mut stream = UnixStream::connect(&socket).expect("it is there still");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
+        // Who is refused in the middle cannot send the rest.
+        let _ = stream.write_all(&bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "{bytes:?}: {answer:?}");
+    }
+    assert!(controller.softroc(&["info"]).ok().contains("controller"));
+    assert!(!controller.log().contains("panicked"), "{}", controller.log());
+}
