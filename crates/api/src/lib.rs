@@ -21,6 +21,7 @@
     reason = "HTTP has its own thread, outside the engine's world"
 )]
 
+mod caller;
 pub mod client;
 mod metrics;
 mod port;

@@ -1,16 +1,17 @@
 //! The server's side: a thread that takes commands in and hands them to the controller.
 
+use crate::caller::Peer;
 use crate::metrics::{self, MetricsOptions};
 use crate::port::MetricsPort;
 use crate::{Refusal, metrics::text::CONTENT_TYPE};
 use axum::Json;
 use axum::Router;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::{ConnectInfo, Path, Query, State};
 use axum::http::{StatusCode, header::CONTENT_TYPE as TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use controller::{Command, ControllerHandle, Error, ErrorKind, Reply};
+use controller::{Caller, Command, ControllerHandle, Error, ErrorKind, Reply};
 use env::{Error as EnvError, ErrorKind as EnvErrorKind};
 use serde::Deserialize;
 use std::os::unix::fs::PermissionsExt;
@@ -173,7 +174,8 @@ async fn serve(
         // Either the server is stopped, or its owner is gone: both mean the same.
         let _ = stopped.await;
     };
-    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(until).await {
+    let service = router.into_make_service_with_connect_info::<Peer>();
+    if let Err(error) = axum::serve(listener, service).with_graceful_shutdown(until).await {
         tracing::error!("the control socket ended: {error}");
     }
 }
@@ -195,7 +197,7 @@ async fn serve_metrics(port: MetricsPort, desk: Desk) {
 
 async fn tell_metrics(State(desk): State<Desk>) -> Response {
     let since = Instant::now();
-    match answer(&desk.controller, Command::Metrics {}).await {
+    match answer(&desk.controller, None, Command::Metrics {}).await {
         Some(Ok(Reply::Metrics { metrics })) => {
             let page = metrics::page(&metrics, desk.options, since);
             ([(TYPE, CONTENT_TYPE)], page).into_response()
@@ -205,9 +207,14 @@ async fn tell_metrics(State(desk): State<Desk>) -> Response {
     }
 }
 
-async fn command(state: State<Desk>, command: Result<Json<Command>, JsonRejection>) -> Response {
+async fn command(
+    state: State<Desk>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    command: Result<Json<Command>, JsonRejection>,
+) -> Response {
     match command {
-        Ok(Json(command)) => ask(state, command).await,
+        Ok(Json(command)) if command.only_looks() => ask(state, command).await,
+        Ok(Json(command)) => ask_as(state, peer.caller(), command).await,
         Err(rejection) => {
             refuse(ErrorKind::Invalid, &format!("that is not a command: {}", rejection.body_text()))
         }
@@ -239,10 +246,15 @@ async fn events(state: State<Desk>, query: Result<Query<EventsQuery>, QueryRejec
     }
 }
 
-/// Hands a command to the controller and waits for its reply.
-async fn ask(State(desk): State<Desk>, command: Command) -> Response {
+/// Asks the controller what changes nothing.
+async fn ask(state: State<Desk>, command: Command) -> Response {
+    ask_as(state, None, command).await
+}
+
+/// Hands a command of somebody to the controller and waits for its reply.
+async fn ask_as(State(desk): State<Desk>, caller: Option<Caller>, command: Command) -> Response {
     let stops = command == Command::Shutdown {};
-    match answer(&desk.controller, command).await {
+    match answer(&desk.controller, caller, command).await {
         Some(Ok(reply)) => {
             if stops {
                 (desk.stopped_controller)();
@@ -257,9 +269,13 @@ async fn ask(State(desk): State<Desk>, command: Command) -> Response {
 const GONE: &str = "the controller is gone; start it again";
 
 /// What the controller answers; `None` if it is gone.
-async fn answer(controller: &ControllerHandle, command: Command) -> Option<controller::Result<Reply>> {
+async fn answer(
+    controller: &ControllerHandle,
+    caller: Option<Caller>,
+    command: Command,
+) -> Option<controller::Result<Reply>> {
     let (sender, receiver) = oneshot::channel();
-    controller.ask(command, move |result| {
+    controller.ask_as(caller, command, move |result| {
         if sender.send(result).is_err() {
             tracing::debug!("the client went away before its answer");
         }

@@ -1,6 +1,6 @@
 //! How interfaces reach the controller, from any thread.
 
-use crate::interface::{Command, Error, ErrorKind, Reply, Result};
+use crate::interface::{Caller, Command, Error, ErrorKind, Reply, Result};
 use env::{Env, mailbox};
 
 /// Takes the answer to a command, on the controller's thread: it must not block.
@@ -10,6 +10,8 @@ pub type Answer = Box<dyn FnOnce(Result<Reply>) + Send>;
 pub struct Request {
     /// What is asked.
     pub command: Command,
+    /// Who asks; `None`: this process itself.
+    pub caller: Option<Caller>,
     /// Called once, when it is done.
     pub answer: Answer,
 }
@@ -21,10 +23,20 @@ pub struct ControllerHandle {
 }
 
 impl ControllerHandle {
-    /// Asks, from any thread; `answer` is called on the controller's thread when it is done (at once, on this
-    /// thread, if the controller cannot take the command).
+    /// Asks for this process itself: see [`ask_as`](Self::ask_as).
     pub fn ask(&self, command: Command, answer: impl FnOnce(Result<Reply>) + Send + 'static) {
-        let request = Request { command, answer: Box::new(answer) };
+        self.ask_as(None, command, answer);
+    }
+
+    /// Asks for somebody, from any thread; `answer` is called on the controller's thread when it is done (at once, on this
+    /// thread, if the controller cannot take the command). The events of a change say who it was.
+    pub fn ask_as(
+        &self,
+        caller: Option<Caller>,
+        command: Command,
+        answer: impl FnOnce(Result<Reply>) + Send + 'static,
+    ) {
+        let request = Request { command, caller, answer: Box::new(answer) };
         if let Err(mailbox::Full(request)) = self.commands.send(request) {
             (request.answer)(Err(Error::new(
                 ErrorKind::Busy,
@@ -38,8 +50,16 @@ impl ControllerHandle {
     /// # Errors
     /// Those of the command.
     pub async fn command(&self, env: &Env, command: Command) -> Result<Reply> {
+        self.command_as(env, None, command).await
+    }
+
+    /// The same for somebody.
+    ///
+    /// # Errors
+    /// Those of the command.
+    pub async fn command_as(&self, env: &Env, caller: Option<Caller>, command: Command) -> Result<Reply> {
         let (sender, mut reply) = mailbox::mailbox(env, 1);
-        self.ask(command, move |result| {
+        self.ask_as(caller, command, move |result| {
             if sender.send(result).is_err() {
                 tracing::debug!("nobody waits for the answer to a command any more");
             }

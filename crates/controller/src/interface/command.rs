@@ -58,6 +58,13 @@ pub enum Command {
         #[serde(default)]
         destroy_data: bool,
     },
+    /// Switches the light that shows where a drive sits. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    DriveLocate {
+        /// Which.
+        drive: String,
+        /// On, or off.
+        on: bool,
+    },
     /// Unregisters an unused drive. Answered by
     /// [`Reply::Done`](crate::interface::Reply::Done).
     DriveForget {
@@ -212,6 +219,30 @@ pub enum Command {
     Info {},
     /// Stops serving, in order. Answered by [`Reply::Done`](crate::interface::Reply::Done) when everything is on the drives.
     Shutdown {},
+}
+
+impl Command {
+    /// Whether it only looks, and changes nothing.
+    pub fn only_looks(&self) -> bool {
+        use Command::*;
+        matches!(
+            self,
+            DriveList {}
+                | DriveShow { .. }
+                | VolumeList {}
+                | VolumeShow { .. }
+                | LogList {}
+                | Metrics {}
+                | SpareList {}
+                | ForeignList {}
+                | TaskList {}
+                | TaskShow { .. }
+                | ScheduleList {}
+                | EventsList { .. }
+                | Explain(_)
+                | Info {}
+        )
+    }
 }
 
 /// See [`Command::VolumeCreate`].

@@ -271,6 +271,18 @@ pub enum DriveCommand {
         #[command(flatten)]
         output: Output,
     },
+    /// Switch on the lights that show where drives sit in their enclosures.
+    Locate {
+        /// The drives: paths, or VOLUME:SLOT.
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
+        /// Switch them off.
+        #[arg(long)]
+        off: bool,
+        /// The output format.
+        #[command(flatten)]
+        output: Output,
+    },
     /// Unregister unused drives. Their contents stay.
     #[command(visible_alias = "remove")]
     Forget {
