@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rescue", &["units", "env", "layout", "parity", "ondisk", "drives", "engine"]),
     ("ports", &["units", "env", "nbd"]),
     ("api", &["units", "env", "controller"]),
+    ("storcli", &["controller"]),
     ("storagebench", &["units", "env", "signatures"]),
     ("array", &["units", "env", "layout", "ondisk", "drives", "engine"]),
     ("results", &["storagebench"]),
@@ -44,7 +45,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "predict",
         &["units", "env", "layout", "plan", "engine", "array", "storagebench", "world-sim", "models"],
     ),
-    ("fuzz", &["units", "layout", "log", "ondisk", "nbd", "signatures", "storagebench"]),
+    (
+        "fuzz",
+        &["units", "layout", "log", "ondisk", "nbd", "signatures", "storagebench", "controller", "storcli"],
+    ),
 ];
 
 /// The binaries: they join any world to the engine, so they may import anything.
