@@ -18,7 +18,7 @@ pub mod memory;
 pub mod mutate;
 mod targets;
 
-pub use targets::journals;
+pub use targets::{command_lines, journals};
 
 use units::ByteCount;
 
