@@ -4,9 +4,12 @@
 
 CARGO ?= cargo
 # Programs that nobody here wrote judge our interfaces: they are installed from the system's packages.
-JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils xz-utils postgresql sqlite3 prometheus curl openssl python3-venv $(GUEST)
+JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils xz-utils postgresql sqlite3 prometheus \
+	prometheus-node-exporter-collectors libfile-which-perl curl openssl python3-venv $(GUEST)
 # With these, and a kernel of Debian's, a real Linux md judges our arrays in an emulated machine.
 GUEST = mdadm qemu-system-x86 busybox-static cpio kmod
+# The same from PyPI, into target/judges-python.
+PYTHON_JUDGES = pystorcli2==0.6.4 prometheus_client
 PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
 
 .PHONY: run test test-long test-md fuzz mutants bench bench-parity asan-parity lint build tools-build tools-test tools-bench help
@@ -73,6 +76,7 @@ tools-build:
 
 tools-test: tools-build
 	@scripts/need --packages $(JUDGES)
+	@scripts/judges-python target/judges-python $(PYTHON_JUDGES)
 	@scripts/md-guest target/md-guest
 	@scripts/redfish-judges target/redfish-judges
 

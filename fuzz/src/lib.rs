@@ -18,7 +18,7 @@ pub mod memory;
 pub mod mutate;
 mod targets;
 
-pub use targets::{journals, redfish_requests};
+pub use targets::{command_lines, journals, redfish_requests};
 
 use units::ByteCount;
 

@@ -73,6 +73,7 @@ actions! {
     TaskSet            "task-set"              -          yes       yes;
     TaskSchedule       "task-schedule"         -          yes       yes;
     VolumeFlush        "volume-flush"          -          yes       yes;
+    DriveLocate        "drive-locate"          -          yes       yes;
     VolumeStart        "volume-start"          -          yes       yes;
     VolumePolicy       "volume-policy"         -          yes       yes;
     DriveOnline        "drive-online"          -          yes       yes;
@@ -134,6 +135,7 @@ impl Action {
             Command::TaskSet(_) => Action::TaskSet,
             Command::TaskSchedule(_) => Action::TaskSchedule,
             Command::VolumeFlush { .. } => Action::VolumeFlush,
+            Command::DriveLocate { .. } => Action::DriveLocate,
             Command::VolumeStart { accept_stale_parity: false, degraded: false, .. } => Action::VolumeStart,
             Command::VolumeStart { .. } => Action::VolumeStartForced,
             Command::VolumePolicy(set) => {

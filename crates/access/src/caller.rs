@@ -6,10 +6,10 @@ use controller::{Error, ErrorKind, Origin, Result};
 /// Somebody who is known, and what they are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caller {
-    /// For people, and for events: `account ada`, `user 1000`.
-    pub who: String,
-    /// From where: an address, `control socket`.
-    pub from: String,
+    /// The name of the account, or of the user of this machine.
+    pub user: String,
+    /// From where.
+    pub origin: Origin,
     /// What they are.
     pub role: Role,
     /// The account, where it is one.
@@ -39,12 +39,12 @@ impl Caller {
         let least = Role::ALL.into_iter().find(|role| action.is_for(*role)).unwrap_or(Role::Administrator);
         denied(format!(
             "{} is {}, and '{action}' takes {least}; 'softroc account set NAME --role {least}' gives it",
-            self.who, self.role
+            self.user, self.role
         ))
     }
 
-    /// What events say of them.
-    pub fn origin(&self) -> Origin {
-        Origin { who: self.who.clone(), from: self.from.clone() }
+    /// As events name them.
+    pub fn named(&self) -> controller::Caller {
+        controller::Caller { user: self.user.clone(), origin: self.origin.clone() }
     }
 }

@@ -30,6 +30,7 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
         named(&drives, json!({"drive": "d"})),
         named(&["drive-forget", "log-remove", "spare-add", "spare-remove"], json!({"drive": "d"})),
         named(&["drive-replace"], json!({"drive": "d", "with": "e"})),
+        named(&["drive-locate"], json!({"drive": "d", "on": true})),
         named(&volumes, json!({"volume": "v"})),
         named(&["volume-policy", "foreign-import"], json!({"volume": "v"})),
         named(&["volume-set"], json!({"volume": "v", "name": "w"})),
@@ -88,6 +89,7 @@ fn every_role_may_what_the_table_says_and_nothing_else() {
         "volume-start",
         "volume-policy",
         "drive-online",
+        "drive-locate",
     ];
     for action in Action::ALL {
         let name = action.name();
@@ -100,8 +102,8 @@ fn every_role_may_what_the_table_says_and_nothing_else() {
         for role in Role::ALL {
             assert_eq!(action.is_for(role), role >= expected, "{role}: {action}");
             let caller = |must_change| Caller {
-                who: "account ada".to_owned(),
-                from: "here".to_owned(),
+                user: "ada".to_owned(),
+                origin: controller::Origin::Network { address: "here".to_owned() },
                 role,
                 account: Some("ada".to_owned()),
                 session: None,

@@ -128,7 +128,7 @@ async fn added(keeper: &Keeper, caller: &Caller, body: Body<Add>) -> Result<Acce
     let Add { name, role, password, must_change } = read(body)?;
     let made = password.is_none();
     let password = password.map_or_else(made_password, Ok)?;
-    let account = keeper.add(&caller.origin(), &name, role, &password, must_change || made).await?;
+    let account = keeper.add(&caller.named(), &name, role, &password, must_change || made).await?;
     Ok(AccessReply::Account { account, password: made.then(|| password.reveal().to_owned()) })
 }
 
@@ -164,7 +164,7 @@ async fn changed(keeper: &Keeper, caller: &Caller, name: &str, body: Body<Set>) 
 }
 
 async fn remove(State(desk): State<Desk>, Extension(caller): Who, Path(name): Path<String>) -> Response {
-    let removed = caller.may(Action::Accounts).and_then(|()| desk.keeper.remove(&caller.origin(), &name));
+    let removed = caller.may(Action::Accounts).and_then(|()| desk.keeper.remove(&caller.named(), &name));
     answered(removed.map(|()| AccessReply::Done { notes: vec![format!("the account '{name}' is removed")] }))
 }
 

@@ -46,7 +46,7 @@ impl Desk {
         caller.may(Action::of(&command))?;
         let stops = command == Command::Shutdown {};
         let (answer, receiver) = answer();
-        self.controller.ask_for(caller.origin(), command, answer);
+        self.controller.ask_as(Some(caller.named()), command, answer);
         let reply = receiver.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Stopping, GONE)));
         if stops && reply.is_ok() {
             (self.stopped_controller)();

@@ -11,9 +11,10 @@ use axum::middleware::Next;
 use axum::response::Response;
 use axum::serve::IncomingStream;
 use base64::Engine;
-use controller::{Error, ErrorKind, Result};
+use controller::{Error, ErrorKind, Origin, Result};
 use std::net::SocketAddr;
 use tokio::net::UnixListener;
+use tokio::net::unix::UCred;
 
 /// The header of a session's token.
 pub(crate) const TOKEN: &str = "x-auth-token";
@@ -21,15 +22,15 @@ pub(crate) const TOKEN: &str = "x-auth-token";
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Peer {
-    /// A user of this machine, and their first group; `None` if the kernel does not say.
-    User(Option<(u32, u32)>),
+    /// A process of this machine; `None` if the kernel does not say.
+    User(Option<UCred>),
     /// Somebody on the network.
     Network(SocketAddr),
 }
 
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Peer {
-        Peer::User(stream.io().peer_cred().ok().map(|peer| (peer.uid(), peer.gid())))
+        Peer::User(stream.io().peer_cred().ok())
     }
 }
 
@@ -53,12 +54,11 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    fn role(&self, peer: Option<(u32, u32)>) -> Role {
-        match peer {
-            Some((user, _)) if user == 0 || user == self.own => Role::Administrator,
+    fn role(&self, user: u32, group: u32) -> Role {
+        match user {
+            _ if user == 0 || user == self.own => Role::Administrator,
             // Who else got in is a member of the group: the kernel looked at the socket's permissions.
-            Some(_) if !self.open_to_all => self.role,
-            Some((_, group)) if Some(group) == self.group => self.role,
+            _ if !self.open_to_all || Some(group) == self.group => self.role,
             _ => Role::ReadOnly,
         }
     }
@@ -101,7 +101,11 @@ pub(crate) fn challenge() -> HeaderValue {
 /// `Unauthenticated` when what they say is wrong.
 pub(crate) async fn identify(desk: &Desk, peer: Option<Peer>, headers: &HeaderMap) -> Result<Option<Caller>> {
     match peer {
-        Some(Peer::User(peer)) => Ok(Some(user(desk, peer))),
+        Some(Peer::User(Some(peer))) => Ok(Some(user(desk, &peer))),
+        Some(Peer::User(None)) => {
+            let sentence = "the kernel does not say who asks";
+            Err(Error::new(ErrorKind::Unauthenticated, sentence))
+        }
         Some(Peer::Network(address)) => of_headers(desk, headers, &address.to_string()).await,
         None => Ok(None),
     }
@@ -112,10 +116,32 @@ pub(crate) fn peer(request: &Request) -> Option<Peer> {
     request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| *peer)
 }
 
-fn user(desk: &Desk, peer: Option<(u32, u32)>) -> Caller {
-    let who = peer.map_or("an unknown user".to_owned(), |(user, _)| format!("user {user}"));
-    let from = "control socket".to_owned();
-    Caller { who, from, role: desk.users.role(peer), account: None, session: None, must_change: false }
+fn user(desk: &Desk, peer: &UCred) -> Caller {
+    let (uid, pid) = (peer.uid(), peer.pid().and_then(|pid| pid.try_into().ok()));
+    Caller {
+        user: user_name(uid),
+        origin: Origin::Local { uid, pid },
+        role: desk.users.role(uid, peer.gid()),
+        account: None,
+        session: None,
+        must_change: false,
+    }
+}
+
+/// The name of a user of this machine; its number where `/etc/passwd` has none.
+fn user_name(uid: u32) -> String {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    name_in(&users, uid).unwrap_or_else(|| uid.to_string())
+}
+
+/// The name of a user in the text of a list of users.
+fn name_in(users: &str, uid: u32) -> Option<String> {
+    let uid = uid.to_string();
+    let mut users = users.lines().map(|line| line.split(':'));
+    users.find_map(|mut fields| {
+        let name = fields.next()?;
+        (fields.nth(1) == Some(&uid)).then(|| name.to_owned())
+    })
 }
 
 async fn of_headers(desk: &Desk, headers: &HeaderMap, from: &str) -> Result<Option<Caller>> {
@@ -156,21 +182,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_user_is_named_by_its_number() {
+        let users = "root:x:0:0:root:/root:/bin/sh\n\nbroken\nann:x:1000:1000::/home/ann:/bin/sh\n";
+        assert_eq!(name_in(users, 0).as_deref(), Some("root"));
+        assert_eq!(name_in(users, 1000).as_deref(), Some("ann"));
+        assert_eq!(name_in(users, 100), None);
+    }
+
+    #[test]
     fn users_of_this_machine_are_what_the_socket_says() {
         let users = |open_to_all, group| Users { own: 7, group, role: Role::Operator, open_to_all };
         for all in [true, false] {
-            assert_eq!(users(all, None).role(Some((0, 5))), Role::Administrator);
-            assert_eq!(users(all, None).role(Some((7, 5))), Role::Administrator);
+            assert_eq!(users(all, None).role(0, 5), Role::Administrator);
+            assert_eq!(users(all, None).role(7, 5), Role::Administrator);
         }
-        assert_eq!(
-            users(false, None).role(Some((8, 5))),
-            Role::Operator,
-            "the kernel let them in by the group"
-        );
-        assert_eq!(users(true, Some(5)).role(Some((8, 5))), Role::Operator);
-        assert_eq!(users(true, Some(6)).role(Some((8, 5))), Role::ReadOnly);
-        assert_eq!(users(true, None).role(Some((8, 5))), Role::ReadOnly);
-        assert_eq!(users(false, Some(5)).role(None), Role::ReadOnly);
+        assert_eq!(users(false, None).role(8, 5), Role::Operator, "the kernel let them in by the group");
+        assert_eq!(users(true, Some(5)).role(8, 5), Role::Operator);
+        assert_eq!(users(true, Some(6)).role(8, 5), Role::ReadOnly);
+        assert_eq!(users(true, None).role(8, 5), Role::ReadOnly);
     }
 
     #[test]

@@ -102,6 +102,7 @@ impl Keeper {
             cause: "start".to_owned(),
             effect: "its password has to be changed".to_owned(),
             text: format!("the account '{FIRST}' was made; its password was printed once by 'softroc serve'"),
+            by: None,
         });
         Ok(Some((FIRST, password)))
     }
@@ -109,7 +110,7 @@ impl Keeper {
     /// Changes accounts: durable first, then in effect.
     fn change<T>(
         &self,
-        by: &Origin,
+        by: &controller::Caller,
         name: &str,
         what: &str,
         change: impl FnOnce(&mut Accounts) -> Result<T>,
@@ -126,9 +127,10 @@ impl Keeper {
         self.controller.note(Occurrence {
             code: EventCode::AccessAccount,
             subject: name.to_owned(),
-            cause: by.to_string(),
+            cause: format!("{by} asked for it"),
             effect: what.to_owned(),
-            text: format!("{} ordered, from {}: account '{name}' {what}", by.who, by.from),
+            text: format!("{by} changed accounts: '{name}' {what}"),
+            by: Some(by.clone()),
         });
         Ok(done)
     }
@@ -136,7 +138,7 @@ impl Keeper {
     /// Makes an account.
     pub(crate) async fn add(
         &self,
-        by: &Origin,
+        by: &controller::Caller,
         name: &str,
         role: Role,
         password: &Password,
@@ -170,7 +172,7 @@ impl Keeper {
         let what = described(&change);
         let new_name = change.name.clone();
         let ends = change.password.is_some() || change.role.is_some() || change.enabled == Some(false);
-        self.change(&by.origin(), name, &what, |accounts| accounts.set(name, change))?;
+        self.change(&by.named(), name, &what, |accounts| accounts.set(name, change))?;
         if ends || new_name.is_some() {
             self.state().sessions.close_of(name, by.session.as_deref().filter(|_| new_name.is_none()));
         }
@@ -178,7 +180,7 @@ impl Keeper {
     }
 
     /// Removes an account, and ends its sessions.
-    pub(crate) fn remove(&self, by: &Origin, name: &str) -> Result<()> {
+    pub(crate) fn remove(&self, by: &controller::Caller, name: &str) -> Result<()> {
         self.change(by, name, "removed", |accounts| accounts.remove(name))?;
         self.state().sessions.close_of(name, None);
         Ok(())
@@ -243,6 +245,7 @@ impl Keeper {
             cause: from.to_owned(),
             effect: format!("session {}", session.id),
             text: format!("account '{name}' signed in from {from}"),
+            by: None,
         });
         Ok((session, token, account))
     }
@@ -275,6 +278,7 @@ impl Keeper {
                         "account '{name}' is locked for {} s: {} wrong passwords in a row, the last one from {from}; 'softroc account set {name} --unlock' ends that",
                         limits.lock_s, limits.failures
                     ),
+                    by: None,
                 });
                 Err(wrong())
             }
@@ -359,8 +363,8 @@ impl Keeper {
 
 fn caller(account: AccountInfo, from: &str, session: Option<String>) -> Caller {
     Caller {
-        who: format!("account {}", account.name),
-        from: from.to_owned(),
+        user: account.name.clone(),
+        origin: Origin::Network { address: from.to_owned() },
         role: account.role,
         account: Some(account.name),
         session,

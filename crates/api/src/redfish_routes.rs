@@ -156,6 +156,7 @@ fn unknown(desk: &Desk) -> World {
         uuid,
         port,
         info: ControllerInfo {
+            serial: String::new(),
             version: String::new(),
             started_unix_s: 0,
             shards: 0,
@@ -227,7 +228,7 @@ async fn carried_out(
         }
         Asked::AddAccount { name, role, password, must_change, enabled } => {
             caller.may(Action::Accounts)?;
-            desk.keeper.add(&caller.origin(), name, *role, password, *must_change).await?;
+            desk.keeper.add(&caller.named(), name, *role, password, *must_change).await?;
             if !enabled {
                 let disable = AccountChange { enabled: Some(false), ..AccountChange::default() };
                 desk.keeper.set(caller, name, disable, None).await?;
@@ -238,7 +239,7 @@ async fn carried_out(
         }
         Asked::RemoveAccount(name) => {
             caller.may(Action::Accounts)?;
-            desk.keeper.remove(&caller.origin(), name)?;
+            desk.keeper.remove(&caller.named(), name)?;
         }
         Asked::Subscribe { destination, context } => {
             caller.may(Action::Subscriptions)?;

@@ -60,8 +60,8 @@ pub(crate) fn metrics_alone(desk: Desk) -> Router {
         (axum::http::StatusCode::NOT_FOUND, "there is nothing at this address; ask for /metrics\n")
     };
     let collector = Caller {
-        who: "a collector".to_owned(),
-        from: "the port of the metrics".to_owned(),
+        user: "a collector".to_owned(),
+        origin: controller::Origin::Network { address: "the port of the metrics".to_owned() },
         role: access::Role::ReadOnly,
         account: None,
         session: None,

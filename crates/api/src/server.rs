@@ -62,6 +62,7 @@ impl Server {
                 cause: "start".to_owned(),
                 effect: format!("SHA-256 {}", port.fingerprint()),
                 text: format!("a certificate was made for management; its SHA-256 is {}", port.fingerprint()),
+                by: None,
             });
         }
         let listener = bind(&socket, access)?;

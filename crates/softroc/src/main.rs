@@ -10,6 +10,7 @@
 //! | `bench` | `softroc bench`: StorageBench on the command line |
 //! | `predictions` | `softroc predict`, `reproduce`, `calibrate`, `catalog`: the commands around the crate `predict` |
 //! | `rescue` | `softroc rescue`: arrays of other systems, read-only |
+//! | `storcli` | `softroc storcli`: the crate `storcli` on this machine |
 //! | `explain` | `softroc explain` for arrays that need not exist |
 //! | `quickstart` | `softroc quickstart`: the tour |
 //! | `info` | `softroc info` |
@@ -37,6 +38,7 @@ mod rescue;
 mod serve;
 mod shards;
 mod signals;
+mod storcli;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -46,11 +48,22 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let (arguments, json) = json_first(std::env::args_os().collect());
+    let arguments = std::env::args_os().collect();
+    let (arguments, json) = match storcli::as_command(arguments) {
+        Ok(arguments) => (arguments, false),
+        Err(arguments) => json_first(arguments),
+    };
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => return not_understood(&error, json),
     };
+    // Its answers have a form and an exit code of their own, also where something fails.
+    if let Command::Storcli(words) = &cli.command {
+        return match Control::of(&cli) {
+            Ok(control) => storcli::run(&control, &words.words),
+            Err(failure) => failure.report(false),
+        };
+    }
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(cli.json),
@@ -104,6 +117,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Catalog(command) => predictions::catalog::run(command),
         Command::Rescue(rescue) => rescue::run(rescue),
         Command::Info(output) => info::run(&control, output.json),
+        Command::Storcli(words) => Err(Failure::usage(format!("{words:?} is carried out before"))),
     }
 }
 

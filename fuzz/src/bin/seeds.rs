@@ -25,6 +25,7 @@ fn main() -> Result<()> {
             "nbd-client" => nbd::fuzz::seeds().1,
             "catalog" => catalog()?,
             "results" => results(),
+            "storcli" => fuzz::command_lines(),
             name => texts(name),
         };
         let into = folder.join(target.name);

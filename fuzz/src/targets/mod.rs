@@ -4,6 +4,7 @@ mod connections;
 mod metadata;
 mod ours;
 mod redfish;
+mod storcli;
 mod texts;
 
 use crate::Target;
@@ -15,6 +16,8 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run, memory: ByteCount(32 * MIB), words: &[], longest: 4096, test_runs: 100_000 }
 }
 
+/// Inputs of the target of StorCLI to begin with.
+pub use self::storcli::command_lines;
 /// Inputs of the journal's target to begin with.
 pub use ours::journals;
 /// Inputs of Redfish's target to begin with.
@@ -48,6 +51,12 @@ pub(crate) const ALL: &[Target] = &[
     Target { test_runs: 50_000, ..target("nbd-server", connections::server) },
     Target { test_runs: 50_000, ..target("nbd-client", connections::client) },
     Target { words: texts::ADDRESS, longest: 256, test_runs: 150_000, ..target("words", texts::words) },
+    Target {
+        words: storcli::WORDS,
+        longest: 256,
+        test_runs: 20_000,
+        ..target("storcli", storcli::command_line)
+    },
     Target { words: texts::FIO, test_runs: 40_000, ..target("fio", texts::fio) },
     Target { words: texts::ICF, test_runs: 40_000, ..target("icf", texts::icf) },
     Target { words: texts::CATALOG, test_runs: 20_000, ..target("catalog", texts::catalog) },

@@ -1,7 +1,7 @@
 //! How interfaces reach the controller, from any thread.
 
 use crate::events::EventCode;
-use crate::interface::{Command, Error, ErrorKind, Origin, Reply, Result};
+use crate::interface::{Caller, Command, Error, ErrorKind, Reply, Result};
 use env::{Env, mailbox};
 
 /// Takes the answer to a command, on the controller's thread: it must not block.
@@ -17,8 +17,8 @@ pub struct Request {
 
 /// What is asked of the controller.
 pub enum Asked {
-    /// To carry a command out, for somebody; nobody: the program itself.
-    Command(Command, Option<Origin>),
+    /// To carry a command out, for somebody; `None`: this process itself.
+    Command(Command, Option<Caller>),
     /// To take note of an event that happened outside of it.
     Note(Occurrence),
 }
@@ -36,6 +36,8 @@ pub struct Occurrence {
     pub effect: String,
     /// All of it in one sentence.
     pub text: String,
+    /// Who brought it about; `None`: nobody who is known.
+    pub by: Option<Caller>,
 }
 
 /// Reaches the controller. Clone it for every user; it may go to any thread.
@@ -45,20 +47,20 @@ pub struct ControllerHandle {
 }
 
 impl ControllerHandle {
-    /// Asks, from any thread; `answer` is called on the controller's thread when it is done (at once, on this
-    /// thread, if the controller cannot take the command).
+    /// Asks for this process itself: see [`ask_as`](Self::ask_as).
     pub fn ask(&self, command: Command, answer: impl FnOnce(Result<Reply>) + Send + 'static) {
-        self.send(Asked::Command(command, None), answer);
+        self.ask_as(None, command, answer);
     }
 
-    /// The same for somebody: the event of a change names them.
-    pub fn ask_for(
+    /// Asks for somebody, from any thread; `answer` is called on the controller's thread when it is done (at once, on this
+    /// thread, if the controller cannot take the command). The events of a change say who it was.
+    pub fn ask_as(
         &self,
-        origin: Origin,
+        caller: Option<Caller>,
         command: Command,
         answer: impl FnOnce(Result<Reply>) + Send + 'static,
     ) {
-        self.send(Asked::Command(command, Some(origin)), answer);
+        self.send(Asked::Command(command, caller), answer);
     }
 
     /// Has the controller take note of an event, from any thread.
@@ -81,13 +83,21 @@ impl ControllerHandle {
         }
     }
 
-    /// Asks and waits, on the controller's own shard.
+    /// Asks and waits, on the controller's own shard: for this process itself.
     ///
     /// # Errors
     /// Those of the command.
     pub async fn command(&self, env: &Env, command: Command) -> Result<Reply> {
+        self.command_as(env, None, command).await
+    }
+
+    /// The same for somebody.
+    ///
+    /// # Errors
+    /// Those of the command.
+    pub async fn command_as(&self, env: &Env, caller: Option<Caller>, command: Command) -> Result<Reply> {
         let (sender, mut reply) = mailbox::mailbox(env, 1);
-        self.ask(command, move |result| {
+        self.ask_as(caller, command, move |result| {
             if sender.send(result).is_err() {
                 tracing::debug!("nobody waits for the answer to a command any more");
             }

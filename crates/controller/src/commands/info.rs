@@ -26,6 +26,7 @@ impl Commands {
         let count = |state| states.iter().filter(|other| **other == state).count() as u32;
         ControllerInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            serial: self.inventory.serial(),
             started_unix_s: self.started_unix_s,
             shards: self.arrays.shard_count() as u16,
             levels: Level::ALL.iter().map(|level| level.name().to_owned()).collect(),
@@ -76,7 +77,7 @@ impl Commands {
         let (state, reason) = array.drive_state(slot);
         let name = self.arrays.member_name(array, slot);
         let of_drive = self.physical_info(name, drive.as_deref());
-        DriveInfo {
+        self.with_revision(DriveInfo {
             state,
             reason,
             volumes: label.volume.iter().map(|volume| volume.name.clone()).collect(),
@@ -89,7 +90,7 @@ impl Commands {
             }),
             stale_regions: array.to_rebuild(slot).len(),
             ..of_drive
-        }
+        })
     }
 
     fn drive_info(&self, drive: &Rc<Drive>) -> DriveInfo {
@@ -104,14 +105,14 @@ impl Commands {
         if let Some((array, slot)) = filling {
             let name = self.arrays.member_name(&array, slot);
             let info = self.physical_info(drive.name.clone(), Some(drive));
-            return DriveInfo {
+            return self.with_revision(DriveInfo {
                 state: DriveState::Filling,
                 reason: Some(format!("it is being filled to replace drive {name}")),
                 volumes: array.volumes().iter().map(|volume| volume.name()).collect(),
                 slot: u16::try_from(slot).ok(),
                 stale_regions: self.arrays.replacement_stale(&array, slot).len(),
                 ..info
-            };
+            });
         }
         self.loose_info(drive)
     }
@@ -134,7 +135,7 @@ impl Commands {
             (None, Some(_)) => DriveState::Unused,
         };
         let free = info.size_bytes.filter(|_| state == DriveState::Unused);
-        DriveInfo {
+        self.with_revision(DriveInfo {
             state,
             reason: problem.map(|problem| problem.message),
             free_bytes: free.map(|size| free_end([ByteCount(size)].into_iter(), TailPlace::End).0),
@@ -142,7 +143,7 @@ impl Commands {
                 .map(|log| log.place.into_iter().map(|place| place.name).collect())
                 .unwrap_or_default(),
             ..info
-        }
+        })
     }
 
     /// What the drive says of itself.
@@ -150,6 +151,8 @@ impl Commands {
         let access = drive.and_then(Drive::access);
         let info = access.as_ref().map(|access| access.info());
         DriveInfo {
+            numbers: self.inventory.numbers_of(drive, &name),
+            revision: 0,
             name,
             state: DriveState::Missing,
             reason: None,
@@ -165,6 +168,7 @@ impl Commands {
             physical_sector_bytes: info.map(|info| info.physical_sector.bytes().0),
             rotational: info.is_some_and(|info| info.rotational),
             read_only: info.is_some_and(|info| info.read_only),
+            foreign: drive.is_some_and(Drive::is_foreign),
             medium_errors: drive.map_or(0, |drive| drive.medium_errors()),
             model: info.and_then(|info| info.hardware.model.clone()),
             serial: info.and_then(|info| info.hardware.serial.clone()),
@@ -217,7 +221,7 @@ impl Commands {
         let lost = label.punctured.iter().flat_map(|punctured| &punctured.bytes);
         let dirty = array.marked_of(volume);
         let cache = self.cache_info(volume);
-        VolumeInfo {
+        self.volume_with_revision(VolumeInfo {
             name: label.name.clone(),
             uuid: volume.uuid.to_string(),
             state,
@@ -250,7 +254,11 @@ impl Commands {
             generation: of_array.generation,
             created_unix_s: label.created_unix_s,
             last_seen_unix_s: array.is_missing().then(|| self.inventory.last_seen(array.uuid)).flatten(),
-        }
+            number: self.inventory.volume_number(volume.uuid),
+            group: self.inventory.group_number(array.uuid),
+            revision: 0,
+            array_revision: 0,
+        })
     }
 }
 

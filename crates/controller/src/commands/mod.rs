@@ -1,18 +1,22 @@
 //! The room of commands, the top one: what every interface asks is taken here, carried out by the rooms below, and
 //! answered. It also starts the controller: it alone joins the rooms.
 //!
-//! **Owns** the commands that wait for their turn, and whether the controller is stopping ([`Commands`]).
+//! **Owns** the commands that wait for their turn, whether the controller is stopping, and the revisions of what is said ([`Commands`]).
 //!
 //! **Invariants.** A question is answered at once, from what the rooms below know. Changes are carried out one after the
-//! other, in turn with the reconciler. Every command is answered, also while the controller stops.
+//! other, in turn with the reconciler. Every command is answered, also while the controller stops. The event of a change says who asked
+//! for it.
 //!
 //! **Who may call it**: interfaces, through [`ControllerHandle`]; no other room.
 
+mod audit;
 mod explain;
 mod handle;
 mod info;
 mod metrics;
+mod numbering;
 mod queue;
+mod revisions;
 mod start;
 
 pub use handle::{Answer, Asked, ControllerHandle, Occurrence, Request};
@@ -52,4 +56,5 @@ pub(crate) struct Commands {
     change_waiting: Signal,
     stopping: Cell<bool>,
     started_unix_s: u64,
+    revisions: revisions::Revisions,
 }

@@ -1,10 +1,11 @@
 //! Commands taken and answered: questions at once, changes one after the other.
 
+use super::audit::Order;
 use super::{COMMANDS_WAITING, Commands};
 use crate::arrays::array::Array;
 use crate::commands::handle::{Answer, Asked, Occurrence, Request};
 use crate::events::EventCode;
-use crate::interface::{Command, Error, ErrorKind, Origin, Reply, Result};
+use crate::interface::{Caller, Command, Error, ErrorKind, Reply, Result};
 use crate::lifecycle::{OfDrive, OfVolume};
 use env::mailbox;
 use std::rc::Rc;
@@ -12,11 +13,9 @@ use std::rc::Rc;
 /// A change that waits for its turn.
 pub(super) struct Change {
     command: Command,
-    answer: Answered,
+    caller: Option<Caller>,
+    answer: Answer,
 }
-
-/// An answer on the controller's own thread.
-type Answered = Box<dyn FnOnce(Result<Reply>)>;
 
 impl Commands {
     pub(super) async fn take_commands(self: Rc<Self>, mut receiver: mailbox::Receiver<Request>) {
@@ -25,50 +24,44 @@ impl Commands {
                 answer(Err(stopping()));
                 continue;
             }
-            let (command, answer) = match asked {
-                Asked::Note(Occurrence { code, subject, cause, effect, text }) => {
-                    self.events.report(code, &subject, &cause, &effect, text);
+            let (command, caller) = match asked {
+                Asked::Command(command, caller) => (command, caller),
+                Asked::Note(Occurrence { code, subject, cause, effect, text, by }) => {
+                    let report = || self.events.report(code, &subject, &cause, &effect, text);
+                    self.events.doing(by.as_ref(), report);
                     answer(Ok(Reply::Done { notes: Vec::new() }));
                     continue;
                 }
-                Asked::Command(command, Some(origin)) if command.is_change() => {
-                    let answer = self.clone().audited(&command, origin, answer);
-                    (command, answer)
-                }
-                Asked::Command(command, _) => (command, answer as Answered),
             };
-            if let Command::VolumeFlush { volume } = command {
+            if matches!(command, Command::VolumeFlush { .. } | Command::DriveLocate { .. }) {
                 // It takes as long as the drives take; nothing else has to wait for it.
                 let this = self.clone();
-                self.env.spawn("volume flush", async move {
-                    answer(this.of_volume(this.arrays.flush_volume(&volume).await));
+                self.env.spawn("command apart", async move {
+                    let asked = Order::of(&command);
+                    let (reply, told) = this.events.doing_all(caller.as_ref(), this.apart(command)).await;
+                    this.note_asked(caller.as_ref(), &asked, told, &reply);
+                    answer(reply);
                 });
                 continue;
             }
-            match self.answer_question(&command) {
-                Some(reply) => answer(reply),
+            let (reply, told) = self.events.doing(caller.as_ref(), || self.answer_question(&command));
+            match reply {
+                Some(reply) => {
+                    if !command.only_looks() {
+                        self.note_asked(caller.as_ref(), &Order::of(&command), told, &reply);
+                    }
+                    answer(reply);
+                }
                 None if self.changes.borrow().len() >= COMMANDS_WAITING => {
                     let sentence = "too many commands are waiting; try again later";
                     answer(Err(Error::new(ErrorKind::Busy, sentence)));
                 }
                 None => {
-                    self.changes.borrow_mut().push_back(Change { command, answer });
+                    self.changes.borrow_mut().push_back(Change { command, caller, answer });
                     self.change_waiting.notify(&self.env);
                 }
             }
         }
-    }
-
-    /// Before a change that somebody ordered is answered as done, an event says who that was.
-    fn audited(self: Rc<Self>, command: &Command, origin: Origin, answer: Answer) -> Answered {
-        let (name, subject) = told(command);
-        Box::new(move |result| {
-            if result.is_ok() {
-                let text = format!("{} ordered, from {}: {name} {subject}", origin.who, origin.from);
-                self.events.report(EventCode::ControllerOrdered, &subject, &origin.to_string(), &name, text);
-            }
-            answer(result);
-        })
     }
 
     /// Answers a command that waits for no drive; `None` for one that does.
@@ -114,6 +107,7 @@ impl Commands {
             | Command::VolumeStart { .. }
             | Command::VolumePolicy(_)
             | Command::VolumeFlush { .. }
+            | Command::DriveLocate { .. }
             | Command::LogDiscard { .. }
             | Command::LogAdd { .. }
             | Command::LogRemove { .. }
@@ -132,9 +126,16 @@ impl Commands {
             let waiting = || !self.changes.borrow().is_empty();
             self.change_waiting.wait_until(&self.env, waiting).await;
             let next = self.changes.borrow_mut().pop_front();
-            if let Some(Change { command, answer }) = next {
+            if let Some(Change { command, caller, answer }) = next {
                 let _turn = self.reconciler.turn().take(1).await;
-                answer(self.change(command).await);
+                let (asked, only_looks) = (Order::of(&command), command.only_looks());
+                let change = self.change(command);
+                let (reply, told) = self.events.doing_all(caller.as_ref(), change).await;
+                if !only_looks {
+                    self.note_asked(caller.as_ref(), &asked, told, &reply);
+                    self.number().await;
+                }
+                answer(reply);
                 self.attention.look_after();
             }
         }
@@ -147,23 +148,30 @@ impl Commands {
         match command {
             Command::DriveAdd { drive, size_bytes } => {
                 let (drive, notes) = self.lifecycle.add_drive(&drive, size_bytes).await?;
+                self.number().await;
                 Ok(self.drive_reply(&drive, notes))
             }
             Command::DriveFail { drive } => {
-                self.of_drive(self.lifecycle.take_out(&drive, ondisk::Cause::Operator).await)
+                self.drive_changed(self.lifecycle.take_out(&drive, ondisk::Cause::Operator).await).await
             }
             Command::DriveOffline { drive } => {
-                self.of_drive(self.lifecycle.take_out(&drive, ondisk::Cause::Offline).await)
+                self.drive_changed(self.lifecycle.take_out(&drive, ondisk::Cause::Offline).await).await
             }
-            Command::DriveOnline { drive } => self.of_drive(self.lifecycle.take_in_again(&drive).await),
-            Command::DriveClearFailed { drive } => self.of_drive(self.lifecycle.clear_failed(&drive).await),
+            Command::DriveOnline { drive } => {
+                self.drive_changed(self.lifecycle.take_in_again(&drive).await).await
+            }
+            Command::DriveClearFailed { drive } => {
+                self.drive_changed(self.lifecycle.clear_failed(&drive).await).await
+            }
             Command::DriveReplace { drive, with, destroy_data } => {
-                self.of_drive(self.lifecycle.replace_drive(&drive, &with, destroy_data).await)
+                self.drive_changed(self.lifecycle.replace_drive(&drive, &with, destroy_data).await).await
             }
             Command::DriveForget { drive } => done(self.lifecycle.forget_drive(&drive).await),
-            Command::VolumeCreate(create) => self.of_volume(self.lifecycle.create_volume(create).await),
+            Command::VolumeCreate(create) => {
+                self.volume_changed(self.lifecycle.create_volume(create).await).await
+            }
             Command::VolumeSet { volume, name } => {
-                self.of_volume(self.lifecycle.rename_volume(&volume, &name).await)
+                self.volume_changed(self.lifecycle.rename_volume(&volume, &name).await).await
             }
             Command::VolumeForget { volume } => done(self.lifecycle.forget_volume(&volume)),
             Command::VolumeDelete { volume, disconnect_hosts } => {
@@ -171,10 +179,13 @@ impl Commands {
             }
             Command::TaskStart(start) if start.what.is_init() => self.tasks.start_init(&start).await,
             Command::VolumeStart { volume, accept_stale_parity, degraded } => {
-                self.of_volume(self.lifecycle.start_volume(&volume, accept_stale_parity, degraded).await)
+                self.volume_changed(self.lifecycle.start_volume(&volume, accept_stale_parity, degraded).await)
+                    .await
             }
-            Command::VolumePolicy(set) => self.of_volume(self.policies.set_policy(set).await),
-            Command::LogDiscard { volume } => self.of_volume(self.arrays.discard_log(&volume).await),
+            Command::VolumePolicy(set) => self.volume_changed(self.policies.set_policy(set).await).await,
+            Command::LogDiscard { volume } => {
+                self.volume_changed(self.arrays.discard_log(&volume).await).await
+            }
             Command::LogAdd { drives, destroy_data, same_disk_ok } => {
                 let notes = self.lifecycle.add_log(&drives, destroy_data, same_disk_ok).await?;
                 Ok(Reply::Logs { logs: self.lifecycle.log_infos(), notes })
@@ -182,7 +193,7 @@ impl Commands {
             Command::LogRemove { drive } => done(self.lifecycle.remove_log(&drive).await),
             Command::ForeignList {} => Ok(self.foreign.list_foreign().await),
             Command::ForeignImport { volume, name } => {
-                self.imported(self.foreign.import(&volume, name).await)
+                self.imported(self.foreign.import(&volume, name).await).await
             }
             Command::ForeignClear { drives } => self.foreign.clear_foreign(&drives).await,
             Command::SpareAdd(add) => self.reconciler.add_spare(add).await,
@@ -196,16 +207,40 @@ impl Commands {
         }
     }
 
-    fn of_drive(&self, of: Result<OfDrive>) -> Result<Reply> {
-        of.map(|(drive, notes)| self.drive_reply(&drive, notes))
+    /// What waits for drives alone.
+    async fn apart(self: &Rc<Self>, command: Command) -> Result<Reply> {
+        match command {
+            Command::VolumeFlush { volume } => self.of_volume(self.arrays.flush_volume(&volume).await),
+            Command::DriveLocate { drive, on } => {
+                let drive = self.arrays.find_drive(&drive)?;
+                self.inventory.locate(&drive, on).await?;
+                Ok(self.drive_reply(&drive, Vec::new()))
+            }
+            other => self.change(other).await,
+        }
+    }
+
+    /// The reply of a change of a drive, with the numbers that were given meanwhile.
+    async fn drive_changed(&self, of: Result<OfDrive>) -> Result<Reply> {
+        let (drive, notes) = of?;
+        self.number().await;
+        Ok(self.drive_reply(&drive, notes))
+    }
+
+    /// The same of a volume.
+    async fn volume_changed(&self, of: Result<OfVolume>) -> Result<Reply> {
+        let of = of?;
+        self.number().await;
+        self.of_volume(Ok(of))
     }
 
     fn of_volume(&self, of: Result<OfVolume>) -> Result<Reply> {
         of.map(|(array, volume, notes)| self.volume_reply(&array, &volume, notes))
     }
 
-    fn imported(&self, of: Result<(Rc<Array>, Vec<String>)>) -> Result<Reply> {
+    async fn imported(&self, of: Result<(Rc<Array>, Vec<String>)>) -> Result<Reply> {
         let (array, notes) = of?;
+        self.number().await;
         let volumes = array.volumes().iter().map(|volume| self.volume_info(&array, volume)).collect();
         Ok(Reply::Imported { volumes, notes })
     }
@@ -229,22 +264,6 @@ impl Commands {
         self.inventory.close();
         notes
     }
-}
-
-/// What a command is called, and what it is about, as JSON has it.
-fn told(command: &Command) -> (String, String) {
-    let value = serde_json::to_value(command).unwrap_or_default();
-    let word = |of: &serde_json::Value| match of {
-        serde_json::Value::String(text) => Some(text.clone()),
-        serde_json::Value::Number(number) => Some(number.to_string()),
-        serde_json::Value::Array(several) => {
-            let words: Vec<&str> = several.iter().filter_map(serde_json::Value::as_str).collect();
-            (!words.is_empty()).then(|| words.join(", "))
-        }
-        _ => None,
-    };
-    let about = ["volume", "drive", "name", "task", "drives"].iter().find_map(|field| word(&value[field]));
-    (word(&value["command"]).unwrap_or_default(), about.unwrap_or_else(|| "controller".to_owned()))
 }
 
 fn done(notes: Result<Vec<String>>) -> Result<Reply> {

@@ -8,9 +8,11 @@
 //! | failures, bitmap clearer, recorder | one each per started array: `arrays/failures.rs`, `bitmap_clearer.rs`, `reports.rs` |
 //! | events | stores events |
 //! | reconciler | begins what has to be done: spares, rebuilds, what is due: `reconcile/reconciler.rs` |
+//! | numbers | gives numbers to what has none: `numbering.rs` |
 //! | health | asks drives for their health: `inventory/health.rs` |
 //! | tasks | stores what is kept of background tasks; each one that goes on is a task here too: `tasks/run.rs` |
 
+use super::revisions::Revisions;
 use super::{COMMANDS_WAITING, Commands, ControllerHandle};
 use crate::arrays::{self, Arrays};
 use crate::events::EventCode;
@@ -82,12 +84,15 @@ impl Controller {
         }
         all.lifecycle.start_all().await;
         all.lifecycle.add_given_log(&options.logs).await;
+        all.revisions.begin(all.inventory.first_revision());
+        all.number().await;
         let tasks = all.tasks.clone();
         env.spawn("tasks", async move { tasks.write().await });
         env.spawn("reconciler", all.reconciler.clone().run());
         env.spawn("health", all.reconciler.clone().watch_health());
         env.spawn("changes below drives", all.reconciler.clone().watch_changes());
         env.spawn("returns", all.reconciler.clone().watch_returns());
+        env.spawn("numbers", all.clone().keep_numbering());
         env.spawn("commands", all.clone().take_commands(receiver));
         env.spawn("changes", all.make_changes());
         ControllerHandle { commands }
@@ -174,5 +179,6 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         change_waiting: Signal::default(),
         stopping: Cell::new(false),
         started_unix_s: env.unix_time(),
+        revisions: Revisions::default(),
     }
 }

@@ -42,7 +42,7 @@ macro_rules! event_codes {
 event_codes! {
     ControllerStarted "controller.started" Info "The controller was started; volumes follow.";
     ControllerStopped "controller.stopped" Info "The controller was shut down; it serves no volume.";
-    ControllerOrdered "controller.ordered" Info "Somebody gave a command that changed something; the cause says who, and from where.";
+    ControllerCommand "controller.command" Info "Somebody changed something of which no other event tells.";
     ControllerTasksUnreadable "controller.tasks-unreadable" Warning "The stored tasks and schedules cannot be read; schedules are the default ones.";
     ControllerDrivesUnreadable "controller.drives-unreadable" Warning "The stored list of drives cannot be read; register the drives again.";
     ControllerDrivesNotStored "controller.drives-not-stored" Warning "The list of drives cannot be stored; after a restart its drives have to be registered again.";

@@ -12,12 +12,14 @@ mod codes;
 
 pub use codes::EventCode;
 
-use crate::interface::{Event, EventCount, Severity};
+use crate::interface::{Caller, Event, EventCount, Severity};
 
 use env::Env;
 use env::sync::Signal;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::rc::Rc;
 
 /// Where events are kept over restarts.
 const FILE: &str = "events.jsonl";
@@ -40,6 +42,16 @@ pub(crate) struct Events {
     next: Cell<u64>,
     /// How many there were since the start, by code.
     counts: RefCell<BTreeMap<&'static str, (Severity, u64)>>,
+    /// What is being done because somebody asked for it.
+    acting: RefCell<Option<Acting>>,
+}
+
+/// Something that is done because it was asked for.
+#[derive(Clone, Default)]
+struct Acting {
+    by: Option<Caller>,
+    /// Whether an event told of it.
+    told: Rc<Cell<bool>>,
 }
 
 impl Events {
@@ -53,6 +65,7 @@ impl Events {
             changed: Signal::default(),
             next: Cell::new(1),
             counts: RefCell::default(),
+            acting: RefCell::default(),
         }
     }
 
@@ -76,6 +89,7 @@ impl Events {
             cause: cause.to_owned(),
             effect: effect.to_owned(),
             text,
+            by: self.caller(),
         };
         match serde_json::to_string(&event) {
             Ok(line) => {
@@ -87,6 +101,36 @@ impl Events {
         }
         self.keep(event);
         self.changed.notify(&self.env);
+    }
+
+    /// Who asked for what is being done now. An event tells of it.
+    fn caller(&self) -> Option<Caller> {
+        let acting = self.acting.borrow();
+        let acting = acting.as_ref()?;
+        acting.told.set(true);
+        acting.by.clone()
+    }
+
+    /// Does what somebody asked for: events that are reported meanwhile say who it was. Also whether there were any.
+    pub(crate) fn doing<T>(&self, by: Option<&Caller>, work: impl FnOnce() -> T) -> (T, bool) {
+        let acting = Acting { by: by.cloned(), told: Rc::default() };
+        let before = self.acting.replace(Some(acting.clone()));
+        let done = work();
+        self.acting.replace(before);
+        (done, acting.told.get())
+    }
+
+    /// The same for what takes time. Events of others, which are reported while this waits, are not meant.
+    pub(crate) async fn doing_all<T>(&self, by: Option<&Caller>, work: impl Future<Output = T>) -> (T, bool) {
+        let acting = Acting { by: by.cloned(), told: Rc::default() };
+        let mut work = std::pin::pin!(work);
+        let done = std::future::poll_fn(|context| {
+            let before = self.acting.replace(Some(acting.clone()));
+            let poll = work.as_mut().poll(context);
+            self.acting.replace(before);
+            poll
+        });
+        (done.await, acting.told.get())
     }
 
     fn keep(&self, event: Event) {

@@ -58,6 +58,13 @@ pub enum Command {
         #[serde(default)]
         destroy_data: bool,
     },
+    /// Switches the light that shows where a drive sits. Answered by [`Reply::Drive`](crate::interface::Reply::Drive).
+    DriveLocate {
+        /// Which.
+        drive: String,
+        /// On, or off.
+        on: bool,
+    },
     /// Unregisters an unused drive. Answered by
     /// [`Reply::Done`](crate::interface::Reply::Done).
     DriveForget {
@@ -215,24 +222,25 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it changes something: the others only look.
-    pub fn is_change(&self) -> bool {
-        !matches!(
+    /// Whether it only looks, and changes nothing.
+    pub fn only_looks(&self) -> bool {
+        use Command::*;
+        matches!(
             self,
-            Command::DriveList {}
-                | Command::DriveShow { .. }
-                | Command::VolumeList {}
-                | Command::VolumeShow { .. }
-                | Command::LogList {}
-                | Command::Metrics {}
-                | Command::SpareList {}
-                | Command::ForeignList {}
-                | Command::TaskList {}
-                | Command::TaskShow { .. }
-                | Command::ScheduleList {}
-                | Command::EventsList { .. }
-                | Command::Explain(_)
-                | Command::Info {}
+            DriveList {}
+                | DriveShow { .. }
+                | VolumeList {}
+                | VolumeShow { .. }
+                | LogList {}
+                | Metrics {}
+                | SpareList {}
+                | ForeignList {}
+                | TaskList {}
+                | TaskShow { .. }
+                | ScheduleList {}
+                | EventsList { .. }
+                | Explain(_)
+                | Info {}
         )
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! **Who may call it**: every room. It knows none of them.
 
+mod caller;
 mod command;
 mod error;
 mod foreign;
@@ -14,10 +15,10 @@ mod health;
 mod hosts;
 mod logs;
 mod metrics;
-mod origin;
 mod reply;
 mod tasks;
 
+pub use caller::{Caller, Origin};
 pub use command::{Command, CreateVolume, Explain};
 pub use error::{Error, ErrorKind, Result};
 pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
@@ -25,10 +26,9 @@ pub use health::HealthInfo;
 pub use hosts::HostInfo;
 pub use logs::{LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use metrics::{DriveMetrics, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
-pub use origin::Origin;
 pub use reply::{
-    CacheInfo, ControllerInfo, DriveInfo, DriveState, Event, Policy, Progress, Reply, Severity, VolumeInfo,
-    VolumeState,
+    CacheInfo, ControllerInfo, DriveInfo, DriveNumbers, DriveState, Event, Policy, Progress, Reply, Severity,
+    VolumeInfo, VolumeState,
 };
 pub use tasks::{
     AddSpare, Blamed, CoverageInfo, Found, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask,

@@ -1,8 +1,8 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
 use crate::interface::{
-    CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, HostInfo, LogInfo, MetricsInfo, ScheduleInfo,
-    SpareInfo, TaskInfo,
+    Caller, CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, HostInfo, LogInfo, MetricsInfo,
+    ScheduleInfo, SpareInfo, TaskInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -117,7 +117,7 @@ pub enum Reply {
 }
 
 /// What a drive is to the controller.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriveState {
     /// It serves in a volume, or would if the volume were started.
@@ -178,6 +178,9 @@ pub struct DriveInfo {
     pub rotational: bool,
     /// Whether it refuses writes.
     pub read_only: bool,
+    /// Whether it carries a volume of another system.
+    #[serde(default)]
+    pub foreign: bool,
     /// Times that it could not read some blocks, since the controller started.
     pub medium_errors: u64,
     /// Its model, as the machine tells.
@@ -192,10 +195,27 @@ pub struct DriveInfo {
     pub bay: Option<String>,
     /// What it tells of its health; `None` before it was asked.
     pub health: Option<Box<HealthInfo>>,
+    /// The numbers by which operators know it; `None` for one that was never here, or came a moment ago.
+    #[serde(default)]
+    pub numbers: Option<DriveNumbers>,
+    /// A number that is higher after each change of what is said here; what is counted or measured does not count.
+    #[serde(default)]
+    pub revision: u64,
+}
+
+/// The numbers of a drive. No other drive has the same device number, ever.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct DriveNumbers {
+    /// Its enclosure; 252 for all drives that are in none, or do not say in which.
+    pub enclosure: u32,
+    /// Its slot there: the bay, where the drive says which; otherwise a number that no other drive has.
+    pub slot: u32,
+    /// Its own number.
+    pub device: u32,
 }
 
 /// How a volume is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VolumeState {
     /// Every drive serves.
@@ -341,6 +361,18 @@ pub struct VolumeInfo {
     pub created_unix_s: u64,
     /// Of one that is missing: when a drive of it was last seen, in seconds since 1970.
     pub last_seen_unix_s: Option<u64>,
+    /// A number that no other volume has, ever; `None` for one that came a moment ago.
+    #[serde(default)]
+    pub number: Option<u32>,
+    /// The number of its array (its drive group), which no other array has, ever.
+    #[serde(default)]
+    pub group: Option<u32>,
+    /// A number that is higher after each change of what is said of it; what is counted or measured does not count.
+    #[serde(default)]
+    pub revision: u64,
+    /// The same of its array.
+    #[serde(default)]
+    pub array_revision: u64,
 }
 
 /// How much an event matters.
@@ -379,6 +411,9 @@ pub struct Event {
     pub effect: String,
     /// All of it in one sentence.
     pub text: String,
+    /// Who asked for the change, and from where; `None` where nobody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Caller>,
 }
 
 /// The controller.
@@ -386,6 +421,9 @@ pub struct Event {
 pub struct ControllerInfo {
     /// Of the software.
     pub version: String,
+    /// Its serial number: that of its state folder, made at the first start.
+    #[serde(default)]
+    pub serial: String,
     /// Since when it runs, in seconds since 1970.
     pub started_unix_s: u64,
     /// Threads that serve I/O.

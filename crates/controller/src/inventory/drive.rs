@@ -160,6 +160,11 @@ impl Drive {
         info.unwrap_or((ByteCount::ZERO, SectorSize::B512))
     }
 
+    /// Whether what it carries is the structure of another system.
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(&*self.label.borrow(), LabelSeen::Foreign(_))
+    }
+
     /// The array that its label names.
     pub(crate) fn array(&self) -> Option<Uuid> {
         self.member_label().map(|label| label.array)

@@ -4,7 +4,7 @@
 //! What a drive does not tell is not guessed: a drive without a health log is never suspected by this, only by its
 //! errors. A drive that once told that it fails is suspected for as long as the controller runs, whatever it tells later.
 
-use crate::interface::HealthInfo;
+use crate::interface::{Error, ErrorKind, HealthInfo, Result};
 use crate::inventory::Drive;
 use crate::inventory::Inventory;
 use crate::inventory::access::Access;
@@ -113,6 +113,22 @@ impl Inventory {
         let info = info_of(health, warning.clone(), self.env.unix_time());
         self.health.borrow_mut().insert(drive.name.clone(), info);
         warning.filter(|_| before.is_none())
+    }
+
+    /// Switches the light that shows where a drive sits.
+    ///
+    /// # Errors
+    /// When it is not there, or its enclosure has no such light, or does not switch it.
+    pub(crate) async fn locate(&self, drive: &Drive, on: bool) -> Result<()> {
+        let unavailable =
+            |why: String| Error::new(ErrorKind::Unavailable, format!("drive {} {why}", drive.name));
+        let access = drive.access().ok_or_else(|| unavailable("is not there".to_owned()))?;
+        access.member.locate(on).await.result.map(|_| ()).map_err(|error| match error.kind {
+            IoErrorKind::NotSupported => unavailable(
+                "sits in no enclosure that can show where it is; look for its serial number".to_owned(),
+            ),
+            _ => unavailable(format!("cannot be shown: {error}; look at its enclosure")),
+        })
     }
 
     /// What a drive told last of its health.

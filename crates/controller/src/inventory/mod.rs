@@ -2,7 +2,8 @@
 //!
 //! **Owns** the drives that the controller knows ([`Drive`]), the list of their names over restarts (`drives.toml`,
 //! a list of hints where to look: the truth is in the drives' labels), which of them failed (`failed-drives.toml`),
-//! which arrays they made (`arrays.toml`) or made once (`deleted-arrays.toml`), and what they said of their health.
+//! which arrays they made (`arrays.toml`) or made once (`deleted-arrays.toml`), by what numbers they are known (`numbers.toml`), and what
+//! they said of their health.
 //!
 //! **Invariants.** A drive is known by one name. One that still has operations under way which nobody waits for is
 //! not read or written on behalf of somebody else (rule (d): [`Drive::holds_writes_back`]). What is written to a
@@ -18,6 +19,7 @@ pub(crate) mod health;
 mod kept;
 mod log_labels;
 mod made_for;
+mod numbers;
 mod seen;
 pub(crate) mod structures;
 mod undo_log;
@@ -63,6 +65,10 @@ pub(crate) struct Inventory {
     deleted: RefCell<Vec<DeletedArray>>,
     /// The turn to store these.
     storing: Credits,
+    /// The numbers by which drives, arrays and volumes are known.
+    numbers: RefCell<numbers::Given>,
+    /// The turn to give some.
+    numbering: Credits,
 }
 
 impl Inventory {
@@ -76,6 +82,8 @@ impl Inventory {
             seen: RefCell::default(),
             deleted: RefCell::default(),
             storing: Credits::new(env, 1),
+            numbers: RefCell::default(),
+            numbering: Credits::new(env, 1),
         })
     }
 
@@ -126,6 +134,7 @@ impl Inventory {
         self.load_failed().await;
         self.load_seen().await;
         self.load_deleted().await;
+        self.load_numbers().await;
         let hints = self.load_hints().await;
         for spec in hints.iter().chain(given) {
             if self.drive_called(spec).is_some() && !is_volatile(spec) {

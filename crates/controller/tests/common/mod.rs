@@ -141,6 +141,13 @@ impl Bench {
         self.try_ask(command).unwrap()
     }
 
+    /// Asks for somebody.
+    pub fn ask_as(&mut self, caller: &controller::Caller, command: Command) -> Result<Reply, Error> {
+        let (handle, env) = (self.handle.clone().unwrap(), self.sim.env());
+        let caller = Some(caller.clone());
+        self.sim.run(async move { handle.command_as(&env, caller, command).await }).unwrap()
+    }
+
     /// The sentence with which a command is refused, whose kind must be as expected.
     pub fn refused(&mut self, kind: ErrorKind, command: Command) -> String {
         let what = format!("{command:?}");

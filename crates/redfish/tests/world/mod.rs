@@ -47,6 +47,7 @@ pub fn world() -> World {
         subject: subject.to_owned(),
         cause: "a cause".to_owned(),
         effect: "an effect".to_owned(),
+        by: None,
         text: "it happened".to_owned(),
     };
     let account = |name: &str, role: &str| json!({"name": name, "role": role, "enabled": true, "must_change": false, "locked_s": null});
@@ -94,8 +95,8 @@ pub fn world() -> World {
 
 pub fn caller(name: &str, role: Role) -> Caller {
     Caller {
-        who: format!("account {name}"),
-        from: "here".to_owned(),
+        user: name.to_owned(),
+        origin: controller::Origin::Network { address: "here".to_owned() },
         role,
         account: Some(name.to_owned()),
         session: None,

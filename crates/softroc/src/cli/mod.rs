@@ -118,8 +118,20 @@ pub enum Command {
     Catalog(CatalogCommand),
     /// Find arrays of other systems and of failed controllers on drives, and serve them read-only.
     Rescue(Rescue),
+    /// Speak StorCLI: look at the controller and change it with the words of StorCLI and PercCLI, such as '/c0 show all J'. A link to
+    /// softroc with the name storcli64, storcli, perccli64 or perccli needs no more words. 'softroc storcli help' lists them.
+    Storcli(Storcli),
     /// Show the version, what this machine offers, and the running controller.
     Info(Output),
+}
+
+/// See [`Command::Storcli`].
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
+pub struct Storcli {
+    /// The words.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
+    pub words: Vec<String>,
 }
 
 /// See [`Command::Quickstart`].
@@ -296,6 +308,18 @@ pub enum DriveCommand {
     ClearFailed {
         /// The drive: its path.
         drive: String,
+        /// The output format.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Switch on the lights that show where drives sit in their enclosures.
+    Locate {
+        /// The drives: paths, or VOLUME:SLOT.
+        #[arg(required = true, value_name = "DRIVE")]
+        drives: Vec<String>,
+        /// Switch them off.
+        #[arg(long)]
+        off: bool,
         /// The output format.
         #[command(flatten)]
         output: Output,

@@ -98,6 +98,7 @@ mod tests {
             cause: String::new(),
             effect: String::new(),
             text: String::new(),
+            by: None,
         }
     }
 

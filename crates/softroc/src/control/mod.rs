@@ -156,6 +156,10 @@ impl Control {
                 let command = Command::DriveReplace { drive, with, destroy_data: *destroy_data };
                 self.show(&command, output.json)
             }
+            DriveCommand::Locate { drives, off, output } => {
+                let locate = |drive: &String| Ok(Command::DriveLocate { drive: named(drive)?, on: !off });
+                self.show_each(of_each(drives, locate)?, output.json)
+            }
             DriveCommand::Forget { drives, output } => {
                 let forget = |drive: &String| Ok(Command::DriveForget { drive: named(drive)? });
                 self.show_each(of_each(drives, forget)?, output.json)

@@ -299,7 +299,9 @@ pub fn events(events: &[Event]) -> String {
                 Severity::Fatal => '✖',
             };
             let code = if event.code.is_empty() { "-" } else { &event.code };
-            format!("{:>6} {} {mark} {code:<24} {}", event.number, date(event.time_unix_s), event.text)
+            let by = event.by.as_ref().map(ToString::to_string).filter(|by| !event.text.contains(by));
+            let by = by.map_or_else(String::new, |by| format!(" (by {by})"));
+            format!("{:>6} {} {mark} {code:<24} {}{by}", event.number, date(event.time_unix_s), event.text)
         })
         .collect();
     lines.join("\n")

@@ -35,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("access", &["controller"]),
     ("redfish", &["controller", "access"]),
     ("api", &["units", "env", "controller", "access", "redfish"]),
+    ("storcli", &["controller"]),
     ("storagebench", &["units", "env", "signatures"]),
     ("array", &["units", "env", "layout", "ondisk", "drives", "engine"]),
     ("results", &["storagebench"]),
@@ -59,6 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "controller",
             "access",
             "redfish",
+            "storcli",
         ],
     ),
 ];

@@ -1,0 +1,39 @@
+//! What has no number yet gets one: after each change, and when something turned up by itself.
+
+use super::Commands;
+use crate::signals::wait_or;
+use ondisk::Uuid;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Nothing tells that something turned up: look all the same, so often.
+const IDLE: Duration = Duration::from_secs(3600);
+
+impl Commands {
+    /// Gives numbers to what has none, the oldest first, and takes note of what changed.
+    pub(super) async fn number(&self) {
+        let mut arrays: Vec<(u64, Uuid, Vec<Uuid>)> = Vec::new();
+        for array in self.arrays.all() {
+            let mut volumes: Vec<(u64, Uuid)> =
+                array.volumes().iter().map(|volume| (volume.label().created_unix_s, volume.uuid)).collect();
+            volumes.sort_unstable();
+            let created = volumes.first().map_or(u64::MAX, |(created, _)| *created);
+            arrays.push((created, array.uuid, volumes.into_iter().map(|(_, uuid)| uuid).collect()));
+        }
+        arrays.sort_unstable();
+        let arrays: Vec<(Uuid, Vec<Uuid>)> =
+            arrays.into_iter().map(|(_, array, volumes)| (array, volumes)).collect();
+        self.inventory.give_numbers(&arrays).await;
+        self.note_revisions();
+    }
+
+    /// Does so whenever something changed by itself, until the controller stops.
+    pub(super) async fn keep_numbering(self: Rc<Self>) {
+        while !self.attention.is_closing() {
+            let seen = self.attention.seen();
+            self.number().await;
+            let news = || self.attention.seen() != seen || self.attention.is_closing();
+            wait_or(&self.env, self.attention.changed(), news, self.env.now() + IDLE).await;
+        }
+    }
+}

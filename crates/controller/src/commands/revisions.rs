@@ -1,0 +1,136 @@
+//! Revisions: a number for each drive, volume and array that rises whenever what is said of it changes. Counters, progress, the
+//! health of drives and who is connected are no changes.
+//!
+//! Whoever looked at something and is about to change it can tell by its revision whether it is still what he saw.
+
+use super::Commands;
+use crate::interface::{DriveInfo, VolumeInfo};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+/// The revisions that were told.
+#[derive(Default)]
+pub(super) struct Revisions {
+    /// The newest one of all.
+    newest: Cell<u64>,
+    /// By what they are about: a digest of what was said, and its revision.
+    of: RefCell<BTreeMap<String, (u64, u64)>>,
+}
+
+impl Revisions {
+    /// Begins above `first`.
+    pub(super) fn begin(&self, first: u64) {
+        self.newest.set(first);
+    }
+
+    /// The revision of something of which this is said now.
+    fn of(&self, what: String, said: impl Hash) -> u64 {
+        // Not for others: any function will do that is the same as long as the process lives.
+        let mut hasher = DefaultHasher::new();
+        said.hash(&mut hasher);
+        let digest = hasher.finish();
+        let mut of = self.of.borrow_mut();
+        if let Some((_, revision)) = of.get(&what).filter(|(before, _)| *before == digest) {
+            return *revision;
+        }
+        self.newest.set(self.newest.get() + 1);
+        of.insert(what, (digest, self.newest.get()));
+        self.newest.get()
+    }
+
+    /// Forgets what is not there any more: one that comes back has a higher revision.
+    fn retain(&self, is_there: impl Fn(&str) -> bool) {
+        self.of.borrow_mut().retain(|what, _| is_there(what));
+    }
+}
+
+impl Commands {
+    /// A drive with its revision.
+    pub(super) fn with_revision(&self, drive: DriveInfo) -> DriveInfo {
+        let uuid = drive.uuid.as_deref().unwrap_or_default();
+        let what = format!("drive {} {uuid}", drive.name);
+        DriveInfo { revision: self.revisions.of(what, said_of_drive(&drive)), ..drive }
+    }
+
+    /// A volume with its revision, and that of its array.
+    pub(super) fn volume_with_revision(&self, volume: VolumeInfo) -> VolumeInfo {
+        let of_array = (
+            (volume.generation, &volume.array_volumes, volume.array_free_bytes, volume.group),
+            volume.drives.iter().map(|drive| drive.revision).collect::<Vec<u64>>(),
+        );
+        let array_revision = self.revisions.of(format!("array {}", volume.array), of_array);
+        let revision = self.revisions.of(format!("volume {}", volume.uuid), said_of_volume(&volume));
+        VolumeInfo { revision, array_revision, ..volume }
+    }
+
+    /// Takes note of all that is there: what changed has another revision from now on, also if it is changed back before somebody asks.
+    pub(super) fn note_revisions(&self) {
+        let (drives, volumes) = (self.drive_infos(), self.volume_infos());
+        let mut there: Vec<String> = volumes
+            .iter()
+            .flat_map(|volume| [format!("volume {}", volume.uuid), format!("array {}", volume.array)])
+            .collect();
+        there.extend(
+            drives
+                .iter()
+                .map(|drive| format!("drive {} {}", drive.name, drive.uuid.as_deref().unwrap_or_default())),
+        );
+        there.sort_unstable();
+        self.revisions.retain(|what| there.binary_search_by(|one| one.as_str().cmp(what)).is_ok());
+    }
+}
+
+/// What counts as a change of a drive. Each field is named, so that a new one is thought of.
+fn said_of_drive(drive: &DriveInfo) -> impl Hash + use<> {
+    let DriveInfo {
+        name,
+        state,
+        reason,
+        volumes,
+        slot,
+        free_bytes,
+        stale_regions: _,
+        uuid,
+        size_bytes,
+        kind,
+        identity,
+        logical_sector_bytes,
+        physical_sector_bytes,
+        rotational,
+        read_only,
+        foreign,
+        medium_errors: _,
+        model,
+        serial,
+        firmware,
+        enclosure,
+        bay,
+        health,
+        numbers,
+        revision: _,
+    } = drive.clone();
+    let warning = health.and_then(|health| health.warning);
+    let what = (name, uuid, kind, identity, model, serial, firmware, enclosure, bay);
+    let sizes = (size_bytes, logical_sector_bytes, physical_sector_bytes, rotational, read_only, foreign);
+    (what, sizes, (state, reason, volumes, slot, free_bytes, warning, numbers))
+}
+
+/// What counts as a change of a volume.
+fn said_of_volume(volume: &VolumeInfo) -> impl Hash + use<> {
+    let policies: Vec<(String, String, String)> = volume
+        .policies
+        .iter()
+        .map(|policy| (policy.name.clone(), policy.configured.clone(), policy.current.clone()))
+        .collect();
+    let drives: Vec<_> = volume.drives.iter().map(|drive| (drive.name.clone(), drive.state)).collect();
+    let shape =
+        (volume.level.clone(), volume.spans, volume.copies, volume.strip_bytes, volume.arrangement.clone());
+    let place = (volume.sector_bytes, volume.capacity_bytes, volume.data_start_bytes, volume.member_bytes);
+    let standing =
+        (volume.state, volume.may_lose, volume.may_lose_at_most, volume.lost_bytes, volume.resync.is_some());
+    let names =
+        (volume.name.clone(), volume.number, volume.group, volume.generation, volume.array_volumes.clone());
+    (names, shape, place, standing, policies, drives)
+}

@@ -1,0 +1,344 @@
+//! Numbers by which operators and other programs know things: the serial number of the controller; of a drive its enclosure, its
+//! slot there and its device number; of an array its group number, of a volume its own.
+//!
+//! **Invariants.** A number is stored before it is told. A number that was given is not given to anything else, whatever becomes of
+//! what had it: an event may name it. (A slot of an enclosure that says which bay a drive is in is that bay's number, whichever drive
+//! is in it.) A drive keeps its numbers by what tells it from others for as long as it lives ([`Drive::lasting_identity`]), by its
+//! name where nothing does. What lives in memory alone has its numbers until the process ends.
+
+use super::{Drive, Inventory};
+use crate::events::EventCode;
+use crate::interface::DriveNumbers;
+use ondisk::Uuid;
+use serde::{Deserialize, Serialize};
+
+/// Where they are kept.
+const FILE: &str = "numbers.toml";
+
+/// The enclosure of drives that are in none, or do not say in which.
+const NO_ENCLOSURE: u32 = 252;
+
+/// So many of what is gone are remembered, of each kind; the oldest goes first.
+const MOST_GONE: usize = 4096;
+
+/// Revisions begin at that many for each start, so that none of an earlier one is used again.
+const REVISIONS_OF_A_START: u64 = 1 << 24;
+
+/// What was given.
+#[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Given {
+    #[serde(default)]
+    serial: String,
+    #[serde(default)]
+    starts: u32,
+    #[serde(default)]
+    next_enclosure: u32,
+    #[serde(default)]
+    next_slot: u32,
+    #[serde(default)]
+    next_device: u32,
+    #[serde(default)]
+    next_group: u32,
+    #[serde(default)]
+    next_volume: u32,
+    #[serde(default)]
+    enclosure: Vec<Enclosure>,
+    #[serde(default)]
+    drive: Vec<DriveRow>,
+    #[serde(default)]
+    group: Vec<Row>,
+    #[serde(default)]
+    volume: Vec<Row>,
+}
+
+/// An enclosure and its number.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+#[serde(deny_unknown_fields)]
+struct Enclosure {
+    name: String,
+    number: u32,
+}
+
+/// A drive and its numbers.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+#[serde(deny_unknown_fields)]
+struct DriveRow {
+    /// What tells it from others.
+    identity: String,
+    /// How it was called when it was seen last.
+    name: String,
+    enclosure: u32,
+    slot: u32,
+    device: u32,
+    /// Whether it ends with the process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    passing: bool,
+}
+
+/// An array or a volume and its number.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    uuid: Uuid,
+    number: u32,
+}
+
+/// What a drive says of its place and of itself.
+struct Seen<'a> {
+    name: &'a str,
+    identity: Option<String>,
+    enclosure: Option<String>,
+    bay: Option<u32>,
+    passing: bool,
+}
+
+/// The next number of a kind.
+fn take(next: &mut u32) -> u32 {
+    let number = *next;
+    *next = next.saturating_add(1);
+    number
+}
+
+impl Given {
+    /// The number of an array or a volume, given now if it has none.
+    fn number(rows: &mut Vec<Row>, next: &mut u32, uuid: Uuid) {
+        if rows.iter().all(|row| row.uuid != uuid) {
+            rows.push(Row { uuid, number: take(next) });
+        }
+    }
+
+    fn enclosure(&mut self, name: Option<&str>) -> u32 {
+        let Some(name) = name else { return NO_ENCLOSURE };
+        if let Some(known) = self.enclosure.iter().find(|one| one.name == name) {
+            return known.number;
+        }
+        if self.next_enclosure == NO_ENCLOSURE {
+            self.next_enclosure += 1;
+        }
+        let number = take(&mut self.next_enclosure);
+        self.enclosure.push(Enclosure { name: name.to_owned(), number });
+        number
+    }
+
+    /// Numbers for a drive.
+    fn drive(&mut self, seen: &Seen<'_>) {
+        let by_name = format!("name:{}", seen.name);
+        let known = match &seen.identity {
+            // It may have been known by its name, before it could be opened.
+            Some(identity) => {
+                let own = self.drive.iter().position(|row| row.identity == *identity);
+                own.or_else(|| self.drive.iter().position(|row| row.identity == by_name))
+            }
+            None => self.drive.iter().rposition(|row| row.name == seen.name),
+        };
+        let Some(known) = known else {
+            let enclosure = self.enclosure(seen.enclosure.as_deref());
+            let slot = match seen.bay.filter(|_| seen.enclosure.is_some()) {
+                Some(bay) => bay,
+                None => take(&mut self.next_slot),
+            };
+            let identity = seen.identity.clone().unwrap_or(by_name);
+            let (name, passing, device) = (seen.name.to_owned(), seen.passing, take(&mut self.next_device));
+            self.drive.push(DriveRow { identity, name, enclosure, slot, device, passing });
+            return;
+        };
+        let place = match (&seen.enclosure, seen.bay) {
+            (Some(name), Some(bay)) => Some((self.enclosure(Some(name)), bay)),
+            _ => None,
+        };
+        let row = &mut self.drive[known];
+        if let Some(identity) = &seen.identity {
+            (row.identity, row.name) = (identity.clone(), seen.name.to_owned());
+        }
+        if let Some((enclosure, slot)) = place {
+            (row.enclosure, row.slot) = (enclosure, slot);
+        }
+    }
+
+    /// Lets go of what was gone longest, where there is too much of it.
+    fn prune(&mut self, arrays: &[(Uuid, Vec<Uuid>)], names: &[&str]) {
+        let is_here = |row: &Row| {
+            arrays.iter().any(|(array, volumes)| row.uuid == *array || volumes.contains(&row.uuid))
+        };
+        let mut gone = self.group.iter().filter(|row| !is_here(row)).count().saturating_sub(MOST_GONE);
+        self.group.retain(|row| is_here(row) || !surplus(&mut gone));
+        let mut gone = self.volume.iter().filter(|row| !is_here(row)).count().saturating_sub(MOST_GONE);
+        self.volume.retain(|row| is_here(row) || !surplus(&mut gone));
+        let is_here = |row: &DriveRow| names.contains(&row.name.as_str());
+        let mut gone = self.drive.iter().filter(|row| !is_here(row)).count().saturating_sub(MOST_GONE);
+        self.drive.retain(|row| is_here(row) || !surplus(&mut gone));
+    }
+
+    /// What outlives the process.
+    fn lasting(&self) -> Given {
+        let drive = self.drive.iter().filter(|row| !row.passing).cloned().collect();
+        Given { drive, ..self.clone() }
+    }
+}
+
+/// Whether one more goes, of so many.
+fn surplus(left: &mut usize) -> bool {
+    let goes = *left > 0;
+    *left -= usize::from(goes);
+    goes
+}
+
+impl Inventory {
+    /// Takes in what was given before, and counts this start.
+    pub(super) async fn load_numbers(&self) {
+        let mut given = match self.load::<Given>(FILE).await {
+            Ok(given) => given,
+            Err(why) => {
+                self.events.report(
+                    EventCode::ControllerDrivesUnreadable,
+                    "controller",
+                    &why,
+                    "drives and volumes get other numbers than they had",
+                    format!("the numbers of drives and volumes, {FILE}, cannot be read: {why}"),
+                );
+                Given::default()
+            }
+        };
+        if given.serial.is_empty() {
+            given.serial = format!("SR{:014X}", self.env.random() >> 8);
+        }
+        given.starts = given.starts.saturating_add(1);
+        self.publish(given).await;
+    }
+
+    /// Gives numbers to what has none yet: the drives that are known, and these arrays with their volumes.
+    pub(crate) async fn give_numbers(&self, arrays: &[(Uuid, Vec<Uuid>)]) {
+        let _turn = self.numbering.take(1).await;
+        let mut given = self.numbers.borrow().clone();
+        let drives = self.drives();
+        for drive in &drives {
+            given.drive(&seen(drive));
+        }
+        for (array, volumes) in arrays {
+            Given::number(&mut given.group, &mut given.next_group, *array);
+            for volume in volumes {
+                Given::number(&mut given.volume, &mut given.next_volume, *volume);
+            }
+        }
+        if given != *self.numbers.borrow() {
+            let names: Vec<&str> = drives.iter().map(|drive| drive.name.as_str()).collect();
+            given.prune(arrays, &names);
+            self.publish(given).await;
+        }
+    }
+
+    /// Stores what was given, and only then tells it.
+    async fn publish(&self, given: Given) {
+        if let Err(why) = self.store(FILE, &given.lasting()).await {
+            self.events.report(
+                EventCode::ControllerDrivesNotStored,
+                "controller",
+                &why,
+                "after a restart drives and volumes may get other numbers",
+                format!("the numbers of drives and volumes cannot be stored: {why}"),
+            );
+        }
+        self.numbers.replace(given);
+    }
+
+    /// The numbers of a drive, or of what was called so when it was there.
+    pub(crate) fn numbers_of(&self, drive: Option<&Drive>, name: &str) -> Option<DriveNumbers> {
+        let given = self.numbers.borrow();
+        let identity = drive.and_then(Drive::lasting_identity);
+        let by_identity =
+            identity.and_then(|identity| given.drive.iter().find(|row| row.identity == identity));
+        let row = by_identity.or_else(|| given.drive.iter().rfind(|row| row.name == name))?;
+        Some(DriveNumbers { enclosure: row.enclosure, slot: row.slot, device: row.device })
+    }
+
+    /// The number of an array.
+    pub(crate) fn group_number(&self, array: Uuid) -> Option<u32> {
+        self.numbers.borrow().group.iter().find(|row| row.uuid == array).map(|row| row.number)
+    }
+
+    /// The number of a volume.
+    pub(crate) fn volume_number(&self, volume: Uuid) -> Option<u32> {
+        self.numbers.borrow().volume.iter().find(|row| row.uuid == volume).map(|row| row.number)
+    }
+
+    /// The serial number of the controller.
+    pub(crate) fn serial(&self) -> String {
+        self.numbers.borrow().serial.clone()
+    }
+
+    /// The first revision of this start: higher than any of an earlier one.
+    pub(crate) fn first_revision(&self) -> u64 {
+        u64::from(self.numbers.borrow().starts) * REVISIONS_OF_A_START
+    }
+}
+
+fn seen(drive: &Drive) -> Seen<'_> {
+    let access = drive.access();
+    let hardware = access.as_ref().map(|access| &access.info().hardware);
+    Seen {
+        name: &drive.name,
+        identity: drive.lasting_identity(),
+        enclosure: hardware.and_then(|hardware| hardware.enclosure.clone()),
+        bay: hardware.and_then(|hardware| hardware.slot.as_deref()?.trim().parse().ok()),
+        passing: drive.is_volatile(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen<'a>(name: &'a str, identity: Option<&str>, place: Option<(&str, u32)>) -> Seen<'a> {
+        Seen {
+            name,
+            identity: identity.map(str::to_owned),
+            enclosure: place.map(|(enclosure, _)| enclosure.to_owned()),
+            bay: place.map(|(_, bay)| bay),
+            passing: false,
+        }
+    }
+
+    fn numbers(given: &Given) -> Vec<(u32, u32, u32)> {
+        given.drive.iter().map(|row| (row.enclosure, row.slot, row.device)).collect()
+    }
+
+    #[test]
+    fn a_drive_keeps_its_numbers_under_another_name_and_nobody_else_gets_them() {
+        let mut given = Given::default();
+        for (name, identity) in [("a", "1"), ("b", "2"), ("a", "1"), ("c", "2"), ("b", "3")] {
+            given.drive(&seen(name, Some(identity), None));
+        }
+        assert_eq!(numbers(&given), [(252, 0, 0), (252, 1, 1), (252, 2, 2)]);
+        // One that cannot be opened is known by its name, and keeps its numbers when it can be.
+        given.drive(&seen("d", None, None));
+        given.drive(&seen("d", Some("4"), None));
+        given.drive(&seen("d", None, None));
+        assert_eq!(numbers(&given).len(), 4);
+        assert_eq!(given.drive[3].identity, "4");
+    }
+
+    #[test]
+    fn a_bay_has_its_own_number_and_a_drive_that_moves_gets_it() {
+        let mut given = Given::default();
+        given.drive(&seen("a", Some("1"), Some(("shelf", 7))));
+        given.drive(&seen("b", Some("2"), None));
+        given.drive(&seen("a", Some("1"), Some(("shelf", 9))));
+        assert_eq!(numbers(&given), [(0, 9, 0), (252, 0, 1)]);
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten_in_the_end_and_its_number_never_given_again() {
+        let mut given = Given::default();
+        let uuid = |number: usize| Uuid((number as u128 + 1).to_be_bytes());
+        for number in 0..MOST_GONE + 3 {
+            Given::number(&mut given.volume, &mut given.next_volume, uuid(number));
+        }
+        let here = [(Uuid::default(), vec![uuid(0)])];
+        given.prune(&here, &[]);
+        assert_eq!(given.volume.len(), MOST_GONE + 1);
+        assert_eq!(given.volume[0].number, 0, "what is here stays");
+        Given::number(&mut given.volume, &mut given.next_volume, uuid(1));
+        assert_eq!(given.volume.last().map(|row| row.number as usize), Some(MOST_GONE + 3));
+    }
+}

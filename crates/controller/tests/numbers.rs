@@ -1,0 +1,108 @@
+//! The numbers by which things are known, revisions, and who asked for what.
+
+mod common;
+
+use common::{Bench, names};
+use controller::{Caller, Command, Event, Origin, Reply};
+
+fn delete(bench: &mut Bench, name: &str) {
+    bench.ask(Command::VolumeDelete { volume: name.into(), disconnect_hosts: false }).unwrap();
+}
+
+fn serial(bench: &mut Bench) -> String {
+    match bench.ask(Command::Info {}) {
+        Ok(Reply::Info { info }) => info.serial,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn numbers_are_kept_over_restarts_and_never_given_again() {
+    let mut bench = Bench::new(1, 1, 6);
+    bench.boot(&["a", "b", "c", "d"]);
+    let (first, second) =
+        (bench.create("x", "raid1", &["a", "b"]).0, bench.create("y", "raid1", &["c", "d"]).0);
+    assert_eq!((first.number, first.group), (Some(0), Some(0)));
+    assert_eq!((second.number, second.group), (Some(1), Some(1)));
+    let places: Vec<_> = ["a", "b", "c", "d"].map(|name| bench.drive(name).numbers.unwrap()).into();
+    for (at, place) in places.iter().enumerate() {
+        assert_eq!((place.enclosure, place.slot, place.device), (252, at as u32, at as u32));
+    }
+    let serial_before = serial(&mut bench);
+    assert_eq!(serial_before.len(), 16);
+    delete(&mut bench, "y");
+    bench.ask(Command::DriveForget { drive: "d".into() }).unwrap();
+    bench.restart(&[]);
+    assert_eq!(serial(&mut bench), serial_before);
+    assert_eq!((bench.show("x").number, bench.show("x").group), (Some(0), Some(0)));
+    assert_eq!(bench.drive("c").numbers, Some(places[2]));
+    // What is new gets numbers that nothing had; a drive that comes back has its own.
+    bench.ask(Command::DriveAdd { drive: "e".into(), size_bytes: None }).unwrap();
+    bench.ask(Command::DriveAdd { drive: "d".into(), size_bytes: None }).unwrap();
+    assert_eq!(bench.drive("e").numbers.unwrap().slot, 4);
+    assert_eq!(bench.drive("d").numbers, Some(places[3]));
+    let third = bench.create("z", "raid1", &["c", "d"]).0;
+    assert_eq!((third.number, third.group), (Some(2), Some(2)));
+}
+
+#[test]
+fn a_revision_rises_with_each_change_and_over_restarts() {
+    let mut bench = Bench::new(2, 1, 4);
+    bench.boot(&names(4).iter().map(String::as_str).collect::<Vec<_>>());
+    let made = bench.create("x", "raid1", &["a", "b"]).0;
+    bench.settle("x");
+    let before = bench.show("x");
+    assert!(before.revision >= made.revision && before.array_revision >= made.array_revision);
+    let unused = bench.drive("d").revision;
+    assert_eq!(bench.show("x").revision, before.revision, "to look is no change");
+    bench.ask(Command::VolumeSet { volume: "x".into(), name: "y".into() }).unwrap();
+    let renamed = bench.show("y");
+    assert!(renamed.revision > before.revision && renamed.array_revision > before.array_revision);
+    bench.ask(Command::DriveOffline { drive: "b".into() }).unwrap();
+    let degraded = bench.show("y");
+    assert!(degraded.revision > renamed.revision && degraded.array_revision > renamed.array_revision);
+    assert!(degraded.drives[1].revision > renamed.drives[1].revision);
+    assert_eq!(degraded.drives[0].revision, renamed.drives[0].revision);
+    assert_eq!(bench.drive("d").revision, unused, "it has nothing to do with it");
+    bench.restart(&[]);
+    assert!(bench.show("y").revision > degraded.revision);
+    assert!(bench.drive("d").revision > unused);
+}
+
+/// Asks for somebody; the events that came of it.
+fn ask_as(bench: &mut Bench, caller: &Caller, command: Command) -> (bool, Vec<Event>) {
+    let last = |bench: &mut Bench| bench.events().last().map_or(0, |event| event.number);
+    let before = last(bench);
+    let is_done = bench.ask_as(caller, command).is_ok();
+    (is_done, bench.events().into_iter().filter(|event| event.number > before).collect())
+}
+
+#[test]
+fn the_event_of_a_change_says_who_asked_for_it() {
+    let mut bench = Bench::new(3, 1, 4);
+    bench.boot(&["a", "b", "c"]);
+    let root = Caller { user: "root".into(), origin: Origin::Local { uid: 0, pid: Some(7) } };
+    let ann = Caller { user: "ann".into(), origin: Origin::Network { address: "10.0.0.7:443".into() } };
+    bench.create("x", "raid1", &["a", "b"]);
+    assert!(bench.events().iter().all(|event| event.by.is_none()), "nobody was named");
+    let rename = |to: &str| Command::VolumeSet { volume: "x".into(), name: to.into() };
+    let (is_done, events) = ask_as(&mut bench, &ann, rename("y"));
+    assert!(is_done && events.len() == 1, "{events:?}");
+    assert_eq!((events[0].code.as_str(), events[0].by.as_ref()), ("volume.renamed", Some(&ann)));
+    // One that has no event of its own.
+    let (is_done, events) =
+        ask_as(&mut bench, &root, Command::DriveAdd { drive: "d".into(), size_bytes: None });
+    assert!(is_done);
+    assert_eq!(events.iter().filter(|event| event.by.as_ref() == Some(&root)).count(), 1, "{events:?}");
+    assert_eq!((events[0].code.as_str(), events[0].subject.as_str()), ("controller.command", "d"));
+    assert!(events[0].text.contains("root (uid 0, process 7)") && events[0].text.contains("drive-add"));
+    // What is refused changes nothing; to look is no change.
+    let (is_done, events) = ask_as(&mut bench, &root, rename("z"));
+    assert!(!is_done && events.is_empty(), "{events:?}");
+    let (is_done, events) = ask_as(&mut bench, &root, Command::DriveList {});
+    assert!(is_done && events.is_empty(), "{events:?}");
+    // It is kept with the event.
+    bench.restart(&[]);
+    let renamed = bench.events().into_iter().find(|event| event.code == "volume.renamed");
+    assert_eq!(renamed.and_then(|event| event.by), Some(ann));
+}

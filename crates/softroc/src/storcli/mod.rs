@@ -1,0 +1,88 @@
+//! `softroc storcli`, and the same where the program is called by the name of such a tool.
+
+mod surroundings;
+
+use crate::control::Control;
+use crate::output;
+use controller::{Command, Reply};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+use storcli::{Machine, Program};
+
+/// The names under which the program is StorCLI, and those under which it is PercCLI.
+const STORCLI: [&str; 2] = ["storcli64", "storcli"];
+const PERCCLI: [&str; 2] = ["perccli64", "perccli"];
+
+/// Which program that is, by the name it was called by.
+fn called(name: &OsString) -> Option<Program> {
+    let name = Path::new(name).file_name()?.to_str()?;
+    let is = |names: [&str; 2]| names.contains(&name);
+    if is(STORCLI) { Some(Program::StorCli) } else { is(PERCCLI).then_some(Program::PercCli) }
+}
+
+/// The command line as one of `softroc storcli`, if it is one by the name of the program or already; as it is otherwise.
+pub fn as_command(arguments: Vec<OsString>) -> Result<Vec<OsString>, Vec<OsString>> {
+    let is_called = arguments.first().and_then(called).is_some();
+    if !is_called {
+        let is_one = arguments.iter().skip(1).find(|word| !word.to_string_lossy().starts_with('-'));
+        return if is_one.is_some_and(|word| word == "storcli") { Ok(arguments) } else { Err(arguments) };
+    }
+    let words = arguments.into_iter().skip(1);
+    Ok(["softroc", "storcli", "--"].map(OsString::from).into_iter().chain(words).collect())
+}
+
+/// Carries out words of StorCLI, prints the answer, and gives its exit code.
+pub fn run(control: &Control, words: &[String]) -> ExitCode {
+    let program = std::env::args_os().next().as_ref().and_then(called).unwrap_or(Program::StorCli);
+    let answer = storcli::run(words, &surroundings::look(program), &mut Here { control });
+    match output::print(&answer.text) {
+        Ok(()) => ExitCode::from(answer.code),
+        Err(failure) => failure.report(false),
+    }
+}
+
+/// This machine, with its controller.
+struct Here<'a> {
+    control: &'a Control,
+}
+
+impl Machine for Here<'_> {
+    fn ask(&mut self, command: &Command) -> controller::Result<Reply> {
+        api::client::call(self.control.place(), command)
+    }
+
+    fn read(&mut self, path: &str) -> Result<String, String> {
+        std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))
+    }
+
+    fn write(&mut self, path: &str, text: &str) -> Result<(), String> {
+        output::write_bytes(Path::new(path), text.as_bytes()).map_err(|failure| failure.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_program_says_whose_words_follow() {
+        let read = |line: &str| {
+            let words = line.split(' ').map(OsString::from).collect();
+            as_command(words).map(|words| {
+                let words: Vec<String> =
+                    words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+                words.join(" ")
+            })
+        };
+        assert_eq!(read("/opt/x/storcli64 /c0 show J").as_deref(), Ok("softroc storcli -- /c0 show J"));
+        assert_eq!(read("perccli -v").as_deref(), Ok("softroc storcli -- -v"));
+        assert_eq!(
+            read("softroc --state=/x storcli /c0 show").as_deref(),
+            Ok("softroc --state=/x storcli /c0 show")
+        );
+        assert!(read("softroc volume show storcli").is_err());
+        assert_eq!(called(&"/usr/bin/perccli64".into()), Some(Program::PercCli));
+        assert_eq!(called(&"softroc".into()), None);
+    }
+}

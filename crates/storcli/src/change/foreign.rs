@@ -1,0 +1,68 @@
+//! `/cN/fall import`, `/cN/fall del`.
+
+use super::{Refusal, ask, outcome};
+use crate::Machine;
+use crate::answer::Answer;
+use crate::codes::WRONG_STATE;
+use crate::show::{foreign_list, nothing_foreign};
+use crate::words::{Numbers, Word};
+use controller::{Command, ForeignVolume, Reply};
+
+/// `import [preview]`, `del`.
+pub(super) fn answer(numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
+    // Foreign groups have no numbers that last: all are meant, or none.
+    if *numbers != Numbers::All || words.iter().any(|word| word.key == "securitykey") {
+        return Answer::unsupported();
+    }
+    let bare: Vec<&str> = words.iter().map(Word::bare).collect();
+    if !matches!(bare[..], ["import"] | ["import", "preview"] | ["del"] | ["delete"]) {
+        return Answer::unsupported();
+    }
+    let (volumes, drives) = match foreign_list(machine) {
+        Ok(list) => list,
+        Err(answer) => return answer,
+    };
+    if volumes.is_empty() && drives.is_empty() {
+        return nothing_foreign();
+    }
+    match bare[..] {
+        ["import"] => outcome("-", "Import foreign configuration", import(&volumes, machine)),
+        ["import", "preview"] => {
+            let obstacle = volumes.iter().find_map(|volume| volume.obstacle.clone());
+            let told = obstacle.map_or(Ok(()), |why| Err(Refusal::new(WRONG_STATE, why)));
+            outcome("-", "Preview of foreign configuration", told)
+        }
+        _ => {
+            let clearable: Vec<String> =
+                drives.iter().filter(|drive| drive.clearable).map(|drive| drive.name.clone()).collect();
+            let done = match clearable.is_empty() {
+                true => Err(Refusal::new(
+                    WRONG_STATE,
+                    "no foreign drive can be cleared; 'softroc foreign list' says why",
+                )),
+                false => ask(machine, Command::ForeignClear { drives: clearable }).map(|_| ()),
+            };
+            outcome("-", "Delete foreign configuration", done)
+        }
+    }
+}
+
+/// Imports all of them; those that share drives come together.
+fn import(volumes: &[ForeignVolume], machine: &mut dyn Machine) -> Result<(), Refusal> {
+    let mut imported: Vec<&str> = Vec::new();
+    let mut refused = None;
+    for volume in volumes {
+        if imported.iter().any(|name| volume.together_with.iter().any(|other| other == name)) {
+            continue;
+        }
+        let command = Command::ForeignImport { volume: volume.identity.clone(), name: None };
+        match ask(machine, command) {
+            Ok(Reply::Imported { .. }) => imported.extend([volume.name.as_str(), volume.identity.as_str()]),
+            Ok(_) => {
+                return Err(Refusal::new(255, "the controller answered something else; look at its log"));
+            }
+            Err(refusal) => refused = Some(refusal),
+        }
+    }
+    refused.map_or(Ok(()), Err)
+}

@@ -1,0 +1,94 @@
+//! What is answered, as a tree of values: the text form and the JSON form are both made of it.
+
+/// A value under a name.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Value {
+    /// Text.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// A list of rows.
+    Table(Table),
+    /// Values by name, in order.
+    Pairs(Pairs),
+}
+
+/// Values by name, in order.
+pub(crate) type Pairs = Vec<(String, Value)>;
+
+/// A list of rows.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Table {
+    pub(crate) columns: &'static [Column],
+    pub(crate) rows: Vec<Vec<Value>>,
+    /// What its abbreviations mean.
+    pub(crate) legend: &'static str,
+}
+
+/// A column of a table.
+#[derive(PartialEq, Debug)]
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) align: Align,
+}
+
+/// Where the cells of a column stand, in text.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Align {
+    /// Numbers to the right, words to the left.
+    ByKind,
+    Left,
+    Right,
+}
+
+/// A column of words and numbers.
+pub(crate) const fn column(name: &'static str) -> Column {
+    Column { name, align: Align::ByKind }
+}
+
+/// A column whose numbers stand to the left, too.
+pub(crate) const fn left(name: &'static str) -> Column {
+    Column { name, align: Align::Left }
+}
+
+/// A column that stands to the right.
+pub(crate) const fn right(name: &'static str) -> Column {
+    Column { name, align: Align::Right }
+}
+
+/// Text as a value.
+pub(crate) fn text(text: impl Into<String>) -> Value {
+    Value::Text(text.into())
+}
+
+/// A number as a value.
+pub(crate) fn number(number: impl TryInto<i64>) -> Value {
+    Value::Number(number.try_into().unwrap_or(i64::MAX))
+}
+
+/// A number, or a dash.
+pub(crate) fn number_or_dash(value: Option<u32>) -> Value {
+    value.map_or_else(|| text("-"), number)
+}
+
+/// `Yes` or `No`.
+pub(crate) fn yes_no(yes: bool) -> Value {
+    text(if yes { "Yes" } else { "No" })
+}
+
+/// `Y` or `N`.
+pub(crate) fn y_n(yes: bool) -> Value {
+    text(if yes { "Y" } else { "N" })
+}
+
+impl Table {
+    /// A table without a legend.
+    pub(crate) fn new(columns: &'static [Column], rows: Vec<Vec<Value>>) -> Table {
+        Table { columns, rows, legend: "" }
+    }
+}
+
+/// Names and values.
+pub(crate) fn pairs<const N: usize>(pairs: [(&str, Value); N]) -> Pairs {
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
