@@ -21,6 +21,8 @@ What `softroc events` lists, and `events.jsonl` keeps, one JSON object a line. T
 - `severity`: `info` is worth knowing; `warning`: redundancy or speed suffers; `critical`: data may become unavailable;
   `fatal`: data is lost or cannot be reached.
 - `subject`, `cause`, `effect`, `text`: what it happened to, why, what it changed, and all of it in one sentence.
+- `by`: who asked for the change: `user`, and `from`, which is `local` (with `uid` and `pid`) or `network` (with `address`). Left out
+  where nobody did.
 
 | code | severity | meaning |
 | --- | --- | --- |

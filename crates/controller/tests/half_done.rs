@@ -383,6 +383,8 @@ fn a_drive_does_not_replace_itself_before_it_has_returned_what_it_was_asked() {
 fn hanging(mut bench: Bench, level: &str) -> Bench {
     bench.boot(&["a", "b", "c", "d"]);
     bench.create("data", level, &DRIVES);
+    // Nothing else is under way, such as the resync of a new volume.
+    bench.settle("data");
     bench.write("data", 0, 1, ALL / 2);
     // Its region is marked: what comes next is the data.
     bench.sim.drive("b").unwrap().stall_next(1, Duration::from_secs(90));

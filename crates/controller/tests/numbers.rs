@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, names};
-use controller::{Caller, Command, Event, Origin, Reply};
+use controller::{Caller, Command, Event, Origin, Reply, StartTask, Startable};
 
 fn delete(bench: &mut Bench, name: &str) {
     bench.ask(Command::VolumeDelete { volume: name.into(), disconnect_hosts: false }).unwrap();
@@ -101,6 +101,16 @@ fn the_event_of_a_change_says_who_asked_for_it() {
     assert!(!is_done && events.is_empty(), "{events:?}");
     let (is_done, events) = ask_as(&mut bench, &root, Command::DriveList {});
     assert!(is_done && events.is_empty(), "{events:?}");
+    // What the controller does afterwards, nobody asked for in person.
+    let check = StartTask { what: Startable::Check, volume: Some("y".into()), ..StartTask::default() };
+    let (is_done, _) = ask_as(&mut bench, &ann, Command::TaskStart(check));
+    bench.wait(60);
+    let by = |code: &str, bench: &mut Bench| {
+        bench.events().into_iter().rfind(|event| event.code == code).map(|event| event.by)
+    };
+    assert!(is_done);
+    assert_eq!(by("task.begun", &mut bench), Some(Some(ann.clone())));
+    assert_eq!(by("task.done", &mut bench), Some(None));
     // It is kept with the event.
     bench.restart(&[]);
     let renamed = bench.events().into_iter().find(|event| event.code == "volume.renamed");

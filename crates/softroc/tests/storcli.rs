@@ -382,6 +382,8 @@ assert vd.name == 'other'
 drives[3].hotparedrive_create(dgs='0')
 assert drives[3].state == DriveState.DHS
 assert drives[0].vd_id == 0
+assert c.metrics.all['state'] == 'optimal' and c.metrics.all['physical_drives'] == '4'
+assert drives[0].metrics.all['smart_alert'] == 'NO' and c.is_foreign_configuration_healthy()
 drives[1].set_state('offline')
 assert drives[1].state == DriveState.Offln and vd.state.name == 'Dgrd'
 drives[1].set_state('missing')

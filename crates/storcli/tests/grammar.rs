@@ -225,6 +225,31 @@ fn a_configuration_is_written_and_made_again() {
     assert!(picture.run("/c0 set config file=c.json").code != 0 && picture.asked.is_empty());
 }
 
+/// Watchers of events cut the text by these lines, in this order.
+#[test]
+fn events_are_blocks_of_lines_in_an_order() {
+    let text = ok("/c0 show events");
+    let blocks: Vec<&str> = text.split("seqNum: ").skip(1).collect();
+    assert!(blocks.len() > 5, "{text}");
+    for block in blocks {
+        let lines: Vec<&str> = block.lines().collect();
+        let is_hex = |text: &str, digits: usize| {
+            text.strip_prefix("0x")
+                .is_some_and(|hex| hex.len() == digits && u64::from_str_radix(hex, 16).is_ok())
+        };
+        assert!(is_hex(lines[0], 8), "{block}");
+        let value =
+            |at: usize, name: &str| lines[at].strip_prefix(name).unwrap_or_else(|| panic!("{name}{block}"));
+        assert_eq!(value(1, "Time: ").split_whitespace().count(), 5, "{block}");
+        assert_eq!(lines[2], "");
+        assert!(is_hex(value(3, "Code: "), 8) && is_hex(value(5, "Locale: "), 2), "{block}");
+        assert!((0..4).contains(&value(4, "Class: ").parse::<i32>().unwrap()), "{block}");
+        assert!(!value(6, "Event Description: ").is_empty());
+        assert_eq!(lines[7..9], ["Event Data:", "==========="]);
+        assert!(!lines[9].is_empty(), "{block}");
+    }
+}
+
 #[test]
 fn every_event_has_a_number_of_its_own() {
     let numbers: BTreeSet<u16> = EventCode::ALL.iter().map(|code| of_event(code.code())).collect();

@@ -7,7 +7,7 @@ mod logs;
 pub mod tasks;
 
 use crate::output::table;
-use controller::{ControllerInfo, DriveInfo, Event, Policy, Reply, Severity, VolumeInfo};
+use controller::{ControllerInfo, DriveInfo, DriveNumbers, Event, Policy, Reply, Severity, VolumeInfo};
 use units::{ByteCount, both_capacities, counted, decimal_capacity};
 
 /// Any answer.
@@ -62,6 +62,10 @@ fn one_drive(drive: &DriveInfo) -> String {
     add("reason", drive.reason.clone());
     add("volumes", (!drive.volumes.is_empty()).then(|| drive.volumes.join(" ")));
     add("slot", drive.slot.map(|slot| slot.to_string()));
+    let numbers = |numbers: DriveNumbers| {
+        format!("enclosure {}, slot {}, device {}", numbers.enclosure, numbers.slot, numbers.device)
+    };
+    add("numbers", drive.numbers.map(numbers));
     let both = |size| match is_made_of_bytes(drive) {
         true => ByteCount(size).to_string(),
         false => both_capacities(ByteCount(size)),
@@ -170,6 +174,8 @@ fn one_volume(volume: &VolumeInfo) -> String {
         list.push(("lost", format!("{} cannot be read", ByteCount(volume.lost_bytes))));
     }
     list.push(("array", array_of(volume)));
+    let numbers = volume.number.zip(volume.group);
+    list.extend(numbers.map(|(number, group)| ("numbers", format!("volume {number}, array {group}"))));
     if let Some(resync) = &volume.resync {
         let progress = format!(
             "{} % ({} of {} left)",
@@ -273,6 +279,7 @@ fn array_of(volume: &VolumeInfo) -> String {
 fn controller_facts(info: &ControllerInfo) -> String {
     facts(&[
         ("controller", format!("softroc {}, running since {}", info.version, date(info.started_unix_s))),
+        ("serial", info.serial.clone()),
         ("shards", info.shards.to_string()),
         (
             "volumes",
