@@ -20,7 +20,7 @@
 //! | `arrays` | **the promises while an array is started** | `array` and `volume` as they are kept, `failures` (failures and marks), `record` (labels), `bitmap_clearer` (how marks go), `reports` of shards, `noting` changes in the label, `journal` after a crash, `write_hole` (journals that come and go), `cache` (its memory, and when writes are answered), `members` that come and are replaced, `draining` drives, `starting` and `serve` (volumes given to shards), `shards` (the way to them), `extents` (where volumes lie), `marks` as others may read and change them, `find` by name, `hosts` that are connected, `spare_labels`, `logs` (which log is in use), `on_log` (journals on its devices), `data_log` (what hosts flushed, on its devices), `discarding` what they or the cache had |
 //! | `inventory` | drives | `drive`, `access` to labels and maps on it, `structures` written step by step, `health`, `failed` drives that are not trusted, `kept` files of the state folder, `numbers` that are given once, `seen` arrays that were there once, those that were `deleted`, `made_for` a drive or a document, `undo_log`, `log_labels` of log devices |
 //! | `events` | what happened | `codes` every kind of event |
-//! | `interface` | what interfaces see: values only | `command`, `caller` (who asks), `reply`, `error`, `tasks`, `foreign`, `health`, `hosts` that are connected, `logs`, `metrics` |
+//! | `interface` | what interfaces see: values only | `command`, `caller` (who asks), `reply`, `error`, `tasks`, `foreign`, `health`, `hosts` that are connected, `logs`, `metrics`, `modes` (what write modes mean) |
 //! | `signals` | waiting for what others do | `attention`, `waiting` |
 //!
 //! # What is where

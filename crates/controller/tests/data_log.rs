@@ -278,3 +278,28 @@ fn when_all_devices_fail_what_they_had_is_destaged() {
     bench.expect("data", STRIP, 78, 4096);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
 }
+
+/// A log was removed while a volume restored what had been on it after a power cut. When that was done the volume began another data log on
+/// the devices that were just being taken from it: they were said to be free, and a power cut later it waited for them (`torture --seed
+/// 11604 --write-back`).
+#[test]
+fn a_log_that_is_removed_while_a_volume_restores_is_not_used_any_more() {
+    let mut bench = prepared(11, 1, &LOG);
+    bench.write("data", 0, 7, 64 << 10);
+    flush(&mut bench);
+    // What was flushed takes long to get to the drives.
+    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("it is there").slow_down(1000));
+    bench.power_cycle(&[]);
+    assert!(bench.has_event("were on its log device"), "it restores");
+    bench.ask(Command::LogRemove { drive: "x".into() }).expect("removed");
+    DRIVES.iter().for_each(|name| bench.sim.drive(name).expect("it is there").slow_down(1));
+    bench.wait(30);
+    let devices = written(&bench, &LOG);
+    bench.write("data", 0, 8, 64 << 10);
+    flush(&mut bench);
+    assert_eq!(written(&bench, &LOG), devices, "they are somebody else's");
+    vanish(&bench, &LOG);
+    bench.power_cycle(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Optimal);
+    bench.expect("data", 0, 8, 64 << 10);
+}

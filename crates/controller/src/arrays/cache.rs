@@ -19,6 +19,7 @@ use crate::arrays::array::Array;
 use crate::arrays::data_log::{FoundOnLog, RESTORES};
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
+use crate::interface::modes;
 use crate::interface::{Error, ErrorKind, Result};
 use engine::{Absorb, CELL, CacheMemory, CacheTerms, CellShare, FoundCell, ShardMessage};
 use env::{KeptSize, Words};
@@ -371,7 +372,7 @@ impl Arrays {
         if volume.label().write_mode != mode {
             self.relabel(array, volume, |label| label.write_mode = mode).await?;
             let text = format!("'{name}' is configured for {}", mode.name());
-            let effect = meaning(mode);
+            let effect = modes::meaning(mode);
             self.events.report(EventCode::VolumeWriteMode, &name, "an operator changed it", effect, text);
         }
         if !volume.is_served() {
@@ -396,12 +397,31 @@ impl Arrays {
         volume: &Rc<Volume>,
         mode: WriteMode,
     ) -> Result<Vec<String>> {
+        if let Some(why) = self.take_up_mode(array, volume, mode).await? {
+            return Ok(vec![format!("'{}' stays write-through for now: {why}", volume.name())]);
+        }
+        // The others promise nothing.
+        if mode == WriteMode::WriteBack {
+            self.begin_data_log(array, volume).await;
+        } else {
+            self.end_data_log(array, volume).await?;
+        }
+        Ok(Vec::new())
+    }
+
+    /// Has writes answered as the mode says; whether flushes are answered by a log is left as it is. Why not, if it stays
+    /// write-through. The caller has the starting turn.
+    pub(super) async fn take_up_mode(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        mode: WriteMode,
+    ) -> Result<Option<String>> {
         let place = match self.give_place(array, volume).await {
             Ok(place) => place,
             Err(why) => {
-                let note = format!("'{}' stays write-through for now: {why}", volume.name());
-                self.note_mode(volume, WriteMode::WriteThrough, Some(why));
-                return Ok(vec![note]);
+                self.note_mode(volume, WriteMode::WriteThrough, Some(why.clone()));
+                return Ok(Some(why));
             }
         };
         if volume.mode_in_effect().is_none_or(|now| now.mode == WriteMode::WriteThrough) {
@@ -409,12 +429,7 @@ impl Arrays {
         }
         self.absorb(volume, absorb_of(mode), place).await?;
         self.note_mode(volume, mode, None);
-        match mode {
-            WriteMode::WriteBack => self.begin_data_log(array, volume).await,
-            // It promises nothing.
-            WriteMode::AlwaysWriteBack | WriteMode::WriteThrough => self.end_data_log(array, volume).await?,
-        }
-        Ok(Vec::new())
+        Ok(None)
     }
 
     /// Begins to end write-back, and waits a while for that.
@@ -549,16 +564,16 @@ impl Arrays {
     ) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
         let (array, volume) = self.find_volume(name)?;
         let name = volume.name();
-        let Some(id) = volume.id() else {
-            let sentence = format!("'{name}' is not started; first run 'softroc volume start {name}'");
-            return Err(Error::new(ErrorKind::WrongState, sentence));
-        };
-        self.tell_shards(|done| ShardMessage::Drain(id, done)).await.map_err(|why| {
-            let sentence = format!(
+        let refused = |kind, sentence: String| Error::new(kind, sentence);
+        let stopped = || format!("'{name}' is not started; first run 'softroc volume start {name}'");
+        let id = volume.id().ok_or_else(|| refused(ErrorKind::WrongState, stopped()))?;
+        let left = |why| {
+            format!(
                 "not all of '{name}' could be written to its drives: {why}; 'softroc volume show {name}' says what is left"
-            );
-            Error::new(ErrorKind::Failed, sentence)
-        })?;
+            )
+        };
+        let drained = self.tell_shards(|done| ShardMessage::Drain(id, done)).await;
+        drained.map_err(|why| refused(ErrorKind::Failed, left(why)))?;
         Ok((array, volume, Vec::new()))
     }
 
@@ -567,28 +582,10 @@ impl Arrays {
         match &*self.memory.borrow() {
             Memory::Open(open) => {
                 let found = open.place_of(volume.uuid).and_then(|place| open.found.get(&place));
-                let bytes = found
-                    .iter()
-                    .flat_map(|found| found.iter())
-                    .map(|cell| u64::from(cell.descriptor.bytes.len));
-                ByteCount(bytes.sum())
+                let cells = found.iter().flat_map(|found| found.iter());
+                ByteCount(cells.map(|cell| u64::from(cell.descriptor.bytes.len)).sum())
             }
             Memory::None | Memory::Unusable(_) => ByteCount::ZERO,
-        }
-    }
-}
-
-/// What a mode means: a sentence.
-pub(crate) fn meaning(mode: WriteMode) -> &'static str {
-    match mode {
-        WriteMode::WriteThrough => {
-            "a write is answered when the drives have it, and survives a power cut once it is flushed"
-        }
-        WriteMode::WriteBack => {
-            "a write is answered when the cache has it: it survives the end of the daemon at once, and a power cut once it is flushed"
-        }
-        WriteMode::AlwaysWriteBack => {
-            "a write and a flush are answered when the cache has them: they survive the end of the daemon; a power cut loses them until the drives have them"
         }
     }
 }

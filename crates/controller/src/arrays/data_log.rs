@@ -191,7 +191,8 @@ impl Arrays {
         self.absorb(volume, Absorb::Nothing, 0).await?;
         match volume.label().write_mode {
             WriteMode::WriteThrough => Ok(()),
-            mode => Box::pin(self.begin_write_back(array, volume, mode)).await.map(drop),
+            // It has no data log by that: whoever ended one may be about to take the log from it.
+            mode => self.take_up_mode(array, volume, mode).await.map(drop),
         }
     }
 

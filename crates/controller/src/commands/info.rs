@@ -1,10 +1,10 @@
 //! What the controller says of itself, its drives and its volumes.
 
 use crate::arrays::array::Array;
-use crate::arrays::cache;
 use crate::arrays::extents;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
+use crate::interface::modes;
 use crate::interface::{
     CacheInfo, ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, VolumeInfo, VolumeState,
 };
@@ -340,8 +340,8 @@ fn write_mode(volume: &Volume, since_unix_s: u64) -> Policy {
         configured: configured.name().to_owned(),
         current: current.name().to_owned(),
         reason: match now.as_ref().and_then(|now| now.why.as_ref()) {
-            Some(why) => format!("{}: {why}", cache::meaning(current)),
-            None => cache::meaning(current).to_owned(),
+            Some(why) => format!("{}: {why}", modes::meaning(current)),
+            None => modes::meaning(current).to_owned(),
         },
         since_unix_s: now.map_or(since_unix_s, |now| now.since_unix_s),
     }

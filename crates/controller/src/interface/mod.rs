@@ -15,6 +15,7 @@ mod health;
 mod hosts;
 mod logs;
 mod metrics;
+pub(crate) mod modes;
 mod reply;
 mod tasks;
 
