@@ -48,11 +48,19 @@ pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
 async fn to_replacement(task: Rc<Running>, slot: DriveIndex, stripe: StripeIndex) -> Result<Step, IoError> {
     let volume = &task.volume;
     let _user = volume.enter()?;
+    let key = volume.lock_key(stripe);
+    let _guard = loop {
+        // A strip that was moved into the spare strip of this slot before the new drive came is not on the new drive, and the map
+        // has it when the region has changed sides.
+        volume.sides_are_changed(stripe).await;
+        let guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+        if !volume.is_changing_sides(stripe) {
+            break guard;
+        }
+    };
     if !volume.map(stripe).drives().any(|drive| drive == slot) {
         return Ok(Step::Skipped);
     }
-    let key = volume.lock_key(stripe);
-    let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
     if volume.members.replacement(slot).is_none_or(|replacement| replacement.failed.get().is_some()) {
         return Err(IoError::new(IoErrorKind::Gone));
     }

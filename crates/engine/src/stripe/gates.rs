@@ -31,6 +31,16 @@ impl Stripes {
         self.journal.is_changing() || !gated.is_empty() && gated.contains_key(&self.region_of(stripe))
     }
 
+    /// Whether the region of a stripe is changing sides: what its spare strips hold is not said yet. Asked as [`Stripes::is_gated`].
+    pub(crate) fn is_changing_sides(&self, stripe: StripeIndex) -> bool {
+        self.gated.borrow().contains_key(&self.region_of(stripe))
+    }
+
+    /// Waits until the region of a stripe has changed sides. Nothing may be held meanwhile.
+    pub(crate) async fn sides_are_changed(&self, stripe: StripeIndex) {
+        self.gate_opened.wait_until(self.shard.env(), || !self.is_changing_sides(stripe)).await;
+    }
+
     /// Waits until a stripe may be written. Nothing may be held meanwhile.
     pub(crate) async fn pass_gate(&self, stripe: StripeIndex) {
         self.gate_opened.wait_until(self.shard.env(), || !self.is_gated(stripe)).await;
