@@ -14,7 +14,7 @@
 //!    What lies over dirty data stands for it ([`Sequence`]): so the record stays until the newer data is on the drives.
 //! 3. What got to the drives and is in no record is made durable by a flush of the drives, before the next promise. Where records
 //!    that count say something older of the same stripe, these are *overtaken*: a replay would lay them over it. So none of them
-//!    counts any more when that promise is made.
+//!    counts any more when that promise is made. So is a record that gets room only after newer data of its lines got to the drives.
 //! 4. After a power cut, records that count are laid over what the drives hold, oldest first, as dirty data. After a kill the cells
 //!    have everything that was answered, and records say nothing newer.
 //!
@@ -54,6 +54,10 @@ pub(super) struct Promises {
     /// Counts writes that got to the drives and are in no record, and those of them that a flush has covered.
     written: Cell<u64>,
     flushed: Cell<u64>,
+    /// Stripes of which something is about to be in a record, as it was when somebody looked: it may take a while until there is room.
+    about_to_be_logged: RefCell<BTreeSet<StripeIndex>>,
+    /// Newer data of such a stripe got to the drives meanwhile.
+    is_out_of_date: Cell<bool>,
     is_making_room: Cell<bool>,
     changed: Signal,
 }
@@ -242,6 +246,9 @@ impl Cache {
             if ring.says(stripe) {
                 log.overtaken.set(ring.next());
             }
+            if promises.about_to_be_logged.borrow().contains(&stripe) {
+                promises.is_out_of_date.set(true);
+            }
         }
     }
 
@@ -425,16 +432,22 @@ impl Cache {
             }
         }
         writes.iter().for_each(|write| write.is_logged.set(true));
+        self.promises.about_to_be_logged.borrow_mut().clone_from(&lines);
+        self.promises.is_out_of_date.set(false);
         let latest = self.lines.borrow().latest();
         while !pieces.is_empty() {
             if let Err(error) = Box::pin(self.log_some(log, &mut pieces, latest)).await {
                 writes.iter().for_each(|write| write.is_logged.set(false));
+                self.promises.about_to_be_logged.take();
+                // What of them got to the drives meanwhile passed for logged.
+                self.promises.written.set(self.promises.written.get() + 1);
                 // Whoever waits for the turn relies on it that somebody has logged them, or does it then.
                 self.promises.unlogged.borrow_mut().extend(&lines);
                 self.promises.wanted.borrow_mut().extend(lines);
                 return Err(error);
             }
         }
+        self.promises.about_to_be_logged.take();
         self.make_room_in_time(log);
         Ok(())
     }
@@ -461,6 +474,9 @@ impl Cache {
         let stripes: BTreeSet<StripeIndex> = pieces.iter().map(|piece| piece.stripe).collect();
         let abouts: SmallVec<[About; 8]> = stripes.iter().map(|stripe| about(*stripe)).collect();
         let begun = log.ring.borrow_mut().begin(place, batch.len().0, &abouts);
+        if self.promises.is_out_of_date.get() {
+            log.overtaken.set(log.ring.borrow().next());
+        }
         log.speakers.borrow_mut().push_back(Speaker {
             number: begun.sequence,
             stripes: abouts.len(),
