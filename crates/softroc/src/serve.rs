@@ -16,6 +16,7 @@ use controller::{Command, Controller, ControllerHandle, Options, Reply};
 use env::{Address, Env, Hosts, mailbox};
 use ports::nbd::Nbd;
 use ports::{Server, ServerOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::{ByteCount, counted};
@@ -135,6 +136,18 @@ fn socket_access(serve: &Serve) -> Outcome<SocketAccess> {
 
 /// The group whose members may use a controller that root runs, where there is one.
 const OWN_GROUP: &str = "softroc";
+
+/// On standard output, and not in the log. Where nobody reads it, the controller serves all the same.
+fn tell_first_password(account: &str, password: &str) {
+    let mut out = std::io::stdout().lock();
+    let written =
+        writeln!(out, "Password of the account '{account}', shown this once, to be changed: {password}");
+    if let Err(error) = written.and_then(|()| out.flush()) {
+        tracing::warn!(
+            "the password of '{account}' could not be printed: {error}; make another one with 'softroc account set {account} --new-password'"
+        );
+    }
+}
 
 /// The certificate that was given, if one was.
 fn certificate(serve: &Serve) -> Option<CertificateFiles> {
@@ -283,11 +296,7 @@ impl Plan {
             let _ = stopped.send(());
         })?;
         if let Some((account, password)) = control.take_first_password() {
-            // On standard output, and not in the log.
-            crate::output::print(&format!(
-                "Password of the account '{account}', shown this once, to be changed: {}",
-                password.reveal()
-            ))?;
+            tell_first_password(account, password.reveal());
         }
         signals::send_on_interrupt(ask_to_end)?;
         let volumes = match controller.command(env, Command::VolumeList {}).await {
