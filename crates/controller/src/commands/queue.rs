@@ -22,12 +22,10 @@ impl Commands {
                 answer(Err(stopping()));
                 continue;
             }
-            if let Command::VolumeFlush { volume } = command {
-                // It takes as long as the drives take; nothing else has to wait for it.
+            if command.waits_for_others() {
+                // It takes as long as drives or the kernel take; nothing else has to wait for it.
                 let this = self.clone();
-                self.env.spawn("volume flush", async move {
-                    answer(this.of_volume(this.arrays.flush_volume(&volume).await));
-                });
+                self.env.spawn("long command", async move { answer(this.long(command).await) });
                 continue;
             }
             match self.answer_question(&command) {
@@ -72,6 +70,7 @@ impl Commands {
             Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
             Command::Explain(explain) => self.explain(explain),
             Command::Info {} => Ok(Reply::Info { info: self.info() }),
+            Command::DiskList {} => Ok(Reply::Disks { disks: self.attached.all() }),
             Command::Metrics {} => Ok(Reply::Metrics { metrics: Box::new(self.metrics()) }),
             Command::DriveAdd { .. }
             | Command::DriveFail { .. }
@@ -87,6 +86,8 @@ impl Commands {
             | Command::VolumeStart { .. }
             | Command::VolumePolicy(_)
             | Command::VolumeFlush { .. }
+            | Command::VolumeAttach { .. }
+            | Command::VolumeDetach { .. }
             | Command::LogDiscard { .. }
             | Command::LogAdd { .. }
             | Command::LogRemove { .. }
@@ -98,6 +99,15 @@ impl Commands {
             | Command::SpareRemove { .. }
             | Command::Shutdown {} => return None,
         })
+    }
+
+    async fn long(&self, command: Command) -> Result<Reply> {
+        match command {
+            Command::VolumeFlush { volume } => self.of_volume(self.arrays.flush_volume(&volume).await),
+            Command::VolumeAttach { volume, read_only } => self.attach(&volume, read_only).await,
+            Command::VolumeDetach { volume, force } => self.detach(&volume, force).await,
+            question => self.answer_question(&question).unwrap_or_else(|| Err(stopping())),
+        }
     }
 
     pub(super) async fn make_changes(self: Rc<Self>) {
@@ -146,7 +156,10 @@ impl Commands {
             Command::VolumeStart { volume, accept_stale_parity, degraded } => {
                 self.of_volume(self.lifecycle.start_volume(&volume, accept_stale_parity, degraded).await)
             }
-            Command::VolumePolicy(set) => self.of_volume(self.policies.set_policy(set).await),
+            Command::VolumePolicy(set) => {
+                self.check_attach(&set)?;
+                self.of_volume(self.policies.set_policy(set).await)
+            }
             Command::LogDiscard { volume } => self.of_volume(self.arrays.discard_log(&volume).await),
             Command::LogAdd { drives, destroy_data, same_disk_ok } => {
                 let notes = self.lifecycle.add_log(&drives, destroy_data, same_disk_ok).await?;

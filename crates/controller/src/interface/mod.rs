@@ -8,6 +8,7 @@
 //! **Who may call it**: every room. It knows none of them.
 
 mod command;
+mod disks;
 mod error;
 mod foreign;
 mod health;
@@ -18,6 +19,7 @@ mod reply;
 mod tasks;
 
 pub use command::{Command, CreateVolume, Explain};
+pub use disks::{AttachPolicy, DiskAnswer, DiskInfo, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks};
 pub use error::{Error, ErrorKind, Result};
 pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;

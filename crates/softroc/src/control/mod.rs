@@ -7,6 +7,7 @@ use controller::{Command, Reply, VolumeInfo};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
+mod attach;
 mod create;
 mod follow;
 mod foreign;
