@@ -39,8 +39,15 @@ impl Caller {
         let least = Role::ALL.into_iter().find(|role| action.is_for(*role)).unwrap_or(Role::Administrator);
         denied(format!(
             "{} is {}, and '{action}' takes {least}; 'softroc account set NAME --role {least}' gives it",
-            self.user, self.role
+            self.described(),
+            self.role
         ))
+    }
+
+    /// As a sentence names them.
+    fn described(&self) -> String {
+        let kind = if self.account.is_some() { "account" } else { "user" };
+        format!("{kind} {}", self.user)
     }
 
     /// As events name them.

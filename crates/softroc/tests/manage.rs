@@ -43,16 +43,16 @@ fn a_role_may_what_the_matrix_says_and_events_name_who_did_it() {
     managed.remote(&may, &delete).ok();
     let events = managed.controller.softroc(&["events"]).ok();
     for expected in [
-        "account otto ordered, from 127.0.0.1:",
-        "account ada ordered, from 127.0.0.1:",
-        "user 0 ordered, from control socket: volume-create data",
+        "otto (at 127.0.0.1:",
+        "ada (at 127.0.0.1:",
+        "(uid 0, process ",
         "account 'rita' added, read-only",
         "account 'otto' signed in from 127.0.0.1:",
     ] {
-        let own = format!("user {} ", uid());
-        assert!(events.contains(&expected.replace("user 0 ", &own)), "{expected} is not in {events}");
+        let own = format!("(uid {},", uid());
+        assert!(events.contains(&expected.replace("(uid 0,", &own)), "{expected} is not in {events}");
     }
-    assert!(!events.contains("account rita ordered"), "{events}");
+    assert!(!events.contains("rita (at"), "{events}");
     let same = format!("account set rita --password-stdin --token {looks}");
     let to = format!("--server {} --fingerprint {}", managed.address, managed.fingerprint);
     let refused = managed.shell(&format!("echo 'secret of rita' | softroc {same} {to} 2>&1"));

@@ -126,7 +126,7 @@ fn clients_make_volumes_wait_for_tasks_and_delete_them() {
         assert!(good && said.ends_with("done\n"), "{script}: {said}");
     }
     let events = managed.controller.softroc(&["events"]).ok();
-    assert!(events.contains("account ada ordered, from 127.0.0.1:"), "{events}");
+    assert!(events.contains("ada (at 127.0.0.1:"), "{events}");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn events_are_sent_to_who_subscribed_in_order_and_again_if_they_did_not_arrive()
             }
         }
     };
-    let seen = until(&listener, "ordered, from control socket: volume-set data");
+    let seen = until(&listener, "'data' was renamed to 'home'");
     assert_eq!(seen[0], seen[1], "the first one is sent again");
     assert!(seen[1..].windows(2).all(|pair| pair[0] < pair[1]), "{seen:?}");
     // It is kept over a restart, and ends when it is deleted.
@@ -231,7 +231,7 @@ fn events_are_sent_to_who_subscribed_in_order_and_again_if_they_did_not_arrive()
     managed.controller.start();
     managed.address = common::managed::address(&managed.controller.log());
     rename(&managed, "home", "data");
-    until(&listener, "ordered, from control socket: volume-set home");
+    until(&listener, "'home' was renamed to 'data'");
     assert_eq!(managed.curl(&format!("-X DELETE -u 'ada:{PASSWORD}'"), &subscription).0, "204");
     assert_eq!(managed.curl(&format!("-u 'ada:{PASSWORD}'"), &subscription).0, "404");
 }
