@@ -4,15 +4,15 @@
 
 CARGO ?= cargo
 # Programs that nobody here wrote judge our interfaces: they are installed from the system's packages.
-JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils xz-utils postgresql sqlite3 prometheus \
+JUDGES = fio libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils xz-utils postgresql sqlite3 prometheus systemd \
 	prometheus-node-exporter-collectors libfile-which-perl curl openssl python3-venv $(GUEST)
-# With these, and a kernel of Debian's, a real Linux md judges our arrays in an emulated machine.
-GUEST = mdadm qemu-system-x86 busybox-static cpio kmod
+# With these, and a kernel of Debian's, a real Linux judges our arrays and has our volumes as disks in an emulated machine.
+GUEST = mdadm e2fsprogs binutils qemu-system-x86 busybox-static cpio kmod
 # The same from PyPI, into target/judges-python.
 PYTHON_JUDGES = pystorcli2==0.6.4 prometheus_client
 PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
 
-.PHONY: run test test-long test-md fuzz mutants bench bench-parity asan-parity lint build tools-build tools-test tools-bench help
+.PHONY: run test test-long test-md test-package package fuzz mutants bench bench-parity asan-parity lint build tools-build tools-test tools-bench help
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -40,6 +40,17 @@ test-long: tools-test
 
 test-md: tools-test
 	MD_TESTS=all $(CARGO) test -p softroc --test md --test examine
+
+# A Debian package of the release build in target/package: docs/service.md
+package: tools-build
+	@scripts/need --packages debhelper
+	$(CARGO) build --release -p softroc
+	scripts/package target/release/softroc target/package
+
+test-package: tools-build
+	@scripts/need --packages debhelper lintian mmdebstrap
+	$(CARGO) build --release -p softroc
+	scripts/test-package target/release/softroc target/package
 
 bench: tools-bench
 	$(CARGO) build --release -p softroc

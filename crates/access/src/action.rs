@@ -59,6 +59,7 @@ actions! {
     VolumeShow         "volume-show"           yes        yes       yes;
     LogList            "log-list"              yes        yes       yes;
     SpareList          "spare-list"            yes        yes       yes;
+    DiskList           "disk-list"             yes        yes       yes;
     ForeignList        "foreign-list"          yes        yes       yes;
     TaskList           "task-list"             yes        yes       yes;
     TaskShow           "task-show"             yes        yes       yes;
@@ -76,6 +77,8 @@ actions! {
     DriveLocate        "drive-locate"          -          yes       yes;
     VolumeStart        "volume-start"          -          yes       yes;
     VolumePolicy       "volume-policy"         -          yes       yes;
+    VolumeAttach       "volume-attach"         -          yes       yes;
+    VolumeDetach       "volume-detach"         -          yes       yes;
     DriveOnline        "drive-online"          -          yes       yes;
 
     // It destroys data, gives up redundancy, or changes what there is.
@@ -119,6 +122,7 @@ impl Action {
             Command::VolumeShow { .. } => Action::VolumeShow,
             Command::LogList {} => Action::LogList,
             Command::SpareList {} => Action::SpareList,
+            Command::DiskList {} => Action::DiskList,
             Command::ForeignList {} => Action::ForeignList,
             Command::TaskList {} => Action::TaskList,
             Command::TaskShow { .. } => Action::TaskShow,
@@ -136,6 +140,8 @@ impl Action {
             Command::TaskSchedule(_) => Action::TaskSchedule,
             Command::VolumeFlush { .. } => Action::VolumeFlush,
             Command::DriveLocate { .. } => Action::DriveLocate,
+            Command::VolumeAttach { .. } => Action::VolumeAttach,
+            Command::VolumeDetach { .. } => Action::VolumeDetach,
             Command::VolumeStart { accept_stale_parity: false, degraded: false, .. } => Action::VolumeStart,
             Command::VolumeStart { .. } => Action::VolumeStartForced,
             Command::VolumePolicy(set) => {

@@ -16,8 +16,16 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
             };
             names.iter().map(one).collect()
         };
-    let lists =
-        ["drive-list", "volume-list", "log-list", "metrics", "spare-list", "foreign-list", "task-list"];
+    let lists = [
+        "drive-list",
+        "volume-list",
+        "log-list",
+        "metrics",
+        "spare-list",
+        "disk-list",
+        "foreign-list",
+        "task-list",
+    ];
     let drives =
         ["drive-add", "drive-show", "drive-fail", "drive-offline", "drive-online", "drive-clear-failed"];
     let volumes =
@@ -30,6 +38,8 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
         named(&drives, json!({"drive": "d"})),
         named(&["drive-forget", "log-remove", "spare-add", "spare-remove"], json!({"drive": "d"})),
         named(&["drive-replace"], json!({"drive": "d", "with": "e"})),
+        named(&["volume-attach"], json!({"volume": "v", "read_only": false})),
+        named(&["volume-detach"], json!({"volume": "v", "force": false})),
         named(&["drive-locate"], json!({"drive": "d", "on": true})),
         named(&volumes, json!({"volume": "v"})),
         named(&["volume-policy", "foreign-import"], json!({"volume": "v"})),
@@ -90,6 +100,8 @@ fn every_role_may_what_the_table_says_and_nothing_else() {
         "volume-policy",
         "drive-online",
         "drive-locate",
+        "volume-attach",
+        "volume-detach",
     ];
     for action in Action::ALL {
         let name = action.name();

@@ -17,6 +17,9 @@
 //! smallest one possible is in `tests/null_port`). Ports know neither engine nor controller: they serve the
 //! [`Targets`](env::Targets) that a shard has at the time, whatever these are.
 //!
+//! A connection that this machine makes to itself, for a disk of its own, has no greeting ([`Known`]): both ends are told what
+//! they would say. Everything else is as with any other client.
+//!
 //! # Fault model and bounds
 //! A client may be hostile, slow, or vanish at any byte.
 //! - Memory for payloads is reserved from the shard before it is taken, whole or not at all; while there is
@@ -38,4 +41,4 @@ pub use error::{Error, ErrorKind, Result};
 pub use protocol::{Arrival, Arrived, Greeted, Offer, Protocol, Reply, Step, Wire};
 pub use server::{Place, Server, ServerOptions};
 pub use session::{Refused, Session, SessionOptions};
-pub use shard::{PortMessage, port_mailbox, serve_shard};
+pub use shard::{Known, PortMessage, port_mailbox, serve_shard};

@@ -34,6 +34,14 @@ pub trait Protocol: Sized + 'static {
         offer: &Offer<S>,
     ) -> impl Future<Output = Result<Option<Greeted<Self, S::Target>>, String>>;
 
+    /// What a greeting would come to where nothing is left to be said: who made the connection has told its other end all
+    /// that a greeting tells. That end may only read if `read_only`.
+    fn known<S: Targets>(
+        offer: &Offer<S>,
+        target: Rc<S::Target>,
+        read_only: bool,
+    ) -> Greeted<Self, S::Target>;
+
     /// Tells a client that there is no room for it, if the protocol has words for that. The server limits the time.
     fn turn_away(wire: &mut Wire<'_>) -> impl Future<Output = ()>;
 
@@ -133,6 +141,11 @@ impl<S: Targets> Offer<S> {
     /// The target of that name.
     pub fn find(&self, name: &str) -> Option<Rc<S::Target>> {
         self.targets.find(name)
+    }
+
+    /// The target of that number.
+    pub(crate) fn numbered(&self, number: u64) -> Option<Rc<S::Target>> {
+        self.targets().into_iter().find(|target| target.number() == number)
     }
 
     /// Whether clients may only read a target.

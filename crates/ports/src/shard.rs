@@ -2,9 +2,10 @@
 
 use crate::protocol::{Offer, Protocol};
 use crate::server::Place;
-use crate::session::{self, Life, SessionOptions};
+use crate::session::{self, Entry, Life, SessionOptions};
 use env::sync::{Signal, Taken};
 use env::{BlockTarget, Connection, Env, Host, Hosts, StreamSource, Targets, mailbox};
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -30,6 +31,8 @@ pub enum PortMessage {
         /// Counts the connection; dropped when it ends.
         place: Place,
     },
+    /// Serve this connection without a greeting.
+    Known(Known),
     /// Take no more connections; let those there are answer what is under way, then close them.
     Stop {
         /// After this long, close them whatever is under way.
@@ -37,6 +40,18 @@ pub enum PortMessage {
         /// Told when all are closed.
         done: mailbox::Sender<()>,
     },
+}
+
+/// A connection whose other end knows all that a greeting tells: that of the kernel, which has a disk of a target.
+pub struct Known {
+    /// The stream.
+    pub source: Box<dyn StreamSource>,
+    /// The number of the target. If there is none of that number, the connection ends.
+    pub target: u64,
+    /// The other end may only read.
+    pub read_only: bool,
+    /// Dropped when the connection has ended, and with it everything that was asked on it.
+    pub alive: Arc<()>,
 }
 
 /// The mailbox of a shard's port, made on its shard: the sender is for [`Server`](crate::Server).
@@ -95,7 +110,10 @@ pub async fn serve_shard<P: Protocol, S: Targets>(
     env.spawn("port watch", port.clone().watch());
     loop {
         match messages.receive().await {
-            Some(PortMessage::Connection { source, place }) => port.start::<P>(source, place),
+            Some(PortMessage::Connection { source, place }) => {
+                port.start::<P>(source, Entry::Greets, Box::new(place));
+            }
+            Some(PortMessage::Known(known)) => port.start_known::<P>(known),
             Some(PortMessage::Stop { limit, done }) => {
                 port.stop(limit).await;
                 if done.send(()).is_err() {
@@ -121,7 +139,21 @@ impl<S: Targets> Port<S> {
         taken
     }
 
-    fn start<P: Protocol>(self: &Rc<Self>, source: Box<dyn StreamSource>, place: Place) {
+    fn start_known<P: Protocol>(self: &Rc<Self>, known: Known) {
+        let Known { source, target, read_only, alive } = known;
+        match self.offer.numbered(target) {
+            Some(target) => self.start::<P>(source, Entry::Known { target, read_only }, Box::new(alive)),
+            None => tracing::debug!(peer = %source.peer(), "{}: its target is served no more", self.name),
+        }
+    }
+
+    /// Starts a session; `held` is dropped when it is over.
+    fn start<P: Protocol>(
+        self: &Rc<Self>,
+        source: Box<dyn StreamSource>,
+        entry: Entry<S::Target>,
+        held: Box<dyn Any>,
+    ) {
         let peer = source.peer();
         let stream = match source.attach(self.env()) {
             Ok(stream) => stream,
@@ -137,9 +169,9 @@ impl<S: Targets> Port<S> {
         self.guests.borrow_mut().insert(number, guest.clone());
         let port = self.clone();
         self.env().spawn("port session", async move {
-            session::run::<P, S>(port.clone(), guest).await;
+            session::run::<P, S>(port.clone(), guest, entry).await;
             port.guests.borrow_mut().remove(&number);
-            drop(place);
+            drop(held);
             port.ended.notify(port.env());
         });
     }

@@ -6,6 +6,7 @@
 //! | `serve` | `softroc serve`: the controller and its ports in this process |
 //! | `place` | where the state of a controller is |
 //! | `control` | the commands that a running controller carries out |
+//! | `attach` | volumes as disks of this machine |
 //! | `render` | the controller's answers as text |
 //! | `bench` | `softroc bench`: StorageBench on the command line |
 //! | `predictions` | `softroc predict`, `reproduce`, `calibrate`, `catalog`: the commands around the crate `predict` |
@@ -14,12 +15,15 @@
 //! | `explain` | `softroc explain` for arrays that need not exist |
 //! | `quickstart` | `softroc quickstart`: the tour |
 //! | `info` | `softroc info` |
+//! | `service` | what systemd is told |
+//! | `manual` | man pages and completions, for packages |
 //! | `shards` | the shards of this process, each on a thread |
 //! | `signals` | what a signal asks |
 //! | `machine` | what this machine is and has |
 //! | `output`, `progress` | what goes to the terminal: tables, JSON, questions; bars and live views |
 //! | `failure` | how a command fails: one sentence and an exit code |
 
+mod attach;
 mod bench;
 mod cache;
 mod cli;
@@ -28,6 +32,7 @@ mod explain;
 mod failure;
 mod info;
 mod machine;
+mod manual;
 mod output;
 mod place;
 mod predictions;
@@ -36,6 +41,7 @@ mod quickstart;
 mod render;
 mod rescue;
 mod serve;
+mod service;
 mod shards;
 mod signals;
 mod storcli;
@@ -102,6 +108,8 @@ fn run(cli: &Cli) -> Outcome {
         Command::Serve(serve) => serve::run(serve, &control),
         Command::Drive(command) => control.drive(command),
         Command::Volume(command) => control.volume(command),
+        Command::Attach(attach) => control.attach(attach),
+        Command::Detach(detach) => control.detach(detach),
         Command::Log(command) => control.log(command),
         Command::Spare(command) => control.spare(command),
         Command::Foreign(command) => control.foreign(command),
@@ -116,6 +124,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Calibrate(command) => predictions::calibrate::run(command),
         Command::Catalog(command) => predictions::catalog::run(command),
         Command::Rescue(rescue) => rescue::run(rescue),
+        Command::Manual(command) => manual::run(command),
         Command::Info(output) => info::run(&control, output.json),
         Command::Storcli(words) => Err(Failure::usage(format!("{words:?} is carried out before"))),
     }

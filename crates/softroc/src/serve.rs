@@ -5,14 +5,16 @@
 //! way finish, volumes are stopped and marked clean, everything is on the drives. A second signal ends it at once,
 //! which loses nothing that was acknowledged.
 
+use crate::attach::LocalDisks;
 use crate::cache;
 use crate::cli::{MetricsCompat, Serve};
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
+use crate::service::{self, Pulse};
 use crate::shards::{self, Node, PortOptions};
 use crate::signals;
 use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
-use controller::{Command, Controller, ControllerHandle, Options, Reply};
+use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Reply};
 use env::{Address, Env, Hosts, mailbox};
 use ports::nbd::Nbd;
 use ports::{Server, ServerOptions};
@@ -39,6 +41,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         .with_ansi(false)
         .init();
     end_with_a_shard();
+    serve_the_machine_itself();
     let shards = serve.shards.unwrap_or_else(default_shards);
     let memory = ByteCount(serve.memory.0 / u64::from(shards));
     if memory < SMALLEST_MEMORY {
@@ -78,6 +81,14 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         state: control.state().to_owned(),
     };
     shard.run(async move { plan.serve(&env).await })
+}
+
+/// Volumes may be disks of this machine: when the kernel is short of memory it writes to them, and must not have this process
+/// wait for that very write when it needs memory in turn. (Every thread takes this over from the one that starts it.)
+fn serve_the_machine_itself() {
+    if let Err(error) = rustix::process::configure_io_flusher_behavior(true) {
+        tracing::debug!("this process may wait for its own disks when memory is short: {error}");
+    }
 }
 
 /// A shard that panics has found a programmer's error, and what it knows of its volumes cannot be relied on any more.
@@ -221,7 +232,9 @@ struct Plan {
 
 impl Plan {
     async fn serve(self, env: &Env) -> Outcome {
-        let port = PortOptions::default();
+        let pulse = Pulse::watched(self.shards);
+        let port = PortOptions { pulse: pulse.clone(), ..PortOptions::default() };
+        env.spawn("watchdog", pulse.report(env.clone()));
         let hosts = port.hosts.clone();
         let mut node = Node::start(env, self.shards, self.memory, port)?;
         let (stops, threads) = node.take_threads();
@@ -233,6 +246,7 @@ impl Plan {
     async fn serve_on(&self, env: &Env, node: Node, hosts: Hosts) -> Outcome {
         let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
         let options = ServerOptions { allow_remote: self.allow_remote, ..ServerOptions::default() };
+        let disks = LocalDisks::start(node.ports.clone())?;
         // Addresses first: a socket in use is found before any drive is touched.
         let mut nbd =
             Server::<Nbd>::listen(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
@@ -240,13 +254,16 @@ impl Plan {
         let metrics = Metrics { options: self.told, ports: metrics.collect::<env::Result<_>>()? };
         let setup = self.setup(metrics)?;
         let (drives, logs) = (self.drives.clone(), self.logs.clone());
-        let options = Options { drives, hosts, cache_size: self.cache, logs };
+        let maker = DiskMaker(Some(disks.clone()));
+        let options = Options { drives, hosts, cache_size: self.cache, logs, disks: maker };
         let controller = Controller::start(env, options, node.engines, node.reports).await;
         // Who connected before the volumes were there has waited.
         nbd.accept();
         let end = (ask_to_end, &mut asked_to_end);
         let served = self.serve_until_asked(env, &nbd, &controller, setup, end).await;
         tracing::info!("stopping: outstanding requests finish first");
+        service::stopping();
+        disks.close();
         nbd.shut_down(LAST_REQUESTS).await;
         match controller.command(env, Command::Shutdown {}).await {
             Ok(Reply::Done { notes }) => notes.iter().for_each(|note| tracing::info!("{note}")),
@@ -313,6 +330,7 @@ impl Plan {
             self.socket.display(),
             counted(self.shards, "shard")
         );
+        service::ready(&format!("serving {}", counted(volumes.len(), "volume")));
         asked_to_end.receive().await;
         Ok(())
     }

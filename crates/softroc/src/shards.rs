@@ -1,6 +1,7 @@
 //! The shards of a controller: shard 0 on the calling thread, each other on a thread of its own.
 
 use crate::failure::{Failure, Outcome};
+use crate::service::Pulse;
 use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
 use env::{Env, Hosts, mailbox};
 use ports::nbd::Nbd;
@@ -16,6 +17,8 @@ pub struct PortOptions {
     pub sessions: SessionOptions,
     /// Where hosts are known while they are connected.
     pub hosts: Hosts,
+    /// Where it ticks.
+    pub pulse: Pulse,
 }
 
 /// How a shard is reached from the others.
@@ -112,7 +115,8 @@ fn start_shard(
     let (port, port_messages) = port_mailbox(env);
     let (stop, stopped) = mailbox::mailbox(env, 1);
     let shard = seed.start(ShardIndex(index), count, reports);
-    let PortOptions { sessions, hosts } = options;
+    let PortOptions { sessions, hosts, pulse } = options;
+    env.spawn("pulse", pulse.beat(env.clone(), index));
     env.spawn("nbd port", serve_shard::<Nbd, _>(shard.clone(), hosts, port_messages, sessions));
     if introduce.send(Contact { index, engine, port, stop }).is_err() {
         tracing::error!("nobody waits for shard {index}");

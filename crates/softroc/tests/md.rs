@@ -9,18 +9,14 @@
 
 mod common;
 
+use common::guest::{Guest, Keep, Verdict};
 use common::host::Host;
 use common::judged::{self, Judged, KINDS, Kind, Known};
-use common::{Controller, Folder, have, run, skipped};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use common::{Controller, Folder, have, run};
+use std::path::PathBuf;
 
-/// How long a guest may take, on a machine that has much else to do. Nothing is concluded from how long it takes.
-const PATIENCE_S: u32 = 540;
-
-/// What the guest does; `drive N` is the Nth drive that it was given.
+/// What the guest does.
 const FUNCTIONS: &str = r#"
-drive() { echo /dev/$(ls /sys/class/scsi_device/0:0:$1:0/device/block); }
 volumes() { for b in /sys/block/md*; do [ "$(cat $b/size)" = 0 ] || basename $b; done; }
 idle() { while [ "$(cat /sys/block/$1/md/sync_action 2>/dev/null || echo idle)" != idle ]; do sleep 0.1; done; }
 assemble() { # NAME DRIVE...: nothing is written before something is
@@ -78,114 +74,23 @@ end() {
 }
 "#;
 
-/// An emulated machine with Linux md, its drives, and what it is to do.
-struct Guest {
-    parts: PathBuf,
-    drives: Vec<(PathBuf, Keep)>,
-    script: String,
-}
-
-/// Whether what the guest writes to a drive stays.
-#[derive(Clone, Copy, PartialEq)]
-enum Keep {
-    Nothing,
-    Everything,
-}
-
-impl Guest {
-    /// `None`, said aloud, where there is none.
-    fn new() -> Option<Guest> {
-        let parts = std::env::var_os("MD_GUEST").map_or_else(
-            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/md-guest"),
-            PathBuf::from,
-        );
-        for part in ["vmlinuz", "initrd.gz"] {
-            if !parts.join(part).exists() {
-                let why =
-                    format!("{} is not there: 'make test' makes it where it may", parts.join(part).display());
-                skipped("the guest with Linux md", &why);
-                return None;
-            }
+/// What the guest looks at, under that name.
+fn look_at(guest: &mut Guest, name: &str, kind: Kind, drives: &[String]) {
+    let drives = drives.join(" ");
+    let assemble = match kind.known {
+        Known::Structures(..) => format!("assemble {name} {drives}"),
+        Known::Told(level, layout) => {
+            format!("told {name} {level} {layout} {} {drives}", judged::MEMBER_BYTES >> 10)
         }
-        let programs = ["qemu-system-x86_64", "cpio", "gzip", "sha256sum"];
-        let is_there = programs.iter().filter(|program| !have(program)).count() == 0;
-        is_there.then(|| Guest { parts, drives: Vec::new(), script: FUNCTIONS.to_owned() })
-    }
-
-    /// Gives it drives. How its script calls them.
-    fn give(&mut self, drives: &[PathBuf], keep: Keep) -> Vec<String> {
-        let first = self.drives.len();
-        self.drives.extend(drives.iter().map(|drive| (drive.clone(), keep)));
-        (first..self.drives.len()).map(|number| format!("$(drive {number})")).collect()
-    }
-
-    /// What it looks at, under that name.
-    fn look_at(&mut self, name: &str, kind: Kind, drives: &[String]) {
-        let drives = drives.join(" ");
-        let assemble = match kind.known {
-            Known::Structures(..) => format!("assemble {name} {drives}"),
-            Known::Told(level, layout) => {
-                format!("told {name} {level} {layout} {} {drives}", judged::MEMBER_BYTES >> 10)
-            }
-        };
-        self.script += &format!("{assemble}; look {name}; end\n");
-    }
-
-    /// Boots it, and waits until it is off. What it said.
-    fn run(self) -> Verdict {
-        let folder = Folder::new("md-guest");
-        std::fs::write(folder.0.join("script.sh"), &self.script).expect("a file");
-        let pack =
-            r#"cd "$1" && (echo script.sh | cpio -o -H newc 2>/dev/null | gzip -1) | cat "$2" - >initrd.gz"#;
-        let base = self.parts.join("initrd.gz");
-        run("sh", &["-c", pack, "sh", &folder.file(""), base.to_str().expect("paths are text")]);
-        let mut command = Command::new("timeout");
-        command.arg(PATIENCE_S.to_string()).arg("qemu-system-x86_64");
-        // Emulated everywhere: what a machine offers to speed it up is not to decide whether it works.
-        command.args([
-            "-accel",
-            "tcg",
-            "-cpu",
-            "max",
-            "-m",
-            "768",
-            "-nographic",
-            "-no-reboot",
-            "-nodefaults",
-        ]);
-        command.args(["-serial", "stdio", "-append", "console=ttyS0 panic=-1 quiet", "-kernel"]);
-        command.arg(self.parts.join("vmlinuz")).arg("-initrd").arg(folder.0.join("initrd.gz"));
-        command.args(["-device", "virtio-scsi-pci,id=scsi"]);
-        for (number, (path, keep)) in self.drives.iter().enumerate() {
-            let snapshot = if *keep == Keep::Nothing { "on" } else { "off" };
-            let path = path.to_str().expect("paths are text");
-            command
-                .arg("-drive")
-                .arg(format!("file={path},format=raw,if=none,id=d{number},snapshot={snapshot}"));
-            command.arg("-device").arg(format!("scsi-hd,bus=scsi.0,scsi-id={number},drive=d{number}"));
-        }
-        let output = command.stdin(Stdio::null()).output().expect("the guest starts");
-        let said = String::from_utf8_lossy(&output.stdout).replace('\r', "");
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("GUEST-DONE"), "the guest did not end well: {complaint}\n{said}");
-        Verdict(said)
-    }
+    };
+    guest.script += &format!("{assemble}; look {name}; end\n");
 }
 
-/// What the guest said.
-struct Verdict(String);
-
-impl Verdict {
-    /// The rest of the line that begins so.
-    fn of(&self, what: &str, name: &str) -> Option<&str> {
-        let start = format!("{what} {name} ");
-        self.0.lines().find_map(|line| line.strip_prefix(start.as_str()))
-    }
-
-    #[track_caller]
-    fn expect(&self, what: &str, name: &str, expected: &str) {
-        assert_eq!(self.of(what, name), Some(expected), "{what} of {name}; the guest said:\n{}", self.0);
-    }
+/// A guest that knows what md is asked here.
+fn guest() -> Option<Guest> {
+    let mut guest = Guest::new("the guest with Linux md")?;
+    guest.script += FUNCTIONS;
+    Some(guest)
 }
 
 /// The hash of what a volume holds, read through SoftROC, as `sha256sum` prints it.
@@ -232,7 +137,7 @@ fn linux_md_reads_what_softroc_wrote_and_what_it_changes_is_foreign() {
     if !have("nbdcopy") {
         return;
     }
-    let Some(mut guest) = Guest::new() else { return };
+    let Some(mut guest) = guest() else { return };
     let mut controller = Controller::new("md");
     let all: Vec<Judged> = kinds().into_iter().map(|kind| judged::make(&controller, kind)).collect();
     let hashes: Vec<String> = all.iter().map(|judged| hash_of(&controller, &judged.name)).collect();
@@ -245,14 +150,14 @@ fn linux_md_reads_what_softroc_wrote_and_what_it_changes_is_foreign() {
 
     for judged in &all {
         let drives = guest.give(&judged.drives, Keep::Nothing);
-        guest.look_at(&judged.name, judged.kind, &drives);
+        look_at(&mut guest, &judged.name, judged.kind, &drives);
         if judged.kind.is_redundant() && matches!(judged.kind.known, Known::Structures(..)) {
             let name = format!("{}-without", judged.name);
-            guest.look_at(&name, judged.kind, &left(judged.kind, &drives));
+            look_at(&mut guest, &name, judged.kind, &left(judged.kind, &drives));
         }
     }
     let drives = guest.give(&degraded.drives, Keep::Nothing);
-    guest.look_at("degraded", Kind { known: Known::Structures("raid5", 2), ..degraded.kind }, &drives);
+    look_at(&mut guest, "degraded", Kind { known: Known::Structures("raid5", 2), ..degraded.kind }, &drives);
     let changed = all.iter().find(|judged| judged.kind.level == "raid6").expect("it is among them");
     let machine = Folder::new("md-changed");
     let changed_drives = copies(changed, &machine);
@@ -341,7 +246,7 @@ fn hash_at(controller: &Controller, volume: &str, at: u64) -> String {
 
 #[test]
 fn arrays_as_mdadm_makes_them_are_imported_with_their_data() {
-    let Some(mut guest) = Guest::new() else { return };
+    let Some(mut guest) = guest() else { return };
     let folder = Folder::new("md-made");
     let mut all: Vec<(&str, Vec<PathBuf>)> = Vec::new();
     for (name, level, count, size, bitmap) in MADE {

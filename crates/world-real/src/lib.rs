@@ -21,7 +21,7 @@
 //! | `ring`, `op`, `wait` | the ring and what is in it |
 //! | `open`, `file_drive`, `transfer` | drives: opened and locked, their requests, one request's way |
 //! | `sysfs`, `behind`, `health` | the device behind a drive: what it is, its light, its health |
-//! | `listener`, `inherited`, `connect`, `stream`, `peer` | sockets, those that are handed over, and who is at their other end |
+//! | `listener`, `inherited`, `connect`, `pair`, `stream`, `peer` | sockets, those that are handed over or made in pairs, and who is at their other end |
 //! | `dying`, `ports` | waiting for what a killed process still holds |
 //! | `state` | the directory of durable state |
 //! | `kept` | memory that outlives the process |
@@ -43,6 +43,7 @@ mod kept;
 mod listener;
 mod op;
 mod open;
+mod pair;
 mod parking;
 mod peer;
 mod ports;
@@ -58,5 +59,6 @@ mod world;
 
 pub use inherited::{InheritedSocket, inherited_sockets};
 pub use kept::is_in_memory;
+pub use pair::{NearEnd, stream_pair};
 pub use shard::{Settings, Shard, ShardHandle, spawn_shard};
 pub use state::make_state_folder;

@@ -78,13 +78,28 @@ fn unavailable(error: io::Error) -> Error {
         .ok()
         .and_then(|text| text.trim().parse::<u32>().ok())
         .filter(|level| *level > 0);
-    let why = match (disabled, error.raw_os_error()) {
-        (Some(level), Some(libc::EPERM)) => format!("; /proc/sys/kernel/io_uring_disabled is {level}"),
-        (_, Some(libc::EPERM)) => "; a container or security policy forbids it".to_owned(),
-        (_, Some(libc::ENOMEM)) => "; raise the limit on locked memory (ulimit -l)".to_owned(),
-        _ => String::new(),
-    };
-    Error::new(ErrorKind::System, format!("needs Linux 6.1 or newer with io_uring{why}")).caused_by(error)
+    let what = what_is_missing(disabled, error.raw_os_error());
+    Error::new(ErrorKind::System, what).caused_by(error)
+}
+
+/// What of io_uring is not to be had, and what to do. `disabled` is the kernel's own switch, where it is not zero.
+fn what_is_missing(disabled: Option<u32>, errno: Option<i32>) -> String {
+    match (disabled, errno) {
+        (Some(1), Some(libc::EPERM)) => {
+            "io_uring is switched off for users without privileges (/proc/sys/kernel/io_uring_disabled is 1); run it as root, or run 'sysctl kernel.io_uring_disabled=0' as root"
+        }
+        (Some(_), Some(libc::EPERM)) => {
+            "io_uring is switched off (/proc/sys/kernel/io_uring_disabled is 2); run 'sysctl kernel.io_uring_disabled=0' as root"
+        }
+        (_, Some(libc::EPERM)) => {
+            "io_uring is forbidden by a container's or a service's filter of system calls; for a container, run it with '--security-opt seccomp=unconfined' or a profile that allows io_uring_setup, io_uring_enter and io_uring_register; for a service, set 'SystemCallFilter=@system-service'"
+        }
+        (_, Some(libc::ENOMEM)) => {
+            "io_uring has no memory that it may lock; run 'ulimit -l unlimited' first, or for a service set 'LimitMEMLOCK=infinity'"
+        }
+        _ => "Linux 6.1 or newer with io_uring is needed; 'uname -r' says which one runs (a container's filter of system calls looks like an old one)",
+    }
+    .to_owned()
 }
 
 fn set_up() -> io::Result<IoUring> {
@@ -364,5 +379,24 @@ fn check_entered(entered: io::Result<usize>) {
             error.raw_os_error().is_some_and(|errno| expected.contains(&errno)),
             "io_uring_enter failed: {error}"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_io_uring_away_is_told_with_what_mends_it() {
+        for (disabled, errno, mends) in [
+            (Some(2), libc::EPERM, "sysctl kernel.io_uring_disabled=0"),
+            (Some(1), libc::EPERM, "run it as root"),
+            (None, libc::EPERM, "--security-opt seccomp"),
+            (None, libc::ENOMEM, "LimitMEMLOCK=infinity"),
+            (None, libc::ENOSYS, "uname -r"),
+        ] {
+            let said = what_is_missing(disabled, Some(errno));
+            assert!(said.contains(mends), "{said}");
+        }
     }
 }

@@ -209,6 +209,13 @@ impl Commands {
         CacheInfo { dirty_bytes: shown.dirty_bytes + found, ..shown }
     }
 
+    /// What is wished for a volume: of it alone, then of its array.
+    fn policies_of(&self, array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
+        let mut policies = policies(array, volume, since_unix_s);
+        policies.push(self.policies.attach_policy(volume.uuid, since_unix_s));
+        policies
+    }
+
     pub(super) fn volume_info(&self, array: &Array, volume: &Volume) -> VolumeInfo {
         let (of_array, label) = (array.label(), volume.label());
         let (state, since_unix_s) = array.state(volume, self.env.unix_time());
@@ -248,9 +255,10 @@ impl Commands {
             drives,
             resync: progress(array, volume),
             dirty_regions: u32::try_from(dirty).unwrap_or(u32::MAX),
-            policies: policies(array, volume, label.created_unix_s),
+            policies: self.policies_of(array, volume, label.created_unix_s),
             cache,
             hosts: self.arrays.host_infos(volume),
+            disk: self.attached.of(&volume.uuid.to_string()),
             generation: of_array.generation,
             created_unix_s: label.created_unix_s,
             last_seen_unix_s: array.is_missing().then(|| self.inventory.last_seen(array.uuid)).flatten(),

@@ -10,6 +10,7 @@
 //! **Who may call it**: interfaces, through [`ControllerHandle`]; no other room.
 
 mod audit;
+mod disks;
 mod explain;
 mod handle;
 mod info;
@@ -52,6 +53,7 @@ pub(crate) struct Commands {
     tasks: Rc<Tasks>,
     reconciler: Rc<Reconciler>,
     attention: Rc<Attention>,
+    attached: disks::Attached,
     changes: RefCell<VecDeque<queue::Change>>,
     change_waiting: Signal,
     stopping: Cell<bool>,

@@ -33,8 +33,8 @@ impl Commands {
                     continue;
                 }
             };
-            if matches!(command, Command::VolumeFlush { .. } | Command::DriveLocate { .. }) {
-                // It takes as long as the drives take; nothing else has to wait for it.
+            if command.waits_for_others() {
+                // It takes as long as drives or the kernel take; nothing else has to wait for it.
                 let this = self.clone();
                 self.env.spawn("command apart", async move {
                     let asked = Order::of(&command);
@@ -92,6 +92,7 @@ impl Commands {
             Command::EventsList { last } => Ok(Reply::Events { events: self.events.list(*last) }),
             Command::Explain(explain) => self.explain(explain),
             Command::Info {} => Ok(Reply::Info { info: self.info() }),
+            Command::DiskList {} => Ok(Reply::Disks { disks: self.attached.all() }),
             Command::Metrics {} => Ok(Reply::Metrics { metrics: Box::new(self.metrics()) }),
             Command::DriveAdd { .. }
             | Command::DriveFail { .. }
@@ -108,6 +109,8 @@ impl Commands {
             | Command::VolumePolicy(_)
             | Command::VolumeFlush { .. }
             | Command::DriveLocate { .. }
+            | Command::VolumeAttach { .. }
+            | Command::VolumeDetach { .. }
             | Command::LogDiscard { .. }
             | Command::LogAdd { .. }
             | Command::LogRemove { .. }
@@ -182,7 +185,10 @@ impl Commands {
                 self.volume_changed(self.lifecycle.start_volume(&volume, accept_stale_parity, degraded).await)
                     .await
             }
-            Command::VolumePolicy(set) => self.volume_changed(self.policies.set_policy(set).await).await,
+            Command::VolumePolicy(set) => {
+                self.check_attach(&set)?;
+                self.volume_changed(self.policies.set_policy(set).await).await
+            }
             Command::LogDiscard { volume } => {
                 self.volume_changed(self.arrays.discard_log(&volume).await).await
             }
@@ -216,6 +222,8 @@ impl Commands {
                 self.inventory.locate(&drive, on).await?;
                 Ok(self.drive_reply(&drive, Vec::new()))
             }
+            Command::VolumeAttach { volume, read_only } => self.attach(&volume, read_only).await,
+            Command::VolumeDetach { volume, force } => self.detach(&volume, force).await,
             other => self.change(other).await,
         }
     }

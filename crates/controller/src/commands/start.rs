@@ -10,14 +10,17 @@
 //! | reconciler | begins what has to be done: spares, rebuilds, what is due: `reconcile/reconciler.rs` |
 //! | numbers | gives numbers to what has none: `numbering.rs` |
 //! | health | asks drives for their health: `inventory/health.rs` |
+//! | disks | looks after volumes that are disks of this machine: `disks.rs` |
 //! | tasks | stores what is kept of background tasks; each one that goes on is a task here too: `tasks/run.rs` |
 
+use super::disks::Attached;
 use super::revisions::Revisions;
 use super::{COMMANDS_WAITING, Commands, ControllerHandle};
 use crate::arrays::{self, Arrays};
 use crate::events::EventCode;
 use crate::events::Events;
 use crate::foreign::{self, Foreign};
+use crate::interface::DiskMaker;
 use crate::inventory::Inventory;
 use crate::lifecycle::{self, Lifecycle};
 use crate::policy::{self, Policies};
@@ -42,6 +45,8 @@ pub struct Options {
     pub cache_size: ByteCount,
     /// Drives that journals are to lie on, unless a log is in use already; none: where they lie.
     pub logs: Vec<String>,
+    /// Who makes volumes disks of this machine.
+    pub disks: DiskMaker,
 }
 
 /// The controller: see [`Controller::start`].
@@ -82,6 +87,7 @@ impl Controller {
                 text,
             );
         }
+        all.load_attach().await;
         all.lifecycle.start_all().await;
         all.lifecycle.add_given_log(&options.logs).await;
         all.revisions.begin(all.inventory.first_revision());
@@ -93,6 +99,7 @@ impl Controller {
         env.spawn("changes below drives", all.reconciler.clone().watch_changes());
         env.spawn("returns", all.reconciler.clone().watch_returns());
         env.spawn("numbers", all.clone().keep_numbering());
+        env.spawn("disks", all.clone().watch_disks());
         env.spawn("commands", all.clone().take_commands(receiver));
         env.spawn("changes", all.make_changes());
         ControllerHandle { commands }
@@ -153,7 +160,12 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         lifecycle: lifecycle.clone(),
     };
     let foreign = Foreign::new(env, needs);
-    let needs = policy::Needs { events: events.clone(), arrays: arrays.clone(), tasks: tasks.clone() };
+    let needs = policy::Needs {
+        events: events.clone(),
+        inventory: inventory.clone(),
+        arrays: arrays.clone(),
+        tasks: tasks.clone(),
+    };
     let policies = Policies::new(env, needs);
     let needs = reconcile::Needs {
         events: events.clone(),
@@ -175,6 +187,7 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         tasks,
         reconciler,
         attention,
+        attached: Attached::new(options.disks.clone()),
         changes: RefCell::default(),
         change_waiting: Signal::default(),
         stopping: Cell::new(false),

@@ -118,6 +118,24 @@ pub enum Command {
         /// Which.
         volume: String,
     },
+    /// Makes a volume a disk of this machine. Answered by [`Reply::Disk`](crate::interface::Reply::Disk).
+    VolumeAttach {
+        /// Which.
+        volume: String,
+        /// Nothing can be written to the disk.
+        #[serde(default)]
+        read_only: bool,
+    },
+    /// Removes a disk of this machine; its volume stays. Answered by [`Reply::Done`](crate::interface::Reply::Done), with notes.
+    VolumeDetach {
+        /// Which: the volume, or the disk's file.
+        volume: String,
+        /// Even while it is in use, or requests wait on it: what was not written is lost.
+        #[serde(default)]
+        force: bool,
+    },
+    /// Every disk of this machine that is a volume. Answered by [`Reply::Disks`](crate::interface::Reply::Disks).
+    DiskList {},
     /// Gives up what the cache has of a volume, or had when it was lost, and what a log device that is missing has: hosts were told that
     /// it is written. Answered by
     /// [`Reply::Volume`](crate::interface::Reply::Volume), with notes.
@@ -222,6 +240,12 @@ pub enum Command {
 }
 
 impl Command {
+    /// Whether it takes as long as drives or the kernel take, and changes nothing that other commands change.
+    pub(crate) fn waits_for_others(&self) -> bool {
+        use Command::*;
+        matches!(self, VolumeFlush { .. } | DriveLocate { .. } | VolumeAttach { .. } | VolumeDetach { .. })
+    }
+
     /// Whether it only looks, and changes nothing.
     pub fn only_looks(&self) -> bool {
         use Command::*;
@@ -234,6 +258,7 @@ impl Command {
                 | LogList {}
                 | Metrics {}
                 | SpareList {}
+                | DiskList {}
                 | ForeignList {}
                 | TaskList {}
                 | TaskShow { .. }

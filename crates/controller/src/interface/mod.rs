@@ -9,6 +9,7 @@
 
 mod caller;
 mod command;
+mod disks;
 mod error;
 mod foreign;
 mod health;
@@ -21,6 +22,7 @@ mod tasks;
 
 pub use caller::{Caller, Origin};
 pub use command::{Command, CreateVolume, Explain};
+pub use disks::{AttachPolicy, DiskAnswer, DiskInfo, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks};
 pub use error::{Error, ErrorKind, Result};
 pub use foreign::{ForeignDrive, ForeignMember, ForeignOther, ForeignVolume};
 pub use health::HealthInfo;

@@ -1,7 +1,7 @@
 //! What the controller answers. In JSON an object with its kind under `reply`.
 
 use crate::interface::{
-    Caller, CoverageInfo, ForeignDrive, ForeignVolume, HealthInfo, HostInfo, LogInfo, MetricsInfo,
+    Caller, CoverageInfo, DiskInfo, ForeignDrive, ForeignVolume, HealthInfo, HostInfo, LogInfo, MetricsInfo,
     ScheduleInfo, SpareInfo, TaskInfo,
 };
 use serde::{Deserialize, Serialize};
@@ -91,6 +91,18 @@ pub enum Reply {
         volumes: Vec<VolumeInfo>,
         /// What is worth knowing, a sentence each.
         notes: Vec<String>,
+    },
+    /// A disk of this machine.
+    Disk {
+        /// It.
+        disk: Box<DiskInfo>,
+        /// What is worth knowing, a sentence each.
+        notes: Vec<String>,
+    },
+    /// Disks of this machine, by their files.
+    Disks {
+        /// They.
+        disks: Vec<DiskInfo>,
     },
     /// Events, newest last.
     Events {
@@ -355,6 +367,8 @@ pub struct VolumeInfo {
     pub cache: CacheInfo,
     /// Hosts that are connected to it, in the order in which they came.
     pub hosts: Vec<HostInfo>,
+    /// The disk of this machine that it is.
+    pub disk: Option<DiskInfo>,
     /// The number of the latest change that its labels record.
     pub generation: u64,
     /// When it was created, in seconds since 1970.

@@ -1,5 +1,6 @@
 //! Background tasks, their schedules, and spares: what can be asked of them, and what is answered.
 
+use crate::interface::AttachPolicy;
 use ondisk::{StartDegraded, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -383,14 +384,18 @@ pub struct SetPolicy {
     /// When hosts are told that a write is done, of this volume alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_mode: Option<WriteMode>,
+    /// Whether it is a disk of this machine whenever it is served, of this volume alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attach: Option<AttachPolicy>,
 }
 
 impl SetPolicy {
     /// Whether nothing of it concerns the other volumes of the array.
     pub(crate) fn is_of_volume_alone(&self) -> bool {
-        let (volume, write_hole, write_mode) = (self.volume.clone(), self.write_hole, self.write_mode);
-        let is_any = write_hole.is_some() || write_mode.is_some();
-        is_any && *self == SetPolicy { volume, write_hole, write_mode, ..SetPolicy::default() }
+        let volume = self.volume.clone();
+        let (write_hole, write_mode, attach) = (self.write_hole, self.write_mode, self.attach);
+        let is_any = write_hole.is_some() || write_mode.is_some() || attach.is_some();
+        is_any && *self == SetPolicy { volume, write_hole, write_mode, attach, ..SetPolicy::default() }
     }
 }
 

@@ -1,11 +1,14 @@
 //! The room of policies: what operators wish for an array, for good: when its drives go out, what spares and tasks may
-//! do.
+//! do; and which volumes are disks of this machine.
 //!
-//! **Owns** the policies' names and what each value means. The values are kept in the array's labels, and go with it.
+//! **Owns** the policies' names and what each value means. The values are kept in the array's labels, and go with it; what is wished
+//! for this machine is kept in the state folder.
 //!
 //! **Invariants.** A policy is durable before the shards and the tasks learn of it.
 //!
 //! **Who may call it**: `commands`.
+
+mod attach;
 
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
@@ -14,11 +17,13 @@ use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::events::Events;
 use crate::interface::{Error, ErrorKind, Policy, Result, SetPolicy};
+use crate::inventory::Inventory;
 use crate::tasks::Tasks;
 use crate::tasks::check_share;
 use engine::ShardMessage;
 use env::Env;
 use ondisk::StartDegraded;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// A policy that is on or off: its name, and what each means.
@@ -52,6 +57,7 @@ const MIXED_KINDS: Switch = Switch {
 /// What the room needs of others.
 pub(crate) struct Needs {
     pub(crate) events: Rc<Events>,
+    pub(crate) inventory: Rc<Inventory>,
     pub(crate) arrays: Rc<Arrays>,
     pub(crate) tasks: Rc<Tasks>,
 }
@@ -60,14 +66,16 @@ pub(crate) struct Needs {
 pub(crate) struct Policies {
     env: Env,
     events: Rc<Events>,
+    inventory: Rc<Inventory>,
     arrays: Rc<Arrays>,
     tasks: Rc<Tasks>,
+    attach: RefCell<attach::Kept>,
 }
 
 impl Policies {
     pub(crate) fn new(env: &Env, needs: Needs) -> Policies {
-        let Needs { events, arrays, tasks } = needs;
-        Policies { env: env.clone(), events, arrays, tasks }
+        let Needs { events, inventory, arrays, tasks } = needs;
+        Policies { env: env.clone(), events, inventory, arrays, tasks, attach: RefCell::default() }
     }
 
     /// `volume set`.
@@ -86,6 +94,9 @@ impl Policies {
         }
         if let Some(write_mode) = set.write_mode {
             notes.extend(self.arrays.set_write_mode(&array, &volume, write_mode).await?);
+        }
+        if let Some(attach) = set.attach {
+            self.set_attach(volume.uuid, &volume.name(), attach).await?;
         }
         if !set.is_of_volume_alone() {
             notes.extend(self.set_of_array(&array, &volume, &set).await?);

@@ -5,8 +5,8 @@ pub mod events;
 pub mod work;
 
 use controller::{
-    Command, Controller, ControllerHandle, CreateVolume, DriveInfo, Error, ErrorKind, Event, Options, Reply,
-    VolumeInfo,
+    Command, Controller, ControllerHandle, CreateVolume, DiskMaker, DriveInfo, Error, ErrorKind, Event,
+    Options, Reply, VolumeInfo,
 };
 use engine::{Shard, ShardIndex, ShardMessage, ShardSeed};
 use env::{Buf, Durability, Hosts, IoError, JoinHandle};
@@ -27,6 +27,8 @@ pub struct Bench {
     pub cache_size: ByteCount,
     /// The drives that controllers are started with for journals.
     pub logs: Vec<String>,
+    /// Who makes disks of volumes.
+    pub disks: DiskMaker,
     count: usize,
     handle: Option<ControllerHandle>,
 }
@@ -48,6 +50,7 @@ impl Bench {
             hosts: Hosts::default(),
             cache_size: ByteCount::ZERO,
             logs: Vec::new(),
+            disks: DiskMaker::default(),
             count: shards,
             handle: None,
         };
@@ -97,6 +100,7 @@ impl Bench {
             hosts: self.hosts.clone(),
             cache_size: self.cache_size,
             logs: self.logs.clone(),
+            disks: self.disks.clone(),
         };
         let handle =
             self.sim.run(async move { Controller::start(&env, options, senders, receiver).await })?;

@@ -29,7 +29,7 @@ impl<S: Targets> Exports for Offered<'_, S> {
 }
 
 impl<S: Targets> Offered<'_, S> {
-    fn info(&self, target: &S::Target) -> ExportInfo {
+    pub(super) fn info(&self, target: &S::Target) -> ExportInfo {
         let geometry = target.geometry();
         ExportInfo {
             name: target.name().to_string(),

@@ -20,11 +20,12 @@ mod requests;
 use crate::protocol::{Arrival, Arrived, Greeted, Offer, Protocol, Reply, Step, Wire};
 use crate::session::Session;
 use ::nbd::{
-    Command, ErrorReply, Exports, Negotiated, Replies, ReplyHeader, Request, RequestEvent, RequestStream,
-    ServerEvent, ServerHandshake,
+    Command, ErrorReply, Exports, Negotiated, Replies, ReplyHeader, ReplyStyle, Request, RequestEvent,
+    RequestStream, ServerEvent, ServerHandshake,
 };
 use env::{BlockTarget, Slice, Targets};
 use exports::{NoExports, Offered};
+use std::rc::Rc;
 use units::ByteCount;
 
 /// What a cache request reads at a time.
@@ -74,6 +75,19 @@ impl Protocol for Nbd {
         tracing::debug!(peer = %wire.peer(), volume = name, style = ?negotiated.style, "NBD: connection open");
         let protocol = Nbd { replies: Replies::new(&negotiated), longest_transfer: offer.longest_transfer() };
         Ok(Some(Greeted { target, protocol, decoder: RequestStream::new(*negotiated) }))
+    }
+
+    fn known<S: Targets>(
+        offer: &Offer<S>,
+        target: Rc<S::Target>,
+        read_only: bool,
+    ) -> Greeted<Nbd, S::Target> {
+        let mut export = Offered(offer).info(&target);
+        export.flags.read_only |= read_only;
+        // What the kernel speaks: of the others nothing was agreed.
+        let agreed = Negotiated { export, style: ReplyStyle::Simple, base_allocation: false };
+        let protocol = Nbd { replies: Replies::new(&agreed), longest_transfer: offer.longest_transfer() };
+        Greeted { target, protocol, decoder: RequestStream::new(agreed) }
     }
 
     async fn turn_away(wire: &mut Wire<'_>) {

@@ -58,13 +58,29 @@ pub(crate) struct Memory {
     _taken: Taken,
 }
 
+/// How a session begins.
+pub(crate) enum Entry<T> {
+    /// With a greeting, in which the client names its target.
+    Greets,
+    /// With requests.
+    Known { target: Rc<T>, read_only: bool },
+}
+
 /// Serves one connection until it ends; everything it held has been given back then.
-pub(crate) async fn run<P: Protocol, S: Targets>(port: Rc<Port<S>>, guest: Rc<Guest<S::Target>>) {
+pub(crate) async fn run<P: Protocol, S: Targets>(
+    port: Rc<Port<S>>,
+    guest: Rc<Guest<S::Target>>,
+    entry: Entry<S::Target>,
+) {
     let life = guest.life.clone();
     life.set_reader();
     let mut inlet = Inlet::new(life.stream.clone(), life.clone());
-    let end = match greet::<P, S>(&port, &life, &mut inlet).await {
-        Ok(Some(greeted)) => transmit(&port, &guest, &mut inlet, greeted).await,
+    let (greeted, read_only) = match entry {
+        Entry::Greets => (greet::<P, S>(&port, &life, &mut inlet).await, false),
+        Entry::Known { target, read_only } => (Ok(Some(P::known(&port.offer, target, read_only))), read_only),
+    };
+    let end = match greeted {
+        Ok(Some(greeted)) => transmit(&port, &guest, &mut inlet, greeted, read_only).await,
         Ok(None) => "left during the greeting".to_owned(),
         Err(why) => why,
     };
@@ -110,6 +126,7 @@ async fn transmit<P: Protocol, S: Targets>(
     guest: &Guest<S::Target>,
     inlet: &mut Inlet,
     greeted: Greeted<P, S::Target>,
+    read_only: bool,
 ) -> String {
     let Greeted { target, protocol, decoder } = greeted;
     // Until the connection is over, whatever ends it.
@@ -121,7 +138,7 @@ async fn transmit<P: Protocol, S: Targets>(
         requests: port.options.requests_under_way.max(1),
         bytes: longest.0.max(port.env().pool().limit().0 / 8),
         longest,
-        read_only: port.offer.is_read_only(&target),
+        read_only: read_only || port.offer.is_read_only(&target),
     };
     let session = Session::new(port.env(), target, protocol, &guest.life, host, limits);
     port.env().spawn("port writer", writer::write_replies(session.clone()));

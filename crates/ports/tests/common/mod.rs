@@ -11,7 +11,7 @@ use nbd::{
     ReplyStyle,
 };
 use ports::nbd::Nbd;
-use ports::{Protocol, Server, ServerOptions, SessionOptions, port_mailbox, serve_shard};
+use ports::{PortMessage, Protocol, Server, ServerOptions, SessionOptions, port_mailbox, serve_shard};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -39,6 +39,8 @@ pub struct MachineOf<P> {
     pub server: RefCell<Option<Server<P>>>,
     pub clients: ProcessId,
     pub hosts: Hosts,
+    /// The way to each shard's port.
+    pub ports: Vec<mailbox::Sender<PortMessage>>,
     senders: Vec<mailbox::Sender<ShardMessage>>,
 }
 
@@ -107,12 +109,21 @@ impl<P: Protocol> MachineOf<P> {
             env.spawn("port", serve_shard::<P, _>(shard.clone(), hosts.clone(), receiver, session));
             sender
         });
-        let ports = ports.collect();
+        let ports: Vec<_> = ports.collect();
+        let own = ports.clone();
         let server = sim
             .run(async move { Server::<P>::start(&env, &[address()], ports, server).await })
             .unwrap()
             .unwrap();
-        MachineOf { sim, shards: started, server: RefCell::new(Some(server)), clients, hosts, senders }
+        MachineOf {
+            sim,
+            shards: started,
+            server: RefCell::new(Some(server)),
+            clients,
+            hosts,
+            ports: own,
+            senders,
+        }
     }
 
     pub fn client_env(&self) -> Env {

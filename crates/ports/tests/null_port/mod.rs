@@ -10,6 +10,7 @@
 
 use env::{BlockTarget, Durability, Slice, Targets};
 use ports::{Arrival, Arrived, Greeted, Offer, Protocol, Refused, Reply, Session, Step, Wire};
+use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 pub const REQUEST_BYTES: usize = 17;
@@ -66,6 +67,10 @@ impl Protocol for Null {
         let sent = wire.send(&mut capacity.to_le_bytes().to_vec()).await;
         let target = target.ok_or("there is no such target")?;
         Ok(sent.then_some(Greeted { target, protocol: Null, decoder: Vec::new() }))
+    }
+
+    fn known<S: Targets>(_: &Offer<S>, target: Rc<S::Target>, _: bool) -> Greeted<Null, S::Target> {
+        Greeted { target, protocol: Null, decoder: Vec::new() }
     }
 
     async fn turn_away(wire: &mut Wire<'_>) {

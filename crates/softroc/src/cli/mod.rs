@@ -1,6 +1,7 @@
 //! The command line: every command and flag, defined once. Help, and whatever else describes them, comes from here.
 
 mod account;
+mod attach;
 mod bench;
 mod create;
 pub mod foreign;
@@ -10,6 +11,7 @@ pub mod tasks;
 mod volume;
 
 pub use account::{AccountCommand, Remote};
+pub use attach::{Attach, AttachSwitch, Detach};
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
 pub use create::{VolumeCreate, WriteHole, WriteMode};
@@ -86,6 +88,10 @@ pub enum Command {
     /// Manage volumes (virtual drives): create, list, show, start, delete.
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Make volumes disks of this machine (/dev/softroc/NAME), or list those that are.
+    Attach(Attach),
+    /// Remove disks of this machine that are volumes. The volumes stay.
+    Detach(Detach),
     /// Manage hot spares: add, list, remove.
     #[command(subcommand)]
     Spare(tasks::SpareCommand),
@@ -123,6 +129,17 @@ pub enum Command {
     Storcli(Storcli),
     /// Show the version, what this machine offers, and the running controller.
     Info(Output),
+    /// Write man pages and completions for shells, for packages.
+    #[command(hide = true)]
+    Manual(Manual),
+}
+
+/// See [`Command::Manual`].
+#[derive(Args, Debug)]
+pub struct Manual {
+    /// The folder for them.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
 }
 
 /// See [`Command::Storcli`].

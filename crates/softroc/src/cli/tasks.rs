@@ -1,6 +1,6 @@
 //! `softroc task` and `softroc spare`.
 
-use super::{Checked, Output, WriteHole, WriteMode};
+use super::{AttachSwitch, Checked, Output, WriteHole, WriteMode};
 use clap::{Args, Subcommand, ValueEnum};
 use units::ByteCount;
 
@@ -275,7 +275,8 @@ pub enum Switch {
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct VolumeSet {
-    /// The volume. The policies apply to all volumes of its array, except --write-mode and --write-hole.
+    /// The volume. The policies apply to all volumes of its array, except --write-mode,
+    /// --write-hole and --attach.
     pub name: String,
 
     /// When writes of this volume are answered: see 'softroc volume create --help'. Hosts may go on using it.
@@ -285,6 +286,10 @@ pub struct VolumeSet {
     /// How this volume closes the write hole: see 'softroc volume create --help'. Hosts may go on using it.
     #[arg(long, group = "what", value_name = "HOW")]
     pub write_hole: Option<WriteHole>,
+
+    /// Make this volume a disk of this machine now and whenever the controller serves it, as 'softroc attach' does.
+    #[arg(long, group = "what", value_name = "SWITCH")]
+    pub attach: Option<AttachSwitch>,
 
     /// The share of time that rebuilds, resyncs, checks and copies take while hosts do I/O, such as 30%.
     #[arg(long, group = "what", value_name = "PERCENT", value_parser = parse_percent, visible_alias = "rebuild-rate")]

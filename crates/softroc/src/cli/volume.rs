@@ -30,7 +30,7 @@ pub enum VolumeCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Set when writes of a volume are answered, how it closes the write hole, and the policies of its array: medium-error limit, spares, rate of tasks.
+    /// Set when writes of a volume are answered, how it closes the write hole, whether it is attached, and the policies of its array: medium-error limit, spares, rate of tasks.
     Set(tasks::VolumeSet),
     /// Start volumes that need an operator's decision because drives are missing.
     Start {

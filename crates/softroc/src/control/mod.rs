@@ -9,6 +9,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 mod account;
+mod attach;
 mod create;
 mod follow;
 mod foreign;

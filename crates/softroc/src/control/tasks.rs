@@ -195,6 +195,7 @@ impl Control {
             task_share_percent: set.task_rate,
             write_hole: set.write_hole.map(Into::into),
             write_mode: set.write_mode.map(Into::into),
+            attach: set.attach.map(Into::into),
         };
         // First whether there is such a volume: nobody should be asked about one that is not.
         self.ask(&Command::VolumeShow { volume: set.name.clone() })?;

@@ -1,6 +1,7 @@
 //! The controller's answers as text.
 
 pub mod access;
+mod disks;
 mod foreign;
 mod hosts;
 mod logs;
@@ -33,6 +34,8 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Spare { spare, notes } => tasks::spare(spare, notes),
         Reply::Spares { spares, coverage } => tasks::spares(spares, coverage),
         Reply::Logs { logs, notes } => logs::list(logs, notes),
+        Reply::Disk { disk, notes } => with_notes(disks::one(disk), notes),
+        Reply::Disks { disks } => disks::list(disks),
         Reply::Foreign { volumes, drives } => foreign::list(volumes, drives),
         Reply::Imported { volumes, notes } => foreign::imported(volumes, notes),
         Reply::Info { info } => controller_facts(info),
@@ -196,6 +199,7 @@ fn one_volume(volume: &VolumeInfo) -> String {
         list.push((policy.name.as_str(), format!("{text}: {}", policy.reason)));
     }
     list.extend(uses_cache(volume).then(|| ("cache", cache_of(volume))));
+    list.extend(volume.disk.as_ref().map(|disk| ("disk", disks::of_volume(disk))));
     list.extend(volume.last_seen_unix_s.map(|seen| ("last seen", date(seen))));
     list.push(("created", date(volume.created_unix_s)));
     list.push(("uuid", volume.uuid.clone()));

@@ -292,7 +292,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("controller", "tasks", &["signals", "interface", "events", "inventory", "arrays"]),
     ("controller", "lifecycle", &["signals", "interface", "events", "inventory", "arrays"]),
     ("controller", "foreign", &["interface", "events", "inventory", "arrays", "lifecycle"]),
-    ("controller", "policy", &["interface", "events", "arrays", "tasks"]),
+    ("controller", "policy", &["interface", "events", "inventory", "arrays", "tasks"]),
     (
         "controller",
         "reconcile",

@@ -1,0 +1,182 @@
+//! Volumes that are disks of this machine: `attach`, `detach`, and looking after those there are. The controller says what should
+//! be; [`Disks`](crate::interface::Disks) does it, and nobody else has to wait for that.
+
+use super::Commands;
+use crate::arrays::volume::Volume;
+use crate::interface::{
+    AttachPolicy, DiskInfo, DiskMaker, DiskRequest, DiskVolume, Error, ErrorKind, Reply, Result, SetPolicy,
+};
+use env::mailbox;
+use ondisk::Uuid;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How often disks are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Disks, as they were last.
+pub(super) struct Attached {
+    maker: DiskMaker,
+    disks: RefCell<Vec<DiskInfo>>,
+    /// Why the last look failed, so that it is told once.
+    trouble: RefCell<Option<String>>,
+}
+
+impl Attached {
+    pub(super) fn new(maker: DiskMaker) -> Attached {
+        Attached { maker, disks: RefCell::default(), trouble: RefCell::default() }
+    }
+
+    /// The disk of a volume.
+    pub(super) fn of(&self, uuid: &str) -> Option<DiskInfo> {
+        self.disks.borrow().iter().find(|disk| disk.uuid == uuid).cloned()
+    }
+
+    /// Every disk, by its file.
+    pub(super) fn all(&self) -> Vec<DiskInfo> {
+        self.disks.borrow().clone()
+    }
+
+    fn named(&self, name: &str) -> Option<DiskInfo> {
+        let is_it = |disk: &&DiskInfo| {
+            disk.device == name
+                || disk.uuid == name
+                || disk.volume.as_deref() == Some(name)
+                || disk.links.iter().any(|link| link == name)
+        };
+        self.disks.borrow().iter().find(is_it).cloned()
+    }
+}
+
+fn nobody() -> Error {
+    let sentence = "this controller cannot make disks of volumes; hosts reach them over NBD";
+    Error::new(ErrorKind::Unavailable, sentence)
+}
+
+impl Commands {
+    /// Takes in which volumes are to be disks.
+    pub(super) async fn load_attach(&self) {
+        if self.attached.maker.0.is_none() {
+            return;
+        }
+        if let Err(why) = self.policies.load_attach().await {
+            tracing::error!(
+                "which volumes are to be attached cannot be read: {why}; none is by itself until 'softroc volume set NAME --attach on'"
+            );
+        }
+    }
+
+    /// Whether a policy can be kept.
+    pub(super) fn check_attach(&self, set: &SetPolicy) -> Result<()> {
+        if set.attach.is_some() && self.attached.maker.0.is_none() { Err(nobody()) } else { Ok(()) }
+    }
+
+    /// Looks after disks until the controller stops.
+    pub(super) async fn watch_disks(self: Rc<Self>) {
+        if self.attached.maker.0.is_none() {
+            return;
+        }
+        while !self.stopping.get() {
+            let looked = self.ask_disks(DiskRequest::Look(self.disk_volumes())).await;
+            let trouble = looked.err().map(|error| error.message);
+            let before = self.attached.trouble.replace(trouble.clone());
+            if let Some(why) = trouble.filter(|why| before.as_ref() != Some(why)) {
+                tracing::warn!("disks of this machine: {why}");
+            }
+            self.env.sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// The volumes that hosts may use, as disks.
+    fn disk_volumes(&self) -> Vec<DiskVolume> {
+        let all = self.arrays.all();
+        let volumes = all.iter().flat_map(|array| array.volumes());
+        volumes.filter(|volume| !volume.is_hidden()).filter_map(|volume| self.disk_volume(&volume)).collect()
+    }
+
+    /// A volume as a disk; `None` if it is not served.
+    fn disk_volume(&self, volume: &Volume) -> Option<DiskVolume> {
+        let (number, label) = (volume.id()?.0.into(), volume.label());
+        Some(DiskVolume {
+            name: label.name,
+            uuid: volume.uuid.to_string(),
+            number,
+            capacity_bytes: label.capacity_bytes,
+            sector_bytes: label.sector_bytes,
+            policy: self.policies.attach_of(volume.uuid),
+        })
+    }
+
+    async fn ask_disks(&self, request: DiskRequest) -> Result<Vec<DiskInfo>> {
+        let Some(maker) = &self.attached.maker.0 else {
+            return Err(nobody());
+        };
+        let (sender, mut answer) = mailbox::mailbox(&self.env, 1);
+        maker.ask(
+            request,
+            Box::new(move |result| {
+                if sender.send(result).is_err() {
+                    tracing::debug!("nobody waits for the answer about disks any more");
+                }
+            }),
+        );
+        let gone = || Err(Error::new(ErrorKind::Stopping, "the controller is shutting down"));
+        let disks = answer.receive().await.unwrap_or_else(gone)?;
+        self.attached.disks.replace(disks.clone());
+        Ok(disks)
+    }
+
+    /// `attach`.
+    pub(super) async fn attach(&self, volume: &str, read_only: bool) -> Result<Reply> {
+        let (_, volume) = self.arrays.find_volume(volume)?;
+        let name = volume.name();
+        let Some(wish) = self.disk_volume(&volume).filter(|_| !volume.is_hidden()) else {
+            let sentence = format!("'{name}' is not served; 'softroc volume show {name}' says why");
+            return Err(Error::new(ErrorKind::WrongState, sentence));
+        };
+        let uuid = wish.uuid.clone();
+        if let Some(disk) = self.attached.of(&uuid) {
+            if disk.read_only == read_only {
+                let notes = vec![format!("'{name}' is {} already", disk.device)];
+                return Ok(Reply::Disk { disk: Box::new(disk), notes });
+            }
+            let sentence = format!(
+                "'{name}' is {} already, {}; to change that, first run 'softroc detach {name}'",
+                disk.device,
+                if read_only { "and can be written to" } else { "and nothing can be written to it" }
+            );
+            return Err(Error::new(ErrorKind::InUse, sentence));
+        }
+        let disks = self.ask_disks(DiskRequest::Attach { volume: wish, read_only }).await?;
+        let disk = disks.into_iter().find(|disk| disk.uuid == uuid);
+        let lost = || {
+            Error::new(
+                ErrorKind::Failed,
+                format!("the disk of '{name}' is gone again; see the controller's log"),
+            )
+        };
+        Ok(Reply::Disk { disk: Box::new(disk.ok_or_else(lost)?), notes: Vec::new() })
+    }
+
+    /// `detach`.
+    pub(super) async fn detach(&self, name: &str, force: bool) -> Result<Reply> {
+        let Some(disk) = self.attached.named(name) else {
+            let sentence = match self.arrays.find_volume(name) {
+                Ok((_, volume)) => format!("'{}' is no disk of this machine", volume.name()),
+                Err(_) => format!("there is no disk '{name}'; 'softroc attach --list' lists them"),
+            };
+            return Err(Error::new(ErrorKind::NotFound, sentence));
+        };
+        let device = disk.device.clone();
+        self.ask_disks(DiskRequest::Detach { device, force }).await?;
+        let again = match disk.uuid.parse().map(|uuid: Uuid| self.policies.attach_of(uuid)) {
+            Ok(AttachPolicy::Off) | Err(_) => None,
+            Ok(_) => Some(format!(
+                "it is attached again when the controller starts; to change that, run 'softroc volume set {} --attach off'",
+                disk.volume.as_deref().unwrap_or(&disk.uuid)
+            )),
+        };
+        Ok(Reply::Done { notes: again.into_iter().collect() })
+    }
+}

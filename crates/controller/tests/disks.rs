@@ -1,0 +1,148 @@
+//! Volumes as disks of this machine: what is asked of whoever makes them, what is kept, and what is refused.
+
+mod common;
+
+use common::Bench;
+use controller::{
+    AttachPolicy, Command, DiskAnswer, DiskInfo, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks, Error,
+    ErrorKind, Reply, SetPolicy,
+};
+use std::sync::{Arc, Mutex};
+
+/// A kernel that does as it is asked: what it was asked last, and the disks that it has.
+#[derive(Default)]
+struct Kernel {
+    looked: Mutex<Vec<DiskVolume>>,
+    disks: Mutex<Vec<DiskInfo>>,
+    refuses: Mutex<Option<Error>>,
+}
+
+impl Disks for Kernel {
+    fn ask(&self, request: DiskRequest, answer: DiskAnswer) {
+        let mut disks = self.disks.lock().unwrap();
+        match request {
+            DiskRequest::Look(volumes) => *self.looked.lock().unwrap() = volumes,
+            DiskRequest::Attach { volume, read_only } => {
+                if let Some(error) = self.refuses.lock().unwrap().clone() {
+                    return answer(Err(error));
+                }
+                let device = format!("/dev/nbd{}", disks.len());
+                disks.push(DiskInfo {
+                    device,
+                    links: vec![format!("/dev/softroc/{}", volume.name)],
+                    volume: Some(volume.name),
+                    uuid: volume.uuid,
+                    read_only,
+                    state: DiskState::Connected,
+                    users: Vec::new(),
+                });
+            }
+            DiskRequest::Detach { device, force } => {
+                assert!(!force, "nobody insisted");
+                disks.retain(|disk| disk.device != device);
+            }
+        }
+        answer(Ok(disks.clone()));
+    }
+}
+
+fn bench(seed: u64, kernel: &Arc<Kernel>) -> Bench {
+    let mut bench = Bench::new(seed, 2, 3);
+    bench.disks = DiskMaker(Some(kernel.clone()));
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    bench.settle("data");
+    bench
+}
+
+fn attach(volume: &str, read_only: bool) -> Command {
+    Command::VolumeAttach { volume: volume.into(), read_only }
+}
+
+fn detach(volume: &str) -> Command {
+    Command::VolumeDetach { volume: volume.into(), force: false }
+}
+
+fn wish(attach: AttachPolicy) -> Command {
+    Command::VolumePolicy(SetPolicy { volume: "data".into(), attach: Some(attach), ..SetPolicy::default() })
+}
+
+fn wished(kernel: &Kernel) -> Vec<(String, AttachPolicy)> {
+    let looked = kernel.looked.lock().unwrap();
+    looked.iter().map(|volume| (volume.name.clone(), volume.policy)).collect()
+}
+
+#[test]
+fn a_volume_becomes_a_disk_and_is_told_as_one_until_it_is_none() {
+    let kernel = Arc::new(Kernel::default());
+    let mut bench = bench(1, &kernel);
+    let Ok(Reply::Disk { disk, .. }) = bench.ask(attach("data", true)) else { panic!("it is attached") };
+    assert_eq!((disk.device.as_str(), disk.read_only), ("/dev/nbd0", true));
+    assert_eq!(bench.show("data").disk.as_ref(), Some(&*disk));
+    let Ok(Reply::Disks { disks }) = bench.ask(Command::DiskList {}) else { panic!("it is listed") };
+    assert_eq!(disks, [*disk.clone()]);
+    let Ok(Reply::Disk { disk: twice, notes }) = bench.ask(attach("data", true)) else { panic!("it is one") };
+    assert_eq!((&twice, notes.as_slice()), (&disk, &["'data' is /dev/nbd0 already".to_owned()][..]));
+    let other = bench.refused(ErrorKind::InUse, attach("data", false));
+    assert!(
+        other.contains("nothing can be written to it; to change that, first run 'softroc detach data'"),
+        "{other}"
+    );
+    // Each of its names will do.
+    for name in ["/dev/nbd0", "/dev/softroc/data", "data", disk.uuid.as_str()] {
+        assert_eq!(bench.ask(detach(name)), Ok(Reply::Done { notes: Vec::new() }), "{name}");
+        assert_eq!(bench.show("data").disk, None);
+        bench.ask(attach("data", false)).unwrap();
+    }
+    bench.ask(detach("data")).unwrap();
+    bench.refused(ErrorKind::NotFound, detach("data"));
+    bench.refused(ErrorKind::NotFound, detach("/dev/nbd7"));
+    bench.refused(ErrorKind::NotFound, attach("nothing", false));
+}
+
+#[test]
+fn what_the_kernel_refuses_is_told() {
+    let kernel = Arc::new(Kernel::default());
+    let mut bench = bench(2, &kernel);
+    *kernel.refuses.lock().unwrap() = Some(Error::new(ErrorKind::Unavailable, "run 'modprobe nbd'"));
+    assert_eq!(bench.refused(ErrorKind::Unavailable, attach("data", false)), "run 'modprobe nbd'");
+    assert_eq!(bench.show("data").disk, None);
+}
+
+#[test]
+fn what_is_wished_is_kept_over_a_kill_and_only_of_volumes_that_are_served() {
+    let kernel = Arc::new(Kernel::default());
+    let mut bench = bench(3, &kernel);
+    bench.wait(2);
+    assert_eq!(wished(&kernel), [("data".to_owned(), AttachPolicy::Off)]);
+    bench.ask(wish(AttachPolicy::ReadOnly)).unwrap();
+    bench.restart(&[]);
+    bench.wait(2);
+    assert_eq!(wished(&kernel), [("data".to_owned(), AttachPolicy::ReadOnly)]);
+    bench.ask(wish(AttachPolicy::On)).unwrap();
+    let show = bench.show("data");
+    let policy = show.policies.iter().find(|policy| policy.name == "attach").expect("it is among them");
+    assert_eq!(policy.current, "on");
+    // What is detached by order comes back at the next start, and that is said.
+    bench.ask(attach("data", false)).unwrap();
+    let Ok(Reply::Done { notes }) = bench.ask(detach("data")) else { panic!("it is detached") };
+    assert!(notes[0].contains("softroc volume set data --attach off"), "{notes:?}");
+    bench.ask(wish(AttachPolicy::Off)).unwrap();
+    bench.restart(&[]);
+    bench.wait(2);
+    assert_eq!(wished(&kernel), [("data".to_owned(), AttachPolicy::Off)]);
+    bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).unwrap();
+    bench.wait(2);
+    assert_eq!(wished(&kernel), []);
+}
+
+#[test]
+fn a_controller_that_nobody_makes_disks_for_says_so() {
+    let mut bench = Bench::new(4, 2, 3);
+    bench.boot(&[]);
+    bench.create("data", "raid5", &["a", "b", "c"]);
+    for command in [attach("data", false), wish(AttachPolicy::On)] {
+        let why = bench.refused(ErrorKind::Unavailable, command);
+        assert!(why.contains("hosts reach them over NBD"), "{why}");
+    }
+}

@@ -1,0 +1,379 @@
+//! Volumes as disks of this machine, by the kernel's NBD client.
+//!
+//! ```text
+//!  controller ── DiskRequest ──▶ the thread "disks" ── netlink ──▶ kernel: /dev/nbdN
+//!                                      │ one end of a pair of sockets to the kernel, the other to a shard
+//!                                      ▼
+//!                                 a shard's NBD port: a session without a greeting
+//! ```
+//!
+//! The disks are the kernel's: they stay when this process ends, and requests wait. The next process finds its own by their
+//! identifier, and connects them again as soon as their volumes are served. Nothing about them is written down anywhere else.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | here | the thread: which disks there should be, and what is done about it |
+//! | `kernel`, `netlink` | the kernel's NBD client, and how it is spoken to |
+//! | `devices` | disks as the kernel shows them, and who uses them |
+//! | `links` | their names that stay the same |
+
+mod devices;
+mod kernel;
+mod links;
+mod netlink;
+
+use crate::failure::{Failure, Outcome};
+use controller::{
+    AttachPolicy, DiskAnswer, DiskInfo, DiskRequest, DiskState, DiskVolume, Disks, Error, ErrorKind, Result,
+};
+use devices::{Found, Shown};
+use env::{Peer, mailbox};
+use kernel::{Kernel, NewDisk};
+use ports::{Known, PortMessage};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak, mpsc};
+use world_real::{NearEnd, stream_pair};
+
+/// How many looks udev has to make the links of a disk before they are made here.
+const LOOKS_FOR_UDEV: u32 = 3;
+
+/// The way to the thread that makes disks.
+pub struct LocalDisks {
+    orders: mpsc::Sender<(DiskRequest, DiskAnswer)>,
+    closing: Arc<AtomicBool>,
+}
+
+impl Disks for LocalDisks {
+    fn ask(&self, request: DiskRequest, answer: DiskAnswer) {
+        if let Err(mpsc::SendError((_, answer))) = self.orders.send((request, answer)) {
+            answer(Err(Error::new(ErrorKind::Stopping, "the controller is shutting down; start it again")));
+        }
+    }
+}
+
+impl LocalDisks {
+    /// Starts the thread. Disks are served by the shards behind `ports`.
+    pub fn start(ports: Vec<mailbox::Sender<PortMessage>>) -> Outcome<Arc<LocalDisks>> {
+        let (orders, receiver) = mpsc::channel::<(DiskRequest, DiskAnswer)>();
+        let closing = Arc::new(AtomicBool::new(false));
+        let mut keeper = Keeper::new(ports, closing.clone());
+        let work = move || {
+            for (request, answer) in receiver {
+                answer(keeper.carry_out(request));
+            }
+        };
+        std::thread::Builder::new()
+            .name("disks".into())
+            .spawn(work)
+            .map_err(|error| Failure::failed(format!("cannot start the thread for disks: {error}")))?;
+        Ok(Arc::new(LocalDisks { orders, closing }))
+    }
+
+    /// No disk is connected, made or removed any more: the ports are about to close. Disks that are there wait for the
+    /// next start.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        let left = Shown::default().ours();
+        if !left.is_empty() {
+            let names: Vec<String> = left.iter().map(|found| devices::name(found.index)).collect();
+            tracing::info!(
+                "{} stay: requests to them wait {} s for the next start, then fail",
+                names.join(" "),
+                kernel::PATIENCE.as_secs()
+            );
+        }
+    }
+}
+
+/// What is known of a disk besides what the kernel shows.
+#[derive(Default)]
+struct Kept {
+    /// Held by the session that serves it, as long as anything of it is under way.
+    session: Weak<()>,
+    /// The name by which its links are made.
+    name: Option<String>,
+    /// Looks since they were asked for.
+    looks: u32,
+}
+
+/// The thread's own.
+struct Keeper {
+    ports: Vec<mailbox::Sender<PortMessage>>,
+    closing: Arc<AtomicBool>,
+    shown: Shown,
+    kept: BTreeMap<u32, Kept>,
+    /// Those that are removed, and still held open by somebody.
+    leaving: BTreeSet<u32>,
+    /// Volumes that have been made disks because that is wished for them: what an operator then detaches stays detached.
+    granted: BTreeSet<String>,
+    /// Volumes as they are served.
+    volumes: Vec<DiskVolume>,
+}
+
+impl Keeper {
+    fn new(ports: Vec<mailbox::Sender<PortMessage>>, closing: Arc<AtomicBool>) -> Keeper {
+        Keeper {
+            ports,
+            closing,
+            shown: Shown::default(),
+            kept: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            granted: BTreeSet::new(),
+            volumes: Vec::new(),
+        }
+    }
+
+    fn carry_out(&mut self, request: DiskRequest) -> Result<Vec<DiskInfo>> {
+        let is_closing = self.closing.load(Ordering::Relaxed);
+        match request {
+            _ if is_closing => {
+                return Err(Error::new(
+                    ErrorKind::Stopping,
+                    "the controller is shutting down; start it again",
+                ));
+            }
+            DiskRequest::Look(volumes) => {
+                self.volumes = volumes;
+                self.look()?;
+            }
+            DiskRequest::Attach { volume, read_only } => {
+                self.attach(&volume, read_only)?;
+                self.granted.insert(volume.uuid);
+            }
+            DiskRequest::Detach { device, force } => self.detach(&device, force)?,
+        }
+        Ok(self.list())
+    }
+
+    /// Disks of ours that are not on their way out.
+    fn ours(&mut self) -> Vec<Found> {
+        let mut ours = self.shown.ours();
+        self.leaving.retain(|index| ours.iter().any(|found| found.index == *index));
+        ours.retain(|found| !self.leaving.contains(&found.index));
+        ours
+    }
+
+    fn is_connected(&self, index: u32) -> bool {
+        self.kept.get(&index).is_some_and(|kept| kept.session.strong_count() > 0)
+    }
+
+    fn volume_of(&self, uuid: &str) -> Option<DiskVolume> {
+        self.volumes.iter().find(|volume| volume.uuid == uuid).cloned()
+    }
+
+    fn list(&mut self) -> Vec<DiskInfo> {
+        let ours = self.ours();
+        let info = |found: Found| {
+            let volume = self.volume_of(&found.uuid).map(|volume| volume.name);
+            let name = volume.clone().or_else(|| self.kept.get(&found.index)?.name.clone());
+            DiskInfo {
+                device: devices::file(found.index).display().to_string(),
+                links: name.map_or_else(Vec::new, |name| links::there(&name, &found.uuid, found.index)),
+                volume,
+                read_only: found.read_only,
+                state: match self.is_connected(found.index) {
+                    true => DiskState::Connected,
+                    false => DiskState::Waiting,
+                },
+                users: self.shown.users(found.index),
+                uuid: found.uuid,
+            }
+        };
+        ours.into_iter().map(info).collect()
+    }
+
+    /// Connects disks whose volumes are served again, keeps their links, and makes disks that are wished for. What fails does not
+    /// keep the rest from being done; the first failure is told.
+    fn look(&mut self) -> Result<()> {
+        let (ours, mut outcome) = (self.ours(), Ok(()));
+        self.kept.retain(|index, _| ours.iter().any(|found| found.index == *index));
+        for found in &ours {
+            let Some(volume) = self.volume_of(&found.uuid) else { continue };
+            if volume.policy != AttachPolicy::Off {
+                self.granted.insert(volume.uuid.clone());
+            }
+            if !self.is_connected(found.index) {
+                outcome = outcome.and(self.reconnect(found, &volume));
+            }
+            self.keep_links(&volume, found.index);
+        }
+        for volume in self.volumes.clone() {
+            if volume.policy == AttachPolicy::Off {
+                // If it is wished for again, that is a new wish.
+                self.granted.remove(&volume.uuid);
+            }
+            let is_wished = volume.policy != AttachPolicy::Off && !self.granted.contains(&volume.uuid);
+            if is_wished {
+                let attached = self.attach(&volume, volume.policy == AttachPolicy::ReadOnly);
+                if attached.is_ok() {
+                    self.granted.insert(volume.uuid.clone());
+                }
+                outcome = outcome.and(attached);
+            }
+        }
+        outcome
+    }
+
+    fn reconnect(&mut self, found: &Found, volume: &DiskVolume) -> Result<()> {
+        let size = self.shown.size_bytes(found.index);
+        if size.is_some_and(|size| size != volume.capacity_bytes) {
+            let sentence = format!(
+                "{} does not have the size of '{}', so it is not connected to it; run 'softroc detach {0} --force'",
+                devices::file(found.index).display(),
+                volume.name
+            );
+            return Err(Error::new(ErrorKind::WrongState, sentence));
+        }
+        let (near, far) = pair()?;
+        Kernel::open()?.reconnect(found.index, &devices::backend(&found.uuid), &far)?;
+        drop(far);
+        // If the kernel has not noticed yet that the last connection is over, it has let go of this one without a word.
+        if near.is_held() {
+            self.hand_over(near, found.index, volume, found.read_only)?;
+            tracing::info!(
+                "{} is connected to '{}' again",
+                devices::file(found.index).display(),
+                volume.name
+            );
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, volume: &DiskVolume, read_only: bool) -> Result<()> {
+        let backend = devices::backend(&volume.uuid);
+        let (near, far) = pair()?;
+        let disk = NewDisk {
+            backend: &backend,
+            size_bytes: volume.capacity_bytes,
+            sector_bytes: volume.sector_bytes,
+            read_only,
+        };
+        let index = Kernel::open()?.connect(&disk, &far)?;
+        drop(far);
+        self.leaving.remove(&index);
+        self.kept.remove(&index);
+        if let Err(error) = self.hand_over(near, index, volume, read_only) {
+            Kernel::open()?.disconnect(index)?;
+            return Err(error);
+        }
+        self.shown.set_up(index);
+        self.keep_links(volume, index);
+        tracing::info!("'{}' is {}", volume.name, devices::file(index).display());
+        Ok(())
+    }
+
+    /// Gives a shard its end of a connection.
+    fn hand_over(&mut self, near: NearEnd, index: u32, volume: &DiskVolume, read_only: bool) -> Result<()> {
+        let alive = Arc::new(());
+        self.kept.entry(index).or_default().session = Arc::downgrade(&alive);
+        let source = near.into_source(Peer::at(devices::file(index).display().to_string()));
+        let mut message = PortMessage::Known(Known { source, target: volume.number, read_only, alive });
+        let shards = self.ports.len();
+        for shard in 0..shards {
+            match self.ports[(index as usize + shard) % shards].send(message) {
+                Ok(()) => return Ok(()),
+                Err(mailbox::Full(back)) => message = back,
+            }
+        }
+        Err(Error::new(ErrorKind::Busy, "every shard is busy; try again"))
+    }
+
+    fn keep_links(&mut self, volume: &DiskVolume, index: u32) {
+        let kept = self.kept.entry(index).or_default();
+        if kept.name.as_ref() != Some(&volume.name) {
+            if let Some(before) = kept.name.replace(volume.name.clone()) {
+                links::unmake(&before, &volume.uuid, index);
+            }
+            kept.looks = 0;
+            links::note(&self.shown, &volume.name, index);
+        }
+        kept.looks = kept.looks.saturating_add(1);
+        let (there, all) =
+            (links::there(&volume.name, &volume.uuid, index), links::of(&volume.name, &volume.uuid));
+        if there.len() < all.len() && (kept.looks > LOOKS_FOR_UDEV || !links::has_udev()) {
+            links::make(&volume.name, &volume.uuid, index);
+        }
+    }
+
+    fn detach(&mut self, device: &str, force: bool) -> Result<()> {
+        let is_it = |found: &Found| devices::file(found.index).as_os_str() == device;
+        let Some(found) = self.ours().into_iter().find(is_it) else {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no disk {device} any more")));
+        };
+        // Held until it is gone, so that nobody mounts it meanwhile.
+        let alone = if force { None } else { Some(self.alone(&found, device)?) };
+        Kernel::open()?.disconnect(found.index)?;
+        self.leaving.insert(found.index);
+        self.shown.set_back(found.index);
+        let name = self.kept.remove(&found.index).and_then(|kept| kept.name);
+        drop(alone);
+        links::forget(found.index);
+        self.shown.announce(found.index);
+        links::unmake(name.as_deref().unwrap_or(&found.uuid), &found.uuid, found.index);
+        tracing::info!("{device} is detached");
+        Ok(())
+    }
+
+    /// The disk, for nobody else but those who only look, with everything written that was to be.
+    fn alone(&self, found: &Found, device: &str) -> Result<OwnedFd> {
+        if !self.is_connected(found.index) {
+            let sentence = format!(
+                "the volume of {device} is not served, and what is to be written to it waits; start the volume first, or give up what waits: run 'softroc detach {device} --force'"
+            );
+            return Err(Error::new(ErrorKind::WrongState, sentence));
+        }
+        let how = if found.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        let opened = rustix::fs::open(device, how | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty());
+        let file = opened.map_err(|error| match error {
+            Errno::BUSY => Error::new(ErrorKind::InUse, in_use(device, &self.shown.users(found.index))),
+            error => {
+                let sentence = format!("{device} cannot be opened to see whether it is in use: {error}; if it is not, run 'softroc detach {device} --force'");
+                Error::new(ErrorKind::Unavailable, sentence)
+            }
+        })?;
+        rustix::fs::fsync(&file).map_err(|error| {
+            let sentence =
+                format!("what was written to {device} cannot be written out: {error}; it stays attached");
+            Error::new(ErrorKind::Failed, sentence)
+        })?;
+        Ok(file)
+    }
+}
+
+/// Why a disk is not removed.
+fn in_use(device: &str, users: &[String]) -> String {
+    let mounts = users.iter().find_map(|user| user.strip_prefix("mounted at "));
+    let (who, first) = match (users, mounts) {
+        ([], _) => (
+            "a program holds it for itself, or another container has mounted it".to_owned(),
+            format!("'fuser -v {device}' may say who"),
+        ),
+        (users, Some(at)) => (users.join(", "), format!("first run 'umount {at}'")),
+        (users, None) => (users.join(", "), "take it out of there first".to_owned()),
+    };
+    format!("{device} is in use: {who}; {first}")
+}
+
+fn pair() -> Result<(NearEnd, OwnedFd)> {
+    stream_pair().map_err(|error| Error::new(ErrorKind::Unavailable, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_in_use_is_refused_with_who_uses_it_and_what_to_do() {
+        let users = |users: &[&str]| users.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            in_use("/dev/nbd0", &users(&["mounted at /srv", "part of /dev/dm-0"])),
+            "/dev/nbd0 is in use: mounted at /srv, part of /dev/dm-0; first run 'umount /srv'"
+        );
+        assert!(in_use("/dev/nbd0", &users(&["swap on /dev/nbd0"])).ends_with("take it out of there first"));
+        assert!(in_use("/dev/nbd0", &[]).contains("fuser"));
+    }
+}

@@ -1,0 +1,101 @@
+//! What systemd is told, where it started this process (sd_notify(3)): that the service is ready, that it stops, and that it lives.
+//!
+//! It lives if every shard does: each has a task that ticks, and the first one tells systemd only as long as all of them
+//! have ticked since it told it last.
+
+use env::Env;
+use sd_notify::NotifyState;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Ticks of each shard; `None` if nobody watches.
+#[derive(Clone, Default)]
+pub struct Pulse(Option<Arc<Beats>>);
+
+struct Beats {
+    of_shards: Vec<AtomicU64>,
+    every: Duration,
+}
+
+impl Pulse {
+    /// For so many shards, if this process is watched over.
+    pub fn watched(shards: u16) -> Pulse {
+        // It is missed once before systemd gives up.
+        Pulse::every(shards, sd_notify::watchdog_enabled().map(|limit| limit / 4))
+    }
+
+    fn every(shards: u16, every: Option<Duration>) -> Pulse {
+        let of_shards = || (0..shards).map(|_| AtomicU64::new(0)).collect();
+        Pulse(every.map(|every| Arc::new(Beats { of_shards: of_shards(), every })))
+    }
+
+    /// Ticks, on the shard of that number, as long as it lives.
+    pub async fn beat(self, env: Env, shard: u16) {
+        let Some(beats) = self.0 else { return };
+        let Some(own) = beats.of_shards.get(usize::from(shard)) else { return };
+        loop {
+            own.fetch_add(1, Ordering::Relaxed);
+            env.sleep(beats.every).await;
+        }
+    }
+
+    /// Tells systemd that all is well as long as it is.
+    pub async fn report(self, env: Env) {
+        let Some(beats) = self.0 else { return };
+        let mut before = Vec::new();
+        loop {
+            let now: Vec<u64> = beats.of_shards.iter().map(|beat| beat.load(Ordering::Relaxed)).collect();
+            match stands_still(&before, &now) {
+                None => {
+                    tell(&[NotifyState::Watchdog]);
+                    before = now;
+                }
+                Some(shard) => tracing::warn!("shard {shard} does nothing any more"),
+            }
+            // A little longer than between two ticks, so that each shard has ticked.
+            env.sleep(beats.every + beats.every / 4).await;
+        }
+    }
+}
+
+/// The first shard that has not ticked.
+fn stands_still(before: &[u64], now: &[u64]) -> Option<usize> {
+    before.iter().zip(now).position(|(before, now)| before == now)
+}
+
+/// The service is ready, and how it is.
+pub fn ready(status: &str) {
+    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// The service stops: outstanding requests finish, and the cache is written to the drives.
+pub fn stopping() {
+    tell(&[NotifyState::Stopping, NotifyState::Status("stopping: outstanding requests finish first")]);
+}
+
+/// Whoever did not start a service is told nothing.
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!("systemd is not told: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_that_stands_still_is_found() {
+        assert_eq!(stands_still(&[], &[1, 1]), None, "nothing is known of before");
+        assert_eq!(stands_still(&[1, 1], &[2, 2]), None);
+        assert_eq!(stands_still(&[2, 2], &[3, 2]), Some(1));
+    }
+
+    #[test]
+    fn who_is_not_watched_does_not_tick() {
+        assert!(Pulse::every(2, None).0.is_none());
+        let beats = Pulse::every(2, Some(Duration::from_secs(15))).0.unwrap();
+        assert_eq!(beats.of_shards.len(), 2);
+    }
+}

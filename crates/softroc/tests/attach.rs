@@ -1,0 +1,180 @@
+//! A volume that is a disk: a real Linux kernel has it as one, in an emulated machine, and a file system lies on it that is written
+//! to while the controller dies and comes back (`common::guest`).
+
+mod common;
+
+use common::guest::{Guest, Keep, Verdict};
+use common::{Controller, Folder};
+use std::path::PathBuf;
+
+/// What the guest is asked for. It says a line for everything that is judged.
+const SCRIPT: &str = r#"
+state=/run/state
+ask() { softroc "$@" --state $state; }
+serve() {
+    softroc serve --state $state --shards 2 --memory 96M >>/run/serve.log 2>&1 &
+    daemon=$!
+    until ask volume list >/dev/null 2>&1; do sleep 0.2; done
+}
+say() { name=$1; shift; text=$("$@" 2>&1); code=$?; echo "SAID $name $code $(echo $text)"; }
+state() { echo "STATE $1 $(ask attach --list | tr -s ' ' | tail -n 1)"; }
+link() { echo "LINK $1 $(readlink /dev/softroc/$2 || echo none)"; }
+attached() { until [ -e /dev/softroc/data ]; do sleep 0.2; done; }
+count() { c=$(cat /run/count.$1 2>/dev/null); echo ${c:-0}; }
+writer() { # each writes files of its own, each more than once, and remembers what they hold
+    i=0
+    while [ ! -e /run/enough ]; do
+        i=$((i+1)); f=$1.$((i%2))
+        seq $((i*1000)) $((i*1000+30000)) >/run/part.$1
+        dd if=/run/part.$1 of=/mnt/$f bs=64k conv=fsync 2>/dev/null || echo "IOERROR $f"
+        sha256sum </run/part.$1 >/run/sum.$f
+        echo $i >/run/count.$1
+    done
+}
+goes_on() { # every writer gets so much further, or the guest is late
+    for w in a b; do
+        c=$(($(count $w)+$1))
+        until [ "$(count $w)" -ge $c ]; do sleep 0.1; done
+    done
+}
+mkdir /mnt
+serve
+ask drive add $DRIVES >/dev/null
+ask volume create data --level raid5 --drives $DRIVES >/dev/null
+
+say unloaded ask attach data
+insmod /modules/nbd.ko
+say attached ask attach data
+say twice ask attach data
+say other ask attach data --read-only
+link made data
+ask volume rename data other >/dev/null; sleep 2
+link before data; link renamed other
+ask volume rename other data >/dev/null; attached
+state idle
+say mkfs /sbin/mke2fs -q -t ext4 -E lazy_itable_init=0 /dev/softroc/data
+mount -t ext4 /dev/softroc/data /mnt
+
+writer a & a=$!; writer b & b=$!
+goes_on 2
+kill -9 $daemon; wait $daemon; serve
+goes_on 2
+kill -TERM $daemon; wait $daemon; serve
+goes_on 1
+state mounted
+touch /run/enough; wait $a; wait $b
+sync; echo 3 >/proc/sys/vm/drop_caches
+for f in /mnt/*.*; do
+    [ "$(sha256sum <$f)" = "$(cat /run/sum.$(basename $f))" ] && echo "SAME $(basename $f)" || echo "DIFFERENT $f"
+done
+say delete ask volume delete data --yes
+say busy ask detach data
+umount /mnt
+say fsck /sbin/e2fsck -fn /dev/softroc/data
+say detach ask detach /dev/softroc/data
+link gone data
+say none ask detach data
+
+ask volume set data --attach read-only >/dev/null
+attached
+state wished
+say written dd if=/dev/zero of=/dev/softroc/data bs=4096 count=1 conv=fsync
+say again ask detach data
+sleep 2; link stays data
+kill -TERM $daemon; wait $daemon; serve; attached
+state started
+# A controller that knows nothing of its volume finds the disk, too.
+kill -9 $daemon; wait $daemon; state=/run/other; serve
+state orphan
+say orphan ask detach /dev/nbd0
+say forced ask detach /dev/nbd0 --force
+say empty ask attach --list
+echo "KERNEL $(dmesg | grep -c 'I/O error, dev nbd0')"
+grep -c panicked /run/serve.log | sed 's/^/PANICS /'
+"#;
+
+/// Boots the guest once, with three empty drives.
+fn verdict() -> Option<Verdict> {
+    let mut guest = Guest::new("a volume as a disk")?;
+    let folder = Folder::new("attach");
+    let drives: Vec<PathBuf> = (0..3).map(|number| folder.0.join(format!("{number}.img"))).collect();
+    for drive in &drives {
+        std::fs::File::create(drive).and_then(|file| file.set_len(96 << 20)).expect("a sparse file");
+    }
+    let drives = guest.give(&drives, Keep::Everything).join(" ");
+    guest.give_program(env!("CARGO_BIN_EXE_softroc"), &folder);
+    guest.script += &format!("DRIVES=\"{drives}\"\n{SCRIPT}");
+    Some(guest.run())
+}
+
+/// What a command said must contain all of these, and have ended with that code.
+#[track_caller]
+fn expect(verdict: &Verdict, name: &str, code: u8, parts: &[&str]) {
+    let said = verdict.of("SAID", name).unwrap_or_else(|| panic!("nothing of {name}:\n{}", verdict.0));
+    let as_expected = said.starts_with(&format!("{code} ")) || said == code.to_string();
+    assert!(as_expected, "{name}: {said}\n{}", verdict.0);
+    for part in parts {
+        assert!(said.contains(part), "{name}: {said}, without {part}\n{}", verdict.0);
+    }
+}
+
+#[test]
+fn a_mounted_file_system_survives_the_death_of_the_controller() {
+    let Some(verdict) = verdict() else { return };
+    expect(&verdict, "unloaded", 3, &["run 'modprobe nbd' as root"]);
+    expect(&verdict, "attached", 0, &["device /dev/nbd0", "/dev/softroc/data", "/dev/disk/by-id/softroc-"]);
+    expect(&verdict, "twice", 0, &["'data' is /dev/nbd0 already"]);
+    expect(&verdict, "other", 3, &["'data' is /dev/nbd0 already, and can be written to"]);
+    for (name, target) in [
+        ("made", "/dev/nbd0"),
+        ("before", "none"),
+        ("renamed", "/dev/nbd0"),
+        ("gone", "none"),
+        ("stays", "none"),
+    ] {
+        verdict.expect("LINK", name, target);
+    }
+    let state = |name: &str| verdict.of("STATE", name).unwrap_or_default().trim().to_owned();
+    assert_eq!(state("idle"), "/dev/nbd0 data connected read-write /dev/softroc/data -");
+    assert_eq!(state("mounted"), "/dev/nbd0 data connected read-write /dev/softroc/data mounted at /mnt");
+    assert_eq!(state("wished"), "/dev/nbd0 data connected read-only /dev/softroc/data -");
+    assert_eq!(state("started"), "/dev/nbd0 data connected read-only /dev/softroc/data -");
+    assert!(state("orphan").starts_with("/dev/nbd0 ") && state("orphan").contains(" waiting read-only "));
+    expect(&verdict, "mkfs", 0, &[]);
+    // Two writers, two files each, over a kill and over a restart: nothing failed, and all is there.
+    assert_eq!(verdict.0.lines().filter(|line| line.starts_with("SAME ")).count(), 4, "{}", verdict.0);
+    assert!(!verdict.0.contains("DIFFERENT ") && !verdict.0.contains("IOERROR "), "{}", verdict.0);
+    expect(&verdict, "delete", 3, &["'data' is used by /dev/nbd0"]);
+    expect(&verdict, "busy", 3, &["/dev/nbd0 is in use: mounted at /mnt; first run 'umount /mnt'"]);
+    expect(&verdict, "fsck", 0, &[]);
+    expect(&verdict, "detach", 0, &["Done."]);
+    expect(&verdict, "none", 4, &["'data' is no disk of this machine"]);
+    expect(&verdict, "written", 1, &["ermitted"]);
+    expect(&verdict, "again", 0, &["softroc volume set data --attach off"]);
+    expect(&verdict, "orphan", 3, &["softroc detach /dev/nbd0 --force"]);
+    expect(&verdict, "forced", 0, &["Done."]);
+    expect(&verdict, "empty", 0, &["No volume is a disk of this machine"]);
+    assert!(verdict.0.contains("KERNEL 0") && verdict.0.contains("PANICS 0"), "{}", verdict.0);
+}
+
+#[test]
+fn a_machine_that_lets_nobody_make_disks_says_what_to_do() {
+    let controller = Controller::new("attach");
+    controller.volume("data", "raid1", 2);
+    let listed = controller.softroc(&["attach", "--list"]).ok();
+    assert!(listed.contains("No volume is a disk of this machine"), "{listed}");
+    let unknown = controller.softroc(&["attach", "nothing"]).refused();
+    assert!(unknown.contains("there is no volume 'nothing'"), "{unknown}");
+    let none = controller.softroc(&["detach", "data"]).refused();
+    assert!(none.contains("'data' is no disk of this machine"), "{none}");
+    // A kernel without the module, or a container without the right; where there are both, this is the guest's to judge.
+    let attached = controller.softroc(&["attach", "data"]);
+    match attached.code {
+        0 => drop(controller.softroc(&["detach", "data"]).ok()),
+        code => {
+            assert_eq!(code, 3, "{}", attached.stderr);
+            let says_what_to_do = ["modprobe nbd", "sudo softroc serve", "AF_NETLINK"];
+            assert!(says_what_to_do.iter().any(|what| attached.stderr.contains(what)), "{}", attached.stderr);
+        }
+    }
+}

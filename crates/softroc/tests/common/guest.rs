@@ -1,0 +1,138 @@
+//! An emulated machine with a Linux of Debian's (`scripts/md-guest` makes its kernel and initial file system), without help from this
+//! machine's kernel: it has drives, runs a script, and what it says is judged.
+
+use super::{Folder, have, run, skipped};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// How long a guest may take, on a machine that has much else to do. Nothing is concluded from how long it takes.
+const PATIENCE_S: u32 = 540;
+
+/// How its script calls a drive: `drive N` is the Nth that it was given.
+const DRIVE: &str = "drive() { echo /dev/$(ls /sys/class/scsi_device/0:0:$1:0/device/block); }\n";
+
+/// The machine, its drives, and what it is to do.
+pub struct Guest {
+    parts: PathBuf,
+    drives: Vec<(PathBuf, Keep)>,
+    /// Files of this machine that it has, too, and where.
+    files: Vec<(PathBuf, String)>,
+    /// What it does.
+    pub script: String,
+}
+
+/// Whether what the guest writes to a drive stays.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Keep {
+    Nothing,
+    Everything,
+}
+
+impl Guest {
+    /// `None`, said aloud, where there is none.
+    pub fn new(what: &str) -> Option<Guest> {
+        let parts = std::env::var_os("MD_GUEST").map_or_else(
+            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/md-guest"),
+            PathBuf::from,
+        );
+        for part in ["vmlinuz", "initrd.gz"] {
+            if !parts.join(part).exists() {
+                let why =
+                    format!("{} is not there: 'make test' makes it where it may", parts.join(part).display());
+                skipped(what, &why);
+                return None;
+            }
+        }
+        let programs = ["qemu-system-x86_64", "cpio", "gzip", "sha256sum"];
+        let is_there = programs.iter().filter(|program| !have(program)).count() == 0;
+        is_there.then(|| Guest { parts, drives: Vec::new(), files: Vec::new(), script: DRIVE.to_owned() })
+    }
+
+    /// Gives it drives. How its script calls them.
+    pub fn give(&mut self, drives: &[PathBuf], keep: Keep) -> Vec<String> {
+        let first = self.drives.len();
+        self.drives.extend(drives.iter().map(|drive| (drive.clone(), keep)));
+        (first..self.drives.len()).map(|number| format!("$(drive {number})")).collect()
+    }
+
+    /// Gives it a program of this machine, without what only debuggers read, and the libraries that it needs.
+    pub fn give_program(&mut self, program: &str, folder: &Folder) {
+        let name = Path::new(program).file_name().expect("a program has a name").to_string_lossy();
+        let stripped = folder.0.join(&*name);
+        run("strip", &["-o", stripped.to_str().expect("paths are text"), program]);
+        self.files.push((stripped, format!("bin/{name}")));
+        let libraries = run("ldd", &[program]);
+        let paths = libraries.split_whitespace().filter(|word| word.starts_with('/'));
+        self.files.extend(paths.map(|path| (PathBuf::from(path), path.trim_start_matches('/').to_owned())));
+    }
+
+    /// What it has besides its own parts, as the kernel unpacks it behind them.
+    fn pack(&self, folder: &Folder) -> PathBuf {
+        let root = folder.0.join("root");
+        let copy = |from: &Path, to: &str| {
+            let to = root.join(to);
+            std::fs::create_dir_all(to.parent().expect("it is in a folder")).expect("a folder");
+            std::fs::copy(from, &to).expect("a copy");
+        };
+        std::fs::create_dir_all(&root).expect("a folder");
+        std::fs::write(root.join("script.sh"), &self.script).expect("a file");
+        self.files.iter().for_each(|(from, to)| copy(from, to));
+        let pack =
+            r#"cd "$1" && (find . | cpio -o -H newc 2>/dev/null | gzip -1) | cat "$2" - >../initrd.gz"#;
+        let (root, base) = (folder.file("root"), self.parts.join("initrd.gz"));
+        run("sh", &["-c", pack, "sh", &root, base.to_str().expect("paths are text")]);
+        folder.0.join("initrd.gz")
+    }
+
+    /// Boots it, and waits until it is off. What it said.
+    pub fn run(self) -> Verdict {
+        let folder = Folder::new("guest");
+        let initrd = self.pack(&folder);
+        let mut command = Command::new("timeout");
+        command.arg(PATIENCE_S.to_string()).arg("qemu-system-x86_64");
+        // Emulated everywhere: what a machine offers to speed it up is not to decide whether it works.
+        command.args([
+            "-accel",
+            "tcg",
+            "-cpu",
+            "max",
+            "-m",
+            "768",
+            "-nographic",
+            "-no-reboot",
+            "-nodefaults",
+        ]);
+        command.args(["-serial", "stdio", "-append", "console=ttyS0 panic=-1 quiet", "-kernel"]);
+        command.arg(self.parts.join("vmlinuz")).arg("-initrd").arg(initrd);
+        command.args(["-device", "virtio-scsi-pci,id=scsi"]);
+        for (number, (path, keep)) in self.drives.iter().enumerate() {
+            let snapshot = if *keep == Keep::Nothing { "on" } else { "off" };
+            let path = path.to_str().expect("paths are text");
+            command
+                .arg("-drive")
+                .arg(format!("file={path},format=raw,if=none,id=d{number},snapshot={snapshot}"));
+            command.arg("-device").arg(format!("scsi-hd,bus=scsi.0,scsi-id={number},drive=d{number}"));
+        }
+        let output = command.stdin(Stdio::null()).output().expect("the guest starts");
+        let said = String::from_utf8_lossy(&output.stdout).replace('\r', "");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("GUEST-DONE"), "the guest did not end well: {complaint}\n{said}");
+        Verdict(said)
+    }
+}
+
+/// What the guest said.
+pub struct Verdict(pub String);
+
+impl Verdict {
+    /// The rest of the line that begins so.
+    pub fn of(&self, what: &str, name: &str) -> Option<&str> {
+        let start = format!("{what} {name} ");
+        self.0.lines().find_map(|line| line.strip_prefix(start.as_str()))
+    }
+
+    #[track_caller]
+    pub fn expect(&self, what: &str, name: &str, expected: &str) {
+        assert_eq!(self.of(what, name), Some(expected), "{what} of {name}; the guest said:\n{}", self.0);
+    }
+}

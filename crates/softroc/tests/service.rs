@@ -1,0 +1,137 @@
+//! SoftROC as a service: what systemd says of its units, what the service tells systemd, its man pages and completions.
+
+mod common;
+
+use common::{Folder, have, run, softroc, until};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The most that systemd may find exposed, of ten.
+const EXPOSURE: f64 = 4.0;
+
+fn packaging() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
+}
+
+/// The units as they would be installed, but for where the program is; the one for a disk as that of a volume.
+fn units(folder: &Folder) -> Vec<String> {
+    let unit = |from: &str, to: &str| {
+        let text = std::fs::read_to_string(packaging().join(from)).expect("a unit");
+        let program = env!("CARGO_BIN_EXE_softroc");
+        std::fs::write(folder.0.join(to), text.replace("/usr/bin/softroc", program)).expect("a file");
+        folder.file(to)
+    };
+    vec![
+        unit("softroc.service", "softroc.service"),
+        unit("softroc-attach@.service", "softroc-attach@data.service"),
+    ]
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_units_and_little_exposed() {
+    if !have("systemd-analyze") {
+        return;
+    }
+    let folder = Folder::new("units");
+    for unit in units(&folder) {
+        let said = run("systemd-analyze", &["verify", "--man=no", "--recursive-errors=no", &unit]);
+        assert_eq!(said, "", "{unit}");
+        let said = run("systemd-analyze", &["security", "--offline=true", "--no-pager", &unit]);
+        let level = said.lines().find(|line| line.contains("Overall exposure level"));
+        let words = level.into_iter().flat_map(str::split_whitespace);
+        let exposure: Option<f64> = words.filter_map(|word| word.parse().ok()).next();
+        assert!(exposure.is_some_and(|exposure| exposure <= EXPOSURE), "{unit}: {said}");
+    }
+}
+
+/// A service as systemd starts it: where it tells what it has to say.
+struct Service {
+    socket: UnixDatagram,
+    child: Child,
+    heard: Vec<String>,
+}
+
+impl Service {
+    fn start(folder: &Folder, watchdog: Option<Duration>) -> Service {
+        let path = folder.file("notify");
+        let socket = UnixDatagram::bind(&path).expect("a socket");
+        socket.set_nonblocking(true).expect("a socket");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
+        command.args(["serve", "--shards", "2", "--memory", "64M", "--state", &folder.file("state")]);
+        command.env("NOTIFY_SOCKET", &path).stdin(Stdio::null()).stderr(Stdio::null());
+        if let Some(limit) = watchdog {
+            command.env("WATCHDOG_USEC", limit.as_micros().to_string());
+        }
+        Service { socket, child: command.spawn().expect("it starts"), heard: Vec::new() }
+    }
+
+    /// Whether it has told this so many times.
+    fn has_told(&mut self, line: &str, times: usize) -> bool {
+        let mut datagram = [0; 4096];
+        while let Ok(length) = self.socket.recv(&mut datagram) {
+            let text = String::from_utf8_lossy(&datagram[..length]).into_owned();
+            self.heard.extend(text.lines().map(str::to_owned));
+        }
+        self.heard.iter().filter(|heard| *heard == line).count() >= times
+    }
+
+    fn signal(&self, name: &str) {
+        run("kill", &[name, &self.child.id().to_string()]);
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn systemd_is_told_when_the_service_is_ready_lives_and_stops() {
+    let folder = Folder::new("service");
+    let mut service = Service::start(&folder, Some(Duration::from_millis(800)));
+    until("it is ready", || service.has_told("READY=1", 1));
+    assert!(service.has_told("STATUS=serving 0 volumes", 1), "{:?}", service.heard);
+    // It answers from then on.
+    softroc(&["volume", "list", "--state", &folder.file("state")]).ok();
+    until("it lives", || service.has_told("WATCHDOG=1", 4));
+    assert!(!service.has_told("STOPPING=1", 1));
+    service.signal("-TERM");
+    until("it stops", || service.has_told("STOPPING=1", 1));
+    assert!(service.child.wait().expect("it ends").success());
+}
+
+#[test]
+fn who_is_not_watched_over_is_not_told_that_it_lives() {
+    let folder = Folder::new("service");
+    let mut service = Service::start(&folder, None);
+    until("it is ready", || service.has_told("READY=1", 1));
+    service.signal("-TERM");
+    until("it stops", || service.has_told("STOPPING=1", 1));
+    assert!(service.child.wait().expect("it ends").success());
+    assert!(!service.has_told("WATCHDOG=1", 1), "{:?}", service.heard);
+}
+
+#[test]
+fn there_is_a_page_for_every_command_and_shells_complete_them() {
+    let folder = Folder::new("manual");
+    softroc(&["manual", &folder.path()]).ok();
+    let page = |name: &str| std::fs::read_to_string(folder.0.join("man1").join(name));
+    let of_all = page("softroc.1").expect("there is a page");
+    for command in ["attach", "detach", "drive", "volume", "serve", "task", "bench", "rescue"] {
+        let name = format!("softroc-{command}.1");
+        assert!(page(&name).is_ok_and(|text| text.contains(".SH SYNOPSIS")), "{name}");
+        assert!(of_all.contains(&format!("softroc\\-{command}(1)")), "{command} is not in {of_all}");
+    }
+    assert!(page("softroc-volume-create.1").is_ok_and(|text| text.contains("write\\-hole")));
+    assert!(page("softroc-manual.1").is_err(), "it is for packages alone");
+    if have("bash") {
+        let script = "source \"$1\" && complete -p softroc && COMP_WORDS=(softroc att) COMP_CWORD=1 \
+                      && _softroc softroc att softroc && echo \"${COMPREPLY[@]}\"";
+        let said = run("bash", &["-c", script, "bash", &folder.file("completions/softroc.bash")]);
+        assert!(said.lines().any(|line| line.trim() == "attach"), "{said}");
+    }
+}
