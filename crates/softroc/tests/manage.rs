@@ -46,7 +46,7 @@ fn a_role_may_what_the_matrix_says_and_events_name_who_did_it() {
         "otto (at 127.0.0.1:",
         "ada (at 127.0.0.1:",
         "(uid 0, process ",
-        "account 'rita' added, read-only",
+        "'rita' added, read-only",
         "account 'otto' signed in from 127.0.0.1:",
     ] {
         let own = format!("(uid {},", uid());

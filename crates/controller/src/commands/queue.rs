@@ -5,7 +5,7 @@ use super::{COMMANDS_WAITING, Commands};
 use crate::arrays::array::Array;
 use crate::commands::handle::{Answer, Asked, Occurrence, Request};
 use crate::events::EventCode;
-use crate::interface::{Caller, Command, Error, ErrorKind, Reply, Result};
+use crate::interface::{Caller, Command, Error, ErrorKind, Reply, Result, SetPolicy};
 use crate::lifecycle::{OfDrive, OfVolume};
 use env::mailbox;
 use std::rc::Rc;
@@ -185,10 +185,7 @@ impl Commands {
                 self.volume_changed(self.lifecycle.start_volume(&volume, accept_stale_parity, degraded).await)
                     .await
             }
-            Command::VolumePolicy(set) => {
-                self.check_attach(&set)?;
-                self.volume_changed(self.policies.set_policy(set).await).await
-            }
+            Command::VolumePolicy(set) => self.set_policy(set).await,
             Command::LogDiscard { volume } => {
                 self.volume_changed(self.arrays.discard_log(&volume).await).await
             }
@@ -226,6 +223,12 @@ impl Commands {
             Command::VolumeDetach { volume, force } => self.detach(&volume, force).await,
             other => self.change(other).await,
         }
+    }
+
+    /// `volume set`, but for its name.
+    async fn set_policy(&self, set: SetPolicy) -> Result<Reply> {
+        self.check_attach(&set)?;
+        self.volume_changed(self.policies.set_policy(set).await).await
     }
 
     /// The reply of a change of a drive, with the numbers that were given meanwhile.
