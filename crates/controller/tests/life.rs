@@ -37,7 +37,9 @@ fn a_volume_is_created_served_and_found_again_after_a_restart() {
 fn created_on_drives_of_unknown_content_it_resyncs_and_is_usable_meanwhile() {
     let mut bench = Bench::new(3, 1, 0);
     for name in ["a", "b", "c"] {
-        let noise = world_sim::DriveOptions { unwritten: Unwritten::Noise, ..drive_options() };
+        // Large enough that the resync is not over when the creation is answered.
+        let size = ByteCount(DRIVE + 64 * MIB);
+        let noise = world_sim::DriveOptions { unwritten: Unwritten::Noise, size, ..drive_options() };
         bench.sim.add_drive(name, noise);
     }
     bench.boot(&[]);

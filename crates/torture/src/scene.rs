@@ -73,6 +73,10 @@ pub enum Presence {
     Gone,
 }
 
+/// When a request began: [`Scene::begin_request`].
+#[derive(Clone, Copy, Debug)]
+pub struct Begun(u64);
+
 /// One volume under test. See the [module](self).
 pub struct Scene {
     /// What was drawn.
@@ -97,6 +101,8 @@ pub struct Scene {
     pub is_ignored: Cell<bool>,
     /// Whether all redundancy agrees with the data, as the controller said in this life.
     pub synced: Cell<bool>,
+    /// How often redundancy came to agree while requests could fail until then: one that began before may still say so.
+    ended_failing: Cell<u64>,
     /// Whether the controller says that its journal tells all that a crash can interrupt: it does from the moment on that all
     /// redundancy agrees.
     pub covered: Cell<bool>,
@@ -163,6 +169,7 @@ impl Scene {
             presence: Cell::new(Presence::Never),
             is_ignored: Cell::new(false),
             synced: Cell::new(false),
+            ended_failing: Cell::new(0),
             covered: Cell::new(false),
             gives_up_journal: Cell::new(false),
             has_failed: Cell::new(false),
@@ -204,6 +211,7 @@ impl Scene {
             presence: self.presence.clone(),
             is_ignored: self.is_ignored.clone(),
             synced: self.synced.clone(),
+            ended_failing: self.ended_failing.clone(),
             covered: self.covered.clone(),
             untold: self.untold.clone(),
             had_journal: self.had_journal.clone(),
@@ -349,6 +357,7 @@ impl Scene {
     /// The controller says that redundancy agrees with the data.
     pub fn settle(&self) {
         self.array.note_losses();
+        self.ended_failing.update(|ended| ended + u64::from(self.may_fail()));
         self.synced.set(true);
         self.without_parity.borrow_mut().settle();
         self.torn.borrow_mut().settle();
@@ -510,14 +519,20 @@ impl Scene {
         }
     }
 
+    /// What [`judge_error`](Self::judge_error) needs to know of a request: taken before it begins.
+    pub fn begin_request(&self) -> Begun {
+        Begun(self.ended_failing.get())
+    }
+
     /// Judges a request that failed.
     ///
     /// # Errors
     /// When it must not have failed.
-    pub fn judge_error(&self, what: &str, range: ByteRange, error: IoError) -> Result<()> {
+    pub fn judge_error(&self, what: &str, range: ByteRange, begun: Begun, error: IoError) -> Result<()> {
         self.tell(|| format!("{what} of {range:?} failed: {error}"));
         let lost = self.has_lost_blocks.get() && error.kind == IoErrorKind::Medium;
-        if !self.may_fail() && !lost {
+        let could_fail_meanwhile = begun.0 != self.ended_failing.get();
+        if !self.may_fail() && !could_fail_meanwhile && !lost {
             let faults = self.array.faults.borrow().describe();
             return Err(Error::new(
                 ErrorKind::NeedlessError,

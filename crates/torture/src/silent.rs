@@ -189,12 +189,13 @@ async fn write(scene: &Scene, volume: &Rc<Volume>, stripe: StripeIndex) -> Resul
     let _payload = volume.shard().reserve_payload(range.len).await;
     let mut buf = workload::take(volume, range.len)?;
     buf.bytes_mut().copy_from_slice(&workload::stamps(first, count, issued, sector));
+    let begun = scene.begin_request();
     match volume.write(range, buf.freeze(), Durability::Durable).await {
         Ok(()) => {
             scene.oracle.borrow_mut().acknowledge(&issued, true);
             Ok(())
         }
-        Err(error) => scene.judge_error("a write of a stripe", range, error),
+        Err(error) => scene.judge_error("a write of a stripe", range, begun, error),
     }
 }
 

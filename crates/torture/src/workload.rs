@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::life::Plan;
 use crate::oracle::Issued;
 use crate::requests::{Places, Request, Requests, What};
-use crate::scene::Scene;
+use crate::scene::{Begun, Scene};
 use crate::silent;
 use crate::stamp::{self, Sector};
 use engine::Volume;
@@ -155,9 +155,9 @@ impl Worker {
         let mut buf = take(&self.volume, range.len)?;
         buf.bytes_mut().copy_from_slice(&bytes);
         let name = format!("write {}", issued.generation.0);
-        self.tell(&name, &request);
+        let begun = self.tell(&name, &request);
         let result = self.volume.write(range, buf.freeze(), durability).await;
-        self.end(&name, issued, &request, result)
+        self.end(&name, (issued, begun), &request, result)
     }
 
     async fn write_zeroes(&self, request: Request) -> Result<()> {
@@ -167,12 +167,12 @@ impl Worker {
         let (range, durability) = (request.range(), request.durability);
         let issued = self.scene.oracle.borrow_mut().write_zeroes(request.first, request.count);
         let name = format!("write {} of zeroes", issued.generation.0);
-        self.tell(&name, &request);
+        let begun = self.tell(&name, &request);
         let result = match request.what {
             What::WriteZeroes { as_payload: false } => self.volume.write_zeroes(range, durability).await,
             _ => self.volume.write(range, Slice::zero(range.len), durability).await,
         };
-        self.end(&name, issued, &request, result)
+        self.end(&name, (issued, begun), &request, result)
     }
 
     async fn trim(&self, request: Request) -> Result<()> {
@@ -181,23 +181,25 @@ impl Worker {
         }
         let issued = self.scene.oracle.borrow_mut().trim(request.first, request.count);
         let name = format!("trim {}", issued.generation.0);
-        self.tell(&name, &request);
+        let begun = self.tell(&name, &request);
         let result = self.volume.trim(request.range()).await;
-        self.end(&name, issued, &request, result)
+        self.end(&name, (issued, begun), &request, result)
     }
 
-    fn tell(&self, name: &str, request: &Request) {
+    /// It is about to begin.
+    fn tell(&self, name: &str, request: &Request) -> Begun {
         let shard = self.volume.shard().index().0;
         self.scene.tell_of(&format!("worker {}", request.name.worker), || {
             let durable = if request.durability == Durability::Durable { ", durable" } else { "" };
             format!("{name} to {request}{durable} (request {}, shard {shard}) ...", request.name)
         });
+        self.scene.begin_request()
     }
 
     fn end(
         &self,
         name: &str,
-        issued: Issued,
+        (issued, begun): (Issued, Begun),
         request: &Request,
         result: std::result::Result<(), env::IoError>,
     ) -> Result<()> {
@@ -213,7 +215,7 @@ impl Worker {
             }
             Err(error) => {
                 self.scene.failed(&issued);
-                self.scene.judge_error(name, range, error)
+                self.scene.judge_error(name, range, begun, error)
             }
         }
     }
@@ -243,6 +245,7 @@ pub async fn read(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Resul
     let _payload = volume.shard().reserve_payload(range.len).await;
     let buf = take(volume, range.len)?;
     let begun = scene.oracle.borrow_mut().begin_read();
+    let request = scene.begin_request();
     let (result, buf) = volume.read(range, buf).await;
     match (result, buf) {
         (Ok(()), Some(buf)) => {
@@ -255,7 +258,7 @@ pub async fn read(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Resul
         }
         (Err(error), _) => {
             scene.oracle.borrow_mut().abandon_read(begun);
-            scene.judge_error("a read", range, error)
+            scene.judge_error("a read", range, request, error)
         }
     }
 }
@@ -267,6 +270,7 @@ pub async fn read(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Resul
 pub async fn flush(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
     let begun = scene.oracle.borrow_mut().begin_flush();
     let settled = scene.settled();
+    let request = scene.begin_request();
     match volume.flush().await {
         Ok(()) => {
             scene.oracle.borrow_mut().acknowledge_flush(begun, scene.setup.has_cache());
@@ -274,6 +278,6 @@ pub async fn flush(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
             scene.tell(|| "a flush is acknowledged".to_owned());
             Ok(())
         }
-        Err(error) => scene.judge_error("a flush", ByteRange::default(), error),
+        Err(error) => scene.judge_error("a flush", ByteRange::default(), request, error),
     }
 }

@@ -202,7 +202,7 @@ mod tests {
         let attributes = Attributes::default().text(10, "ab").nested(7, &files);
         let sent = message(0x1C, 9, 3, &attributes);
         let mut expected = vec![];
-        for number in [48_u32, 0x1C | 5 << 16, 9, 0, 3 | 1 << 8] {
+        for number in [44_u32, 0x1C | 5 << 16, 9, 0, 3 | 1 << 8] {
             expected.extend_from_slice(&number.to_ne_bytes());
         }
         expected.extend_from_slice(&(7_u32 | 10 << 16).to_ne_bytes());
