@@ -91,6 +91,15 @@ impl fmt::Debug for LogDevice {
     }
 }
 
+/// How a volume's reads use the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ReadTerms {
+    /// What follows a stream of reads is read before a host asks for it.
+    pub read_ahead: bool,
+    /// What was read is kept for whoever reads it next.
+    pub cached: bool,
+}
+
 /// Everything a shard needs to serve a volume.
 #[derive(Clone)]
 pub struct Attachment {
@@ -111,6 +120,8 @@ pub struct Attachment {
     pub streams: StreamSharing,
     /// What it has of the cache.
     pub cache: CacheTerms,
+    /// How its reads use the cache.
+    pub reads: ReadTerms,
     /// By what its flushes are answered. A data log is opened once the volume is attached
     /// ([`SetDataLog`](crate::ShardMessage::SetDataLog)), not by this.
     pub data_log: DataLogTerms,
@@ -138,6 +149,7 @@ impl Attachment {
             hidden: false,
             streams: StreamSharing::default(),
             cache,
+            reads: ReadTerms::default(),
             data_log: DataLogTerms::None,
             restored: Arc::default(),
             meter: VolumeMeter::default(),

@@ -4,7 +4,7 @@
 //! request away and gets it back with the answer, so that the mailboxes, dimensioned for all credits, cannot
 //! overflow.
 
-use crate::attachment::{Attachment, DataLogTerms, JournalPlace};
+use crate::attachment::{Attachment, DataLogTerms, JournalPlace, ReadTerms};
 use crate::memory::{Absorb, CellShare};
 use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::{FaultPolicy, VolumeId};
@@ -147,6 +147,8 @@ pub enum ShardMessage {
     /// nothing dirty on any.
     /// The number is the volume's place in the memory, which changes while nothing is answered.
     SetAbsorb(VolumeId, Absorb, u32, Done),
+    /// How the reads of a volume use the cache from now on.
+    SetReads(VolumeId, ReadTerms, Done),
     /// By what the flushes of a volume are answered from now on. Answered when nothing is written any more to what they were
     /// answered by before.
     SetDataLog(VolumeId, DataLogTerms, Done),

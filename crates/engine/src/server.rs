@@ -171,6 +171,9 @@ impl Shard {
                 let work = async move |volume: Rc<Volume>| volume.set_absorb(absorb, index).await;
                 self.env().spawn("set what is answered", self.clone().answer_with(id, done, work));
             }
+            ShardMessage::SetReads(id, reads, done) => {
+                answer_control(&done, self.volume_or(id).map(|volume| volume.set_reads(reads)));
+            }
             ShardMessage::SetDataLog(id, terms, done) => self.set_data_log(id, &terms, done),
             ShardMessage::Drain(id, done) => {
                 let work = async move |volume: Rc<Volume>| volume.drain_and_flush().await;

@@ -29,6 +29,7 @@ mod marks;
 pub(crate) mod members;
 mod noting;
 mod on_log;
+pub(crate) mod reads;
 mod record;
 pub(crate) mod reports;
 pub(crate) mod serve;

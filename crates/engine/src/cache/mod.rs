@@ -35,7 +35,7 @@ mod write_back;
 pub(crate) use destage::{put, put_part, write_stripe};
 pub(crate) use locked::{lock_columns, lock_to_write};
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, ReadTerms};
 use crate::memory::{Absorb, CacheTerms};
 use crate::recovery::Recovery;
 use crate::shard::Room;
@@ -68,6 +68,8 @@ pub struct Cache {
     /// Which writes are answered that are not on the drives yet.
     absorb: Cell<Absorb>,
     absorbing: Absorbing,
+    /// How reads use it.
+    reads: Cell<ReadTerms>,
     promises: Promises,
 }
 
@@ -149,11 +151,12 @@ impl Cache {
         let lines = RefCell::new(Lines::new(shape));
         let CacheTerms { index, absorb, found, gauge } = attachment.cache.clone();
         let (index, absorb, absorbing) = (Cell::new(index), Cell::new(absorb), Absorbing::new(&recovery));
+        let reads = Cell::new(attachment.reads);
         let cells = recovery.shard.cells();
         let is_mine = |range: ByteRange| recovery.is_mine(geometry.stripe_of(range.start).0);
         cells.adopt(found.iter().filter(|found| is_mine(found.descriptor.bytes.range())));
         let promises = Promises::new(&attachment.data_log);
-        let cache = Rc::new(Cache { lines, index, gauge, absorb, absorbing, promises, recovery });
+        let cache = Rc::new(Cache { lines, index, gauge, absorb, absorbing, reads, promises, recovery });
         cache.absorbing.run_destages_of(&cache);
         cache.take_up();
         cache.restore(&attachment.restored);
@@ -168,6 +171,16 @@ impl Cache {
     /// Whether writes of whole sectors go through lines.
     pub(crate) fn uses_lines(&self) -> bool {
         self.is_redundant() || self.uses_write_back()
+    }
+
+    /// How reads use the cache.
+    pub fn reads(&self) -> ReadTerms {
+        self.reads.get()
+    }
+
+    /// How reads use the cache from now on.
+    pub(crate) fn set_reads(&self, reads: ReadTerms) {
+        self.reads.set(reads);
     }
 
     /// Checks what must hold of the lines between any two steps.

@@ -14,7 +14,7 @@ pub use account::{AccountCommand, Remote};
 pub use attach::{Attach, AttachSwitch, Detach};
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
-pub use create::{VolumeCreate, WriteHole, WriteMode};
+pub use create::{VolumeCreate, WriteHole};
 pub use log::LogCommand;
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
 pub use volume::VolumeCommand;
