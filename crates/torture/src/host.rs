@@ -238,19 +238,35 @@ impl Host {
             Err(error) if error.kind == controller::ErrorKind::WrongState => {}
             // A drive that did not answer in time answers now: whether it serves rightly is judged next.
             Ok(_) => return Ok(()),
-            Err(error) => return Error::wrong_state(format!("a start that needs a word ends as: {error}")),
+            Err(error) => return self.judge_failed_start(error),
         }
         let shown = self.show().await?;
         if !shown.state.serves() && log_devices::waits(self, &shown)? {
             return Ok(()); // It is looked at again.
         }
-        self.must(start(true)).await?;
+        let known_out = out_of(&shown);
+        if let Err(error) = self.ask(start(true)).await {
+            return self.judge_failed_start(error);
+        }
         scene.did(Deed::OperatorAccepts);
         let out = out_of(&self.show().await?);
-        scene.forced.set(out);
+        // The word is about drives that the operator knew to be out. One that went out while it was carried out may or may not be
+        // meant, as the controller may have taken it before or after that: a host may be told that its blocks cannot be computed (a
+        // known limit of forced parity), and where it is meant, they may read as anything.
+        scene.forced.set(out.intersection(&known_out));
         let given_up = scene.force(&out);
         scene.tell(|| format!("the operator forces stale parity: {given_up} sectors may read as anything"));
         Ok(())
+    }
+
+    /// A start failed otherwise than for want of a word. It may, if a drive fails in the middle that the volume cannot do without:
+    /// nobody serves a volume whose start could not be recorded there. It is looked at again then.
+    fn judge_failed_start(&self, error: controller::Error) -> Result<()> {
+        if error.kind == controller::ErrorKind::Failed && self.scene.may_fail() {
+            self.scene.tell(|| format!("a start failed: {error}"));
+            return Ok(());
+        }
+        Error::wrong_state(format!("a start that needs a word ends as: {error}"))
     }
 
     /// The volume serves: whether it may, in the way it does.
