@@ -48,7 +48,9 @@ pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) 
     }
     let cache_size = scene.setup.cache * u64::from(count);
     let logs = log_devices::begin(&scene);
-    let options = controller::Options { drives: given, cache_size, logs, ..controller::Options::default() };
+    let read_cache = scene.setup.reads.map_or(units::ByteCount::ZERO, |reads| reads.room) * u64::from(count);
+    let options =
+        controller::Options { drives: given, cache_size, read_cache, logs, ..controller::Options::default() };
     let control = Controller::start(&envs[0], options, senders, receiver).await;
     Host { scene, env: envs[0].clone(), control, shards }
 }
@@ -183,6 +185,8 @@ impl Host {
             destroy_data: true,
             write_hole: setup.has_parity().then_some(setup.write_hole),
             write_mode: setup.write_back.then_some(WriteMode::WriteBack),
+            read_mode: setup.reads.map(|reads| reads.read_mode),
+            cache_mode: setup.reads.map(|reads| reads.cache_mode),
             ..CreateVolume::default()
         }
     }
