@@ -244,13 +244,24 @@ pub(crate) async fn look(host: &Host) -> Result<()> {
         return Ok(());
     }
     let changes = log.changes();
-    let Reply::Logs { logs, .. } = host.must(Command::LogList {}).await? else {
-        return Error::wrong_state("logs cannot be listed");
-    };
+    let in_use = log_in_use(host).await?;
     if log.changes() != changes || log.is_changing.get() {
         return Ok(());
     }
-    let in_use = logs.into_iter().find(|info| info.in_use);
+    judge(host, &in_use)
+}
+
+/// Asks which log is in use.
+pub(crate) async fn log_in_use(host: &Host) -> Result<Option<LogInfo>> {
+    match host.must(Command::LogList {}).await? {
+        Reply::Logs { logs, .. } => Ok(logs.into_iter().find(|info| info.in_use)),
+        _ => Error::wrong_state("logs cannot be listed"),
+    }
+}
+
+/// Holds the log in use against what somebody was told.
+pub(crate) fn judge(host: &Host, in_use: &Option<LogInfo>) -> Result<()> {
+    let (scene, log) = (&host.scene, &host.scene.machine.log);
     match (log.standing.get(), in_use) {
         (Standing::InUse, None) if !log.is_elsewhere.get() => {
             Error::wrong_state("the log that was in use is so no more")
@@ -264,8 +275,25 @@ pub(crate) async fn look(host: &Host) -> Result<()> {
         }
         (_, Some(info)) => {
             log.standing.set(Standing::InUse);
-            judge_devices(scene, &info)
+            note_devices(&scene.machine, info);
+            judge_devices(scene, info)
         }
+    }
+}
+
+/// Takes note of all devices of the log in use. Whoever names one of two devices that are a log already, as it was not removed to the
+/// end, takes up both: then records are on the other one, too.
+fn note_devices(machine: &Machine, info: &LogInfo) {
+    let log = &machine.log;
+    let online = info.devices.iter().filter(|device| device.state == LogDeviceState::Online);
+    for name in online.map(|device| machine.drive_at(&device.drive)) {
+        if log.devices.borrow().contains(&name) {
+            continue;
+        }
+        if present(machine, &name) && !log.faulty.borrow().contains(&name) {
+            log.serving.borrow_mut().insert(name.clone());
+        }
+        log.devices.borrow_mut().push(name);
     }
 }
 
