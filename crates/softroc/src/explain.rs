@@ -12,7 +12,12 @@ pub fn run(explain: &Explain) -> Outcome {
     let (Some(level), Some(drives)) = (explain.level, explain.drives) else {
         return Err(Failure::usage("give --level and --drives, or --volume"));
     };
-    let range = parse_range(&explain.range)?;
+    let range = range_of(explain)?;
+    let Some(kind) = explain.operation.request() else {
+        return Err(Failure::usage(
+            "what the cache has is explained of a volume; name it with --volume NAME",
+        ));
+    };
     let failed = failed_drives(&explain.failed, drives)?;
     let (parity, mirrors) = match explain.layout {
         Some(LayoutName::Parity(parity)) => (Some(parity), None),
@@ -31,16 +36,23 @@ pub fn run(explain: &Explain) -> Outcome {
     let smallest = shape.geometry(explain.strip, rows)?;
     let needed = ByteCount(range.end().0) + smallest.stripe_bytes();
     let geometry = smallest.with_member_size(smallest.member_size_for(needed))?;
-    let explanation =
-        plan::explain(&geometry, explain.operation.into(), range, &failed).map_err(Failure::usage)?;
+    let explanation = plan::explain(&geometry, kind, range, &failed).map_err(Failure::usage)?;
     match explain.output.json {
         true => output::json(&explanation),
         false => output::print(&explanation.to_string()),
     }
 }
 
+/// The range that is asked for.
+pub fn range_of(explain: &Explain) -> Outcome<ByteRange> {
+    match &explain.range {
+        Some(range) => parse_range(range),
+        None => Err(Failure::usage("which bytes? give the range as SIZE@OFFSET, such as 8K@1M")),
+    }
+}
+
 /// Reads SIZE@OFFSET.
-pub fn parse_range(text: &str) -> Outcome<ByteRange> {
+fn parse_range(text: &str) -> Outcome<ByteRange> {
     let wrong = || Failure::usage(format!("'{text}' is not a range; expected SIZE@OFFSET, such as 8K@1M"));
     let (size, offset) = text.split_once('@').ok_or_else(wrong)?;
     let len: ByteCount = size.parse().map_err(Failure::usage)?;
@@ -62,14 +74,16 @@ fn failed_drives(failed: &[u16], drives: u16) -> Outcome<DriveSet> {
     }
 }
 
-impl From<Operation> for RequestKind {
-    fn from(operation: Operation) -> RequestKind {
-        match operation {
-            Operation::Read => RequestKind::Read,
-            Operation::Write => RequestKind::Write,
-            Operation::WriteZeroes => RequestKind::WriteZeroes,
-            Operation::Resync => RequestKind::Resync,
-            Operation::Verify => RequestKind::Verify,
+impl Operation {
+    /// The request that it asks for; `None`: it tells what the cache has.
+    pub fn request(self) -> Option<RequestKind> {
+        match self {
+            Operation::Read => Some(RequestKind::Read),
+            Operation::Write => Some(RequestKind::Write),
+            Operation::WriteZeroes => Some(RequestKind::WriteZeroes),
+            Operation::Resync => Some(RequestKind::Resync),
+            Operation::Verify => Some(RequestKind::Verify),
+            Operation::Cache => None,
         }
     }
 }

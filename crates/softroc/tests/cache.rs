@@ -342,6 +342,35 @@ fn a_cache_that_is_too_small_to_be_any_use_is_refused() {
 }
 
 #[test]
+fn explain_tells_what_the_cache_has_and_what_it_will_do() {
+    let Some((controller, _memory)) = cached("wb-explain-cache") else { return };
+    controller.volume("data", "raid5", 3);
+    let explain = || controller.softroc(&["explain", "cache", "--volume", "data"]).ok();
+    let said = explain();
+    assert!(said.starts_with("'data' is write-through, no-read-ahead, direct."), "{said}");
+    assert!(said.contains("nothing is dirty") && said.contains("nothing is kept"), "{said}");
+    controller
+        .softroc(&["volume", "set", "data", "--write-mode", "write-back", "--read-mode", "read-ahead"])
+        .ok();
+    controller.softroc(&["volume", "set", "data", "--cache-mode", "cached"]).ok();
+    let said = explain();
+    assert!(said.starts_with("'data' is write-back, read-ahead, cached."), "{said}");
+    assert!(
+        said.contains("answered when the cache has it") && said.contains("what is asked for again stays"),
+        "{said}"
+    );
+    let json = controller.json(&["explain", "cache", "--volume", "data"]);
+    assert_eq!(json["explanation"]["cache_mode"], "cached", "{json}");
+    assert_eq!(json["explanation"]["cache"]["clean_bytes"], 0, "{json}");
+    let level = ["explain", "cache", "--level", "raid5", "--drives", "3", "8K@0"];
+    assert!(controller.softroc(&level).stderr.contains("name it with --volume NAME"));
+    let range = ["explain", "cache", "--volume", "data", "8K@0"];
+    assert!(controller.softroc(&range).stderr.contains("leave the range out"));
+    let bytes = ["explain", "write", "--volume", "data"];
+    assert!(controller.softroc(&bytes).stderr.contains("SIZE@OFFSET, such as 8K@1M"));
+}
+
+#[test]
 fn explain_says_that_a_write_is_absorbed() {
     let Some((controller, _memory)) = cached("wb-explain") else { return };
     controller.volume("data", "raid5", 3);

@@ -133,6 +133,12 @@ fn cache(page: &mut Page, volumes: Rows<'_, '_>) {
     of_cache("softroc_volume_cache_hits_total", counter, help, |cache| cache.hits);
     let help = "Destages of what had been answered, since the volume was started.";
     of_cache("softroc_volume_cache_destages_total", counter, help, |cache| cache.destages);
+    let help = "What is kept of what the drives hold too.";
+    of_cache("softroc_volume_cache_clean_bytes", gauge, help, |cache| cache.clean_bytes);
+    let help = "What was read ahead of hosts and asked for then, since the volume was started.";
+    of_cache("softroc_volume_read_ahead_used_bytes_total", counter, help, |cache| cache.ahead_used_bytes);
+    let help = "What was read ahead of hosts and given up unread, since the volume was started.";
+    of_cache("softroc_volume_read_ahead_wasted_bytes_total", counter, help, |cache| cache.ahead_wasted_bytes);
 }
 
 fn engine(page: &mut Page, volumes: Rows<'_, '_>) {

@@ -276,6 +276,9 @@ impl Volume {
             hits: shown.hits,
             destages: shown.destages,
             flushes_to_log: self.has_data_log.get(),
+            clean_bytes: shown.clean.0,
+            ahead_used_bytes: shown.ahead_used.0,
+            ahead_wasted_bytes: shown.ahead_wasted.0,
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::arrays::serve::volume_state;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
+use crate::commands::explain_cache::explain_cache;
 use crate::interface::{Error, ErrorKind, Explain, Reply, Result};
 use layout::{Geometry, Level, Shape};
 use ondisk::WriteMode;
@@ -10,12 +11,21 @@ use plan::{Health, RequestKind};
 use state::{Regions, VolumeState};
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize};
 
+/// The operation that is none: what the cache has.
+const CACHE: &str = "cache";
+
 fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
 }
 
 impl Commands {
     pub(super) fn explain(&self, request: &Explain) -> Result<Reply> {
+        if request.operation == CACHE {
+            let name = request.volume.as_deref().ok_or_else(|| {
+                invalid("what the cache has is explained of a volume; name it with --volume NAME")
+            })?;
+            return Ok(explain_cache(&self.arrays.find_volume(name)?.1));
+        }
         let kind: RequestKind = request.operation.parse().map_err(invalid)?;
         let range = ByteRange::new(ByteOffset(request.offset_bytes), ByteCount(request.size_bytes));
         if range.start.checked_add(range.len).is_none() {

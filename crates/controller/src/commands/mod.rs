@@ -12,6 +12,7 @@
 mod audit;
 mod disks;
 mod explain;
+mod explain_cache;
 mod handle;
 mod info;
 mod metrics;

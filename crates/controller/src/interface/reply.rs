@@ -310,6 +310,15 @@ pub struct CacheInfo {
     /// Whether a flush is answered when what is dirty is on the log devices; otherwise when it is on the drives.
     #[serde(default)]
     pub flushes_to_log: bool,
+    /// What is kept of what the drives hold too: because hosts read it, or are about to.
+    #[serde(default)]
+    pub clean_bytes: u64,
+    /// What was read ahead of hosts, and asked for then.
+    #[serde(default)]
+    pub ahead_used_bytes: u64,
+    /// What was read ahead of hosts, and given up before anybody asked for it.
+    #[serde(default)]
+    pub ahead_wasted_bytes: u64,
 }
 
 /// A volume.

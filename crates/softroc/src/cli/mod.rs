@@ -456,9 +456,9 @@ pub struct Explain {
     /// The operation.
     pub operation: Operation,
 
-    /// The range as SIZE@OFFSET, such as 8K@1M.
-    #[arg(value_name = "SIZE@OFFSET")]
-    pub range: String,
+    /// The range as SIZE@OFFSET, such as 8K@1M; not with cache.
+    #[arg(value_name = "SIZE@OFFSET", required_unless_present_any = ["volume"])]
+    pub range: Option<String>,
 
     /// The output format.
     #[command(flatten)]
@@ -478,6 +478,8 @@ pub enum Operation {
     Resync,
     /// Compare redundancy with data, in every stripe of the range.
     Verify,
+    /// Nothing: tell what the cache has of the volume (--volume NAME), and what it would do next.
+    Cache,
 }
 
 /// Reads a level, and lists those there are.

@@ -241,11 +241,19 @@ impl Control {
 
     /// `softroc explain --volume`.
     pub fn explain(&self, explain: &Explain) -> Outcome {
-        let range = explain::parse_range(&explain.range)?;
+        let (operation, range) = match explain.operation.request() {
+            Some(kind) => (kind.name(), explain::range_of(explain)?),
+            None if explain.range.is_some() => {
+                return Err(Failure::usage(
+                    "what the cache has is explained of a whole volume; leave the range out",
+                ));
+            }
+            None => ("cache", units::ByteRange::default()),
+        };
         let command = Command::Explain(controller::Explain {
             volume: explain.volume.clone(),
             failed: explain.failed.clone(),
-            operation: plan::RequestKind::from(explain.operation).name().into(),
+            operation: operation.into(),
             offset_bytes: range.start.0,
             size_bytes: range.len.0,
             ..controller::Explain::default()

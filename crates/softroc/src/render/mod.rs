@@ -229,7 +229,7 @@ fn uses_cache(volume: &VolumeInfo) -> bool {
     let through = |mode: &str| mode == controller::WriteMode::WriteThrough.name();
     let is_used =
         write_mode(volume).is_some_and(|mode| !through(&mode.current) || !through(&mode.configured));
-    is_used || volume.cache.dirty_bytes > 0
+    is_used || volume.cache.dirty_bytes > 0 || volume.cache.clean_bytes > 0
 }
 
 fn cache_of(volume: &VolumeInfo) -> String {
@@ -238,9 +238,13 @@ fn cache_of(volume: &VolumeInfo) -> String {
         ByteCount::ZERO => String::new(),
         pinned => format!(" ({pinned} pinned)"),
     };
+    let reads = match ByteCount(cache.clean_bytes + cache.ahead_used_bytes) {
+        ByteCount::ZERO => String::new(),
+        _ => format!("; {} kept of reads", ByteCount(cache.clean_bytes)),
+    };
     let log = if cache.flushes_to_log { "; flushed to the log" } else { "" };
     format!(
-        "{} dirty{pinned}; {} absorbed, {}, {}{log}",
+        "{} dirty{pinned}; {} absorbed, {}, {}{log}{reads}",
         ByteCount(cache.dirty_bytes),
         counted(cache.absorbed, "write"),
         counted(cache.hits, "read hit"),
