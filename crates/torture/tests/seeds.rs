@@ -1,7 +1,7 @@
 //! Seeds of torture, each run twice; and the proof that the oracle can say no.
 
 use layout::Level;
-use torture::{Deed, ErrorKind, Lie, Log, Neighbour, Options, Setup, Summary, Times, run_all, shrink};
+use torture::{Deed, ErrorKind, Lie, Log, Neighbour, Options, Reads, Setup, Summary, Times, run_all, shrink};
 
 /// The machine has two processors at least; a third thread would only make the others wait.
 const THREADS: usize = 2;
@@ -140,7 +140,7 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
     }
 }
 
-/// Seeds that failed once with a cache, as they are drawn. 20908: a trim of a whole stripe failed with the last log device
+/// Seeds that failed once with a cache, as they are drawn without what is kept of reads. 20908: a trim of a whole stripe failed with the last log device
 /// (engine/tests/log_devices.rs). The others are faults of the harness. 20041 and 22449: a start failed with a drive that a neighbour without
 /// redundancy cannot do without. 20761: what a drive changed between two power cuts was forgotten with a lost log (scene/tests.rs). 20773: an
 /// operator's word was taken for one about a drive that went out while it was carried out. 21829: what a cache's hosts had flushed was on
@@ -148,7 +148,7 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
 /// (scene/tests.rs). 27206: a log that was not removed to the end was taken up again by one of its devices, and the other one was not known.
 #[test]
 fn seeds_that_failed_with_a_cache_pass() {
-    let options = Options { write_back: true, ..Options::default() };
+    let options = Options { write_back: true, reads: Reads::Never, ..Options::default() };
     for seed in [20041, 20761, 20773, 20908, 21829, 22449, 23916, 27206] {
         assert_fine(&run_all(seed..seed + 1, &options, Times::Once, 1, |_, _| true));
     }
