@@ -83,7 +83,7 @@ pub enum Command {
     /// Take the tour: create a RAID volume on file drives, measure it, and rebuild it after a drive failure.
     Quickstart(Quickstart),
     /// Run the controller in the foreground.
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Manage drives: add, list, show, fail, replace.
     #[command(subcommand)]
     Drive(DriveCommand),
