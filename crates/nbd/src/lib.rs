@@ -57,7 +57,7 @@
 //!     // ... send output here, and clear it ...
 //!     match step.event {
 //!         Some(ServerEvent::Enter(negotiated)) => break negotiated,
-//!         Some(ServerEvent::Abort) => return Ok(()),
+//!         Some(ServerEvent::Abort | ServerEvent::Encrypt) => return Ok(()), // TLS was not offered
 //!         None if at < input.len() => continue,
 //!         None => return Ok(()), // receive more
 //!     }
@@ -187,8 +187,8 @@ mod wire;
 pub use client::{ClientStream, Cookie, Failure, PayloadRun, ReplyEvent};
 pub use error::{Error, ErrorKind, Result};
 pub use negotiation::{
-    ClientHandshake, ClientOptions, Connected, ExportEntry, ExportInfo, Exports, MAX_OPTIONS, Negotiated,
-    ServerEvent, ServerHandshake, Step,
+    ClientHandshake, ClientOptions, Connected, Encryption, ExportEntry, ExportInfo, Exports, MAX_OPTIONS,
+    Negotiated, ServerEvent, ServerHandshake, Step,
 };
 pub use reply::{Chunks, ErrorReply, MAX_EXTENTS, Replies, ReplyHeader, ReplyTo};
 pub use request::{EncodedRequest, Judged, Rejected, Request, RequestHeader, judge};

@@ -78,7 +78,8 @@ impl MemoryServer {
                         Some(ServerEvent::Enter(negotiated)) => {
                             self.phase = Phase::Transmission(Box::new(RequestStream::new(*negotiated)));
                         }
-                        Some(ServerEvent::Abort) => self.phase = Phase::Over,
+                        // It never offers TLS.
+                        Some(ServerEvent::Abort | ServerEvent::Encrypt) => self.phase = Phase::Over,
                         None if step.consumed == input.len() => return Ok(true),
                         None => {}
                     }

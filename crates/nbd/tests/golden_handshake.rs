@@ -4,8 +4,8 @@ mod common;
 
 use common::{export, hex};
 use nbd::{
-    BlockSizes, ClientHandshake, ClientOptions, Connected, ErrorKind, ExportEntry, ExportFlags, ExportInfo,
-    Exports, Negotiated, ReplyStyle, ServerEvent, ServerHandshake,
+    BlockSizes, ClientHandshake, ClientOptions, Connected, Encryption, ErrorKind, ExportEntry, ExportFlags,
+    ExportInfo, Exports, Negotiated, ReplyStyle, ServerEvent, ServerHandshake,
 };
 
 const GREETING: &str = "4e42444d41474943 49484156454f5054 0003";
@@ -128,6 +128,82 @@ fn list_names_the_exports() {
          0003e889045565a9 00000003 00000002 00000006 00000002 'ä'
          0003e889045565a9 00000003 00000001 00000000";
     assert_eq!(output, hex(expected));
+}
+
+/// What a server with TLS says to each of `inputs`, one after the other; after `Encrypt`, TLS is up.
+fn serve_tls(encryption: Encryption, inputs: &[&str]) -> (Vec<u8>, Result<usize, ErrorKind>) {
+    let mut output = Vec::new();
+    let mut server = ServerHandshake::start(&mut output);
+    server.set_encryption(encryption);
+    output.clear();
+    let mut encrypted = 0;
+    for input in inputs {
+        let input = hex(input);
+        let mut at = 0;
+        while at < input.len() {
+            match server.receive(&input[at..], &Disks, &mut output) {
+                Ok(step) => {
+                    at += step.consumed;
+                    if let Some(ServerEvent::Encrypt) = step.event {
+                        encrypted += 1;
+                        assert_eq!(
+                            server.receive(b"x", &Disks, &mut output).unwrap_err().kind,
+                            ErrorKind::Usage
+                        );
+                        server.encrypted();
+                    }
+                }
+                Err(error) => return (output, Err(error.kind)),
+            }
+        }
+    }
+    (output, Ok(encrypted))
+}
+
+#[test]
+fn tls_begins_where_it_is_offered_and_forgets_what_was_agreed_on_before() {
+    let tls = "49484156454f5054 00000005 00000000";
+    let (output, encrypted) = serve_tls(
+        Encryption::Offered,
+        &[STRUCTURED, tls, "49484156454f5054 0000000a 0000000c 00000004 'disk' 00000000", tls],
+    );
+    let expected = [
+        hex(ACK_STRUCTURED),
+        hex("0003e889045565a9 00000005 00000001 00000000"),
+        // Structured replies have to be chosen again.
+        hex("0003e889045565a9 0000000a 80000003 00000029 'structured replies have to be chosen first'"),
+        hex("0003e889045565a9 00000005 80000003 00000015 'TLS is already in use'"),
+    ];
+    assert_eq!(encrypted, Ok(1));
+    assert_eq!(output[..36], expected.concat()[..36]);
+    assert!(output.ends_with(&expected[3]), "{output:?}");
+    let (output, encrypted) =
+        serve_tls(Encryption::Offered, &["00000003 49484156454f5054 00000005 00000001 00"]);
+    assert_eq!((output[..16].to_vec(), encrypted), (hex("0003e889045565a9 00000005 80000003"), Ok(0)));
+    let (output, encrypted) = serve_tls(Encryption::Absent, &["00000003", tls]);
+    assert_eq!((output[..16].to_vec(), encrypted), (hex("0003e889045565a9 00000005 80000001"), Ok(0)));
+}
+
+#[test]
+fn where_tls_is_required_a_plain_client_can_only_leave() {
+    for option in
+        ["00000003", "00000006", "00000007", "00000008", "00000009", "0000000a", "0000000b", "000000ff"]
+    {
+        let input = format!("00000003 49484156454f5054 {option} 00000000");
+        let (output, encrypted) = serve_tls(Encryption::Required, &[&input]);
+        assert_eq!(encrypted, Ok(0));
+        assert_eq!(output[..16], hex(&format!("0003e889045565a9 {option} 80000005")), "{option}");
+    }
+    let by_name = "00000003 49484156454f5054 00000001 00000004 'disk'";
+    assert_eq!(serve_tls(Encryption::Required, &[by_name]).1, Err(ErrorKind::TlsRequired));
+    let (output, _) = serve_tls(
+        Encryption::Required,
+        &[
+            "00000003 49484156454f5054 00000005 00000000",
+            "49484156454f5054 00000006 0000000a 00000004 'disk' 0000",
+        ],
+    );
+    assert!(output.ends_with(&hex("0003e889045565a9 00000006 00000001 00000000")), "{output:?}");
 }
 
 #[test]

@@ -1,8 +1,13 @@
 //! What a protocol has to say for itself; everything else is the session's.
 
+use crate::access::{Access, Rights, Visitor};
+use crate::encryption::Encryption;
 use crate::session::{Inlet, Life, Session};
+use crate::tls;
 use env::{BlockTarget, Buf, Peer, Slice, Slices, Stream, Targets};
+use rustls::pki_types::CertificateDer;
 use std::rc::Rc;
+use std::sync::Arc;
 use units::ByteCount;
 
 pub use crate::session::Arrival;
@@ -68,6 +73,8 @@ pub struct Greeted<P: Protocol, T> {
     pub protocol: P,
     /// What takes requests off the stream from now on.
     pub decoder: P::Decoder,
+    /// The client may change nothing.
+    pub read_only: bool,
 }
 
 /// What a call of [`Protocol::decode`] came to.
@@ -130,6 +137,8 @@ impl<H> Reply<H> {
 pub struct Offer<S> {
     pub(crate) targets: S,
     pub(crate) read_only: bool,
+    pub(crate) encryption: Option<Encryption>,
+    pub(crate) access: Option<Arc<Access>>,
 }
 
 impl<S: Targets> Offer<S> {
@@ -153,6 +162,15 @@ impl<S: Targets> Offer<S> {
         self.read_only || target.is_read_only()
     }
 
+    /// What `visitor` may do with `target`; `None`: it does not even hear of it.
+    pub(crate) fn rights(&self, visitor: &Visitor, target: &S::Target) -> Option<Rights> {
+        let given = match &self.access {
+            None => Rights { read_only: false },
+            Some(access) => access.rights(visitor, &target.name())?,
+        };
+        Some(Rights { read_only: given.read_only || self.is_read_only(target) })
+    }
+
     /// The longest payload of a request: a power of two of which the shard's memory for payloads (half its pool)
     /// holds two, so that one such request does not stop all others.
     pub fn longest_transfer(&self) -> ByteCount {
@@ -163,7 +181,7 @@ impl<S: Targets> Offer<S> {
 
 /// A connection while its greeting is spoken.
 pub struct Wire<'a> {
-    pub(crate) stream: &'a dyn Stream,
+    pub(crate) stream: Rc<dyn Stream>,
     pub(crate) inlet: &'a mut Inlet,
     pub(crate) life: &'a Life,
 }
@@ -177,6 +195,26 @@ impl Wire<'_> {
     /// What has arrived and was not consumed.
     pub fn received(&self) -> &[u8] {
         self.inlet.bytes()
+    }
+
+    /// Speaks TLS with the client from here on; what certificate it showed. Nothing may have been received that is not
+    /// consumed: it would have come before there was TLS.
+    ///
+    /// # Errors
+    /// Why that came to nothing.
+    pub(crate) async fn encrypt(
+        &mut self,
+        encryption: &Encryption,
+    ) -> Result<Option<CertificateDer<'static>>, String> {
+        if !self.received().is_empty() {
+            return Err("the client went on in the clear after it had asked for TLS".to_owned());
+        }
+        let tls = tls::accept(self.life.env(), self.life, encryption.config.clone()).await?;
+        let certificate = tls.client_certificate();
+        self.stream = Rc::new(tls);
+        self.life.set_stream(self.stream.clone());
+        self.inlet.set_stream(self.stream.clone());
+        Ok(certificate)
     }
 
     /// The first `count` bytes of what has arrived are dealt with.

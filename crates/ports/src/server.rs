@@ -4,8 +4,10 @@ use crate::protocol::{Protocol, Wire};
 use crate::session::{Inlet, Life};
 use crate::shard::PortMessage;
 use crate::{Error, ErrorKind, Result};
+use env::sync::Signal;
 use env::{Address, Env, JoinHandle, Listener, StreamSource, mailbox};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,25 +24,56 @@ const REFUSALS: u32 = 16;
 pub struct ServerOptions {
     /// Connections open at a time, on all addresses and shards together.
     pub max_connections: u32,
-    /// Listen where other machines can connect. Ports have neither encryption nor authentication.
+    /// Of these, clients that have not yet said what they want: for one more, the oldest of them is cut off.
+    pub max_greetings: u32,
+    /// Listen where other machines can connect.
     pub allow_remote: bool,
 }
 
 impl Default for ServerOptions {
     fn default() -> ServerOptions {
-        ServerOptions { max_connections: 128, allow_remote: false }
+        ServerOptions { max_connections: 128, max_greetings: 32, allow_remote: false }
     }
 }
 
 /// One of the connections that the server takes on; dropping it makes room for another.
 pub struct Place {
-    vacated: mailbox::Sender<()>,
+    number: u64,
+    is_greeting: Cell<bool>,
+    said: mailbox::Sender<Said>,
+}
+
+/// What the server hears of a place, at most once each.
+enum Said {
+    /// Its client has been greeted.
+    Greeted(u64),
+    /// It is free.
+    Vacated(u64),
+}
+
+impl Place {
+    /// Its number; later ones have higher numbers.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether its client has not been greeted yet.
+    pub(crate) fn is_greeting(&self) -> bool {
+        self.is_greeting.get()
+    }
+
+    /// Its client has been greeted.
+    pub(crate) fn greeted(&self) {
+        if self.is_greeting.replace(false) {
+            let _ = self.said.send(Said::Greeted(self.number));
+        }
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         // Without a server there is nobody to count; with one, its mailbox has room for every place.
-        let _ = self.vacated.send(());
+        let _ = self.said.send(Said::Vacated(self.number));
     }
 }
 
@@ -48,12 +81,36 @@ struct Shared<P> {
     env: Env,
     shards: Vec<mailbox::Sender<PortMessage>>,
     next: Cell<usize>,
-    max_connections: u32,
-    open: Rc<Cell<u32>>,
+    options: ServerOptions,
+    taken: Rc<Taken>,
+    next_place: Cell<u64>,
     refusing: Cell<u32>,
-    vacated: mailbox::Sender<()>,
+    said: mailbox::Sender<Said>,
     closing: Cell<bool>,
     protocol: PhantomData<P>,
+}
+
+/// The places that are taken.
+#[derive(Default)]
+struct Taken {
+    all: Cell<u32>,
+    /// Those whose clients have not been greeted, by number, with the shard that has them.
+    greeting: RefCell<BTreeMap<u64, usize>>,
+    changed: Signal,
+}
+
+impl Taken {
+    /// Counts until nobody can say anything any more.
+    async fn count(self: Rc<Self>, env: Env, mut said: mailbox::Receiver<Said>) {
+        while let Some(said) = said.receive().await {
+            let (Said::Greeted(number) | Said::Vacated(number)) = said;
+            self.greeting.borrow_mut().remove(&number);
+            if let Said::Vacated(_) = said {
+                self.all.set(self.all.get() - 1);
+            }
+            self.changed.notify(&env);
+        }
+    }
 }
 
 /// A running server of one protocol.
@@ -93,8 +150,8 @@ impl<P: Protocol> Server<P> {
             return Err(Error {
                 kind: ErrorKind::Remote,
                 context: format!(
-                    "'{remote}' can be reached from other machines, and {} is served without encryption and \
-                     passwords; listen at 127.0.0.1 or a Unix socket, or give --allow-remote",
+                    "'{remote}' can be reached from other machines, and whoever reaches it can use {}; listen at \
+                     127.0.0.1 or a Unix socket, or give --allow-remote",
                     P::NAME
                 ),
                 source: None,
@@ -109,22 +166,18 @@ impl<P: Protocol> Server<P> {
             })?;
             listeners.push(listener);
         }
-        let (vacated, mut vacancies) = mailbox::mailbox(env, options.max_connections as usize + 1);
-        let open = Rc::new(Cell::new(0));
-        let counted = open.clone();
-        env.spawn("port places", async move {
-            while vacancies.receive().await.is_some() {
-                counted.set(counted.get() - 1);
-            }
-        });
+        let (said, hears) = mailbox::mailbox(env, 2 * options.max_connections as usize + 1);
+        let taken = Rc::new(Taken::default());
+        env.spawn("port places", taken.clone().count(env.clone(), hears));
         let shared = Rc::new(Shared {
             env: env.clone(),
             shards,
             next: Cell::new(0),
-            max_connections: options.max_connections,
-            open,
+            options,
+            taken,
+            next_place: Cell::new(0),
             refusing: Cell::new(0),
-            vacated,
+            said,
             closing: Cell::new(false),
             protocol: PhantomData,
         });
@@ -147,7 +200,7 @@ impl<P: Protocol> Server<P> {
 
     /// How many connections are open.
     pub fn connections(&self) -> u32 {
-        self.shared.open.get()
+        self.shared.taken.all.get()
     }
 
     /// Stops listening, lets every connection answer what is under way, and closes it; after `limit`, whatever
@@ -175,7 +228,7 @@ impl<P: Protocol> Shared<P> {
     async fn accept(self: Rc<Self>, listener: Rc<dyn Listener>) {
         loop {
             match listener.accept().await {
-                Ok(source) if !self.closing.get() => self.deal(source),
+                Ok(source) if !self.closing.get() => self.deal(source).await,
                 _ if self.closing.get() => return,
                 Ok(_) => {}
                 Err(error) => {
@@ -187,18 +240,21 @@ impl<P: Protocol> Shared<P> {
     }
 
     /// Gives a connection to the next shard, or turns it away.
-    fn deal(self: &Rc<Self>, source: Box<dyn StreamSource>) {
+    async fn deal(self: &Rc<Self>, source: Box<dyn StreamSource>) {
         let peer = source.peer();
-        if self.open.get() >= self.max_connections {
-            tracing::warn!(%peer, limit = self.max_connections, "{}: a connection is turned away: too many are open", P::NAME);
+        if !self.has_room().await {
+            tracing::warn!(%peer, limit = self.options.max_connections, "{}: a connection is turned away: too many are open", P::NAME);
             return self.refuse(source);
         }
-        self.open.set(self.open.get() + 1);
-        let place = Place { vacated: self.vacated.clone() };
+        let number = self.next_place.get();
+        self.next_place.set(number + 1);
+        self.taken.all.set(self.taken.all.get() + 1);
+        let place = Place { number, is_greeting: Cell::new(true), said: self.said.clone() };
         let mut message = PortMessage::Connection { source, place };
         for _ in 0..self.shards.len() {
             let next = self.next.get() % self.shards.len();
             self.next.set(next + 1);
+            self.taken.greeting.borrow_mut().insert(number, next);
             match self.shards[next].send(message) {
                 Ok(()) => return,
                 Err(mailbox::Full(back)) => message = back,
@@ -208,6 +264,24 @@ impl<P: Protocol> Shared<P> {
         if let PortMessage::Connection { source, place } = message {
             drop(place);
             self.refuse(source);
+        }
+    }
+
+    /// Whether there is a place for one more client, if need be that of the one that has been silent for longest.
+    async fn has_room(&self) -> bool {
+        let Taken { all, greeting, changed } = &*self.taken;
+        loop {
+            let greets = greeting.borrow().len() as u64;
+            let has_place = all.get() < self.options.max_connections;
+            if has_place && greets < u64::from(self.options.max_greetings.max(1)) {
+                return true;
+            }
+            let oldest = greeting.borrow().first_key_value().map(|(number, shard)| (*number, *shard));
+            let Some((number, shard)) = oldest else { return false };
+            if self.shards[shard].send(PortMessage::Displace(number)).is_err() {
+                return false;
+            }
+            changed.wait_until(&self.env, || !greeting.borrow().contains_key(&number)).await;
         }
     }
 
@@ -221,8 +295,8 @@ impl<P: Protocol> Shared<P> {
         self.refusing.set(self.refusing.get() + 1);
         let life = Life::new(&self.env, stream.clone(), peer);
         let refusal = self.env.spawn("port refusal", async move {
-            let mut inlet = Inlet::new(life.stream.clone(), life.clone());
-            P::turn_away(&mut Wire { stream: &*life.stream, inlet: &mut inlet, life: &life }).await;
+            let mut inlet = Inlet::new(life.stream(), life.clone());
+            P::turn_away(&mut Wire { stream: life.stream(), inlet: &mut inlet, life: &life }).await;
         });
         let shared = self.clone();
         self.env.spawn("port refusal limit", async move {

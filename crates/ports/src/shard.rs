@@ -33,6 +33,8 @@ pub enum PortMessage {
     },
     /// Serve this connection without a greeting.
     Known(Known),
+    /// End the connection that has the place of this number, unless its greeting is over.
+    Displace(u64),
     /// Take no more connections; let those there are answer what is under way, then close them.
     Stop {
         /// After this long, close them whatever is under way.
@@ -64,6 +66,8 @@ pub(crate) struct Guest<T> {
     pub life: Rc<Life>,
     /// Once the greeting is over.
     pub uses: RefCell<Option<Uses<T>>>,
+    /// Given back when the session is over. `None`: it has none of the server's.
+    pub place: Option<Place>,
 }
 
 /// What the client of a connection uses, and how it is known to who asks.
@@ -97,7 +101,12 @@ pub async fn serve_shard<P: Protocol, S: Targets>(
 ) {
     let env = targets.env().clone();
     let port = Rc::new(Port {
-        offer: Offer { targets, read_only: options.read_only },
+        offer: Offer {
+            targets,
+            read_only: options.read_only,
+            encryption: options.encryption.clone(),
+            access: options.access.clone(),
+        },
         options,
         name: P::NAME,
         hosts,
@@ -111,9 +120,10 @@ pub async fn serve_shard<P: Protocol, S: Targets>(
     loop {
         match messages.receive().await {
             Some(PortMessage::Connection { source, place }) => {
-                port.start::<P>(source, Entry::Greets, Box::new(place));
+                port.start::<P>(source, Entry::Greets, Some(place), Box::new(()));
             }
             Some(PortMessage::Known(known)) => port.start_known::<P>(known),
+            Some(PortMessage::Displace(place)) => port.displace(place),
             Some(PortMessage::Stop { limit, done }) => {
                 port.stop(limit).await;
                 if done.send(()).is_err() {
@@ -142,7 +152,9 @@ impl<S: Targets> Port<S> {
     fn start_known<P: Protocol>(self: &Rc<Self>, known: Known) {
         let Known { source, target, read_only, alive } = known;
         match self.offer.numbered(target) {
-            Some(target) => self.start::<P>(source, Entry::Known { target, read_only }, Box::new(alive)),
+            Some(target) => {
+                self.start::<P>(source, Entry::Known { target, read_only }, None, Box::new(alive));
+            }
             None => tracing::debug!(peer = %source.peer(), "{}: its target is served no more", self.name),
         }
     }
@@ -152,6 +164,7 @@ impl<S: Targets> Port<S> {
         self: &Rc<Self>,
         source: Box<dyn StreamSource>,
         entry: Entry<S::Target>,
+        place: Option<Place>,
         held: Box<dyn Any>,
     ) {
         let peer = source.peer();
@@ -165,7 +178,7 @@ impl<S: Targets> Port<S> {
         let number = self.next.get();
         self.next.set(number + 1);
         let life = Life::new(self.env(), stream, peer);
-        let guest = Rc::new(Guest { life, uses: RefCell::default() });
+        let guest = Rc::new(Guest { life, uses: RefCell::default(), place });
         self.guests.borrow_mut().insert(number, guest.clone());
         let port = self.clone();
         self.env().spawn("port session", async move {
@@ -174,6 +187,19 @@ impl<S: Targets> Port<S> {
             drop(held);
             port.ended.notify(port.env());
         });
+    }
+
+    /// Makes room for who has just come.
+    fn displace(&self, number: u64) {
+        let guests = self.guests.borrow();
+        let has = |guest: &&Rc<Guest<S::Target>>| {
+            guest.place.as_ref().is_some_and(|place| place.number() == number)
+        };
+        let Some(guest) = guests.values().find(has) else { return };
+        if guest.place.as_ref().is_some_and(Place::is_greeting) {
+            tracing::debug!(peer = %guest.life.peer, "{}: a client that has not said what it wants makes room", self.name);
+            guest.life.cut();
+        }
     }
 
     async fn stop(&self, limit: Duration) {
@@ -229,7 +255,7 @@ impl<S: Targets> Port<S> {
         }
     }
 
-    fn look_at(&self, Guest { life, uses }: &Guest<S::Target>) {
+    fn look_at(&self, Guest { life, uses, .. }: &Guest<S::Target>) {
         let now = self.env().now();
         if let Some(Uses { target, host }) = &*uses.borrow() {
             host.look(now);

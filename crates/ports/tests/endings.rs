@@ -306,6 +306,44 @@ fn connections_beyond_the_limit_are_told_so_and_places_become_free() {
 }
 
 #[test]
+fn who_says_nothing_makes_room_for_who_comes_next() {
+    for shards in [1, 3] {
+        let server = ServerOptions { max_connections: 6, max_greetings: 3, ..ServerOptions::default() };
+        let sim = SimOptions { shards, ..options(9) };
+        let mut machine = Machine::start_with(sim, &[RAID5], SessionOptions::default(), server);
+        machine.run(async move |env| {
+            let mut client = connect(&env).await;
+            let mut silent = Vec::new();
+            for _ in 0..40 {
+                silent.push(dial(&env).await);
+            }
+            // Those who connected before are at work, and whoever speaks comes in.
+            assert_eq!(client.ask(Ask::read(0, 512)).await.result, Ok(()));
+            let mut others = Vec::new();
+            for _ in 0..5 {
+                others.push(connect(&env).await);
+            }
+            let began = env.now();
+            for silent in &silent[..35] {
+                while !hear(&**silent).await.is_empty() {}
+            }
+            assert!(env.now().since(began) < SECOND, "they were cut off before their time was up");
+            for client in others.iter_mut().chain([&mut client]) {
+                assert_eq!(client.ask(Ask::read(0, 512)).await.result, Ok(()));
+            }
+            // Six are at work now: nobody of them makes room.
+            let seventh = Client::connect(&env, client_options("five", ReplyStyle::Structured)).await;
+            let Err(Lost::Protocol(error)) = seventh else { panic!("a seventh connection was let in") };
+            assert_eq!(error.kind, ErrorKind::ShuttingDown);
+            assert_eq!(client.ask(Ask::read(0, 512)).await.result, Ok(()));
+        });
+        assert_eq!(machine.server.borrow().as_ref().map(Server::connections), Some(6));
+        machine.run(async move |env| env.sleep(SECOND).await);
+        machine.assert_nothing_left();
+    }
+}
+
+#[test]
 fn remote_addresses_need_permission() {
     let mut machine = Machine::start(options(8), &[RAID5]);
     let env = machine.sim.env();

@@ -33,6 +33,7 @@ mod failure;
 mod info;
 mod machine;
 mod manual;
+mod nbd_security;
 mod output;
 mod place;
 mod predictions;

@@ -10,6 +10,7 @@ use crate::cache;
 use crate::cli::{MetricsCompat, Serve};
 use crate::control::Control;
 use crate::failure::{Failure, Outcome};
+use crate::nbd_security;
 use crate::service::{self, Pulse};
 use crate::shards::{self, Node, PortOptions};
 use crate::signals;
@@ -17,7 +18,7 @@ use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Se
 use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Reply};
 use env::{Address, Env, Hosts, mailbox};
 use ports::nbd::Nbd;
-use ports::{Server, ServerOptions};
+use ports::{Encryption, Server, ServerOptions, SessionOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -53,6 +54,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
     }
     let sockets = world_real::inherited_sockets()?;
     let nbd = nbd_addresses(serve, control, &sockets)?;
+    let sessions = nbd_security::sessions(&serve.security)?;
     let cache = cache::size(serve.cache)?;
     let read_cache = cache::read_size(serve.read_cache)?;
     let kept = cache::folder(serve.cache_folder.as_deref(), control.state())?;
@@ -71,6 +73,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         cache,
         read_cache,
         nbd,
+        sessions,
         drives: serve.drives.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
         logs: serve.log.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
         allow_remote: serve.allow_remote,
@@ -221,6 +224,7 @@ struct Plan {
     cache: ByteCount,
     read_cache: ByteCount,
     nbd: Vec<Address>,
+    sessions: SessionOptions,
     drives: Vec<String>,
     logs: Vec<String>,
     allow_remote: bool,
@@ -236,7 +240,8 @@ struct Plan {
 impl Plan {
     async fn serve(self, env: &Env) -> Outcome {
         let pulse = Pulse::watched(self.shards);
-        let port = PortOptions { pulse: pulse.clone(), ..PortOptions::default() };
+        let port =
+            PortOptions { pulse: pulse.clone(), sessions: self.sessions.clone(), ..PortOptions::default() };
         env.spawn("watchdog", pulse.report(env.clone()));
         let hosts = port.hosts.clone();
         let mut node = Node::start(env, self.shards, self.memory, port)?;
@@ -248,7 +253,9 @@ impl Plan {
 
     async fn serve_on(&self, env: &Env, node: Node, hosts: Hosts) -> Outcome {
         let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
-        let options = ServerOptions { allow_remote: self.allow_remote, ..ServerOptions::default() };
+        let kept_out = self.sessions.encryption.as_ref().is_some_and(Encryption::keeps_strangers_out);
+        let options =
+            ServerOptions { allow_remote: self.allow_remote || kept_out, ..ServerOptions::default() };
         let disks = LocalDisks::start(node.ports.clone())?;
         // Addresses first: a socket in use is found before any drive is touched.
         let mut nbd =

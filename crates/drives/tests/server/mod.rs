@@ -153,7 +153,7 @@ impl Server {
             input.drain(..step.consumed);
             match step.event {
                 Some(ServerEvent::Enter(negotiated)) => break negotiated,
-                Some(ServerEvent::Abort) => return,
+                Some(ServerEvent::Abort | ServerEvent::Encrypt) => return,
                 None => {}
             }
             if step.consumed == 0 || input.is_empty() {

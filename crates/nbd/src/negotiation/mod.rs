@@ -8,7 +8,7 @@ mod server;
 pub use client::{ClientHandshake, ClientOptions, Connected};
 pub use export::{ExportEntry, ExportInfo, Exports};
 pub(crate) use server::BASE_ALLOCATION_ID;
-pub use server::{MAX_OPTIONS, Negotiated, ServerEvent, ServerHandshake};
+pub use server::{Encryption, MAX_OPTIONS, Negotiated, ServerEvent, ServerHandshake};
 
 /// What a call with fresh input did.
 ///

@@ -4,8 +4,9 @@
 //!  greeting sent ──▶ client flags ──▶ option header ──▶ payload ──▶ replies ─┐
 //!                                        ▲      └─ unknown, too long ─▶ skip ─┤
 //!                                        └───────────────────────────────────┤
-//!                                  EXPORT_NAME, GO ─▶ Enter · ABORT ─▶ Abort ◀┘
+//!                EXPORT_NAME, GO ─▶ Enter · ABORT ─▶ Abort · STARTTLS ─▶ Encrypt ◀┘
 //! ```
+//! After `Encrypt` it goes on with the option header, inside TLS ([`ServerHandshake::encrypted`]).
 //!
 //! Fault model: the client is hostile, and its bytes come in any fragments. Invariants:
 //! - at most one option's payload (64 KiB) is held; what is longer is skipped up to 16 MiB and answered
@@ -38,6 +39,22 @@ pub enum ServerEvent {
     Enter(Box<Negotiated>),
     /// The client ended the session: send the output, then close.
     Abort,
+    /// The client asked for TLS and was told yes: send the output, speak TLS, and go on inside it when
+    /// [`ServerHandshake::encrypted`] was called. Input that came behind this option was sent before there
+    /// was TLS: close the connection if there is any.
+    Encrypt,
+}
+
+/// What a server has to say to TLS.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Encryption {
+    /// It has none.
+    #[default]
+    Absent,
+    /// Clients may ask for it.
+    Offered,
+    /// Clients have to ask for it before anything else but leaving.
+    Required,
 }
 
 /// What client and server agreed on.
@@ -55,8 +72,17 @@ pub struct Negotiated {
 enum State {
     ClientFlags,
     Header,
-    Payload { option: u32, length: u32 },
-    Skip { option: u32, left: u32, error: u32 },
+    Payload {
+        option: u32,
+        length: u32,
+    },
+    Skip {
+        option: u32,
+        left: u32,
+        error: u32,
+    },
+    /// `STARTTLS` was acknowledged.
+    Encrypting,
     Finished,
 }
 
@@ -71,6 +97,8 @@ pub struct ServerHandshake {
     selected_for: Option<String>,
     options: u32,
     shutting_down: bool,
+    encryption: Encryption,
+    is_encrypted: bool,
 }
 
 impl ServerHandshake {
@@ -87,7 +115,24 @@ impl ServerHandshake {
             selected_for: None,
             options: 0,
             shutting_down: false,
+            encryption: Encryption::Absent,
+            is_encrypted: false,
         }
+    }
+
+    /// What clients are told of TLS from now on.
+    pub fn set_encryption(&mut self, encryption: Encryption) {
+        self.encryption = encryption;
+    }
+
+    /// TLS is spoken from here on, after [`ServerEvent::Encrypt`]: what was agreed on before does not count, since
+    /// anybody on the way may have said it.
+    pub fn encrypted(&mut self) {
+        self.state = State::Header;
+        self.piece.clear();
+        self.is_encrypted = true;
+        self.style = ReplyStyle::Simple;
+        self.selected_for = None;
     }
 
     /// From now on, options other than `ABORT` are answered with `ERR_SHUTDOWN`.
@@ -108,8 +153,10 @@ impl ServerHandshake {
     ) -> Result<Step<ServerEvent>> {
         let mut rest = input;
         let outcome = self.advance(&mut rest, exports, output);
-        if !matches!(outcome, Ok(None)) {
-            self.state = State::Finished;
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(ServerEvent::Encrypt)) => self.state = State::Encrypting,
+            _ => self.state = State::Finished,
         }
         outcome.map(|event| Step { consumed: input.len() - rest.len(), event })
     }
@@ -154,6 +201,9 @@ impl ServerHandshake {
                     self.state = State::Header;
                     refuse(output, option, error, "the option is too long");
                     return Ok(None);
+                }
+                State::Encrypting => {
+                    return Err(Error::new(ErrorKind::Usage, "this handshake waits for TLS"));
                 }
                 State::Finished => {
                     return Err(Error::new(ErrorKind::Usage, "this handshake is already over"));
@@ -222,11 +272,19 @@ impl ServerHandshake {
             put_reply(output, option, c::REP_ACK, &[]);
             return Ok(Some(ServerEvent::Abort));
         }
+        let forced = self.encryption == Encryption::Required && !self.is_encrypted;
+        if forced && option == c::OPT_EXPORT_NAME {
+            return Err(Error::new(ErrorKind::TlsRequired, "the client asked for an export without TLS"));
+        }
         if option == c::OPT_EXPORT_NAME {
             return self.export_name(payload, exports, output).map(Some);
         }
         if self.shutting_down {
             refuse(output, option, c::REP_ERR_SHUTDOWN, "the server is shutting down");
+            return Ok(None);
+        }
+        if forced && option != c::OPT_STARTTLS {
+            refuse(output, option, c::REP_ERR_TLS_REQD, "this server requires TLS");
             return Ok(None);
         }
         match option {
@@ -236,12 +294,25 @@ impl ServerHandshake {
             c::OPT_LIST_META_CONTEXT | c::OPT_SET_META_CONTEXT => {
                 self.meta_context(option, payload, exports, output);
             }
-            c::OPT_STARTTLS => {
-                refuse(output, option, c::REP_ERR_UNSUP, "this server has no TLS");
-            }
+            c::OPT_STARTTLS => return Ok(self.start_tls(payload, output)),
             _ => refuse(output, option, c::REP_ERR_UNSUP, "unknown option"),
         }
         Ok(None)
+    }
+
+    fn start_tls(&mut self, payload: &[u8], output: &mut Vec<u8>) -> Option<ServerEvent> {
+        let option = c::OPT_STARTTLS;
+        if self.encryption == Encryption::Absent {
+            refuse(output, option, c::REP_ERR_UNSUP, "this server has no TLS");
+        } else if self.is_encrypted {
+            refuse(output, option, c::REP_ERR_INVALID, "TLS is already in use");
+        } else if !payload.is_empty() {
+            refuse(output, option, c::REP_ERR_INVALID, "this option has no payload");
+        } else {
+            put_reply(output, option, c::REP_ACK, &[]);
+            return Some(ServerEvent::Encrypt);
+        }
+        None
     }
 
     /// `EXPORT_NAME` can't report an error: whatever is wrong closes the connection.

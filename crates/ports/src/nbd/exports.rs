@@ -1,12 +1,17 @@
 //! What a port offers as the exports of an NBD server.
 
+use crate::access::{Rights, Visitor};
 use crate::protocol::Offer;
 use ::nbd::{BlockSizes, ExportEntry, ExportFlags, ExportInfo, Exports};
 use env::{BlockTarget, Targets};
+use std::rc::Rc;
 use units::ByteCount;
 
-/// Every target that is served now.
-pub(super) struct Offered<'a, S>(pub &'a Offer<S>);
+/// Every target that is served now and that a client may use.
+pub(super) struct Offered<'a, S> {
+    pub offer: &'a Offer<S>,
+    pub visitor: &'a Visitor,
+}
 
 impl<S: Targets> Exports for Offered<'_, S> {
     fn list(&self) -> Vec<ExportEntry> {
@@ -14,47 +19,57 @@ impl<S: Targets> Exports for Offered<'_, S> {
             name: target.name().to_string(),
             description: target.description(),
         };
-        self.0.targets().iter().map(|target| entry(target)).collect()
+        self.usable().iter().map(|(target, _)| entry(target)).collect()
     }
 
     fn find(&self, name: &str) -> Option<ExportInfo> {
         if !name.is_empty() {
-            return Some(self.info(&*self.0.find(name)?));
+            let target = self.offer.find(name)?;
+            let rights = self.offer.rights(self.visitor, &target)?;
+            return Some(info(self.offer, &target, rights.read_only));
         }
-        match self.0.targets().as_slice() {
-            [only] => Some(self.info(only)),
+        match self.usable().as_slice() {
+            [(only, rights)] => Some(info(self.offer, only, rights.read_only)),
             _ => None,
         }
     }
 }
 
 impl<S: Targets> Offered<'_, S> {
-    pub(super) fn info(&self, target: &S::Target) -> ExportInfo {
-        let geometry = target.geometry();
-        ExportInfo {
-            name: target.name().to_string(),
-            description: target.description(),
-            size_bytes: geometry.capacity.0,
-            flags: ExportFlags {
-                read_only: self.0.is_read_only(target),
-                flush: true,
-                fua: true,
-                rotational: geometry.rotational,
-                trim: true,
-                write_zeroes: true,
-                fast_zero: true,
-                cache: true,
-                // Rule (c) of the promises: a flush covers what any connection was told is written.
-                multi_conn: true,
-                df: true,
-            },
-            block_sizes: BlockSizes {
-                minimum_bytes: 1,
-                preferred_bytes: geometry.minimum_io.max(ByteCount(4096)).0 as u32,
-                maximum_bytes: self.0.longest_transfer().0 as u32,
-            },
-            base_allocation: true,
-        }
+    fn usable(&self) -> Vec<(Rc<S::Target>, Rights)> {
+        let targets = self.offer.targets().into_iter();
+        targets
+            .filter_map(|target| self.offer.rights(self.visitor, &target).map(|rights| (target, rights)))
+            .collect()
+    }
+}
+
+/// A target as an export.
+pub(super) fn info<S: Targets>(offer: &Offer<S>, target: &S::Target, read_only: bool) -> ExportInfo {
+    let geometry = target.geometry();
+    ExportInfo {
+        name: target.name().to_string(),
+        description: target.description(),
+        size_bytes: geometry.capacity.0,
+        flags: ExportFlags {
+            read_only,
+            flush: true,
+            fua: true,
+            rotational: geometry.rotational,
+            trim: true,
+            write_zeroes: true,
+            fast_zero: true,
+            cache: true,
+            // Rule (c) of the promises: a flush covers what any connection was told is written.
+            multi_conn: true,
+            df: true,
+        },
+        block_sizes: BlockSizes {
+            minimum_bytes: 1,
+            preferred_bytes: geometry.minimum_io.max(ByteCount(4096)).0 as u32,
+            maximum_bytes: offer.longest_transfer().0 as u32,
+        },
+        base_allocation: true,
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! # What is served
 //! Every target under its name, with any byte range; the empty name means the only target, where there is exactly
-//! one. Flush, FUA, trim, zeroes, `base:allocation` and several connections to one target hold what the target
+//! one; to a client that may use some of them only, there are no others. Where there is TLS, a client may ask for it, or has to.
+//! Flush, FUA, trim, zeroes, `base:allocation` and several connections to one target hold what the target
 //! promises. *Cache* reads the range and drops it, so that what caches there are below hold it (at most
 //! the longest read's length: the protocol calls it advice). *Fast zero* is always answered with "not supported":
 //! zeroes are written like data here, they only need not travel.
@@ -17,11 +18,12 @@
 mod exports;
 mod requests;
 
+use crate::access::Visitor;
 use crate::protocol::{Arrival, Arrived, Greeted, Offer, Protocol, Reply, Step, Wire};
 use crate::session::Session;
 use ::nbd::{
-    Command, ErrorReply, Exports, Negotiated, Replies, ReplyHeader, ReplyStyle, Request, RequestEvent,
-    RequestStream, ServerEvent, ServerHandshake,
+    Command, Encryption, ErrorReply, Exports, Negotiated, Replies, ReplyHeader, ReplyStyle, Request,
+    RequestEvent, RequestStream, ServerEvent, ServerHandshake,
 };
 use env::{BlockTarget, Slice, Targets};
 use exports::{NoExports, Offered};
@@ -66,15 +68,31 @@ impl Protocol for Nbd {
         offer: &Offer<S>,
     ) -> Result<Option<Greeted<Nbd, S::Target>>, String> {
         let mut output = Vec::new();
-        let handshake = ServerHandshake::start(&mut output);
-        let Some(negotiated) = shake_hands(wire, handshake, output, &Offered(offer)).await? else {
-            return Ok(None);
+        let mut handshake = ServerHandshake::start(&mut output);
+        handshake.set_encryption(match &offer.encryption {
+            None => Encryption::Absent,
+            Some(encryption) if encryption.required => Encryption::Required,
+            Some(_) => Encryption::Offered,
+        });
+        let mut visitor = Visitor { peer: wire.peer().clone(), certificate: None };
+        let negotiated = loop {
+            let exports = Offered { offer, visitor: &visitor };
+            match shake_hands(wire, &mut handshake, &mut output, &exports).await? {
+                Some(ServerEvent::Enter(negotiated)) => break negotiated,
+                Some(ServerEvent::Encrypt) => {
+                    let encryption = offer.encryption.as_ref().ok_or("TLS that was not offered")?;
+                    visitor.certificate = wire.encrypt(encryption).await?;
+                    handshake.encrypted();
+                }
+                Some(ServerEvent::Abort) | None => return Ok(None),
+            }
         };
         let name = &negotiated.export.name;
         let target = offer.find(name).ok_or("the volume went away")?;
         tracing::debug!(peer = %wire.peer(), volume = name, style = ?negotiated.style, "NBD: connection open");
         let protocol = Nbd { replies: Replies::new(&negotiated), longest_transfer: offer.longest_transfer() };
-        Ok(Some(Greeted { target, protocol, decoder: RequestStream::new(*negotiated) }))
+        let read_only = negotiated.export.flags.read_only;
+        Ok(Some(Greeted { target, protocol, decoder: RequestStream::new(*negotiated), read_only }))
     }
 
     fn known<S: Targets>(
@@ -82,19 +100,19 @@ impl Protocol for Nbd {
         target: Rc<S::Target>,
         read_only: bool,
     ) -> Greeted<Nbd, S::Target> {
-        let mut export = Offered(offer).info(&target);
-        export.flags.read_only |= read_only;
+        let read_only = read_only || offer.is_read_only(&target);
+        let export = exports::info(offer, &target, read_only);
         // What the kernel speaks: of the others nothing was agreed.
         let agreed = Negotiated { export, style: ReplyStyle::Simple, base_allocation: false };
         let protocol = Nbd { replies: Replies::new(&agreed), longest_transfer: offer.longest_transfer() };
-        Greeted { target, protocol, decoder: RequestStream::new(agreed) }
+        Greeted { target, protocol, decoder: RequestStream::new(agreed), read_only }
     }
 
     async fn turn_away(wire: &mut Wire<'_>) {
         let mut output = Vec::new();
         let mut handshake = ServerHandshake::start(&mut output);
         handshake.shut_down();
-        if let Err(error) = shake_hands(wire, handshake, output, &NoExports).await {
+        if let Err(error) = shake_hands(wire, &mut handshake, &mut output, &NoExports).await {
             tracing::debug!(peer = %wire.peer(), error, "NBD: who is turned away said something odd");
         }
     }
@@ -144,34 +162,30 @@ impl Nbd {
     }
 }
 
-/// A handshake that has begun with `output`. `None`: the client left; an error: why it was left.
+/// A handshake that goes on with `output`, until something comes of it. `None`: the client left; an error: why it was left.
 async fn shake_hands(
     wire: &mut Wire<'_>,
-    mut handshake: ServerHandshake,
-    mut output: Vec<u8>,
+    handshake: &mut ServerHandshake,
+    output: &mut Vec<u8>,
     exports: &impl Exports,
-) -> Result<Option<Box<Negotiated>>, String> {
+) -> Result<Option<ServerEvent>, String> {
     loop {
-        if !wire.send(&mut output).await {
+        if !wire.send(output).await {
             return Ok(None);
         }
         if wire.received().is_empty() && wire.receive().await != Arrival::Bytes {
             return Ok(None);
         }
-        let step = match handshake.receive(wire.received(), exports, &mut output) {
+        let step = match handshake.receive(wire.received(), exports, output) {
             Ok(step) => step,
             Err(error) => {
-                wire.send(&mut output).await;
+                wire.send(output).await;
                 return Err(error.to_string());
             }
         };
         wire.consume(step.consumed);
         if let Some(event) = step.event {
-            let sent = wire.send(&mut output).await;
-            return Ok(match event {
-                ServerEvent::Enter(negotiated) if sent => Some(negotiated),
-                ServerEvent::Enter(_) | ServerEvent::Abort => None,
-            });
+            return Ok(wire.send(output).await.then_some(event));
         }
     }
 }

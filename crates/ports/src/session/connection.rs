@@ -100,7 +100,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
             target,
             protocol,
             life: life.clone(),
-            stream: life.stream.clone(),
+            stream: life.stream(),
             counters: Cell::default(),
             host: host.clone(),
             limits,

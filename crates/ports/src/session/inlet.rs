@@ -49,6 +49,11 @@ impl Inlet {
         Inlet { stream, life, buf, rest: None, receiving: None, at: 0, filled: 0, long_payloads: false }
     }
 
+    /// Bytes come by `stream` from now on. All that have come were consumed.
+    pub fn set_stream(&mut self, stream: Rc<dyn Stream>) {
+        self.stream = stream;
+    }
+
     /// What has come and was not consumed.
     pub fn bytes(&self) -> &[u8] {
         self.buf.as_ref().map_or(&[], |buf| &buf.bytes()[self.at..self.filled])

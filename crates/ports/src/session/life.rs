@@ -1,13 +1,14 @@
 //! One connection from its first byte to its last, as the shard sees it: how it ends, and whether it stands still.
 
 use env::{Env, Instant, Peer, Stream, TaskId};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// What the shard knows of a connection while it lives, greeting included.
 pub(crate) struct Life {
     env: Env,
-    pub stream: Rc<dyn Stream>,
+    /// Another one once TLS is below the session.
+    stream: RefCell<Rc<dyn Stream>>,
     pub peer: Peer,
     stopping: Cell<bool>,
     cut: Cell<bool>,
@@ -26,7 +27,7 @@ impl Life {
     pub fn new(env: &Env, stream: Rc<dyn Stream>, peer: Peer) -> Rc<Life> {
         Rc::new(Life {
             env: env.clone(),
-            stream,
+            stream: RefCell::new(stream),
             peer,
             stopping: Cell::new(false),
             cut: Cell::new(false),
@@ -36,6 +37,19 @@ impl Life {
             sending: Cell::new(false),
             seen: Cell::new((0, env.now())),
         })
+    }
+
+    /// What the client's bytes come by.
+    pub fn stream(&self) -> Rc<dyn Stream> {
+        self.stream.borrow().clone()
+    }
+
+    pub fn set_stream(&self, stream: Rc<dyn Stream>) {
+        *self.stream.borrow_mut() = stream;
+    }
+
+    pub fn env(&self) -> &Env {
+        &self.env
     }
 
     /// The task that calls is the session's own.
@@ -62,7 +76,7 @@ impl Life {
     /// Ends the connection now: receives and sends end, replies are dropped.
     pub fn cut(&self) {
         if !self.cut.replace(true) {
-            self.stream.shutdown();
+            self.stream().shutdown();
         }
     }
 

@@ -15,6 +15,8 @@ pub(crate) use inlet::Inlet;
 pub(crate) use life::Life;
 pub use requests::Refused;
 
+use crate::access::Access;
+use crate::encryption::Encryption;
 use crate::protocol::{Arrived, Greeted, Protocol, Wire};
 use crate::shard::{Guest, Port, Uses};
 use connection::{Job, Limits};
@@ -23,12 +25,13 @@ use env::{Buf, BufferPool, Targets};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use units::ByteCount;
 
 /// What sessions may do and how long they may take; the same on every shard.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// Clients may change nothing, whatever the target would allow.
     pub read_only: bool,
@@ -38,6 +41,10 @@ pub struct SessionOptions {
     pub stall_limit: Duration,
     /// How many requests of one connection may be under way, at least one.
     pub requests_under_way: u32,
+    /// TLS, where the protocol has it. `None`: there is none.
+    pub encryption: Option<Encryption>,
+    /// Who may use what. `None`: everybody everything.
+    pub access: Option<Arc<Access>>,
 }
 
 impl Default for SessionOptions {
@@ -47,6 +54,8 @@ impl Default for SessionOptions {
             greeting_limit: Duration::from_secs(30),
             stall_limit: Duration::from_secs(30),
             requests_under_way: 256,
+            encryption: None,
+            access: None,
         }
     }
 }
@@ -74,13 +83,16 @@ pub(crate) async fn run<P: Protocol, S: Targets>(
 ) {
     let life = guest.life.clone();
     life.set_reader();
-    let mut inlet = Inlet::new(life.stream.clone(), life.clone());
-    let (greeted, read_only) = match entry {
-        Entry::Greets => (greet::<P, S>(&port, &life, &mut inlet).await, false),
-        Entry::Known { target, read_only } => (Ok(Some(P::known(&port.offer, target, read_only))), read_only),
+    let mut inlet = Inlet::new(life.stream(), life.clone());
+    let greeted = match entry {
+        Entry::Greets => greet::<P, S>(&port, &life, &mut inlet).await,
+        Entry::Known { target, read_only } => Ok(Some(P::known(&port.offer, target, read_only))),
     };
+    if let (Ok(Some(_)), Some(place)) = (&greeted, &guest.place) {
+        place.greeted();
+    }
     let end = match greeted {
-        Ok(Some(greeted)) => transmit(&port, &guest, &mut inlet, greeted, read_only).await,
+        Ok(Some(greeted)) => transmit(&port, &guest, &mut inlet, greeted).await,
         Ok(None) => "left during the greeting".to_owned(),
         Err(why) => why,
     };
@@ -95,7 +107,7 @@ async fn greet<P: Protocol, S: Targets>(
     life: &Life,
     inlet: &mut Inlet,
 ) -> Result<Option<Greeted<P, S::Target>>, String> {
-    let mut wire = Wire { stream: &*life.stream, inlet, life };
+    let mut wire = Wire { stream: life.stream(), inlet, life };
     let (outcome, in_time) = within(port, life, P::greet(&mut wire, &port.offer)).await;
     if in_time { outcome } else { Err("the greeting took too long".to_owned()) }
 }
@@ -126,9 +138,8 @@ async fn transmit<P: Protocol, S: Targets>(
     guest: &Guest<S::Target>,
     inlet: &mut Inlet,
     greeted: Greeted<P, S::Target>,
-    read_only: bool,
 ) -> String {
-    let Greeted { target, protocol, decoder } = greeted;
+    let Greeted { target, protocol, decoder, read_only } = greeted;
     // Until the connection is over, whatever ends it.
     let connected = port.hosts().connect(port.connection(&guest.life, &target));
     let host = connected.host();

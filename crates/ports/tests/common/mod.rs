@@ -106,7 +106,7 @@ impl<P: Protocol> MachineOf<P> {
         let hosts = Hosts::default();
         let ports = started.iter().zip(&envs).map(|(shard, env)| {
             let (sender, receiver) = port_mailbox(env);
-            env.spawn("port", serve_shard::<P, _>(shard.clone(), hosts.clone(), receiver, session));
+            env.spawn("port", serve_shard::<P, _>(shard.clone(), hosts.clone(), receiver, session.clone()));
             sender
         });
         let ports: Vec<_> = ports.collect();

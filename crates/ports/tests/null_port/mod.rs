@@ -66,11 +66,11 @@ impl Protocol for Null {
         let capacity = target.as_ref().map_or(0, |target| target.geometry().capacity.0);
         let sent = wire.send(&mut capacity.to_le_bytes().to_vec()).await;
         let target = target.ok_or("there is no such target")?;
-        Ok(sent.then_some(Greeted { target, protocol: Null, decoder: Vec::new() }))
+        Ok(sent.then_some(Greeted { target, protocol: Null, decoder: Vec::new(), read_only: false }))
     }
 
-    fn known<S: Targets>(_: &Offer<S>, target: Rc<S::Target>, _: bool) -> Greeted<Null, S::Target> {
-        Greeted { target, protocol: Null, decoder: Vec::new() }
+    fn known<S: Targets>(_: &Offer<S>, target: Rc<S::Target>, read_only: bool) -> Greeted<Null, S::Target> {
+        Greeted { target, protocol: Null, decoder: Vec::new(), read_only }
     }
 
     async fn turn_away(wire: &mut Wire<'_>) {

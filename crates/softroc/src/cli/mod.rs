@@ -6,6 +6,7 @@ mod bench;
 mod create;
 pub mod foreign;
 mod log;
+mod nbd;
 mod predictions;
 pub mod tasks;
 mod volume;
@@ -16,6 +17,7 @@ pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, Benc
 
 pub use create::{VolumeCreate, WriteHole};
 pub use log::LogCommand;
+pub use nbd::{NbdSecurity, TlsMode};
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
 pub use volume::VolumeCommand;
 
@@ -81,7 +83,7 @@ pub enum Command {
     /// Take the tour: create a RAID volume on file drives, measure it, and rebuild it after a drive failure.
     Quickstart(Quickstart),
     /// Run the controller in the foreground.
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Manage drives: add, list, show, fail, replace.
     #[command(subcommand)]
     Drive(DriveCommand),
@@ -175,6 +177,10 @@ pub struct Serve {
     #[arg(long, value_name = "ADDR")]
     pub nbd: Vec<Address>,
 
+    /// Who may use them over NBD.
+    #[command(flatten)]
+    pub security: NbdSecurity,
+
     /// Also register these drives, and assemble their arrays.
     #[arg(long, value_name = "DRIVE", num_args = 1..)]
     pub drives: Vec<String>,
@@ -231,8 +237,8 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "manage", requires = "manage_certificate")]
     pub manage_key: Option<PathBuf>,
 
-    /// Allow addresses for NBD and metrics that other machines can reach. Connections are not encrypted; use a trusted
-    /// network.
+    /// Allow addresses for NBD and metrics that other machines can reach. Metrics are not encrypted, nor is NBD without --nbd-tls;
+    /// use a trusted network. NBD with '--nbd-tls required' and --nbd-clients does not need it.
     #[arg(long)]
     pub allow_remote: bool,
 

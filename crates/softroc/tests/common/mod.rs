@@ -222,6 +222,11 @@ impl Controller {
         command
     }
 
+    /// The number of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.file("serve.log")).unwrap_or_default()
     }
