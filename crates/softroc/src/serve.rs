@@ -14,7 +14,7 @@ use crate::service::{self, Pulse};
 use crate::shards::{self, Node, PortOptions};
 use crate::signals;
 use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
-use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Reply};
+use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Reply, UpsAddress};
 use env::{Address, Env, Hosts, mailbox};
 use ports::nbd::Nbd;
 use ports::{Server, ServerOptions};
@@ -68,6 +68,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         shards,
         memory,
         cache,
+        ups: serve.ups.clone(),
         nbd,
         drives: serve.drives.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
         logs: serve.log.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
@@ -217,6 +218,7 @@ struct Plan {
     shards: u16,
     memory: ByteCount,
     cache: ByteCount,
+    ups: Option<UpsAddress>,
     nbd: Vec<Address>,
     drives: Vec<String>,
     logs: Vec<String>,
@@ -255,7 +257,8 @@ impl Plan {
         let setup = self.setup(metrics)?;
         let (drives, logs) = (self.drives.clone(), self.logs.clone());
         let maker = DiskMaker(Some(disks.clone()));
-        let options = Options { drives, hosts, cache_size: self.cache, logs, disks: maker };
+        let options =
+            Options { drives, hosts, cache_size: self.cache, logs, disks: maker, ups: self.ups.clone() };
         let controller = Controller::start(env, options, node.engines, node.reports).await;
         // Who connected before the volumes were there has waited.
         nbd.accept();

@@ -29,6 +29,7 @@ mod marks;
 pub(crate) mod members;
 mod noting;
 mod on_log;
+pub(crate) mod protection;
 pub(crate) mod reads;
 mod record;
 pub(crate) mod reports;
@@ -79,6 +80,7 @@ pub(crate) struct Arrays {
     hosts: Hosts,
     cache_size: ByteCount,
     memory: RefCell<cache::Memory>,
+    protection: RefCell<protection::Protection>,
     /// The turn to make the memory.
     memory_turn: Credits,
     hides: Box<dyn Fn(Uuid) -> bool>,
@@ -99,6 +101,7 @@ impl Arrays {
             hosts,
             cache_size,
             memory: RefCell::default(),
+            protection: RefCell::default(),
             memory_turn: Credits::new(env, 1),
             hides,
             by_uuid: RefCell::default(),

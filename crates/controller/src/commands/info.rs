@@ -37,6 +37,7 @@ impl Commands {
             volumes_missing: count(VolumeState::Missing),
             drives: self.inventory.drives().len() as u32,
             hosts: self.arrays.host_count() as u32,
+            ups: self.ups.as_ref().map(|ups| ups.info()),
         }
     }
 

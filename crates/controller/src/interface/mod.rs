@@ -19,6 +19,7 @@ mod metrics;
 pub(crate) mod modes;
 mod reply;
 mod tasks;
+mod ups;
 
 pub use caller::{Caller, Origin};
 pub use command::{Command, CreateVolume, Explain};
@@ -37,3 +38,4 @@ pub use tasks::{
     AddSpare, Blamed, CoverageInfo, Found, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask,
     SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState,
 };
+pub use ups::{ProtectionState, UpsAddress, UpsInfo};

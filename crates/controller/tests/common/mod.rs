@@ -29,6 +29,8 @@ pub struct Bench {
     pub logs: Vec<String>,
     /// Who makes disks of volumes.
     pub disks: DiskMaker,
+    /// The UPS that controllers listen to that are started from now on.
+    pub ups: Option<controller::UpsAddress>,
     count: usize,
     handle: Option<ControllerHandle>,
 }
@@ -51,6 +53,7 @@ impl Bench {
             cache_size: ByteCount::ZERO,
             logs: Vec::new(),
             disks: DiskMaker::default(),
+            ups: None,
             count: shards,
             handle: None,
         };
@@ -101,6 +104,7 @@ impl Bench {
             cache_size: self.cache_size,
             logs: self.logs.clone(),
             disks: self.disks.clone(),
+            ups: self.ups.clone(),
         };
         let handle =
             self.sim.run(async move { Controller::start(&env, options, senders, receiver).await })?;

@@ -22,6 +22,7 @@ pub use volume::VolumeCommand;
 use access::Role;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use controller::UpsAddress;
 use env::Address;
 use layout::{Level, MirrorArrangement, ParityArrangement};
 use std::path::PathBuf;
@@ -196,6 +197,11 @@ pub struct Serve {
     /// and is there besides --memory [default: an eighth of the machine's memory, 4 GiB at most].
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<ByteCount>,
+
+    /// The UPS that this machine hangs on, as Network UPS Tools know it: NAME@HOST or NAME@HOST:PORT. While it is on battery, or is not
+    /// heard, volumes that are write-back are write-through; when its battery is nearly empty, all are, and everything is flushed.
+    #[arg(long, value_name = "NAME@HOST")]
+    pub ups: Option<UpsAddress>,
 
     /// The folder for the cache's memory, on a file system of memory (tmpfs). Each state folder has a folder of its own in it,
     /// named by a checksum of its path: give both as they were to find what an earlier process left [default: what systemd
