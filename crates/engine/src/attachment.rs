@@ -91,13 +91,22 @@ impl fmt::Debug for LogDevice {
     }
 }
 
-/// How a volume's reads use the cache.
+/// What a volume does with its reads.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReadTerms {
-    /// What follows a stream of reads is read before a host asks for it.
+    /// Streams of reads are read ahead.
     pub read_ahead: bool,
-    /// What was read is kept for whoever reads it next.
+    /// What was read is kept, as long as there is room, for whoever asks for it again.
     pub cached: bool,
+    /// How far ahead of a stream is read at most; `None`: as far as keeps the drives busy.
+    pub most_ahead: Option<ByteCount>,
+}
+
+impl ReadTerms {
+    /// Whether anything is kept.
+    pub fn keeps_any(&self) -> bool {
+        self.read_ahead || self.cached
+    }
 }
 
 /// Everything a shard needs to serve a volume.
@@ -120,7 +129,7 @@ pub struct Attachment {
     pub streams: StreamSharing,
     /// What it has of the cache.
     pub cache: CacheTerms,
-    /// How its reads use the cache.
+    /// What it does with its reads.
     pub reads: ReadTerms,
     /// By what its flushes are answered. A data log is opened once the volume is attached
     /// ([`SetDataLog`](crate::ShardMessage::SetDataLog)), not by this.

@@ -13,7 +13,7 @@ use env::{Buf, DriveSource, Durability, IoError, Slice, mailbox};
 use ondisk::Uuid;
 use state::{Change, RegionIndex, RegionSet, VolumeState};
 use std::sync::Arc;
-use units::{ByteRange, DriveIndex, StripeIndex};
+use units::{ByteCount, ByteRange, DriveIndex, StripeIndex};
 
 /// Which shard of the controller, counted from zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -38,6 +38,13 @@ pub const REPORTS_OPEN: usize = 1024;
 pub enum StripeWork {
     /// Read into the buffer.
     Read(Buf),
+    /// Begin to read ahead of a stream that goes on here: it is answered at once.
+    ReadAhead {
+        /// How far ahead the stream is read.
+        window: ByteCount,
+        /// Of a model: the bytes are hollow.
+        is_hollow: bool,
+    },
     /// Write the slice (solid, hollow or zero).
     Write(Slice, Durability),
     /// Give up the content.
@@ -140,6 +147,10 @@ pub enum ShardMessage {
     /// volume there from this message on, or nowhere; what waits for a record goes there, too. Answered when what was written by the
     /// journal before is on the drives.
     LoseJournal(VolumeId, Uuid, Option<JournalPlace>, Done),
+    /// How much memory this shard has for what it keeps of reads.
+    ReadRoom(ByteCount),
+    /// What a volume does with its reads from now on.
+    SetReads(VolumeId, ReadTerms, Done),
     /// Memory for the cache of this shard.
     Cells(CellShare),
     /// Which writes the cache of a volume answers from now on. Where these are fewer, answered when nothing is dirty on this shard.
@@ -147,8 +158,6 @@ pub enum ShardMessage {
     /// nothing dirty on any.
     /// The number is the volume's place in the memory, which changes while nothing is answered.
     SetAbsorb(VolumeId, Absorb, u32, Done),
-    /// How the reads of a volume use the cache from now on.
-    SetReads(VolumeId, ReadTerms, Done),
     /// By what the flushes of a volume are answered from now on. Answered when nothing is written any more to what they were
     /// answered by before.
     SetDataLog(VolumeId, DataLogTerms, Done),

@@ -13,6 +13,7 @@ use crate::interface::{Error, ErrorKind, Result, modes};
 use engine::{ReadTerms, ShardMessage};
 use ondisk::{CacheMode, ReadMode};
 use std::rc::Rc;
+use units::ByteCount;
 
 /// Why there is no cache, for people.
 pub(super) const NO_CACHE: &str =
@@ -44,7 +45,20 @@ pub(crate) struct Reads {
     pub(crate) kept: InForce<CacheMode>,
 }
 
+/// Which part of the cache's size what is kept of reads may take, besides what is dirty.
+const READ_SHARE: u64 = 4;
+
 impl Arrays {
+    /// Gives the shards room for what they keep of reads, in equal parts.
+    pub(crate) fn give_read_room(&self) {
+        let room = ByteCount(self.cache_size.0 / READ_SHARE / self.shards.len().max(1) as u64);
+        for shard in &self.shards {
+            if shard.send(ShardMessage::ReadRoom(room)).is_err() {
+                tracing::error!("a shard does not take its room for reads");
+            }
+        }
+    }
+
     /// How reads of a volume that is being given to the shards, or whose settings have changed, use the cache.
     pub(super) fn read_terms(&self, volume: &Volume) -> ReadTerms {
         let label = volume.label();
@@ -60,7 +74,8 @@ impl Arrays {
             ahead: InForce::after(ahead, read_mode, why(read_mode != label.read_mode), now),
             kept: InForce::after(kept, cache_mode, why(cache_mode != label.cache_mode), now),
         });
-        ReadTerms { read_ahead: read_mode == ReadMode::ReadAhead, cached: cache_mode == CacheMode::Cached }
+        let (read_ahead, cached) = (read_mode == ReadMode::ReadAhead, cache_mode == CacheMode::Cached);
+        ReadTerms { read_ahead, cached, ..ReadTerms::default() }
     }
 
     /// `volume set --read-mode`, `--cache-mode`; `None` stays as it is. What is worth knowing about it.

@@ -79,6 +79,7 @@ impl Controller {
         env.spawn("reports", all.arrays.clone().take_reports(reports, all.tasks.clone()));
         all.inventory.open_known_drives(&options.drives).await;
         all.arrays.open_memory().await;
+        all.arrays.give_read_room();
         all.arrays.load_log().await;
         if let Err(why) = all.tasks.load().await {
             let text =

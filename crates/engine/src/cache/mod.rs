@@ -25,6 +25,7 @@
 //!   what they say.
 //! - Whoever waits for room in the cache holds nothing that a destage needs.
 
+mod clean;
 mod data_log;
 mod destage;
 mod held;
@@ -32,14 +33,16 @@ mod locked;
 mod reading;
 mod write_back;
 
+pub(crate) use clean::AheadRead;
 pub(crate) use destage::{put, put_part, write_stripe};
 pub(crate) use locked::{lock_columns, lock_to_write};
 
-use crate::attachment::{Attachment, ReadTerms};
+use crate::attachment::Attachment;
 use crate::memory::{Absorb, CacheTerms};
 use crate::recovery::Recovery;
 use crate::shard::Room;
 use ::cache::{Destage, LineShape, Lines, RequestTag, Write};
+use clean::Reads;
 use data_log::Promises;
 use env::sync::Signal;
 use env::{Durability, Env, IoError, Slice, Words};
@@ -68,8 +71,7 @@ pub struct Cache {
     /// Which writes are answered that are not on the drives yet.
     absorb: Cell<Absorb>,
     absorbing: Absorbing,
-    /// How reads use it.
-    reads: Cell<ReadTerms>,
+    reads: Reads,
     promises: Promises,
 }
 
@@ -151,12 +153,13 @@ impl Cache {
         let lines = RefCell::new(Lines::new(shape));
         let CacheTerms { index, absorb, found, gauge } = attachment.cache.clone();
         let (index, absorb, absorbing) = (Cell::new(index), Cell::new(absorb), Absorbing::new(&recovery));
-        let reads = Cell::new(attachment.reads);
         let cells = recovery.shard.cells();
         let is_mine = |range: ByteRange| recovery.is_mine(geometry.stripe_of(range.start).0);
         cells.adopt(found.iter().filter(|found| is_mine(found.descriptor.bytes.range())));
         let promises = Promises::new(&attachment.data_log);
+        let reads = Reads::default();
         let cache = Rc::new(Cache { lines, index, gauge, absorb, absorbing, reads, promises, recovery });
+        cache.set_reads(attachment.reads);
         cache.absorbing.run_destages_of(&cache);
         cache.take_up();
         cache.restore(&attachment.restored);
@@ -171,16 +174,6 @@ impl Cache {
     /// Whether writes of whole sectors go through lines.
     pub(crate) fn uses_lines(&self) -> bool {
         self.is_redundant() || self.uses_write_back()
-    }
-
-    /// How reads use the cache.
-    pub fn reads(&self) -> ReadTerms {
-        self.reads.get()
-    }
-
-    /// How reads use the cache from now on.
-    pub(crate) fn set_reads(&self, reads: ReadTerms) {
-        self.reads.set(reads);
     }
 
     /// Checks what must hold of the lines between any two steps.
@@ -217,7 +210,7 @@ impl Cache {
     }
 
     /// Where bytes of a stripe are in the volume.
-    fn in_volume(&self, stripe: StripeIndex, range: ByteRange) -> ByteRange {
+    pub(crate) fn in_volume(&self, stripe: StripeIndex, range: ByteRange) -> ByteRange {
         let start = ByteOffset(stripe.0 * self.geometry().stripe_bytes().0 + range.start.0);
         ByteRange::new(start, range.len)
     }
