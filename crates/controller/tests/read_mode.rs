@@ -49,10 +49,10 @@ fn what_is_asked_for_reaches_every_shard_and_outlives_the_process() {
     bench
         .create_with("data", "raid5", &DRIVES, |wanted| wanted.read_mode = Some(ReadMode::ReadAhead))
         .unwrap();
-    let ahead = ReadTerms { read_ahead: true, cached: false };
+    let ahead = ReadTerms { read_ahead: true, cached: false, ..ReadTerms::default() };
     assert_eq!(terms(&bench), [ahead; 2], "from the start");
     bench.ask(set(None, Some(CacheMode::Cached))).expect("it is set");
-    let both = ReadTerms { read_ahead: true, cached: true };
+    let both = ReadTerms { read_ahead: true, cached: true, ..ReadTerms::default() };
     assert_eq!(terms(&bench), [both; 2], "the other one is left as it is");
     assert!(bench.events().iter().any(|event| event.code == "volume.reads-changed"));
     bench.restart(&DRIVES);

@@ -200,9 +200,11 @@ impl<S: Service + 'static> Service for ReadAhead<S> {
                 self.kept.borrow_mut().forget(range);
                 done
             }
-            IoRequest::Flush | IoRequest::Status { .. } | IoRequest::Health | IoRequest::Locate { .. } => {
-                self.volume.serve(request).await
-            }
+            IoRequest::Flush
+            | IoRequest::Status { .. }
+            | IoRequest::Health
+            | IoRequest::Locate { .. }
+            | IoRequest::WriteCache { .. } => self.volume.serve(request).await,
         }
     }
 }

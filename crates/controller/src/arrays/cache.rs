@@ -104,6 +104,7 @@ pub(crate) struct InEffect {
 fn absorb_of(mode: WriteMode) -> Absorb {
     match mode {
         WriteMode::WriteThrough => Absorb::Nothing,
+        WriteMode::LoggedWriteBack => Absorb::Logged,
         WriteMode::WriteBack => Absorb::Unflushed,
         WriteMode::AlwaysWriteBack => Absorb::All,
     }
@@ -406,7 +407,7 @@ impl Arrays {
             return Ok(vec![format!("'{}' stays write-through for now: {why}", volume.name())]);
         }
         // The others promise nothing.
-        if mode == WriteMode::WriteBack {
+        if mode != WriteMode::AlwaysWriteBack {
             self.begin_data_log(array, volume).await;
         } else {
             self.end_data_log(array, volume).await?;

@@ -19,6 +19,7 @@ pub(crate) mod cache;
 mod data_log;
 mod discarding;
 pub(crate) mod draining;
+pub(crate) mod drive_cache;
 pub(crate) mod extents;
 pub(crate) mod failures;
 mod find;

@@ -39,7 +39,8 @@ impl Arrays {
     pub(super) fn held_back(&self, mode: WriteMode) -> Option<String> {
         match (&*self.protection.borrow(), mode) {
             (_, WriteMode::WriteThrough) | (Protection::Unwatched | Protection::Good, _) => None,
-            (Protection::Doubtful(_), WriteMode::AlwaysWriteBack) => None,
+            // The second depends on no power: what was answered is in a log.
+            (Protection::Doubtful(_), WriteMode::AlwaysWriteBack | WriteMode::LoggedWriteBack) => None,
             (Protection::Doubtful(why) | Protection::Ending(why), _) => Some(why.clone()),
         }
     }

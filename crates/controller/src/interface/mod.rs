@@ -17,6 +17,7 @@ mod hosts;
 mod logs;
 mod metrics;
 pub(crate) mod modes;
+mod presets;
 mod reply;
 mod tasks;
 mod ups;
@@ -30,6 +31,7 @@ pub use health::HealthInfo;
 pub use hosts::HostInfo;
 pub use logs::{LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use metrics::{DriveMetrics, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
+pub use presets::{Preset, Settings};
 pub use reply::{
     CacheInfo, ControllerInfo, DriveInfo, DriveNumbers, DriveState, Event, Policy, Progress, Reply, Severity,
     VolumeInfo, VolumeState,
