@@ -2,8 +2,8 @@
 //!
 //! A read that begins where another one ended begins a *stream*. From then on the stream's *window* is read ahead of it: what it
 //! will ask for next is there when it does, or on its way. The window begins small, since two neighbouring reads may be all there is,
-//! and doubles each time it is read on, up to what keeps the drives busy. More is asked for when half of the window is left: so
-//! the drives work while hosts take what is there. Where more than a quarter of what was read ahead was forgotten unread, the window
+//! and doubles each time it is read on, up to what keeps the drives busy. More is asked for when a quarter of the window is left: so
+//! the drives work while hosts take what is there, and stay with a stream for as long as they can. Where more than a quarter of what was read ahead was forgotten unread, the window
 //! is halved. A stream that nobody reads any more costs nothing, and is forgotten when others come.
 //!
 //! Reads of a stream may come out of order, as a deep queue's do, or be answered by several connections: whatever lies between
@@ -156,11 +156,11 @@ impl Stream {
         from <= range.start.0 && range.start <= self.asked.min(self.next + reach)
     }
 
-    /// More of it is to be read if no more than half of its window is left.
+    /// More of it is to be read if no more than a quarter of its window is left.
     fn read_on(&mut self, most: ByteCount, end: ByteOffset) -> Option<Ahead> {
         self.window = self.window.min(most);
         let left = self.asked - self.next;
-        if left.0 > self.window.0 / 2 || self.asked >= end || self.window.is_zero() {
+        if left.0 > self.window.0 / 4 || self.asked >= end || self.window.is_zero() {
             return None;
         }
         if self.wasted.0 * 4 > self.since.0 {

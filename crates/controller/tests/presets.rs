@@ -35,6 +35,7 @@ fn line_of(bench: &mut Bench, health: &str) -> String {
 fn told(level: Level, preset: Preset) -> String {
     let mut bench = Bench::in_order(7, 1, DRIVES);
     bench.cache_size = ByteCount(MIB);
+    bench.read_cache = ByteCount(MIB);
     bench.boot(&[]);
     let all = names(DRIVES);
     // The fewest drives that do.

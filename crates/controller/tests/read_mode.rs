@@ -23,13 +23,13 @@ fn policy(bench: &mut Bench, name: &str) -> (String, String, String, u64) {
 }
 
 fn terms(bench: &Bench) -> Vec<ReadTerms> {
-    let of = |shard: &engine::Shard| shard.volume_named("data").expect("it is served").reads();
+    let of = |shard: &engine::Shard| shard.volume_named("data").expect("it is served").read_terms();
     bench.shards.iter().map(of).collect()
 }
 
 fn booted(seed: u64, cache: u64) -> Bench {
     let mut bench = Bench::in_order(seed, 2, 3);
-    bench.cache_size = ByteCount(cache);
+    bench.read_cache = ByteCount(cache);
     bench.boot(&[]);
     bench
 }
@@ -49,10 +49,10 @@ fn what_is_asked_for_reaches_every_shard_and_outlives_the_process() {
     bench
         .create_with("data", "raid5", &DRIVES, |wanted| wanted.read_mode = Some(ReadMode::ReadAhead))
         .unwrap();
-    let ahead = ReadTerms { read_ahead: true, cached: false, ..ReadTerms::default() };
+    let ahead = ReadTerms { read_ahead: true, ..ReadTerms::default() };
     assert_eq!(terms(&bench), [ahead; 2], "from the start");
     bench.ask(set(None, Some(CacheMode::Cached))).expect("it is set");
-    let both = ReadTerms { read_ahead: true, cached: true, ..ReadTerms::default() };
+    let both = ReadTerms { read_ahead: true, cached: true, most_ahead: None };
     assert_eq!(terms(&bench), [both; 2], "the other one is left as it is");
     assert!(bench.events().iter().any(|event| event.code == "volume.reads-changed"));
     bench.restart(&DRIVES);
@@ -68,9 +68,9 @@ fn without_a_cache_it_is_wished_and_not_in_effect() {
     bench.ask(set(Some(ReadMode::ReadAhead), None)).expect("it is recorded");
     let (configured, current, why, _) = policy(&mut bench, "read-mode");
     assert_eq!((configured.as_str(), current.as_str()), ("read-ahead", "no-read-ahead"));
-    assert!(why.contains("--cache SIZE"), "{why}");
+    assert!(why.contains("--read-cache SIZE"), "{why}");
     assert_eq!(terms(&bench), [ReadTerms::default(); 2]);
-    bench.cache_size = ByteCount(MIB);
+    bench.read_cache = ByteCount(MIB);
     bench.restart(&DRIVES[..2]);
     assert_eq!(policy(&mut bench, "read-mode").1, "read-ahead");
     assert!(terms(&bench).iter().all(|terms| terms.read_ahead));

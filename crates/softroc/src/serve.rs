@@ -54,6 +54,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
     let sockets = world_real::inherited_sockets()?;
     let nbd = nbd_addresses(serve, control, &sockets)?;
     let cache = cache::size(serve.cache)?;
+    let read_cache = cache::read_size(serve.read_cache)?;
     let kept = cache::folder(serve.cache_folder.as_deref(), control.state())?;
     say_where(cache, kept.as_deref());
     let settings = world_real::Settings {
@@ -69,6 +70,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         memory,
         cache,
         ups: serve.ups.clone(),
+        read_cache,
         nbd,
         drives: serve.drives.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
         logs: serve.log.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
@@ -219,6 +221,7 @@ struct Plan {
     memory: ByteCount,
     cache: ByteCount,
     ups: Option<UpsAddress>,
+    read_cache: ByteCount,
     nbd: Vec<Address>,
     drives: Vec<String>,
     logs: Vec<String>,
@@ -257,8 +260,15 @@ impl Plan {
         let setup = self.setup(metrics)?;
         let (drives, logs) = (self.drives.clone(), self.logs.clone());
         let maker = DiskMaker(Some(disks.clone()));
-        let options =
-            Options { drives, hosts, cache_size: self.cache, logs, disks: maker, ups: self.ups.clone() };
+        let options = Options {
+            drives,
+            hosts,
+            cache_size: self.cache,
+            read_cache: self.read_cache,
+            logs,
+            disks: maker,
+            ups: self.ups.clone(),
+        };
         let controller = Controller::start(env, options, node.engines, node.reports).await;
         // Who connected before the volumes were there has waited.
         nbd.accept();

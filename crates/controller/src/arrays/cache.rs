@@ -17,7 +17,6 @@
 use crate::arrays::Arrays;
 use crate::arrays::array::Array;
 use crate::arrays::data_log::{FoundOnLog, RESTORES};
-use crate::arrays::reads::NO_CACHE;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::interface::modes;
@@ -172,7 +171,10 @@ impl Arrays {
         let cells = u32::try_from(self.cache_size.0 / CELL.0).unwrap_or(u32::MAX);
         // Also where an earlier process left some: that is to become empty.
         if cells == 0 {
-            return Err(NO_CACHE.to_owned());
+            return Err(
+                "the controller was started without a cache; start 'softroc serve' with --cache SIZE"
+                    .to_owned(),
+            );
         }
         match &*self.memory.borrow() {
             Memory::Open(_) => return Ok(()),

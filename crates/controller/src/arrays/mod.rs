@@ -67,6 +67,8 @@ pub(crate) struct Needs {
     pub(crate) hosts: Hosts,
     /// How much memory the cache may have, of all shards together.
     pub(crate) cache_size: ByteCount,
+    /// How much memory there is for what is kept of reads, of all shards together.
+    pub(crate) read_cache: ByteCount,
     /// Whether hosts may not see a volume.
     pub(crate) hides: Box<dyn Fn(Uuid) -> bool>,
 }
@@ -80,6 +82,7 @@ pub(crate) struct Arrays {
     attention: Rc<Attention>,
     hosts: Hosts,
     cache_size: ByteCount,
+    read_cache: ByteCount,
     memory: RefCell<cache::Memory>,
     protection: RefCell<protection::Protection>,
     /// The turn to make the memory.
@@ -92,7 +95,10 @@ pub(crate) struct Arrays {
 
 impl Arrays {
     pub(crate) fn new(env: &Env, needs: Needs) -> Rc<Arrays> {
-        let Needs { events, inventory, attention, shards, hosts, cache_size, hides } = needs;
+        let Needs { events, inventory, attention, shards, hosts, cache_size, read_cache, hides } = needs;
+        let room = ByteCount(read_cache.0 / shards.len().max(1) as u64);
+        // A shard that is gone keeps nothing.
+        shards.iter().for_each(|shard| drop(shard.send(ShardMessage::ReadRoom(room))));
         Rc::new(Arrays {
             env: env.clone(),
             shards,
@@ -101,6 +107,7 @@ impl Arrays {
             attention,
             hosts,
             cache_size,
+            read_cache,
             memory: RefCell::default(),
             protection: RefCell::default(),
             memory_turn: Credits::new(env, 1),

@@ -13,11 +13,10 @@ use crate::interface::{Error, ErrorKind, Result, modes};
 use engine::{ReadTerms, ShardMessage};
 use ondisk::{CacheMode, ReadMode};
 use std::rc::Rc;
-use units::ByteCount;
 
-/// Why there is no cache, for people.
-pub(super) const NO_CACHE: &str =
-    "the controller was started without a cache; start 'softroc serve' with --cache SIZE";
+/// Why there is no read cache, for people.
+const NO_READ_CACHE: &str =
+    "the controller was started without a read cache; start 'softroc serve' with --read-cache SIZE";
 
 /// A setting of a volume as it is, and not as it is wished.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,29 +44,16 @@ pub(crate) struct Reads {
     pub(crate) kept: InForce<CacheMode>,
 }
 
-/// Which part of the cache's size what is kept of reads may take, besides what is dirty.
-const READ_SHARE: u64 = 4;
-
 impl Arrays {
-    /// Gives the shards room for what they keep of reads, in equal parts.
-    pub(crate) fn give_read_room(&self) {
-        let room = ByteCount(self.cache_size.0 / READ_SHARE / self.shards.len().max(1) as u64);
-        for shard in &self.shards {
-            if shard.send(ShardMessage::ReadRoom(room)).is_err() {
-                tracing::error!("a shard does not take its room for reads");
-            }
-        }
-    }
-
     /// How reads of a volume that is being given to the shards, or whose settings have changed, use the cache.
     pub(super) fn read_terms(&self, volume: &Volume) -> ReadTerms {
         let label = volume.label();
-        let has_cache = self.cache_size.0 > 0;
+        let has_cache = self.read_cache.0 > 0;
         let (read_mode, cache_mode) = match has_cache {
             true => (label.read_mode, label.cache_mode),
             false => (ReadMode::default(), CacheMode::default()),
         };
-        let why = |differs: bool| differs.then(|| NO_CACHE.to_owned());
+        let why = |differs: bool| differs.then(|| NO_READ_CACHE.to_owned());
         let (before, now) = (volume.reads(), self.env.unix_time());
         let (ahead, kept) = before.map(|before| (before.ahead, before.kept)).unzip();
         volume.set_reads(Reads {
@@ -75,7 +61,7 @@ impl Arrays {
             kept: InForce::after(kept, cache_mode, why(cache_mode != label.cache_mode), now),
         });
         let (read_ahead, cached) = (read_mode == ReadMode::ReadAhead, cache_mode == CacheMode::Cached);
-        ReadTerms { read_ahead, cached, ..ReadTerms::default() }
+        ReadTerms { read_ahead, cached, most_ahead: None }
     }
 
     /// `volume set --read-mode`, `--cache-mode`; `None` stays as it is. What is worth knowing about it.
@@ -107,7 +93,7 @@ impl Arrays {
         let reads = volume.reads();
         let is_without = reads.is_some_and(|reads| reads.ahead.why.is_some() || reads.kept.why.is_some());
         Ok(is_without
-            .then(|| format!("reads of '{name}' do not use the cache: {NO_CACHE}"))
+            .then(|| format!("reads of '{name}' do not use the cache: {NO_READ_CACHE}"))
             .into_iter()
             .collect())
     }

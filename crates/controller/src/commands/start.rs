@@ -45,6 +45,8 @@ pub struct Options {
     pub hosts: Hosts,
     /// How much memory the cache may have, of all shards together: it is made when the first volume wants it.
     pub cache_size: ByteCount,
+    /// How much memory there is for what is kept of reads, of all shards together: it is taken as it is used.
+    pub read_cache: ByteCount,
     /// Drives that journals are to lie on, unless a log is in use already; none: where they lie.
     pub logs: Vec<String>,
     /// Who makes volumes disks of this machine.
@@ -79,7 +81,6 @@ impl Controller {
         env.spawn("reports", all.arrays.clone().take_reports(reports, all.tasks.clone()));
         all.inventory.open_known_drives(&options.drives).await;
         all.arrays.open_memory().await;
-        all.arrays.give_read_room();
         all.arrays.load_log().await;
         if let Err(why) = all.tasks.load().await {
             let text =
@@ -141,6 +142,7 @@ fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Option
         shards,
         hosts: options.hosts.clone(),
         cache_size: options.cache_size,
+        read_cache: options.read_cache,
         hides: Box::new(move |volume| hidden_by.hides(volume)),
     };
     let arrays = Arrays::new(env, needs);

@@ -37,6 +37,11 @@ pub(crate) struct AheadRead {
 }
 
 impl Cache {
+    /// What the volume does with its reads.
+    pub fn read_terms(&self) -> ReadTerms {
+        self.reads.terms.get()
+    }
+
     /// What the volume does with its reads from now on.
     pub(crate) fn set_reads(&self, terms: ReadTerms) {
         self.reads.terms.set(terms);

@@ -203,6 +203,11 @@ pub struct Serve {
     #[arg(long, value_name = "NAME@HOST")]
     pub ups: Option<UpsAddress>,
 
+    /// The most memory for what is kept of reads, of all shards together; 0 for none. It is taken as it is used, by volumes that read
+    /// ahead or are cached, and is there besides --cache and --memory [default: an eighth of the machine's memory, 4 GiB at most].
+    #[arg(long, value_name = "SIZE")]
+    pub read_cache: Option<ByteCount>,
+
     /// The folder for the cache's memory, on a file system of memory (tmpfs). Each state folder has a folder of its own in it,
     /// named by a checksum of its path: give both as they were to find what an earlier process left [default: what systemd
     /// gives with RuntimeDirectory= (set RuntimeDirectoryPreserve=yes), or /run/softroc, or /dev/shm/softroc-UID].
