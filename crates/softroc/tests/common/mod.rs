@@ -269,7 +269,8 @@ impl Controller {
 
     pub fn create(&self, name: &str, level: &str, drives: &[String]) -> Answer {
         // What is on the drives is judged: nothing is to be in the cache alone.
-        let mode = ["--write-mode", "write-through"];
+        let mode =
+            ["--write-mode", "write-through", "--read-mode", "no-read-ahead", "--drive-cache", "unchanged"];
         let mut arguments =
             [&["volume", "create", name, "--level", level][..], &mode, &["--drives"]].concat();
         arguments.extend(drives.iter().map(String::as_str));
