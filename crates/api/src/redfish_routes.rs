@@ -167,6 +167,7 @@ fn unknown(desk: &Desk) -> World {
             volumes_missing: 0,
             drives: 0,
             hosts: 0,
+            ups: None,
         },
         volumes: Vec::new(),
         drives: Vec::new(),

@@ -303,3 +303,33 @@ fn a_log_that_is_removed_while_a_volume_restores_is_not_used_any_more() {
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     bench.expect("data", 0, 8, 64 << 10);
 }
+
+/// What a write took, in virtual time, with a log and without one, and whether a power cut right after its answer takes it.
+#[test]
+fn a_logged_write_outlives_a_power_cut_without_a_flush_and_waits_for_no_member() {
+    for seed in 0..6 {
+        let mut bench = prepared(seed, 2, &LOG);
+        bench.ask(set(WriteMode::LoggedWriteBack)).expect("set");
+        let (members, devices) = (written(&bench, &DRIVES), written(&bench, &LOG));
+        bench.write("data", 4096, 7, 4096);
+        assert!(written(&bench, &LOG) > devices, "it is answered by the log");
+        assert_eq!(written(&bench, &DRIVES), members, "and by nothing else");
+        end(&mut bench, End::PowerCut);
+        bench.boot(&[]);
+        bench.expect("data", 4096, 7, 4096);
+        bench.wait(30);
+        // Without a log it is write-through, and says so.
+        bench.ask(Command::LogRemove { drive: "x".into() }).expect("removed");
+        let policies = bench.show("data").policies;
+        let policy = policies.into_iter().find(|policy| policy.name == "write-mode").expect("it is told");
+        assert_eq!(
+            (policy.configured.as_str(), policy.current.as_str()),
+            ("logged-write-back", "write-through")
+        );
+        assert!(policy.reason.contains("no log device"), "{}", policy.reason);
+        let members = written(&bench, &DRIVES);
+        bench.write("data", 8192, 8, 4096);
+        assert!(written(&bench, &DRIVES) > members);
+        assert_eq!(bench.show("data").cache.dirty_bytes, 0);
+    }
+}

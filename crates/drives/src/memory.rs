@@ -87,7 +87,9 @@ impl Drive for Attached {
             }
             IoRequest::Flush => IoOutcome::done(0),
             IoRequest::Health => IoOutcome::with_health(DriveHealth::default()),
-            IoRequest::Locate { .. } => IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)),
+            IoRequest::Locate { .. } | IoRequest::WriteCache { .. } => {
+                IoOutcome::failed(IoError::new(IoErrorKind::NotSupported))
+            }
             IoRequest::Status { range } => {
                 let mut outcome = IoOutcome::done(range.len.0);
                 outcome.extents = content.status(range);

@@ -68,7 +68,7 @@ impl Drive for Attached {
                 return completion.complete(outcome);
             }
             IoRequest::Health => return completion.complete(IoOutcome::with_health(DriveHealth::default())),
-            IoRequest::Locate { .. } => {
+            IoRequest::Locate { .. } | IoRequest::WriteCache { .. } => {
                 return completion.complete(IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)));
             }
             _ => {}

@@ -80,7 +80,9 @@ impl Drive for Attached {
                 outcome.extents = vec![StatusExtent { len: range.len, status: BlockStatus::Data }];
                 completion.complete(outcome);
             }
-            IoRequest::Health | IoRequest::Locate { .. } => self.inner.start(request, completion),
+            IoRequest::Health | IoRequest::Locate { .. } | IoRequest::WriteCache { .. } => {
+                self.inner.start(request, completion)
+            }
         }
     }
 }

@@ -17,6 +17,8 @@ pub enum Absorb {
     Nothing,
     /// None, but something may be dirty still, or will be soon.
     NoMore,
+    /// All, when a data log has them; none while there is no data log.
+    Logged,
     /// Those that need not be durable. What a flush covers is on the drives when it is answered.
     Unflushed,
     /// All. Flushes are answered at once.

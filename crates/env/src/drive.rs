@@ -65,6 +65,12 @@ pub enum IoRequest {
     /// What the drive tells of its own state: the outcome's [`health`](crate::IoOutcome::health). A drive that
     /// cannot tell succeeds with one that is unknown; an error says that the drive did not answer.
     Health,
+    /// Switches the drive's own write cache on or off; `NotSupported` where there is none, or it cannot be switched. With it off a
+    /// write is durable when it is done, whatever it asked for.
+    WriteCache {
+        /// On or off.
+        on: bool,
+    },
     /// Turns the light that shows where the drive sits on or off; `NotSupported` where there is none.
     Locate {
         /// On or off.
@@ -229,6 +235,7 @@ impl IoRequest {
             IoRequest::Status { .. } => "status",
             IoRequest::Health => "health",
             IoRequest::Locate { .. } => "locate",
+            IoRequest::WriteCache { .. } => "write-cache",
         }
     }
 
@@ -245,7 +252,10 @@ impl IoRequest {
             IoRequest::WriteZeroes { range, .. }
             | IoRequest::Trim { range }
             | IoRequest::Status { range } => *range,
-            IoRequest::Flush | IoRequest::Health | IoRequest::Locate { .. } => ByteRange::default(),
+            IoRequest::Flush
+            | IoRequest::Health
+            | IoRequest::Locate { .. }
+            | IoRequest::WriteCache { .. } => ByteRange::default(),
         }
     }
 }

@@ -129,6 +129,11 @@ impl Member {
         outcome.result.map(|_| outcome.health.map(|health| *health).unwrap_or_default())
     }
 
+    /// Starts switching the drive's own write cache on or off.
+    pub fn write_cache(&self, on: bool) -> Io {
+        self.start(IoRequest::WriteCache { on })
+    }
+
     /// Starts turning the light that shows where the drive sits on or off.
     pub fn locate(&self, on: bool) -> Io {
         self.start(IoRequest::Locate { on })

@@ -260,7 +260,10 @@ impl Metered {
             IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } => Operation::Write,
             IoRequest::Trim { .. } => Operation::Trim,
             IoRequest::Flush => Operation::Flush,
-            IoRequest::Status { .. } | IoRequest::Health | IoRequest::Locate { .. } => return None,
+            IoRequest::Status { .. }
+            | IoRequest::Health
+            | IoRequest::Locate { .. }
+            | IoRequest::WriteCache { .. } => return None,
         };
         let timed = Timed::start(row, operation, now);
         Some(Metered { row: row.clone(), timed, bytes: request.range().len.0 })

@@ -101,9 +101,11 @@ fn command(tag: u32, request: &IoRequest) -> Command {
             Kind::Write { durable: *durability == Durability::Durable }
         }
         IoRequest::Flush => Kind::Flush,
-        IoRequest::Trim { .. } | IoRequest::Status { .. } | IoRequest::Health | IoRequest::Locate { .. } => {
-            Kind::Ask
-        }
+        IoRequest::Trim { .. }
+        | IoRequest::Status { .. }
+        | IoRequest::Health
+        | IoRequest::Locate { .. }
+        | IoRequest::WriteCache { .. } => Kind::Ask,
     };
     let range = request.range();
     Command { tag, kind, start: range.start.0 / SECTOR, sectors: range.len.0 / SECTOR }
@@ -122,7 +124,9 @@ pub(crate) fn outcome(request: IoRequest) -> IoOutcome {
             ..IoOutcome::done(len)
         },
         IoRequest::Health => IoOutcome::with_health(DriveHealth::default()),
-        IoRequest::Locate { .. } => IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)),
+        IoRequest::Locate { .. } | IoRequest::WriteCache { .. } => {
+            IoOutcome::failed(IoError::new(IoErrorKind::NotSupported))
+        }
         IoRequest::Write { .. }
         | IoRequest::WriteZeroes { .. }
         | IoRequest::Trim { .. }

@@ -46,6 +46,8 @@ setting! {
     WriteMode {
         /// When the drives have it.
         WriteThrough = "write-through",
+        /// When a log that outlives the power has it; without one, when the drives have it.
+        LoggedWriteBack = "logged-write-back",
         /// When the cache has it. What a flush covers is on the drives when that is answered.
         WriteBack = "write-back",
         /// When the cache has it; and flushes are answered at once.
@@ -70,5 +72,17 @@ setting! {
         Direct = "direct",
         /// It is, as long as there is memory for it.
         Cached = "cached",
+    }
+}
+
+setting! {
+    /// What is wished of the drives' own write caches.
+    DriveCache {
+        /// They are left as the drives have them.
+        Unchanged = "unchanged",
+        /// Drives may answer writes from them.
+        On = "on",
+        /// What a drive has taken is durable.
+        Off = "off",
     }
 }

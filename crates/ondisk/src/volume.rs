@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::intent::MAX_REGIONS;
-use crate::modes::{CacheMode, ReadMode, WriteMode};
+use crate::modes::{CacheMode, DriveCache, ReadMode, WriteMode};
 use crate::runs::Runs;
 use crate::tail::{BLOCK, Tail};
 use crate::uuid::Uuid;
@@ -235,6 +235,9 @@ pub struct VolumeLabel {
     /// Whether what was read is kept for the next who reads it.
     #[serde(default, skip_serializing_if = "CacheMode::is_default")]
     pub cache_mode: CacheMode,
+    /// What the drives' own write caches are to be.
+    #[serde(default, skip_serializing_if = "DriveCache::is_default")]
+    pub drive_cache: DriveCache,
     /// Where else its data may be. Programs that know nothing of that refuse the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptLabel>,

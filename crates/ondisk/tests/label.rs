@@ -49,6 +49,7 @@ fn volume() -> VolumeLabel {
         write_mode: ondisk::WriteMode::default(),
         read_mode: ondisk::ReadMode::default(),
         cache_mode: ondisk::CacheMode::default(),
+        drive_cache: ondisk::DriveCache::default(),
         kept: None,
         data_log: None,
         punctured: Vec::new(),
@@ -99,6 +100,7 @@ fn full_label() -> Label {
         write_mode: ondisk::WriteMode::AlwaysWriteBack,
         read_mode: ondisk::ReadMode::ReadAhead,
         cache_mode: ondisk::CacheMode::Cached,
+        drive_cache: ondisk::DriveCache::Off,
         kept: Some(ondisk::KeptLabel { memory: uuid(0xDD), boot: uuid(0xEE) }),
         ..volume()
     });

@@ -50,6 +50,7 @@ fn volume(number: u8, level: Level) -> VolumeLabel {
         write_mode: ondisk::WriteMode::default(),
         read_mode: ondisk::ReadMode::default(),
         cache_mode: ondisk::CacheMode::default(),
+        drive_cache: ondisk::DriveCache::default(),
         kept: None,
         data_log: None,
         punctured: Vec::new(),

@@ -52,6 +52,7 @@ fn policy<'v>(volume: &'v VolumeInfo, name: &str) -> Option<&'v Policy> {
 fn write_cache_policy(mode: &str) -> &'static str {
     match mode {
         "write-through" => "WriteThrough",
+        "logged-write-back" => "ProtectedWriteBack",
         _ => "UnprotectedWriteBack",
     }
 }
@@ -59,7 +60,7 @@ fn write_cache_policy(mode: &str) -> &'static str {
 fn write_cache_state(policy: &Policy) -> &'static str {
     match (policy.configured.as_str(), policy.current.as_str()) {
         (configured, current) if configured != current => "Degraded",
-        (_, "write-through") => "Protected",
+        (_, "write-through" | "logged-write-back") => "Protected",
         _ => "Unprotected",
     }
 }

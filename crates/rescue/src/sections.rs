@@ -121,7 +121,7 @@ impl Drive for Attached {
                 IoOutcome { extents, ..IoOutcome::done(range.len.0) }
             }
             IoRequest::Health => IoOutcome::with_health(DriveHealth::default()),
-            IoRequest::Locate { .. } => failed(IoErrorKind::NotSupported),
+            IoRequest::Locate { .. } | IoRequest::WriteCache { .. } => failed(IoErrorKind::NotSupported),
         };
         completion.complete(outcome);
     }

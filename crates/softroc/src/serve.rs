@@ -15,7 +15,7 @@ use crate::service::{self, Pulse};
 use crate::shards::{self, Node, PortOptions};
 use crate::signals;
 use api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
-use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Reply};
+use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Reply, UpsAddress};
 use env::{Address, Env, Hosts, mailbox};
 use ports::nbd::Nbd;
 use ports::{Encryption, Server, ServerOptions, SessionOptions};
@@ -71,6 +71,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         shards,
         memory,
         cache,
+        ups: serve.ups.clone(),
         read_cache,
         nbd,
         sessions,
@@ -222,6 +223,7 @@ struct Plan {
     shards: u16,
     memory: ByteCount,
     cache: ByteCount,
+    ups: Option<UpsAddress>,
     read_cache: ByteCount,
     nbd: Vec<Address>,
     sessions: SessionOptions,
@@ -272,6 +274,7 @@ impl Plan {
             read_cache: self.read_cache,
             logs,
             disks: maker,
+            ups: self.ups.clone(),
         };
         let controller = Controller::start(env, options, node.engines, node.reports).await;
         // Who connected before the volumes were there has waited.

@@ -179,7 +179,7 @@ fn what_is_not_there_is_refused_in_the_same_form() {
         ("/c0/cv show all", 34, "Cachevault is absent!"),
         ("/c0/fall show all", 50, "No foreign configuration found."),
         ("/c0/v0 del", 255, "VD may hold data, use 'force' option"),
-        ("/c0/v0 set rdcache=ra", 3, "does not read ahead"),
+        ("/c0/v0 set accesspolicy=ro", 3, "there is no other access"),
         ("/c0/e252/s0 set jbod", 3, "not passed through"),
         ("/c0/e252/s0 start locate", 46, "sits in no enclosure"),
         ("/c0 add vd r5 drives=252:0-2 strip=65", 3, "is not a number of KB"),

@@ -15,6 +15,7 @@ use units::ByteOffset;
 pub(crate) struct Behind {
     interface: Interface,
     locate: Option<PathBuf>,
+    cache_type: Option<PathBuf>,
     worker: Mutex<Option<Arc<Worker>>>,
 }
 
@@ -24,19 +25,29 @@ pub(crate) enum Question {
     Health,
     /// Its light, on or off.
     Locate(bool),
+    /// Its own write cache, on or off.
+    WriteCache(bool),
 }
 
 impl Behind {
     /// `device`: how it takes commands, and the file of its light. `None`: there is no device.
     pub(crate) fn new(device: Option<(Interface, Option<PathBuf>)>) -> Behind {
         let (interface, locate) = device.unwrap_or_default();
-        Behind { interface, locate, worker: Mutex::new(None) }
+        Behind { interface, locate, cache_type: None, worker: Mutex::new(None) }
+    }
+
+    /// The same, with the file that switches its own write cache.
+    pub(crate) fn with_cache_type(self, cache_type: Option<PathBuf>) -> Behind {
+        Behind { cache_type, ..self }
     }
 
     /// The answer, where no device is needed for it.
     pub(crate) fn known(&self, question: Question) -> Option<IoOutcome> {
         match question {
             Question::Locate(_) if self.locate.is_none() => {
+                Some(IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)))
+            }
+            Question::WriteCache(_) if self.cache_type.is_none() && self.interface != Interface::Nvme => {
                 Some(IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)))
             }
             _ => None,
@@ -81,6 +92,7 @@ impl OpenDrive {
                 let sector_bytes = self.info.logical_sector.bytes().0;
                 health::ask(&self.fd, *interface, model, sector_bytes).map(Some)
             }
+            (Question::WriteCache(on), _) => self.switch_cache(on).map(|()| None),
             (Question::Locate(_), None) => Err(IoError::new(IoErrorKind::NotSupported)),
             (Question::Locate(on), Some(light)) => match std::fs::write(light, if on { "1" } else { "0" }) {
                 Ok(()) => Ok(None),
@@ -91,6 +103,26 @@ impl OpenDrive {
 }
 
 impl OpenDrive {
+    /// Switches the device's own write cache, and looks whether it went along.
+    fn switch_cache(&self, on: bool) -> Result<(), IoError> {
+        let Some(file) = &self.behind.cache_type else { return health::switch_nvme_cache(&self.fd, on) };
+        let wished = if on { "write back" } else { "write through" };
+        let is_so = || std::fs::read_to_string(file).map(|text| text.trim() == wished);
+        let failed = |error: std::io::Error| drive_error(error.raw_os_error().unwrap_or(libc::EIO));
+        if is_so().map_err(failed)? {
+            return Ok(());
+        }
+        std::fs::write(file, wished).map_err(|error| match error.raw_os_error() {
+            // The device does not let it be changed.
+            Some(libc::EINVAL) => IoError { kind: IoErrorKind::NotSupported, errno: libc::EINVAL },
+            _ => failed(error),
+        })?;
+        match is_so().map_err(failed)? {
+            true => Ok(()),
+            false => Err(IoError::new(IoErrorKind::NotSupported)),
+        }
+    }
+
     /// Whether a file ends before that byte. It was truncated then, and to write there would make it as long as it was, with
     /// zeroes for what is gone: nobody would notice any more.
     pub(crate) fn ends_before(&self, end: ByteOffset) -> bool {
@@ -231,6 +263,34 @@ mod tests {
         assert_eq!((health, lit), (Ok(DriveHealth::default()), Ok(0)));
         assert_eq!(std::fs::read_to_string(&light).unwrap(), "1");
         std::fs::remove_file(&light).unwrap();
+        std::fs::remove_file(&drive).unwrap();
+    }
+
+    #[test]
+    fn the_write_cache_is_switched_by_its_file_and_looked_at_afterwards() {
+        let path = std::env::temp_dir().join(format!("cache-type-{}", std::process::id()));
+        let drive = path.with_extension("drive");
+        std::fs::write(&path, "write back\n").unwrap();
+        std::fs::write(&drive, [0; 4096]).unwrap();
+        let open = crate::open::open_drive(drive.to_str().unwrap(), crate::open::Access::Writing).unwrap();
+        let behind = Behind::new(Some((Interface::Scsi, None))).with_cache_type(Some(path.clone()));
+        assert!(behind.known(Question::WriteCache(true)).is_none());
+        let cached = OpenDrive { behind, ..open };
+        for (on, content) in [(false, "write through"), (true, "write back"), (true, "write back")] {
+            assert_eq!(cached.answer(Question::WriteCache(on)), Ok(None));
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
+        // One that takes the words and does something else: every write to it is lost.
+        let liar = Behind::new(Some((Interface::Scsi, None))).with_cache_type(Some("/dev/null".into()));
+        let liar = OpenDrive { behind: liar, ..cached };
+        let refused = liar.answer(Question::WriteCache(false)).map_err(|error| error.kind);
+        assert_eq!(refused, Err(IoErrorKind::NotSupported));
+        // A file takes no NVMe commands, and one without a device has no cache.
+        let nvme = OpenDrive { behind: Behind::new(Some((Interface::Nvme, None))), ..liar };
+        let refused = nvme.answer(Question::WriteCache(false)).map_err(|error| error.kind);
+        assert_eq!(refused, Err(IoErrorKind::NotSupported));
+        assert!(Behind::new(None).known(Question::WriteCache(true)).is_some());
+        std::fs::remove_file(&path).unwrap();
         std::fs::remove_file(&drive).unwrap();
     }
 

@@ -135,6 +135,7 @@ impl Drive for AttachedDrive {
             IoRequest::Status { range } => return completion.complete(self.status(range)),
             IoRequest::Health => return self.ask(Question::Health, completion),
             IoRequest::Locate { on } => return self.ask(Question::Locate(on), completion),
+            IoRequest::WriteCache { on } => return self.ask(Question::WriteCache(on), completion),
         };
         if let Some(kind) = self.objection(&work, range) {
             return complete_unmoved(completion, work, Err(IoError::new(kind)));

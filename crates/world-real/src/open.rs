@@ -75,6 +75,7 @@ pub(crate) fn open_drive(path: &str, access: Access) -> Result<OpenDrive> {
         hardware: if is_device { device.hardware } else { Hardware::default() },
     };
     let behind = Behind::new(is_device.then_some((device.interface, device.locate)));
+    let behind = behind.with_cache_type(device.cache_type.filter(|_| is_device));
     Ok(OpenDrive { fd, info, odd_bytes: ByteCount(all.0 - size.0), memory_alignment, behind })
 }
 

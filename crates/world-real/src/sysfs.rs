@@ -29,6 +29,10 @@ pub(crate) struct Device {
     pub hardware: Hardware,
     /// The file that turns the light of its slot on and off.
     pub locate: Option<PathBuf>,
+    /// The file that switches its own write cache. The kernel sends the command for that itself (SCSI MODE SELECT, which it translates for
+    /// ATA; a field of virtio's configuration) and knows then whether flushes are needed: a command past it would leave it wrong.
+    /// `queue/write_cache` is not it: that changes what the kernel believes, and nothing in the device.
+    pub cache_type: Option<PathBuf>,
     /// Whether it has a spindle.
     pub rotational: bool,
     /// Whether the kernel refuses writes to it; opening it for writing succeeds all the same.
@@ -73,6 +77,7 @@ fn look_up_in(sys: &Path, device: u64) -> Device {
                 number.or_else(|| name_of(slot))
             }),
         },
+        cache_type: cache_type_of(disk, &behind),
         locate: slot.map(|slot| slot.join("locate")).filter(|file| file.exists()),
         rotational: text(disk, "queue/rotational").as_deref() == Some("1"),
         read_only: text(&node, "ro").as_deref() == Some("1"),
@@ -109,6 +114,14 @@ fn unit_serial(behind: &Path) -> Option<String> {
     let serial = String::from_utf8_lossy(&serial[..len.min(serial.len())]);
     let serial = serial.trim_matches(|c: char| c.is_whitespace() || c == '\0');
     (!serial.is_empty()).then(|| serial.to_owned())
+}
+
+/// `scsi_disk/*/cache_type` of a SCSI or ATA disk, `cache_type` of a virtio one.
+fn cache_type_of(disk: &Path, behind: &Path) -> Option<PathBuf> {
+    let of_scsi = fs::read_dir(behind.join("scsi_disk")).ok();
+    let of_scsi =
+        of_scsi.into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path().join("cache_type"));
+    of_scsi.chain([disk.join("cache_type")]).find(|file| file.exists())
 }
 
 /// The directory of the enclosure's component that the device sits in.

@@ -24,7 +24,7 @@ const NAMES: Names = Names {
 };
 
 /// When writes are answered, as the policy calls it.
-const WRITE_MODES: [&str; 3] = ["write-through", "write-back", "always-write-back"];
+const WRITE_MODES: [&str; 4] = ["write-through", "logged-write-back", "write-back", "always-write-back"];
 
 type Rows<'r, 'm> = &'r [Named<'m, VolumeMetrics>];
 

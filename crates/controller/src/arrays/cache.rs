@@ -103,6 +103,7 @@ pub(crate) struct InEffect {
 fn absorb_of(mode: WriteMode) -> Absorb {
     match mode {
         WriteMode::WriteThrough => Absorb::Nothing,
+        WriteMode::LoggedWriteBack => Absorb::Logged,
         WriteMode::WriteBack => Absorb::Unflushed,
         WriteMode::AlwaysWriteBack => Absorb::All,
     }
@@ -312,6 +313,9 @@ impl Arrays {
         array: &Rc<Array>,
         volume: &Rc<Volume>,
     ) -> std::result::Result<u32, String> {
+        if let Some(why) = self.held_back(volume.label().write_mode) {
+            return Err(why);
+        }
         self.want_memory().await?;
         let place = match &mut *self.memory.borrow_mut() {
             Memory::Open(open) => open.give_place(volume.uuid),
@@ -326,7 +330,7 @@ impl Arrays {
         Ok(place)
     }
 
-    fn note_mode(&self, volume: &Volume, mode: WriteMode, why: Option<String>) {
+    pub(super) fn note_mode(&self, volume: &Volume, mode: WriteMode, why: Option<String>) {
         let before = volume.mode_in_effect();
         let has_changed = before.as_ref().is_none_or(|before| before.mode != mode || before.why != why);
         if !has_changed {
@@ -381,6 +385,10 @@ impl Arrays {
         if volume.restores.get() {
             return Ok(vec![format!("'{name}' stays write-through for now: {RESTORES}")]);
         }
+        if let Some(why) = self.held_back(mode) {
+            self.hold_back(array, volume, why.clone());
+            return Ok(vec![format!("'{name}' is write-through for now: {why}")]);
+        }
         match mode {
             WriteMode::WriteThrough => {
                 self.note_mode(volume, WriteMode::WriteThrough, None);
@@ -401,7 +409,7 @@ impl Arrays {
             return Ok(vec![format!("'{}' stays write-through for now: {why}", volume.name())]);
         }
         // The others promise nothing.
-        if mode == WriteMode::WriteBack {
+        if mode != WriteMode::AlwaysWriteBack {
             self.begin_data_log(array, volume).await;
         } else {
             self.end_data_log(array, volume).await?;
@@ -455,7 +463,12 @@ impl Arrays {
 
     /// Has the shards answer nothing of a volume any more, destage what is dirty, and forget the cache. Again and again until that is
     /// done, or nobody wants it any more. While it takes its time, hosts and everything else go on.
-    async fn end_later(self: Rc<Self>, array: Rc<Array>, volume: Rc<Volume>, ended: Rc<Cell<bool>>) {
+    pub(super) async fn end_later(
+        self: Rc<Self>,
+        array: Rc<Array>,
+        volume: Rc<Volume>,
+        ended: Rc<Cell<bool>>,
+    ) {
         let (id, mut is_told) = (volume.id(), false);
         let is_wanted = || {
             let is_without = volume.mode_in_effect().is_some_and(|now| now.why.is_some());
@@ -544,13 +557,6 @@ impl Arrays {
         }
         if let Err(error) = self.forget_memory_of(array, volume).await {
             tracing::warn!("'{}' is still said to have data in the cache: {error}", volume.name());
-        }
-    }
-
-    /// A volume is gone for good: what the cache has of it is forgotten.
-    pub(crate) async fn forget_cached(&self, volume: &Volume) {
-        if let Err(error) = self.forget_older_lives(volume).await {
-            tracing::warn!("what the cache has of '{}' is kept: {error}", volume.name());
         }
     }
 

@@ -198,7 +198,8 @@ impl Arrays {
 
     /// Has a volume begin a data log, if it is to have one and has none. The caller has the starting turn.
     pub(super) async fn begin_data_log(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
-        let is_write_back = |now: InEffect| now.mode == WriteMode::WriteBack;
+        let is_write_back =
+            |now: InEffect| matches!(now.mode, WriteMode::WriteBack | WriteMode::LoggedWriteBack);
         let (label, Some(id)) = (volume.label(), volume.id()) else { return };
         if label.data_log.is_some() || !volume.mode_in_effect().is_some_and(is_write_back) {
             return;

@@ -10,6 +10,13 @@ use std::rc::Rc;
 use units::ByteCount;
 
 impl Arrays {
+    /// A volume is gone for good: what the cache has of it is forgotten.
+    pub(crate) async fn forget_cached(&self, volume: &Volume) {
+        if let Err(error) = self.forget_older_lives(volume).await {
+            tracing::warn!("what the cache has of '{}' is kept: {error}", volume.name());
+        }
+    }
+
     /// Gives up what the cache has of a volume, and what a log device that is not here has.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ pub(crate) mod cache;
 mod data_log;
 mod discarding;
 pub(crate) mod draining;
+pub(crate) mod drive_cache;
 pub(crate) mod extents;
 pub(crate) mod failures;
 mod find;
@@ -29,6 +30,7 @@ mod marks;
 pub(crate) mod members;
 mod noting;
 mod on_log;
+pub(crate) mod protection;
 pub(crate) mod reads;
 mod record;
 pub(crate) mod reports;
@@ -82,6 +84,7 @@ pub(crate) struct Arrays {
     cache_size: ByteCount,
     read_cache: ByteCount,
     memory: RefCell<cache::Memory>,
+    protection: RefCell<protection::Protection>,
     /// The turn to make the memory.
     memory_turn: Credits,
     hides: Box<dyn Fn(Uuid) -> bool>,
@@ -106,6 +109,7 @@ impl Arrays {
             cache_size,
             read_cache,
             memory: RefCell::default(),
+            protection: RefCell::default(),
             memory_turn: Credits::new(env, 1),
             hides,
             by_uuid: RefCell::default(),

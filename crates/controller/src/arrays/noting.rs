@@ -198,6 +198,7 @@ mod tests {
             write_mode: ondisk::WriteMode::default(),
             read_mode: ondisk::ReadMode::default(),
             cache_mode: ondisk::CacheMode::default(),
+            drive_cache: ondisk::DriveCache::default(),
             kept: None,
             data_log: None,
             punctured: Vec::new(),

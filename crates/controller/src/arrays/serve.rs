@@ -122,6 +122,7 @@ impl Arrays {
             let sentence = format!("'{}' cannot be served: its journal cannot be created", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
+        self.set_drive_caches(array).await;
         let cache = self.cache_terms(array, volume).await?;
         let id = self.new_volume_id();
         volume.hide((self.hides)(volume.uuid));

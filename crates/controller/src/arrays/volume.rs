@@ -298,6 +298,11 @@ impl Volume {
         self.in_effect.borrow().clone()
     }
 
+    /// Whether a log device has what hosts are told is durable.
+    pub(crate) fn has_data_log(&self) -> bool {
+        self.has_data_log.get()
+    }
+
     pub(crate) fn reads(&self) -> Option<Reads> {
         self.reads.borrow().clone()
     }
@@ -399,6 +404,7 @@ mod tests {
             write_mode: ondisk::WriteMode::default(),
             read_mode: ondisk::ReadMode::default(),
             cache_mode: ondisk::CacheMode::default(),
+            drive_cache: ondisk::DriveCache::default(),
             kept: None,
             data_log: None,
             punctured: Vec::new(),

@@ -86,7 +86,7 @@ fn when_answered(volume: &Volume, kind: RequestKind) -> Option<String> {
         ));
     }
     let what = match mode {
-        WriteMode::AlwaysWriteBack => "this write, with FUA too,",
+        WriteMode::AlwaysWriteBack | WriteMode::LoggedWriteBack => "this write, with FUA too,",
         WriteMode::WriteThrough | WriteMode::WriteBack => "without FUA this write",
     };
     Some(format!(

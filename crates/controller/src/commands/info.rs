@@ -1,18 +1,19 @@
 //! What the controller says of itself, its drives and its volumes.
 
 use crate::arrays::array::Array;
+use crate::arrays::drive_cache::drive_caches;
 use crate::arrays::extents;
 use crate::arrays::reads::InForce;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
-use crate::interface::modes;
 use crate::interface::{
     CacheInfo, ControllerInfo, DriveInfo, DriveState, Policy, Progress, Reply, VolumeInfo, VolumeState,
 };
+use crate::interface::{Preset, Settings, modes};
 use crate::inventory::Drive;
 use crate::lifecycle::{free_end, refuse_failed};
 use layout::Level;
-use ondisk::TailPlace;
+use ondisk::{TailPlace, WriteMode};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use units::{ByteCount, StripSize};
@@ -37,6 +38,7 @@ impl Commands {
             volumes_missing: count(VolumeState::Missing),
             drives: self.inventory.drives().len() as u32,
             hosts: self.arrays.host_count() as u32,
+            ups: self.ups.as_ref().map(|ups| ups.info()),
         }
     }
 
@@ -343,17 +345,81 @@ fn progress(array: &Array, volume: &Volume) -> Option<Progress> {
 fn write_mode(volume: &Volume, since_unix_s: u64) -> Policy {
     let configured = volume.label().write_mode;
     let now = volume.mode_in_effect();
-    let current = now.as_ref().map_or(configured, |now| now.mode);
+    let lacks_log = configured == WriteMode::LoggedWriteBack && !volume.has_data_log();
+    let current = match now.as_ref().map_or(configured, |now| now.mode) {
+        WriteMode::LoggedWriteBack if lacks_log => WriteMode::WriteThrough,
+        mode => mode,
+    };
     Policy {
         name: "write-mode".to_owned(),
         configured: configured.name().to_owned(),
         current: current.name().to_owned(),
         reason: match now.as_ref().and_then(|now| now.why.as_ref()) {
+            None if lacks_log => format!("{}: {}", modes::meaning(current), without_log(volume)),
             Some(why) => format!("{}: {why}", modes::meaning(current)),
             None => modes::meaning(current).to_owned(),
         },
         since_unix_s: now.map_or(since_unix_s, |now| now.since_unix_s),
     }
+}
+
+/// Why no log device has what hosts write.
+fn without_log(volume: &Volume) -> &'static str {
+    match volume.has_parity() {
+        true if volume.is_served() => "there is no log device for it; 'softroc log add' makes a drive one",
+        true => "it is not started",
+        false => "levels without parity write nothing to a log device",
+    }
+}
+
+/// Which requests take the fast path, and what keeps others from it.
+fn fast_path(array: &Array, volume: &Volume, since_unix_s: u64) -> Policy {
+    let writes_back = volume.mode_in_effect().is_some_and(|now| now.mode != WriteMode::WriteThrough);
+    let is_offline = !volume.is_served() || array.current_state(volume) == VolumeState::Offline;
+    let is_well = array.current_state(volume) == VolumeState::Optimal && array.unsynced_of(volume) == 0;
+    let (current, reason) = match () {
+        () if is_offline => ("none", "the volume is offline"),
+        () if writes_back => {
+            ("reads", "writes do not: they go to the cache; with --write-mode write-through they might")
+        }
+        () if volume.is_redundant() => ("reads", "writes do not: redundancy has to be written with them"),
+        () if !is_well => {
+            ("reads", "writes do not: a drive is out or is being filled, or a resync is not complete")
+        }
+        () => ("reads and writes", "requests inside one strip go from the host's shard to the drive"),
+    };
+    let text = |text: &str| text.to_owned();
+    Policy {
+        name: text("fast-path"),
+        configured: text(current),
+        current: text(current),
+        reason: text(reason),
+        since_unix_s,
+    }
+}
+
+/// The preset that a volume's settings are, and what the drives' own caches are.
+fn preset_and_drives(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
+    let label = volume.label();
+    let (read_mode, write_mode) = (label.read_mode, label.write_mode);
+    let (cache_mode, drive_cache) = (label.cache_mode, label.drive_cache);
+    let preset = Preset::of(Settings { read_mode, write_mode, cache_mode, drive_cache });
+    let (name, meaning) = match preset {
+        Some(preset) => (preset.name(), preset.meaning()),
+        None => (
+            "none",
+            "the settings below are those of no preset; 'softroc volume set --preset' sets them together",
+        ),
+    };
+    let drives = drive_caches(array, volume);
+    let policy = |name: &str, configured: &str, current: &str, reason: String| {
+        let (configured, current) = (configured.to_owned(), current.to_owned());
+        Policy { name: name.to_owned(), configured, current, reason, since_unix_s }
+    };
+    vec![
+        policy("preset", name, name, meaning.to_owned()),
+        policy("drive-cache", label.drive_cache.name(), drives.current, drives.reason),
+    ]
 }
 
 /// How reads use the cache.
@@ -402,6 +468,15 @@ fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     };
     let mut policies = reads(volume, since_unix_s);
     policies.insert(1, write_mode(volume, since_unix_s));
+    for (place, policy) in [0, 4].into_iter().zip(preset_and_drives(array, volume, since_unix_s)) {
+        policies.insert(place, policy);
+    }
+    if array.current_state(volume) == VolumeState::Offline {
+        for policy in &mut policies {
+            policy.reason.push_str("; nobody can read or write while the volume is offline");
+        }
+    }
+    policies.push(fast_path(array, volume, since_unix_s));
     if volume.is_redundant() {
         let label = volume.label();
         let keeps = label.write_hole == ondisk::WriteHole::Journal;

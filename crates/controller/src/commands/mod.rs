@@ -33,6 +33,7 @@ use crate::policy::Policies;
 use crate::reconcile::Reconciler;
 use crate::signals::Attention;
 use crate::tasks::Tasks;
+use crate::ups::Ups;
 use env::Env;
 use env::sync::Signal;
 use std::cell::{Cell, RefCell};
@@ -54,6 +55,7 @@ pub(crate) struct Commands {
     tasks: Rc<Tasks>,
     reconciler: Rc<Reconciler>,
     attention: Rc<Attention>,
+    ups: Option<Rc<Ups>>,
     attached: disks::Attached,
     changes: RefCell<VecDeque<queue::Change>>,
     change_waiting: Signal,

@@ -21,12 +21,14 @@ use crate::events::EventCode;
 use crate::events::Events;
 use crate::foreign::{self, Foreign};
 use crate::interface::DiskMaker;
+use crate::interface::UpsAddress;
 use crate::inventory::Inventory;
 use crate::lifecycle::{self, Lifecycle};
 use crate::policy::{self, Policies};
 use crate::reconcile::{self, Reconciler};
 use crate::signals::Attention;
 use crate::tasks::{self, TaskList, Tasks};
+use crate::ups::Ups;
 use engine::{REPORTS_OPEN, Report, ShardMessage};
 use env::sync::Signal;
 use env::{Env, Hosts, mailbox};
@@ -49,6 +51,8 @@ pub struct Options {
     pub logs: Vec<String>,
     /// Who makes volumes disks of this machine.
     pub disks: DiskMaker,
+    /// The UPS that the machine hangs on, if there is one to listen to.
+    pub ups: Option<UpsAddress>,
 }
 
 /// The controller: see [`Controller::start`].
@@ -90,6 +94,9 @@ impl Controller {
             );
         }
         all.load_attach().await;
+        if let Some(ups) = &all.ups {
+            ups.begin().await;
+        }
         all.lifecycle.start_all().await;
         all.lifecycle.add_given_log(&options.logs).await;
         all.revisions.begin(all.inventory.first_revision());
@@ -100,6 +107,9 @@ impl Controller {
         env.spawn("health", all.reconciler.clone().watch_health());
         env.spawn("changes below drives", all.reconciler.clone().watch_changes());
         env.spawn("returns", all.reconciler.clone().watch_returns());
+        if let Some(ups) = all.ups.clone() {
+            env.spawn("ups", ups.watch());
+        }
         env.spawn("numbers", all.clone().keep_numbering());
         env.spawn("disks", all.clone().watch_disks());
         env.spawn("commands", all.clone().take_commands(receiver));
@@ -179,8 +189,10 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         attention: attention.clone(),
     };
     let reconciler = Reconciler::new(env, needs);
+    let ups = options.ups.clone().map(|ups| Ups::new(env, ups, events.clone(), arrays.clone()));
     Commands {
         env: env.clone(),
+        ups,
         events,
         inventory,
         arrays,

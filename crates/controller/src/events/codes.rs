@@ -53,6 +53,12 @@ event_codes! {
     AccessLocked "access.account-locked" Warning "An account was locked for a while: its password was wrong several times in a row.";
     AccessSession "access.session-opened" Info "Somebody signed in.";
 
+    ProtectionOptimal "protection.optimal" Info "The UPS is on line: what is in the cache outlives an outage.";
+    ProtectionCharging "protection.charging" Info "The UPS is on line and charges its battery: what is in the cache outlives an outage.";
+    ProtectionDegraded "protection.degraded" Warning "The UPS is on battery, or not sure to bridge an outage: what is dirty is written to the drives.";
+    ProtectionFailed "protection.failed" Critical "The battery of the UPS is nearly empty: everything is written to the drives and flushed.";
+    ProtectionMissing "protection.missing" Warning "There is no contact with the UPS: nobody knows whether it bridges an outage.";
+
     ArrayNotRecorded "array.not-recorded" Critical "A change of an array's state cannot be recorded on its drives; writes that depend on it fail until there is space.";
     ArrayMapUnreadable "array.map-unreadable" Warning "Blocks of the write-intent map cannot be read; what they stand for is resynced.";
     ArrayPolicyChanged "array.policy-changed" Info "An operator changed policies of an array.";
@@ -67,7 +73,8 @@ event_codes! {
     VolumeLogDiscarded "volume.log-discarded" Warning "The journal of a volume on a log device that is missing was given up, by order.";
     VolumeWriteMode "volume.write-mode-changed" Info "Hosts of a volume are told at another time that their writes are done, by order.";
     VolumeReads "volume.reads-changed" Info "Whether reads of a volume are read ahead, or kept in the cache, was changed, by order.";
-    VolumeNotCached "volume.not-cached" Warning "A volume that is configured for write-back is write-through: the cache has no memory.";
+    VolumeDriveCache "volume.drive-cache-changed" Info "What a volume wants of its drives' own write caches was changed, by order.";
+    VolumeNotCached "volume.not-cached" Warning "A volume that is configured for write-back is write-through: the cache has no memory, or the power may go.";
     VolumeCacheLost "volume.cache-lost" Warning "The machine lost its power, or was started anew, while the cache had data of a volume: what was not flushed is lost.";
     VolumeCachePinned "volume.cache-pinned" Critical "What hosts were told is written cannot be written to the drives; the cache keeps it.";
     VolumeCacheDiscarded "volume.cache-discarded" Warning "An operator gave up what the cache had of a volume.";
@@ -86,6 +93,7 @@ event_codes! {
     VolumeJournalReplayed "volume.journal-replayed" Info "Writes that a crash interrupted were finished from the journal.";
     VolumeJournalIncomplete "volume.journal-incomplete" Warning "The journal does not tell all that a crash interrupted; the volume is treated as if it had none.";
 
+    DriveCacheNotSet "drive.cache-not-set" Warning "A drive's own write cache could not be switched as a volume wants it.";
     DriveFailed "drive.failed" Warning "A drive failed; its array goes on without it.";
     DriveDeclaredFailed "drive.declared-failed" Warning "An operator declared a drive failed; its array goes on without it.";
     DriveOffline "drive.offline" Warning "An operator took a drive offline; its array goes on without it.";

@@ -4,7 +4,7 @@
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
 use crate::interface::{AddSpare, SetPolicy, SetSchedule, SetTask, StartTask};
-use ondisk::{CacheMode, ReadMode, WriteHole, WriteMode};
+use ondisk::{CacheMode, DriveCache, ReadMode, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 
 /// A command.
@@ -312,6 +312,9 @@ pub struct CreateVolume {
     /// Whether what hosts read is kept for whoever reads it next; none: it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_mode: Option<CacheMode>,
+    /// What the drives' own write caches are to be; a drive is of all volumes of its array, and one that wants it off has its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive_cache: Option<DriveCache>,
     /// What the drives hold may be lost.
     #[serde(default)]
     pub destroy_data: bool,

@@ -17,8 +17,10 @@ mod hosts;
 mod logs;
 mod metrics;
 pub(crate) mod modes;
+mod presets;
 mod reply;
 mod tasks;
+mod ups;
 
 pub use caller::{Caller, Origin};
 pub use command::{Command, CreateVolume, Explain};
@@ -29,6 +31,7 @@ pub use health::HealthInfo;
 pub use hosts::HostInfo;
 pub use logs::{LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo};
 pub use metrics::{DriveMetrics, EventCount, MetricsInfo, VolumeMetrics, WorkInfo};
+pub use presets::{Preset, Settings};
 pub use reply::{
     CacheInfo, ControllerInfo, DriveInfo, DriveNumbers, DriveState, Event, Policy, Progress, Reply, Severity,
     VolumeInfo, VolumeState,
@@ -37,3 +40,4 @@ pub use tasks::{
     AddSpare, Blamed, CoverageInfo, Found, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask,
     SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState,
 };
+pub use ups::{ProtectionState, UpsAddress, UpsInfo};

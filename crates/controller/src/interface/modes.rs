@@ -8,6 +8,9 @@ pub(crate) fn meaning(mode: WriteMode) -> &'static str {
         WriteMode::WriteThrough => {
             "a write is answered when the drives have it, and survives a power cut once it is flushed"
         }
+        WriteMode::LoggedWriteBack => {
+            "a write is answered when a log device has it: it survives the end of the daemon and a power cut at once"
+        }
         WriteMode::WriteBack => {
             "a write is answered when the cache has it: it survives the end of the daemon at once, and a power cut once it is flushed"
         }

@@ -2,7 +2,7 @@
 
 use crate::interface::{
     Caller, CoverageInfo, DiskInfo, ForeignDrive, ForeignVolume, HealthInfo, HostInfo, LogInfo, MetricsInfo,
-    ScheduleInfo, SpareInfo, TaskInfo,
+    ScheduleInfo, SpareInfo, TaskInfo, UpsInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -465,6 +465,9 @@ pub struct ControllerInfo {
     pub drives: u32,
     /// Hosts that are connected, each connection counted.
     pub hosts: u32,
+    /// What the UPS says that the controller listens to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ups: Option<UpsInfo>,
 }
 
 impl fmt::Display for DriveState {

@@ -1,7 +1,7 @@
 //! Background tasks, their schedules, and spares: what can be asked of them, and what is answered.
 
 use crate::interface::AttachPolicy;
-use ondisk::{CacheMode, ReadMode, StartDegraded, WriteHole, WriteMode};
+use ondisk::{CacheMode, DriveCache, ReadMode, StartDegraded, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -390,6 +390,9 @@ pub struct SetPolicy {
     /// Whether what hosts read is kept for whoever reads it next, of this volume alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_mode: Option<CacheMode>,
+    /// What the drives' own write caches are to be; a drive is of all volumes of its array, and one that wants it off has its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive_cache: Option<DriveCache>,
     /// Whether it is a disk of this machine whenever it is served, of this volume alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attach: Option<AttachPolicy>,
@@ -403,6 +406,7 @@ impl SetPolicy {
             write_mode: None,
             read_mode: None,
             cache_mode: None,
+            drive_cache: None,
             attach: None,
             ..self.clone()
         };

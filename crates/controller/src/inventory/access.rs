@@ -26,6 +26,8 @@ pub(crate) struct Access {
     writer: Member,
     /// Where its tail is: by what was found on it, or is about to be written to it.
     place: Rc<Cell<TailPlace>>,
+    /// What was wished last of its own write cache since it was opened, and what came of it.
+    write_cache: Rc<Cell<Option<(bool, Result<(), IoError>)>>>,
 }
 
 /// What was found where labels lie.
@@ -54,7 +56,7 @@ impl Access {
         let source = Arc::new(MeteredSource::new(drives::open(env, name).await?, traffic));
         let member = Member::attach(env, source.as_ref(), DEFAULT_TIME_LIMIT)?;
         let writer = member.beside();
-        Ok(Access { source, member, writer, place: Rc::default() })
+        Ok(Access { source, member, writer, place: Rc::default(), write_cache: Rc::default() })
     }
 
     /// How many writes the drive has not returned. Where nobody waits for them any more they timed out, and may still land:
@@ -65,6 +67,18 @@ impl Access {
 
     pub(crate) fn info(&self) -> &DriveInfo {
         self.source.info()
+    }
+
+    /// What was wished last of its own write cache, and what came of it.
+    pub(crate) fn write_cache(&self) -> Option<(bool, Result<(), IoError>)> {
+        self.write_cache.get()
+    }
+
+    /// Switches its own write cache.
+    pub(crate) async fn set_write_cache(&self, on: bool) -> Result<(), IoError> {
+        let result = self.member.write_cache(on).await.result.map(drop);
+        self.write_cache.set(Some((on, result)));
+        result
     }
 
     /// Its tail; `None` where it is too small for one.

@@ -36,8 +36,8 @@ use crate::lifecycle::{Lifecycle, OfVolume};
 use engine::Regions;
 use layout::Geometry;
 use ondisk::{
-    CacheMode, Init, IntentMap, Label, Member, Phase, Policy, ReadMode, Role, Runs, TailPlace, VolumeLabel,
-    WriteHole, WriteMode,
+    CacheMode, DriveCache, Init, IntentMap, Label, Member, Phase, Policy, ReadMode, Role, Runs, TailPlace,
+    VolumeLabel, WriteHole, WriteMode,
 };
 use std::ops::Range;
 use std::rc::Rc;
@@ -237,6 +237,7 @@ impl Lifecycle {
             write_mode: create.write_mode.unwrap_or_default(),
             read_mode: create.read_mode.unwrap_or_default(),
             cache_mode: create.cache_mode.unwrap_or_default(),
+            drive_cache: create.drive_cache.unwrap_or_default(),
             ..self.label_of(create.name.clone(), geometry, first_region..first_region + regions)
         };
         journal::with_write_hole(label, create.write_hole, beside).map_err(invalid)
@@ -269,6 +270,7 @@ impl Lifecycle {
             write_mode: WriteMode::default(),
             read_mode: ReadMode::default(),
             cache_mode: CacheMode::default(),
+            drive_cache: DriveCache::default(),
             kept: None,
             data_log: None,
             punctured: Vec::new(),

@@ -98,6 +98,9 @@ impl Policies {
         if set.read_mode.is_some() || set.cache_mode.is_some() {
             notes.extend(self.arrays.set_reads(&array, &volume, (set.read_mode, set.cache_mode)).await?);
         }
+        if let Some(wish) = set.drive_cache {
+            notes.extend(self.arrays.set_drive_cache(&array, &volume, wish).await?);
+        }
         if let Some(attach) = set.attach {
             self.set_attach(volume.uuid, &volume.name(), attach).await?;
         }

@@ -41,6 +41,7 @@ impl Reconciler {
             for drive in self.inventory.ask_health(|drive, why| self.report_suspected(drive, why)).await {
                 self.put_changed_out(&drive).await;
             }
+            self.arrays.follow_drive_caches().await;
             self.look_at_spares().await;
             self.lifecycle.remember_arrays().await;
             next = self.env.now() + health::INTERVAL;

@@ -30,6 +30,8 @@ pub struct Bench {
     pub logs: Vec<String>,
     /// Who makes disks of volumes.
     pub disks: DiskMaker,
+    /// The UPS that controllers listen to that are started from now on.
+    pub ups: Option<controller::UpsAddress>,
     count: usize,
     handle: Option<ControllerHandle>,
 }
@@ -53,6 +55,7 @@ impl Bench {
             read_cache: ByteCount::ZERO,
             logs: Vec::new(),
             disks: DiskMaker::default(),
+            ups: None,
             count: shards,
             handle: None,
         };
@@ -104,6 +107,7 @@ impl Bench {
             read_cache: self.read_cache,
             logs: self.logs.clone(),
             disks: self.disks.clone(),
+            ups: self.ups.clone(),
         };
         let handle =
             self.sim.run(async move { Controller::start(&env, options, senders, receiver).await })?;

@@ -65,7 +65,8 @@ fn command_of(request: &IoRequest, connected: &Connected) -> Option<(Command, Co
         | IoRequest::Flush
         | IoRequest::Status { .. }
         | IoRequest::Health
-        | IoRequest::Locate { .. } => return None,
+        | IoRequest::Locate { .. }
+        | IoRequest::WriteCache { .. } => return None,
     })
 }
 

@@ -52,6 +52,11 @@ impl Cache {
         }
     }
 
+    /// What the volume does with its reads.
+    pub fn reads(&self) -> ReadTerms {
+        self.reads.terms.get()
+    }
+
     /// Nothing is kept of the volume any more: it goes away.
     pub(crate) fn forget_reads(&self) {
         self.set_reads(ReadTerms::default());

@@ -290,7 +290,7 @@ impl Admitted {
     /// Those of [`Volume::write`](crate::Volume::write).
     pub(crate) async fn done(self, cache: &Rc<Cache>, stripe: StripeIndex) -> Result<(), IoError> {
         match self {
-            Admitted::Answered(Absorbed(write)) => match cache.is_kept(&write) {
+            Admitted::Answered(Absorbed(write)) => match cache.is_kept(&write) && !cache.logs_every_write() {
                 true => Ok(()),
                 false => Box::pin(cache.promise_absorbed(stripe, &write)).await,
             },

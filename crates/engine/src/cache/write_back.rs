@@ -202,9 +202,15 @@ impl Cache {
     pub(super) fn answers(&self, durability: Durability) -> bool {
         match self.absorb.get() {
             Absorb::Nothing | Absorb::NoMore => false,
+            Absorb::Logged => self.promises.are_logged(),
             Absorb::Unflushed => durability == Durability::Cached || self.promises.are_logged(),
             Absorb::All => true,
         }
+    }
+
+    /// Whether a host is told of a write that is in cells only when the data log has it, whatever it asked for.
+    pub(super) fn logs_every_write(&self) -> bool {
+        self.absorb.get() == Absorb::Logged
     }
 
     /// Whether a write that is in cells, or on the drives, is as durable as its host asked.

@@ -84,7 +84,9 @@ async fn serve(volume: &Rc<Volume>, request: IoRequest) -> IoOutcome {
         IoRequest::Trim { range } => volume.trim(range).await.map(|()| range.len.0),
         IoRequest::Flush => volume.flush().await.map(|()| 0),
         IoRequest::Health => return IoOutcome::with_health(env::DriveHealth::default()),
-        IoRequest::Locate { .. } => Err(IoError::new(IoErrorKind::NotSupported)),
+        IoRequest::Locate { .. } | IoRequest::WriteCache { .. } => {
+            Err(IoError::new(IoErrorKind::NotSupported))
+        }
         IoRequest::Status { range } => match Box::pin(volume.status(range)).await {
             Ok(extents) => return IoOutcome { extents, ..IoOutcome::done(range.len.0) },
             Err(error) => Err(error),

@@ -3,7 +3,7 @@
 use super::{Output, levels};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use controller::{CacheMode, ReadMode, WriteMode};
+use controller::{CacheMode, DriveCache, Preset, ReadMode, WriteMode};
 use layout::Level;
 use units::{ByteCount, StripSize};
 
@@ -54,22 +54,36 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "HOW")]
     pub write_hole: Option<WriteHole>,
 
-    /// When writes are answered. write-through: when the drives have them. write-back: when the cache has them, which outlives the
+    /// How the volume uses the cache, the four settings below under one name; each of them may be given besides. data-protection: a
+    /// write is answered when a log device has it, or without one the drives (read-ahead, logged-write-back, direct, drive-cache
+    /// off). performance: when the cache has it; a power cut may lose what was not flushed (read-ahead, write-back, direct,
+    /// drive-cache on). fast-path: when the drives have it, and nothing is read ahead (no-read-ahead, write-through, direct,
+    /// drive-cache on). 'volume set' changes it later [default: performance].
+    #[arg(long, value_name = "PRESET", value_parser = setting(Preset::ALL, Preset::name))]
+    pub preset: Option<Preset>,
+
+    /// When writes are answered. write-through: when the drives have them. logged-write-back: when a log device has them, or without
+    /// one when the drives have them. write-back: when the cache has them, which outlives the
     /// end of the controller; what is flushed, or written with FUA, is on the drives, and outlives a power cut.
     /// always-write-back: the same, and flushes and FUA are answered at once, so that a power cut loses what was flushed. Where
-    /// there is no cache it is write-through for now. 'volume set' changes it later [default: write-through].
+    /// there is no cache it is write-through for now. 'volume set' changes it later [default: that of the preset].
     #[arg(long, value_name = "MODE", value_parser = setting(WriteMode::ALL, WriteMode::name))]
     pub write_mode: Option<WriteMode>,
 
     /// Whether what follows a stream of reads is read before hosts ask for it: read-ahead, or no-read-ahead. 'volume set' changes it
-    /// later [default: no-read-ahead].
+    /// later [default: that of the preset].
     #[arg(long, value_name = "MODE", value_parser = setting(ReadMode::ALL, ReadMode::name))]
     pub read_mode: Option<ReadMode>,
 
     /// Whether what hosts read is kept in the cache for whoever reads it next: cached, or direct. 'volume set' changes it later
-    /// [default: direct].
+    /// [default: that of the preset].
     #[arg(long, value_name = "MODE", value_parser = setting(CacheMode::ALL, CacheMode::name))]
     pub cache_mode: Option<CacheMode>,
+
+    /// The drives' own write caches: on, off, or unchanged. They are flushed before anything is said to be durable. A drive is of all
+    /// volumes of its array; one that wants it off has its way. 'volume set' changes it later [default: that of the preset].
+    #[arg(long, value_name = "SWITCH", value_parser = setting(DriveCache::ALL, DriveCache::name))]
+    pub drive_cache: Option<DriveCache>,
 
     /// Overwrite what the drives hold now: file systems, partitions, other arrays.
     #[arg(long)]

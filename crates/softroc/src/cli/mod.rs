@@ -24,6 +24,7 @@ pub use volume::VolumeCommand;
 use access::Role;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use controller::UpsAddress;
 use env::Address;
 use layout::{Level, MirrorArrangement, ParityArrangement};
 use std::path::PathBuf;
@@ -202,6 +203,11 @@ pub struct Serve {
     /// and is there besides --memory [default: an eighth of the machine's memory, 4 GiB at most].
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<ByteCount>,
+
+    /// The UPS that this machine hangs on, as Network UPS Tools know it: NAME@HOST or NAME@HOST:PORT. While it is on battery, or is not
+    /// heard, volumes that are write-back are write-through; when its battery is nearly empty, all are, and everything is flushed.
+    #[arg(long, value_name = "NAME@HOST")]
+    pub ups: Option<UpsAddress>,
 
     /// The most memory for what is kept of reads, of all shards together; 0 for none. It is taken as it is used, by volumes that read
     /// ahead or are cached, and is there besides --cache and --memory [default: an eighth of the machine's memory, 4 GiB at most].

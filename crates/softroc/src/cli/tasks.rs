@@ -3,7 +3,7 @@
 use super::create::setting;
 use super::{AttachSwitch, Checked, Output, WriteHole};
 use clap::{Args, Subcommand, ValueEnum};
-use controller::{CacheMode, ReadMode, WriteMode};
+use controller::{CacheMode, DriveCache, Preset, ReadMode, WriteMode};
 use units::ByteCount;
 
 /// The rate of a task.
@@ -278,7 +278,7 @@ pub enum Switch {
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct VolumeSet {
     /// The volume. The policies apply to all volumes of its array, except --write-mode, --read-mode,
-    /// --cache-mode, --write-hole and --attach.
+    /// --cache-mode, --drive-cache, --preset, --write-hole and --attach.
     pub name: String,
 
     /// When writes of this volume are answered: see 'softroc volume create --help'. Hosts may go on using it.
@@ -292,6 +292,14 @@ pub struct VolumeSet {
     /// Whether what hosts read of this volume is kept in the cache for whoever reads it next. Hosts may go on using it.
     #[arg(long, group = "what", value_name = "MODE", value_parser = setting(CacheMode::ALL, CacheMode::name))]
     pub cache_mode: Option<CacheMode>,
+
+    /// The write caches of this volume's drives: see 'softroc volume create --help'. Hosts may go on using it.
+    #[arg(long, group = "what", value_name = "SWITCH", value_parser = setting(DriveCache::ALL, DriveCache::name))]
+    pub drive_cache: Option<DriveCache>,
+
+    /// The four settings above under one name, for this volume: see 'softroc volume create --help'.
+    #[arg(long, group = "what", value_name = "PRESET", value_parser = setting(Preset::ALL, Preset::name))]
+    pub preset: Option<Preset>,
 
     /// How this volume closes the write hole: see 'softroc volume create --help'. Hosts may go on using it.
     #[arg(long, group = "what", value_name = "HOW")]

@@ -4,7 +4,7 @@ use super::{Control, absolute};
 use crate::cli::VolumeCreate;
 use crate::failure::Outcome;
 use crate::output;
-use controller::{Command, CreateVolume, Reply, WriteMode};
+use controller::{Command, CreateVolume, Preset, Reply, WriteMode};
 use std::io::{Seek, SeekFrom};
 use units::ByteCount;
 
@@ -74,6 +74,7 @@ fn waste(drives: &[(String, u64)]) -> Option<String> {
 }
 
 fn creation(create: &VolumeCreate) -> Outcome<Command> {
+    let settings = create.preset.unwrap_or(Preset::Performance).settings();
     Ok(Command::VolumeCreate(CreateVolume {
         name: create.name.clone(),
         level: create.level.to_string(),
@@ -85,9 +86,10 @@ fn creation(create: &VolumeCreate) -> Outcome<Command> {
         arrangement: create.layout.clone(),
         size_bytes: create.size.map(|size| size.0),
         write_hole: create.write_hole.map(Into::into),
-        write_mode: create.write_mode,
-        read_mode: create.read_mode,
-        cache_mode: create.cache_mode,
+        write_mode: create.write_mode.or(Some(settings.write_mode)),
+        read_mode: create.read_mode.or(Some(settings.read_mode)),
+        cache_mode: create.cache_mode.or(Some(settings.cache_mode)),
+        drive_cache: create.drive_cache.or(Some(settings.drive_cache)),
         destroy_data: create.destroy_data,
     }))
 }

@@ -184,6 +184,7 @@ impl Control {
     /// `softroc volume set`.
     pub fn set_policy(&self, set: &VolumeSet) -> Outcome {
         let is_on = |switch: Option<Switch>| switch.map(|switch| switch == Switch::On);
+        let settings = set.preset.map(controller::Preset::settings);
         let policy = SetPolicy {
             volume: set.name.clone(),
             medium_error_limit: set.medium_error_limit,
@@ -194,9 +195,10 @@ impl Control {
             start_degraded: set.start_degraded,
             task_share_percent: set.task_rate,
             write_hole: set.write_hole.map(Into::into),
-            write_mode: set.write_mode,
-            read_mode: set.read_mode,
-            cache_mode: set.cache_mode,
+            write_mode: set.write_mode.or(settings.map(|settings| settings.write_mode)),
+            read_mode: set.read_mode.or(settings.map(|settings| settings.read_mode)),
+            cache_mode: set.cache_mode.or(settings.map(|settings| settings.cache_mode)),
+            drive_cache: set.drive_cache.or(settings.map(|settings| settings.drive_cache)),
             attach: set.attach.map(Into::into),
         };
         // First whether there is such a volume: nobody should be asked about one that is not.

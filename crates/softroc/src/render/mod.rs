@@ -285,7 +285,7 @@ fn array_of(volume: &VolumeInfo) -> String {
 }
 
 fn controller_facts(info: &ControllerInfo) -> String {
-    facts(&[
+    let mut list = vec![
         ("controller", format!("softroc {}, running since {}", info.version, date(info.started_unix_s))),
         ("serial", info.serial.clone()),
         ("shards", info.shards.to_string()),
@@ -299,7 +299,13 @@ fn controller_facts(info: &ControllerInfo) -> String {
         ("drives", info.drives.to_string()),
         ("hosts", info.hosts.to_string()),
         ("levels", info.levels.join(" ")),
-    ])
+    ];
+    list.extend(
+        info.ups
+            .as_ref()
+            .map(|ups| ("ups", format!("{} since {}: {}", ups.state, date(ups.since_unix_s), ups.reason))),
+    );
+    facts(&list)
 }
 
 /// Events, a line each.

@@ -292,6 +292,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("controller", "tasks", &["signals", "interface", "events", "inventory", "arrays"]),
     ("controller", "lifecycle", &["signals", "interface", "events", "inventory", "arrays"]),
     ("controller", "foreign", &["interface", "events", "inventory", "arrays", "lifecycle"]),
+    ("controller", "ups", &["interface", "events", "arrays"]),
     ("controller", "policy", &["interface", "events", "inventory", "arrays", "tasks"]),
     (
         "controller",
@@ -311,6 +312,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
             "lifecycle",
             "foreign",
             "policy",
+            "ups",
             "reconcile",
         ],
     ),

@@ -191,8 +191,12 @@ impl Controller {
             .open(self.folder.file("serve.log"))
             .expect("a log file");
         let mut command = self.serve_command(&log);
+        // An eighth of the machine's memory each is too much for as many as run at a time.
+        let has_size = self.arguments.iter().any(|argument| argument == "--cache");
+        let size: &[&str] = if has_size { &[] } else { &["--cache", "16M"] };
         let child = command
             .args(["serve", "--state", state])
+            .args(size)
             .args(&self.arguments)
             .stderr(log)
             .spawn()
@@ -269,7 +273,11 @@ impl Controller {
     }
 
     pub fn create(&self, name: &str, level: &str, drives: &[String]) -> Answer {
-        let mut arguments = vec!["volume", "create", name, "--level", level, "--drives"];
+        // What is on the drives is judged: nothing is to be in the cache alone.
+        let mode =
+            ["--write-mode", "write-through", "--read-mode", "no-read-ahead", "--drive-cache", "unchanged"];
+        let mut arguments =
+            [&["volume", "create", name, "--level", level][..], &mode, &["--drives"]].concat();
         arguments.extend(drives.iter().map(String::as_str));
         self.softroc(&arguments)
     }

@@ -8,7 +8,7 @@ use crate::answer::{Answer, OTHER};
 use crate::view::{View, policy};
 use crate::words::{Word, read_places};
 use crate::{Machine, Surroundings};
-use controller::{AddSpare, CacheMode, Command, CreateVolume, ReadMode, SpareKind, WriteMode};
+use controller::{AddSpare, CacheMode, Command, CreateVolume, DriveCache, ReadMode, SpareKind, WriteMode};
 use serde_json::{Value, json};
 
 /// What the file says it is.
@@ -55,6 +55,7 @@ fn document(view: &View, around: &Surroundings) -> Result<Value, Refusal> {
             write_mode: configured("write-mode").and_then(WriteMode::named),
             read_mode: configured("read-mode").and_then(ReadMode::named),
             cache_mode: configured("cache-mode").and_then(CacheMode::named),
+            drive_cache: configured("drive-cache").and_then(DriveCache::named),
             ..CreateVolume::default()
         };
         commands.push(Command::VolumeCreate(create));

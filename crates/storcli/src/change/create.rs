@@ -6,7 +6,7 @@ use crate::answer::Answer;
 use crate::forms::read_size;
 use crate::view::{Pd, View};
 use crate::words::{Word, read_places};
-use controller::{AddSpare, CacheMode, Command, CreateVolume, ReadMode, Reply, WriteMode};
+use controller::{AddSpare, CacheMode, Command, CreateVolume, DriveCache, ReadMode, Reply, WriteMode};
 
 /// What is to be created.
 #[derive(Default)]
@@ -20,6 +20,7 @@ struct Wanted {
     write_mode: Option<WriteMode>,
     read_mode: Option<ReadMode>,
     cache_mode: Option<CacheMode>,
+    drive_cache: Option<DriveCache>,
     strip_bytes: Option<u64>,
     spares: Vec<String>,
     force: bool,
@@ -107,9 +108,9 @@ fn read_value(view: &View, wanted: &mut Wanted, word: &Word, value: &str) -> Res
             let kib = kib.filter(|kib| (8..=1024).contains(kib) && kib.is_power_of_two());
             wanted.strip_bytes = Some(kib.ok_or_else(wrong)? << 10);
         }
-        "pdcache" if low == "default" => {}
         "pdcache" => {
-            return Err(Refusal::invalid("the caches of drives are left as they are; give pdcache=default"));
+            let wrong = || Refusal::invalid(format!("pdcache={value} is none of on, off and default"));
+            wanted.drive_cache = Some(super::volume::drive_cache(&low).ok_or_else(wrong)?);
         }
         other => return Err(unknown(other)),
     }
@@ -162,6 +163,7 @@ fn create(view: &View, wanted: &Wanted, machine: &mut dyn Machine) -> Result<(),
                 write_mode: wanted.write_mode,
                 read_mode: wanted.read_mode,
                 cache_mode: wanted.cache_mode,
+                drive_cache: wanted.drive_cache,
                 destroy_data: wanted.force,
                 ..CreateVolume::default()
             };

@@ -8,7 +8,7 @@ use crate::show::operation_kinds;
 use crate::tree::number;
 use crate::view::{Vd, View};
 use crate::words::{Numbers, Word};
-use controller::{CacheMode, Command, ReadMode, SetPolicy, StartTask, Startable, WriteMode};
+use controller::{CacheMode, Command, DriveCache, ReadMode, SetPolicy, StartTask, Startable, WriteMode};
 
 /// Any verb of volumes but `show`.
 pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
@@ -81,6 +81,14 @@ enum Setting {
     AsItIs,
 }
 
+/// `on`, `off`, `default`.
+pub(super) fn drive_cache(low: &str) -> Option<DriveCache> {
+    match low {
+        "default" => Some(DriveCache::Unchanged),
+        word => DriveCache::named(word),
+    }
+}
+
 /// `set wrcache=... name=...`; `None`: no such property.
 fn set(words: &[Word]) -> Result<Change, Option<Refusal>> {
     let refuse = |sentence: &str| Err(Some(Refusal::new(INVALID, sentence)));
@@ -99,13 +107,15 @@ fn set(words: &[Word]) -> Result<Change, Option<Refusal>> {
             ("iopolicy", "direct") => kept(CacheMode::Direct),
             ("iopolicy", "cached") => kept(CacheMode::Cached),
             ("accesspolicy", "rw") => Setting::AsItIs,
-            ("pdcache", "default") | ("autobgi", "on") => Setting::AsItIs,
+            ("autobgi", "on") => Setting::AsItIs,
+            ("pdcache", value) if drive_cache(value).is_some() => {
+                Setting::Policy(SetPolicy { drive_cache: drive_cache(value), ..set() })
+            }
             ("accesspolicy", _) => {
                 return refuse(
                     "a volume can be read and written, or is not served; there is no other access",
                 );
             }
-            ("pdcache", "on" | "off") => return refuse("the caches of drives are left as they are"),
             ("autobgi", "off") => {
                 return refuse("redundancy is always made to agree; 'stop bgi' stops it once");
             }

@@ -147,7 +147,7 @@ fn cache_mode(volume: &VolumeInfo) -> String {
     let now = |name| policy(volume, name).map(|(_, current)| current);
     let reads = if now("read-mode") == Some("read-ahead") { "R" } else { "NR" };
     let writes = match now("write-mode") {
-        Some("write-back") => "WB",
+        Some("write-back" | "logged-write-back") => "WB",
         Some("always-write-back") => "AWB",
         _ => "WT",
     };

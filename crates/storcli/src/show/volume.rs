@@ -98,6 +98,11 @@ fn properties(view: &View, volume: &VolumeInfo) -> Pairs {
     let spans = volume.spans.max(1);
     let created = Moment::of(volume.created_unix_s);
     let mode = policy(volume, "write-mode").map_or("write-through", |(configured, _)| configured);
+    let drive_cache = match policy(volume, "drive-cache").map_or("unchanged", |(configured, _)| configured) {
+        "on" => "Enabled",
+        "off" => "Disabled",
+        _ => "Disk's Default",
+    };
     pairs([
         ("Strip Size", text(unit(volume.strip_bytes))),
         ("Number of Blocks", number(volume.capacity_bytes / volume.sector_bytes.max(1))),
@@ -105,7 +110,7 @@ fn properties(view: &View, volume: &VolumeInfo) -> Pairs {
         ("Span Depth", number(spans)),
         ("Number of Drives Per Span", number(volume.drives.len() / usize::from(spans))),
         ("Write Cache(initial setting)", text(written_out(mode))),
-        ("Disk Cache Policy", text("Disk's Default")),
+        ("Disk Cache Policy", text(drive_cache)),
         ("Encryption", text("None")),
         ("Data Protection", text("None")),
         ("Active Operations", text(active(view, volume))),
@@ -122,7 +127,7 @@ fn properties(view: &View, volume: &VolumeInfo) -> Pairs {
 
 fn written_out(mode: &str) -> &'static str {
     match mode {
-        "write-back" => "WriteBack",
+        "write-back" | "logged-write-back" => "WriteBack",
         "always-write-back" => "AlwaysWriteBack",
         _ => "WriteThrough",
     }

@@ -62,6 +62,18 @@ pub(crate) fn ask(
     }
 }
 
+/// Switches the volatile write cache of an NVMe device. The kernel flushes one that has such a cache whether it is on or not.
+///
+/// # Errors
+/// `NotSupported` where it has none, or does not let it be switched; why it could not be asked.
+pub(crate) fn switch_nvme_cache(fd: &OwnedFd, on: bool) -> Result<(), IoError> {
+    pass_through::nvme_set_write_cache(fd, on).map_err(|refusal| match refusal {
+        Refusal::Denied => IoError { kind: IoErrorKind::NotSupported, errno: libc::EPERM },
+        Refusal::Unknown => IoError::new(IoErrorKind::NotSupported),
+        Refusal::Failed(error) => error,
+    })
+}
+
 /// What an error number of the kernel means for a command.
 fn refusal_of(errno: i32) -> Refusal {
     match errno {

@@ -50,7 +50,10 @@ impl DriveStats {
             }
             IoRequest::Flush => self.flushes += 1,
             IoRequest::Trim { .. } => self.trims += 1,
-            IoRequest::Status { .. } | IoRequest::Health | IoRequest::Locate { .. } => {}
+            IoRequest::Status { .. }
+            | IoRequest::Health
+            | IoRequest::Locate { .. }
+            | IoRequest::WriteCache { .. } => {}
         }
     }
 }
@@ -375,6 +378,11 @@ impl SimDrive {
     /// Whether its light is on.
     pub fn is_located(&self) -> bool {
         self.cell.state.borrow().located
+    }
+
+    /// Whether its write cache is on.
+    pub fn has_write_cache(&self) -> bool {
+        self.cell.state.borrow().has_cache
     }
 
     /// A drive that lies: flushes succeed and do nothing. To prove that tests notice.

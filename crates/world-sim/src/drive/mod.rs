@@ -100,6 +100,8 @@ struct State {
     health: Option<HealthScript>,
     /// Whether its light is on.
     located: bool,
+    /// Whether its write cache is on: until its power goes, if it is off.
+    has_cache: bool,
     ignore_flush: bool,
     ignore_durable: bool,
     latency: Rng,
@@ -141,6 +143,7 @@ impl DriveCell {
             slowness: 1,
             health: options.health.clone(),
             located: false,
+            has_cache: true,
             ignore_flush: false,
             ignore_durable: false,
             latency: core.rng("latency", name),
@@ -300,6 +303,7 @@ impl DriveCell {
         let dying: Vec<Operation> =
             (0..state.slots.len()).filter_map(|index| state.take(index as u32)).collect();
         let landing = state.unfinished_writes(&self.options, &dying);
+        state.has_cache = true;
         state.content.power_cut(landing, &mut state.fault);
         return_gone(dying);
     }
@@ -421,6 +425,10 @@ impl State {
             IoRequest::Status { range } => done.extents = self.content.status(*range),
             IoRequest::Health => done.health = Some(Box::new(self.health(core.now()))),
             IoRequest::Locate { on } => self.located = *on,
+            IoRequest::WriteCache { on } => {
+                self.content.flush(mark);
+                self.has_cache = *on;
+            }
             write => self.write(core, drive, write),
         }
         Ok(done)
@@ -460,7 +468,8 @@ impl State {
     /// A request as the writes it makes of the content.
     fn writes(&mut self, options: &DriveOptions, request: &IoRequest) -> SmallVec<[Written; 1]> {
         let range = request.range();
-        let is_durable = |durability: &Durability| *durability == Durability::Durable && !self.ignore_durable;
+        let (has_cache, lies) = (self.has_cache, self.ignore_durable);
+        let is_durable = |durability: &Durability| !has_cache || *durability == Durability::Durable && !lies;
         let mut written = SmallVec::new();
         if range.is_empty() {
             return written;
@@ -484,13 +493,14 @@ impl State {
                         _ => None,
                     },
                 };
-                written.extend(fill.map(|fill| Written { range, fill, durable: false, lost: false }));
+                written.extend(fill.map(|fill| Written { range, fill, durable: !has_cache, lost: false }));
             }
             IoRequest::Read { .. }
             | IoRequest::Flush
             | IoRequest::Status { .. }
             | IoRequest::Health
-            | IoRequest::Locate { .. } => {}
+            | IoRequest::Locate { .. }
+            | IoRequest::WriteCache { .. } => {}
         }
         written
     }

@@ -1,0 +1,118 @@
+//! A UPS: where it is asked, and what it says.
+
+use crate::interface::{Error, ErrorKind};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The port of `upsd`, where none is given.
+const PORT: u16 = 3493;
+
+/// A UPS as Network UPS Tools have it: its name, and the machine of `upsd`. Written `NAME@HOST[:PORT]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UpsAddress {
+    /// Its name in `ups.conf`.
+    pub name: String,
+    /// A host name or number, without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl FromStr for UpsAddress {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<UpsAddress, Error> {
+        let wrong = || {
+            let sentence =
+                format!("'{text}' is not a UPS; expected NAME@HOST or NAME@HOST:PORT, such as ups@localhost");
+            Error::new(ErrorKind::Invalid, sentence)
+        };
+        let (name, machine) = text.split_once('@').ok_or_else(wrong)?;
+        let (host, port) = match machine.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or_else(wrong)?)),
+            None => match machine.rsplit_once(':') {
+                Some((host, port)) if !host.contains(':') => (host, Some(port)),
+                _ => (machine, None),
+            },
+        };
+        let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| wrong()))?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || host.is_empty() || !name.chars().all(is_name) {
+            return Err(wrong());
+        }
+        Ok(UpsAddress { name: name.to_owned(), host: host.to_owned(), port })
+    }
+}
+
+impl fmt::Display for UpsAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.name, self.host)
+    }
+}
+
+/// What a UPS does for the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProtectionState {
+    /// It bridges an outage.
+    Optimal,
+    /// It does, and charges its battery.
+    Charging,
+    /// It is not sure to: it is on battery, say.
+    Degraded,
+    /// It will not any more: its battery is nearly empty.
+    Failed,
+    /// Nothing is heard of it.
+    Missing,
+}
+
+impl fmt::Display for ProtectionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            ProtectionState::Optimal => "optimal",
+            ProtectionState::Charging => "charging",
+            ProtectionState::Degraded => "degraded",
+            ProtectionState::Failed => "failed",
+            ProtectionState::Missing => "missing",
+        })
+    }
+}
+
+/// What was heard of a UPS.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpsInfo {
+    /// Its name and machine.
+    pub name: String,
+    /// What it does for the cache.
+    pub state: ProtectionState,
+    /// Why: a clause.
+    pub reason: String,
+    /// Since when, in seconds since 1970.
+    pub since_unix_s: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        for (text, name, host, port) in [
+            ("ups@localhost", "ups", "localhost", 3493),
+            ("rack-1@nut.example:4000", "rack-1", "nut.example", 4000),
+            ("a@[::1]", "a", "::1", 3493),
+            ("a@[::1]:77", "a", "::1", 77),
+        ] {
+            let address: UpsAddress = text.parse().expect(text);
+            assert_eq!((address.name.as_str(), address.host.as_str(), address.port), (name, host, port));
+        }
+        for wrong in
+            ["ups", "@host", "ups@", "ups@host:x", "u s@host", "a@[::1]7", "ups@host:99999", "a\nb@h"]
+        {
+            assert!(wrong.parse::<UpsAddress>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The room of the UPS: what `upsd` of Network UPS Tools says of the power, and what volumes make of it.
+//!
+//! **Owns** the connection to `upsd`, and what was heard last.
+//!
+//! **Invariants.** Whoever is not heard protects nothing: as long as there is no answer, and when answers stay away, volumes are as
+//! careful as on battery. A UPS that does not answer delays no host.
+//!
+//! **Who may call it**: `commands`.
+
+mod protocol;
+
+use crate::arrays::Arrays;
+use crate::arrays::protection::Protection;
+use crate::events::{EventCode, Events};
+use crate::interface::{ProtectionState, UpsAddress, UpsInfo};
+use env::{Address, Buf, Env, Stream};
+use smallvec::smallvec;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use units::ByteCount;
+
+/// How often the UPS is asked.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// How long one answer may take, the connection included.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Contact is lost after so many attempts without an answer.
+const ATTEMPTS: u32 = 3;
+
+/// See the [module](self).
+pub(crate) struct Ups {
+    env: Env,
+    events: Rc<Events>,
+    arrays: Rc<Arrays>,
+    address: UpsAddress,
+    stream: RefCell<Option<Rc<dyn Stream>>>,
+    heard: RefCell<UpsInfo>,
+    /// Attempts without an answer, one after the other.
+    unanswered: Cell<u32>,
+}
+
+impl Ups {
+    /// The UPS of that address, of which nothing is heard yet.
+    pub(crate) fn new(env: &Env, address: UpsAddress, events: Rc<Events>, arrays: Rc<Arrays>) -> Rc<Ups> {
+        let heard = RefCell::new(UpsInfo {
+            name: address.to_string(),
+            state: ProtectionState::Missing,
+            reason: NOT_ASKED.to_owned(),
+            since_unix_s: env.unix_time(),
+        });
+        let (stream, unanswered) = (RefCell::default(), Cell::new(ATTEMPTS));
+        Rc::new(Ups { env: env.clone(), events, arrays, address, stream, heard, unanswered })
+    }
+
+    /// What was heard last.
+    pub(crate) fn info(&self) -> UpsInfo {
+        self.heard.borrow().clone()
+    }
+
+    /// Asks once, before volumes are started: they begin with what is so.
+    pub(crate) async fn begin(&self) {
+        let (state, reason) = self.look().await;
+        self.hear(state, reason);
+    }
+
+    /// Asks for ever.
+    pub(crate) async fn watch(self: Rc<Self>) {
+        loop {
+            self.env.sleep(EVERY).await;
+            let (state, reason) = self.look().await;
+            let has_changed = self.hear(state, reason);
+            if has_changed || state == ProtectionState::Failed {
+                // What hosts write while the battery ends is to be on the drives, too.
+                self.arrays.follow_protection().await;
+            }
+        }
+    }
+
+    /// What the UPS says now; what it said, as long as it may only be late.
+    async fn look(&self) -> (ProtectionState, String) {
+        match self.ask().await {
+            Ok(status) => {
+                self.unanswered.set(0);
+                let (state, clause) = protocol::meaning(&status);
+                (state, format!("the UPS {} {clause}", self.address))
+            }
+            Err(why) => {
+                self.disconnect();
+                self.unanswered.set(self.unanswered.get().saturating_add(1));
+                if self.unanswered.get() < ATTEMPTS {
+                    let heard = self.heard.borrow();
+                    return (heard.state, heard.reason.clone());
+                }
+                (
+                    ProtectionState::Missing,
+                    format!("there is no contact with the UPS {}: {why}", self.address),
+                )
+            }
+        }
+    }
+
+    /// Takes note of what was heard. Whether that is new.
+    fn hear(&self, state: ProtectionState, reason: String) -> bool {
+        self.arrays.set_protection(match state {
+            ProtectionState::Optimal | ProtectionState::Charging => Protection::Good,
+            ProtectionState::Degraded | ProtectionState::Missing => Protection::Doubtful(reason.clone()),
+            ProtectionState::Failed => Protection::Ending(reason.clone()),
+        });
+        let heard = self.heard.borrow();
+        // Why there is no contact may change from attempt to attempt.
+        let is_same = heard.state == state && (state == ProtectionState::Missing || heard.reason == reason);
+        if is_same && heard.reason != NOT_ASKED {
+            return false;
+        }
+        drop(heard);
+        let (code, effect) = match state {
+            ProtectionState::Optimal => (EventCode::ProtectionOptimal, "volumes are as they are configured"),
+            ProtectionState::Charging => {
+                (EventCode::ProtectionCharging, "volumes are as they are configured")
+            }
+            ProtectionState::Degraded => (EventCode::ProtectionDegraded, DOUBTFUL),
+            ProtectionState::Missing => (EventCode::ProtectionMissing, DOUBTFUL),
+            ProtectionState::Failed => (
+                EventCode::ProtectionFailed,
+                "everything is written to the drives, and all volumes are write-through",
+            ),
+        };
+        self.events.report(code, &self.address.name, &reason, effect, reason.clone());
+        *self.heard.borrow_mut() =
+            UpsInfo { name: self.address.to_string(), state, reason, since_unix_s: self.env.unix_time() };
+        true
+    }
+
+    fn disconnect(&self) {
+        if let Some(stream) = self.stream.take() {
+            stream.shutdown();
+        }
+    }
+
+    /// One question and its answer: the words of the state.
+    ///
+    /// # Errors
+    /// Why there is none: a clause.
+    async fn ask(&self) -> Result<String, String> {
+        let stream = self.connected().await?;
+        let over = Rc::new(Cell::new(false));
+        let (sleeper, watched, is_over) = (self.env.clone(), Rc::downgrade(&stream), over.clone());
+        self.env.spawn("ups limit", async move {
+            sleeper.sleep(LIMIT).await;
+            if let (false, Some(stream)) = (is_over.get(), watched.upgrade()) {
+                stream.shutdown();
+            }
+        });
+        let line = self.exchange(&stream).await;
+        over.set(true);
+        protocol::answer(&self.address, &line?)
+    }
+
+    async fn connected(&self) -> Result<Rc<dyn Stream>, String> {
+        if let Some(stream) = &*self.stream.borrow() {
+            return Ok(stream.clone());
+        }
+        let address = Address::Tcp { host: self.address.host.clone(), port: self.address.port };
+        let source = self.env.world().connect(&address).await.map_err(|error| error.to_string())?;
+        let stream = source.attach(&self.env).map_err(|error| error.to_string())?;
+        *self.stream.borrow_mut() = Some(stream.clone());
+        Ok(stream)
+    }
+
+    /// Sends the question, and receives a line.
+    async fn exchange(&self, stream: &Rc<dyn Stream>) -> Result<String, String> {
+        let question = protocol::question(&self.address);
+        let sent = stream.send(smallvec![Buf::copy_of(question.as_bytes()).freeze()]).await;
+        sent.result.map_err(|error| error.to_string())?;
+        let (mut line, mut buf) = (Vec::new(), Buf::unpooled(ByteCount(256)));
+        while !line.contains(&b'\n') && line.len() < protocol::LONGEST_LINE {
+            let mut outcome = stream.receive(buf).await;
+            match (outcome.result, outcome.buffers.pop()) {
+                (Ok(count @ 1..), Some(back)) => {
+                    line.extend_from_slice(&back.bytes()[..count as usize]);
+                    buf = back;
+                }
+                (Err(error), _) => return Err(error.to_string()),
+                _ => return Err("it does not answer".to_owned()),
+            }
+        }
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+}
+
+/// What a UPS of which nothing is heard yet is said to be.
+const NOT_ASKED: &str = "it was not asked yet";
+
+const DOUBTFUL: &str = "what is dirty is written to the drives; volumes are write-through, but for those that are always-write-back";
