@@ -53,6 +53,12 @@ event_codes! {
     AccessLocked "access.account-locked" Warning "An account was locked for a while: its password was wrong several times in a row.";
     AccessSession "access.session-opened" Info "Somebody signed in.";
 
+    NotifyChanged "notify.channel-changed" Info "A channel of notifications was set or removed; the cause says by whom, and from where.";
+    NotifyTest "notify.test" Info "A message was sent to a channel of notifications to try it.";
+    NotifyFailing "notify.failing" Warning "A channel of notifications does not take messages; they wait, and are tried again.";
+    NotifyWorks "notify.works" Info "A channel of notifications takes messages again; those that waited follow.";
+    NotifyGivenUp "notify.given-up" Warning "A message could not be sent for a day, and was given up.";
+
     ArrayNotRecorded "array.not-recorded" Critical "A change of an array's state cannot be recorded on its drives; writes that depend on it fail until there is space.";
     ArrayMapUnreadable "array.map-unreadable" Warning "Blocks of the write-intent map cannot be read; what they stand for is resynced.";
     ArrayPolicyChanged "array.policy-changed" Info "An operator changed policies of an array.";

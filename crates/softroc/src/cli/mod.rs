@@ -6,6 +6,7 @@ mod bench;
 mod create;
 pub mod foreign;
 mod log;
+mod notify;
 mod predictions;
 pub mod tasks;
 mod volume;
@@ -16,6 +17,7 @@ pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, Benc
 
 pub use create::{VolumeCreate, WriteHole, WriteMode};
 pub use log::LogCommand;
+pub use notify::{NotifyCommand, NotifySet};
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
 pub use volume::VolumeCommand;
 
@@ -107,6 +109,9 @@ pub enum Command {
     /// Manage accounts for the network: add, list, set, remove, login, logout.
     #[command(subcommand)]
     Account(AccountCommand),
+    /// Manage notifications: the channels (mail, syslog, journal, webhooks, SNMP, programs) that are told of events.
+    #[command(subcommand)]
+    Notify(NotifyCommand),
     /// List events: every change of state with its cause and effect.
     Events(Events),
     /// Explain a request: which drives are read and written, what is computed, and why.
