@@ -2,7 +2,7 @@
 
 use engine::{
     Absorb, Attachment, CELL, CacheTerms, CellShare, Change, DataLogPlace, DataLogTerms, FaultPolicy,
-    JournalOn, JournalPlace, LogDevice, RegionSet, Regions, ShardIndex, ShardMessage, ShardSeed,
+    JournalOn, JournalPlace, LogDevice, ReadTerms, RegionSet, Regions, ShardIndex, ShardMessage, ShardSeed,
     StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState,
 };
 use env::{DriveSource, Env, Error, ErrorKind, Result};
@@ -40,6 +40,10 @@ pub struct Choices {
     pub write_back: Option<ByteCount>,
     /// How the write hole is closed, of a level with parity.
     pub write_hole: WriteHole,
+    /// What is done with reads.
+    pub reads: ReadTerms,
+    /// How much memory there is for what is kept of them.
+    pub read_room: ByteCount,
 }
 
 /// An array of drives on this thread's shard: the engine alone, nothing kept.
@@ -53,13 +57,14 @@ pub async fn assemble(
     sources: Vec<Arc<dyn DriveSource>>,
     choices: Choices,
 ) -> Result<VolumeService> {
-    let Choices { streams, write_back, write_hole } = choices;
+    let Choices { streams, write_back, write_hole, reads, read_room } = choices;
     let attachment = attachment(env, shape, strip, sources, &DriveSet::EMPTY, write_hole)?;
     let absorb = if write_back.is_some() { Absorb::Unflushed } else { Absorb::Nothing };
     let cache = CacheTerms { absorb, ..CacheTerms::none(attachment.spec.id) };
-    let mut attachment = Attachment { streams, cache, ..attachment };
+    let mut attachment = Attachment { streams, cache, reads, ..attachment };
     let data_log = write_back.and_then(|_| share_log(env, &mut attachment));
-    attach(env, attachment, write_back.unwrap_or_default(), data_log).await
+    let rooms = (write_back.unwrap_or_default(), read_room);
+    attach(env, attachment, rooms, data_log).await
 }
 
 /// The second half of the journal's log is for what hosts flush, if there is a log; the journal keeps the first one.
@@ -151,11 +156,12 @@ pub(crate) fn attachment(
     Ok(Attachment { journal, ..Attachment::new(Arc::new(spec), sources, state) })
 }
 
-/// Starts a shard with so much of a cache on this thread, whose bytes are hollow, and attaches the volume to it.
+/// Starts a shard with so much of a cache on this thread, whose bytes are hollow, for what is dirty and for what is read, and
+/// attaches the volume to it.
 pub(crate) async fn attach(
     env: &Env,
     attachment: Attachment,
-    cache: ByteCount,
+    (cache, read_room): (ByteCount, ByteCount),
     data_log: Option<DataLogPlace>,
 ) -> Result<VolumeService> {
     let (id, state) = (attachment.spec.id, attachment.state.clone());
@@ -165,6 +171,7 @@ pub(crate) async fn attach(
     let (reports, receiver) = env::mailbox::mailbox(env, engine::REPORTS_OPEN);
     let shard = seed.start(ShardIndex(0), 1, reports);
     sender.send(ShardMessage::Peers(vec![sender.clone()])).map_err(|_| gone())?;
+    sender.send(ShardMessage::ReadRoom(read_room)).map_err(|_| gone())?;
     let cells =
         u32::try_from(cache.0 / CELL.0).map_err(|_| refused(format!("{cache} is too large a cache")))?;
     sender.send(ShardMessage::Cells(CellShare::unkept(cells, true))).map_err(|_| gone())?;

@@ -131,7 +131,7 @@ impl ArrayTarget {
             (true, false) => WriteHole::OnDevices(opened(env, &self.log).await?),
         };
         let attachment = attachment(env, &self.shape()?, self.strip, sources, &self.failed, write_hole)?;
-        Ok(Rc::new(attach(env, attachment, ByteCount::ZERO, None).await?.as_drive()))
+        Ok(Rc::new(attach(env, attachment, Default::default(), None).await?.as_drive()))
     }
 }
 

@@ -36,6 +36,10 @@
 //! - A line of which nothing waits, and nothing is destaged, is not kept.
 //! - A byte is dirty once among what waits, and once more at the most in what is being destaged.
 //!
+//! # What is read
+//! What the drives hold may be kept as well ([`Clean`]): because somebody asks for it again and again, or because a *stream* of reads
+//! ([`Streams`]) will ask for it next, and it is read ahead.
+//!
 //! | module | holds |
 //! | --- | --- |
 //! | `lines` | [`Lines`]: what waits, and what may be destaged |
@@ -43,16 +47,22 @@
 //! | `dirt` | how much is dirty, since when, and the elevator |
 //! | `shape` | [`LineShape`]: what one plan can carry out |
 //! | `merge` | [`merge`]: what several writes come to, newest bytes last |
+//! | `clean` | [`Clean`]: what is kept of what the drives hold, and what gives way |
+//! | `streams` | [`Streams`]: which reads follow one another, and how far ahead of them is read |
 //!
 //! The crate is pure: it knows ranges, not bytes. What else belongs to a write ([`Write::held`]) is its caller's.
 
+mod clean;
 mod dirt;
 mod line;
 mod lines;
 mod merge;
 mod shape;
+mod streams;
 
+pub use clean::{Bytes, Clean, CleanCounters, FillName, LineName, PAGE, Piece, WriteName};
 pub use dirt::Sequence;
 pub use lines::{Destage, Held, Lines, RequestTag, Write};
 pub use merge::{Extent, merge};
 pub use shape::LineShape;
+pub use streams::{Ahead, StreamName, Streams};

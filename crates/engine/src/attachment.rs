@@ -91,6 +91,24 @@ impl fmt::Debug for LogDevice {
     }
 }
 
+/// What a volume does with its reads.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ReadTerms {
+    /// Streams of reads are read ahead.
+    pub read_ahead: bool,
+    /// What was read is kept, as long as there is room, for whoever asks for it again.
+    pub cached: bool,
+    /// How far ahead of a stream is read at most; `None`: as far as keeps the drives busy.
+    pub most_ahead: Option<ByteCount>,
+}
+
+impl ReadTerms {
+    /// Whether anything is kept.
+    pub fn keeps_any(&self) -> bool {
+        self.read_ahead || self.cached
+    }
+}
+
 /// Everything a shard needs to serve a volume.
 #[derive(Clone)]
 pub struct Attachment {
@@ -111,6 +129,8 @@ pub struct Attachment {
     pub streams: StreamSharing,
     /// What it has of the cache.
     pub cache: CacheTerms,
+    /// What it does with its reads.
+    pub reads: ReadTerms,
     /// By what its flushes are answered. A data log is opened once the volume is attached
     /// ([`SetDataLog`](crate::ShardMessage::SetDataLog)), not by this.
     pub data_log: DataLogTerms,
@@ -138,6 +158,7 @@ impl Attachment {
             hidden: false,
             streams: StreamSharing::default(),
             cache,
+            reads: ReadTerms::default(),
             data_log: DataLogTerms::None,
             restored: Arc::default(),
             meter: VolumeMeter::default(),

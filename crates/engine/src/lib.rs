@@ -75,7 +75,7 @@ pub mod unkept;
 mod volume;
 
 pub use attachment::{
-    Attachment, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice, StreamSharing,
+    Attachment, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice, ReadTerms, StreamSharing,
 };
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};

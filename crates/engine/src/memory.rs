@@ -156,6 +156,12 @@ pub struct CacheCounters {
     pub hits: u64,
     /// Destages of what had been answered.
     pub destages: u64,
+    /// What is kept of what the drives hold too.
+    pub clean: ByteCount,
+    /// What was read ahead of hosts, and asked for then.
+    pub ahead_used: ByteCount,
+    /// What was read ahead of hosts, and given up before anybody asked for it.
+    pub ahead_wasted: ByteCount,
 }
 
 /// Numbers that a shard shows of a volume: as many as one line of a processor's cache.
@@ -169,7 +175,16 @@ impl CacheCounters {
 
     /// Shows what a shard has.
     pub(crate) fn publish(&self, gauge: &Words, shard: usize) {
-        let shown = [self.dirty.0, self.pinned.0, self.absorbed, self.hits, self.destages];
+        let shown: [u64; GAUGE_WORDS] = [
+            self.dirty.0,
+            self.pinned.0,
+            self.absorbed,
+            self.hits,
+            self.destages,
+            self.clean.0,
+            self.ahead_used.0,
+            self.ahead_wasted.0,
+        ];
         for (word, value) in (shard * GAUGE_WORDS..).zip(shown) {
             gauge.store(word, value);
         }
@@ -178,10 +193,11 @@ impl CacheCounters {
     /// What all shards show together.
     pub fn shown(gauge: &Words) -> CacheCounters {
         let of = |shard: usize| {
-            let [dirty, pinned, absorbed, hits, destages] =
-                [0, 1, 2, 3, 4].map(|word| gauge.load(shard * GAUGE_WORDS + word));
-            let (dirty, pinned) = (ByteCount(dirty), ByteCount(pinned));
-            CacheCounters { dirty, pinned, absorbed, hits, destages }
+            let [dirty, pinned, absorbed, hits, destages, clean, used, wasted] =
+                [0, 1, 2, 3, 4, 5, 6, 7].map(|word| gauge.load(shard * GAUGE_WORDS + word));
+            let [dirty, pinned, clean] = [dirty, pinned, clean].map(ByteCount);
+            let [ahead_used, ahead_wasted] = [used, wasted].map(ByteCount);
+            CacheCounters { dirty, pinned, absorbed, hits, destages, clean, ahead_used, ahead_wasted }
         };
         (0..gauge.len() / GAUGE_WORDS).map(of).fold(CacheCounters::default(), CacheCounters::with)
     }
@@ -195,6 +211,9 @@ impl CacheCounters {
             absorbed: self.absorbed + other.absorbed,
             hits: self.hits + other.hits,
             destages: self.destages + other.destages,
+            clean: self.clean + other.clean,
+            ahead_used: self.ahead_used + other.ahead_used,
+            ahead_wasted: self.ahead_wasted + other.ahead_wasted,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! request away and gets it back with the answer, so that the mailboxes, dimensioned for all credits, cannot
 //! overflow.
 
-use crate::attachment::{Attachment, DataLogTerms, JournalPlace};
+use crate::attachment::{Attachment, DataLogTerms, JournalPlace, ReadTerms};
 use crate::memory::{Absorb, CellShare};
 use crate::task::{TaskId, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 use crate::volume::{FaultPolicy, VolumeId};
@@ -13,7 +13,7 @@ use env::{Buf, DriveSource, Durability, IoError, Slice, mailbox};
 use ondisk::Uuid;
 use state::{Change, RegionIndex, RegionSet, VolumeState};
 use std::sync::Arc;
-use units::{ByteRange, DriveIndex, StripeIndex};
+use units::{ByteCount, ByteRange, DriveIndex, StripeIndex};
 
 /// Which shard of the controller, counted from zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -38,6 +38,13 @@ pub const REPORTS_OPEN: usize = 1024;
 pub enum StripeWork {
     /// Read into the buffer.
     Read(Buf),
+    /// Begin to read ahead of a stream that goes on here: it is answered at once.
+    ReadAhead {
+        /// How far ahead the stream is read.
+        window: ByteCount,
+        /// Of a model: the bytes are hollow.
+        is_hollow: bool,
+    },
     /// Write the slice (solid, hollow or zero).
     Write(Slice, Durability),
     /// Give up the content.
@@ -140,6 +147,10 @@ pub enum ShardMessage {
     /// volume there from this message on, or nowhere; what waits for a record goes there, too. Answered when what was written by the
     /// journal before is on the drives.
     LoseJournal(VolumeId, Uuid, Option<JournalPlace>, Done),
+    /// How much memory this shard has for what it keeps of reads.
+    ReadRoom(ByteCount),
+    /// What a volume does with its reads from now on.
+    SetReads(VolumeId, ReadTerms, Done),
     /// Memory for the cache of this shard.
     Cells(CellShare),
     /// Which writes the cache of a volume answers from now on. Where these are fewer, answered when nothing is dirty on this shard.

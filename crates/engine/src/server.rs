@@ -166,6 +166,10 @@ impl Shard {
             ShardMessage::LoseJournal(id, lost, place, done) => {
                 self.lose_journal(id, lost, place.as_ref(), done);
             }
+            ShardMessage::ReadRoom(room) => inner.resources.clean().set_room(room),
+            ShardMessage::SetReads(id, terms, done) => {
+                answer_control(&done, self.volume_or(id).map(|volume| volume.set_reads(terms)));
+            }
             ShardMessage::Cells(share) => inner.resources.cells().take_over(share),
             ShardMessage::SetAbsorb(id, absorb, index, done) => {
                 let work = async move |volume: Rc<Volume>| volume.set_absorb(absorb, index).await;
@@ -287,6 +291,7 @@ impl Shard {
             }
             inner.volumes.borrow_mut().remove(&id);
             volume.close_cache();
+            volume.close_reads();
         }
         for (seat, quiet) in leaving {
             let member = volume.as_ref().and_then(|volume| volume.members.at(seat));

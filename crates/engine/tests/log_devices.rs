@@ -2,11 +2,13 @@
 
 mod common;
 
-use common::{Bench, Setup, begin, drive, envs, open, read, write};
+use common::{Bench, Setup, begin, drive, envs, open, range, read, write};
 use engine::{JournalOn, JournalPlace, LogDevice, ReportKind, ShardMessage};
 use layout::Level;
 use log::{LogId, Record, scan};
 use ondisk::{Tail, TailPlace, Uuid};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset};
 use world_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
@@ -152,5 +154,62 @@ fn a_journal_goes_from_the_members_to_a_device_and_back() {
         bench.tell(|done| ShardMessage::SetJournal(common::VOLUME, again(), done)).await;
         write(bench.volume(), 512, &[1; 512]).await.expect("written");
         assert_eq!(on_device(&drives[4], id).len(), 1);
+    });
+}
+
+/// A trim of a whole stripe is in no record, but has those count no more that say something of the stripe. It hears nothing of it, either.
+#[test]
+fn when_the_last_device_fails_a_trim_is_done_all_the_same() {
+    run(1, &DEVICES[..1], |bench, drives| async move {
+        write(bench.volume(), 0, &[1; 512]).await.expect("written");
+        drives[4].fail_now();
+        bench.is_deaf.set(true);
+        let volume = bench.volume().clone();
+        let stripe = range(0, volume.layout().geometry().stripe_bytes().0);
+        let trimmed = Rc::new(Cell::new(None));
+        let ended = trimmed.clone();
+        bench.env.spawn("trim", async move { ended.set(Some(volume.trim(stripe).await)) });
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!((trimmed.get(), told(&bench)), (None, 1), "it waits until that is recorded");
+        bench.is_deaf.set(false);
+        let lose = |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
+        bench.tell(lose).await;
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!(trimmed.get(), Some(Ok(())));
+        assert_eq!(read(bench.volume(), 0, 512).await.expect("readable"), [0; 512]);
+    });
+}
+
+/// What waited for a record on the last device has it on the members. If the journal is to go, that goes as well: what is written
+/// without one later would be undone by it.
+#[test]
+fn a_journal_that_is_lost_while_it_goes_leaves_nothing_that_counts_on_the_members() {
+    run(2, &DEVICES[..1], |bench, drives| async move {
+        write(bench.volume(), 0, &[1; 512]).await.expect("written");
+        drives[4].fail_now();
+        bench.is_deaf.set(true);
+        let written: Vec<_> = (0..16).map(|number| begin(bench.volume(), number * 4096, 7)).collect();
+        let (bench, gone) = (Rc::new(bench), Rc::new(Cell::new(None)));
+        let (asking, ended) = (bench.clone(), gone.clone());
+        bench.env.spawn("the journal goes", async move {
+            let none = |done| ShardMessage::SetJournal(common::VOLUME, None, done);
+            ended.set(Some(asking.ask(none).await.is_ok()));
+        });
+        bench.wait(Duration::from_secs(1)).await;
+        assert!(written.iter().all(|written| written.get().is_none()));
+        bench.is_deaf.set(false);
+        let lose = |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
+        bench.tell(lose).await;
+        bench.wait(Duration::from_secs(1)).await;
+        assert_eq!(gone.get(), Some(true));
+        assert!(written.iter().all(|written| written.get() == Some(true)));
+        let records: Vec<Record> = drives[..4].iter().flat_map(|member| on_member(member, AFTER)).collect();
+        assert!(records.iter().any(|record| !record.changes.is_empty()));
+        for ring in 0..2 {
+            let of_ring = || records.iter().filter(|record| record.head.ring == ring);
+            let counts_from = of_ring().map(|record| record.head.tail).max().unwrap_or_default();
+            let counting = of_ring().filter(|record| record.head.sequence >= counts_from);
+            assert_eq!(counting.filter(|record| !record.changes.is_empty()).count(), 0, "ring {ring}");
+        }
     });
 }

@@ -31,14 +31,13 @@
 //! | what the actuator does next, caches and read-ahead | `rotating/mod.rs`, `rotating/cache.rs` |
 //! | dies, channels, the write buffer | `ssd/mod.rs`; what garbage collection moves: `ssd/collection.rs` |
 //! | links and their practical share | `link.rs` |
-//! | the controller between them | `server.rs`, `drive_port.rs`, `host_port.rs`; the read-ahead of onboard ones: `read_ahead.rs` |
+//! | the controller between them | `server.rs`, `drive_port.rs`, `host_port.rs` |
 
 pub mod catalog;
 mod device;
 mod drive_port;
 mod host_port;
 mod link;
-mod read_ahead;
 mod resource;
 mod rotating;
 mod server;

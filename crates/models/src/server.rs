@@ -5,7 +5,6 @@ use crate::device::Prepared;
 use crate::drive_port::{DrivePort, Source, info};
 use crate::host_port::HostPort;
 use crate::link::{Link, LinkShares, transfer_ns};
-use crate::read_ahead::ReadAhead;
 use crate::resource::{Pool, Resource};
 use crate::rotating::Rotating;
 use crate::ssd::{Ssd, SteadyStates};
@@ -15,7 +14,6 @@ use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
-use units::ByteCount;
 use world_sim::{SimHandle, SimId};
 
 /// What a server is made of.
@@ -193,10 +191,7 @@ impl Server {
 
     /// A volume that the engine made of the drives, as the host sees it.
     pub fn host_port(&self, env: &Env, volume: impl Service + 'static) -> Rc<dyn Drive> {
-        match self.core.controller.reads_ahead_kib {
-            0 => Rc::new(HostPort::new(env, &self.core, volume)),
-            kib => Rc::new(HostPort::new(env, &self.core, ReadAhead::new(env, volume, ByteCount(kib << 10)))),
-        }
+        Rc::new(HostPort::new(env, &self.core, volume))
     }
 
     /// How long each kind of resource was busy so far, in nanoseconds, on average over those of its kind.

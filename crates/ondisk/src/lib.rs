@@ -58,6 +58,7 @@ pub mod foreign;
 pub mod intent;
 mod label;
 mod log_device;
+mod modes;
 mod own;
 mod payload;
 mod reconcile;
@@ -77,6 +78,7 @@ pub use label::{
     StartDegraded,
 };
 pub use log_device::{LogFound, LogLabel, LogMember, LogPlace};
+pub use modes::{CacheMode, ReadMode, WriteMode};
 pub use own::{Carried, Found, Headless, find, restore};
 pub use payload::{Content, VERSION, read, spare_text_of, text_of};
 pub use reconcile::{FoundArray, FoundMember, Readiness, Role, SeenDrive, readiness, reconcile, why};
@@ -88,6 +90,6 @@ pub use undo::{Part, Undo, UndoHead, to_keep};
 pub use uuid::Uuid;
 pub use volume::{
     DataLogLabel, Init, JournalLabel, KeptLabel, LONGEST_NAME, MAX_LOG_DEVICES, MAX_PUNCTURED_RUNS,
-    MAX_VOLUMES, OnLog, Punctured, Relocated, VolumeLabel, WriteHole, WriteMode, is_volume_name, slots,
+    MAX_VOLUMES, OnLog, Punctured, Relocated, VolumeLabel, WriteHole, is_volume_name, slots,
 };
 pub use witness::Witness;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::intent::MAX_REGIONS;
+use crate::modes::{CacheMode, ReadMode, WriteMode};
 use crate::runs::Runs;
 use crate::tail::{BLOCK, Tail};
 use crate::uuid::Uuid;
@@ -29,34 +30,6 @@ pub enum WriteHole {
     Journal,
     /// Regions that were being written are resynced; until then their redundancy is not used.
     Resync,
-}
-
-/// When a host is told that its write is done.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WriteMode {
-    /// When the drives have it.
-    #[default]
-    WriteThrough,
-    /// When the cache has it. What a flush covers is on the drives when that is answered.
-    WriteBack,
-    /// When the cache has it; and flushes are answered at once.
-    AlwaysWriteBack,
-}
-
-impl WriteMode {
-    /// As it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            WriteMode::WriteThrough => "write-through",
-            WriteMode::WriteBack => "write-back",
-            WriteMode::AlwaysWriteBack => "always-write-back",
-        }
-    }
-
-    fn is_default(&self) -> bool {
-        *self == WriteMode::default()
-    }
 }
 
 /// Memory that may have what hosts were told is written, and the drives do not have.
@@ -256,6 +229,12 @@ pub struct VolumeLabel {
     /// When hosts are to be told that a write is done.
     #[serde(default, skip_serializing_if = "WriteMode::is_default")]
     pub write_mode: WriteMode,
+    /// Whether reads in order are read ahead.
+    #[serde(default, skip_serializing_if = "ReadMode::is_default")]
+    pub read_mode: ReadMode,
+    /// Whether what was read is kept for the next who reads it.
+    #[serde(default, skip_serializing_if = "CacheMode::is_default")]
+    pub cache_mode: CacheMode,
     /// Where else its data may be. Programs that know nothing of that refuse the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptLabel>,

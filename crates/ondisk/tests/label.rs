@@ -47,6 +47,8 @@ fn volume() -> VolumeLabel {
         }),
         relocated: None,
         write_mode: ondisk::WriteMode::default(),
+        read_mode: ondisk::ReadMode::default(),
+        cache_mode: ondisk::CacheMode::default(),
         kept: None,
         data_log: None,
         punctured: Vec::new(),
@@ -95,6 +97,8 @@ fn full_label() -> Label {
         punctured: vec![Punctured { slot: 1, bytes: vec![[512, 1024], [4096, 8192]] }],
         journal: None,
         write_mode: ondisk::WriteMode::AlwaysWriteBack,
+        read_mode: ondisk::ReadMode::ReadAhead,
+        cache_mode: ondisk::CacheMode::Cached,
         kept: Some(ondisk::KeptLabel { memory: uuid(0xDD), boot: uuid(0xEE) }),
         ..volume()
     });

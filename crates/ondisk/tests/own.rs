@@ -48,6 +48,8 @@ fn volume(number: u8, level: Level) -> VolumeLabel {
         journal: None,
         relocated: None,
         write_mode: ondisk::WriteMode::default(),
+        read_mode: ondisk::ReadMode::default(),
+        cache_mode: ondisk::CacheMode::default(),
         kept: None,
         data_log: None,
         punctured: Vec::new(),

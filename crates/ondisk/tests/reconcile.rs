@@ -41,6 +41,8 @@ fn volume(level: Level, drives: u8) -> VolumeLabel {
         journal: None,
         relocated: None,
         write_mode: ondisk::WriteMode::default(),
+        read_mode: ondisk::ReadMode::default(),
+        cache_mode: ondisk::CacheMode::default(),
         kept: None,
         data_log: None,
         punctured: Vec::new(),

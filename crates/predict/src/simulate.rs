@@ -6,9 +6,9 @@ use crate::method::MeasuringMethod;
 use crate::parallel;
 use crate::request::Runs;
 use array::{Choices, assemble};
-use engine::{StreamSharing, Volume};
+use engine::{ReadTerms, StreamSharing, Volume};
 use env::Env;
-use models::{Prepared, Server, ServerSpec};
+use models::{ControllerSpec, Prepared, Server, ServerSpec};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -105,6 +105,19 @@ fn settings(method: &MeasuringMethod, runs: &Runs, profile: &Profile, seed: u64)
     })
 }
 
+/// The read-ahead of an onboard controller: its driver reads on behind a stream, into the host's memory. What such a driver keeps at most
+/// is assumed.
+fn reads(controller: &ControllerSpec) -> (ReadTerms, ByteCount) {
+    const KEPT: ByteCount = ByteCount(16 << 20);
+    match controller.reads_ahead_kib {
+        0 => (ReadTerms::default(), ByteCount::ZERO),
+        kib => {
+            let most_ahead = Some(ByteCount(kib << 10));
+            (ReadTerms { read_ahead: true, cached: false, most_ahead }, KEPT)
+        }
+    }
+}
+
 /// One profile on one seed: a row for each number of outstanding I/Os.
 ///
 /// # Errors
@@ -141,7 +154,8 @@ fn run_once(
         WriteHole::Journal { log } if log.is_empty() => array::WriteHole::OnMembers,
         WriteHole::Journal { .. } => array::WriteHole::OnDevices(server.log()),
     };
-    let choices = Choices { streams, write_back, write_hole };
+    let (reads, read_room) = reads(&configuration.controller);
+    let choices = Choices { streams, write_back, write_hole, reads, read_room };
     let measured = sim.run(async move {
         let volume = assemble(&env, &shape, strip, server.drives(), choices).await?;
         let cached = volume.volume().clone();

@@ -130,7 +130,6 @@ pub(crate) fn resource(world: &World, volume: &VolumeInfo) -> Value {
             "MediaSpanCount": volume.spans,
             "Encrypted": false,
             "VolumeUsage": "Data",
-            "ReadCachePolicy": "Off",
             "Identifiers": [{ "DurableName": volume.uuid, "DurableNameFormat": "UUID" }],
             "Operations": operations(world, volume),
             "Links": at(world, volume),
@@ -148,6 +147,8 @@ pub(crate) fn resource(world: &World, volume: &VolumeInfo) -> Value {
         body["WriteCachePolicy"] = write_cache_policy(&mode.configured).into();
         body["WriteCacheState"] = write_cache_state(mode).into();
     }
+    let reads = policy(volume, "read-mode").map(|mode| mode.configured.as_str());
+    body["ReadCachePolicy"] = if reads == Some("read-ahead") { "AdaptiveReadAhead" } else { "Off" }.into();
     if let Some((policy, journals)) = write_hole(world, volume) {
         body["WriteHoleProtectionPolicy"] = policy.into();
         if let Some(first) = journals.into_iter().next() {

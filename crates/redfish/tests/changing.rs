@@ -3,7 +3,7 @@
 mod world;
 
 use access::Role;
-use controller::{Command, CreateVolume, Error, ErrorKind, WriteHole, WriteMode};
+use controller::{Command, CreateVolume, Error, ErrorKind, ReadMode, WriteHole, WriteMode};
 use redfish::{Answer, Asked, Done};
 use serde_json::{Value, json};
 use world::{DATA, LOOSE, caller, changed, commands, header, json_of, request};
@@ -42,7 +42,7 @@ fn a_volume_is_made_as_it_is_asked_for() {
     let drives = drives();
     let body = json!({
         "RAIDType": "RAID5", "Name": "new", "CapacityBytes": 1 << 20, "StripSizeBytes": 65536, "WriteCachePolicy": "UnprotectedWriteBack",
-        "WriteHoleProtectionPolicy": "Off", "ReadCachePolicy": "Off", "@Redfish.OperationApplyTime": "Immediate",
+        "WriteHoleProtectionPolicy": "Off", "ReadCachePolicy": "AdaptiveReadAhead", "@Redfish.OperationApplyTime": "Immediate",
         "Links": {"Drives": links(&drives)},
     });
     let expected = Command::VolumeCreate(CreateVolume {
@@ -53,6 +53,7 @@ fn a_volume_is_made_as_it_is_asked_for() {
         size_bytes: Some(1 << 20),
         write_hole: Some(WriteHole::Resync),
         write_mode: Some(WriteMode::WriteBack),
+        read_mode: Some(ReadMode::ReadAhead),
         ..CreateVolume::default()
     });
     for address in [VOLUMES.to_owned(), format!("{VOLUMES}/Members"), format!("{VOLUMES}/")] {

@@ -31,6 +31,16 @@ pub fn size(asked: Option<ByteCount>) -> Outcome<ByteCount> {
     }
 }
 
+/// How much memory there is for what is kept of reads: as asked, or an eighth of the machine's.
+pub fn read_size(asked: Option<ByteCount>) -> Outcome<ByteCount> {
+    match asked {
+        Some(size) if size < LEAST && !size.is_zero() => Err(Failure::usage(format!(
+            "{size} of memory for what is read is too little; give at least {LEAST} with --read-cache, or --read-cache 0 for none"
+        ))),
+        asked => Ok(asked.unwrap_or_else(|| unasked(machine::memory_bytes()))),
+    }
+}
+
 /// `memory`: what the machine has, if that can be told.
 fn unasked(memory: Option<ByteCount>) -> ByteCount {
     memory.map_or(LEAST, |memory| ByteCount(memory.0 / 8).clamp(LEAST, MOST_UNASKED))

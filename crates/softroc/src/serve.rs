@@ -54,6 +54,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
     let sockets = world_real::inherited_sockets()?;
     let nbd = nbd_addresses(serve, control, &sockets)?;
     let cache = cache::size(serve.cache)?;
+    let read_cache = cache::read_size(serve.read_cache)?;
     let kept = cache::folder(serve.cache_folder.as_deref(), control.state())?;
     say_where(cache, kept.as_deref());
     let settings = world_real::Settings {
@@ -68,6 +69,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         shards,
         memory,
         cache,
+        read_cache,
         nbd,
         drives: serve.drives.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
         logs: serve.log.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
@@ -217,6 +219,7 @@ struct Plan {
     shards: u16,
     memory: ByteCount,
     cache: ByteCount,
+    read_cache: ByteCount,
     nbd: Vec<Address>,
     drives: Vec<String>,
     logs: Vec<String>,
@@ -255,7 +258,14 @@ impl Plan {
         let setup = self.setup(metrics)?;
         let (drives, logs) = (self.drives.clone(), self.logs.clone());
         let maker = DiskMaker(Some(disks.clone()));
-        let options = Options { drives, hosts, cache_size: self.cache, logs, disks: maker };
+        let options = Options {
+            drives,
+            hosts,
+            cache_size: self.cache,
+            read_cache: self.read_cache,
+            logs,
+            disks: maker,
+        };
         let controller = Controller::start(env, options, node.engines, node.reports).await;
         // Who connected before the volumes were there has waited.
         nbd.accept();

@@ -114,7 +114,12 @@ fn states_are_in_the_words_of_tools() {
 
 #[test]
 fn changes_ask_the_controller_for_what_they_say() {
-    let [Command::VolumePolicy(policy)] = &asked("/c0/v0 set wrcache=awb rdcache=nora")[..] else { panic!() };
+    let [Command::VolumePolicy(policy), Command::VolumePolicy(reads)] =
+        &asked("/c0/v0 set wrcache=awb rdcache=ra")[..]
+    else {
+        panic!()
+    };
+    assert_eq!(reads.read_mode, Some(controller::ReadMode::ReadAhead));
     assert_eq!(policy.write_mode, Some(WriteMode::AlwaysWriteBack));
     let [Command::TaskStart(start)] = &asked("/c0/v1 start init full force")[..] else { panic!() };
     assert!(start.what == Startable::InitFull && !start.disconnect_hosts);
@@ -181,7 +186,7 @@ fn what_is_refused_asks_the_controller_nothing() {
         ("/c0 add vd r5 drives=252:8,252:77", "there is no drive 252:77"),
         ("/c0 add vd r1 drives=252:8-9,0", "give r10"),
         ("/c0 add vd r10 drives=252:8-9,0 pdperarray=2", "cannot be dealt out"),
-        ("/c0 add vd r0 drives=252:8 ra", "does not read ahead"),
+        ("/c0 add vd r0 drives=252:8 reada", "is no word of 'add vd'"),
         ("/c0 set patrolread=maybe", "give patrolread=on"),
         ("/c0 set cc=seq", "give cc=conc"),
         ("/c0 set rebuildrate=0", "a share from 1 to 100"),

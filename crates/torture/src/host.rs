@@ -48,7 +48,9 @@ pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) 
     }
     let cache_size = scene.setup.cache * u64::from(count);
     let logs = log_devices::begin(&scene);
-    let options = controller::Options { drives: given, cache_size, logs, ..controller::Options::default() };
+    let read_cache = scene.setup.reads.map_or(units::ByteCount::ZERO, |reads| reads.room) * u64::from(count);
+    let options =
+        controller::Options { drives: given, cache_size, read_cache, logs, ..controller::Options::default() };
     let control = Controller::start(&envs[0], options, senders, receiver).await;
     Host { scene, env: envs[0].clone(), control, shards }
 }
@@ -183,6 +185,8 @@ impl Host {
             destroy_data: true,
             write_hole: setup.has_parity().then_some(setup.write_hole),
             write_mode: setup.write_back.then_some(WriteMode::WriteBack),
+            read_mode: setup.reads.map(|reads| reads.read_mode),
+            cache_mode: setup.reads.map(|reads| reads.cache_mode),
             ..CreateVolume::default()
         }
     }
@@ -234,19 +238,35 @@ impl Host {
             Err(error) if error.kind == controller::ErrorKind::WrongState => {}
             // A drive that did not answer in time answers now: whether it serves rightly is judged next.
             Ok(_) => return Ok(()),
-            Err(error) => return Error::wrong_state(format!("a start that needs a word ends as: {error}")),
+            Err(error) => return self.judge_failed_start(error),
         }
         let shown = self.show().await?;
         if !shown.state.serves() && log_devices::waits(self, &shown)? {
             return Ok(()); // It is looked at again.
         }
-        self.must(start(true)).await?;
+        let known_out = out_of(&shown);
+        if let Err(error) = self.ask(start(true)).await {
+            return self.judge_failed_start(error);
+        }
         scene.did(Deed::OperatorAccepts);
         let out = out_of(&self.show().await?);
-        scene.forced.set(out);
+        // The word is about drives that the operator knew to be out. One that went out while it was carried out may or may not be
+        // meant, as the controller may have taken it before or after that: a host may be told that its blocks cannot be computed (a
+        // known limit of forced parity), and where it is meant, they may read as anything.
+        scene.forced.set(out.intersection(&known_out));
         let given_up = scene.force(&out);
         scene.tell(|| format!("the operator forces stale parity: {given_up} sectors may read as anything"));
         Ok(())
+    }
+
+    /// A start failed otherwise than for want of a word. It may, if a drive fails in the middle that the volume cannot do without:
+    /// nobody serves a volume whose start could not be recorded there. It is looked at again then.
+    fn judge_failed_start(&self, error: controller::Error) -> Result<()> {
+        if error.kind == controller::ErrorKind::Failed && self.scene.may_fail() {
+            self.scene.tell(|| format!("a start failed: {error}"));
+            return Ok(());
+        }
+        Error::wrong_state(format!("a start that needs a word ends as: {error}"))
     }
 
     /// The volume serves: whether it may, in the way it does.

@@ -65,7 +65,7 @@ mod workload;
 pub use campaign::{Failed, Summary, Times, run_all, run_twice};
 pub use controller::WriteHole;
 pub use error::{Error, ErrorKind, Result};
-pub use options::{Lie, Log, Neighbour, Options, RequestName, Without, parse_requests};
+pub use options::{Lie, Log, Neighbour, Options, Reads, RequestName, Without, parse_requests};
 pub use run::{Report, run};
 pub use scene::Scene;
 pub use setup::Setup;

@@ -68,6 +68,8 @@ pub struct LogDevices {
 pub struct OnLog {
     /// Whether its label may name a log.
     may_wait: Cell<bool>,
+    /// Whether its label may name a data log of an earlier process.
+    may_restore: Cell<bool>,
     /// Whether the controller said so, in this process, and that what is there tells all.
     is_told: Cell<bool>,
     /// Whether the controller said last that its journal tells all, wherever that lies.
@@ -90,6 +92,12 @@ impl OnLog {
     /// Whether what promised that its durable writes are durable may be lost.
     pub fn is_lost(&self) -> bool {
         self.is_lost.get()
+    }
+
+    /// All devices that had its records failed.
+    #[cfg(test)]
+    pub fn fails(&self) {
+        self.is_lost.set(true);
     }
 
     /// A volume is created anew, or has a journal anew.
@@ -130,6 +138,7 @@ impl OnLog {
     /// Knows what another one knows.
     pub fn adopt(&self, other: &OnLog) {
         self.may_wait.set(other.may_wait.get());
+        self.may_restore.set(other.may_restore.get());
         self.is_told.set(other.is_told.get());
         self.is_stopped.set(other.is_stopped.get());
         self.has_it.borrow_mut().clone_from(&other.has_it.borrow());
@@ -145,6 +154,12 @@ impl OnLog {
     /// Whether both devices of its log have its records.
     pub fn is_on_two(&self) -> bool {
         self.has_it.borrow().len() > 1
+    }
+
+    /// A flush was answered: it covers what an earlier process had promised by a log alone, which is on the drives since, as long as no log
+    /// that the controller tells of has it.
+    pub fn is_flushed(&self) {
+        self.may_restore.set(false);
     }
 
     /// It is about to be stopped in order: then it need not wait for a log.
@@ -192,6 +207,7 @@ pub(crate) fn begin(first: &Rc<Scene>) -> Vec<String> {
         let on = &scene.on_log;
         let was_served = on.is_told.replace(false) && !on.is_stopped.replace(false);
         let must_wait = scene.covered.get() && was_served && there.is_empty();
+        on.may_restore.set(on.may_wait.get() && scene.setup.has_cache());
         on.at_start.set((on.may_wait.get(), must_wait && !scene.array.after_shutdown.get()));
         on.has_it.borrow_mut().retain(|name| there.contains(name));
         on.came_back.take();
@@ -228,13 +244,24 @@ pub(crate) async fn look(host: &Host) -> Result<()> {
         return Ok(());
     }
     let changes = log.changes();
-    let Reply::Logs { logs, .. } = host.must(Command::LogList {}).await? else {
-        return Error::wrong_state("logs cannot be listed");
-    };
+    let in_use = log_in_use(host).await?;
     if log.changes() != changes || log.is_changing.get() {
         return Ok(());
     }
-    let in_use = logs.into_iter().find(|info| info.in_use);
+    judge(host, &in_use)
+}
+
+/// Asks which log is in use.
+pub(crate) async fn log_in_use(host: &Host) -> Result<Option<LogInfo>> {
+    match host.must(Command::LogList {}).await? {
+        Reply::Logs { logs, .. } => Ok(logs.into_iter().find(|info| info.in_use)),
+        _ => Error::wrong_state("logs cannot be listed"),
+    }
+}
+
+/// Holds the log in use against what somebody was told.
+pub(crate) fn judge(host: &Host, in_use: &Option<LogInfo>) -> Result<()> {
+    let (scene, log) = (&host.scene, &host.scene.machine.log);
     match (log.standing.get(), in_use) {
         (Standing::InUse, None) if !log.is_elsewhere.get() => {
             Error::wrong_state("the log that was in use is so no more")
@@ -248,8 +275,25 @@ pub(crate) async fn look(host: &Host) -> Result<()> {
         }
         (_, Some(info)) => {
             log.standing.set(Standing::InUse);
-            judge_devices(scene, &info)
+            note_devices(&scene.machine, info);
+            judge_devices(scene, info)
         }
+    }
+}
+
+/// Takes note of all devices of the log in use. Whoever names one of two devices that are a log already, as it was not removed to the
+/// end, takes up both: then records are on the other one, too.
+fn note_devices(machine: &Machine, info: &LogInfo) {
+    let log = &machine.log;
+    let online = info.devices.iter().filter(|device| device.state == LogDeviceState::Online);
+    for name in online.map(|device| machine.drive_at(&device.drive)) {
+        if log.devices.borrow().contains(&name) {
+            continue;
+        }
+        if present(machine, &name) && !log.faulty.borrow().contains(&name) {
+            log.serving.borrow_mut().insert(name.clone());
+        }
+        log.devices.borrow_mut().push(name);
     }
 }
 
@@ -286,7 +330,9 @@ pub(crate) fn note(scene: &Scene, volume: &VolumeInfo, changes: u64) -> Option<(
     on.is_told.set(is_on_log);
     on.tells_all.set(is_told);
     if is_told && !is_on_log {
-        on.may_wait.set(false);
+        // The journal is on the members. What a cache's hosts had flushed before this process may be on the log that it was on before:
+        // the label names that until all of it is on the drives, and no flush is answered before (`controller::data_log`, how it ends).
+        on.may_wait.set(on.may_restore.get());
     } else if log.standing.get() != Standing::None {
         on.may_wait.set(true);
     }

@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use std::ops::Range;
 use std::process::ExitCode;
 use torture::{
-    Deed, Failed, Lie, Log, Neighbour, Options, RequestName, Summary, Tally, Times, Without, WriteHole,
+    Deed, Failed, Lie, Log, Neighbour, Options, Reads, RequestName, Summary, Tally, Times, Without, WriteHole,
 };
 
 /// Tortures the engine and the controller in virtual time: faults, crashes and power cuts at any event, and an
@@ -50,6 +50,9 @@ struct Cli {
     /// Whether journals may lie on log devices
     #[arg(long, value_name = "WHEN", default_value = "drawn")]
     log: LogName,
+    /// Whether what was read is kept, and streams are read ahead
+    #[arg(long, value_name = "WHEN", default_value = "drawn")]
+    reads: ReadsName,
     /// Leave lives out, by their numbers
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     without_lives: Vec<u64>,
@@ -101,6 +104,16 @@ enum LogName {
     /// In a quarter of the runs whose level has parity
     Drawn,
     /// In every run
+    Always,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum ReadsName {
+    /// In no run
+    Never,
+    /// In half of the runs
+    Drawn,
+    /// In every run, unless a drive lies
     Always,
 }
 
@@ -157,7 +170,13 @@ fn main() -> ExitCode {
         LogName::Drawn => Log::Drawn,
         LogName::Always => Log::Always,
     };
-    let options = Options { ops: cli.ops, levels, lie, write_hole, write_back, neighbour, log, without };
+    let reads = match cli.reads {
+        ReadsName::Never => Reads::Never,
+        ReadsName::Drawn => Reads::Drawn,
+        ReadsName::Always => Reads::Always,
+    };
+    let options =
+        Options { ops: cli.ops, levels, lie, write_hole, write_back, neighbour, log, reads, without };
     if let (Some(seed), true) = (cli.seed, cli.trace) {
         return trace(seed, &options);
     }
@@ -260,6 +279,7 @@ fn tell_coverage(summary: &Summary) {
     row("volume create", &|tally| tally.created);
     row("volume delete", &|tally| tally.deleted);
     row("volume set --write-mode", &|tally| tally.write_modes);
+    row("volume set --read-mode", &|tally| tally.read_modes);
     row("requests", &|tally| tally.ops);
     row("starts", &|tally| tally.recoveries);
     row("checks", &|tally| tally.checks);
@@ -286,6 +306,11 @@ fn given(cli: &Cli, options: &Options) -> String {
         Neighbour::Never => text += " --neighbour never",
         Neighbour::Drawn => {}
         Neighbour::Always => text += " --neighbour always",
+    }
+    match options.reads {
+        Reads::Never => text += " --reads never",
+        Reads::Drawn => {}
+        Reads::Always => text += " --reads always",
     }
     match options.log {
         Log::Never => text += " --log never",

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::faults::{self, OPERATORS};
 use crate::host::{Host, out_of};
 use crate::life::Plan;
-use crate::setup::Place;
+use crate::setup::{Place, ReadsSetup};
 use crate::tally::Deed;
 use controller::{
     AddSpare, Command, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask, Startable, TaskInfo,
@@ -398,6 +398,9 @@ async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
     if host.scene.setup.has_cache() {
         set_write_mode(host, rng).await;
     }
+    if host.scene.setup.reads.is_some() {
+        set_reads(host, rng).await;
+    }
     if host.scene.setup.has_parity() && host.scene.setup.write_hole_is_drawn && rng.chance(1, 2) {
         set_write_hole(host, rng).await?;
     }
@@ -412,6 +415,19 @@ async fn set_write_mode(host: &Host, rng: &mut Rng) {
     host.scene.tell_of("operator", || format!("the volume is to be {}", mode.name()));
     match host.ask(Command::VolumePolicy(set)).await {
         Ok(_) => host.scene.count(|tally| tally.write_modes += 1),
+        Err(error) => host.scene.tell_of("operator", || format!("it is not: {error}")),
+    }
+}
+
+/// An operator has the volume read ahead, or keep what was read, or not.
+async fn set_reads(host: &Host, rng: &mut Rng) {
+    let (read_mode, cache_mode) = ReadsSetup::draw(rng);
+    let volume = host.scene.setup.name().to_owned();
+    let (read_mode, cache_mode) = (Some(read_mode), Some(cache_mode));
+    let set = SetPolicy { volume, read_mode, cache_mode, ..SetPolicy::default() };
+    host.scene.tell_of("operator", || format!("the volume is to be {read_mode:?}, {cache_mode:?}"));
+    match host.ask(Command::VolumePolicy(set)).await {
+        Ok(_) => host.scene.count(|tally| tally.read_modes += 1),
         Err(error) => host.scene.tell_of("operator", || format!("it is not: {error}")),
     }
 }

@@ -43,6 +43,18 @@ pub enum Log {
     Always,
 }
 
+/// Whether what was read is kept, and streams are read ahead.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Reads {
+    /// Nothing is.
+    Never,
+    /// In some runs.
+    #[default]
+    Drawn,
+    /// In every run that no drive lies in.
+    Always,
+}
+
 /// What whoever starts a run may ask for. A run is a function of it and of its seed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -60,6 +72,8 @@ pub struct Options {
     pub neighbour: Neighbour,
     /// Whether there are log devices.
     pub log: Log,
+    /// Whether there is a read cache.
+    pub reads: Reads,
     /// What is left out.
     pub without: Without,
 }
@@ -74,6 +88,7 @@ impl Default for Options {
             write_back: false,
             neighbour: Neighbour::default(),
             log: Log::default(),
+            reads: Reads::default(),
             without: Without::default(),
         }
     }

@@ -386,10 +386,11 @@ impl Scene {
             Fate::PowerCut => {
                 let without = kept.get_or_insert_with(|| self.oracle.borrow().clone());
                 without.without_promises();
-                let mut left = without.clone();
+                let left = without.clone();
                 without.power_cut();
                 if self.on_log.is_lost() {
-                    std::mem::swap(&mut *self.oracle.borrow_mut(), &mut left);
+                    // It was kept at an earlier crash if nobody served the volume since: drives may have changed something meanwhile.
+                    self.oracle.borrow_mut().become_what_was_known(left);
                 }
             }
         }
@@ -456,6 +457,14 @@ impl Scene {
 
     /// Drives cannot be relied on: what was to be told by redundancy that does not agree yet is lost.
     pub fn lose(&self, lost: &DriveSet) {
+        if self.parity_may_lie() && self.may_fail() {
+            // What the cache has acknowledged and not written yet is written from now on as what hosts write (`note_write`): without
+            // parity, since that neither tells what the drive has that is out, nor is made to agree without it.
+            self.without_parity
+                .borrow_mut()
+                .now
+                .extend(self.oracle.borrow().underway().iter().map(|sector| sector.0));
+        }
         let mut torn = self.torn.borrow_mut();
         if lost.is_empty() || torn.now.is_empty() {
             return;

@@ -2,8 +2,10 @@
 
 mod beside;
 mod log;
+mod reads;
 
 pub use log::LogSetup;
+pub use reads::ReadsSetup;
 
 use crate::options::{Lie, Options, Without};
 use controller::WriteHole;
@@ -78,6 +80,8 @@ pub struct Setup {
     pub silent_in_the_end: bool,
     /// The log devices, of the first volume alone.
     pub log: Option<LogSetup>,
+    /// What is kept of reads, if anything may be.
+    pub reads: Option<ReadsSetup>,
     /// What is left out.
     pub without: Without,
 }
@@ -214,6 +218,7 @@ impl Setup {
             silent: may_be_silent && silence == 0,
             silent_in_the_end: may_be_silent && (1..=3).contains(&silence),
             log: None,
+            reads: reads::draw(seed, options),
             without: options.without.clone(),
         }
     }
@@ -297,7 +302,7 @@ impl Setup {
             self.shards,
             self.workers,
             self.drives[0].cache,
-        )
+        ) + &self.reads.map(|reads| format!(", {}", reads.describe())).unwrap_or_default()
     }
 }
 

@@ -230,6 +230,8 @@ pub struct Tally {
     pub deleted: u64,
     /// How often an operator changed when writes are answered.
     pub write_modes: u64,
+    /// How often an operator changed what is kept of reads.
+    pub read_modes: u64,
     /// Requests to the volume.
     pub ops: u64,
     /// Of those, how many failed, as they might.
@@ -264,6 +266,7 @@ impl Tally {
         self.created += other.created;
         self.deleted += other.deleted;
         self.write_modes += other.write_modes;
+        self.read_modes += other.read_modes;
         self.ops += other.ops;
         self.errors += other.errors;
         self.recoveries += other.recoveries;

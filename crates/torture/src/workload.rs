@@ -275,6 +275,7 @@ pub async fn flush(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
         Ok(()) => {
             scene.oracle.borrow_mut().acknowledge_flush(begun, scene.setup.has_cache());
             scene.flushed(&settled);
+            scene.on_log.is_flushed();
             scene.tell(|| "a flush is acknowledged".to_owned());
             Ok(())
         }

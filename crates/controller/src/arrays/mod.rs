@@ -29,6 +29,7 @@ mod marks;
 pub(crate) mod members;
 mod noting;
 mod on_log;
+pub(crate) mod reads;
 mod record;
 pub(crate) mod reports;
 pub(crate) mod serve;
@@ -64,6 +65,8 @@ pub(crate) struct Needs {
     pub(crate) hosts: Hosts,
     /// How much memory the cache may have, of all shards together.
     pub(crate) cache_size: ByteCount,
+    /// How much memory there is for what is kept of reads, of all shards together.
+    pub(crate) read_cache: ByteCount,
     /// Whether hosts may not see a volume.
     pub(crate) hides: Box<dyn Fn(Uuid) -> bool>,
 }
@@ -77,6 +80,7 @@ pub(crate) struct Arrays {
     attention: Rc<Attention>,
     hosts: Hosts,
     cache_size: ByteCount,
+    read_cache: ByteCount,
     memory: RefCell<cache::Memory>,
     /// The turn to make the memory.
     memory_turn: Credits,
@@ -88,7 +92,10 @@ pub(crate) struct Arrays {
 
 impl Arrays {
     pub(crate) fn new(env: &Env, needs: Needs) -> Rc<Arrays> {
-        let Needs { events, inventory, attention, shards, hosts, cache_size, hides } = needs;
+        let Needs { events, inventory, attention, shards, hosts, cache_size, read_cache, hides } = needs;
+        let room = ByteCount(read_cache.0 / shards.len().max(1) as u64);
+        // A shard that is gone keeps nothing.
+        shards.iter().for_each(|shard| drop(shard.send(ShardMessage::ReadRoom(room))));
         Rc::new(Arrays {
             env: env.clone(),
             shards,
@@ -97,6 +104,7 @@ impl Arrays {
             attention,
             hosts,
             cache_size,
+            read_cache,
             memory: RefCell::default(),
             memory_turn: Credits::new(env, 1),
             hides,

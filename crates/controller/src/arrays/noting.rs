@@ -196,6 +196,8 @@ mod tests {
             journal: None,
             relocated: None,
             write_mode: ondisk::WriteMode::default(),
+            read_mode: ondisk::ReadMode::default(),
+            cache_mode: ondisk::CacheMode::default(),
             kept: None,
             data_log: None,
             punctured: Vec::new(),

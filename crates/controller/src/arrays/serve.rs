@@ -95,6 +95,7 @@ impl Arrays {
             journal: volume.journal_place(self.shards.len(), of_array.tail),
             hidden: volume.is_hidden(),
             cache,
+            reads: self.read_terms(volume),
             data_log: on_log.terms,
             restored: Arc::new(on_log.restored),
             meter: volume.meter().clone(),

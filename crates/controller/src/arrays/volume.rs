@@ -2,6 +2,7 @@
 
 use crate::arrays::cache::InEffect;
 use crate::arrays::on_log::LogPlaced;
+use crate::arrays::reads::Reads;
 use crate::interface::{CacheInfo, VolumeState};
 use crate::inventory::Drive;
 use crate::inventory::IsQuiesced;
@@ -57,6 +58,8 @@ pub(crate) struct Volume {
     /// When its hosts are told that writes are done, and where the shards show what the cache has of it.
     in_effect: RefCell<Option<InEffect>>,
     gauge: RefCell<Option<Words>>,
+    /// How its reads use the cache, since it was first given to the shards.
+    reads: RefCell<Option<Reads>>,
     /// What shards count of it, over all times that they serve it.
     meter: VolumeMeter,
 }
@@ -83,6 +86,7 @@ impl Volume {
             state: Cell::new((VolumeState::Offline, now_unix_s)),
             forced: RefCell::default(),
             in_effect: RefCell::default(),
+            reads: RefCell::default(),
             gauge: RefCell::default(),
             meter: VolumeMeter::default(),
         }
@@ -291,6 +295,14 @@ impl Volume {
         self.in_effect.borrow().clone()
     }
 
+    pub(crate) fn reads(&self) -> Option<Reads> {
+        self.reads.borrow().clone()
+    }
+
+    pub(super) fn set_reads(&self, reads: Reads) {
+        *self.reads.borrow_mut() = Some(reads);
+    }
+
     pub(super) fn set_mode_in_effect(&self, now: InEffect) {
         *self.in_effect.borrow_mut() = Some(now);
     }
@@ -382,6 +394,8 @@ mod tests {
             journal: None,
             relocated: None,
             write_mode: ondisk::WriteMode::default(),
+            read_mode: ondisk::ReadMode::default(),
+            cache_mode: ondisk::CacheMode::default(),
             kept: None,
             data_log: None,
             punctured: Vec::new(),

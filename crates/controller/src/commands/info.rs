@@ -2,6 +2,7 @@
 
 use crate::arrays::array::Array;
 use crate::arrays::extents;
+use crate::arrays::reads::InForce;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
 use crate::interface::modes;
@@ -355,6 +356,41 @@ fn write_mode(volume: &Volume, since_unix_s: u64) -> Policy {
     }
 }
 
+/// How reads use the cache.
+fn reads(volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
+    let (label, now) = (volume.label(), volume.reads());
+    let (ahead, kept) = now.map(|now| (now.ahead, now.kept)).unzip();
+    let ahead = ahead.unwrap_or(InForce { value: label.read_mode, why: None, since_unix_s });
+    let kept = kept.unwrap_or(InForce { value: label.cache_mode, why: None, since_unix_s });
+    let policy =
+        |name: &str, configured: &str, current: &str, meaning: &str, why: Option<String>, since| Policy {
+            name: name.to_owned(),
+            configured: configured.to_owned(),
+            current: current.to_owned(),
+            reason: why.map_or(meaning.to_owned(), |why| format!("{meaning}: {why}")),
+            since_unix_s: since,
+        };
+    let meaning = (modes::of_reads(ahead.value), modes::of_kept(kept.value));
+    vec![
+        policy(
+            "read-mode",
+            label.read_mode.name(),
+            ahead.value.name(),
+            meaning.0,
+            ahead.why,
+            ahead.since_unix_s,
+        ),
+        policy(
+            "cache-mode",
+            label.cache_mode.name(),
+            kept.value.name(),
+            meaning.1,
+            kept.why,
+            kept.since_unix_s,
+        ),
+    ]
+}
+
 /// What there is of policies now: each is as configured, and says what it means.
 fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     let policy = |name: &str, value: &str, reason: &str| Policy {
@@ -364,7 +400,8 @@ fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
         reason: reason.to_owned(),
         since_unix_s,
     };
-    let mut policies = vec![write_mode(volume, since_unix_s)];
+    let mut policies = reads(volume, since_unix_s);
+    policies.insert(1, write_mode(volume, since_unix_s));
     if volume.is_redundant() {
         let label = volume.label();
         let keeps = label.write_hole == ondisk::WriteHole::Journal;

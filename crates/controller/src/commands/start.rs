@@ -43,6 +43,8 @@ pub struct Options {
     pub hosts: Hosts,
     /// How much memory the cache may have, of all shards together: it is made when the first volume wants it.
     pub cache_size: ByteCount,
+    /// How much memory there is for what is kept of reads, of all shards together: it is taken as it is used.
+    pub read_cache: ByteCount,
     /// Drives that journals are to lie on, unless a log is in use already; none: where they lie.
     pub logs: Vec<String>,
     /// Who makes volumes disks of this machine.
@@ -130,6 +132,7 @@ fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Option
         shards,
         hosts: options.hosts.clone(),
         cache_size: options.cache_size,
+        read_cache: options.read_cache,
         hides: Box::new(move |volume| hidden_by.hides(volume)),
     };
     let arrays = Arrays::new(env, needs);

@@ -72,6 +72,7 @@ event_codes! {
     VolumeWriteHole "volume.write-hole-changed" Info "A volume was given a journal, or has given it up, by order.";
     VolumeLogDiscarded "volume.log-discarded" Warning "The journal of a volume on a log device that is missing was given up, by order.";
     VolumeWriteMode "volume.write-mode-changed" Info "Hosts of a volume are told at another time that their writes are done, by order.";
+    VolumeReads "volume.reads-changed" Info "Whether reads of a volume are read ahead, or kept in the cache, was changed, by order.";
     VolumeNotCached "volume.not-cached" Warning "A volume that is configured for write-back is write-through: the cache has no memory.";
     VolumeCacheLost "volume.cache-lost" Warning "The machine lost its power, or was started anew, while the cache had data of a volume: what was not flushed is lost.";
     VolumeCachePinned "volume.cache-pinned" Critical "What hosts were told is written cannot be written to the drives; the cache keeps it.";

@@ -4,7 +4,7 @@
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
 use crate::interface::{AddSpare, SetPolicy, SetSchedule, SetTask, StartTask};
-use ondisk::{WriteHole, WriteMode};
+use ondisk::{CacheMode, ReadMode, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 
 /// A command.
@@ -306,6 +306,12 @@ pub struct CreateVolume {
     /// When hosts are told that a write is done; none: when the drives have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_mode: Option<WriteMode>,
+    /// Whether what follows a stream of reads is read before hosts ask for it; none: it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_mode: Option<ReadMode>,
+    /// Whether what hosts read is kept for whoever reads it next; none: it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_mode: Option<CacheMode>,
     /// What the drives hold may be lost.
     #[serde(default)]
     pub destroy_data: bool,

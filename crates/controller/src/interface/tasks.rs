@@ -1,7 +1,7 @@
 //! Background tasks, their schedules, and spares: what can be asked of them, and what is answered.
 
 use crate::interface::AttachPolicy;
-use ondisk::{StartDegraded, WriteHole, WriteMode};
+use ondisk::{CacheMode, ReadMode, StartDegraded, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -384,6 +384,12 @@ pub struct SetPolicy {
     /// When hosts are told that a write is done, of this volume alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_mode: Option<WriteMode>,
+    /// Whether what follows a stream of reads is read before hosts ask for it, of this volume alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_mode: Option<ReadMode>,
+    /// Whether what hosts read is kept for whoever reads it next, of this volume alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_mode: Option<CacheMode>,
     /// Whether it is a disk of this machine whenever it is served, of this volume alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attach: Option<AttachPolicy>,
@@ -392,10 +398,15 @@ pub struct SetPolicy {
 impl SetPolicy {
     /// Whether nothing of it concerns the other volumes of the array.
     pub(crate) fn is_of_volume_alone(&self) -> bool {
-        let volume = self.volume.clone();
-        let (write_hole, write_mode, attach) = (self.write_hole, self.write_mode, self.attach);
-        let is_any = write_hole.is_some() || write_mode.is_some() || attach.is_some();
-        is_any && *self == SetPolicy { volume, write_hole, write_mode, attach, ..SetPolicy::default() }
+        let without = SetPolicy {
+            write_hole: None,
+            write_mode: None,
+            read_mode: None,
+            cache_mode: None,
+            attach: None,
+            ..self.clone()
+        };
+        without != *self && without == SetPolicy { volume: self.volume.clone(), ..SetPolicy::default() }
     }
 }
 

@@ -36,7 +36,8 @@ use crate::lifecycle::{Lifecycle, OfVolume};
 use engine::Regions;
 use layout::Geometry;
 use ondisk::{
-    Init, IntentMap, Label, Member, Phase, Policy, Role, Runs, TailPlace, VolumeLabel, WriteHole, WriteMode,
+    CacheMode, Init, IntentMap, Label, Member, Phase, Policy, ReadMode, Role, Runs, TailPlace, VolumeLabel,
+    WriteHole, WriteMode,
 };
 use std::ops::Range;
 use std::rc::Rc;
@@ -234,6 +235,8 @@ impl Lifecycle {
             init: if zeroed { Init::Zeroed } else { Init::Background },
             unwritten,
             write_mode: create.write_mode.unwrap_or_default(),
+            read_mode: create.read_mode.unwrap_or_default(),
+            cache_mode: create.cache_mode.unwrap_or_default(),
             ..self.label_of(create.name.clone(), geometry, first_region..first_region + regions)
         };
         journal::with_write_hole(label, create.write_hole, beside).map_err(invalid)
@@ -264,6 +267,8 @@ impl Lifecycle {
             journal: None,
             relocated: None,
             write_mode: WriteMode::default(),
+            read_mode: ReadMode::default(),
+            cache_mode: CacheMode::default(),
             kept: None,
             data_log: None,
             punctured: Vec::new(),

@@ -95,6 +95,9 @@ impl Policies {
         if let Some(write_mode) = set.write_mode {
             notes.extend(self.arrays.set_write_mode(&array, &volume, write_mode).await?);
         }
+        if set.read_mode.is_some() || set.cache_mode.is_some() {
+            notes.extend(self.arrays.set_reads(&array, &volume, (set.read_mode, set.cache_mode)).await?);
+        }
         if let Some(attach) = set.attach {
             self.set_attach(volume.uuid, &volume.name(), attach).await?;
         }

@@ -25,6 +25,7 @@ pub struct Bench {
     pub hosts: Hosts,
     /// How much memory the cache may have of controllers that are started from now on.
     pub cache_size: ByteCount,
+    pub read_cache: ByteCount,
     /// The drives that controllers are started with for journals.
     pub logs: Vec<String>,
     /// Who makes disks of volumes.
@@ -49,6 +50,7 @@ impl Bench {
             shards: Vec::new(),
             hosts: Hosts::default(),
             cache_size: ByteCount::ZERO,
+            read_cache: ByteCount::ZERO,
             logs: Vec::new(),
             disks: DiskMaker::default(),
             count: shards,
@@ -99,6 +101,7 @@ impl Bench {
             drives: drives.iter().map(ToString::to_string).collect(),
             hosts: self.hosts.clone(),
             cache_size: self.cache_size,
+            read_cache: self.read_cache,
             logs: self.logs.clone(),
             disks: self.disks.clone(),
         };

@@ -25,6 +25,7 @@
 //!   what they say.
 //! - Whoever waits for room in the cache holds nothing that a destage needs.
 
+mod clean;
 mod data_log;
 mod destage;
 mod held;
@@ -32,6 +33,7 @@ mod locked;
 mod reading;
 mod write_back;
 
+pub(crate) use clean::AheadRead;
 pub(crate) use destage::{put, put_part, write_stripe};
 pub(crate) use locked::{lock_columns, lock_to_write};
 
@@ -40,6 +42,7 @@ use crate::memory::{Absorb, CacheTerms};
 use crate::recovery::Recovery;
 use crate::shard::Room;
 use ::cache::{Destage, LineShape, Lines, RequestTag, Write};
+use clean::Reads;
 use data_log::Promises;
 use env::sync::Signal;
 use env::{Durability, Env, IoError, Slice, Words};
@@ -68,6 +71,7 @@ pub struct Cache {
     /// Which writes are answered that are not on the drives yet.
     absorb: Cell<Absorb>,
     absorbing: Absorbing,
+    reads: Reads,
     promises: Promises,
 }
 
@@ -153,7 +157,9 @@ impl Cache {
         let is_mine = |range: ByteRange| recovery.is_mine(geometry.stripe_of(range.start).0);
         cells.adopt(found.iter().filter(|found| is_mine(found.descriptor.bytes.range())));
         let promises = Promises::new(&attachment.data_log);
-        let cache = Rc::new(Cache { lines, index, gauge, absorb, absorbing, promises, recovery });
+        let reads = Reads::default();
+        let cache = Rc::new(Cache { lines, index, gauge, absorb, absorbing, reads, promises, recovery });
+        cache.set_reads(attachment.reads);
         cache.absorbing.run_destages_of(&cache);
         cache.take_up();
         cache.restore(&attachment.restored);
@@ -204,7 +210,7 @@ impl Cache {
     }
 
     /// Where bytes of a stripe are in the volume.
-    fn in_volume(&self, stripe: StripeIndex, range: ByteRange) -> ByteRange {
+    pub(crate) fn in_volume(&self, stripe: StripeIndex, range: ByteRange) -> ByteRange {
         let start = ByteOffset(stripe.0 * self.geometry().stripe_bytes().0 + range.start.0);
         ByteRange::new(start, range.len)
     }

@@ -1,12 +1,12 @@
 //! Reading what may be dirty: from the line where it is there, from the drives where it is not.
 
-use crate::cache::Cache;
 use crate::cache::held::Held;
+use crate::cache::{Cache, clean};
 use ::cache::{Held as _, Write};
-use env::{Buf, IoError, IoErrorKind, Slice};
+use env::{Buf, IoError, IoErrorKind, Slice, Work};
 use smallvec::SmallVec;
 use std::rc::Rc;
-use units::{ByteRange, StripeIndex};
+use units::{ByteCount, ByteRange, StripeIndex};
 
 /// Bytes of a stripe that the cache has. Later ones lie over earlier ones.
 type Cached = SmallVec<[(ByteRange, Slice); 2]>;
@@ -19,18 +19,30 @@ impl Cache {
         within: ByteRange,
         buf: Buf,
     ) -> (Result<(), IoError>, Option<Buf>) {
-        if !self.uses_write_back() {
+        if !self.uses_write_back() && !self.follows_reads() {
             return self.read_stripe(stripe, within, buf).await;
         }
+        self.come(stripe, within).await;
         // Taken now: what is destaged while the drives are read is not on all of them, and then not in the line. What
         // hosts wait for may come to nothing.
-        let cached = self.cached(stripe, within, |write| write.answered);
+        let mut cached: Cached = self.ask_clean(stripe, within).into_iter().collect();
+        if self.uses_write_back() {
+            cached.extend(self.cached(stripe, within, |write| write.answered));
+        }
+        let gaps = gaps(within, &cached);
+        let fills = self.begin_fills(stripe, &gaps);
         if cached.is_empty() {
-            return self.read_stripe(stripe, within, buf).await;
+            let (result, buf) = self.read_stripe(stripe, within, buf).await;
+            clean::end_fills(fills, within, result, buf.as_ref());
+            return (result, buf);
         }
         self.note_hit();
-        let gaps = gaps(within, &cached);
         let (result, buf) = Box::pin(self.read_gaps(stripe, within, &gaps, buf)).await;
+        clean::end_fills(fills, within, result, buf.as_ref());
+        self.shard
+            .env()
+            .compute(Work::Copy(ByteCount(cached.iter().map(|(part, _)| part.len.0).sum())))
+            .await;
         match buf {
             Some(mut buf) => {
                 lay(&cached, within, &mut buf);

@@ -22,7 +22,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
-use units::{ByteOffset, ByteRange, StripeIndex};
+use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
 /// How long something may be dirty before it is destaged for its age.
 const AGE: Duration = Duration::from_secs(5);
@@ -231,6 +231,7 @@ impl Cache {
     /// A read was answered from the cache, in part at least.
     pub(super) fn note_hit(&self) {
         self.absorbing.count(|counters| counters.hits += 1);
+        self.publish();
     }
 
     /// What came of destaging something that was answered.
@@ -254,7 +255,7 @@ impl Cache {
     }
 
     /// Tells whoever looks from outside what the cache has.
-    fn publish(&self) {
+    pub(super) fn publish(&self) {
         if let Some(gauge) = &self.gauge {
             self.cache_counters().publish(gauge, self.shard.index().0.into());
         }
@@ -368,7 +369,15 @@ impl Cache {
     pub fn cache_counters(&self) -> CacheCounters {
         let lines = self.lines.borrow();
         let (dirty, pinned) = (lines.dirty_bytes(), lines.pinned_bytes());
-        CacheCounters { dirty, pinned, ..self.absorbing.counters.get() }
+        let clean = self.shard.clean().counters(self.spec.id.0);
+        CacheCounters {
+            dirty,
+            pinned,
+            clean: ByteCount(clean.kept),
+            ahead_used: ByteCount(clean.ahead_used),
+            ahead_wasted: ByteCount(clean.ahead_wasted),
+            ..self.absorbing.counters.get()
+        }
     }
 
     /// Whether the shard's cache has so much that some has to go.

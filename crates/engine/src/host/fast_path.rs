@@ -114,6 +114,7 @@ pub(super) async fn write(
     let columns = volume.columns(ByteRange::new(ByteOffset(within.0), range.len));
     let key = volume.lock_key(stripe);
     let _guard = volume.shard.locks().try_lock_columns(key, Mode::Shared, columns)?;
+    let _changing = volume.begin_change(stripe, ByteRange::new(ByteOffset(within.0), range.len));
     let io = member.write(offset, smallvec![data.clone()], durability);
     match io.await.result {
         Ok(_) => {

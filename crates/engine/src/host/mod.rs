@@ -2,6 +2,7 @@
 //!
 //! [`Volume`] stands on [`Recovery`](crate::recovery::Recovery).
 
+mod ahead;
 mod as_drive;
 mod block_target;
 mod exchange;

@@ -1,7 +1,8 @@
 //! A request that touches several stripes, or one of another shard: cut into stripe requests, dealt to the shards that own
 //! their stripes, and put together again. All are under way at the same time.
 
-use crate::host::{Job, Then, Volume};
+use crate::cache::Cache;
+use crate::host::{Exchange, Job, Then, Volume};
 use crate::messages::{ShardIndex, StripeOutcome, StripeRequest, StripeWork};
 use ::cache::RequestTag;
 use env::sync::{Signal, Taken};
@@ -50,7 +51,11 @@ impl StripeWork {
     pub(crate) fn into_buffer(self) -> Option<Buf> {
         match self {
             StripeWork::Read(buf) => Some(buf),
-            StripeWork::Write(..) | StripeWork::Trim | StripeWork::Drain | StripeWork::Secure { .. } => None,
+            StripeWork::ReadAhead { .. }
+            | StripeWork::Write(..)
+            | StripeWork::Trim
+            | StripeWork::Drain
+            | StripeWork::Secure { .. } => None,
         }
     }
 }
@@ -138,6 +143,23 @@ async fn ask_all(
         volume.exchange.forget_away(request);
     }
     here.and(parent.error.get().map_or(Ok(()), Err))
+}
+
+/// Has another shard do something about a stripe, and waits for it. What comes of it does not matter.
+pub(super) async fn ask_one(
+    cache: &Cache,
+    exchange: &Exchange,
+    owner: ShardIndex,
+    request: StripeRequest,
+    parent: &Rc<Parent>,
+) {
+    parent.unfinished.set(1);
+    parent.buffers.borrow_mut().push(None);
+    exchange.send_away(owner, request, parent, 0).await;
+    parent.done.wait_until(cache.shard.env(), || parent.unfinished.get() == 0).await;
+    if let Some(request) = parent.request.get() {
+        exchange.forget_away(request);
+    }
 }
 
 /// Runs a request as stripe requests. The buffer of a read comes back, but for a drive that holds on to it after a timeout.

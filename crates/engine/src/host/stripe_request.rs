@@ -30,6 +30,7 @@ pub(super) async fn run(volume: &Rc<Cache>, request: StripeRequest) -> StripeOut
         StripeWork::Write(data, durability) => {
             (Box::pin(write(volume, stripe, within, data, durability, of)).await, None)
         }
+        StripeWork::ReadAhead { .. } => panic!("a volume reads ahead, not its cache"),
         StripeWork::Trim => (Box::pin(trim(volume, stripe, within)).await, None),
         StripeWork::Drain => (Box::pin(volume.drain_cache()).await, None),
         StripeWork::Secure { drives_are_flushed } => {
@@ -184,6 +185,7 @@ async fn trim_redundant(
 /// # Errors
 /// When it cannot be recorded which drives failed.
 async fn trim_drives(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange) -> Result<bool, IoError> {
+    let _changing = volume.begin_change(stripe, within);
     let mut plan = volume.take_plan();
     let health = volume.stripe_health(stripe, &DriveSet::EMPTY);
     let request = Request::WriteZeroes { range: within };

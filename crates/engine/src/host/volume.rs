@@ -3,10 +3,11 @@
 
 use crate::attachment::Attachment;
 use crate::cache::{Cache, request_tag};
+use crate::host::ahead::{self, ReadingAhead};
 use crate::host::split::{self, Whole};
 use crate::host::{Exchange, fast_path, stripe_request};
 use crate::members::Drives;
-use crate::messages::{StripeOutcome, StripeRequest};
+use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
 use crate::recovery::Recovery;
 use crate::shard::Resources;
 use crate::stripe::Stripes;
@@ -31,6 +32,7 @@ pub struct Volume {
     requests: Cell<u64>,
     /// Where these are counted, by what they ask.
     traffic: TrafficRow,
+    pub(super) ahead: ReadingAhead,
 }
 
 impl Deref for Volume {
@@ -51,7 +53,8 @@ impl Volume {
         let cache = Cache::new(Recovery::new(Stripes::new(drives, attachment)?), attachment);
         let (exchange, hidden) = (exchange.clone(), attachment.hidden);
         let traffic = attachment.meter.traffic.join();
-        Ok(Rc::new(Volume { cache, exchange, hidden, requests: Cell::new(0), traffic }))
+        let ahead = ReadingAhead::new(shard.env(), &cache, &exchange);
+        Ok(Rc::new(Volume { cache, exchange, hidden, requests: Cell::new(0), traffic, ahead }))
     }
 
     /// Checks what must hold in the engine's rooms between any two steps. An error is a sentence about somebody's mistake,
@@ -62,7 +65,8 @@ impl Volume {
     pub fn check_invariants(&self) -> Result<(), String> {
         self.check_drives()?;
         self.check_stripes()?;
-        self.check_lines()
+        self.check_lines()?;
+        self.shard.clean().check()
     }
 
     /// A name for the next request.
@@ -137,6 +141,9 @@ impl Volume {
         if !self.is_aligned(range) {
             return Box::pin(self.read_unaligned(range, buf)).await;
         }
+        if self.follows_reads() && !self.goes_past(range, &buf) {
+            return self.read_sectors(range, buf).await;
+        }
         let buf = match fast_path::read(self, range, buf).await {
             Ok(buf) => return (Ok(()), Some(buf)),
             Err(Some(buf)) => buf,
@@ -144,6 +151,14 @@ impl Volume {
             Err(None) => self.shard.env().pool().take_reserved(range.len),
         };
         self.read_sectors(range, buf).await
+    }
+
+    /// Whether a read of whole sectors may go past the cache, which takes note of it.
+    fn goes_past(&self, range: ByteRange, buf: &Buf) -> bool {
+        // Of another shard's stripes, that shard takes note.
+        let Some((stripe, within)) = self.only_stripe(range) else { return false };
+        ahead::follow(self, stripe, within, self.next_tag(), buf.is_hollow());
+        !self.wants_read(stripe, within)
     }
 
     /// Bytes that are not whole sectors: read the sectors around them and copy.
@@ -155,6 +170,9 @@ impl Volume {
         let whole = range.align_out(self.spec.sector.bytes());
         let _edges = self.shard.reserve_read_edges(whole.len).await;
         let sectors = self.take_scratch(whole.len, buf.is_hollow());
+        if self.follows_reads() {
+            self.goes_past(whole, &sectors);
+        }
         let (result, sectors) = self.read_sectors(whole, sectors).await;
         if let (Ok(()), Some(sectors)) = (&result, sectors)
             && !buf.is_hollow()
@@ -184,7 +202,22 @@ impl Volume {
 
     /// Runs a stripe request of another shard, or of a request that is split.
     pub(crate) async fn run(&self, request: StripeRequest) -> StripeOutcome {
+        match &request.work {
+            StripeWork::ReadAhead { window, is_hollow } => {
+                return ahead::go_on(self, request.stripe, request.within, *window, *is_hollow);
+            }
+            StripeWork::Read(buf) if self.follows_reads() => {
+                ahead::follow(self, request.stripe, request.within, request.of, buf.is_hollow());
+            }
+            _ => {}
+        }
         stripe_request::run(self, request).await
+    }
+
+    /// Reads nothing more ahead, and keeps nothing: it goes away.
+    pub(crate) fn close_reads(&self) {
+        self.ahead.close();
+        self.forget_reads();
     }
 
     /// Writes `data`, as long as `range`. Any byte range will do; whole sectors are faster.

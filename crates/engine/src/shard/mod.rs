@@ -1,9 +1,11 @@
 //! What the rooms of the engine have of the shard that they run on.
 
 mod cells;
+mod clean;
 mod hosts;
 mod resources;
 
 pub(crate) use cells::{CellRoom, Room, Stored};
+pub(crate) use clean::{Change, CleanRoom, Fill};
 pub(crate) use hosts::HostActivity;
 pub use resources::Resources;

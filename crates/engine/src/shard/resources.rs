@@ -1,7 +1,7 @@
 //! What a shard gives to whatever runs on it: its world, locks, memory, and the ways to the controller and to its peers.
 
 use crate::messages::{REPORTS_OPEN, Report, ReportKind, ShardIndex, ShardMessage};
-use crate::shard::{CellRoom, HostActivity};
+use crate::shard::{CellRoom, CleanRoom, HostActivity};
 use crate::volume::VolumeId;
 use env::locks::StripeLocks;
 use env::sync::{Answerer, Credits, Signal, Taken, answer};
@@ -32,6 +32,7 @@ struct Inner {
     /// Memory for payloads of host requests: ports take from it before they take a buffer.
     payload: Credits,
     cells: Rc<CellRoom>,
+    clean: Rc<CleanRoom>,
     reports_open: Credits,
     open_reports: RefCell<BTreeMap<u64, Answerer<Result<(), IoError>>>>,
     next_report: Cell<u64>,
@@ -68,6 +69,7 @@ impl Resources {
             write_edges: Credits::new(env, memory / 16),
             payload: Credits::new(env, memory / 2),
             cells: CellRoom::new(env),
+            clean: CleanRoom::new(env),
             reports_open: Credits::new(env, REPORTS_OPEN as u64),
             open_reports: RefCell::default(),
             next_report: Cell::new(0),
@@ -114,6 +116,11 @@ impl Resources {
 
     pub(crate) fn cells(&self) -> &Rc<CellRoom> {
         &self.inner.cells
+    }
+
+    /// What is kept of what drives hold too.
+    pub(crate) fn clean(&self) -> &Rc<CleanRoom> {
+        &self.inner.clean
     }
 
     pub(crate) fn scratch_total(&self) -> ByteCount {

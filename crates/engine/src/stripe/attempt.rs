@@ -87,6 +87,7 @@ impl Stripes {
         trouble: &mut Trouble,
         how: &Attempt,
     ) -> (Ended, Host) {
+        let _changing = self.changed_by(&request).map(|range| self.begin_change(stripe, range));
         let mut plan = self.take_plan();
         let ended = loop {
             let health = self.health_for(stripe, trouble, how);

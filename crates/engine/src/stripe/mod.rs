@@ -4,6 +4,7 @@
 //! do when bytes cannot be had is decided above, in [`recovery`](crate::recovery).
 
 mod attempt;
+mod clean;
 mod compute;
 mod dirty;
 mod drive_ops;
@@ -16,6 +17,7 @@ mod payload;
 mod stripes;
 
 pub(crate) use attempt::{Attempt, Ended, Patience};
+pub(crate) use clean::CleanUse;
 pub(crate) use dirty::{DirtyRegions, begin_write};
 pub(crate) use drive_ops::{DriveOp, DriveOps};
 pub(crate) use execute::Host;

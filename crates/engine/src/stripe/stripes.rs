@@ -3,7 +3,7 @@
 use crate::attachment::Attachment;
 use crate::members::Drives;
 use crate::messages::ShardIndex;
-use crate::stripe::{DirtyRegions, Flush, JournalSlot};
+use crate::stripe::{CleanUse, DirtyRegions, Flush, JournalSlot};
 use env::Buf;
 use env::locks::Mode;
 use env::sync::Signal;
@@ -24,6 +24,8 @@ pub struct Stripes {
     pub(super) dirty: DirtyRegions,
     pub(super) flushing: Flush,
     pub(super) journal: JournalSlot,
+    /// Whether what is read of it is kept.
+    pub(crate) clean: CleanUse,
     /// Regions that are changing sides between the distributed spare and home, and how many tasks are at it: writes to
     /// them wait.
     pub(super) gated: RefCell<BTreeMap<RegionIndex, u32>>,
@@ -53,6 +55,7 @@ impl Stripes {
         Ok(Rc::new(Stripes {
             dirty: DirtyRegions::new(drives.regions.count, attachment.state.marked(), owns),
             flushing: Flush::default(),
+            clean: CleanUse::default(),
             journal: JournalSlot::new(
                 shard.env(),
                 attachment.journal.as_ref(),

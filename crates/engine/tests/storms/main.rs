@@ -9,7 +9,9 @@ mod kept;
 mod weather;
 
 use common::{MEMBER, Setup, VOLUME, drive, envs, pattern, write};
-use engine::{FaultPolicy, Report, Shard, ShardIndex, ShardMessage, ShardSeed, TaskKind};
+use engine::{
+    Attachment, FaultPolicy, ReadTerms, Report, Shard, ShardIndex, ShardMessage, ShardSeed, TaskKind,
+};
 use env::mailbox::mailbox;
 use host::{Part, host};
 use kept::Kept;
@@ -17,9 +19,12 @@ use layout::Level;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use units::ByteOffset;
+use units::{ByteCount, ByteOffset};
 use weather::{blow, calm, hail};
 use world_sim::{Rng, SimDrive};
+
+/// What a shard keeps of reads: a part of what there is to read.
+const READ_ROOM: ByteCount = ByteCount(256 << 10);
 
 /// Drives beyond those that the volume begins with.
 const SPARES: u16 = 24;
@@ -40,7 +45,11 @@ fn storm(level: Level, drives: u16, seed: u64, some_lost: bool) {
         let shards = vec![seeding.sender()];
         let shard: Shard = seeding.start(ShardIndex(0), 1, reports);
         assert!(shards[0].send(ShardMessage::Peers(shards.clone())).is_ok());
-        let attachment = setup.attachment(&env).await;
+        // In every other storm reads come from what is kept of others.
+        let is_kept = seed.is_multiple_of(2);
+        let reads = ReadTerms { read_ahead: is_kept, cached: is_kept, most_ahead: None };
+        assert!(shards[0].send(ShardMessage::ReadRoom(READ_ROOM)).is_ok());
+        let attachment = Attachment { reads, ..setup.attachment(&env).await };
         let kept = Rc::new(Kept::new(&env, shards, &setup, attachment.state.in_service()));
         env.spawn("controller", kept.clone().keep(receiver, Rng::new(seed, "controller", "")));
         kept.tell(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;

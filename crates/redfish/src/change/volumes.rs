@@ -6,8 +6,8 @@ use crate::answer::{Answer, Request, Response};
 use crate::message::Message;
 use crate::{World, ids, volume};
 use controller::{
-    AddSpare, Command, CreateVolume, SetPolicy, SpareKind, StartTask, Startable, VolumeInfo, WriteHole,
-    WriteMode,
+    AddSpare, Command, CreateVolume, ReadMode, SetPolicy, SpareKind, StartTask, Startable, VolumeInfo,
+    WriteHole, WriteMode,
 };
 use serde_json::Value;
 
@@ -24,7 +24,6 @@ const READABLE: &[&str] = &[
     "Encrypted",
     "ProvisioningPolicy",
     "VolumeUsage",
-    "ReadCachePolicy",
     "Identifiers",
     "Operations",
     "Actions",
@@ -36,6 +35,15 @@ fn write_mode(text: &str) -> Option<WriteMode> {
         "WriteThrough" => Some(WriteMode::WriteThrough),
         // Flushes wait for the drives: the other kind, which does not, is asked for on the command line.
         "UnprotectedWriteBack" => Some(WriteMode::WriteBack),
+        _ => None,
+    }
+}
+
+fn read_mode(text: &str) -> Option<ReadMode> {
+    match text {
+        "Off" => Some(ReadMode::NoReadAhead),
+        // There is one kind, which reads ahead as far as it pays.
+        "AdaptiveReadAhead" | "ReadAhead" => Some(ReadMode::ReadAhead),
         _ => None,
     }
 }
@@ -100,10 +108,10 @@ pub(super) fn create(world: &World, request: &Request<'_>) -> Read {
     let spans = sent.number("MediaSpanCount");
     let spans = narrow(&mut sent, "MediaSpanCount", spans);
     let write_mode = sent.word("WriteCachePolicy", write_mode);
+    let read_mode = sent.word("ReadCachePolicy", read_mode);
     let write_hole = sent.word("WriteHoleProtectionPolicy", write_hole);
     for (name, value) in [
         ("Encrypted", false.into()),
-        ("ReadCachePolicy", "Off".into()),
         ("ProvisioningPolicy", "Fixed".into()),
         ("@Redfish.OperationApplyTime", "Immediate".into()),
     ] {
@@ -137,6 +145,7 @@ pub(super) fn create(world: &World, request: &Request<'_>) -> Read {
         size_bytes,
         write_hole,
         write_mode,
+        read_mode,
         ..CreateVolume::default()
     };
     if raid_type == "RAID1Triple" && create.drives.len() != 3 {
@@ -155,6 +164,7 @@ pub(super) fn set(world: &World, id: &str, request: &Request<'_>) -> Read {
     let policy = SetPolicy {
         volume: found.name.clone(),
         write_mode: sent.word("WriteCachePolicy", write_mode),
+        read_mode: sent.word("ReadCachePolicy", read_mode),
         write_hole: sent.word("WriteHoleProtectionPolicy", write_hole),
         ..SetPolicy::default()
     };
@@ -164,7 +174,7 @@ pub(super) fn set(world: &World, id: &str, request: &Request<'_>) -> Read {
     }
     sent.rest(READABLE);
     sent.some_good()?;
-    if policy.write_mode.is_some() || policy.write_hole.is_some() {
+    if policy != (SetPolicy { volume: found.name.clone(), ..SetPolicy::default() }) {
         commands.push(Command::VolumePolicy(policy));
     }
     if let Some(name) = name.filter(|name| *name != found.name) {

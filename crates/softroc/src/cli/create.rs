@@ -1,7 +1,9 @@
 //! `softroc volume create`.
 
 use super::{Output, levels};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use controller::{CacheMode, ReadMode, WriteMode};
 use layout::Level;
 use units::{ByteCount, StripSize};
 
@@ -56,8 +58,18 @@ pub struct VolumeCreate {
     /// end of the controller; what is flushed, or written with FUA, is on the drives, and outlives a power cut.
     /// always-write-back: the same, and flushes and FUA are answered at once, so that a power cut loses what was flushed. Where
     /// there is no cache it is write-through for now. 'volume set' changes it later [default: write-through].
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = setting(WriteMode::ALL, WriteMode::name))]
     pub write_mode: Option<WriteMode>,
+
+    /// Whether what follows a stream of reads is read before hosts ask for it: read-ahead, or no-read-ahead. 'volume set' changes it
+    /// later [default: no-read-ahead].
+    #[arg(long, value_name = "MODE", value_parser = setting(ReadMode::ALL, ReadMode::name))]
+    pub read_mode: Option<ReadMode>,
+
+    /// Whether what hosts read is kept in the cache for whoever reads it next: cached, or direct. 'volume set' changes it later
+    /// [default: direct].
+    #[arg(long, value_name = "MODE", value_parser = setting(CacheMode::ALL, CacheMode::name))]
+    pub cache_mode: Option<CacheMode>,
 
     /// Overwrite what the drives hold now: file systems, partitions, other arrays.
     #[arg(long)]
@@ -90,23 +102,15 @@ impl From<WriteHole> for controller::WriteHole {
     }
 }
 
-/// See [`VolumeCreate::write_mode`].
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WriteMode {
-    /// Answer writes when the drives have them.
-    WriteThrough,
-    /// Answer writes when the cache has them; what is flushed is on the drives.
-    WriteBack,
-    /// Answer writes and flushes when the cache has them.
-    AlwaysWriteBack,
-}
-
-impl From<WriteMode> for controller::WriteMode {
-    fn from(mode: WriteMode) -> controller::WriteMode {
-        match mode {
-            WriteMode::WriteThrough => controller::WriteMode::WriteThrough,
-            WriteMode::WriteBack => controller::WriteMode::WriteBack,
-            WriteMode::AlwaysWriteBack => controller::WriteMode::AlwaysWriteBack,
-        }
-    }
+/// The values of a setting, by their names.
+pub(super) fn setting<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: impl Fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let names: Vec<&'static str> = all.iter().map(|value| name(*value)).collect();
+    let values: Vec<(&'static str, T)> = names.iter().copied().zip(all.iter().copied()).collect();
+    PossibleValuesParser::new(names).try_map(move |text| {
+        let found = values.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+        found.ok_or_else(|| format!("'{text}' is none of the values"))
+    })
 }

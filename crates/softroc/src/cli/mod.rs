@@ -15,7 +15,7 @@ pub use account::{AccountCommand, Remote};
 pub use attach::{Attach, AttachSwitch, Detach};
 pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
 
-pub use create::{VolumeCreate, WriteHole, WriteMode};
+pub use create::{VolumeCreate, WriteHole};
 pub use log::LogCommand;
 pub use notify::{NotifyCommand, NotifySet};
 pub use predictions::{Calibrate, CatalogCommand, MethodName, Predict, Reproduce, Switch};
@@ -201,6 +201,11 @@ pub struct Serve {
     /// and is there besides --memory [default: an eighth of the machine's memory, 4 GiB at most].
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<ByteCount>,
+
+    /// The most memory for what is kept of reads, of all shards together; 0 for none. It is taken as it is used, by volumes that read
+    /// ahead or are cached, and is there besides --cache and --memory [default: an eighth of the machine's memory, 4 GiB at most].
+    #[arg(long, value_name = "SIZE")]
+    pub read_cache: Option<ByteCount>,
 
     /// The folder for the cache's memory, on a file system of memory (tmpfs). Each state folder has a folder of its own in it,
     /// named by a checksum of its path: give both as they were to find what an earlier process left [default: what systemd

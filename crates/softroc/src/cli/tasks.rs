@@ -1,7 +1,9 @@
 //! `softroc task` and `softroc spare`.
 
-use super::{AttachSwitch, Checked, Output, WriteHole, WriteMode};
+use super::create::setting;
+use super::{AttachSwitch, Checked, Output, WriteHole};
 use clap::{Args, Subcommand, ValueEnum};
+use controller::{CacheMode, ReadMode, WriteMode};
 use units::ByteCount;
 
 /// The rate of a task.
@@ -275,13 +277,21 @@ pub enum Switch {
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct VolumeSet {
-    /// The volume. The policies apply to all volumes of its array, except --write-mode,
-    /// --write-hole and --attach.
+    /// The volume. The policies apply to all volumes of its array, except --write-mode, --read-mode,
+    /// --cache-mode, --write-hole and --attach.
     pub name: String,
 
     /// When writes of this volume are answered: see 'softroc volume create --help'. Hosts may go on using it.
-    #[arg(long, group = "what", value_name = "MODE")]
+    #[arg(long, group = "what", value_name = "MODE", value_parser = setting(WriteMode::ALL, WriteMode::name))]
     pub write_mode: Option<WriteMode>,
+
+    /// Whether what follows a stream of reads of this volume is read before hosts ask for it. Hosts may go on using it.
+    #[arg(long, group = "what", value_name = "MODE", value_parser = setting(ReadMode::ALL, ReadMode::name))]
+    pub read_mode: Option<ReadMode>,
+
+    /// Whether what hosts read of this volume is kept in the cache for whoever reads it next. Hosts may go on using it.
+    #[arg(long, group = "what", value_name = "MODE", value_parser = setting(CacheMode::ALL, CacheMode::name))]
+    pub cache_mode: Option<CacheMode>,
 
     /// How this volume closes the write hole: see 'softroc volume create --help'. Hosts may go on using it.
     #[arg(long, group = "what", value_name = "HOW")]

@@ -1,10 +1,10 @@
 //! `softroc volume create`, and what it says before it wastes space.
 
 use super::{Control, absolute};
-use crate::cli::{VolumeCreate, WriteMode};
+use crate::cli::VolumeCreate;
 use crate::failure::Outcome;
 use crate::output;
-use controller::{Command, CreateVolume, Reply};
+use controller::{Command, CreateVolume, Reply, WriteMode};
 use std::io::{Seek, SeekFrom};
 use units::ByteCount;
 
@@ -85,7 +85,9 @@ fn creation(create: &VolumeCreate) -> Outcome<Command> {
         arrangement: create.layout.clone(),
         size_bytes: create.size.map(|size| size.0),
         write_hole: create.write_hole.map(Into::into),
-        write_mode: create.write_mode.map(Into::into),
+        write_mode: create.write_mode,
+        read_mode: create.read_mode,
+        cache_mode: create.cache_mode,
         destroy_data: create.destroy_data,
     }))
 }

@@ -194,7 +194,9 @@ impl Control {
             start_degraded: set.start_degraded,
             task_share_percent: set.task_rate,
             write_hole: set.write_hole.map(Into::into),
-            write_mode: set.write_mode.map(Into::into),
+            write_mode: set.write_mode,
+            read_mode: set.read_mode,
+            cache_mode: set.cache_mode,
             attach: set.attach.map(Into::into),
         };
         // First whether there is such a volume: nobody should be asked about one that is not.

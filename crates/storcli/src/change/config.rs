@@ -8,7 +8,7 @@ use crate::answer::{Answer, OTHER};
 use crate::view::{View, policy};
 use crate::words::{Word, read_places};
 use crate::{Machine, Surroundings};
-use controller::{AddSpare, Command, CreateVolume, SpareKind, WriteMode};
+use controller::{AddSpare, CacheMode, Command, CreateVolume, ReadMode, SpareKind, WriteMode};
 use serde_json::{Value, json};
 
 /// What the file says it is.
@@ -42,7 +42,7 @@ fn document(view: &View, around: &Surroundings) -> Result<Value, Refusal> {
         let places: Option<Vec<String>> = info.drives.iter().map(|drive| place(&drive.name)).collect();
         let unknown =
             || Refusal::new(OTHER, format!("a drive of '{}' has no place; bring it back first", info.name));
-        let mode = policy(info, "write-mode").map(|(configured, _)| configured);
+        let configured = |name| policy(info, name).map(|(configured, _)| configured);
         let create = CreateVolume {
             name: info.name.clone(),
             level: info.level.clone(),
@@ -52,7 +52,9 @@ fn document(view: &View, around: &Surroundings) -> Result<Value, Refusal> {
             strip_bytes: Some(info.strip_bytes),
             arrangement: info.arrangement.clone(),
             size_bytes: Some(info.capacity_bytes),
-            write_mode: mode.and_then(|mode| serde_json::from_value::<WriteMode>(mode.into()).ok()),
+            write_mode: configured("write-mode").and_then(WriteMode::named),
+            read_mode: configured("read-mode").and_then(ReadMode::named),
+            cache_mode: configured("cache-mode").and_then(CacheMode::named),
             ..CreateVolume::default()
         };
         commands.push(Command::VolumeCreate(create));

@@ -6,7 +6,7 @@ use crate::answer::Answer;
 use crate::forms::read_size;
 use crate::view::{Pd, View};
 use crate::words::{Word, read_places};
-use controller::{AddSpare, Command, CreateVolume, Reply, WriteMode};
+use controller::{AddSpare, CacheMode, Command, CreateVolume, ReadMode, Reply, WriteMode};
 
 /// What is to be created.
 #[derive(Default)]
@@ -18,6 +18,8 @@ struct Wanted {
     drives: Vec<String>,
     per_span: Option<u16>,
     write_mode: Option<WriteMode>,
+    read_mode: Option<ReadMode>,
+    cache_mode: Option<CacheMode>,
     strip_bytes: Option<u64>,
     spares: Vec<String>,
     force: bool,
@@ -50,12 +52,10 @@ fn read_bare(wanted: &mut Wanted, key: &str) -> Result<(), Refusal> {
         "wt" => wanted.write_mode = Some(WriteMode::WriteThrough),
         "wb" => wanted.write_mode = Some(WriteMode::WriteBack),
         "awb" => wanted.write_mode = Some(WriteMode::AlwaysWriteBack),
-        // What there is in any case.
-        "nora" | "direct" => {}
-        "ra" => {
-            return Err(Refusal::invalid("the controller does not read ahead; leave out ra, or give nora"));
-        }
-        "cached" => return Err(Refusal::invalid("reads are not cached; leave out cached, or give direct")),
+        "nora" => wanted.read_mode = Some(ReadMode::NoReadAhead),
+        "ra" => wanted.read_mode = Some(ReadMode::ReadAhead),
+        "direct" => wanted.cache_mode = Some(CacheMode::Direct),
+        "cached" => wanted.cache_mode = Some(CacheMode::Cached),
         level => wanted.level = Some(read_level(level).ok_or_else(|| unknown(level))?),
     }
     Ok(())
@@ -160,6 +160,8 @@ fn create(view: &View, wanted: &Wanted, machine: &mut dyn Machine) -> Result<(),
                 strip_bytes: wanted.strip_bytes,
                 size_bytes: *size,
                 write_mode: wanted.write_mode,
+                read_mode: wanted.read_mode,
+                cache_mode: wanted.cache_mode,
                 destroy_data: wanted.force,
                 ..CreateVolume::default()
             };

@@ -8,7 +8,7 @@ use crate::show::operation_kinds;
 use crate::tree::number;
 use crate::view::{Vd, View};
 use crate::words::{Numbers, Word};
-use controller::{Command, SetPolicy, StartTask, Startable, WriteMode};
+use controller::{CacheMode, Command, ReadMode, SetPolicy, StartTask, Startable, WriteMode};
 
 /// Any verb of volumes but `show`.
 pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
@@ -76,7 +76,7 @@ enum Change {
 #[derive(Clone)]
 enum Setting {
     Name(String),
-    WriteMode(WriteMode),
+    Policy(SetPolicy),
     /// What is so in any case.
     AsItIs,
 }
@@ -85,15 +85,21 @@ enum Setting {
 fn set(words: &[Word]) -> Result<Change, Option<Refusal>> {
     let refuse = |sentence: &str| Err(Some(Refusal::new(INVALID, sentence)));
     let mut settings = Vec::new();
+    let set = SetPolicy::default;
+    let writes = |mode| Setting::Policy(SetPolicy { write_mode: Some(mode), ..set() });
+    let reads = |mode| Setting::Policy(SetPolicy { read_mode: Some(mode), ..set() });
+    let kept = |mode| Setting::Policy(SetPolicy { cache_mode: Some(mode), ..set() });
     for word in words {
         settings.push(match (word.key.as_str(), word.low().as_str()) {
-            ("wrcache", "wt") => Setting::WriteMode(WriteMode::WriteThrough),
-            ("wrcache", "wb") => Setting::WriteMode(WriteMode::WriteBack),
-            ("wrcache", "awb" | "fwb") => Setting::WriteMode(WriteMode::AlwaysWriteBack),
-            ("rdcache", "nora") | ("iopolicy", "direct") | ("accesspolicy", "rw") => Setting::AsItIs,
+            ("wrcache", "wt") => writes(WriteMode::WriteThrough),
+            ("wrcache", "wb") => writes(WriteMode::WriteBack),
+            ("wrcache", "awb" | "fwb") => writes(WriteMode::AlwaysWriteBack),
+            ("rdcache", "nora") => reads(ReadMode::NoReadAhead),
+            ("rdcache", "ra") => reads(ReadMode::ReadAhead),
+            ("iopolicy", "direct") => kept(CacheMode::Direct),
+            ("iopolicy", "cached") => kept(CacheMode::Cached),
+            ("accesspolicy", "rw") => Setting::AsItIs,
             ("pdcache", "default") | ("autobgi", "on") => Setting::AsItIs,
-            ("rdcache", "ra") => return refuse("the controller does not read ahead"),
-            ("iopolicy", "cached") => return refuse("reads are not cached; wrcache=wb has writes cached"),
             ("accesspolicy", _) => {
                 return refuse(
                     "a volume can be read and written, or is not served; there is no other access",
@@ -173,11 +179,9 @@ impl Change {
                     let command = match setting {
                         Setting::AsItIs => continue,
                         Setting::Name(name) => Command::VolumeSet { volume: volume(), name: name.clone() },
-                        Setting::WriteMode(mode) => Command::VolumePolicy(SetPolicy {
-                            volume: volume(),
-                            write_mode: Some(*mode),
-                            ..SetPolicy::default()
-                        }),
+                        Setting::Policy(set) => {
+                            Command::VolumePolicy(SetPolicy { volume: volume(), ..set.clone() })
+                        }
                     };
                     ask(machine, command)?;
                 }

@@ -3,7 +3,7 @@
 use crate::forms::{size, unit};
 use crate::tree::{Column, Pairs, Table, Value, column, left, number, number_or_dash, right, text, y_n};
 use crate::view::{Pd, Vd, View, level, policy, volume_state};
-use controller::{DriveInfo, DriveState};
+use controller::{DriveInfo, DriveState, VolumeInfo};
 
 pub(crate) const PD: &[Column] = &[
     left("EID:Slt"),
@@ -42,7 +42,8 @@ pub(crate) const VD: &[Column] = &[
 
 pub(crate) const VD_LEGEND: &str = "VD=Virtual Drive|DG=Drive Group|Cac=CacheCade|OfLn=OffLine
 Pdgd=Partially Degraded|Dgrd=Degraded|Optl=Optimal|RW=Read Write|Consist=Consistent
-NR=No Read Ahead|WB=WriteBack|AWB=Always WriteBack|WT=WriteThrough|D=Direct IO
+R=Read Ahead|NR=No Read Ahead|WB=WriteBack|AWB=Always WriteBack|WT=WriteThrough
+C=Cached IO|D=Direct IO
 sCC=Scheduled Check Consistency";
 
 const TOPOLOGY: &[Column] = &[
@@ -141,25 +142,28 @@ fn drive_row(view: &View, pd: &Pd<'_>) -> Vec<Value> {
     ]
 }
 
-/// When writes are answered: in effect now.
-fn cache_mode(mode: &str) -> &'static str {
-    match mode {
-        "write-back" => "NRWBD",
-        "always-write-back" => "NRAWBD",
-        _ => "NRWTD",
-    }
+/// How reads and writes use the cache: in effect now.
+fn cache_mode(volume: &VolumeInfo) -> String {
+    let now = |name| policy(volume, name).map(|(_, current)| current);
+    let reads = if now("read-mode") == Some("read-ahead") { "R" } else { "NR" };
+    let writes = match now("write-mode") {
+        Some("write-back") => "WB",
+        Some("always-write-back") => "AWB",
+        _ => "WT",
+    };
+    let kept = if now("cache-mode") == Some("cached") { "C" } else { "D" };
+    format!("{reads}{writes}{kept}")
 }
 
 fn volume_row(view: &View, vd: &Vd<'_>) -> Vec<Value> {
     let volume = vd.volume;
-    let mode = policy(volume, "write-mode").map_or("write-through", |(_, current)| current);
     vec![
         text(format!("{}/{}", vd.group, vd.number)),
         text(level(volume)),
         text(volume_state(volume)),
         text("RW"),
         text(if volume.resync.is_none() { "Yes" } else { "No" }),
-        text(cache_mode(mode)),
+        text(cache_mode(volume)),
         text("-"),
         text(if view.is_checked(volume) { "ON" } else { "OFF" }),
         text(size(volume.capacity_bytes)),

@@ -1,6 +1,6 @@
 //! What an operator does with log devices: adds a log and removes it, while hosts write.
 
-use super::{Standing, look, present};
+use super::{Standing, judge, log_in_use, look, present};
 use crate::faults::delay;
 use crate::host::Host;
 use crate::life::Plan;
@@ -122,7 +122,6 @@ async fn add(host: &Host, number: u64, rng: &mut Rng) -> crate::Result<()> {
     if answer.is_err() {
         answer = host.ask(add(true)).await;
     }
-    log.change(false);
     match answer {
         Ok(_) => {
             log.standing.set(Standing::InUse);
@@ -131,7 +130,9 @@ async fn add(host: &Host, number: u64, rng: &mut Rng) -> crate::Result<()> {
         }
         Err(error) => scene.tell_of("operator", || format!("no log is added: {error}")),
     }
-    look(host).await?;
+    // Nobody relies on what is said of journals before it is known which devices that log has.
+    judge(host, &log_in_use(host).await?)?;
+    log.change(false);
     host.show().await.map(|_| ())
 }
 

@@ -1,7 +1,7 @@
 //! What is excused is what was lost, and what redundancy cannot tell beside it; nothing else.
 
 use super::*;
-use crate::options::{Neighbour, Options};
+use crate::options::{Log, Neighbour, Options};
 use crate::run::simulation;
 use layout::Level;
 
@@ -65,4 +65,63 @@ fn what_is_lost_says_nothing_of_its_stripe_when_redundancy_agrees() {
     let beside = scene.setup.strip.bytes().0 / scene.setup.sector().bytes().0;
     assert_eq!(scene.force(&DriveSet::EMPTY.with(scene.drive_of(beside))), 0);
     assert!(!may_hold_garbage(&scene, beside));
+}
+
+/// Seed 20761, written back: between two power cuts a drive changed something, and nobody served the volume, whose log had been lost.
+#[test]
+fn what_a_drive_changed_stays_excused_when_a_lost_log_takes_back_what_was_known() {
+    let options =
+        Options { levels: vec![Level::Raid5], log: Log::Always, write_back: true, ..Options::default() };
+    let setup = Setup::draw(20761, &options);
+    let sim = simulation(&setup, 0);
+    let scene = Scene::new(setup, sim.handle(), Rc::new(Story::new(false)));
+    let mut oracle = scene.oracle.borrow_mut();
+    let write = oracle.write(Sector(0), 2);
+    oracle.acknowledge(&write, false);
+    let flush = oracle.begin_flush();
+    oracle.acknowledge_flush(flush, false);
+    drop(oracle);
+    scene.on_log.fails();
+    scene.crash(Fate::PowerCut);
+    assert!(!may_hold_garbage(&scene, 0) && !may_hold_garbage(&scene, 1), "it was flushed");
+    scene.oracle.borrow_mut().excuse(Sector(0));
+    scene.crash(Fate::PowerCut);
+    assert!(may_hold_garbage(&scene, 0), "a drive changed it");
+    assert!(!may_hold_garbage(&scene, 1), "no drive changed that");
+}
+
+/// Seed 23916, written back: redundancy did not agree yet when a drive went out, and the cache had something that it wrote after that.
+#[test]
+fn what_the_cache_writes_once_a_drive_is_out_leaves_what_is_beside_it_uncertain() {
+    for is_flushed_before in [false, true] {
+        let options = Options {
+            levels: vec![Level::Raid6],
+            neighbour: Neighbour::Never,
+            log: Log::Never,
+            write_back: true,
+            ..Options::default()
+        };
+        let setup = Setup::draw(23916, &options);
+        let sim = simulation(&setup, 0);
+        let scene = Scene::new(setup, sim.handle(), Rc::new(Story::new(false)));
+        let flush = || {
+            let mut oracle = scene.oracle.borrow_mut();
+            let flush = oracle.begin_flush();
+            oracle.acknowledge_flush(flush, false);
+        };
+        let mut oracle = scene.oracle.borrow_mut();
+        let write = oracle.write(Sector(0), 1);
+        oracle.acknowledge(&write, false);
+        drop(oracle);
+        if is_flushed_before {
+            flush();
+        }
+        let beside = scene.setup.strip.bytes().0 / scene.setup.sector().bytes().0;
+        let out = DriveSet::EMPTY.with(scene.drive_of(beside));
+        scene.array.out.set(out);
+        scene.array.note_losses();
+        flush();
+        scene.crash(Fate::Kill);
+        assert_eq!(scene.force(&out), u64::from(!is_flushed_before), "flushed before: {is_flushed_before}");
+    }
 }

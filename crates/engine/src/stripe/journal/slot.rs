@@ -137,9 +137,10 @@ impl Stripes {
 
     async fn exchange_journal(self: &Rc<Self>, next: Option<Rc<Journal>>) -> Result<(), IoError> {
         let (slot, shard) = (&self.journal, &self.shard);
-        let before = slot.now();
         loop {
             slot.changed.wait_until(shard.env(), || slot.writes.get() == 0).await;
+            // It may be lost at any time: then it is another one, which has records of those that waited for room in this one.
+            let before = slot.now();
             let _turn = match &before {
                 Some(journal) => Some(journal.turn.take(1).await),
                 None => None,
@@ -147,19 +148,17 @@ impl Stripes {
             if let Some(journal) = &before {
                 let next = journal.ring.borrow().next();
                 while !journal.is_closed.get() && journal.ring.borrow().counts_from() < next {
-                    self.make_room(journal).await?;
+                    self.make_room_unless_lost(journal).await?;
                 }
             }
             self.flush_once().await?;
             // What mends stripes passes no gate.
-            if slot.writes.get() == 0 {
+            let is_lost = before.as_ref().is_some_and(|journal| journal.is_closed.get());
+            if slot.writes.get() == 0 && !is_lost {
+                before.iter().for_each(|journal| journal.is_closed.set(true));
+                slot.now.replace(next);
                 break;
             }
-        }
-        before.iter().for_each(|journal| journal.is_closed.set(true));
-        // It may have been lost meanwhile; what it is now has records of nothing that is under way.
-        if let Some(other) = slot.now.replace(next) {
-            other.is_closed.set(true);
         }
         Ok(())
     }

@@ -241,6 +241,14 @@ impl Stripes {
         }
     }
 
+    /// The same; where the devices of the journal failed meanwhile, the members say so, and what it has counts no more.
+    pub(super) async fn make_room_unless_lost(self: &Rc<Self>, journal: &Journal) -> Result<(), IoError> {
+        match self.make_room(journal).await {
+            Err(_) if journal.is_closed.get() => Ok(()),
+            done => done,
+        }
+    }
+
     /// What a flush that begins now makes certain.
     pub(crate) fn settled_by_now(&self) -> Settled {
         let settled = |journal: &Rc<Journal>| Settled {
@@ -344,7 +352,7 @@ impl Stripes {
         let _turn = journal.turn.take(1).await;
         // Somebody else may have seen to it meanwhile.
         while !journal.is_closed.get() && !are_forgotten(&journal.ring.borrow()) {
-            self.make_room(journal).await?;
+            self.make_room_unless_lost(journal).await?;
         }
         Ok(())
     }
